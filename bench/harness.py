@@ -1,0 +1,379 @@
+"""Runs a comparison in one go: ours, the peers in their own environments, and the limit.
+
+A contestant is a function `prepare(**arguments)` that imports, sets up, warms up, and returns the function to
+be timed. Each timing is one fresh process, so imports, caches and memory of one contestant never touch
+another. Rounds are interleaved (A B C A B C …): when the machine slows down, everybody slows down.
+
+Peers live outside the project, each in an environment of its own (`peers.toml`), made here when missing.
+"""
+
+import json
+import math
+import os
+import platform
+import runpy
+import statistics
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from inspect import getfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PEERS_TOML = Path(__file__).with_name("peers.toml")
+TIMEOUT_S = 900.0
+
+Timed = Callable[[], object]
+"""What is timed. A dict of numbers that it returns is kept as facts, each a column of the table."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One line of the table.
+
+    `case` names the work, which all contestants of the case share; `who` does it. `work` says how many units
+    of the case one run does: seconds are divided by it. `peer` names an environment of peers.toml, "" is ours.
+    The versions of the peer (or of discreet) and of `packages` are recorded.
+    """
+
+    case: str
+    who: str
+    prepare: Callable[..., Timed]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    work: float = 1
+    peer: str = ""
+    remark: str = ""
+    packages: tuple[str, ...] = ("numpy",)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A promise: the median `measure` of one contestant, or its ratio to another's, lies within limits."""
+
+    promise: str
+    case: str
+    of: str
+    over: str = ""
+    measure: str = "cpu_s"
+    at_least: float = -math.inf
+    at_most: float = math.inf
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared, and what must come out."""
+
+    name: str
+    title: str
+    contestants: tuple[Contestant, ...]
+    bars: tuple[Bar, ...] = ()
+    rounds: int = 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one process reported; `grew_mb` is its peak memory above what it held before the timed part."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+    grew_mb: float
+    facts: dict[str, float]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contestant with its runs; without runs, `trouble` says why."""
+
+    contestant: Contestant
+    runs: tuple[Run, ...] = ()
+    trouble: str = ""
+
+    def values(self, measure: str) -> list[float]:
+        """One value a round of a measured quantity or a reported fact; seconds are per unit of work."""
+        share = self.contestant.work if measure in ("cpu_s", "wall_s") else 1
+        values = [{**run.facts, **vars(run)}.get(measure) for run in self.runs]
+        return [value / share for value in values if value is not None]
+
+    def median(self, measure: str) -> float | None:
+        """The median over the rounds, None where nothing was measured."""
+        values = self.values(measure)
+        return statistics.median(values) if values else None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A bar, the value measured for it (None: not measured) and whether it holds."""
+
+    bar: Bar
+    value: float | None
+
+    @property
+    def word(self) -> str:
+        """pass, FAIL or not measured."""
+        if self.value is None:
+            return "not measured"
+        return "pass" if self.bar.at_least <= self.value <= self.bar.at_most else "FAIL"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A comparison that was run."""
+
+    comparison: Comparison
+    rows: tuple[Row, ...]
+    rounds: int
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Every bar of the comparison, judged."""
+        return tuple(Verdict(bar, self._value(bar)) for bar in self.comparison.bars)
+
+    def _value(self, bar: Bar) -> float | None:
+        of, over = (self._median(bar, who) for who in (bar.of, bar.over))
+        if not bar.over:
+            return of
+        return of / over if of is not None and over else None
+
+    def _median(self, bar: Bar, who: str) -> float | None:
+        rows = (r for r in self.rows if (r.contestant.case, r.contestant.who) == (bar.case, who))
+        return next((row.median(bar.measure) for row in rows), None)
+
+
+def compare(comparison: Comparison, *, rounds: int | None = None, say: Callable[[str], None] = print) -> Result:
+    """Run every contestant `rounds` times, interleaved. A contestant in trouble is reported; the others go on."""
+    rounds = rounds or comparison.rounds
+    pythons = {peer: environment(peer) for peer in sorted({c.peer for c in comparison.contestants})}
+    rows = [Row(c, trouble=pythons[c.peer][1]) for c in comparison.contestants]
+    for row in rows:
+        if row.trouble:
+            say(f"SKIPPED {row.contestant.who}: {row.trouble}")
+    for turn in range(rounds):
+        for i, row in enumerate(rows):
+            if row.trouble:
+                continue
+            say(f"{comparison.name}: round {turn + 1} of {rounds}: {row.contestant.case}: {row.contestant.who}")
+            run, trouble = _run(row.contestant, pythons[row.contestant.peer][0])
+            rows[i] = Row(row.contestant, (*row.runs, run) if run else row.runs, trouble)
+            if trouble:
+                say(f"TROUBLE {row.contestant.case}: {row.contestant.who}: {trouble}")
+    return Result(comparison, tuple(rows), rounds)
+
+
+# Environments of peers
+
+
+def environment(peer: str) -> tuple[Path, str]:
+    """The Python of a peer's environment, made and filled when missing; and why there is none, else ""."""
+    if not peer:
+        return Path(sys.executable), ""
+    folder = Path(os.environ.get("DISCREET_PEERS") or Path.home() / ".cache" / "discreet-peers") / peer
+    python = folder / "bin" / "python"
+    try:
+        requirements: list[str] = tomllib.loads(PEERS_TOML.read_text("utf-8"))[peer]["requires"]
+        uv = str(Path(sys.executable).with_name("uv"))
+        if not python.exists():
+            _quietly(uv, "venv", "--python", sys.executable, str(folder))
+        _quietly(uv, "pip", "install", "--python", str(python), *requirements)
+    except KeyError:
+        return python, f"peers.toml does not know {peer}"
+    except (OSError, subprocess.SubprocessError) as error:
+        return python, f"not installed: {_last_line(getattr(error, 'stderr', '') or str(error))}"
+    return python, ""
+
+
+def _quietly(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+# One run, seen from outside and from inside its process
+
+
+def _run(contestant: Contestant, python: Path) -> tuple[Run | None, str]:
+    """Time a contestant once in a fresh process of `python`: its run, or what went wrong."""
+    arguments = {"prepare": contestant.prepare.__qualname__, "arguments": dict(contestant.arguments)}
+    packages = [contestant.peer or "discreet", *contestant.packages]
+    task = {"file": getfile(contestant.prepare), "packages": packages, **arguments}
+    one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    environ = {**os.environ, **one_thread, "PYTHONPATH": str(ROOT)}
+    command = [str(python), "-c", "from bench.harness import child; child()", json.dumps(task)]
+    try:
+        done = subprocess.run(
+            command, env=environ, check=False, capture_output=True, text=True, timeout=TIMEOUT_S
+        )
+        if done.returncode:
+            return None, f"crashed: {_last_line(done.stderr) or f'exit code {done.returncode}'}"
+        return Run(**json.loads(done.stdout.splitlines()[-1])), ""
+    except subprocess.TimeoutExpired:
+        return None, f"stopped after {TIMEOUT_S:.0f} s"
+    except (IndexError, TypeError, ValueError):
+        return None, "crashed: it reported nothing"
+
+
+def child() -> None:
+    """The inside of a run: prepare, time, report as the last line of the output."""
+    task = json.loads(sys.argv[1])
+    timed: Timed = runpy.run_path(task["file"])[task["prepare"]](**task["arguments"])
+    before_mb, _ = _memory_mb()
+    wall, cpu = time.perf_counter(), _cpu_s()
+    facts = timed()
+    cpu, wall = _cpu_s() - cpu, time.perf_counter() - wall
+    _, peak_mb = _memory_mb()
+    grew_mb = max(peak_mb - before_mb, 0.0)
+    versions = {name: _version(name) for name in task["packages"]}
+    run = Run(cpu, wall, peak_mb, grew_mb, facts if isinstance(facts, dict) else {}, versions)
+    print("\n" + json.dumps(vars(run)))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and of the children it has waited for."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+def _memory_mb() -> tuple[float, float]:
+    """Memory held now and at most so far. Not ru_maxrss where avoidable: on Linux it survives exec."""
+    try:
+        lines = Path("/proc/self/status").read_text("ascii").splitlines()
+        status = dict(line.split(":", 1) for line in lines if line.startswith(("VmRSS", "VmHWM")))
+        now, peak = (int(status[key].split()[0]) * 1024 / 1e6 for key in ("VmRSS", "VmHWM"))
+    except (OSError, KeyError):
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        now = peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return now, peak
+
+
+def _last_line(text: str) -> str:
+    """The last line of an error, without the paths of this machine."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    line = lines[-1]
+    for path in (str(ROOT), os.environ.get("DISCREET_PEERS") or "", str(Path.home()), sys.prefix):
+        line = line.replace(path, "…") if len(path) > 1 else line
+    return line[:200]
+
+
+# Results as JSON and as Markdown
+
+
+def write(result: Result, folder: Path) -> None:
+    """Write <name>.json and <name>.md."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(as_json(result), indent=1, ensure_ascii=False)
+    (folder / f"{result.comparison.name}.json").write_text(text + "\n", "utf-8")
+    (folder / f"{result.comparison.name}.md").write_text(as_markdown(result), "utf-8")
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """Everything that was measured, every round; names no host and no path."""
+    return {
+        "name": result.comparison.name,
+        "title": result.comparison.title,
+        "machine": machine(),
+        "rounds": result.rounds,
+        "rows": [_row_as_json(row) for row in result.rows],
+        "bars": [
+            {"promise": v.bar.promise, "case": v.bar.case, "value": v.value, "verdict": v.word}
+            for v in result.verdicts
+        ],
+    }
+
+
+def machine() -> dict[str, str | int]:
+    """What a reader must know about the machine."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": os.cpu_count() or 1,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def _row_as_json(row: Row) -> dict[str, Any]:
+    names = ("cpu_s", "wall_s", "peak_mb", "grew_mb", *_fact_names([row]))
+    measured = {
+        name: {"median": row.median(name), "min": min(row.values(name)), "max": max(row.values(name))}
+        for name in names
+        if row.values(name)
+    }
+    c = row.contestant
+    return {"case": c.case, "who": c.who, "remark": c.remark, "work": c.work, "trouble": row.trouble, **measured} | {
+        "versions": row.runs[0].versions if row.runs else {}
+    }
+
+
+def as_markdown(result: Result) -> str:
+    """One page: the table, then the bars. Seconds are the median and, in brackets, the least and the most."""
+    facts = _fact_names(result.rows)
+    head = ["case", "who", "CPU", "× ours", "wall", "peak MB", *facts, "remark"]
+    about = machine()
+    lines = [
+        f"# {result.comparison.title}",
+        "",
+        f"{about['date']}, {about['cores']} cores, {about['system']}, Python {about['python']}, "
+        f"median of {result.rounds} interleaved rounds (least–most). Made by `python -m bench {result.comparison.name}`.",
+        "",
+        *_table(head, [list(_cells(result, row, facts)) for row in result.rows]),
+    ]
+    if result.verdicts:
+        bars = [[v.bar.case, v.bar.promise, _number(v.value), v.word] for v in result.verdicts]
+        lines += ["", *_table(["case", "bar", "measured", "verdict"], bars)]
+    return "\n".join([*lines, "", f"Versions: {_versions(result)}.", ""])
+
+
+def _cells(result: Result, row: Row, facts: list[str]) -> Iterator[str]:
+    c = row.contestant
+    yield c.case
+    yield c.who
+    if not row.runs:
+        yield from [f"**{row.trouble}**", *[""] * (4 + len(facts))]
+        return
+    first = next(r for r in result.rows if r.contestant.case == c.case)
+    ours, mine = first.median("cpu_s"), row.median("cpu_s")
+    yield f"{_time(mine)} ({_time(min(row.values('cpu_s')))}–{_time(max(row.values('cpu_s')))})"
+    yield _number(mine / ours) if ours and mine is not None else ""
+    yield _time(row.median("wall_s"))
+    yield f"{row.median('peak_mb'):.0f}"
+    yield from (_number(row.median(fact)) for fact in facts)
+    yield "; ".join(text for text in (c.remark, row.trouble) if text)
+
+
+def _fact_names(rows: list[Row] | tuple[Row, ...]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for run in row.runs for name in run.facts))
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _versions(result: Result) -> str:
+    found = {pair for row in result.rows for run in row.runs for pair in run.versions.items()}
+    return ", ".join(f"{name} {version}" for name, version in sorted(found))
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}" if abs(value) < 100 else f"{value:,.0f}"

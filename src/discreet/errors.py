@@ -1,0 +1,81 @@
+"""Every exception that discreet raises on purpose.
+
+::
+
+    DiscreetError
+    ├── InvalidInput              (also a ValueError)   something the caller gave cannot be used
+    │   ├── InvalidParameter      a public setting: ε, δ, a scale, a sensitivity, a confidence
+    │   ├── InvalidData           the values to be released: wrong type, NaN, wrong shape
+    │   └── InvalidChannel        a matrix that is not a channel, a prior that does not fit it
+    ├── UnknownLoss               a stored loss of a kind this version does not know: refused, never guessed
+    ├── NoGuarantee               the accountant cannot state a finite ε for this loss at this δ
+    ├── BudgetExceeded            the budget cannot pay for this loss
+    ├── MissingExtra              (also an ImportError) an optional dependency is not installed
+    └── InternalError             discreet broke one of its own promises: please report it
+
+Messages say what was got, what was expected and what to do. They name public settings only, never a
+private value: `InvalidData` says "NaN at position 3", not which number stood beside it.
+"""
+
+
+class DiscreetError(Exception):
+    """The root: `except DiscreetError` catches everything that discreet raises on purpose."""
+
+
+class InvalidInput(DiscreetError, ValueError):
+    """Something the caller gave cannot be used."""
+
+
+class InvalidParameter(InvalidInput):
+    """A public setting (ε, δ, a scale, a sensitivity, …) is outside its range or of the wrong type."""
+
+    def __init__(self, name: str, got: object, expected: str, hint: str = "") -> None:
+        self.name, self.got, self.expected, self.hint = name, got, expected, hint
+        super().__init__(f"{name}: got {_short(got)}, expected {expected}" + (f"; {hint}" if hint else ""))
+
+    def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
+        return type(self), (self.name, self.got, self.expected, self.hint)
+
+
+class InvalidData(InvalidInput):
+    """The values to be released have the wrong type or shape, or are not finite."""
+
+
+class InvalidChannel(InvalidInput):
+    """A matrix is not a channel, or a prior, loss, metric or neighbour list does not fit it."""
+
+
+class UnknownLoss(DiscreetError):
+    """A stored loss has a kind or a field that this version does not know."""
+
+
+class NoGuarantee(DiscreetError):
+    """No finite guarantee exists, or can be proven, for this loss at this δ."""
+
+
+class BudgetExceeded(DiscreetError):
+    """The budget cannot pay for this loss; nothing was spent."""
+
+
+class MissingExtra(DiscreetError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(f"{package} is not installed; run: pip install 'discreet[{extra}]'")
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.package, self.extra)
+
+
+class InternalError(DiscreetError):
+    """discreet broke one of its own promises; the release was stopped."""
+
+
+def _short(value: object, limit: int = 80) -> str:
+    """A repr that fits on a line, whatever the caller passed (an array of a million numbers, say)."""
+    try:
+        text = repr(value)
+    except Exception:  # a hostile __repr__ must not hide the real message
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

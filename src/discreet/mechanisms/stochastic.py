@@ -1,0 +1,291 @@
+"""Reading probabilities: matrices, priors and losses, exact (Fractions) or float64.
+
+One rule for all of them. If any entry is a float the whole is float64; otherwise (ints, Fractions, Decimals,
+texts such as "0.25" or "1/3") every entry is kept as an exact Fraction in an object array. What is done with
+two of them is exact if both are.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidChannel, InvalidParameter
+from discreet.exact import Number, float_down, float_up, plain, rational
+
+Label = Hashable
+Matrix = NDArray[Any]
+Rows = Sequence[Sequence[Number]] | NDArray[Any]
+Prior = Mapping[Any, Number] | Sequence[Number] | NDArray[Any] | str
+LossFunction = Callable[[Any, Any], Number] | Rows
+
+FLOAT_TOLERANCE = 1e-9
+_LONGEST_RATIO = 40_000
+
+
+def read_labels(labels: Iterable[Label] | None, size: int, kind: str) -> tuple[Label, ...]:
+    """Names for `size` inputs or outputs; 0, 1, 2, … where none are given.
+
+    >>> read_labels(["yes", "no"], 2, "input"), read_labels(None, 2, "output")
+    (('yes', 'no'), (0, 1))
+    """
+    if labels is None:
+        return tuple(range(size))
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise InvalidChannel(f"{kind}s: got {labels!r}, expected a list of {size} labels")
+    names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+    if len(names) != size:
+        raise InvalidChannel(f"{kind}s: got {len(names)} labels, expected {size}, one for each {kind}")
+    seen: set[Label] = set()
+    for name in names:
+        if not isinstance(name, Hashable):
+            raise InvalidChannel(f"{kind} {name!r} cannot be a label; use a text, a number or a tuple of them")
+        if name in seen:
+            raise InvalidChannel(f"{kind} {name!r} appears twice; give each {kind} its own label")
+        seen.add(name)
+    return names
+
+
+def position(label: object, labels: tuple[Label, ...], kind: str) -> int:
+    """Where a label stands: by equality, else by its text (files hold texts, code often holds numbers).
+
+    >>> position(51, (50, 51), "input"), position("51", (50, 51), "input")
+    (1, 1)
+    >>> position("yse", ("yes", "no"), "input")
+    Traceback (most recent call last):
+    discreet.errors.InvalidChannel: unknown input 'yse'; did you mean 'yes'?
+    """
+    return positions([label], labels, kind)[0]
+
+
+def positions(wanted: Iterable[object], labels: tuple[Label, ...], kind: str) -> list[int]:
+    """The position of each wanted label; see `position`.
+
+    >>> positions(["b", "a"], ("a", "b", "c"), "input")
+    [1, 0]
+    """
+    exact = {label: i for i, label in enumerate(labels)}
+    by_text: dict[str, list[int]] = {}
+    for i, label in enumerate(labels):
+        by_text.setdefault(str(label), []).append(i)
+    found = []
+    for label in wanted:
+        i = exact.get(label) if isinstance(label, Hashable) else None
+        if i is None:
+            same_text = by_text.get(str(label), [])
+            if len(same_text) != 1:
+                raise InvalidChannel(_unknown(label, list(by_text), kind))
+            i = same_text[0]
+        found.append(i)
+    return found
+
+
+def read_matrix(
+    rows: object, inputs: Iterable[Label] | None, outputs: Iterable[Label] | None
+) -> tuple[Matrix, tuple[Label, ...], tuple[Label, ...]]:
+    """A rectangular matrix of finite numbers, exact or float64, with its labels; signs and sums unchecked.
+
+    >>> read_matrix([["1/3", "2/3"]], None, None)[0]
+    array([[Fraction(1, 3), Fraction(2, 3)]], dtype=object)
+    """
+    table = _table(rows)
+    width = len(table[0])
+    names = read_labels(inputs, len(table), "input")
+    for name, row in zip(names, table, strict=True):
+        if len(row) != width:
+            raise InvalidChannel(f"row {name!r} has {len(row)} entries, expected {width} as in the first row")
+    columns = read_labels(outputs, width, "output")
+    return _numbers(table, lambda i, j: f"row {names[i]!r}, column {columns[j]!r}"), names, columns
+
+
+def read_prior(prior: Prior, labels: tuple[Label, ...]) -> Matrix:
+    """A probability for each label: a mapping (absent means 0), a list in their order, or "uniform".
+
+    >>> read_prior({"a": "1/4", "b": "3/4"}, ("a", "b", "c"))
+    array([Fraction(1, 4), Fraction(3, 4), Fraction(0, 1)], dtype=object)
+    """
+    if isinstance(prior, str):
+        if prior != "uniform":
+            raise InvalidChannel(f"prior: got {prior!r}, expected 'uniform', a list or a mapping of probabilities")
+        return np.full(len(labels), Fraction(1, len(labels)), dtype=object)
+    entries: list[Any] = [0] * len(labels)
+    if isinstance(prior, Mapping):
+        for i, value in zip(positions(prior, labels, "input"), prior.values(), strict=True):
+            entries[i] = value
+    elif isinstance(prior, Sequence | np.ndarray) and len(np.shape(prior)) == 1:
+        entries = list(prior)
+    else:
+        raise InvalidChannel("prior: expected a list of probabilities, a mapping from inputs to them, or 'uniform'")
+    if len(entries) != len(labels):
+        raise InvalidChannel(f"prior: got {len(entries)} probabilities, expected {len(labels)}, one for each input")
+    values = _numbers([entries], lambda _, j: f"prior of {labels[j]!r}")
+    check_rows(values, ("the prior",), labels)
+    return values[0]  # type: ignore[no-any-return]
+
+
+def read_loss(loss: LossFunction, inputs: tuple[Label, ...], outputs: tuple[Label, ...]) -> Matrix:
+    """A loss ℓ(input, output) for each pair, from a function of the labels or from a matrix.
+
+    >>> read_loss(lambda y, z: abs(y - z), (0, 1), (0, 1, 2)).tolist()[0]
+    [Fraction(0, 1), Fraction(1, 1), Fraction(2, 1)]
+    """
+    table: object = [[loss(y, z) for z in outputs] for y in inputs] if callable(loss) else loss
+    try:
+        return read_matrix(table, inputs, outputs)[0]
+    except InvalidChannel as error:
+        raise InvalidChannel(f"loss: {error}") from None
+
+
+def check_rows(matrix: Matrix, inputs: Sequence[Label], outputs: Sequence[Label]) -> None:
+    """Refuse rows that are not probability distributions, naming the first one.
+
+    >>> check_rows(np.array([[0.5, 0.4]]), ("a",), (0, 1))
+    Traceback (most recent call last):
+    discreet.errors.InvalidChannel: 'a' sums to 0.9, expected 1 (to 1e-9); correct it, or pass normalise=True ...
+    """
+    negative = np.argwhere(matrix < 0)
+    if len(negative):
+        i, j = negative[0]
+        raise InvalidChannel(
+            f"{_named(inputs[i])} has {_text(matrix[i, j])} for {outputs[j]!r}, expected a probability; "
+            "write 0 where an outcome cannot happen"
+        )
+    sums = matrix.sum(axis=1)
+    exact = matrix.dtype == object
+    wrong = np.flatnonzero(sums != 1 if exact else np.abs(sums - 1) > FLOAT_TOLERANCE)
+    if len(wrong):
+        i = wrong[0]
+        raise InvalidChannel(
+            f"{_named(inputs[i])} sums to {_text(sums[i])}, expected {'exactly 1' if exact else '1 (to 1e-9)'}; "
+            "correct it, or pass normalise=True to divide each row by its sum"
+        )
+
+
+def normalised(matrix: Matrix, inputs: Sequence[Label]) -> Matrix:
+    """Each row divided by its sum.
+
+    >>> normalised(np.array([[Fraction(1), Fraction(3)]]), ("a",))
+    array([[Fraction(1, 4), Fraction(3, 4)]], dtype=object)
+    """
+    sums = matrix.sum(axis=1)
+    for name, total in zip(inputs, sums, strict=True):
+        if not total > 0:
+            raise InvalidChannel(f"{_named(name)} sums to {_text(total)} and cannot be normalised")
+    return matrix / sums[:, None]  # type: ignore[no-any-return]
+
+
+def alike(*arrays: Matrix) -> list[Matrix]:
+    """The same arrays, all exact or all float64.
+
+    >>> alike(np.array([Fraction(1, 2)]), np.array([0.25]))
+    [array([0.5]), array([0.25])]
+    """
+    if all(array.dtype == object for array in arrays):
+        return list(arrays)
+    return [array.astype(np.float64) for array in arrays]
+
+
+def upward(x: Fraction) -> float:
+    """The least float that is not below x, neither by its value nor by the decimal it prints as.
+
+    `rational` reads a float as the decimal that it prints as, so a bound that is printed, stored and read
+    again must stay a bound.
+
+    >>> Fraction(str(upward(Fraction(1, 3)))) >= Fraction(1, 3)
+    True
+    """
+    near = float_up(x)
+    while math.isfinite(near) and Fraction(str(near)) < x:
+        near = math.nextafter(near, math.inf)
+    return near
+
+
+def downward(x: Fraction) -> float:
+    """The largest float that is not above x, in both readings; see `upward`.
+
+    >>> downward(Fraction(1, 2)), Fraction(str(downward(Fraction(1, 3)))) <= Fraction(1, 3)
+    (0.5, True)
+    """
+    return -upward(-x) if math.isfinite(float_down(x)) else float_down(x)
+
+
+def _table(rows: object) -> list[Any]:
+    """The rows as a list of lists (or the float array itself), neither empty nor of another shape."""
+    if not isinstance(rows, Sequence | np.ndarray) and hasattr(rows, "__array__"):
+        rows = np.asarray(rows)
+    if isinstance(rows, np.ndarray):
+        if rows.ndim != 2:
+            raise InvalidChannel(f"matrix: got {rows.ndim} dimensions, expected 2: rows are inputs, columns outputs")
+        rows = rows.tolist()
+    if isinstance(rows, str) or not isinstance(rows, Sequence):
+        raise InvalidChannel(f"matrix: got a {type(rows).__name__}, expected a list of rows")
+    for i, row in enumerate(rows):
+        if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray):
+            raise InvalidChannel(f"matrix: row {i} is a {type(row).__name__}, expected a list of probabilities")
+    table = [row.tolist() if isinstance(row, np.ndarray) else list(row) for row in rows]
+    if not table or not table[0]:
+        raise InvalidChannel("matrix: it is empty; a channel has at least one input (row) and one output (column)")
+    return table
+
+
+def _numbers(table: list[list[Any]], where: Callable[[int, int], str]) -> Matrix:
+    """Finite numbers, as float64 if any of them is a float, else as exact Fractions."""
+    kinds = {type(value) for row in table for value in row}
+    if kinds <= {float, int} and float in kinds:
+        return _floats(table, where)
+    exact: dict[Any, Fraction] = {}
+    is_float = any(issubclass(kind, float | np.floating) for kind in kinds)
+    result = np.empty((len(table), len(table[0])), dtype=object)
+    for i, row in enumerate(table):
+        for j, value in enumerate(row):
+            if is_float and isinstance(value, float | np.floating):
+                result[i, j] = float(value)
+                continue
+            key = (type(value), value) if isinstance(value, Hashable) else None
+            if key not in exact:
+                exact[key] = _number(value, where, i, j)
+            result[i, j] = exact[key]
+    return _floats(result.tolist(), where) if is_float else result
+
+
+def _floats(table: list[list[Any]], where: Callable[[int, int], str]) -> Matrix:
+    result = np.array(table, dtype=np.float64)
+    wrong = np.argwhere(~np.isfinite(result))
+    if len(wrong):
+        i, j = (int(k) for k in wrong[0])
+        raise InvalidChannel(f"{where(i, j)}: got {result[i, j]}, expected a finite number")
+    return result
+
+
+def _number(value: Any, where: Callable[[int, int], str], i: int, j: int) -> Fraction:
+    if isinstance(value, str) and 200 < len(value) <= _LONGEST_RATIO:  # an exact channel written by `to_csv`
+        top, slash, bottom = value.strip().partition("/")
+        if slash and top.isdecimal() and bottom.isdecimal() and max(len(top), len(bottom)) < 4300 and int(bottom):
+            return Fraction(int(top), int(bottom))
+    try:
+        return rational(value, "entry")
+    except InvalidParameter as error:
+        got = "an empty cell" if isinstance(value, str) and not value.strip() else f"{value!r:.80}"
+        hint = error.hint or "write it as 0.25, 1e-6 or 1/4"
+        raise InvalidChannel(f"{where(i, j)}: got {got}, expected a number; {hint}") from None
+
+
+def _named(label: Label) -> str:
+    return "the prior" if label == "the prior" else f"row {label!r}"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, Fraction):
+        return f"{float(value):.12g}"
+    text = plain(value)
+    return text if len(text) <= 40 else f"about {float(value):.12g}"
+
+
+def _unknown(label: object, texts: list[str], kind: str) -> str:
+    close = get_close_matches(str(label), texts[:10_000], n=1)
+    listed = ", ".join(repr(text) for text in texts[:8]) + (", …" if len(texts) > 8 else "")
+    return f"unknown {kind} {label!r}; " + (f"did you mean {close[0]!r}?" if close else f"expected one of {listed}")

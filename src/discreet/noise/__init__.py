@@ -1,0 +1,24 @@
+"""Exact random numbers: every draw has the stated distribution exactly, given uniform random bits."""
+
+from discreet.noise.categorical import accept_each, categorical, softmax
+from discreet.noise.entropy import DeterministicEntropy, Entropy, SystemEntropy
+from discreet.noise.gaussian import discrete_gaussian
+from discreet.noise.geometric import discrete_laplace, geometric
+from discreet.noise.planar import planar_laplace
+from discreet.noise.uniform import bernoulli, bernoulli_exp, uniform_below
+
+__all__ = [
+    "DeterministicEntropy",
+    "Entropy",
+    "SystemEntropy",
+    "accept_each",
+    "bernoulli",
+    "bernoulli_exp",
+    "categorical",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "geometric",
+    "planar_laplace",
+    "softmax",
+    "uniform_below",
+]

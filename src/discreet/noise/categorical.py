@@ -1,0 +1,196 @@
+"""One of many, exactly: by rational weights, or by the softmax of rational scores."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from math import lcm
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidData
+from discreet.exact import Number, exp_bounds, rational
+from discreet.noise.accept import Enclosure, accept
+from discreet.noise.entropy import SYSTEM, Entropy
+from discreet.noise.sampler import Integers, Size, sample, shape
+from discreet.noise.table import below
+from discreet.noise.uniform import uniform_below
+
+_INT64 = 2**63 - 1
+
+
+def categorical(weights: ArrayLike, size: Size = None, *, entropy: Entropy | None = None) -> int | Integers:
+    """Positions i with probability exactly weights[i]/Σ weights; weights are whole or rational, not all zero.
+
+    >>> categorical([0, 5, 0]), categorical(["1/3", "2/3"], size=4).shape
+    (1, (4,))
+    """
+    source = SYSTEM if entropy is None else entropy
+    counts, _ = whole_numbers(weights, "weights")
+    if not counts.size or counts.min() < 0 or not counts.any():
+        raise InvalidData("weights: expected at least one, none negative, not all zero")
+    ends = list(accumulate(counts.tolist()))
+    cumulative = np.array(ends, np.int64 if ends[-1] <= _INT64 else object)
+    if size is None:
+        return int(np.searchsorted(cumulative, uniform_below(ends[-1], entropy=source), side="right"))
+    return np.searchsorted(cumulative, uniform_below(ends[-1], shape(size), entropy=source), side="right")
+
+
+def softmax(
+    scores: ArrayLike,
+    scale: Number,
+    size: Size = None,
+    *,
+    multiplicity: ArrayLike | None = None,
+    entropy: Entropy | None = None,
+) -> int | Integers:
+    """Positions i with probability exactly ∝ multiplicity[i]·exp(scores[i]/scale); scores whole or rational.
+
+    The time depends on the number of scores alone.
+
+    >>> softmax([0, 0, 10**6], scale=1), softmax(["0.5", "1/3"], scale="1/10", size=3).shape
+    (2, (3,))
+    """
+    values, denominator = whole_numbers(scores, "scores")
+    if not values.size:
+        raise InvalidData("scores: got none, expected at least one candidate")
+    copies = None if multiplicity is None else _copies(multiplicity, values)
+    return sample(_Softmax(values, rational(scale, "scale", above=0) * denominator, copies), size, entropy)
+
+
+class _Softmax:
+    """Rejection from integer weights that lie just above the true ones.
+
+    The true weight of i is wᵢ = cᵢ·e^(−dᵢ/t)·2^k/M, where dᵢ = max − scoreᵢ, cᵢ its multiplicity, M a power of two not
+    below the largest cᵢe^(−dᵢ/t) and 2^k leaves room for all of them in 63 bits. Draw i with probability ∝ Wᵢ,
+    integers with Wᵢ ≥ wᵢ, exactly; accept with probability wᵢ/Wᵢ, exactly; else start again. Then
+    P(i) ∝ Wᵢ·wᵢ/Wᵢ = wᵢ.
+
+    Wᵢ = ⌊ŵᵢ(1 + 2^−40)⌋ + 1 for the float ŵᵢ of wᵢ: the exponent is right to 2^−51 relatively and below 128 (beyond
+    that, wᵢ < 1 ≤ Wᵢ), so ŵᵢ is right to 2^−43 relatively and Wᵢ ≥ wᵢ. Rejections are rarer than 2^−16 a draw.
+    """
+
+    def __init__(
+        self, scores: NDArray[np.int64] | NDArray[np.object_], scale: Fraction, copies: Integers | None
+    ) -> None:
+        self._scale, self._copies = scale, copies
+        live = scores if copies is None else scores[copies > 0]
+        self._top = live.max()
+        self._scores = scores
+        exponent = _deficits(scores, self._top) / float(scale)
+        weights = np.exp(np.negative(exponent, out=exponent), out=exponent)
+        if copies is not None:
+            weights *= copies
+        self._exponent = 62 - scores.size.bit_length() - _power_above(weights.max())  # of 2^k/M
+        self._weights = np.ldexp(weights, self._exponent)
+        self._covers = (self._weights * (1 + 2.0**-40)).astype(np.int64) + 1
+        if copies is not None:
+            self._covers[copies == 0] = 0
+        self._ends = np.cumsum(self._covers)
+
+    def draw(self, entropy: Entropy) -> int:
+        out = np.empty(1, np.int64)
+        self.fill(entropy, out)
+        return int(out[0])
+
+    def fill(self, entropy: Entropy, out: Integers) -> None:
+        pending = np.arange(out.size)
+        while pending.size:
+            places = uniform_below(int(self._ends[-1]), pending.size, entropy=entropy)
+            chosen = np.searchsorted(self._ends, places, side="right")
+            out[pending] = chosen
+            pending = pending[~self._accepted(chosen, entropy)]
+
+    def _accepted(self, chosen: Integers, entropy: Entropy) -> NDArray[np.bool_]:
+        words = entropy.words(chosen.size)
+        p = self._weights[chosen] / self._covers[chosen]
+        gap = p - (words >> np.uint64(11)) * 2.0**-53
+        heads: NDArray[np.bool_] = gap > 0
+        for k in np.flatnonzero(np.abs(gap) < 2.0**-40):
+            heads[k] = below(int(words[k]), self._acceptance(int(chosen[k])), entropy)
+        return heads
+
+    def _acceptance(self, i: int) -> Enclosure:
+        """Bounds on wᵢ/Wᵢ."""
+        gamma = Fraction(int(self._top) - int(self._scores[i])) / self._scale
+        copies = 1 if self._copies is None else int(self._copies[i])
+        cover = int(self._covers[i])
+
+        def enclose(bits: int) -> tuple[int, int]:
+            lo, hi = exp_bounds(-gamma, bits + 128 + self._exponent)  # wᵢ = copies·e^−γ·2^exponent
+            ceiling = -(-copies * hi >> 128)
+            return (copies * lo >> 128) // cover, -(-ceiling // cover)
+
+        return enclose
+
+
+def accept_each(deficits: Integers, scale: Number, *, entropy: Entropy | None = None) -> NDArray[np.bool_]:
+    """Coins that are True with probability exactly exp(−deficit/scale), one for each whole deficit ≥ 0.
+
+    >>> accept_each(np.array([0, 10**9]), 1)
+    array([ True, False])
+    """
+    exact = rational(scale, "scale", above=0)
+    exponent = deficits.astype(np.float64) / float(exact)
+
+    def enclosure(k: int) -> Enclosure:
+        return lambda bits: exp_bounds(-int(deficits[k]) / exact, bits)
+
+    return accept(exponent, enclosure, SYSTEM if entropy is None else entropy)
+
+
+def whole_numbers(values: ArrayLike, name: str) -> tuple[NDArray[np.int64] | NDArray[np.object_], int]:
+    """A vector of whole or rational numbers as integers over one common denominator. Floats are refused.
+
+    >>> whole_numbers(["1/2", 3, "0.25"], "scores")
+    (array([ 2, 12,  1]), 4)
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        array = values
+        if array.ndim == 1 and (array.dtype != np.uint64 or not array.size or array.max() <= _INT64):
+            return array.astype(np.int64), 1
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "iuO":
+        raise InvalidData(
+            f"{name}: got an array of {values.dtype}, expected whole numbers; "
+            "multiply by a fixed factor and round, so that sensitivity is exact"
+        )
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray) or np.ndim(values) != 1:
+        raise InvalidData(f"{name}: expected a one-dimensional sequence of whole or rational numbers")
+    exact = [_exact(value, name, place) for place, value in enumerate(values)]
+    denominator = lcm(*(value.denominator for value in exact)) if exact else 1
+    whole = [int(value * denominator) for value in exact]
+    fits = all(-_INT64 <= value <= _INT64 for value in whole)
+    return np.array(whole, np.int64 if fits else object), denominator
+
+
+def _exact(value: object, name: str, place: int) -> Fraction:
+    if isinstance(value, float | np.floating):
+        raise InvalidData(
+            f"{name}: got a float at position {place}, expected a whole number, Fraction or decimal string"
+        )
+    try:
+        return rational(value, name)  # type: ignore[arg-type]
+    except ValueError:
+        raise InvalidData(f"{name}: position {place} is not a whole or rational number") from None
+
+
+def _copies(multiplicity: ArrayLike, scores: NDArray[np.int64] | NDArray[np.object_]) -> Integers:
+    counts, denominator = whole_numbers(multiplicity, "multiplicity")
+    if denominator != 1 or counts.dtype == object or counts.shape != scores.shape:
+        raise InvalidData(f"multiplicity: expected {scores.size} whole numbers below 2^63, one for each score")
+    if counts.min() < 0 or not counts.any():
+        raise InvalidData("multiplicity: expected none negative and not all zero")
+    return counts.astype(np.int64)
+
+
+def _deficits(scores: NDArray[np.int64] | NDArray[np.object_], top: int) -> NDArray[np.float64]:
+    """max − score as floats right to one rounding; differences of int64 fit uint64 without overflow."""
+    if scores.dtype == object:
+        return np.array([float(max(int(top) - int(s), 0)) if int(top) - int(s) < 10**300 else np.inf for s in scores])
+    gaps = np.uint64(int(top) & (2**64 - 1)) - scores.view(np.uint64)
+    return np.where(scores > top, 0, gaps).astype(np.float64)
+
+
+def _power_above(x: float) -> int:
+    """The least e with x < 2^e."""
+    return int(np.frexp(x)[1])

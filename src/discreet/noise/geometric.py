@@ -1,0 +1,161 @@
+"""Geometric and discrete Laplace variables of any rational scale, exactly, without rejection.
+
+G with P(G = k) ∝ e^(−k/t), k = 0, 1, 2, …, is written in mixed radix: G = r₀ + M₁r₁ + M₂r₂ + …. Since e^(−k/t)
+factors over the digits, **the digits are independent**, each a truncated geometric variable with ratio
+e^(−Mⱼ/t); the last one is unbounded. Each digit is one small table (`table.Table`), whatever the scale.
+
+The discrete Laplace variable K with P(K = k) ∝ e^(−|k|/t), q = e^(−1/t), needs one more bit: P(K < 0) = q/(1+q), and
+both K given K ≥ 0 and −1−K given K < 0 are distributed as G, because P(K = −1−k)/P(K = k) = q for all k ≥ 0. So with
+an independent bit S, P(S = 1) = q/(1+q): K = G if S = 0, else −1−G. The bit is drawn together with the lowest digit:
+outcome j = 2r₀ + S. In two's complement, K = G XOR −S.
+
+Cumulative probabilities of the lowest digit, m its size (m = ∞ if it is the only one): after (r, S=1) it is
+(1 − q^(r+1))/(1 − q^m), and after (r, S=0) it is (1 − c·q^(r+1))/(1 − q^m) with c = 2/(1+q).
+
+The number of words and of table look-ups depends on the scale alone, so the time of a draw does not depend on it.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+
+from discreet.errors import InternalError, InvalidParameter
+from discreet.exact import Number, exp_bounds, rational
+from discreet.noise.entropy import Entropy
+from discreet.noise.sampler import LARGEST, Integers, Size, sample
+from discreet.noise.table import Table
+
+_LOW, _HIGH = 512, 1024  # sizes of the lowest digit and of the others
+_NATS = 45  # e^−45 < 2^−64: an unbounded digit is listed that far, the rest is for the undecided path
+_GUARD = 128
+
+
+def geometric(scale: Number, size: Size = None, *, entropy: Entropy | None = None) -> int | Integers:
+    """Draws of G ≥ 0 with P(G = k) ∝ exp(−k/scale).
+
+    >>> 0 <= geometric(3)
+    True
+    """
+    return sample(_geometric(_scale(scale)), size, entropy)
+
+
+def discrete_laplace(scale: Number, size: Size = None, *, entropy: Entropy | None = None) -> int | Integers:
+    """Draws of K with P(K = k) ∝ exp(−|k|/scale), on all integers.
+
+    >>> from discreet.noise import DeterministicEntropy
+    >>> discrete_laplace("2.5", size=(2, 3), entropy=DeterministicEntropy(1)).shape
+    (2, 3)
+    """
+    return sample(_laplace(_scale(scale)), size, entropy)
+
+
+def _scale(scale: Number) -> Fraction:
+    exact = rational(scale, "scale", above=0)
+    if exact > LARGEST:
+        raise InvalidParameter("scale", scale, "at most 2^52", "use a coarser grid, so that noise fits 64 bits")
+    return exact
+
+
+class _Digits:
+    """Sampler of r₀ + M₁r₁ + …, signed by the lowest table's extra bit if `signed`."""
+
+    def __init__(self, scale: Fraction, *, signed: bool) -> None:
+        self._signed = signed
+        self.digits = list(_layout(scale, signed=signed))
+
+    def draw(self, entropy: Entropy) -> int:
+        words = entropy.words(len(self.digits)).tolist()
+        total = sign = 0
+        for word, (radix, table) in zip(words, self.digits, strict=True):
+            digit = table.pick(word, entropy)
+            if self._signed and radix == 1:
+                sign, digit = digit & 1, digit >> 1
+            total += radix * digit
+        return ~total if sign else total
+
+    def fill(self, entropy: Entropy, out: Integers) -> None:
+        (_, lowest), *others = self.digits
+        first = lowest.picks(entropy, out.size)
+        np.right_shift(first, 1, out=out, casting="unsafe") if self._signed else np.copyto(out, first)
+        for radix, table in others:
+            digit = table.picks(entropy, out.size)
+            if digit.max(initial=0) > (2**63 - 1 - out.max(initial=0)) // radix:
+                raise InternalError("a draw left 64 bits; its probability is below e^-2048")
+            out += np.multiply(digit, radix, dtype=np.int64)
+        if self._signed:
+            out ^= -(first & 1)
+
+
+@lru_cache(maxsize=32)
+def _geometric(scale: Fraction) -> _Digits:
+    return _Digits(scale, signed=False)
+
+
+@lru_cache(maxsize=32)
+def _laplace(scale: Fraction) -> _Digits:
+    return _Digits(scale, signed=True)
+
+
+def _layout(scale: Fraction, *, signed: bool) -> Iterator[tuple[int, Table]]:
+    """(radix, table) for each digit; the last is the first one that can be unbounded in a small table."""
+    radix = 1
+    while True:
+        rate = radix / scale
+        size = _LOW if radix == 1 else _HIGH
+        unbounded = ceil(_NATS / rate) <= size
+        yield radix, _digit_table(rate, None if unbounded else size, signed=signed and radix == 1)
+        if unbounded:
+            return
+        radix *= size
+
+
+def _digit_table(rate: Fraction, size: int | None, *, signed: bool) -> Table:
+    """The table of a digit with ratio e^−rate on {0 … size−1}, or on all of ℕ; outcomes 2r + S if signed."""
+    listed = size or ceil(_NATS / rate)
+    bits = 64 + _GUARD
+    one = 1 << bits
+    powers = _powers(rate, listed, bits)
+    bounds = []
+    for r in range(listed):
+        if signed:
+            bounds.append(_fraction(_halved(powers[r + 1], powers[1], one), powers[-1] if size else (0, 0), one, 64))
+        bounds.append(_fraction(powers[r + 1], powers[-1] if size else (0, 0), one, 64))
+
+    def enclose(i: int, bits: int) -> tuple[int, int]:
+        fine = bits + _GUARD
+        r, positive = (i >> 1, not i & 1) if signed else (i, False)
+        power, total = exp_bounds(-rate * (r + 1), fine), exp_bounds(-rate * size, fine) if size else (0, 0)
+        if positive:
+            power = _halved(power, exp_bounds(-rate, fine), 1 << fine)
+        return _fraction(power, total, 1 << fine, bits)
+
+    if size:
+        return Table(bounds[:-1], enclose, outcomes=len(bounds))
+    last = next(i for i, (lo, _) in enumerate(bounds) if lo >= (1 << 64) - 2)
+    return Table(bounds[: last + 1], enclose)
+
+
+def _powers(rate: Fraction, count: int, bits: int) -> list[tuple[int, int]]:
+    """Enclosures of 2^bits·e^(−rate·i) for i = 0 … count, by repeated multiplication rounded outwards."""
+    lo = hi = 1 << bits
+    step_lo, step_hi = exp_bounds(-rate, bits)
+    powers = [(lo, hi)]
+    for _ in range(count):
+        lo, hi = (lo * step_lo) >> bits, -((-hi * step_hi) >> bits)
+        powers.append((lo, hi))
+    return powers
+
+
+def _halved(power: tuple[int, int], q: tuple[int, int], one: int) -> tuple[int, int]:
+    """2·power/(1 + q), enclosed: what remains of `power` when the outcome S = 0 has been counted too."""
+    return 2 * power[0] * one // (one + q[1]), -(-2 * power[1] * one // (one + q[0]))
+
+
+def _fraction(power: tuple[int, int], total: tuple[int, int], one: int, bits: int) -> tuple[int, int]:
+    """Enclosure of 2^bits·(1 − power)/(1 − total), all given as multiples of 1/one."""
+    lo = ((one - power[1]) << bits) // (one - total[0])
+    hi = -((-(one - power[0]) << bits) // (one - total[1]))
+    return max(lo, 0), min(hi, 1 << bits)

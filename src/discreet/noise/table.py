@@ -1,0 +1,125 @@
+"""Lazy inversion: exact draws from any distribution whose cumulative probabilities can be enclosed.
+
+A uniform real U in [0, 1) is revealed 16 or 64 bits at a time. The outcome is the first i with U < F(i),
+where F(0) < F(1) < … → 1 are the cumulative probabilities. Each F(i) is known through integers that
+enclose 2^b·F(i) for every precision b asked for. As long as the revealed bits leave a comparison open, and
+only then, more are drawn and F(i) is enclosed more tightly. So every decision is the one that infinite
+precision would make: the draws follow F exactly, not up to rounding.
+
+Guarantee: if `enclose(i, bits)` returns lo ≤ 2^bits·F(i) ≤ hi, a draw returns i with probability
+F(i) − F(i−1) exactly, given independent uniform words.
+
+Proof. With u the first b bits of U as an integer, u ≤ 2^b·U < u + 1. If u + 1 ≤ lo then U < F(i); if
+u ≥ hi then U ≥ F(i); else the loop takes b + 64. The interval [u, u+1)/2^b shrinks to U, and U ≠ F(i)
+with probability one, so the loop ends. The tables below store T(i) = the lower end at 64 bits and rely on
+hi ≤ T(i) + 2, which is checked when they are built: a word w decides against every T(i) except those with
+w − 1 ≤ T(i) ≤ w. The 16-bit guide answers only where all 2^48 words of a cell agree and are decided.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InternalError
+from discreet.noise.entropy import Entropy
+from discreet.noise.sampler import Integers, sixteen_bits
+
+Enclose = Callable[[int, int], tuple[int, int]]
+"""(i, bits) → integers lo ≤ 2^bits·F(i) ≤ hi."""
+
+_TOP = 1 << 64
+_UNDECIDED = -1
+
+
+class Table:
+    """The decision table of one distribution on 0, 1, 2, … (finite if `outcomes` is given).
+
+    `bounds` are the enclosures of F(0), F(1), … at 64 bits: all but the last for a finite distribution; for an
+    infinite one, up to the first whose lower end reaches 2^64 − 2, where every word is undecided anyway.
+    """
+
+    def __init__(self, bounds: Sequence[tuple[int, int]], enclose: Enclose, outcomes: int | None = None) -> None:
+        lows = [min(lo, _TOP - 1) for lo, _ in bounds]
+        if any(hi > lo + 2 for lo, (_, hi) in zip(lows, bounds, strict=True)) or lows != sorted(lows):
+            raise InternalError("a decision table was built from enclosures that are too wide or out of order")
+        if outcomes is None and (not lows or lows[-1] < _TOP - 2):
+            raise InternalError("the decision table of an infinite distribution ends before its tail")
+        if len(lows) >= 2**15 - 1:
+            raise InternalError("a decision table is too long for its 16-bit guide")
+        self._enclose = enclose
+        self._outcomes = outcomes
+        self.thresholds = np.array(lows, np.uint64)
+        # 2^k − 1 entries, so that every binary search takes the same number of steps
+        self._list = lows + [_TOP] * ((1 << len(lows).bit_length()) - 1 - len(lows))
+        self._guide: NDArray[np.int16] | None = None
+
+    def pick(self, word: int, entropy: Entropy) -> int:
+        """The outcome for one word, drawing more bits only if the word leaves it open."""
+        count = bisect_right(self._list, word)
+        if count and word - self._list[count - 1] <= 1:
+            return self._resolve(word, entropy)
+        return count
+
+    def picks(self, entropy: Entropy, count: int) -> NDArray[np.int16]:
+        """`count` independent outcomes, by 16-bit words and the guide; what it leaves open by 64-bit words."""
+        guide = self._guide if self._guide is not None else self._make_guide()
+        short = sixteen_bits(entropy, count)
+        found = guide.take(short)
+        open_ = np.flatnonzero(found == _UNDECIDED)
+        if open_.size:
+            found[open_] = self._decide(short[open_], entropy)
+        return found
+
+    def _decide(self, short: NDArray[np.uint16], entropy: Entropy) -> Integers:
+        words = (short.astype(np.uint64) << np.uint64(48)) | (entropy.words(short.size) >> np.uint64(16))
+        counts = self.thresholds.searchsorted(words, side="right")
+        below = self.thresholds[np.maximum(counts - 1, 0)]
+        for k in np.flatnonzero((counts > 0) & (words - below <= 1)):
+            counts[k] = _fitting(self._resolve(int(words[k]), entropy))
+        return counts
+
+    def _make_guide(self) -> NDArray[np.int16]:
+        """For each value of the top 16 bits: the outcome if the other 48 cannot matter, else undecided."""
+        starts = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
+        decided = self.thresholds.searchsorted(starts[1:] - np.uint64(2), side="right")  # certain at the start
+        reached = self.thresholds.searchsorted(starts + np.uint64((1 << 48) - 1), side="right")  # possible at the end
+        certain = np.concatenate(([0], decided))
+        guide = np.where(certain == reached, reached, _UNDECIDED)
+        self._guide = guide.astype(np.int16)
+        return self._guide
+
+    def _resolve(self, word: int, entropy: Entropy) -> int:
+        """Compare the lazily revealed U with F(i), F(i+1), … at growing precision."""
+        i = bisect_right(self._list, word - 2)
+        seen, bits = word, 64
+        while self._outcomes is None or i < self._outcomes - 1:
+            lo, hi = self._enclose(i, bits)
+            if seen + 1 <= lo:
+                return i
+            if seen >= hi:
+                i += 1
+            else:
+                seen = (seen << 64) | int(entropy.words(1)[0])
+                bits += 64
+        return i
+
+
+def _fitting(outcome: int) -> int:
+    if outcome >= 2**15 - 1:  # tables list all but 2^−64 of an infinite distribution in far fewer outcomes
+        raise InternalError("an outcome left its table; its probability is below e^-1000")
+    return outcome
+
+
+def below(word: int, enclose: Callable[[int], tuple[int, int]], entropy: Entropy) -> bool:
+    """Whether a uniform U with first word `word` lies below p, given enclosures of 2^bits·p."""
+    seen, bits = word, 64
+    while True:
+        lo, hi = enclose(bits)
+        if seen + 1 <= lo:
+            return True
+        if seen >= hi:
+            return False
+        seen = (seen << 64) | int(entropy.words(1)[0])
+        bits += 64

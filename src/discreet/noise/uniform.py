@@ -1,0 +1,130 @@
+"""Uniform whole numbers and coins, exactly."""
+
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.exact import Number, exp_bounds, integer, rational
+from discreet.noise.entropy import SYSTEM, Entropy
+from discreet.noise.sampler import Integers, Size, sample, shape
+from discreet.noise.table import Table
+
+_WORD = 1 << 64
+
+
+def uniform_below(
+    bound: int, size: Size = None, *, entropy: Entropy | None = None
+) -> int | Integers | NDArray[np.object_]:
+    """Uniform whole numbers in {0, …, bound − 1}; arrays hold Python integers where 64 bits do not suffice.
+
+    Proof. A word w < ⌊2^64/n⌋·n is uniform over whole copies of {0 … n−1}, so w mod n is uniform; the rest
+    (fewer than n words of 2^64) is drawn again. Larger bounds draw as many bits as n − 1 has and start again
+    while the result is not below n.
+
+    >>> 0 <= uniform_below(6) < 6
+    True
+    """
+    exact = integer(bound, "bound", at_least=1)
+    source = SYSTEM if entropy is None else entropy
+    if exact <= 1 << 63:
+        return sample(_Below(exact), size, source)
+    if size is None:
+        return _large(exact, source)
+    out = np.empty(shape(size), object)
+    for position in np.ndindex(out.shape):
+        out[position] = _large(exact, source)
+    return out
+
+
+def bernoulli(p: Number, size: Size = None, *, entropy: Entropy | None = None) -> bool | NDArray[np.bool_]:
+    """Coins that are True with probability exactly p, a rational.
+
+    >>> bernoulli(1), bernoulli(0), bernoulli("1/3", size=4).dtype
+    (True, False, dtype('bool'))
+    """
+    exact = rational(p, "p", at_least=0, at_most=1)
+    return _flip(_coin(exact), size, entropy)
+
+
+def bernoulli_exp(gamma: Number, size: Size = None, *, entropy: Entropy | None = None) -> bool | NDArray[np.bool_]:
+    """Coins that are True with probability exactly e^(−gamma), gamma ≥ 0 a rational.
+
+    >>> bernoulli_exp(0), bernoulli_exp(10**6)
+    (True, False)
+    """
+    exact = rational(gamma, "gamma", at_least=0)
+    return _flip(_exp_coin(exact), size, entropy)
+
+
+def below_each(bounds: Integers, entropy: Entropy) -> Integers:
+    """One uniform whole number below each of the given positive bounds."""
+    limits = bounds.astype(np.uint64)
+    words = entropy.words(limits.size)
+    most = np.uint64(_WORD - 1) - (np.uint64(_WORD - 1) % limits + np.uint64(1)) % limits  # last word accepted
+    again = np.flatnonzero(words > most)
+    while again.size:
+        words[again] = entropy.words(again.size)
+        again = again[words[again] > most[again]]
+    return (words % limits).astype(np.int64)
+
+
+class _Below:
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._most = _WORD // bound * bound - 1
+
+    def draw(self, entropy: Entropy) -> int:
+        while (word := int(entropy.words(1)[0])) > self._most:
+            pass
+        return word % self._bound
+
+    def fill(self, entropy: Entropy, out: Integers) -> None:
+        words = entropy.words(out.size)
+        if self._bound & (self._bound - 1) == 0:
+            np.copyto(out, words & np.uint64(self._bound - 1), casting="unsafe")
+            return
+        most = np.uint64(self._most)
+        while (again := np.flatnonzero(words > most)).size:
+            words[again] = entropy.words(again.size)
+        quotient = words // np.uint64(self._bound)  # NumPy divides by a constant quickly, its remainder is slow
+        np.copyto(out, words - quotient * np.uint64(self._bound), casting="unsafe")
+
+
+def _large(bound: int, entropy: Entropy) -> int:
+    bits = (bound - 1).bit_length()
+    count = -(-bits // 64)
+    while True:
+        value = int.from_bytes(entropy.words(count).tobytes(), "little") >> (64 * count - bits)
+        if value < bound:
+            return value
+
+
+def _flip(coin: Table, size: Size, entropy: Entropy | None) -> bool | NDArray[np.bool_]:
+    source = SYSTEM if entropy is None else entropy
+    if size is None:
+        return coin.pick(int(source.words(1)[0]), source) == 0
+    out = np.empty(shape(size), np.bool_)
+    flat = out.reshape(-1)
+    for start in range(0, flat.size, 1 << 15):
+        part = flat[start : start + (1 << 15)]
+        np.equal(coin.picks(source, part.size), 0, out=part)
+    return out
+
+
+@lru_cache(maxsize=64)
+def _coin(p: Fraction) -> Table:
+    def enclose(_: int, bits: int) -> tuple[int, int]:
+        scaled, rest = divmod(p.numerator << bits, p.denominator)
+        return scaled, scaled + bool(rest)
+
+    return Table([enclose(0, 64)], enclose, outcomes=2)
+
+
+@lru_cache(maxsize=64)
+def _exp_coin(gamma: Fraction) -> Table:
+    def enclose(_: int, bits: int) -> tuple[int, int]:
+        return exp_bounds(-gamma, bits)
+
+    return Table([enclose(0, 64)], enclose, outcomes=2)

@@ -1,0 +1,1 @@
+"""What a release costs, as data: losses, units, budgets and accountants."""

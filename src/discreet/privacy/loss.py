@@ -1,0 +1,338 @@
+"""What a release costs, as data.
+
+A `Loss` is a frozen value without behaviour. It is written to the ledger as JSON and read back years
+later, so this module is a contract: **the meaning of a kind and of its fields never changes**; a kind or a
+field that this version does not know is refused (`UnknownLoss`), never guessed; new meanings get new kinds.
+
+Every kind bounds the pair of output distributions (P, Q) on any two neighbouring datasets, in both orders.
+"Neighbouring" is the relation of the dataset that is charged (`unit.Neighbours`); the mechanism that states
+the loss used the sensitivity of that relation.
+
+=========================  ===============================================================================
+kind                       meaning: for all neighbours, (P, Q) is no easier to tell apart than …
+=========================  ===============================================================================
+Pure(ε)                    ε-DP: P(S) ≤ e^ε·Q(S) for every S (Dwork, McSherry, Nissim, Smith 2006)
+BoundedRange(ε)            ln P/Q stays in an interval of length ε (Durfee, Rogers 2019), hence also ε-DP
+Approximate(ε, δ)          (ε,δ)-DP: P(S) ≤ e^ε·Q(S) + δ for every S
+Concentrated(ρ)            ρ-zCDP: Rényi divergence of every order α > 1 at most ρα (Bun, Steinke 2016)
+LaplaceNoise(m)            Laplace noise of scale m against a shift by 1 (continuous, one dimension)
+GaussianNoise(m)           Gaussian noise of standard deviation m against a shift by 1 (continuous)
+DiscreteGaussianNoise(σ,s) integer noise N_ℤ(0, σ²) against every whole shift up to s, in one dimension
+SampledGaussian(q, m)      Gaussian noise of deviation m on a sum over a Poisson sample of rate q, each
+                           contribution of norm at most 1; only for "add or remove one"
+PerDistance(ε, unit)       d-privacy: P(S) ≤ e^(ε·d)·Q(S) for secrets at distance d, in the unit named
+Repeated(loss, n)          n releases, each of that loss, each chosen after seeing the ones before
+Together(losses)           all of these releases, each chosen after seeing the ones before
+Parallel(losses)           releases over disjoint parts of the data: one unit is in one part only
+=========================  ===============================================================================
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from discreet.errors import InvalidParameter, UnknownLoss
+from discreet.exact import Number, integer, plain, rational
+
+_DEEPEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """ε-DP.
+
+    >>> Pure("0.5")
+    Pure(epsilon=Fraction(1, 2))
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", at_least=0))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRange:
+    """The log-likelihood ratio stays in an interval of length ε: the exponential mechanism's loss.
+
+    >>> BoundedRange(1)
+    BoundedRange(epsilon=Fraction(1, 1))
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", at_least=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Approximate:
+    """(ε,δ)-DP.
+
+    >>> Approximate(1, "1e-6").delta
+    Fraction(1, 1000000)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", at_least=0))
+        object.__setattr__(self, "delta", rational(delta, "delta", at_least=0, at_most=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Concentrated:
+    """ρ-zCDP.
+
+    >>> Concentrated("1/50")
+    Concentrated(rho=Fraction(1, 50))
+    """
+
+    rho: Fraction
+
+    def __init__(self, rho: Number) -> None:
+        object.__setattr__(self, "rho", rational(rho, "rho", at_least=0))
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceNoise:
+    """Continuous Laplace noise; the multiplier is scale ÷ sensitivity, so ε = 1/multiplier.
+
+    >>> LaplaceNoise(10)
+    LaplaceNoise(multiplier=Fraction(10, 1))
+    """
+
+    multiplier: Fraction
+
+    def __init__(self, multiplier: Number) -> None:
+        object.__setattr__(self, "multiplier", rational(multiplier, "multiplier", above=0))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianNoise:
+    """Continuous Gaussian noise; the multiplier is σ ÷ ℓ2 sensitivity.
+
+    >>> GaussianNoise(20)
+    GaussianNoise(multiplier=Fraction(20, 1))
+    """
+
+    multiplier: Fraction
+
+    def __init__(self, multiplier: Number) -> None:
+        object.__setattr__(self, "multiplier", rational(multiplier, "multiplier", above=0))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianNoise:
+    """One integer with discrete Gaussian noise of parameter σ; the secret moves it by at most `sensitivity`.
+
+    >>> DiscreteGaussianNoise(20, 1)
+    DiscreteGaussianNoise(sigma=Fraction(20, 1), sensitivity=1)
+    """
+
+    sigma: Fraction
+    sensitivity: int
+
+    def __init__(self, sigma: Number, sensitivity: int) -> None:
+        object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
+        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=0))
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussian:
+    """Gaussian noise on a sum over a Poisson sample: one step of DP-SGD. Only for "add or remove one".
+
+    >>> SampledGaussian("0.01", 4)
+    SampledGaussian(rate=Fraction(1, 100), multiplier=Fraction(4, 1))
+    """
+
+    rate: Fraction
+    multiplier: Fraction
+
+    def __init__(self, rate: Number, multiplier: Number) -> None:
+        object.__setattr__(self, "rate", rational(rate, "rate", at_least=0, at_most=1))
+        object.__setattr__(self, "multiplier", rational(multiplier, "multiplier", above=0))
+
+
+@dataclass(frozen=True, slots=True)
+class PerDistance:
+    """d-privacy: ε for each unit of distance between two secrets. It becomes ε-DP inside a stated radius.
+
+    >>> PerDistance("0.7", "km").within(3)
+    Pure(epsilon=Fraction(21, 10))
+    """
+
+    epsilon: Fraction
+    unit: str
+
+    def __init__(self, epsilon: Number, unit: str) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", at_least=0))
+        if not isinstance(unit, str) or not unit:
+            raise InvalidParameter("unit", unit, "a unit of distance in words, such as 'km'")
+        object.__setattr__(self, "unit", unit)
+
+    def within(self, distance: Number) -> Pure:
+        """The ε-DP that holds between secrets at most `distance` apart."""
+        return Pure(self.epsilon * rational(distance, "distance", at_least=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The same loss n times, adaptively.
+
+    >>> Repeated(Pure("0.1"), 3).count
+    3
+    """
+
+    loss: "Loss"
+    count: int
+
+    def __init__(self, loss: "Loss", count: int) -> None:
+        object.__setattr__(self, "loss", _checked(loss))
+        object.__setattr__(self, "count", integer(count, "count", at_least=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """All of these losses, adaptively. `Together()` is the loss of releasing nothing.
+
+    >>> Together(Pure(1), Pure(2)).losses
+    (Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(2, 1)))
+    """
+
+    losses: tuple["Loss", ...]
+
+    def __init__(self, *losses: "Loss") -> None:
+        object.__setattr__(self, "losses", tuple(_checked(loss) for loss in losses))
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Losses over disjoint parts of the data, the split being made without looking at who is in them.
+
+    >>> Parallel(Pure(1), Pure(2)).losses
+    (Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(2, 1)))
+    """
+
+    losses: tuple["Loss", ...]
+
+    def __init__(self, *losses: "Loss") -> None:
+        object.__setattr__(self, "losses", tuple(_checked(loss) for loss in losses))
+
+
+Loss = (
+    Pure
+    | BoundedRange
+    | Approximate
+    | Concentrated
+    | LaplaceNoise
+    | GaussianNoise
+    | DiscreteGaussianNoise
+    | SampledGaussian
+    | PerDistance
+    | Repeated
+    | Together
+    | Parallel
+)
+"""The closed union. Functions of a loss are one `match` that ends in `assert_never`."""
+
+_KINDS: dict[str, type[Any]] = {
+    "pure": Pure,
+    "bounded-range": BoundedRange,
+    "approximate": Approximate,
+    "concentrated": Concentrated,
+    "laplace-noise": LaplaceNoise,
+    "gaussian-noise": GaussianNoise,
+    "discrete-gaussian-noise": DiscreteGaussianNoise,
+    "sampled-gaussian": SampledGaussian,
+    "per-distance": PerDistance,
+    "repeated": Repeated,
+    "together": Together,
+    "parallel": Parallel,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def _checked(loss: Loss) -> Loss:
+    if not isinstance(loss, Loss):
+        raise InvalidParameter("loss", loss, f"one of {', '.join(k.__name__ for k in _KINDS.values())}")
+    return loss
+
+
+def to_json(loss: Loss) -> str:
+    """A loss as one line of JSON. Numbers are exact: decimal text where one ends, else "p/q".
+
+    >>> to_json(Together(Pure("0.5"), Repeated(Concentrated("1/3"), 10)))
+    '{"kind":"together","losses":[{"kind":"pure","epsilon":"0.5"},{"kind":"repeated","loss":{"kind":"concentrated","rho":"1/3"},"count":10}]}'
+    """
+    return json.dumps(_to_plain(_checked(loss)), separators=(",", ":"), ensure_ascii=False)
+
+
+def from_json(text: str) -> Loss:
+    """Read a loss back; anything not understood to the last field is refused.
+
+    >>> from_json('{"kind":"pure","epsilon":"0.5"}')
+    Pure(epsilon=Fraction(1, 2))
+    >>> from_json('{"kind":"pure","epsilon":"0.5","discount":"0.9"}')
+    Traceback (most recent call last):
+    discreet.errors.UnknownLoss: loss 'pure' has the fields epsilon; got also 'discount'; ...
+    """
+    try:
+        document = json.loads(text)
+    except (json.JSONDecodeError, RecursionError, TypeError) as error:
+        raise UnknownLoss(f"this is not the JSON of a loss: {error}") from None
+    return _from_plain(document, depth=0)
+
+
+def _to_plain(loss: Loss) -> dict[str, object]:
+    return {"kind": _NAMES[type(loss)], **{f.name: _plain_value(getattr(loss, f.name)) for f in fields(loss)}}
+
+
+def _plain_value(value: object) -> object:
+    match value:
+        case Fraction():
+            return plain(value)
+        case tuple():
+            return [_to_plain(loss) for loss in value]
+        case int() | str():
+            return value
+        case _:
+            return _to_plain(value)  # type: ignore[arg-type]
+
+
+def _from_plain(document: object, depth: int) -> Loss:
+    if depth > _DEEPEST:
+        raise UnknownLoss(f"this loss is nested more than {_DEEPEST} deep")
+    if not isinstance(document, dict) or document.get("kind") not in _KINDS:
+        kind = document.get("kind") if isinstance(document, dict) else type(document).__name__
+        raise UnknownLoss(f"unknown kind of loss {kind!r}; this version knows {', '.join(_KINDS)}")
+    kind = _KINDS[document["kind"]]
+    expected = [f.name for f in fields(kind)]
+    given = {name: value for name, value in document.items() if name != "kind"}
+    if set(given) != set(expected):
+        extra = ", ".join(repr(name) for name in given if name not in expected)
+        missing = ", ".join(repr(name) for name in expected if name not in given)
+        got = "; ".join(t for t in (f"got also {extra}" * bool(extra), f"missing {missing}" * bool(missing)) if t)
+        raise UnknownLoss(
+            f"loss {document['kind']!r} has the fields {', '.join(expected)}; {got}; "
+            "a newer version may have written it"
+        )
+    try:
+        if kind in (Together, Parallel):
+            parts: Loss = kind(*(_from_plain(part, depth + 1) for part in _listed(given["losses"])))
+            return parts
+        if kind is Repeated:
+            return Repeated(_from_plain(given["loss"], depth + 1), given["count"])
+        read: Loss = kind(**given)
+    except InvalidParameter as error:
+        raise UnknownLoss(f"loss {document['kind']!r} cannot be read: {error}") from None
+    return read
+
+
+def _listed(value: object) -> Iterator[object]:
+    if not isinstance(value, list):
+        raise UnknownLoss("'losses' must be a list of losses")
+    return iter(value)
