@@ -9,7 +9,6 @@ import math
 import re
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational as _AnyRational
 
 import numpy as np
 
@@ -20,17 +19,18 @@ Number = int | Fraction | Decimal | str | float
 
 _DECIMAL = re.compile(r"\s*[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?\s*")
 _RATIO = re.compile(r"\s*[+-]?\d+\s*/\s*\d+\s*")
-_MOST_BITS = 1 << 16
+_MOST_BITS = 4096
+_MOST_TEXT = 3000  # room for any rational of that many bits
 
 
 def rational(
     value: Number,
     name: str,
     *,
-    above: int | None = None,
-    at_least: int | None = None,
-    below: int | None = None,
-    at_most: int | None = None,
+    above: int | Fraction | None = None,
+    at_least: int | Fraction | None = None,
+    below: int | Fraction | None = None,
+    at_most: int | Fraction | None = None,
 ) -> Fraction:
     """Read a number that a person wrote as an exact rational, within the stated limits.
 
@@ -77,7 +77,7 @@ def integer(value: int, name: str, *, at_least: int | None = None, at_most: int 
     return exact
 
 
-def _parse(value: Number, name: str, expected: str) -> Fraction:
+def _parse(value: Number, name: str, expected: str) -> Fraction:  # noqa: PLR0912 - one branch a type
     if isinstance(value, Fraction):
         exact = value
     elif isinstance(value, bool | np.bool_):
@@ -91,23 +91,21 @@ def _parse(value: Number, name: str, expected: str) -> Fraction:
     elif isinstance(value, Decimal):
         if not value.is_finite():
             raise InvalidParameter(name, value, expected, "it must be finite")
-        if abs(value.adjusted()) > 9999:
-            raise InvalidParameter(name, value, expected, "its exponent is out of reach")
+        if abs(value.adjusted()) > 9999 or len(value.as_tuple().digits) > 9999:
+            raise InvalidParameter(name, "a Decimal out of reach", expected)
         exact = Fraction(value)
     elif isinstance(value, str):
-        if len(value) > 200 or not (_DECIMAL.fullmatch(value) or _RATIO.fullmatch(value)):
+        if len(value) > _MOST_TEXT or not (_DECIMAL.fullmatch(value) or _RATIO.fullmatch(value)):
             raise InvalidParameter(name, value, expected, "write it as 0.5, 1e-6 or 1/3")
         try:
             exact = Fraction(value.replace(" ", ""))
         except ZeroDivisionError:
             raise InvalidParameter(name, value, expected, "its denominator is zero") from None
-    elif isinstance(value, _AnyRational):
-        exact = Fraction(int(value.numerator), int(value.denominator))
     else:
         hint = f"a {type(value).__name__} is not a number; use an int, Fraction, Decimal, float or decimal string"
         raise InvalidParameter(name, value, expected, hint)
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MOST_BITS:
-        raise InvalidParameter(name, "a number of over 65,536 bits", expected)
+        raise InvalidParameter(name, f"a number of over {_MOST_BITS} bits", expected)
     return exact
 
 

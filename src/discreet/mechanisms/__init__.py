@@ -1,1 +1,32 @@
-""""""
+"""How a value is released: each mechanism states its noise, its loss and its error on one screen."""
+
+from discreet.mechanisms.additive import Gaussian, Geometric, Laplace, Staircase
+from discreet.mechanisms.channel import Channel
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.partitions import GaussianThreshold, LaplaceThreshold, OptimalSelection
+from discreet.mechanisms.place import PlanarLaplace
+from discreet.mechanisms.quantile import Extreme, Quantile, Range
+from discreet.mechanisms.response import KaryResponse, RandomizedResponse
+from discreet.mechanisms.selection import AboveThreshold, Exponential, PermuteAndFlip, ReportNoisyMax
+
+__all__ = [
+    "AboveThreshold",
+    "Channel",
+    "Exponential",
+    "Extreme",
+    "Gaussian",
+    "GaussianThreshold",
+    "Geometric",
+    "KaryResponse",
+    "Laplace",
+    "LaplaceThreshold",
+    "Mechanism",
+    "OptimalSelection",
+    "PermuteAndFlip",
+    "PlanarLaplace",
+    "Quantile",
+    "RandomizedResponse",
+    "Range",
+    "ReportNoisyMax",
+    "Staircase",
+]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidChannel, InvalidParameter
-from discreet.exact import Number, float_down, float_up, plain, rational
+from discreet.exact import Number, float_up, plain, rational
 
 Label = Hashable
 Matrix = NDArray[Any]
@@ -42,7 +42,7 @@ def read_labels(labels: Iterable[Label] | None, size: int, kind: str) -> tuple[L
         raise InvalidChannel(f"{kind}s: got {len(names)} labels, expected {size}, one for each {kind}")
     seen: set[Label] = set()
     for name in names:
-        if not isinstance(name, Hashable):
+        if not _hashable(name):
             raise InvalidChannel(f"{kind} {name!r} cannot be a label; use a text, a number or a tuple of them")
         if name in seen:
             raise InvalidChannel(f"{kind} {name!r} appears twice; give each {kind} its own label")
@@ -62,7 +62,7 @@ def position(label: object, labels: tuple[Label, ...], kind: str) -> int:
     return positions([label], labels, kind)[0]
 
 
-def positions(wanted: Iterable[object], labels: tuple[Label, ...], kind: str) -> list[int]:
+def positions(wanted: Iterable[Any], labels: tuple[Label, ...], kind: str) -> list[int]:
     """The position of each wanted label; see `position`.
 
     >>> positions(["b", "a"], ("a", "b", "c"), "input")
@@ -74,13 +74,10 @@ def positions(wanted: Iterable[object], labels: tuple[Label, ...], kind: str) ->
         by_text.setdefault(str(label), []).append(i)
     found = []
     for label in wanted:
-        i = exact.get(label) if isinstance(label, Hashable) else None
-        if i is None:
-            same_text = by_text.get(str(label), [])
-            if len(same_text) != 1:
-                raise InvalidChannel(_unknown(label, list(by_text), kind))
-            i = same_text[0]
-        found.append(i)
+        here = [exact[label]] if _hashable(label) and label in exact else by_text.get(str(label), [])
+        if len(here) != 1:
+            raise InvalidChannel(_unknown(label, list(by_text), kind))
+        found += here
     return found
 
 
@@ -116,14 +113,14 @@ def read_prior(prior: Prior, labels: tuple[Label, ...]) -> Matrix:
     if isinstance(prior, Mapping):
         for i, value in zip(positions(prior, labels, "input"), prior.values(), strict=True):
             entries[i] = value
-    elif isinstance(prior, Sequence | np.ndarray) and len(np.shape(prior)) == 1:
+    elif isinstance(prior, Sequence) or np.ndim(prior) == 1:
         entries = list(prior)
     else:
         raise InvalidChannel("prior: expected a list of probabilities, a mapping from inputs to them, or 'uniform'")
     if len(entries) != len(labels):
         raise InvalidChannel(f"prior: got {len(entries)} probabilities, expected {len(labels)}, one for each input")
     values = _numbers([entries], lambda _, j: f"prior of {labels[j]!r}")
-    check_rows(values, ("the prior",), labels)
+    check_rows(values, lambda _: "the prior", labels)
     return values[0]  # type: ignore[no-any-return]
 
 
@@ -140,18 +137,18 @@ def read_loss(loss: LossFunction, inputs: tuple[Label, ...], outputs: tuple[Labe
         raise InvalidChannel(f"loss: {error}") from None
 
 
-def check_rows(matrix: Matrix, inputs: Sequence[Label], outputs: Sequence[Label]) -> None:
+def check_rows(matrix: Matrix, name: Callable[[int], str], outputs: Sequence[Label]) -> None:
     """Refuse rows that are not probability distributions, naming the first one.
 
-    >>> check_rows(np.array([[0.5, 0.4]]), ("a",), (0, 1))
+    >>> check_rows(np.array([[0.5, 0.4]]), lambda i: f"row {i}", ("a", "b"))
     Traceback (most recent call last):
-    discreet.errors.InvalidChannel: 'a' sums to 0.9, expected 1 (to 1e-9); correct it, or pass normalise=True ...
+    discreet.errors.InvalidChannel: row 0 sums to 0.9, expected 1 (to 1e-9); correct it, or pass normalise=True ...
     """
     negative = np.argwhere(matrix < 0)
     if len(negative):
         i, j = negative[0]
         raise InvalidChannel(
-            f"{_named(inputs[i])} has {_text(matrix[i, j])} for {outputs[j]!r}, expected a probability; "
+            f"{name(int(i))} has {_text(matrix[i, j])} for {outputs[j]!r}, expected a probability; "
             "write 0 where an outcome cannot happen"
         )
     sums = matrix.sum(axis=1)
@@ -160,21 +157,21 @@ def check_rows(matrix: Matrix, inputs: Sequence[Label], outputs: Sequence[Label]
     if len(wrong):
         i = wrong[0]
         raise InvalidChannel(
-            f"{_named(inputs[i])} sums to {_text(sums[i])}, expected {'exactly 1' if exact else '1 (to 1e-9)'}; "
+            f"{name(int(i))} sums to {_text(sums[i])}, expected {'exactly 1' if exact else '1 (to 1e-9)'}; "
             "correct it, or pass normalise=True to divide each row by its sum"
         )
 
 
-def normalised(matrix: Matrix, inputs: Sequence[Label]) -> Matrix:
+def normalised(matrix: Matrix, name: Callable[[int], str]) -> Matrix:
     """Each row divided by its sum.
 
-    >>> normalised(np.array([[Fraction(1), Fraction(3)]]), ("a",))
+    >>> normalised(np.array([[Fraction(1), Fraction(3)]]), lambda i: f"row {i}")
     array([[Fraction(1, 4), Fraction(3, 4)]], dtype=object)
     """
     sums = matrix.sum(axis=1)
-    for name, total in zip(inputs, sums, strict=True):
+    for i, total in enumerate(sums):
         if not total > 0:
-            raise InvalidChannel(f"{_named(name)} sums to {_text(total)} and cannot be normalised")
+            raise InvalidChannel(f"{name(i)} sums to {_text(total)} and cannot be normalised; give it some weight")
     return matrix / sums[:, None]  # type: ignore[no-any-return]
 
 
@@ -187,6 +184,20 @@ def alike(*arrays: Matrix) -> list[Matrix]:
     if all(array.dtype == object for array in arrays):
         return list(arrays)
     return [array.astype(np.float64) for array in arrays]
+
+
+def product(a: Matrix, b: Matrix) -> Matrix:
+    """Matrix product; for exact entries only over the non-zero entries of b, which functions have few of.
+
+    >>> product(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    array([[0.5, 0.5]])
+    """
+    if a.dtype != object:
+        return a @ b
+    result = np.full((a.shape[0], b.shape[1]), Fraction(0), dtype=object)
+    for k, z in zip(*np.nonzero(b), strict=True):
+        result[:, z] += a[:, k] * b[k, z]
+    return result
 
 
 def upward(x: Fraction) -> float:
@@ -202,15 +213,6 @@ def upward(x: Fraction) -> float:
     while math.isfinite(near) and Fraction(str(near)) < x:
         near = math.nextafter(near, math.inf)
     return near
-
-
-def downward(x: Fraction) -> float:
-    """The largest float that is not above x, in both readings; see `upward`.
-
-    >>> downward(Fraction(1, 2)), Fraction(str(downward(Fraction(1, 3)))) <= Fraction(1, 3)
-    (0.5, True)
-    """
-    return -upward(-x) if math.isfinite(float_down(x)) else float_down(x)
 
 
 def _table(rows: object) -> list[Any]:
@@ -237,18 +239,19 @@ def _numbers(table: list[list[Any]], where: Callable[[int, int], str]) -> Matrix
     kinds = {type(value) for row in table for value in row}
     if kinds <= {float, int} and float in kinds:
         return _floats(table, where)
-    exact: dict[Any, Fraction] = {}
+    texts: dict[str, Fraction] = {}
     is_float = any(issubclass(kind, float | np.floating) for kind in kinds)
     result = np.empty((len(table), len(table[0])), dtype=object)
     for i, row in enumerate(table):
         for j, value in enumerate(row):
-            if is_float and isinstance(value, float | np.floating):
+            if isinstance(value, float | np.floating):
                 result[i, j] = float(value)
-                continue
-            key = (type(value), value) if isinstance(value, Hashable) else None
-            if key not in exact:
-                exact[key] = _number(value, where, i, j)
-            result[i, j] = exact[key]
+            elif isinstance(value, str):
+                if value not in texts:
+                    texts[value] = _number(value, where, i, j)
+                result[i, j] = texts[value]
+            else:
+                result[i, j] = _number(value, where, i, j)
     return _floats(result.tolist(), where) if is_float else result
 
 
@@ -274,8 +277,12 @@ def _number(value: Any, where: Callable[[int, int], str], i: int, j: int) -> Fra
         raise InvalidChannel(f"{where(i, j)}: got {got}, expected a number; {hint}") from None
 
 
-def _named(label: Label) -> str:
-    return "the prior" if label == "the prior" else f"row {label!r}"
+def _hashable(label: object) -> bool:
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
 
 
 def _text(value: Any) -> str:

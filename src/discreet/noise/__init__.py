@@ -5,6 +5,7 @@ from discreet.noise.entropy import DeterministicEntropy, Entropy, SystemEntropy
 from discreet.noise.gaussian import discrete_gaussian
 from discreet.noise.geometric import discrete_laplace, geometric
 from discreet.noise.planar import planar_laplace
+from discreet.noise.staircase import staircase
 from discreet.noise.uniform import bernoulli, bernoulli_exp, uniform_below
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "geometric",
     "planar_laplace",
     "softmax",
+    "staircase",
     "uniform_below",
 ]

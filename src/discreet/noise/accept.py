@@ -30,7 +30,7 @@ def accept(gamma: NDArray[np.float64], exact: Callable[[int], Enclosure], entrop
     np.exp(gamma, out=gamma)
     gamma -= (words >> np.uint64(11)) * _UNIT  # p̂ − v
     heads: NDArray[np.bool_] = gamma > 0
-    for k in np.flatnonzero(np.abs(gamma, out=gamma) < _MARGIN):
+    for k in np.flatnonzero(~(np.abs(gamma, out=gamma) >= _MARGIN)):  # NaN is undecided, not tails
         heads[k] = below(int(words[k]), exact(int(k)), entropy)
     return heads
 

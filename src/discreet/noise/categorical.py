@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData
-from discreet.exact import Number, exp_bounds, rational
+from discreet.exact import Number, exp_bounds, float_down, rational
 from discreet.noise.accept import Enclosure, accept
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.noise.sampler import Integers, Size, sample, shape
@@ -66,8 +66,8 @@ class _Softmax:
     integers with Wᵢ ≥ wᵢ, exactly; accept with probability wᵢ/Wᵢ, exactly; else start again. Then
     P(i) ∝ Wᵢ·wᵢ/Wᵢ = wᵢ.
 
-    Wᵢ = ⌊ŵᵢ(1 + 2^−40)⌋ + 1 for the float ŵᵢ of wᵢ: the exponent is right to 2^−51 relatively and below 128 (beyond
-    that, wᵢ < 1 ≤ Wᵢ), so ŵᵢ is right to 2^−43 relatively and Wᵢ ≥ wᵢ. Rejections are rarer than 2^−16 a draw.
+    Wᵢ = ⌊ŵᵢ(1 + 2^−40)⌋ + 1 for the float ŵᵢ of wᵢ: the exponent is right to 2^−51 relatively or 2^−48 absolutely and
+    below 128 (beyond that, wᵢ < 1 ≤ Wᵢ), so ŵᵢ is right to 2^−43 relatively and Wᵢ ≥ wᵢ. Rejections are rarer than 2^−16 a draw.
     """
 
     def __init__(
@@ -77,8 +77,7 @@ class _Softmax:
         live = scores if copies is None else scores[copies > 0]
         self._top = live.max()
         self._scores = scores
-        exponent = _deficits(scores, self._top) / float(scale)
-        weights = np.exp(np.negative(exponent, out=exponent), out=exponent)
+        weights = np.exp(-_exponents(scores, self._top, scale))
         if copies is not None:
             weights *= copies
         self._exponent = 62 - scores.size.bit_length() - _power_above(weights.max())  # of 2^k/M
@@ -124,19 +123,21 @@ class _Softmax:
         return enclose
 
 
-def accept_each(deficits: Integers, scale: Number, *, entropy: Entropy | None = None) -> NDArray[np.bool_]:
+def accept_each(deficits: ArrayLike, scale: Number, *, entropy: Entropy | None = None) -> NDArray[np.bool_]:
     """Coins that are True with probability exactly exp(−deficit/scale), one for each whole deficit ≥ 0.
 
     >>> accept_each(np.array([0, 10**9]), 1)
     array([ True, False])
     """
     exact = rational(scale, "scale", above=0)
-    exponent = deficits.astype(np.float64) / float(exact)
+    gaps, denominator = whole_numbers(deficits, "deficits")
+    if denominator != 1 or (gaps.size and gaps.min() < 0):
+        raise InvalidData("deficits: expected whole numbers ≥ 0")
 
     def enclosure(k: int) -> Enclosure:
-        return lambda bits: exp_bounds(-int(deficits[k]) / exact, bits)
+        return lambda bits: exp_bounds(-int(gaps[k]) / exact, bits)
 
-    return accept(exponent, enclosure, SYSTEM if entropy is None else entropy)
+    return accept(_exponents(-gaps, 0, exact), enclosure, SYSTEM if entropy is None else entropy)
 
 
 def whole_numbers(values: ArrayLike, name: str) -> tuple[NDArray[np.int64] | NDArray[np.object_], int]:
@@ -183,12 +184,19 @@ def _copies(multiplicity: ArrayLike, scores: NDArray[np.int64] | NDArray[np.obje
     return counts.astype(np.int64)
 
 
-def _deficits(scores: NDArray[np.int64] | NDArray[np.object_], top: int) -> NDArray[np.float64]:
-    """max − score as floats right to one rounding; differences of int64 fit uint64 without overflow."""
+def _exponents(scores: NDArray[np.int64] | NDArray[np.object_], top: int, scale: Fraction) -> NDArray[np.float64]:
+    """(top − score)/scale as floats right to 2^−51 relatively, or to 2^−48 absolutely; 0 for scores above the top.
+
+    Differences of int64 fit uint64. Scales beyond the floats are held at their ends, where e^(−d/scale) is 0 or 1 to
+    far more than that. Larger integers are divided as rationals and rounded once.
+    """
     if scores.dtype == object:
-        return np.array([float(max(int(top) - int(s), 0)) if int(top) - int(s) < 10**300 else np.inf for s in scores])
-    gaps = np.uint64(int(top) & (2**64 - 1)) - scores.view(np.uint64)
-    return np.where(scores > top, 0, gaps).astype(np.float64)
+        ratios = (Fraction(max(int(top) - int(score), 0)) / scale for score in scores)
+        return np.array([float(min(ratio, Fraction(10**6))) for ratio in ratios])
+    gaps = np.where(scores > top, 0, np.uint64(int(top) & (2**64 - 1)) - scores.view(np.uint64))
+    divisor = min(max(float_down(scale), 5e-324), 1e308)
+    with np.errstate(over="ignore"):
+        return gaps.astype(np.float64) / divisor
 
 
 def _power_above(x: float) -> int:

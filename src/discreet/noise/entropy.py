@@ -46,6 +46,8 @@ class SystemEntropy:
 
     def words(self, count: int) -> Words:
         """`count` fresh words."""
+        if count < 0:
+            raise InvalidParameter("count", count, "a whole number ≥ 0")
         return self._local.take(count) if count < _LARGE else _stream(os.urandom(32), count)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:

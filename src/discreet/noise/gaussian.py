@@ -9,8 +9,8 @@ Let e be the absolute value nearest zero in a block.
 3. Accept |K| = e + L with probability exp(−((e + L)² − e²)/2σ²) = exp(−L(2e + L)/2σ²); else start again.
 
 Proof. Each k lies in one block, and is proposed with probability ∝ exp(−e²/2σ²)/m and accepted with
-exp(−(k² − e²)/2σ²): the product is ∝ exp(−k²/2σ²). For σ < 64 there is nothing to reject; above, about 1 in 80 is. How often a draw starts
-again is independent of what it returns, so time tells nothing about the noise.
+exp(−(k² − e²)/2σ²): the product is ∝ exp(−k²/2σ²). For σ < 64 there is nothing to reject; above, about 1 in 80 is. How
+often a draw starts again is independent of what it returns, so time tells nothing about the noise.
 """
 
 from fractions import Fraction

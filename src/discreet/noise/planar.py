@@ -68,8 +68,9 @@ class _Spherical:
     def _accepted(self, points: Integers, entropy: Entropy) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         scale, wide = self._floats
         sizes = np.abs(points).astype(np.float64)
-        near, far = sizes.sum(axis=1) / wide, np.sqrt(np.square(sizes).sum(axis=1)) / scale
-        if far.size and far.max() > 512:  # keeps the error of the difference below 2^−40
+        with np.errstate(divide="ignore", invalid="ignore"):  # a scale below the floats: 0/0 is left to the rationals
+            near, far = sizes.sum(axis=1) / wide, np.sqrt(np.square(sizes).sum(axis=1)) / scale
+        if (far > 512).any():  # keeps the error of the difference below 2^−40
             raise InternalError("a draw left its range; its probability is below e^-300")
         return accept(np.maximum(far - near, 0), lambda k: self._acceptance(points[k].tolist()), entropy)
 

@@ -1,5 +1,6 @@
 """Uniform whole numbers and coins, exactly."""
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from discreet.exact import Number, exp_bounds, integer, rational
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.noise.sampler import Integers, Size, sample, shape
-from discreet.noise.table import Table
+from discreet.noise.table import Table, below
 
 _WORD = 1 << 64
 
@@ -70,6 +71,34 @@ def below_each(bounds: Integers, entropy: Entropy) -> Integers:
     return (words % limits).astype(np.int64)
 
 
+class Coins:
+    """Many coins, the i-th with probability numerators[i]/2^bits, thrown by position.
+
+    >>> Coins([0, 1 << 64], 64).flip(np.array([0, 1, 1])).tolist()
+    [False, True, True]
+    """
+
+    def __init__(self, numerators: Sequence[int], bits: int) -> None:
+        self._numerators, self._bits = numerators, bits
+        self._thresholds = np.array([min(n >> (bits - 64), _WORD - 1) for n in numerators], np.uint64)
+
+    def __len__(self) -> int:
+        return len(self._numerators)
+
+    def probability(self, which: int) -> Fraction:
+        """The probability of one coin."""
+        return Fraction(self._numerators[which], 1 << self._bits)
+
+    def flip(self, which: Integers, entropy: Entropy | None = None) -> NDArray[np.bool_]:
+        """Throw the coin named at each position; a word equal to the threshold is decided by more bits."""
+        source = SYSTEM if entropy is None else entropy
+        words, thresholds = source.words(which.size), self._thresholds[which]
+        heads: NDArray[np.bool_] = words < thresholds
+        for k in np.flatnonzero(words == thresholds):
+            heads[k] = below(int(words[k]), _enclosing(self.probability(int(which[k]))), source)
+        return heads
+
+
 class _Below:
     def __init__(self, bound: int) -> None:
         self._bound = bound
@@ -115,11 +144,16 @@ def _flip(coin: Table, size: Size, entropy: Entropy | None) -> bool | NDArray[np
 
 @lru_cache(maxsize=64)
 def _coin(p: Fraction) -> Table:
-    def enclose(_: int, bits: int) -> tuple[int, int]:
+    enclose = _enclosing(p)
+    return Table([enclose(64)], lambda _, bits: enclose(bits), outcomes=2)
+
+
+def _enclosing(p: Fraction) -> Callable[[int], tuple[int, int]]:
+    def enclose(bits: int) -> tuple[int, int]:
         scaled, rest = divmod(p.numerator << bits, p.denominator)
         return scaled, scaled + bool(rest)
 
-    return Table([enclose(0, 64)], enclose, outcomes=2)
+    return enclose
 
 
 @lru_cache(maxsize=64)

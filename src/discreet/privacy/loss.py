@@ -138,7 +138,7 @@ class DiscreteGaussianNoise:
 
     def __init__(self, sigma: Number, sensitivity: int) -> None:
         object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
-        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=0))
+        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=0, at_most=10**18))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Repeated:
 
     def __init__(self, loss: "Loss", count: int) -> None:
         object.__setattr__(self, "loss", _checked(loss))
-        object.__setattr__(self, "count", integer(count, "count", at_least=0))
+        object.__setattr__(self, "count", integer(count, "count", at_least=0, at_most=10**18))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +257,22 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def _checked(loss: Loss) -> Loss:
+    """A loss that `to_json` can write and `from_json` can read back."""
     if not isinstance(loss, Loss):
         raise InvalidParameter("loss", loss, f"one of {', '.join(k.__name__ for k in _KINDS.values())}")
+    if _depth(loss) >= _DEEPEST:
+        raise InvalidParameter("loss", type(loss).__name__, f"losses nested less than {_DEEPEST} deep", "flatten it")
     return loss
+
+
+def _depth(loss: Loss) -> int:
+    match loss:
+        case Together() | Parallel():
+            return 1 + max((_depth(part) for part in loss.losses), default=0)
+        case Repeated():
+            return 1 + _depth(loss.loss)
+        case _:
+            return 0
 
 
 def to_json(loss: Loss) -> str:
@@ -281,8 +294,10 @@ def from_json(text: str) -> Loss:
     discreet.errors.UnknownLoss: loss 'pure' has the fields epsilon; got also 'discount'; ...
     """
     try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError, TypeError) as error:
+        document = json.loads(
+            text, object_pairs_hook=_unique, parse_float=_refuse_number, parse_constant=_refuse_number
+        )
+    except (ValueError, RecursionError, TypeError) as error:
         raise UnknownLoss(f"this is not the JSON of a loss: {error}") from None
     return _from_plain(document, depth=0)
 
@@ -313,9 +328,8 @@ def _from_plain(document: object, depth: int) -> Loss:
     expected = [f.name for f in fields(kind)]
     given = {name: value for name, value in document.items() if name != "kind"}
     if set(given) != set(expected):
-        extra = ", ".join(repr(name) for name in given if name not in expected)
-        missing = ", ".join(repr(name) for name in expected if name not in given)
-        got = "; ".join(t for t in (f"got also {extra}" * bool(extra), f"missing {missing}" * bool(missing)) if t)
+        odd = [f"got also {name!r}" for name in given if name not in expected]
+        got = "; ".join(odd + [f"missing {name!r}" for name in expected if name not in given])
         raise UnknownLoss(
             f"loss {document['kind']!r} has the fields {', '.join(expected)}; {got}; "
             "a newer version may have written it"
@@ -330,6 +344,17 @@ def _from_plain(document: object, depth: int) -> Loss:
     except InvalidParameter as error:
         raise UnknownLoss(f"loss {document['kind']!r} cannot be read: {error}") from None
     return read
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise ValueError("a field is given twice")
+    return dict(pairs)
+
+
+def _refuse_number(text: str) -> object:
+    raise ValueError(f"numbers are exact, written as text; got {text}")
 
 
 def _listed(value: object) -> Iterator[object]:

@@ -1,0 +1,379 @@
+"""Mechanisms that add noise to numbers: geometric, Laplace, Gaussian, staircase.
+
+All noise is a whole number of grid steps from an exact sampler. `sensitivity` is the most that one unit can move the
+value under the neighbour relation in force: in ℓ1 norm for geometric and Laplace, in ℓ2 norm for Gaussian.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, exp
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, exp_down, float_up, integer, log_up, rational, sqrt_bounds
+from discreet.mechanisms.grid import Grid, Steps, add, whole
+from discreet.mechanisms.mechanism import doubt
+from discreet.noise import Entropy, discrete_gaussian, discrete_laplace, staircase
+from discreet.privacy.loss import Concentrated, DiscreteGaussianNoise, Loss, Pure
+
+_FINENESS = 1024  # steps in one sensitivity, where the caller declares no granularity
+
+
+@dataclass(frozen=True, slots=True)
+class Geometric:
+    """Discrete Laplace noise on whole numbers, P(noise = k) ∝ exp(−|k|·ε/Δ) (Ghosh, Roughgarden, Sundararajan 2009).
+
+    Guarantee: ε-DP for a whole number, or a vector of them, that one unit moves by at most Δ in ℓ1 norm.
+    Proof. P(x + noise = z)/P(x' + noise = z) = exp((|z − x'|₁ − |z − x|₁)·ε/Δ) ≤ e^ε by the triangle inequality.
+
+    >>> Geometric(epsilon="0.5", sensitivity=1).interval("0.95")
+    6
+    """
+
+    epsilon: Fraction
+    sensitivity: int
+
+    def __init__(self, *, epsilon: Number, sensitivity: int) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=1))
+
+    @property
+    def loss(self) -> Loss:
+        """ε-DP."""
+        return Pure(self.epsilon)
+
+    @property
+    def scale(self) -> Fraction:
+        """Δ/ε."""
+        return self.sensitivity / self.epsilon
+
+    @property
+    def variance(self) -> float:
+        """2q/(1 − q)² with q = e^(−ε/Δ), a little below the continuous 2(Δ/ε)²."""
+        return _laplace_variance(self.scale)
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> int | Steps:
+        """value + noise: an int for an int, an int64 array for an array. Held at the ends of int64."""
+        steps = whole(value, "value")
+        if steps.ndim == 0:
+            return max(-(2**63), min(2**63 - 1, int(steps) + int(discrete_laplace(self.scale, entropy=entropy))))
+        return add(steps, np.asarray(discrete_laplace(self.scale, steps.shape, entropy=entropy)))
+
+    def interval(self, confidence: Number) -> int:
+        """The least w such that |noise| ≤ w with at least this probability."""
+        return _laplace_width(self.scale, doubt(confidence))
+
+    def probability(self, noise: int) -> float:
+        """P(noise = k)."""
+        return _laplace_probability(self.scale, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Laplace noise for real values, on a grid (Dwork, McSherry, Nissim, Smith 2006; on a grid after Mironov 2012).
+
+    The value is snapped to the grid and discrete Laplace noise is added in whole steps. Without a declared
+    granularity the grid has 1024 steps to one sensitivity, and the density is close to (ε/2Δ)·exp(−ε|z − y|/Δ), the
+    variance to 2(Δ/ε)².
+
+    Guarantee: ε-DP for `dimension` real numbers that one unit moves by at most Δ in ℓ1 norm.
+    Proof. If coordinate i moves by δᵢ, Σδᵢ ≤ Δ, its snapped value moves by at most ⌈δᵢ/g⌉ steps (`Grid.snap`), together
+    by at most ⌈Δ/g⌉ + dimension − 1 whole steps; the scale is that many steps over ε, the rest is `Geometric`'s proof.
+
+    >>> Laplace(epsilon=1, sensitivity=10).interval("0.95")
+    29.96...
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    granularity: Fraction
+    dimension: int
+
+    def __init__(
+        self, *, epsilon: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
+    ) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
+        object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
+        object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
+
+    @property
+    def loss(self) -> Loss:
+        """ε-DP."""
+        return Pure(self.epsilon)
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale of the noise in the value's own unit: Δ/ε, and a little more where snapping needs it."""
+        return self._steps * self.granularity
+
+    @property
+    def _steps(self) -> Fraction:
+        return (ceil(self.sensitivity / self.granularity) + self.dimension - 1) / self.epsilon
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise (snapping adds at most g²/4 of squared error)."""
+        return _laplace_variance(self._steps) * float(self.granularity) ** 2
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float | NDArray[np.float64]:
+        """value + noise, on the grid: a float for a number, a float64 array for a vector."""
+        return _on_grid(value, self.granularity, self.dimension, discrete_laplace, self._steps, entropy)
+
+    def interval(self, confidence: Number) -> float:
+        """A w such that |release − value| ≤ w with at least this probability, snapping included."""
+        width = _laplace_width(self._steps, doubt(confidence))
+        return float_up((width + Fraction(1, 2)) * self.granularity)
+
+    def probability(self, noise: int) -> float:
+        """P(noise = k steps of the grid)."""
+        return _laplace_probability(self._steps, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Gaussian noise on a grid: discrete Gaussian in whole steps (Canonne, Kamath, Steinke 2020).
+
+    Guarantee: ρ-zCDP with ρ = Δ'²/2σ² for `dimension` real numbers that one unit moves by at most Δ in ℓ2 norm, where
+    Δ' = g·⌈Δ/g⌉ for one number and Δ + g√dimension for several, g being the granularity.
+    Proof. Snapping moves coordinates whose values are δᵢ apart to at most δᵢ/g + 1 steps apart (⌈δ/g⌉ for one), so by
+    the triangle inequality ‖·‖₂ grows by at most √dimension steps. CKS 2020, Theorem 14: N_ℤ(0, σ²) in every coordinate
+    gives ‖shift‖²/2σ²-zCDP for shifts in ℤ^d.
+
+    It is not ε-DP for any ε: the likelihood ratio of a Gaussian is unbounded in the tails.
+
+    >>> Gaussian(sigma=5, sensitivity=1).loss
+    DiscreteGaussianNoise(sigma=Fraction(5120, 1), sensitivity=1024)
+    """
+
+    sigma: Fraction
+    sensitivity: Fraction
+    granularity: Fraction
+    dimension: int
+
+    def __init__(
+        self, *, sigma: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
+    ) -> None:
+        object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
+        object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
+        object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
+        object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
+
+    @classmethod
+    def for_rho(
+        cls, *, rho: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
+    ) -> "Gaussian":
+        """The least noise (to 2^−32 relatively) that is ρ-zCDP.
+
+        >>> float(Gaussian.for_rho(rho="0.5", sensitivity=3).sigma)
+        3.0...
+        """
+        exact = rational(rho, "rho", above=0)
+        moved = cls(sigma=1, sensitivity=sensitivity, granularity=granularity, dimension=dimension).moved_steps
+        grid = _granularity(granularity, rational(sensitivity, "sensitivity", above=0))
+        return cls(
+            sigma=_round_up(moved * grid * _sqrt_up(1 / (2 * exact))),
+            sensitivity=sensitivity,
+            granularity=grid,
+            dimension=dimension,
+        )
+
+    @classmethod
+    def for_guarantee(
+        cls,
+        *,
+        epsilon: Number,
+        delta: Number,
+        sensitivity: Number,
+        granularity: Number | None = None,
+        dimension: int = 1,
+    ) -> "Gaussian":
+        """The least noise for (ε,δ)-DP: by the discrete Gaussian's exact profile for one number, by zCDP for several.
+
+        >>> float(Gaussian.for_guarantee(epsilon=1, delta="1e-6", sensitivity=1).sigma)
+        4.2246...
+        """
+        from discreet.privacy.calibration import discrete_gaussian_sigma, rho_for
+
+        if dimension != 1:
+            rho = rho_for(epsilon=epsilon, delta=delta)
+            return cls.for_rho(rho=rho, sensitivity=sensitivity, granularity=granularity, dimension=dimension)
+        grid = _granularity(granularity, rational(sensitivity, "sensitivity", above=0))
+        moved = int(cls(sigma=1, sensitivity=sensitivity, granularity=grid).moved_steps)
+        steps = discrete_gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=moved)
+        return cls(sigma=steps * grid, sensitivity=sensitivity, granularity=grid)
+
+    @property
+    def moved_steps(self) -> Fraction:
+        """Δ'/g: how many steps one unit can move the snapped value, in ℓ2 norm."""
+        if self.dimension == 1:
+            return Fraction(ceil(self.sensitivity / self.granularity))
+        return self.sensitivity / self.granularity + _sqrt_up(Fraction(self.dimension))
+
+    @property
+    def loss(self) -> Loss:
+        """The noise itself for one number, ρ-zCDP for several."""
+        steps = self.sigma / self.granularity
+        if self.dimension == 1:
+            return DiscreteGaussianNoise(steps, int(self.moved_steps))
+        return Concentrated(_round_up((self.moved_steps / steps) ** 2 / 2))
+
+    @property
+    def variance(self) -> float:
+        """At most σ² (CKS 2020, Corollary 9)."""
+        return float(self.sigma) ** 2
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float | NDArray[np.float64]:
+        """value + noise, on the grid: a float for a number, a float64 array for a vector."""
+        steps = self.sigma / self.granularity
+        return _on_grid(value, self.granularity, self.dimension, discrete_gaussian, steps, entropy)
+
+    def interval(self, confidence: Number) -> float:
+        """A w such that |release − value| ≤ w with at least this probability, snapping included.
+
+        For whole k ≥ 1, P(noise ≥ k) ≤ P(N(0, σ²) ≥ k − 1) (CKS 2020, Proposition 25).
+        """
+        steps = gaussian_width(self.sigma / self.granularity, doubt(confidence))
+        return float_up((steps + Fraction(1, 2)) * self.granularity)
+
+    def probability(self, noise: int) -> float:
+        """P(noise = k steps of the grid), to float precision."""
+        sigma = float(self.sigma / self.granularity)
+        reach = np.arange(-ceil(40 * sigma) - 1, ceil(40 * sigma) + 2) if sigma < 100 else None
+        total = np.exp(-(reach**2) / (2 * sigma**2)).sum() if reach is not None else sigma * (2 * np.pi) ** 0.5
+        return float(exp(-(noise**2) / (2 * sigma**2)) / total)
+
+
+@dataclass(frozen=True, slots=True)
+class Staircase:
+    """Staircase noise (Geng, Viswanath 2014): the least expected |noise| of all ε-DP additive noises, on a grid.
+
+    The first stair takes the share γ = 1/(1 + e^(ε/2)) of a step (their Theorem 2, ℓ1 cost), rounded to the grid.
+
+    Guarantee: ε-DP for a real number that one unit moves by at most Δ.
+    Proof. ⌊(|k| + n − r)/n⌋ changes by at most 1 when k moves by at most n = ⌈Δ/g⌉ steps, so the ratio is at most e^ε.
+
+    >>> Staircase(epsilon=4, sensitivity=1).variance < Laplace(epsilon=4, sensitivity=1).variance
+    True
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    granularity: Fraction
+
+    def __init__(self, *, epsilon: Number, sensitivity: Number, granularity: Number | None = None) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
+        object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
+
+    @property
+    def loss(self) -> Loss:
+        """ε-DP."""
+        return Pure(self.epsilon)
+
+    @property
+    def width(self) -> int:
+        """n, the steps in one stair."""
+        return ceil(self.sensitivity / self.granularity)
+
+    @property
+    def first(self) -> int:
+        """r, the steps in the first stair on either side of zero."""
+        share = 1 / (1 + exp(min(float(self.epsilon), 1400.0) / 2))
+        return max(1, round(share * self.width))
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise, summed stair by stair."""
+        reach = np.arange(1, self.width * (2 + ceil(45 / float(self.epsilon))) + 1, dtype=np.float64)
+        weights = np.exp(-float(self.epsilon) * np.floor((reach + self.width - self.first) / self.width))
+        return float(2 * (weights * reach**2).sum() / (1 + 2 * weights.sum())) * float(self.granularity) ** 2
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
+        """value + noise, on the grid."""
+        steps = _shaped(Grid(self.granularity).snap(value), 1)
+        noise = staircase(self.epsilon, self.width, self.first, steps.shape, entropy=entropy)
+        return float(Grid(self.granularity).floats(add(steps, np.asarray(noise))).item())
+
+    def interval(self, confidence: Number) -> float:
+        """A w such that |release − value| ≤ w with at least this probability, snapping included.
+
+        P(|noise| ≥ r + jn) = 2nq^(j+1)/(1−q)/(2r + 2nq/(1−q) − 1) ≤ the doubt, for the least whole j ≥ 0.
+        """
+        q = exp(-float(self.epsilon))
+        mass = 2 * self.first + 2 * self.width * q / (1 - q) - 1
+        beyond = float(doubt(confidence)) * mass * (1 - q) / (2 * self.width * q) if q else 1.0
+        stairs = max(0, ceil(-np.log(beyond) / float(self.epsilon) + 1e-9)) if beyond < 1 else 0
+        return float_up((self.first + stairs * self.width + Fraction(1, 2)) * self.granularity)
+
+
+def gaussian_width(sigma: Fraction, tail: Fraction) -> int:
+    """A whole w with P(|N_ℤ(0, σ²)| > w) ≤ tail: w ≥ σ·z for the normal quantile z of 1 − tail/2."""
+    from scipy.special import ndtri
+
+    return ceil(sigma * rational(float(-ndtri(float(tail) / 2)) * (1 + 1e-12), "quantile"))
+
+
+def laplace_tail(scale: Fraction, tail: Fraction) -> int:
+    """The least whole w ≥ 0 with P(noise > w) ≤ tail for discrete Laplace noise: q^(w+1)/(1+q) ≤ tail."""
+    q = exp_down(-1 / scale) if scale >= Fraction(1, 64) else Fraction(0)
+    ratio = 1 / ((1 + q) * tail)
+    return max(0, ceil(scale * log_up(ratio)) - 1) if ratio > 1 else 0
+
+
+def _laplace_width(scale: Fraction, tail: Fraction) -> int:
+    return laplace_tail(scale, tail / 2)
+
+
+def _laplace_variance(scale: Fraction) -> float:
+    """2q/(1−q)² = 1/(2 sinh²(1/2t)), q = e^(−1/t)."""
+    half = 1 / (2 * float(scale))
+    return 1 / (2 * float(np.sinh(half)) ** 2) if half < 350 else 0.0
+
+
+def _laplace_probability(scale: Fraction, noise: int) -> float:
+    q = exp(-float(1 / scale))
+    return float(-np.expm1(-float(1 / scale)) / (1 + q) * exp(-abs(noise) / float(scale)))
+
+
+def _granularity(granularity: Number | None, sensitivity: Fraction) -> Fraction:
+    if granularity is None:
+        return sensitivity / _FINENESS
+    step = rational(granularity, "granularity", above=0)
+    if sensitivity / step > 2**40:
+        raise InvalidParameter(
+            "granularity", granularity, f"at least {float(sensitivity / 2**40):.3g}", "it is too fine"
+        )
+    return step
+
+
+def _on_grid(
+    value: ArrayLike, granularity: Fraction, dimension: int, sampler: object, scale: Fraction, entropy: Entropy | None
+) -> float | NDArray[np.float64]:
+    grid = Grid(granularity)
+    steps = _shaped(grid.snap(value), dimension)
+    noise = np.asarray(sampler(scale, steps.shape, entropy=entropy))  # type: ignore[operator]
+    released = grid.floats(add(steps, noise))
+    return float(released) if released.ndim == 0 else released
+
+
+def _shaped(steps: Steps, dimension: int) -> Steps:
+    if steps.size != dimension:
+        raise InvalidData(
+            f"value: got {steps.size} numbers, expected {dimension}; "
+            "set dimension= to how many numbers one release holds, since its sensitivity covers them all"
+        )
+    return steps
+
+
+def _sqrt_up(x: Fraction, bits: int = 64) -> Fraction:
+    return Fraction(sqrt_bounds(x, bits)[1], 1 << bits)
+
+
+def _round_up(x: Fraction) -> Fraction:
+    """x rounded up to 32 significant bits, so that the ledger's numbers stay short."""
+    shift = 32 - (x.numerator.bit_length() - x.denominator.bit_length())
+    unit = Fraction(1 << shift) if shift >= 0 else Fraction(1, 1 << -shift)
+    return ceil(x * unit) / unit

@@ -1,0 +1,210 @@
+"""The best private mechanism for a prior and a loss, by linear programming, certified in rationals.
+
+An ε-DP channel C for a neighbour graph is a point of the polytope C[x,z] ≤ e^ε·C[x',z], rows summing to 1, and the
+expected loss is linear in C (Ghosh, Roughgarden, Sundararajan 2009, sec. 2.3). A solver works in floating point: its
+answer has zeros beside non-zeros, for which no ε holds at all. What is returned here has been repaired, rounded to
+rationals and checked exactly; the report says what the repair cost.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidChannel, InvalidParameter
+from discreet.exact import Number, exp_up, integer, rational
+from discreet.mechanisms.certify import certified
+from discreet.mechanisms.channel import Channel
+from discreet.mechanisms.graph import Neighbourhood, graph
+from discreet.mechanisms.inference import expected_loss
+from discreet.mechanisms.program import check_size, solve
+from discreet.mechanisms.stochastic import Label, LossFunction, Prior, read_labels, read_loss, read_prior
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """A certified channel beside the solver's claim: `value` is exact for the channel, `gap` what repair cost."""
+
+    channel: Channel
+    epsilon: Fraction
+    lp_value: float
+    value: Any
+
+    @property
+    def gap(self) -> float:
+        """The certified channel's loss minus the solver's optimum."""
+        return float(self.value) - self.lp_value
+
+
+def optimal(
+    *,
+    prior: Prior,
+    loss: LossFunction,
+    epsilon: Number,
+    neighbours: Neighbourhood,
+    inputs: Iterable[Label] | None = None,
+    outputs: Iterable[Label] | None = None,
+) -> Channel:
+    """The ε-DP channel of least expected loss; see `optimum`, which also reports the values.
+
+    >>> best = optimal(prior="uniform", loss=lambda y, z: abs(y - z), epsilon=1, neighbours="line", inputs=range(4))
+    >>> best.exact, best.epsilon("line") <= 1
+    (True, True)
+    """
+    return optimum(
+        prior=prior, loss=loss, epsilon=epsilon, neighbours=neighbours, inputs=inputs, outputs=outputs
+    ).channel
+
+
+def optimum(
+    *,
+    prior: Prior,
+    loss: LossFunction,
+    epsilon: Number,
+    neighbours: Neighbourhood,
+    inputs: Iterable[Label] | None = None,
+    outputs: Iterable[Label] | None = None,
+) -> Optimum:
+    """The ε-DP channel of least expected loss Σ π(y)·C(z|y)·ℓ(y,z), certified, with the solver's value beside it.
+
+    Inputs are named by `inputs`, else by the keys of the prior, else 0, 1, 2, …; outputs are the inputs unless given.
+
+    Guarantee: the channel returned is ε-DP for the neighbours given, exactly in rationals. (`certified`.)
+
+    >>> found = optimum(prior=["1/2", "1/2"], loss=lambda y, z: abs(y - z), epsilon=1, neighbours="all")
+    >>> round(found.lp_value, 9), found.gap < 1e-8  # 1/(1 + e)
+    (0.268941421, True)
+    """
+    rows, columns = _labels(prior, loss, inputs, outputs)
+    cost, weight = read_loss(loss, rows, columns), read_prior(prior, rows)
+    near = graph(neighbours, rows)
+    level = rational(epsilon, "epsilon", at_least=0, at_most=100)
+    objective = cost.astype(np.float64) * weight.astype(np.float64)[:, None]
+    raw, lp_value = solve(objective, near, level)
+    channel = certified(raw, near, level, rows, columns)
+    return Optimum(channel, level, lp_value, expected_loss(channel, weight, cost))
+
+
+def minimax(
+    *,
+    loss: LossFunction,
+    epsilon: Number,
+    neighbours: Neighbourhood,
+    inputs: Iterable[Label],
+    outputs: Iterable[Label] | None = None,
+) -> Optimum:
+    """The ε-DP channel whose expected loss is least for the worst prior, that is for the worst input.
+
+    Guarantee: as for `optimum`.
+
+    >>> found = minimax(loss=lambda y, z: abs(y - z), epsilon=1, neighbours="line", inputs=range(3))
+    >>> found.channel.epsilon("line") <= 1, found.gap < 1e-8
+    (True, True)
+    """
+    rows, columns = _labels("uniform", loss, inputs, outputs)
+    cost = read_loss(loss, rows, columns)
+    near = graph(neighbours, rows)
+    level = rational(epsilon, "epsilon", at_least=0, at_most=100)
+    raw, lp_value = solve(cost.astype(np.float64), near, level, worst_row=True)
+    channel = certified(raw, near, level, rows, columns)
+    kind: Any = object if cost.dtype == object else np.float64
+    return Optimum(channel, level, lp_value, (channel.matrix.astype(kind) * cost).sum(axis=1).max())
+
+
+def geometric_channel(n: int, epsilon: Number, *, bits: int = 64) -> Channel:
+    """The truncated geometric mechanism on counts 0..n: two-sided geometric noise of ratio α, then clamped to [0, n].
+
+    Guarantee: ε-DP for counts that differ by at most 1, exactly: α ≥ e^−ε is rational (rounded up), and the ratio of
+    two consecutive rows is α or 1/α in every column (Ghosh, Roughgarden, Sundararajan 2009, Def. 2.2).
+
+    >>> geometric_channel(2, "0.6931471805599454").as_float().matrix.round(4)
+    array([[0.6667, 0.1667, 0.1667],
+           [0.3333, 0.3333, 0.3333],
+           [0.1667, 0.1667, 0.6667]])
+    """
+    n = integer(n, "n", at_least=1, at_most=1000)
+    level = rational(epsilon, "epsilon", at_least=0, at_most=100)
+    alpha = min(exp_up(-level, integer(bits, "bits", at_least=16, at_most=256)), Fraction(1))
+    powers = [alpha**k / (1 + alpha) for k in range(n + 1)]
+    inner = [power * (1 - alpha) for power in powers]
+    rows = [[powers[y], *(inner[abs(y - z)] for z in range(1, n)), powers[n - y]] for y in range(n + 1)]
+    entries = np.empty((n + 1, n + 1), dtype=object)
+    entries[:] = rows
+    return Channel._of(entries, tuple(range(n + 1)), tuple(range(n + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Universal:
+    """Whether one mechanism can serve several users: the least sum of losses with one, and with one for each."""
+
+    together: float
+    separate: float
+
+    @property
+    def gap(self) -> float:
+        """What the users lose together by sharing one mechanism; 0 (to solver precision) where it serves all."""
+        return self.together - self.separate
+
+
+def universal_gap(
+    *,
+    epsilon: Number,
+    neighbours: Neighbourhood,
+    users: Sequence[tuple[Prior, LossFunction]],
+    inputs: Iterable[Label],
+    guesses: Iterable[Label] | None = None,
+) -> Universal:
+    """Decide whether ONE ε-DP mechanism is optimal, after remapping, for all these users (claim B15).
+
+    Proof that the program decides it. Let user i remap the outputs of a mechanism by rᵢ, a function without loss of
+    generality (`inference.remap`). The tuples (r₁(o), …, r_k(o)) are post-processing: an ε-DP mechanism with outputs
+    in Zᵏ, of which user i reads the i-th coordinate, with the same losses. So the least sum of losses over all
+    mechanisms is that over channels with outputs in Zᵏ, a linear program. It is at least the sum of the separate
+    optima, with equality if and only if some mechanism attains all of them.
+
+    >>> counts = [("uniform", lambda y, z: abs(y - z)), (["1/2", "1/4", "1/4"], lambda y, z: int(y != z))]
+    >>> abs(universal_gap(epsilon=1, neighbours="line", users=counts, inputs=range(3)).gap) < 1e-8
+    True
+    """
+    if not users:
+        raise InvalidParameter("users", users, "at least one (prior, loss)")
+    rows, columns = _labels("uniform", lambda _y, _z: 0, inputs, guesses)
+    near = graph(neighbours, rows)
+    level = rational(epsilon, "epsilon", at_least=0, at_most=100)
+    check_size(len(rows), len(columns) ** len(users), near)
+    costs = [
+        read_loss(loss, rows, columns).astype(np.float64) * read_prior(prior, rows).astype(np.float64)[:, None]
+        for prior, loss in users
+    ]
+    shared = [sum(cost[:, z] for cost, z in zip(costs, choice, strict=True)) for choice in _choices(costs)]
+    separate = math.fsum(solve(cost, near, level)[1] for cost in costs)
+    return Universal(solve(np.stack(shared, axis=1), near, level)[1], separate)
+
+
+def _choices(costs: list[NDArray[np.float64]]) -> Iterable[tuple[int, ...]]:
+    return product(*(range(cost.shape[1]) for cost in costs))
+
+
+def _labels(
+    prior: Prior, loss: LossFunction, inputs: Iterable[Label] | None, outputs: Iterable[Label] | None
+) -> tuple[tuple[Label, ...], tuple[Label, ...]]:
+    """Names of inputs and outputs from what was given; see `optimum`."""
+    if inputs is None:
+        if isinstance(prior, str):
+            raise InvalidChannel("inputs: name them, or give a prior that does; 'uniform' does not say over what")
+        inputs = range(len(prior)) if not isinstance(prior, dict) else prior
+    listed = list(inputs)
+    rows = read_labels(listed, len(listed), "input")
+    if not rows:
+        raise InvalidChannel("inputs: there are none; name at least one")
+    if outputs is not None:
+        named = list(outputs)
+        return rows, read_labels(named, len(named), "output")
+    if not callable(loss) and len(loss) and len(loss[0]) != len(rows):
+        return rows, tuple(range(len(loss[0])))
+    return rows, rows

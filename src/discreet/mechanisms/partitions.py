@@ -1,0 +1,207 @@
+"""Which groups may be named: private selection of keys that come from the data.
+
+A key that only one person has must stay hidden except with probability δ. Counts are numbers of *units* (people) with
+each key; `keys` is the most keys that one unit can appear under, enforced before counting.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import count
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, exp_down, integer, rational
+from discreet.mechanisms.additive import laplace_tail
+from discreet.mechanisms.channel import Channel
+from discreet.mechanisms.grid import add, whole
+from discreet.mechanisms.mechanism import doubt
+from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
+from discreet.noise.uniform import Coins
+from discreet.privacy.loss import Approximate, Concentrated, Loss, Together
+
+_BITS = 96
+_LONGEST = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class OptimalSelection:
+    """Keep each key with the largest probability that (ε,δ)-DP allows (Desfontaines, Voss, Gipson, Mandinyan 2022).
+
+    π(0) = 0 and π(n+1) = min(e^ε·π(n) + δ, 1 − e^(−ε)(1 − π(n) − δ), 1) (their Theorem 1), with e^ε rounded down to a
+    rational and each π(n) to a multiple of 2^−96, both towards privacy; ε and δ are one key's shares ε/keys and δ/keys.
+
+    Guarantee: (ε,δ)-DP under "add or remove one" for keys that one unit appears under at most `keys` times, once each.
+    Proof. For one key and counts n, n+1 the four inequalities of (ε,δ)-DP on {drop, keep} bound π(n+1) from above by
+    the two expressions (the other two hold as π rises), and rounding goes down. Keys compose by basic composition.
+
+    >>> OptimalSelection(epsilon=1, delta="1e-5", keys=1).release([0, 1000]).tolist()
+    [False, True]
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    keys: int
+
+    def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "delta", rational(delta, "delta", above=0, below=1))
+        object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+
+    @property
+    def loss(self) -> Loss:
+        """(ε,δ)-DP for all keys together."""
+        return Approximate(self.epsilon, self.delta)
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> NDArray[np.bool_]:
+        """Which keys to keep, given how many units each has."""
+        table = _keep_coins(self.epsilon / self.keys, self.delta / self.keys)
+        return table.flip(np.minimum(_counts(value), len(table) - 1), entropy)
+
+    def keep(self, units: int) -> Fraction:
+        """π(units): the probability that a key with this many units is kept."""
+        table = _keep_coins(self.epsilon / self.keys, self.delta / self.keys)
+        return table.probability(min(integer(units, "units", at_least=0), len(table) - 1))
+
+    def interval(self, confidence: Number) -> int:
+        """The least count that is kept with at least this probability."""
+        wanted = 1 - doubt(confidence)
+        return next(n for n in count() if self.keep(n) >= wanted)
+
+    def channel(self, most: int) -> Channel:
+        """From counts 0 … most of one key to drop (0) or keep (1), in rationals."""
+        kept = [self.keep(n) for n in range(integer(most, "most", at_least=1) + 1)]
+        return Channel([[1 - p, p] for p in kept], inputs=range(most + 1), outputs=[0, 1])
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceThreshold:
+    """Discrete Laplace noise on each count; keys whose noisy count reaches the threshold are kept, counts included.
+
+    Guarantee: (ε,δ)-DP under "add or remove one". Proof. One unit moves `keys` counts by 1 each: ℓ1 sensitivity `keys`,
+    ε-DP for keys present on both sides. A key of that unit alone is kept with probability
+    P(1 + noise ≥ threshold) ≤ δ/keys.
+
+    >>> LaplaceThreshold(epsilon=1, delta="1e-5", keys=1).threshold
+    13
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    keys: int
+
+    def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "delta", rational(delta, "delta", above=0, below=1))
+        object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+
+    @property
+    def loss(self) -> Loss:
+        """(ε,δ)-DP for all keys and counts together."""
+        return Approximate(self.epsilon, self.delta)
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale of the noise on each count."""
+        return self.keys / self.epsilon
+
+    @property
+    def threshold(self) -> int:
+        """The least noisy count that is kept."""
+        return laplace_tail(self.scale, self.delta / self.keys) + 2
+
+    def release(
+        self, value: ArrayLike, /, *, entropy: Entropy | None = None
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which keys to keep, and the noisy counts (0 where a key is not kept)."""
+        counts = _counts(value)
+        noisy = add(counts, np.asarray(discrete_laplace(self.scale, counts.shape, entropy=entropy)))
+        return _reaching(counts, noisy, self.threshold)
+
+    def interval(self, confidence: Number) -> int:
+        """The least w with |noisy count − count| ≤ w with at least this probability (before the threshold)."""
+        return laplace_tail(self.scale, doubt(confidence) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianThreshold:
+    """Discrete Gaussian noise on each count; keys whose noisy count reaches the threshold are kept, counts included.
+
+    Guarantee: ρ-zCDP with ρ = keys/2σ², plus δ, under "add or remove one". Proof. One unit moves `keys` counts by 1: ℓ2
+    sensitivity √keys. A key of that unit alone is kept with probability P(1 + noise ≥ threshold) ≤ P(N(0, σ²) ≥
+    threshold − 2) ≤ δ/keys (Canonne, Kamath, Steinke 2020, Proposition 25).
+
+    >>> GaussianThreshold(sigma=3, delta="1e-5", keys=1).threshold
+    15
+    """
+
+    sigma: Fraction
+    delta: Fraction
+    keys: int
+
+    def __init__(self, *, sigma: Number, delta: Number, keys: int) -> None:
+        object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
+        object.__setattr__(self, "delta", rational(delta, "delta", above=0, below=1))
+        object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+
+    @property
+    def loss(self) -> Loss:
+        """ρ-zCDP for the counts, and δ for the keys."""
+        return Together(Concentrated(self.keys / (2 * self.sigma**2)), Approximate(0, self.delta))
+
+    @property
+    def threshold(self) -> int:
+        """The least noisy count that is kept."""
+        from scipy.special import ndtri
+
+        quantile = -float(ndtri(float(self.delta / self.keys))) * (1 + 1e-12)
+        return max(2, ceil(2 + self.sigma * rational(quantile, "quantile")))
+
+    def release(
+        self, value: ArrayLike, /, *, entropy: Entropy | None = None
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which keys to keep, and the noisy counts (0 where a key is not kept)."""
+        counts = _counts(value)
+        noisy = add(counts, np.asarray(discrete_gaussian(self.sigma, counts.shape, entropy=entropy)))
+        return _reaching(counts, noisy, self.threshold)
+
+    def interval(self, confidence: Number) -> int:
+        """A w with |noisy count − count| ≤ w with at least this probability (before the threshold)."""
+        from discreet.mechanisms.additive import gaussian_width
+
+        return gaussian_width(self.sigma, doubt(confidence))
+
+
+@lru_cache(maxsize=32)
+def _keep_coins(epsilon: Fraction, delta: Fraction) -> Coins:
+    """The coins π(n) for n = 0, 1, … up to the first n with π(n) = 1."""
+    one = 1 << _BITS
+    growth = int(exp_down(epsilon) * one)  # 2^96·e^ε, rounded down
+    charge = delta.numerator * one // delta.denominator
+    shares = [0]
+    while shares[-1] < one:
+        now = shares[-1]
+        rising = now * growth // one + charge
+        falling = one + (now + charge - one) * one // growth if now + charge < one else one  # floors: towards privacy
+        shares.append(min(rising, falling, one))
+        if len(shares) > _LONGEST:
+            raise InvalidParameter("epsilon", float(epsilon), "at least about 1e-5 a key", "use LaplaceThreshold")
+    return Coins(shares, _BITS)
+
+
+def _counts(value: ArrayLike) -> NDArray[np.int64]:
+    counts = np.atleast_1d(whole(value, "counts"))
+    if counts.ndim != 1 or (counts.size and counts.min() < 0):
+        raise InvalidData("counts: expected a one-dimensional list of whole numbers ≥ 0")
+    return counts
+
+
+def _reaching(
+    counts: NDArray[np.int64], noisy: NDArray[np.int64], threshold: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Keys with no unit at all are never kept: they are not in the data, so naming them would be invention."""
+    kept = (noisy >= threshold) & (counts > 0)
+    return kept, np.where(kept, noisy, 0)

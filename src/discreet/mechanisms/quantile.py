@@ -1,0 +1,209 @@
+"""Private quantiles, median, minimum and maximum: the exponential mechanism over a declared range (Smith 2011).
+
+Candidates are all grid points from `lower` to `upper`. A point's score is minus the distance of its rank to the rank
+wanted; points between two neighbouring data values share one score, so the choice is among at most 2n + 1 stretches,
+each with as many copies as it has points, whatever the size of the range.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, float_up, integer, log_up, rational
+from discreet.mechanisms.grid import Grid
+from discreet.mechanisms.mechanism import doubt
+from discreet.noise import Entropy, softmax, uniform_below
+from discreet.privacy.loss import BoundedRange, Loss
+from discreet.privacy.unit import Neighbours
+
+_Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""First point, number of points and score of each stretch of the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Where answers may lie: the grid points from lower to upper, declared without looking at the data.
+
+    >>> Range(lower=0, upper=120, granularity=1).points
+    121
+    """
+
+    lower: Fraction
+    upper: Fraction
+    granularity: Fraction
+
+    def __init__(self, *, lower: Number, upper: Number, granularity: Number) -> None:
+        object.__setattr__(self, "lower", rational(lower, "lower"))
+        object.__setattr__(self, "upper", rational(upper, "upper"))
+        object.__setattr__(self, "granularity", rational(granularity, "granularity", above=0))
+        span = (self.upper - self.lower) / self.granularity
+        if span < 0 or span.denominator != 1 or span >= 2**62:
+            raise InvalidParameter(
+                "range", f"[{lower}, {upper}] by {granularity}", "upper − lower to be a multiple of the granularity"
+            )
+
+    @property
+    def points(self) -> int:
+        """How many answers are possible."""
+        return int((self.upper - self.lower) / self.granularity) + 1
+
+    def steps(self, values: ArrayLike) -> NDArray[np.int64]:
+        """Sorted values in steps from `lower`, each clamped to the range by itself."""
+        base = ceil(self.lower / self.granularity)
+        offset = self.lower - base * self.granularity
+        array = np.atleast_1d(np.asarray(values))
+        if array.ndim != 1:
+            raise InvalidData(f"values: got {array.ndim} dimensions, expected a list of numbers")
+        if array.size == 0:
+            return np.zeros(0, np.int64)
+        snapped = Grid(self.granularity).snap(array - float(offset) if offset else array, "values")
+        return np.sort(np.clip(snapped, base, base + self.points - 1) - base)
+
+    def value(self, step: int) -> float:
+        """The answer at a step."""
+        return float(self.lower + step * self.granularity)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """The value below which a share `probability` of the data lies; 1/2 is the median.
+
+    Guarantee: ε-bounded range, hence ε-DP. Proof. The score of a point o is −dist(q·n, [#{x < o}, #{x ≤ o}]). Adding or
+    removing one value moves both counts by 0 or 1 and q·n by q, so the distance changes by at most max(q, 1 − q);
+    changing one value moves the counts by at most 1 and leaves n. The rest is the exponential mechanism with that
+    sensitivity. Clamping and snapping act on each value by itself.
+
+    >>> ages = Range(lower=0, upper=120, granularity=1)
+    >>> median = Quantile(epsilon=50, probability="1/2", within=ages, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+    >>> median.release([30] * 1000)
+    30.0
+    """
+
+    epsilon: Fraction
+    probability: Fraction
+    within: Range
+    neighbours: Neighbours
+
+    def __init__(self, *, epsilon: Number, probability: Number, within: Range, neighbours: Neighbours) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "probability", rational(probability, "probability", at_least=0, at_most=1))
+        if self.probability.denominator > 10**6:
+            raise InvalidParameter("probability", probability, "a share with at most six decimals")
+        object.__setattr__(self, "within", _range(within))
+        object.__setattr__(self, "neighbours", Neighbours(neighbours))
+
+    @property
+    def loss(self) -> Loss:
+        """Bounded range ε."""
+        return BoundedRange(self.epsilon)
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """How far one unit can move a score, in ranks."""
+        if self.neighbours is Neighbours.CHANGE_ONE:
+            return Fraction(1)
+        return max(self.probability, 1 - self.probability)
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
+        """The private quantile: a point of the declared range."""
+        return _choose(self.within, *self._stretches(value), entropy)
+
+    def probabilities(self, values: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each point of the range, to float precision: a row of the mechanism's channel."""
+        return _probabilities(*self._stretches(values))
+
+    def _stretches(self, values: ArrayLike) -> tuple[_Stretches, Fraction]:
+        starts, copies, below, upto = _cut(self.within.steps(values), self.within.points)
+        share, parts = self.probability.numerator, self.probability.denominator
+        wanted = share * int(upto[-1])
+        scores = -np.maximum(0, np.maximum(parts * below - wanted, wanted - parts * upto))
+        return (starts, copies, scores), 2 * self.sensitivity * parts / self.epsilon
+
+    def interval(self, confidence: Number) -> float:
+        """How far the rank of the answer can be from the one wanted, with at least this probability."""
+        return float_up(2 * self.sensitivity / self.epsilon * log_up(self.within.points / doubt(confidence)))
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The minimum or maximum, told by a value that only a few data lie beyond.
+
+    The true extreme depends on one person alone, so the mechanism aims at the value that `rank` others lie beyond: by
+    default as many as the exponential mechanism's own error at 95 %, so that the answer is seldom outside the data.
+
+    Guarantee: ε-bounded range, hence ε-DP, under both neighbour relations. Proof. The score −dist(rank, [#{x beyond o},
+    #{x not before o}]) moves by at most 1: one added, removed or changed value moves each count by at most 1.
+
+    >>> Extreme(epsilon=50, side="max", within=Range(lower=0, upper=100, granularity=1)).release([7] * 1000)
+    7.0
+    """
+
+    epsilon: Fraction
+    side: str
+    within: Range
+    rank: int
+
+    def __init__(self, *, epsilon: Number, side: str, within: Range, rank: int | None = None) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        if side not in ("min", "max"):
+            raise InvalidParameter("side", side, "'min' or 'max'")
+        object.__setattr__(self, "side", side)
+        object.__setattr__(self, "within", _range(within))
+        chosen = ceil(self.interval("0.95")) if rank is None else integer(rank, "rank", at_least=0)
+        object.__setattr__(self, "rank", chosen)
+
+    @property
+    def loss(self) -> Loss:
+        """Bounded range ε."""
+        return BoundedRange(self.epsilon)
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
+        """The private extreme: a point of the declared range."""
+        return _choose(self.within, *self._stretches(value), entropy)
+
+    def probabilities(self, values: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each point of the range, to float precision: a row of the mechanism's channel."""
+        return _probabilities(*self._stretches(values))
+
+    def _stretches(self, values: ArrayLike) -> tuple[_Stretches, Fraction]:
+        starts, copies, below, upto = _cut(self.within.steps(values), self.within.points)
+        count = upto[-1]
+        fewest, most = (below, upto) if self.side == "min" else (count - upto, count - below)
+        scores = -np.maximum(0, np.maximum(fewest - self.rank, self.rank - most))
+        return (starts, copies, scores), 2 / self.epsilon
+
+    def interval(self, confidence: Number) -> float:
+        """How far the number of data beyond the answer can be from `rank`, with at least this probability."""
+        return float_up(2 / self.epsilon * log_up(self.within.points / doubt(confidence)))
+
+
+def _cut(steps: NDArray[np.int64], points: int) -> tuple[NDArray[np.int64], ...]:
+    """The range cut at the data: (first point, number of points, #{x < it}, #{x ≤ it}) of each stretch, in order."""
+    values, counts = np.unique(steps, return_counts=True)
+    before = np.concatenate(([0], np.cumsum(counts)))
+    starts = np.empty(2 * values.size + 1, np.int64)  # gap, value, gap, value, …, gap
+    starts[0], starts[1::2], starts[2::2] = 0, values, values + 1
+    copies = np.diff(np.append(starts, points))
+    return starts, copies, np.repeat(before, 2)[:-1], np.repeat(before, 2)[1:]
+
+
+def _choose(within: Range, stretches: _Stretches, scale: Fraction, entropy: Entropy | None) -> float:
+    starts, copies, scores = stretches
+    chosen = int(softmax(scores, scale, multiplicity=copies, entropy=entropy))
+    return within.value(int(starts[chosen]) + int(uniform_below(int(copies[chosen]), entropy=entropy)))
+
+
+def _probabilities(stretches: _Stretches, scale: Fraction) -> NDArray[np.float64]:
+    _, copies, scores = stretches
+    weights = np.repeat(np.exp((scores - scores[copies > 0].max()) / float(scale)), copies)
+    return np.asarray(weights / weights.sum())
+
+
+def _range(within: Range) -> Range:
+    if not isinstance(within, Range):
+        raise InvalidParameter("within", within, "a Range(lower=…, upper=…, granularity=…)")
+    return within

@@ -1,0 +1,299 @@
+"""Mechanisms that choose: exponential, permute-and-flip, report noisy max, and above-threshold.
+
+Scores and answers are whole numbers (or, where only their softmax matters, rationals): their sensitivity is then exact.
+`sensitivity` is the most that one unit can change any one score. `monotone` promises more: one unit moves all scores in
+the same direction (counts under "add or remove one"), which halves the noise.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, float_up, integer, log_up, rational
+from discreet.mechanisms.additive import laplace_tail
+from discreet.mechanisms.channel import Channel
+from discreet.mechanisms.grid import add, whole
+from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.stochastic import Label
+from discreet.noise import Entropy, accept_each, discrete_laplace, softmax, uniform_below
+from discreet.privacy.loss import BoundedRange, Loss, Pure
+
+
+class _Chooser:
+    """Settings and error bound shared by the mechanisms that choose one candidate by its score."""
+
+    __slots__ = ()
+    epsilon: Fraction
+    sensitivity: Fraction
+    monotone: bool
+
+    def __init__(self, *, epsilon: Number, sensitivity: Number, monotone: bool = False) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
+        object.__setattr__(self, "monotone", _truth(monotone, "monotone"))
+
+    @property
+    def scale(self) -> Fraction:
+        """What scores are divided by: 2Δ/ε, or Δ/ε where scores are monotone."""
+        return (1 if self.monotone else 2) * self.sensitivity / self.epsilon
+
+    def interval(self, confidence: Number, *, candidates: int) -> float:
+        """How far the chosen score can be below the best one, with at least this probability.
+
+        scale·(ln|O| + ln 1/β) (McSherry, Talwar 2007; Dwork, Roth 2014, Corollary 3.12); permute-and-flip is never
+        worse (McKenna, Sheldon 2020, Theorem 4).
+        """
+        count = integer(candidates, "candidates", at_least=1)
+        return float_up(self.scale * log_up(count / doubt(confidence)))
+
+    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each candidate, to float precision."""
+        raise NotImplementedError
+
+    def channel(self, scores: Mapping[Label, ArrayLike]) -> Channel:
+        """The channel from inputs (each with the scores it gives) to the chosen position."""
+        return Channel(np.array([self.probabilities(row) for row in scores.values()]), inputs=scores.keys())
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Exponential(_Chooser):
+    """The exponential mechanism: candidate o with probability ∝ exp(ε·score(o)/2Δ) (McSherry, Talwar 2007).
+
+    Guarantee: ε-bounded range, hence ε-DP. Proof. Between neighbours the scores move within [−Δ, Δ] (monotone: within
+    an interval of length Δ), so ln P(o)/P'(o) = (score − score')/scale + constant lies in an interval of length ε
+    (Durfee, Rogers 2019, Lemma 3.2).
+
+    >>> Exponential(epsilon=1, sensitivity=1).release([3, 2000, 5])
+    1
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    monotone: bool
+
+    @property
+    def loss(self) -> Loss:
+        """Bounded range ε."""
+        return BoundedRange(self.epsilon)
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> int:
+        """The position of the chosen candidate, given all scores."""
+        return int(softmax(value, self.scale, entropy=entropy))
+
+    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each candidate, to float precision: a row of the mechanism's channel."""
+        weights = np.exp(-_gaps(scores) / float(self.scale))
+        return np.asarray(weights / weights.sum())
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PermuteAndFlip(_Chooser):
+    """Permute-and-flip: try candidates in random order, take one with probability exp(−ε(best − score)/2Δ).
+
+    McKenna, Sheldon 2020; ε-DP by their Theorem 1 and never worse than the exponential mechanism (Theorem 2). The first
+    success in a uniformly random order is a uniform one among the successes, so the coins are thrown all at once.
+
+    >>> PermuteAndFlip(epsilon=1, sensitivity=1).release([3, 2000, 5])
+    1
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    monotone: bool
+
+    @property
+    def loss(self) -> Loss:
+        """ε-DP."""
+        return Pure(self.epsilon)
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> int:
+        """The position of the chosen candidate, given all scores (whole numbers)."""
+        scores = _scores(value)
+        heads = np.flatnonzero(accept_each(scores.max() - scores, self.scale, entropy=entropy))
+        return int(heads[int(uniform_below(heads.size, entropy=entropy))])
+
+    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each candidate: p(o)·E[1/(1 + how many others succeed)]."""
+        coins = np.exp(-_gaps(scores) / float(self.scale))
+        return np.array([p * _mean_share(np.delete(coins, i)) for i, p in enumerate(coins)])
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ReportNoisyMax(_Chooser):
+    """Add discrete Laplace noise of scale 2Δ/ε to each score and report where the largest is; ties go to the first.
+
+    Guarantee: ε-DP. Proof. Fix all noises but that of candidate i. It wins exactly when its noise is at least a whole
+    threshold, which moves by at most 2Δ between neighbours (Δ if monotone), and for whole d ≥ 0
+    P(noise ≥ k + d) ≥ e^(−d/scale)·P(noise ≥ k) (Dwork, Roth 2014, Claim 3.9, on the integers; a fixed order of ties
+    keeps the threshold whole).
+
+    >>> ReportNoisyMax(epsilon=1, sensitivity=1).release([3, 2000, 5])
+    1
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    monotone: bool
+
+    @property
+    def loss(self) -> Loss:
+        """ε-DP."""
+        return Pure(self.epsilon)
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> int:
+        """The position of the winner, given all scores (whole numbers)."""
+        scores = _scores(value)
+        return int(np.argmax(add(scores, np.asarray(discrete_laplace(self.scale, scores.shape, entropy=entropy)))))
+
+    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each candidate, by summing over the winner's noisy score."""
+        exact = _scores(scores)
+        reach = ceil(60 * self.scale) + 1
+        levels = np.arange(int(exact.min()) - reach, int(exact.max()) + reach + 1)
+        noise = levels[:, None] - exact
+        at, upto = laplace_pmf(noise, float(self.scale)), laplace_cdf(noise, float(self.scale))
+        below = upto - at  # strictly below the level
+        first = np.cumprod(below, axis=1)[:, :-1]  # all earlier candidates strictly below
+        later = np.cumprod(upto[:, ::-1], axis=1)[:, ::-1][:, 1:]  # all later ones not above
+        ones = np.ones((len(levels), 1))
+        return np.asarray((at * np.hstack((ones, first)) * np.hstack((later, ones))).sum(axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class AboveThreshold:
+    """Sparse vector: which of a stream of answers are above a threshold, paid for by the positives alone.
+
+    The noisy threshold is drawn once; answers are compared with it, each with its own noise, until `positives` of them
+    were above; then the mechanism stops. ε is split 1 : (2c)^(2/3) between threshold and answers (1 : c^(2/3) if
+    monotone).
+
+    Guarantee: ε-DP for whole answers, adaptively chosen, each moved by at most Δ by one unit. Proof: Lyu, Su, Li 2017,
+    Theorem 2 (their Algorithm 7 without numeric answers), on the integers: shifting the noisy threshold by Δ costs ε₁,
+    and shifting each of the c positive answers' noise by 2Δ (monotone: Δ) costs ε₂/c; negatives cost nothing.
+
+    >>> list(AboveThreshold(epsilon=2, sensitivity=1, threshold=0, positives=1).release([-5000, 5000, 7]))
+    [False, True]
+    """
+
+    epsilon: Fraction
+    sensitivity: int
+    threshold: int
+    positives: int
+    monotone: bool
+
+    def __init__(
+        self, *, epsilon: Number, sensitivity: int, threshold: int, positives: int, monotone: bool = False
+    ) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=1))
+        object.__setattr__(self, "threshold", integer(threshold, "threshold"))
+        object.__setattr__(self, "positives", integer(positives, "positives", at_least=1))
+        object.__setattr__(self, "monotone", _truth(monotone, "monotone"))
+
+    @property
+    def loss(self) -> Loss:
+        """ε-DP for the whole run."""
+        return Pure(self.epsilon)
+
+    @property
+    def scales(self) -> tuple[Fraction, Fraction]:
+        """The noise scales of the threshold and of each answer."""
+        moved = self.positives * (1 if self.monotone else 2)
+        share = Fraction(round(1000 / (1 + moved ** (2 / 3))), 1000) or Fraction(1, 1000)
+        first, second = self.epsilon * share, self.epsilon * (1 - share)
+        return self.sensitivity / first, moved * self.sensitivity / second
+
+    def release(self, value: Iterable[int], /, *, entropy: Entropy | None = None) -> Iterator[bool]:
+        """For each answer in turn, whether it is (noisily) above the threshold, up to the last positive."""
+        of_threshold, of_answer = self.scales
+        bar = self.threshold + int(discrete_laplace(of_threshold, entropy=entropy))
+        left = self.positives
+        for answer in value:
+            noisy = int(whole(answer, "answer")) + int(discrete_laplace(of_answer, entropy=entropy))
+            left -= noisy >= bar
+            yield noisy >= bar
+            if not left:
+                return
+
+    def interval(self, confidence: Number, *, answers: int) -> int:
+        """A w such that, with at least this probability, all of this many answers further than w from the threshold
+        are reported on the right side.
+        """
+        tail = doubt(confidence) / (integer(answers, "answers", at_least=1) + 1)
+        return sum(laplace_tail(scale, tail / 2) + 1 for scale in self.scales)
+
+    def probability(self, answers: ArrayLike, outcome: Iterable[bool]) -> float:
+        """The probability of one outcome (a list of booleans as `release` yields), to float precision."""
+        of_threshold, of_answer = (float(scale) for scale in self.scales)
+        reach = ceil(60 * of_threshold)
+        noise = np.arange(-reach, reach + 1)
+        mass = laplace_pmf(noise, of_threshold)
+        for answer, above in zip(_scores(answers), outcome, strict=False):
+            below = laplace_cdf(self.threshold + noise - answer - 1, of_answer)  # P(answer + ν < threshold + noise)
+            mass = mass * (1 - below if above else below)
+        return float(mass.sum())
+
+    def channel(self, answers: Mapping[Label, Sequence[int]]) -> Channel:
+        """The channel from inputs (each with the answers it gives) to outcomes, for a few answers."""
+        outcomes = list(self._outcomes(min(len(row) for row in answers.values()), self.positives))
+        rows = [[self.probability(row, outcome) for outcome in outcomes] for row in answers.values()]
+        return Channel(rows, inputs=answers.keys(), outputs=outcomes)
+
+    def _outcomes(self, answers: int, left: int) -> Iterator[tuple[bool, ...]]:
+        if not answers or not left:
+            yield ()
+            return
+        for above in (False, True):
+            yield from ((above, *rest) for rest in self._outcomes(answers - 1, left - above))
+
+
+def laplace_pmf(noise: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
+    """P(K = k) of the discrete Laplace distribution, to float precision.
+
+    >>> round(float(laplace_pmf(np.array(0), 1.0)), 6)
+    0.462117
+    """
+    return np.asarray(np.tanh(0.5 / scale) * np.exp(-np.abs(noise) / scale))
+
+
+def laplace_cdf(noise: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
+    """P(K ≤ k) of the discrete Laplace distribution, to float precision.
+
+    >>> round(float(laplace_cdf(np.array(0), 1.0)), 6)
+    0.731059
+    """
+    q = np.exp(-1 / scale)
+    below = np.exp(np.minimum(noise, 0) / scale) / (1 + q)
+    above = 1 - np.exp(-(np.maximum(noise, 0) + 1) / scale) / (1 + q)
+    return np.asarray(np.where(noise < 0, below, above))
+
+
+def _scores(scores: ArrayLike) -> NDArray[np.int64]:
+    array = whole(scores, "scores")
+    if array.ndim != 1 or not array.size:
+        raise InvalidData("scores: expected a one-dimensional, non-empty list of whole numbers")
+    return array
+
+
+def _gaps(scores: ArrayLike) -> NDArray[np.float64]:
+    array = np.array([float(rational(score, "scores")) for score in np.atleast_1d(np.asarray(scores, object))])
+    return np.asarray(array.max() - array)
+
+
+def _mean_share(coins: NDArray[np.float64]) -> float:
+    """E[1/(1 + N)] for N the number of heads among independent coins (Poisson binomial, by convolution)."""
+    counts = np.ones(1)
+    for p in coins:
+        counts = np.append(counts * (1 - p), 0) + np.append(0, counts * p)
+    return float((counts / np.arange(1, counts.size + 1)).sum())
+
+
+def _truth(value: bool, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidParameter(name, value, "True or False")
+    return value

@@ -1,0 +1,286 @@
+"""A loss as a bill: which atomic losses it holds, and how often.
+
+Every accountant walks over a loss with `fold`, so there is **one place that multiplies by a count** and one
+that knows what Together and Parallel mean. `bill` uses it to write a loss as atoms with counts: nesting and
+order disappear, equal atoms are counted, Gaussians become one Gaussian, parts that cannot matter are dropped.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Generic, TypeVar, assert_never
+
+from discreet.privacy.loss import (
+    Approximate,
+    BoundedRange,
+    Concentrated,
+    DiscreteGaussianNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    Loss,
+    Parallel,
+    PerDistance,
+    Pure,
+    Repeated,
+    SampledGaussian,
+    Together,
+)
+
+Atom = (
+    Pure
+    | BoundedRange
+    | Approximate
+    | Concentrated
+    | LaplaceNoise
+    | GaussianNoise
+    | DiscreteGaussianNoise
+    | SampledGaussian
+    | PerDistance
+)
+"""A loss without parts."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Algebra(Generic[T]):
+    """What an accountant must know to add up a loss: the price of an atom, and how prices combine."""
+
+    atom: Callable[[Atom], T]
+    times: Callable[[int, T], T]
+    total: Callable[[Sequence[T]], T]
+    most: Callable[[Sequence[T]], T]
+
+
+def fold(loss: Loss, algebra: Algebra[T]) -> T:
+    """The price of a loss, from the prices of its atoms.
+
+    Nothing is the total of no losses; a loss repeated 0 times is nothing.
+
+    >>> from discreet.privacy.loss import Pure, Repeated, Together
+    >>> count = Algebra(atom=lambda a: 1, times=lambda n, x: n * x, total=sum, most=max)
+    >>> fold(Together(Pure(1), Repeated(Together(Pure(1), Pure(2)), 3)), count)
+    7
+    """
+    match loss:
+        case Repeated(inner, count):
+            return algebra.times(count, fold(inner, algebra)) if count else algebra.total([])
+        case Together(parts):
+            return algebra.total([fold(part, algebra) for part in parts])
+        case Parallel(parts):
+            return algebra.most([fold(part, algebra) for part in parts]) if parts else algebra.total([])
+        case (
+            Pure()
+            | BoundedRange()
+            | Approximate()
+            | Concentrated()
+            | LaplaceNoise()
+            | GaussianNoise()
+            | DiscreteGaussianNoise()
+            | SampledGaussian()
+            | PerDistance()
+        ):
+            return algebra.atom(loss)
+    assert_never(loss)
+
+
+def rationals(atom: Callable[[Atom], Fraction]) -> Algebra[Fraction]:
+    """The plainest algebra: exact prices that add up, the greatest over disjoint parts.
+
+    >>> from discreet.privacy.loss import Parallel, Pure, Repeated, Together
+    >>> fold(Parallel(Repeated(Pure("0.1"), 5), Pure("0.4")), rationals(lambda atom: atom.epsilon))
+    Fraction(1, 2)
+    """
+    return Algebra(atom=atom, times=_rational_times, total=_rational_total, most=_rational_most)
+
+
+def _rational_times(count: int, each: Fraction) -> Fraction:
+    return count * each
+
+
+def _rational_total(parts: Sequence[Fraction]) -> Fraction:
+    return sum(parts, Fraction(0))
+
+
+def _rational_most(parts: Sequence[Fraction]) -> Fraction:
+    return max(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """All the Gaussian noise of a bill: Gaussian noise of deviation 1 against a shift by μ, with μ² = `square`.
+
+    n independent Gaussians of multipliers mᵢ are one of μ² = Σ 1/mᵢ²: project on the direction of the shift.
+    """
+
+    square: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of these bills, whichever the unit falls under; none of them covers another."""
+
+    bills: tuple["Bill", ...]
+
+
+Item = (
+    Pure
+    | BoundedRange
+    | Approximate
+    | Concentrated
+    | LaplaceNoise
+    | Normal
+    | DiscreteGaussianNoise
+    | SampledGaussian
+    | PerDistance
+    | Choice
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Items with counts, in a fixed order, so that equal bills are equal values."""
+
+    items: tuple[tuple[Item, int], ...]
+
+    @property
+    def count(self) -> int:
+        """How many releases."""
+        return sum(count for _, count in self.items)
+
+
+NOTHING = Bill(())
+
+
+@lru_cache(maxsize=256)
+def bill(loss: Loss) -> Bill:
+    """The loss as atoms with counts.
+
+    >>> from discreet.privacy.loss import GaussianNoise, Pure, Repeated, Together
+    >>> bill(Together(Repeated(GaussianNoise(2), 8), Pure(1), Pure(1))).items
+    ((Normal(square=Fraction(2, 1)), 1), (Pure(epsilon=Fraction(1, 1)), 2))
+    """
+    return fold(loss, Algebra(atom=_of_atom, times=_times, total=_total, most=_most))
+
+
+def _of_atom(atom: Atom) -> Bill:  # noqa: PLR0911
+    """One atom in its simplest form: the same loss, written in one way only."""
+    match atom:
+        case Pure(epsilon) | BoundedRange(epsilon):
+            return _one(atom) if epsilon else NOTHING
+        case Approximate(epsilon, delta):
+            return _one(atom) if delta else _of_atom(Pure(epsilon))
+        case Concentrated(rho):
+            return _one(atom) if rho else NOTHING
+        case GaussianNoise(multiplier):
+            return _one(Normal(1 / multiplier**2))
+        case DiscreteGaussianNoise(_, sensitivity):
+            return _one(atom) if sensitivity else NOTHING
+        case SampledGaussian(rate, multiplier):
+            if rate == 1:
+                return _of_atom(GaussianNoise(multiplier))
+            return _one(atom) if rate else NOTHING
+        case LaplaceNoise() | PerDistance():
+            return _one(atom)
+    assert_never(atom)
+
+
+def _one(item: Item) -> Bill:
+    return Bill(((item, 1),))
+
+
+def _times(count: int, inner: Bill) -> Bill:
+    return _collected((item, count * number) for item, number in inner.items)
+
+
+def _total(bills: Sequence[Bill]) -> Bill:
+    return _collected(pair for each in bills for pair in each.items)
+
+
+def _collected(pairs: Iterable[tuple[Item, int]]) -> Bill:
+    counts: dict[Item, int] = {}
+    square, rho = Fraction(0), Fraction(0)
+    for item, count in pairs:
+        match item:
+            case Normal():
+                square += count * item.square
+            case Concentrated():
+                rho += count * item.rho
+            case _:
+                counts[item] = counts.get(item, 0) + count
+    if square:
+        counts[Normal(square)] = 1
+    if rho:
+        counts[Concentrated(rho)] = 1
+    return Bill(tuple(sorted(counts.items(), key=_sort_key))) if len(counts) > 1 else Bill(tuple(counts.items()))
+
+
+def _sort_key(pair: tuple[Item, int]) -> str:
+    return repr(pair)
+
+
+def _most(bills: Sequence[Bill]) -> Bill:
+    """The branches that no other branch covers: one is itself, several are a `Choice`."""
+    branches: list[Bill] = []
+    for candidate in dict.fromkeys(inner for each in bills for inner in _branches(each)):
+        if not any(covers(kept, candidate) for kept in branches):
+            branches = [kept for kept in branches if not covers(candidate, kept)] + [candidate]
+    return branches[0] if len(branches) == 1 else _one(Choice(tuple(sorted(branches, key=repr))))
+
+
+def _branches(each: Bill) -> tuple[Bill, ...]:
+    match each.items:
+        case ((Choice(bills), 1),):
+            return bills
+        case _:
+            return (each,)
+
+
+def covers(more: Bill, less: Bill) -> bool:
+    """Whether `more` is certainly at least as costly: each item of `less` is paired with a greater one.
+
+    >>> from discreet.privacy.loss import GaussianNoise, LaplaceNoise, Pure, Together
+    >>> covers(bill(Together(Pure(1), GaussianNoise(2))), bill(LaplaceNoise(1)))
+    True
+    """
+    left = dict(more.items)
+    for item, count in less.items:
+        match_ = next((other for other, n in left.items() if n >= count and item_covers(other, item)), None)
+        if match_ is None:
+            return False
+        del left[match_]
+    return True
+
+
+def item_covers(more: Item, less: Item) -> bool:  # noqa: PLR0911, PLR0912
+    """Whether every pair of distributions allowed by `less` is no easier to tell apart than one of `more`."""
+    if more == less:
+        return True
+    match more, less:
+        case Pure(a), (Pure(b) | BoundedRange(b)):
+            return a >= b
+        case Pure(a), LaplaceNoise(m):
+            return a * m >= 1
+        case BoundedRange(a), BoundedRange(b):
+            return a >= b
+        case Approximate(a, d), Approximate(b, e):
+            return a >= b and d >= e
+        case Approximate(a, _), (Pure() | BoundedRange() | LaplaceNoise()):
+            return item_covers(Pure(a), less)
+        case Concentrated(a), Concentrated(b):
+            return a >= b
+        case Concentrated(a), Normal(square):
+            return 2 * a >= square
+        case LaplaceNoise(m), LaplaceNoise(n):
+            return m <= n
+        case Normal(a), Normal(b):
+            return a >= b
+        case Normal(a), SampledGaussian(_, m):
+            return a * m**2 >= 1
+        case SampledGaussian(q, m), SampledGaussian(r, n):  # a mixture with less of the shifted part, or wider
+            return q >= r and m <= n
+        case DiscreteGaussianNoise(s, d), DiscreteGaussianNoise(t, e):
+            return s == t and d >= e
+        case _:
+            return False

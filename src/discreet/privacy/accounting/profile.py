@@ -1,0 +1,199 @@
+"""Privacy profiles in closed form: the least δ at each ε ≥ 0 for one atomic loss.
+
+The profile of a pair (P, Q) is δ(ε) = sup over S of P(S) − e^ε·Q(S), the hockey-stick divergence. Every
+function here is a sound upper bound: the formula is exact and the result is raised by its floating-point error.
+"""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import assert_never
+
+import numpy as np
+
+from discreet.errors import NoGuarantee
+from discreet.exact import Number, float_down, float_up, rational
+from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal, bill
+from discreet.privacy.accounting.rounding import SLACK, crossing, raised
+from discreet.privacy.accounting.tails import discrete_terms, discrete_total, mills, mills_slope
+from discreet.privacy.loss import (
+    Approximate,
+    BoundedRange,
+    Concentrated,
+    DiscreteGaussianNoise,
+    LaplaceNoise,
+    Loss,
+    PerDistance,
+    Pure,
+    SampledGaussian,
+)
+
+_LATTICE_UP_TO = 1e4
+_SMALLEST = 1e-300  # below this δ floats lose digits; the Rényi accountant works with logarithms there
+
+
+def delta(loss: Loss, *, epsilon: Number) -> float:
+    """The least δ, rounded up, for which one atomic loss (or any number of Gaussians) is (ε, δ)-DP.
+
+    >>> from discreet.privacy.loss import GaussianNoise, LaplaceNoise
+    >>> round(delta(GaussianNoise("4.22468"), epsilon=1) * 1e6, 4)
+    1.0
+    >>> delta(LaplaceNoise(2), epsilon="0.5")
+    0.0
+    """
+    item = _single(bill(loss))
+    return of(item, float_down(rational(epsilon, "epsilon", at_least=0))) if item else 0.0
+
+
+def epsilon(loss: Loss, *, delta: Number) -> float:
+    """The least ε, rounded up, for which one atomic loss (or any number of Gaussians) is (ε, δ)-DP.
+
+    >>> from discreet.privacy.loss import GaussianNoise, Repeated
+    >>> round(epsilon(Repeated(GaussianNoise(20), 1000), delta="1e-6"), 5)
+    8.30623
+    """
+    item = _single(bill(loss))
+    return least_epsilon(item, rational(delta, "delta", at_least=0, below=1)) if item else 0.0
+
+
+def _single(total: Bill) -> Item | None:
+    match total.items:
+        case ():
+            return None
+        case ((item, 1),) if not isinstance(item, Choice | Concentrated | PerDistance):
+            return item
+        case _:
+            raise NoGuarantee("a closed profile exists for one atomic loss only; compose with `pld` or `rdp`")
+
+
+def least_epsilon(item: Item, delta: Fraction) -> float:
+    """The least ε at which the profile of `item` is at most δ."""
+    target = float_down(delta)
+    if of(item, 0.0) <= target:
+        return 0.0
+    if target < _SMALLEST:
+        raise NoGuarantee(f"δ below {_SMALLEST:g} is out of reach of the closed profiles; use `rdp` or `pure`")
+    high = 1.0
+    while of(item, high) > target:
+        high *= 2
+        if high > 1e9:
+            raise NoGuarantee("no ε below 1e9 meets this δ; this loss protects nobody")
+    logarithm = math.log(target)
+
+    def spare(at: float) -> float:
+        value = of(item, at)
+        return logarithm - math.log(value) if value > 0 else 1.0
+
+    return raised(crossing(spare, 0.0, high)[1])
+
+
+def of(item: Item, epsilon: float) -> float:  # noqa: PLR0911
+    """δ(ε) of one item, in the worse of the two orders, rounded up."""
+    match item:
+        case Pure(limit):
+            return _response(float_up(limit), epsilon)
+        case BoundedRange(limit):
+            return _bounded_range(float_up(limit), epsilon)
+        case Approximate(limit, extra):
+            inner = _response(float_up(limit), epsilon)
+            return min(1.0, float_up(extra + (1 - extra) * Fraction(inner)))
+        case LaplaceNoise(multiplier):
+            return _laplace(float_up(1 / multiplier), epsilon)
+        case Normal(square):
+            return gaussian(math.sqrt(square), epsilon)
+        case DiscreteGaussianNoise(sigma, sensitivity):
+            return _discrete_gaussian(float(sigma), sensitivity, epsilon)
+        case SampledGaussian(rate, multiplier):
+            return _sampled(float(rate), float(multiplier), epsilon)
+        case Concentrated() | PerDistance() | Choice():
+            raise NoGuarantee(f"{type(item).__name__} has no closed privacy profile")
+    assert_never(item)
+
+
+def _response(limit: float, epsilon: float) -> float:
+    """ε₀-DP: randomised response is the worst pair (Kairouz, Oh, Viswanath 2015, Thm 3.1): (e^ε₀ − e^ε)/(1 + e^ε₀)."""
+    return raised(-math.expm1(epsilon - limit) / (1 + math.exp(-limit))) if epsilon < limit else 0.0
+
+
+def _laplace(limit: float, epsilon: float) -> float:
+    """Laplace noise with ε₀ = 1/multiplier: 1 − e^((ε − ε₀)/2) (Balle, Barthe, Gaboardi 2018, Thm 3)."""
+    return raised(-math.expm1((epsilon - limit) / 2)) if epsilon < limit else 0.0
+
+
+def _bounded_range(limit: float, epsilon: float) -> float:
+    """ln P/Q within an interval of length ε₀: (1 − e^((ε − ε₀)/2))² ÷ (1 − e^−ε₀).
+
+    Proof (compare Dong, Durfee, Rogers 2020). Let Y = Q/P, so E_P[Y] = 1 and Y lies in [e^−t, e^(ε₀−t)] for
+    some t in [0, ε₀]. δ(ε) = E_P[(1 − e^ε·Y)₊] is convex in Y, hence largest when Y takes its two extreme
+    values; the mass at e^−t is then (1 − e^(t−ε₀))/(1 − e^−ε₀) and δ(ε) = (1 − e^(t−ε₀))(1 − e^(ε−t))/(1 − e^−ε₀).
+    The product is greatest at t = (ε + ε₀)/2.
+    """
+    if epsilon >= limit:
+        return 0.0
+    return raised(math.expm1((epsilon - limit) / 2) ** 2 / -math.expm1(-limit))
+
+
+def gaussian(mu: float, epsilon: float) -> float:
+    """Deviation 1 against a shift by μ: Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (Balle, Wang 2018, Thm 8).
+
+    With a, b = ε/μ ∓ μ/2 and Mills' ratio R this is φ(a)·(R(a) − R(b)) = φ(a)·∫ₐᵇ (1 − x·R(x)) dx: no
+    subtraction of nearly equal numbers, in the tails nor for small μ.
+
+    >>> gaussian(1.0, 0.0) >= 0.38292492
+    True
+    """
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+    slack = SLACK + 1e-15 * (1 + abs(a)) * b  # a and b are known to 2 units in the last place of b
+    if mu <= 1:
+        nodes, weights = _legendre()
+        integral = sum(w * mills_slope(a + mu * x) for x, w in zip(nodes, weights, strict=True))
+        return raised(density * mu * integral, slack)
+    if a >= 0:
+        return raised(density * (mills(a) - mills(b)), slack)
+    return min(1.0, raised(math.erfc(a / math.sqrt(2)) / 2 - density * mills(b), slack))
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[list[float], list[float]]:
+    """Gauss–Legendre nodes and weights on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
+
+
+def _discrete_gaussian(sigma: float, sensitivity: int, epsilon: float) -> float:
+    """N_ℤ(0, σ²) against a shift by s, exactly: Σ over x ≥ k of f(x) − e^ε·f(x + s) (Canonne et al. 2020, Thm 7).
+
+    k is the first whole number above t = εσ²/s − s/2, where the terms become positive. Smaller shifts give no
+    more: f is log-concave, so the best test is a half-line, and P(X ≥ k) − e^ε·P(X ≥ k + s) grows with s.
+
+    Above σ = 10⁴ the sum is bounded: the trapezoidal rule for g ≥ 0 on [t, ∞) with g(t) = 0 differs from ∫ g by
+    at most Var(g′)/8 + sup g′/8, and |g′| ≤ (1 + s/σ)·(s/σ²)·f(max(t, 0)) here, falling, rising and falling once.
+    """
+    start = epsilon * sigma**2 / sensitivity - sensitivity / 2
+    if sigma > _LATTICE_UP_TO:
+        mu = sensitivity / sigma
+        excess = (1 + mu) * mu / sigma * math.exp(-((max(start, 0.0) / sigma) ** 2) / 2) / discrete_total(sigma)
+        return min(1.0, raised(gaussian(mu, epsilon) + excess))
+    if start > 40 * sigma:
+        return raised(0.0)
+    first = max(math.floor(start), math.floor(-40 * sigma))
+    x = first + np.arange(math.ceil(max(first + 8 * sigma, 40 * sigma)) - first + 2, dtype=np.float64)
+    gap = np.minimum((start - x) * (sensitivity / sigma**2), 0.0)  # ε − ln f(x)/f(x + s)
+    return min(1.0, raised(float(-(discrete_terms(sigma, x) @ np.expm1(gap)))))
+
+
+def _sampled(rate: float, multiplier: float, epsilon: float) -> float:
+    """Gaussian noise over a Poisson sample, both orders (Zhu, Dong, Wang 2022; formulas derived here).
+
+    With q the rate, N₀ and N₁ the noise without and with the shift, and δ_G the profile of (N₁, N₀):
+    removing, P = (1−q)N₀ + qN₁ against N₀, P − e^ε·N₀ = q·(N₁ − e^ε₁·N₀) with e^ε₁ = 1 + (e^ε − 1)/q;
+    adding, N₀ − e^ε·P = A·(N₀ − e^ε₂·N₁) with A = 1 − (1−q)e^ε and e^ε₂ = q·e^ε/A, nothing where A ≤ 0.
+    """
+    removing = epsilon + math.log1p(-(1 - rate) * math.expm1(-epsilon) / rate)
+    worst = rate * gaussian(1 / multiplier, removing)
+    share = rate - (1 - rate) * math.expm1(min(epsilon, 700.0))
+    if share > 0:
+        adding = epsilon + math.log(rate) - math.log(share)
+        worst = max(worst, share * gaussian(1 / multiplier, max(adding, 0.0)))
+    return raised(worst)
