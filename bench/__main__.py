@@ -6,7 +6,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from bench.harness import ROOT, Comparison, Result, as_json, as_markdown, compare, write
+from bench.harness import ROOT, Comparison, Result, compare
+from bench.report import as_json, as_markdown, write
 
 COMPARISONS = ("noise", "selection", "accounting", "timing")
 """One file each in this folder, with a function `comparison(quick: bool) -> Comparison`."""
@@ -46,9 +47,7 @@ def _load(name: str, *, quick: bool) -> Comparison:
 
 def _one(name: str, options: argparse.Namespace) -> Result:
     rounds = options.rounds or (1 if options.quick else None)
-    result = compare(
-        _load(name, quick=options.quick), rounds=rounds, say=lambda line: print(line, file=sys.stderr)
-    )
+    result = compare(_load(name, quick=options.quick), rounds=rounds, say=lambda line: print(line, file=sys.stderr))
     if not options.json:
         print(as_markdown(result))
     if options.out or not options.quick:

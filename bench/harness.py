@@ -10,24 +10,22 @@ Peers live outside the project, each in an environment of its own (`peers.toml`)
 import json
 import math
 import os
-import platform
+import re
 import runpy
 import statistics
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from importlib import metadata
 from inspect import getfile
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS_TOML = Path(__file__).with_name("peers.toml")
-TIMEOUT_S = 900.0
+TIMEOUT_S = 300.0
 
 Timed = Callable[[], object]
 """What is timed. A dict of numbers that it returns is kept as facts, each a column of the table."""
@@ -181,7 +179,8 @@ def environment(peer: str) -> tuple[Path, str]:
         uv = str(Path(sys.executable).with_name("uv"))
         if not python.exists():
             _quietly(uv, "venv", "--python", sys.executable, str(folder))
-        _quietly(uv, "pip", "install", "--python", str(python), *requirements)
+        if requirements:
+            _quietly(uv, "pip", "install", "--python", str(python), *requirements)
     except KeyError:
         return python, f"peers.toml does not know {peer}"
     except (OSError, subprocess.SubprocessError) as error:
@@ -205,9 +204,7 @@ def _run(contestant: Contestant, python: Path) -> tuple[Run | None, str]:
     environ = {**os.environ, **one_thread, "PYTHONPATH": str(ROOT)}
     command = [str(python), "-c", "from bench.harness import child; child()", json.dumps(task)]
     try:
-        done = subprocess.run(
-            command, env=environ, check=False, capture_output=True, text=True, timeout=TIMEOUT_S
-        )
+        done = subprocess.run(command, env=environ, check=False, capture_output=True, text=True, timeout=TIMEOUT_S)
         if done.returncode:
             return None, f"crashed: {_last_line(done.stderr) or f'exit code {done.returncode}'}"
         return Run(**json.loads(done.stdout.splitlines()[-1])), ""
@@ -260,120 +257,6 @@ def _memory_mb() -> tuple[float, float]:
 
 
 def _last_line(text: str) -> str:
-    """The last line of an error, without the paths of this machine."""
+    """The last line of an error, without the folders and addresses it may name."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
-    line = lines[-1]
-    for path in (str(ROOT), os.environ.get("DISCREET_PEERS") or "", str(Path.home()), sys.prefix):
-        line = line.replace(path, "…") if len(path) > 1 else line
-    return line[:200]
-
-
-# Results as JSON and as Markdown
-
-
-def write(result: Result, folder: Path) -> None:
-    """Write <name>.json and <name>.md."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(as_json(result), indent=1, ensure_ascii=False)
-    (folder / f"{result.comparison.name}.json").write_text(text + "\n", "utf-8")
-    (folder / f"{result.comparison.name}.md").write_text(as_markdown(result), "utf-8")
-
-
-def as_json(result: Result) -> dict[str, Any]:
-    """Everything that was measured, every round; names no host and no path."""
-    return {
-        "name": result.comparison.name,
-        "title": result.comparison.title,
-        "machine": machine(),
-        "rounds": result.rounds,
-        "rows": [_row_as_json(row) for row in result.rows],
-        "bars": [
-            {"promise": v.bar.promise, "case": v.bar.case, "value": v.value, "verdict": v.word}
-            for v in result.verdicts
-        ],
-    }
-
-
-def machine() -> dict[str, str | int]:
-    """What a reader must know about the machine."""
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "cores": os.cpu_count() or 1,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-    }
-
-
-def _row_as_json(row: Row) -> dict[str, Any]:
-    names = ("cpu_s", "wall_s", "peak_mb", "grew_mb", *_fact_names([row]))
-    measured = {
-        name: {"median": row.median(name), "min": min(row.values(name)), "max": max(row.values(name))}
-        for name in names
-        if row.values(name)
-    }
-    c = row.contestant
-    return {"case": c.case, "who": c.who, "remark": c.remark, "work": c.work, "trouble": row.trouble, **measured} | {
-        "versions": row.runs[0].versions if row.runs else {}
-    }
-
-
-def as_markdown(result: Result) -> str:
-    """One page: the table, then the bars. Seconds are the median and, in brackets, the least and the most."""
-    facts = _fact_names(result.rows)
-    head = ["case", "who", "CPU", "× ours", "wall", "peak MB", *facts, "remark"]
-    about = machine()
-    lines = [
-        f"# {result.comparison.title}",
-        "",
-        f"{about['date']}, {about['cores']} cores, {about['system']}, Python {about['python']}, "
-        f"median of {result.rounds} interleaved rounds (least–most). Made by `python -m bench {result.comparison.name}`.",
-        "",
-        *_table(head, [list(_cells(result, row, facts)) for row in result.rows]),
-    ]
-    if result.verdicts:
-        bars = [[v.bar.case, v.bar.promise, _number(v.value), v.word] for v in result.verdicts]
-        lines += ["", *_table(["case", "bar", "measured", "verdict"], bars)]
-    return "\n".join([*lines, "", f"Versions: {_versions(result)}.", ""])
-
-
-def _cells(result: Result, row: Row, facts: list[str]) -> Iterator[str]:
-    c = row.contestant
-    yield c.case
-    yield c.who
-    if not row.runs:
-        yield from [f"**{row.trouble}**", *[""] * (4 + len(facts))]
-        return
-    first = next(r for r in result.rows if r.contestant.case == c.case)
-    ours, mine = first.median("cpu_s"), row.median("cpu_s")
-    yield f"{_time(mine)} ({_time(min(row.values('cpu_s')))}–{_time(max(row.values('cpu_s')))})"
-    yield _number(mine / ours) if ours and mine is not None else ""
-    yield _time(row.median("wall_s"))
-    yield f"{row.median('peak_mb'):.0f}"
-    yield from (_number(row.median(fact)) for fact in facts)
-    yield "; ".join(text for text in (c.remark, row.trouble) if text)
-
-
-def _fact_names(rows: list[Row] | tuple[Row, ...]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for run in row.runs for name in run.facts))
-
-
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-
-
-def _versions(result: Result) -> str:
-    found = {pair for row in result.rows for run in row.runs for pair in run.versions.items()}
-    return ", ".join(f"{name} {version}" for name, version in sorted(found))
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}" if abs(value) < 100 else f"{value:,.0f}"
+    return re.sub(r"/(?:[^\s/'\"]+/)+", "…/", lines[-1])[:200]

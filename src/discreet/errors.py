@@ -17,6 +17,8 @@ Messages say what was got, what was expected and what to do. They name public se
 private value: `InvalidData` says "NaN at position 3", not which number stood beside it.
 """
 
+from typing import Any
+
 
 class DiscreetError(Exception):
     """The root: `except DiscreetError` catches everything that discreet raises on purpose."""
@@ -30,11 +32,11 @@ class InvalidParameter(InvalidInput):
     """A public setting (ε, δ, a scale, a sensitivity, …) is outside its range or of the wrong type."""
 
     def __init__(self, name: str, got: object, expected: str, hint: str = "") -> None:
-        self.name, self.got, self.expected, self.hint = name, got, expected, hint
-        super().__init__(f"{name}: got {_short(got)}, expected {expected}" + (f"; {hint}" if hint else ""))
+        self.name, self.got, self.expected, self.hint = name, _short(got), expected, hint
+        super().__init__(f"{name}: got {self.got}, expected {expected}" + (f"; {hint}" if hint else ""))
 
-    def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
-        return type(self), (self.name, self.got, self.expected, self.hint)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), str(self), self.__dict__)
 
 
 class InvalidData(InvalidInput):
@@ -64,18 +66,26 @@ class MissingExtra(DiscreetError, ImportError):
         self.package, self.extra = package, extra
         super().__init__(f"{package} is not installed; run: pip install 'discreet[{extra}]'")
 
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return type(self), (self.package, self.extra)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), str(self), self.__dict__)
 
 
 class InternalError(DiscreetError):
     """discreet broke one of its own promises; the release was stopped."""
 
 
+def _restored(kind: type[DiscreetError], message: str, fields: dict[str, object]) -> DiscreetError:
+    """An exception as it was before pickling: worker processes send theirs home."""
+    error = kind.__new__(kind, message)
+    Exception.__init__(error, message)
+    error.__dict__.update(fields)
+    return error
+
+
 def _short(value: object, limit: int = 80) -> str:
     """A repr that fits on a line, whatever the caller passed (an array of a million numbers, say)."""
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())
     except Exception:  # a hostile __repr__ must not hide the real message
         text = f"an object of type {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 1] + "…"

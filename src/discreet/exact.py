@@ -87,7 +87,7 @@ def _parse(value: Number, name: str, expected: str) -> Fraction:  # noqa: PLR091
     elif isinstance(value, float | np.floating):
         if not math.isfinite(value):
             raise InvalidParameter(name, value, expected, "it must be finite")
-        exact = Fraction(str(value))
+        exact = Fraction(float.__repr__(value) if isinstance(value, float) else str(value))
     elif isinstance(value, Decimal):
         if not value.is_finite():
             raise InvalidParameter(name, value, expected, "it must be finite")
@@ -101,6 +101,8 @@ def _parse(value: Number, name: str, expected: str) -> Fraction:  # noqa: PLR091
             exact = Fraction(value.replace(" ", ""))
         except ZeroDivisionError:
             raise InvalidParameter(name, value, expected, "its denominator is zero") from None
+        except ValueError:
+            raise InvalidParameter(name, value, expected, "write it as 0.5, 1e-6 or 1/3") from None
     else:
         hint = f"a {type(value).__name__} is not a number; use an int, Fraction, Decimal, float or decimal string"
         raise InvalidParameter(name, value, expected, hint)
@@ -206,7 +208,7 @@ def sqrt_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def exp_down(x: Fraction, bits: int = 96) -> Fraction:
-    """The largest cheap rational that is certainly not above e^x (2^-bits away at most, relatively).
+    """A rational certainly not above e^x, at most 2^(2−bits) away relatively.
 
     >>> 0 <= math.exp(-1) - exp_down(Fraction(-1)) < 1e-16
     True
@@ -216,7 +218,7 @@ def exp_down(x: Fraction, bits: int = 96) -> Fraction:
 
 
 def exp_up(x: Fraction, bits: int = 96) -> Fraction:
-    """The smallest cheap rational that is certainly not below e^x.
+    """A rational certainly not below e^x, at most 2^(2−bits) away relatively.
 
     >>> exp_down(Fraction(1)) < exp_up(Fraction(1))
     True
@@ -262,7 +264,7 @@ def float_down(x: Fraction) -> float:
     >>> float_down(Fraction(1, 10)) <= Fraction(1, 10)
     True
     """
-    return -float_up(-x)
+    return 0.0 - float_up(-x)
 
 
 def plain(x: Fraction) -> str:

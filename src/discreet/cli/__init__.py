@@ -1,1 +1,65 @@
-""""""
+"""The command line: parse, call, print. One file per command group, imported only when it is used."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from discreet import __version__
+from discreet.errors import DiscreetError
+
+_GROUPS = {
+    "account": "Compose losses, convert them, find the least noise for a guarantee.",
+    "channel": "Is this mechanism private? Any finite mechanism, as a matrix.",
+    "mechanism": "Look at a mechanism: its noise, cost and error; release a value.",
+}
+
+
+class _Groups(click.Group):
+    """Command groups that are imported when they are called, so that --help answers at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_GROUPS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _GROUPS:
+            return None
+        command: click.Command = import_module(f"discreet.cli.{cmd_name}").group
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_GROUPS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _GROUPS and not args[0].startswith("-"):
+            raise click.UsageError(f"no command {args[0]!r}; there are: {', '.join(sorted(_GROUPS))}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Groups, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="discreet")
+def cli() -> None:
+    """Learn from data about people without learning about any one of them."""
+
+
+def main() -> None:
+    """Run the command line; errors that discreet raises on purpose are one line on standard error, exit code 1."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+    except DiscreetError as error:
+        click.echo(f"discreet: {error}", err=True)
+        sys.exit(1)

@@ -294,7 +294,7 @@ class Staircase:
     def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
         """value + noise, on the grid."""
         steps = _shaped(Grid(self.granularity).snap(value), 1)
-        noise = staircase(self.epsilon, self.width, self.first, steps.shape, entropy=entropy)
+        noise = staircase(epsilon=self.epsilon, width=self.width, first=self.first, size=steps.shape, entropy=entropy)
         return float(Grid(self.granularity).floats(add(steps, np.asarray(noise))).item())
 
     def interval(self, confidence: Number) -> float:

@@ -206,7 +206,7 @@ def _bare_matrix_hint(matrix: Any, names: tuple[Label, ...]) -> str:
 def _csv_lines(text: str) -> list[tuple[int, list[str]]]:
     """The rows that are not blank, with their line numbers."""
     text = text.removeprefix("\ufeff")
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     separator = next((mark for mark in (",", ";", "\t") if mark in first), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True)
     try:

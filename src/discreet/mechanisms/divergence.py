@@ -119,7 +119,7 @@ def hockey_stick(matrix: Matrix, growth: Fraction | float, graph: Graph) -> Any:
 
 
 def growth_for_delta(matrix: Matrix, delta: Fraction, graph: Graph) -> Any:
-    """The least e^ε ≥ 1 for which the channel is (ε,δ)-DP; inf where there is none.
+    """The least e^ε ≥ 1 for which the channel is (ε,δ)-DP; inf where there is none (or, in floats, none below e^709).
 
     Proof. For a pair let the outputs be in decreasing order of p/q, with sums P_k and Q_k of the first k. By
     Neyman and Pearson these prefixes contain a worst set for every growth g, so the pair needs
@@ -265,7 +265,10 @@ def _pair_growth(p: Matrix, q: Matrix, delta: Any) -> Any:
     above, below = above[need], below[need]
     if not len(above):
         return 1
-    return math.inf if (below == 0).any() else ((above - delta) / below).max()
+    if (below == 0).any():
+        return math.inf
+    with np.errstate(over="ignore"):
+        return ((above - delta) / below).max()
 
 
 def _short(value: Fraction | float) -> str:

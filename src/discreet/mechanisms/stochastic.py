@@ -24,7 +24,7 @@ Prior = Mapping[Any, Number] | Sequence[Number] | NDArray[Any] | str
 LossFunction = Callable[[Any, Any], Number] | Rows
 
 FLOAT_TOLERANCE = 1e-9
-_LONGEST_RATIO = 40_000
+_LONGEST_RATIO = 10_000
 
 
 def read_labels(labels: Iterable[Label] | None, size: int, kind: str) -> tuple[Label, ...]:
@@ -265,6 +265,8 @@ def _floats(table: list[list[Any]], where: Callable[[int, int], str]) -> Matrix:
 
 
 def _number(value: Any, where: Callable[[int, int], str], i: int, j: int) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
     if isinstance(value, str) and 200 < len(value) <= _LONGEST_RATIO:  # an exact channel written by `to_csv`
         top, slash, bottom = value.strip().partition("/")
         if slash and top.isdecimal() and bottom.isdecimal() and max(len(top), len(bottom)) < 4300 and int(bottom):

@@ -1,10 +1,11 @@
 """Coins of probability e^(−γ) for many γ at once: floats decide where they can prove it, rationals elsewhere.
 
-Proof. The floats γ̂ are within 2^−48 of the true γ ≥ 0, relatively or absolutely. A relative error η moves e^(−γ) by at
-most γe^(−γ)η ≤ η/e, an absolute one by at most itself. NumPy's exp is within 4 units in the last place by its
-documentation, 2^−50 (tests hold it to 2^−49 against 200-bit arithmetic). So p̂ = exp(−γ̂) is within 2^−47 of p. The top
-53 bits of a word, exact in a float, give v ≤ U < v + 2^−53. If v and p̂ differ by at least 2^−40, then U < p if and only
-if v < p̂. Otherwise, with probability 2^−39 a coin, `table.below` compares with the rational enclosure of p.
+Proof. The floats γ̂ are within 2^−48 of the true γ ≥ 0 relatively, or within 2^−42 absolutely, or NaN. A relative error
+η moves e^(−γ) by at most γe^(−γ)η ≤ η/e, an absolute one by at most itself. NumPy's exp is within 4 units in the last
+place by its documentation, 2^−50 (tests hold it to 2^−49 against 200-bit arithmetic). So p̂ = exp(−γ̂) is within 2^−41
+of p. The top 53 bits of a word, exact in a float, give v ≤ U < v + 2^−53. If v and p̂ differ by at least 2^−40, then
+U < p if and only if v < p̂. Otherwise, and for NaN, which happens to one coin in 2^39, `table.below` compares with the
+rational enclosure of p.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,8 @@ Enclosure = Callable[[int], tuple[int, int]]
 def accept(gamma: NDArray[np.float64], exact: Callable[[int], Enclosure], entropy: Entropy) -> NDArray[np.bool_]:
     """True at each position with probability exactly e^(−γ) there. Overwrites `gamma`."""
     words = entropy.words(gamma.size)
-    np.negative(gamma, out=gamma)
-    np.exp(gamma, out=gamma)
+    with np.errstate(all="ignore"):  # whatever the caller set: an underflow must not tell of a draw
+        np.exp(np.negative(gamma, out=gamma), out=gamma)
     gamma -= (words >> np.uint64(11)) * _UNIT  # p̂ − v
     heads: NDArray[np.bool_] = gamma > 0
     for k in np.flatnonzero(~(np.abs(gamma, out=gamma) >= _MARGIN)):  # NaN is undecided, not tails

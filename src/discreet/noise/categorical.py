@@ -33,7 +33,8 @@ def categorical(weights: ArrayLike, size: Size = None, *, entropy: Entropy | Non
     cumulative = np.array(ends, np.int64 if ends[-1] <= _INT64 else object)
     if size is None:
         return int(np.searchsorted(cumulative, uniform_below(ends[-1], entropy=source), side="right"))
-    return np.searchsorted(cumulative, uniform_below(ends[-1], shape(size), entropy=source), side="right")
+    places = uniform_below(ends[-1], shape(size), entropy=source)
+    return np.asarray(np.searchsorted(cumulative, places, side="right"), np.int64)
 
 
 def softmax(
@@ -67,7 +68,8 @@ class _Softmax:
     P(i) ∝ Wᵢ·wᵢ/Wᵢ = wᵢ.
 
     Wᵢ = ⌊ŵᵢ(1 + 2^−40)⌋ + 1 for the float ŵᵢ of wᵢ: the exponent is right to 2^−51 relatively or 2^−48 absolutely and
-    below 128 (beyond that, wᵢ < 1 ≤ Wᵢ), so ŵᵢ is right to 2^−43 relatively and Wᵢ ≥ wᵢ. Rejections are rarer than 2^−16 a draw.
+    below 128 (beyond that, wᵢ < 1 ≤ Wᵢ), so ŵᵢ is right to 2^−43 relatively and Wᵢ ≥ wᵢ. Rejections are rarer than
+    2^−16 a draw.
     """
 
     def __init__(
@@ -77,7 +79,8 @@ class _Softmax:
         live = scores if copies is None else scores[copies > 0]
         self._top = live.max()
         self._scores = scores
-        weights = np.exp(-_exponents(scores, self._top, scale))
+        with np.errstate(all="ignore"):  # whatever the caller set: an underflow must not tell of a score
+            weights = np.exp(-_exponents(scores, self._top, scale))
         if copies is not None:
             weights *= copies
         self._exponent = 62 - scores.size.bit_length() - _power_above(weights.max())  # of 2^k/M
@@ -155,13 +158,20 @@ def whole_numbers(values: ArrayLike, name: str) -> tuple[NDArray[np.int64] | NDA
             f"{name}: got an array of {values.dtype}, expected whole numbers; "
             "multiply by a fixed factor and round, so that sensitivity is exact"
         )
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray) or np.ndim(values) != 1:
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray) or _dimensions(values) != 1:
         raise InvalidData(f"{name}: expected a one-dimensional sequence of whole or rational numbers")
     exact = [_exact(value, name, place) for place, value in enumerate(values)]
     denominator = lcm(*(value.denominator for value in exact)) if exact else 1
     whole = [int(value * denominator) for value in exact]
     fits = all(-_INT64 <= value <= _INT64 for value in whole)
     return np.array(whole, np.int64 if fits else object), denominator
+
+
+def _dimensions(values: ArrayLike) -> int:
+    try:
+        return np.ndim(values)
+    except ValueError:  # ragged
+        return -1
 
 
 def _exact(value: object, name: str, place: int) -> Fraction:

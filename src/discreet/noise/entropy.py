@@ -6,6 +6,7 @@ be re-seeded. Buffered words belong to one thread of one process: a forked child
 """
 
 import hashlib
+import itertools
 import os
 import threading
 from typing import Protocol
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.exact import integer
 
 Words = NDArray[np.uint64]
 
@@ -46,9 +48,7 @@ class SystemEntropy:
 
     def words(self, count: int) -> Words:
         """`count` fresh words."""
-        if count < 0:
-            raise InvalidParameter("count", count, "a whole number ≥ 0")
-        return self._local.take(count) if count < _LARGE else _stream(os.urandom(32), count)
+        return self._local.take(_checked(count)) if count < _LARGE else _stream(os.urandom(32), count)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return SystemEntropy, ()  # a copy sent to another process starts anew
@@ -107,18 +107,19 @@ class DeterministicEntropy:
     """
 
     def __init__(self, seed: int) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise InvalidParameter("seed", seed, "a whole number")
-        self._key = hashlib.sha256(f"discreet deterministic stream {seed}".encode()).digest()
-        self._calls = 0
-        self._lock = threading.Lock()
+        self._key = hashlib.sha256(f"discreet deterministic stream {integer(seed, 'seed'):x}".encode()).digest()
+        self._calls = itertools.count()  # one step at a time, also among threads and signal handlers
 
     def words(self, count: int) -> Words:
         """The next `count` words; they depend on the seed and on the calls made before."""
-        with self._lock:
-            self._calls += 1
-            call = self._calls
-        return _stream(hashlib.sha256(self._key + call.to_bytes(8, "big")).digest(), count)
+        call = next(self._calls).to_bytes(8, "big")
+        return _stream(hashlib.sha256(self._key + call).digest(), _checked(count))
+
+
+def _checked(count: int) -> int:
+    if count < 0:  # a negative slice would hand out used words again
+        raise InvalidParameter("count", count, "a whole number ≥ 0")
+    return count
 
 
 def _stream(key: bytes, count: int) -> Words:

@@ -16,7 +16,7 @@ from math import isqrt
 
 import numpy as np
 
-from discreet.errors import InternalError, InvalidParameter
+from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, integer, rational, sqrt_bounds
 from discreet.noise.accept import Enclosure, accept
 from discreet.noise.entropy import SYSTEM, Entropy
@@ -68,11 +68,10 @@ class _Spherical:
     def _accepted(self, points: Integers, entropy: Entropy) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         scale, wide = self._floats
         sizes = np.abs(points).astype(np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a scale below the floats: 0/0 is left to the rationals
+        with np.errstate(all="ignore"):  # a scale below the floats: 0/0 is left to the rationals
             near, far = sizes.sum(axis=1) / wide, np.sqrt(np.square(sizes).sum(axis=1)) / scale
-        if (far > 512).any():  # keeps the error of the difference below 2^−40
-            raise InternalError("a draw left its range; its probability is below e^-300")
-        return accept(np.maximum(far - near, 0), lambda k: self._acceptance(points[k].tolist()), entropy)
+            gamma = np.where(far <= 64, np.maximum(far - near, 0), np.nan)  # up to 64, its error is below 2^−43
+        return accept(gamma, lambda k: self._acceptance(points[k].tolist()), entropy)
 
     def _acceptance(self, point: list[int]) -> Enclosure:
         square = sum(x * x for x in point) / (self._scale * self._scale)

@@ -16,6 +16,7 @@ Size = int | tuple[int, ...] | None
 LARGEST = 2**52
 """Scales above this are refused: up to it, an int64 overflows with probability below e^−2048 (and is caught)."""
 
+_MOST = 1 << 33
 _BLOCK = 1 << 15  # draws at a time: the scratch arrays stay in the processor's cache
 
 
@@ -56,9 +57,9 @@ def shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
     ((3,), (2, 3), ())
     """
     dims = size if isinstance(size, tuple) else (size,)
-    exact = tuple(integer(dim, "size", at_least=0) for dim in dims)
-    if math.prod(exact) > 2**40:
-        raise InvalidParameter("size", size, "at most 2^40 draws in one call", "draw in parts")
+    exact = tuple(integer(dim, "size", at_least=0, at_most=_MOST) for dim in dims)
+    if math.prod(exact) > _MOST or len(exact) > 32:
+        raise InvalidParameter("size", size, "at most 2^33 draws on at most 32 axes in one call", "draw in parts")
     return exact
 
 

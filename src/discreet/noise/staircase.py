@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from discreet.errors import InvalidParameter
+from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import Number, exp_bounds, integer, rational
 from discreet.noise.entropy import Entropy
 from discreet.noise.geometric import geometric
@@ -21,11 +21,11 @@ from discreet.noise.uniform import bernoulli, uniform_below
 
 
 def staircase(
-    epsilon: Number, width: int, first: int, size: Size = None, *, entropy: Entropy | None = None
+    *, epsilon: Number, width: int, first: int, size: Size = None, entropy: Entropy | None = None
 ) -> int | Integers:
     """Draws of K with P(K = k) ∝ exp(−epsilon·⌊(|k| + width − first)/width⌋), 1 ≤ first ≤ width.
 
-    >>> isinstance(staircase(1, width=10, first=4), int)
+    >>> isinstance(staircase(epsilon=1, width=10, first=4), int)
     True
     """
     step = integer(width, "width", at_least=1, at_most=2**40)
@@ -56,7 +56,10 @@ class _Staircase:
         while pending.size:
             count = pending.size
             near = self._in_first.picks(entropy, count) == 0
-            beyond = np.multiply(geometric(self._scale, count, entropy=entropy), self._width)
+            stairs = np.asarray(geometric(self._scale, count, entropy=entropy))
+            if stairs.max(initial=0) > 2**62 // self._width:
+                raise InternalError("a draw left 64 bits; its probability is below e^-1000")
+            beyond = stairs * self._width
             beyond += uniform_below(self._width, count, entropy=entropy) + self._first
             sizes = np.where(near, uniform_below(self._first, count, entropy=entropy), beyond)
             negative = np.asarray(bernoulli("1/2", count, entropy=entropy))

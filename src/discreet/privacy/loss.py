@@ -35,6 +35,7 @@ from typing import Any
 
 from discreet.errors import InvalidParameter, UnknownLoss
 from discreet.exact import Number, integer, plain, rational
+from discreet.privacy.unit import words
 
 _DEEPEST = 64
 
@@ -170,9 +171,7 @@ class PerDistance:
 
     def __init__(self, epsilon: Number, unit: str) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", at_least=0))
-        if not isinstance(unit, str) or not unit:
-            raise InvalidParameter("unit", unit, "a unit of distance in words, such as 'km'")
-        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "unit", words(unit, "unit", "a unit of distance in words, such as 'km'"))
 
     def within(self, distance: Number) -> Pure:
         """The ε-DP that holds between secrets at most `distance` apart."""
@@ -257,11 +256,15 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def _checked(loss: Loss) -> Loss:
-    """A loss that `to_json` can write and `from_json` can read back."""
-    if not isinstance(loss, Loss):
-        raise InvalidParameter("loss", loss, f"one of {', '.join(k.__name__ for k in _KINDS.values())}")
-    if _depth(loss) >= _DEEPEST:
+    """A loss that may stand inside another one."""
+    if _depth(_known(loss)) >= _DEEPEST:
         raise InvalidParameter("loss", type(loss).__name__, f"losses nested less than {_DEEPEST} deep", "flatten it")
+    return loss
+
+
+def _known(loss: Loss) -> Loss:
+    if type(loss) not in _NAMES:
+        raise InvalidParameter("loss", loss, f"one of {', '.join(k.__name__ for k in _KINDS.values())}")
     return loss
 
 
@@ -281,7 +284,7 @@ def to_json(loss: Loss) -> str:
     >>> to_json(Together(Pure("0.5"), Repeated(Concentrated("1/3"), 10)))
     '{"kind":"together","losses":[{"kind":"pure","epsilon":"0.5"},{"kind":"repeated","loss":{"kind":"concentrated","rho":"1/3"},"count":10}]}'
     """
-    return json.dumps(_to_plain(_checked(loss)), separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(_to_plain(_known(loss)), separators=(",", ":"), ensure_ascii=False)
 
 
 def from_json(text: str) -> Loss:
@@ -321,8 +324,9 @@ def _plain_value(value: object) -> object:
 def _from_plain(document: object, depth: int) -> Loss:
     if depth > _DEEPEST:
         raise UnknownLoss(f"this loss is nested more than {_DEEPEST} deep")
-    if not isinstance(document, dict) or document.get("kind") not in _KINDS:
-        kind = document.get("kind") if isinstance(document, dict) else type(document).__name__
+    kind_name = document.get("kind") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(kind_name, str) or kind_name not in _KINDS:
+        kind = kind_name if isinstance(document, dict) else type(document).__name__
         raise UnknownLoss(f"unknown kind of loss {kind!r}; this version knows {', '.join(_KINDS)}")
     kind = _KINDS[document["kind"]]
     expected = [f.name for f in fields(kind)]

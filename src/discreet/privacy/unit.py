@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from discreet.errors import InvalidParameter
+
 
 class Neighbours(StrEnum):
     """Which two datasets must look alike. Every sensitivity is for one of these two.
@@ -30,5 +32,24 @@ class Unit:
 
     key: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            words(self.key, "key", "the name of the column that identifies a person")
+
     def __str__(self) -> str:
         return "one row" if self.key is None else f"one person, by {self.key}"
+
+
+def words(value: str, name: str, expected: str) -> str:
+    """A non-empty text that can be written as UTF-8, since it goes into the ledger.
+
+    >>> words("km", "unit", "a unit of distance")
+    'km'
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidParameter(name, value, expected)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidParameter(name, value, "text that can be written as UTF-8") from None
+    return value

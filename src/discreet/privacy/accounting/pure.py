@@ -19,8 +19,11 @@ from discreet.privacy.loss import (
 )
 
 
-def epsilon(loss: Loss) -> Fraction:
+def epsilon(loss: Loss, *, additive_delta: bool = False) -> Fraction:
     """The least ε for which basic composition gives ε-DP, exactly.
+
+    With `additive_delta` the δ of (ε, δ) parts is left out: the release is then ε-DP except with the probability
+    that `composition.basic` adds up, and the caller must count that apart.
 
     Guarantee: every release of this loss is ε-DP. ε's add over releases on the same data, also when each is
     chosen after seeing the ones before (Dwork, McSherry, Nissim, Smith 2006); over disjoint parts the unit
@@ -30,7 +33,11 @@ def epsilon(loss: Loss) -> Fraction:
     >>> epsilon(Together(Repeated(Pure("0.1"), 3), Parallel(LaplaceNoise(5), LaplaceNoise(2))))
     Fraction(4, 5)
     """
-    return fold(loss, rationals(_atom))
+    return fold(loss, rationals(_beside_delta if additive_delta else _atom))
+
+
+def _beside_delta(atom: Atom) -> Fraction:
+    return atom.epsilon if isinstance(atom, Approximate) else _atom(atom)
 
 
 def _atom(atom: Atom) -> Fraction:

@@ -66,7 +66,7 @@ def discrete_cells(sigma: float, edges: Array) -> Array:
     """Masses of X < e₀, e₀ ≤ X < e₁, …, eₙ ≤ X for X ~ N_ℤ(0, σ²) and non-decreasing whole edges.
 
     >>> discrete_cells(1.0, np.array([0.0, 1.0])).round(4).tolist()
-    [0.3006, 0.3989, 0.3006]
+    [0.3005, 0.3989, 0.3005]
     """
     above = np.concatenate(([1.0], discrete_tail(sigma, edges), [0.0]))  # P(X ≥ e)
     below = np.concatenate(([0.0], discrete_tail(sigma, 1 - edges), [1.0]))  # P(X < e) = P(X ≥ 1 − e)

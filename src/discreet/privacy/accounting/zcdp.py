@@ -32,7 +32,7 @@ def rho(loss: Loss) -> Fraction:
 
     >>> from discreet.privacy.loss import BoundedRange, GaussianNoise, Pure, Repeated, Together
     >>> rho(Together(Repeated(GaussianNoise(20), 1000), Pure("0.1"), BoundedRange("0.1")))
-    Fraction(5025, 4000)
+    Fraction(201, 160)
     """
     return fold(loss, rationals(_atom))
 

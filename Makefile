@@ -1,0 +1,49 @@
+# Two commands do everything on a machine with Python ≥ 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install demo test test-slow bench lint types layers docs check clean
+
+help:  ## say what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+install: $(STAMP)  ## make the environment .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("discreet needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+demo: install  ## run the tour of what is built so far
+	$(BIN)/python examples/tour.py
+
+test: install  ## run all tests but the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: install  ## run the long statistical tests
+	$(BIN)/python -m pytest -n 2 -m slow
+
+bench: install  ## measure against peers and limits (installs peers outside the project)
+	$(BIN)/python -m bench
+
+lint: install  ## style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install  ## strict types
+	$(BIN)/mypy
+
+layers: install  ## the house: who may import whom
+	$(BIN)/lint-imports
+
+docs: install  ## run every example in the documentation
+	$(BIN)/python -m pytest -q README.md docs tests/docs
+
+check: lint types layers docs test  ## everything that CI runs, but the slow tests
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-out

@@ -1,0 +1,167 @@
+"""`discreet account …`: compose losses, convert them, find the least noise for a guarantee."""
+
+import re
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from discreet.cli import show
+from discreet.errors import DiscreetError, NoGuarantee
+from discreet.exact import rational
+from discreet.privacy import loss as losses
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_DELTA = click.option("--delta", required=True, help="The δ of the guarantee; 0 for pure ε-DP.")
+
+_KINDS: dict[str, tuple[type[Any], int, str]] = {
+    "pure": (losses.Pure, 1, "ε"),
+    "bounded-range": (losses.BoundedRange, 1, "ε"),
+    "approximate": (losses.Approximate, 2, "ε,δ"),
+    "concentrated": (losses.Concentrated, 1, "ρ"),
+    "laplace": (losses.LaplaceNoise, 1, "scale/sensitivity"),
+    "gaussian": (losses.GaussianNoise, 1, "σ/sensitivity"),
+    "discrete-gaussian": (losses.DiscreteGaussianNoise, 2, "σ,sensitivity"),
+    "sampled-gaussian": (losses.SampledGaussian, 2, "rate,σ/sensitivity"),
+}
+_SPEC = re.compile(r"(?P<kind>[a-z-]+):(?P<numbers>[^x]+)(x(?P<count>[0-9_]+))?")
+
+_KINDS_HELP = "\n".join(f"  {name}:{fields}" for name, (_, _, fields) in _KINDS.items())
+
+
+@click.group(name="account")
+def group() -> None:
+    """Compose losses, convert them, find the least noise for a guarantee.
+
+    A loss is written KIND:NUMBERS, repeated releases with xCOUNT at the end, for example gaussian:20x1000.
+    """
+
+
+@group.command(help=f"The least ε at this δ for all LOSSES together.\n\n\b\nLosses:\n{_KINDS_HELP}\n  @FILE (JSON)")
+@click.argument("specs", metavar="LOSS...", nargs=-1, required=True)
+@_DELTA
+@click.option("--group", "size", type=click.IntRange(min=1), default=1, help="For groups of this many people.")
+@click.option("--all", "every", is_flag=True, help="What each accountant says, not only the best.")
+@click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Save the curve δ(ε) (PNG, SVG, PDF).")
+@_JSON
+def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: str | None, as_json: bool) -> None:  # noqa: D103
+    from discreet.privacy.accounting import guarantee
+    from discreet.privacy.group import group as of_group
+
+    total = losses.Together(*(_loss(spec) for spec in specs))
+    charged = of_group(total, size) if size > 1 else total
+    found = guarantee(charged, delta=delta)
+    told: dict[str, Any] = {"epsilon": found.epsilon, "delta": found.delta, "by": found.by}
+    if every:
+        told |= _each(charged, delta)
+    show.facts(told, as_json=as_json)
+    if plot:
+        show.picture(plot, lambda axes: _draw_profile(axes, charged, found.epsilon))
+
+
+@group.command()
+@click.argument("kind", type=click.Choice(["laplace", "gaussian", "discrete-gaussian", "sampled-gaussian"]))
+@click.option("--epsilon", required=True, help="The ε wanted.")
+@click.option("--delta", default="0", help="The δ wanted (not for laplace).")
+@click.option("--sensitivity", default="1", show_default=True, help="The most that one person can change the value.")
+@click.option("--rate", help="sampled-gaussian: the chance of each person to be in a lot.")
+@click.option("--steps", type=click.IntRange(min=1), help="sampled-gaussian: how many steps.")
+@click.option("--method", type=click.Choice(["analytic", "zcdp", "classical"]), default="analytic", show_default=True)
+@_JSON
+def calibrate(
+    kind: str,
+    epsilon: str,
+    delta: str,
+    sensitivity: str,
+    rate: str | None,
+    steps: int | None,
+    method: str,
+    as_json: bool,
+) -> None:
+    """The least noise of this KIND for a guarantee (ε, δ)."""
+    from discreet.privacy import calibration
+
+    moved = rational(sensitivity, "sensitivity", above=0)
+    multiplier: Fraction
+    if kind == "laplace":
+        multiplier = calibration.laplace_multiplier(epsilon=epsilon)
+    elif kind == "gaussian":
+        multiplier = calibration.gaussian_multiplier(epsilon=epsilon, delta=delta, method=method)
+    elif kind == "discrete-gaussian":
+        if moved.denominator != 1:
+            raise click.UsageError("--sensitivity is a whole number of steps for discrete-gaussian")
+        multiplier = calibration.discrete_gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=int(moved)) / moved
+    else:
+        if rate is None or steps is None:
+            raise click.UsageError("sampled-gaussian needs --rate and --steps")
+        multiplier = calibration.sampled_gaussian_multiplier(epsilon=epsilon, delta=delta, rate=rate, steps=steps)
+    name = "scale" if kind == "laplace" else "sigma"
+    show.facts({name: multiplier * moved, "multiplier": multiplier}, as_json=as_json)
+
+
+@group.command()
+@click.option("--rho", required=True, help="The ρ of ρ-zCDP.")
+@_DELTA
+@_JSON
+def zcdp(rho: str, delta: str, as_json: bool) -> None:
+    """ρ-zCDP as (ε, δ)-DP, by the tight formula."""
+    from discreet.privacy.accounting import zcdp as accountant
+
+    show.facts({"epsilon": accountant.epsilon(rho, delta=delta), "delta": rational(delta, "delta")}, as_json=as_json)
+
+
+def _loss(spec: str) -> losses.Loss:
+    if spec.startswith("@"):
+        try:
+            with open(spec[1:], encoding="utf-8") as file:
+                return losses.from_json(file.read())
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"cannot read {spec[1:]}: {error}") from None
+    match = _SPEC.fullmatch(spec)
+    if match is None or match["kind"] not in _KINDS:
+        raise click.UsageError(
+            f"cannot read the loss {spec!r}; write it as one of:\n{_KINDS_HELP}\nand xCOUNT after it"
+        )
+    kind, count, fields = _KINDS[match["kind"]]
+    numbers: list[Any] = match["numbers"].split(",")
+    if len(numbers) != count:
+        raise click.UsageError(f"{match['kind']} takes {fields}; got {match['numbers']!r}")
+    if kind is losses.DiscreteGaussianNoise:
+        numbers[1] = int(rational(numbers[1], "sensitivity", at_least=0))
+    made: losses.Loss = kind(*numbers)
+    return made if match["count"] is None else losses.Repeated(made, int(match["count"]))
+
+
+def _each(loss: losses.Loss, delta: str) -> dict[str, Any]:
+    """What every accountant says, or why it says nothing."""
+    from discreet.privacy.accounting import composition, pld, pure, rdp
+    from discreet.privacy.accounting import zcdp as zcdp_accountant
+
+    ways = {
+        "pure": lambda: pure.epsilon(loss),
+        "advanced": lambda: composition.advanced(loss, delta=delta),
+        "zcdp": lambda: zcdp_accountant.epsilon(zcdp_accountant.rho(loss), delta=delta),
+        "rdp": lambda: rdp.epsilon(rdp.curve(loss), delta=delta),
+        "pld": lambda: pld.epsilon(loss, delta=delta),
+    }
+    told: dict[str, Any] = {}
+    for name, way in ways.items():
+        try:
+            told[name] = way()
+        except DiscreetError as error:
+            told[name] = f"– ({error})"
+    return told
+
+
+def _draw_profile(axes: Any, loss: losses.Loss, epsilon: float) -> None:
+    from discreet.privacy.accounting import delta_for
+
+    top = 1.5 * epsilon if 0 < epsilon < float("inf") else 5.0
+    points = []
+    for step in range(1, 31):
+        try:
+            points.append((top * step / 30, float(delta_for(loss, epsilon=top * step / 30))))
+        except NoGuarantee:
+            continue
+    axes.semilogy(*zip(*((e, d) for e, d in points if d > 0), strict=True))
+    axes.set(xlabel="ε", ylabel="δ", title="what these releases guarantee together")

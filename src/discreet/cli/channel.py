@@ -1,0 +1,164 @@
+"""`discreet channel …`: is it private? Any finite mechanism, as a matrix in a CSV or JSON file."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from discreet.cli import show
+from discreet.errors import InvalidChannel
+
+_MATRIX = click.argument("matrix", type=click.Path(allow_dash=True))
+_NEIGHBOURS = click.option(
+    "--neighbours",
+    required=True,
+    help="Which inputs must look alike: 'all', 'line' (each row and the next) or a file of pairs, two inputs a line.",
+)
+_NORMALISE = click.option("--normalise", is_flag=True, help="Divide each row by its sum (for rounded decimals).")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_PLOT = click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Save a picture (PNG, SVG, PDF).")
+
+
+@click.group(name="channel")
+def group() -> None:
+    """Is this mechanism private? Any finite mechanism, as a matrix.
+
+    A matrix is a CSV file (header row: outputs; first column: inputs; cells as 0.25 or 1/3) or JSON.
+
+    \b
+    discreet channel check matrix.csv --neighbours all
+    discreet channel check matrix.csv --neighbours pairs.csv --delta 1e-6 --json
+    """
+
+
+@group.command()
+@_MATRIX
+@_NEIGHBOURS
+@click.option("--delta", default="0", show_default=True, help="Ask for (ε,δ)-DP instead of ε-DP.")
+@click.option("--claim", help="An ε that somebody claims: exit with code 3 if the mechanism does not have it.")
+@click.option("--metric", help="Also the tightest ε of d-privacy: 'discrete', 'line' or a CSV matrix of distances.")
+@_NORMALISE
+@_JSON
+def check(
+    matrix: str, neighbours: str, delta: str, claim: str | None, metric: str | None, normalise: bool, as_json: bool
+) -> None:
+    """The tightest ε, `inf` where there is none, and which output gives it away."""
+    from discreet.exact import rational
+
+    channel = _read(matrix, normalise)
+    near = _neighbours(neighbours)
+    epsilon = channel.epsilon(near, delta=delta)
+    told: dict[str, Any] = {"epsilon": epsilon, "delta": rational(delta, "delta"), "exact": channel.exact}
+    told |= {"inputs": len(channel.inputs), "outputs": len(channel.outputs)}
+    if metric is not None:
+        told["epsilon_per_distance"] = channel.d_privacy(_metric(metric))
+    holds = claim is None or epsilon <= rational(claim, "claim", at_least=0)
+    if claim is not None:
+        told["claim_holds"] = holds
+    witness = channel.worst(near)
+    if witness is not None:
+        told["because"] = str(witness)
+    show.facts(told, as_json=as_json)
+    if not holds:
+        raise click.exceptions.Exit(3)
+
+
+@group.command()
+@_MATRIX
+@_NEIGHBOURS
+@click.option("--epsilon", "epsilons", multiple=True, help="At this ε; give it several times. Else at 21 even steps.")
+@_NORMALISE
+@_PLOT
+@_JSON
+def curve(
+    matrix: str, neighbours: str, epsilons: tuple[str, ...], normalise: bool, plot: str | None, as_json: bool
+) -> None:
+    """The least δ for each ε."""
+    points = _read(matrix, normalise).curve(_neighbours(neighbours), list(epsilons) or None)
+    if as_json:
+        click.echo(json.dumps([{"epsilon": epsilon, "delta": delta} for epsilon, delta in points]))
+    else:
+        show.bars([f"ε {epsilon:.4g}" for epsilon, _ in points], [delta for _, delta in points])
+
+    def draw(axes: Any) -> None:
+        axes.plot(*zip(*points, strict=True))
+        axes.set(xlabel="ε", ylabel="δ", title="privacy profile")
+
+    if plot:
+        show.picture(plot, draw)
+
+
+@group.command()
+@_MATRIX
+@click.option("--prior", default="uniform", show_default=True, help="'uniform', or probabilities a,b,c in row order.")
+@_NORMALISE
+@_JSON
+def posterior(matrix: str, prior: str, normalise: bool, as_json: bool) -> None:
+    """What an adversary with this prior believes after each output."""
+    from discreet.mechanisms import inference
+
+    channel = _read(matrix, normalise)
+    belief = prior if prior == "uniform" else [part.strip() for part in prior.split(",")]
+    after = inference.posterior(channel, belief)
+    if as_json:
+        from discreet.mechanisms.channel_io import to_json
+
+        click.echo(to_json(after))
+        return
+    for output, row in zip(after.inputs, after.matrix, strict=True):
+        click.echo(f"after {output}:")
+        show.bars([str(label) for label in after.outputs], [float(p) for p in row])
+    click.echo(f"a guess is right with probability {float(inference.vulnerability(channel, belief)):.6g}")
+
+
+@group.command()
+@click.argument("inputs", type=click.IntRange(2, 200))
+@click.option("--epsilon", required=True, help="The privacy loss.")
+@click.option("--prior", default="uniform", show_default=True, help="'uniform', or probabilities a,b,c.")
+@click.option("--error", type=click.Choice(["absolute", "squared", "wrong"]), default="absolute", show_default=True)
+@click.option("--neighbours", default="line", show_default=True, help="'line' (a count) or 'all' (the local model).")
+@_JSON
+def optimal(inputs: int, epsilon: str, prior: str, error: str, neighbours: str, as_json: bool) -> None:
+    """The best ε-DP mechanism on answers 0 … INPUTS−1 for a user with this prior, as a certified matrix."""
+    from discreet.mechanisms.channel_io import to_csv, to_json
+    from discreet.mechanisms.optimal import optimum
+
+    losses: dict[str, Callable[[int, int], int]] = {
+        "absolute": lambda y, z: abs(y - z),
+        "squared": lambda y, z: (y - z) ** 2,
+        "wrong": lambda y, z: int(y != z),
+    }
+    belief = prior if prior == "uniform" else [part.strip() for part in prior.split(",")]
+    found = optimum(prior=belief, loss=losses[error], epsilon=epsilon, neighbours=neighbours, inputs=range(inputs))
+    click.echo(
+        to_json(found.channel) if as_json else to_csv(found.channel.as_float()).replace("\r\n", "\n"), nl=as_json
+    )
+    click.echo(f"expected loss {float(found.value):.9g}; certified exactly at ε {epsilon}", err=True)
+
+
+def _read(matrix: str, normalise: bool) -> Any:
+    from discreet.mechanisms import channel_io
+
+    if matrix != "-":
+        return channel_io.read_channel(matrix, normalise=normalise)
+    return channel_io.parse_channel(click.get_text_stream("stdin").read(), normalise=normalise)
+
+
+def _neighbours(text: str) -> Any:
+    from discreet.mechanisms.channel_io import read_pairs
+
+    if text in ("all", "line"):
+        return text
+    if not Path(text).exists():
+        raise InvalidChannel(
+            f"neighbours: got {text!r}, expected 'all', 'line' or a file of pairs; there is no such file"
+        )
+    return read_pairs(text)
+
+
+def _metric(text: str) -> Any:
+    from discreet.mechanisms.channel_io import read_distances
+
+    return text if text in ("discrete", "line") else read_distances(text)

@@ -1,0 +1,302 @@
+"""`discreet mechanism …`: look at a mechanism, release a value with it."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from discreet.cli import show
+from discreet.errors import InvalidData
+from discreet.privacy.loss import Loss, PerDistance, to_json
+
+Command = Callable[..., None]
+
+
+@click.group(name="mechanism")
+def group() -> None:
+    """Look at a mechanism: its noise, cost and error; release a value.
+
+    Without --release nothing private is read: the command shows what a release would cost and how far it
+    would be from the truth.
+
+    \b
+    discreet mechanism laplace --epsilon 1 --sensitivity 10
+    discreet mechanism geometric --epsilon 0.5 --sensitivity 1 --release 42 --json
+    """
+
+
+def _options(*parameters: click.Option) -> Callable[[Command], Command]:
+    """The options of a mechanism, then those that all of them share."""
+    shared = [
+        click.Option(["--release"], multiple=True, help="A true value to release; give it several times for several."),
+        click.Option(
+            ["--from", "source"], type=click.File("r"), help="Read values to release from a file, or - for a pipe."
+        ),
+        click.Option(["--confidence"], default="0.95", show_default=True, help="Of the interval."),
+        click.Option(
+            ["--plot"], type=click.Path(dir_okay=False, writable=True), help="Save a picture (PNG, SVG, PDF)."
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
+    ]
+
+    def add(function: Command) -> Command:
+        function.__click_params__ = [*parameters, *shared][::-1]  # type: ignore[attr-defined]
+        return function
+
+    return add
+
+
+def _needed(name: str, text: str) -> click.Option:
+    return click.Option([f"--{name}"], required=True, help=text)
+
+
+def _maybe(name: str, text: str, default: str | None = None, **more: Any) -> click.Option:
+    return click.Option([f"--{name}"], default=default, show_default=default is not None, help=text, **more)
+
+
+_EPSILON = _needed("epsilon", "The privacy loss of one release.")
+_SENSITIVITY = _needed("sensitivity", "The most that one person can change the value.")
+_GRANULARITY = _maybe("granularity", "The step of the grid; by default 1/1024 of the sensitivity.")
+_MONOTONE = click.Option(["--monotone"], is_flag=True, help="One person moves all scores the same way (counts).")
+
+
+@group.command()
+@_options(_EPSILON, _SENSITIVITY)
+def geometric(epsilon: str, sensitivity: str, **rest: Any) -> None:
+    """Discrete Laplace noise on a whole number."""
+    from discreet.mechanisms import Geometric
+
+    _additive(Geometric(epsilon=epsilon, sensitivity=_whole(sensitivity, "sensitivity")), step=1.0, read=_whole, **rest)
+
+
+@group.command()
+@_options(_EPSILON, _SENSITIVITY, _GRANULARITY)
+def laplace(epsilon: str, sensitivity: str, granularity: str | None, **rest: Any) -> None:
+    """Laplace noise on a real number, on a grid."""
+    from discreet.mechanisms import Laplace
+
+    made = Laplace(epsilon=epsilon, sensitivity=sensitivity, granularity=granularity)
+    _additive(made, step=float(made.granularity), read=_real, **rest)
+
+
+@group.command()
+@_options(
+    _maybe("sigma", "The standard deviation of the noise; or state --epsilon and --delta."),
+    _maybe("epsilon", "With --delta: the least noise for this guarantee."),
+    _maybe("delta", "With --epsilon."),
+    _SENSITIVITY,
+    _GRANULARITY,
+)
+def gaussian(
+    sigma: str | None, epsilon: str | None, delta: str | None, sensitivity: str, granularity: str | None, **rest: Any
+) -> None:
+    """Gaussian noise on a real number, on a grid."""
+    from discreet.mechanisms import Gaussian
+
+    if sigma is not None and epsilon is None and delta is None:
+        made = Gaussian(sigma=sigma, sensitivity=sensitivity, granularity=granularity)
+    elif sigma is None and epsilon is not None and delta is not None:
+        made = Gaussian.for_guarantee(epsilon=epsilon, delta=delta, sensitivity=sensitivity, granularity=granularity)
+    else:
+        raise click.UsageError("state either --sigma, or both --epsilon and --delta")
+    _additive(made, step=float(made.granularity), read=_real, sigma=float(made.sigma), **rest)
+
+
+@group.command()
+@_options(_EPSILON, _SENSITIVITY, _GRANULARITY)
+def staircase(epsilon: str, sensitivity: str, granularity: str | None, **rest: Any) -> None:
+    """Staircase noise: the least expected error of all additive noise, on a grid."""
+    from discreet.mechanisms import Staircase
+
+    made = Staircase(epsilon=epsilon, sensitivity=sensitivity, granularity=granularity)
+    _additive(made, step=float(made.granularity), read=_real, **rest)
+
+
+@group.command(name="randomized-response")
+@_options(
+    _maybe("epsilon", "Truth with probability e^ε/(1 + e^ε)."),
+    _maybe("truth", "The probability of a true answer."),
+    _maybe("coins", "The first coin's chance of heads; tails, and a second fair coin answers."),
+    _maybe("keep", "Keep the answer with this probability, else answer at random."),
+)
+def randomized_response(
+    epsilon: str | None, truth: str | None, coins: str | None, keep: str | None, **rest: Any
+) -> None:
+    """One bit, told truthfully or not (state one of --epsilon, --truth, --coins, --keep)."""
+    from discreet.mechanisms import RandomizedResponse
+
+    forms: list[tuple[str | None, Callable[[str], RandomizedResponse]]] = [
+        (epsilon, RandomizedResponse.for_epsilon),
+        (truth, lambda value: RandomizedResponse(truth=value)),
+        (coins, RandomizedResponse.from_coins),
+        (keep, RandomizedResponse.from_keep),
+    ]
+    given = [(value, make) for value, make in forms if value is not None]
+    if len(given) != 1:
+        raise click.UsageError("state exactly one of --epsilon, --truth, --coins, --keep")
+    made = given[0][1](given[0][0])
+    _finite(made, {"epsilon": made.epsilon, "truth": made.truth, "keep": made.keep}, **rest)
+
+
+@group.command(name="k-rr")
+@_options(_EPSILON, _needed("size", "How many answers there are."))
+def k_rr(epsilon: str, size: str, **rest: Any) -> None:
+    """One of k answers, numbered from 0, told truthfully or not."""
+    from discreet.mechanisms import KaryResponse
+
+    made = KaryResponse(epsilon=epsilon, size=_whole(size, "size"))
+    _finite(made, {"truth": made.truth, "other": made.other}, **rest)
+
+
+@group.command(name="planar-laplace")
+@_options(
+    _needed("epsilon", "The privacy loss for each unit of distance."),
+    _maybe("unit", "The unit of distance.", "km"),
+    _needed("granularity", "The size of a grid cell, in that unit."),
+)
+def planar_laplace(epsilon: str, unit: str, granularity: str, **rest: Any) -> None:
+    """Noise on a place, released as x,y (for example --release 1.5,-2)."""
+    from discreet.mechanisms import PlanarLaplace
+
+    made = PlanarLaplace(epsilon=epsilon, unit=unit, granularity=granularity)
+
+    def draw(axes: Any) -> None:
+        points = made.release([[0.0, 0.0]] * 4000)
+        axes.scatter(points[:, 0], points[:, 1], s=2, alpha=0.5)
+        axes.set(aspect="equal", title=f"4000 draws around one place ({unit})")
+
+    _report(made, {"radius": made.interval(rest["confidence"])}, _point, draw, **rest)
+
+
+@group.command()
+@_options(
+    _EPSILON,
+    _SENSITIVITY,
+    _MONOTONE,
+    _maybe(
+        "method", "How to choose.", "exponential", type=click.Choice(["exponential", "permute-and-flip", "noisy-max"])
+    ),
+)
+def choose(epsilon: str, sensitivity: str, monotone: bool, method: str, **rest: Any) -> None:
+    """Choose one of several candidates by whole-number scores (--release 3,17,5), counted from 0."""
+    from discreet.mechanisms import Exponential, PermuteAndFlip, ReportNoisyMax
+
+    kind = {"exponential": Exponential, "permute-and-flip": PermuteAndFlip, "noisy-max": ReportNoisyMax}[method]
+    made = kind(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+    _report(
+        made, {"scale": made.scale}, lambda text, name: [_whole(part, name) for part in text.split(",")], None, **rest
+    )
+
+
+@group.command()
+@_options(
+    _EPSILON,
+    _maybe("probability", "The share of the data below the answer; 0.5 is the median.", "0.5"),
+    _needed("lower", "The least possible answer."),
+    _needed("upper", "The largest possible answer."),
+    _needed("granularity", "The step between possible answers."),
+    _needed("neighbours", "'add or remove one' or 'change one'."),
+)
+def quantile(
+    epsilon: str, probability: str, lower: str, upper: str, granularity: str, neighbours: str, **rest: Any
+) -> None:
+    """A quantile of the data (--release 3,17,5 or --from FILE, one data set a line)."""
+    from discreet.mechanisms import Quantile, Range
+    from discreet.privacy.unit import Neighbours
+
+    if neighbours not in list(Neighbours):
+        raise click.UsageError(f"--neighbours is one of {', '.join(repr(str(n)) for n in Neighbours)}")
+    within = Range(lower=lower, upper=upper, granularity=granularity)
+    made = Quantile(epsilon=epsilon, probability=probability, within=within, neighbours=Neighbours(neighbours))
+    facts = {"rank_error": made.interval(rest["confidence"]), "possible_answers": within.points}
+    _report(made, facts, lambda text, name: [_real(part, name) for part in text.split(",")], None, **rest)
+
+
+def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest: Any) -> None:
+    """Report a mechanism that adds noise: its interval, its deviation and the shape of the noise."""
+    facts = {name: rest.pop(name) for name in ("sigma",) if name in rest}
+    facts |= {"interval": made.interval(rest["confidence"]), "deviation": made.variance**0.5}
+    if hasattr(made, "probability"):
+        reach = max(1, round(3 * made.variance**0.5 / step))
+        places = sorted({round(reach * i / 10) for i in range(-10, 11)})
+        chances = [made.probability(k) for k in places]
+
+    def draw(axes: Any) -> None:
+        spread = range(-reach, reach + 1, max(1, reach // 400))
+        axes.plot([k * step for k in spread], [made.probability(k) / step for k in spread])
+        axes.set(xlabel="noise", ylabel="density", title=type(made).__name__)
+
+    shape = ([show.number(k * step) for k in places], chances) if hasattr(made, "probability") else None
+    _report(made, facts, read, draw if shape else None, shape=shape, **rest)
+
+
+def _finite(made: Any, facts: dict[str, Any], **rest: Any) -> None:
+    """Report a mechanism with a few outputs: its channel is checked, not only stated."""
+    from discreet.mechanisms import Channel
+
+    channel: Channel = made.channel()
+    facts["channel_epsilon"] = channel.epsilon("all")
+
+    def draw(axes: Any) -> None:
+        axes.imshow([[float(p) for p in row] for row in channel.matrix], cmap="Blues", vmin=0)
+        axes.set(xlabel="answer", ylabel="truth", title=type(made).__name__)
+
+    _report(made, facts, _whole, draw, **rest)
+
+
+def _report(
+    made: Any,
+    facts: dict[str, Any],
+    read: Callable[[str, str], Any],
+    draw: Callable[[Any], None] | None,
+    *,
+    release: Sequence[str],
+    source: Any,
+    confidence: str,
+    plot: str | None,
+    as_json: bool,
+    shape: tuple[list[str], list[float]] | None = None,
+) -> None:
+    texts = [*release, *(line.strip() for line in source or () if line.strip())]
+    values = [read(text, f"value {place}") for place, text in enumerate(texts, 1)]
+    released = [made.release(value) for value in values]
+    told = {"mechanism": type(made).__name__, "loss": json.loads(to_json(made.loss)) if as_json else _words(made.loss)}
+    told |= {"confidence": confidence} | facts | ({"released": released} if released else {})
+    show.facts(told, as_json=as_json)
+    if len(released) > 1 and not as_json:
+        click.echo(f"each release costs that loss: {len(released)} were made", err=True)
+    if shape and not as_json and not released:
+        show.bars(*shape)
+    if plot:
+        if draw is None:
+            raise click.UsageError("there is no picture of this mechanism")
+        show.picture(plot, draw)
+
+
+def _words(loss: Loss) -> str:
+    if isinstance(loss, PerDistance):
+        return f"ε {show.number(float(loss.epsilon))} for each {loss.unit}"
+    fields = ", ".join(f"{name} {show.number(float(getattr(loss, name)))}" for name in loss.__slots__)
+    return f"{type(loss).__name__} ({fields})"
+
+
+def _whole(text: str, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidData(f"{name}: expected a whole number") from None
+
+
+def _real(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidData(f"{name}: expected a number") from None
+
+
+def _point(text: str, name: str) -> list[float]:
+    parts = [_real(part, name) for part in text.split(",")]
+    if len(parts) != 2:
+        raise InvalidData(f"{name}: expected a place written x,y")
+    return parts

@@ -1,0 +1,97 @@
+"""Printing: facts as lines or JSON, shares as bars, pictures where a file is asked for."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from discreet.errors import MissingExtra
+from discreet.exact import float_up
+
+_BARS = "▏▎▍▌▋▊▉█"
+
+
+def facts(values: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print named facts, one a line, or as one JSON object."""
+    if as_json:
+        click.echo(json.dumps({name: _plain(value) for name, value in values.items()}, ensure_ascii=False))
+        return
+    width = max((len(name) for name in values), default=0)
+    for name, value in values.items():
+        click.echo(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
+
+
+def bars(labels: Sequence[str], shares: Sequence[float], *, width: int = 50) -> None:
+    """Print a picture of probabilities, one bar a line."""
+    top = max(shares, default=0.0) or 1.0
+    margin = max((len(label) for label in labels), default=0)
+    for label, share in zip(labels, shares, strict=True):
+        eighths = round(share / top * width * 8)
+        bar = _BARS[-1] * (eighths // 8) + (_BARS[eighths % 8 - 1] if eighths % 8 else "")
+        click.echo(f"{label:>{margin}} {bar or '▏'} {share:.3g}")
+
+
+def picture(path: str, draw: Callable[[Any], None]) -> None:
+    """Draw on one set of axes and save it; the ending of the name says whether as PNG, SVG or PDF."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MissingExtra("matplotlib", "plot") from None
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    draw(axes)
+    axes.spines[["top", "right"]].set_visible(False)
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"cannot write {path}: {error}") from None
+    finally:
+        pyplot.close(figure)
+    click.echo(f"wrote {Path(path).name}", err=True)
+
+
+def number(value: float) -> str:
+    """A number for people: 12 significant digits at most, `inf` where there is none."""
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return f"{value:.12g}"
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bool() | int() | str() | None:
+            return value
+        case Fraction():
+            return int(value) if value.denominator == 1 else float_up(value)
+        case float():
+            return number(value) if math.isinf(value) else value
+        case Mapping():
+            return {str(key): _plain(part) for key, part in value.items()}
+        case _ if hasattr(value, "tolist"):
+            return _plain(value.tolist())
+        case _ if isinstance(value, Sequence):
+            return [_plain(part) for part in value]
+        case _:
+            return str(value)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case Fraction() | float():
+            return number(float(value))
+        case str():
+            return value
+        case _ if hasattr(value, "tolist"):
+            return _text(value.tolist())
+        case _ if isinstance(value, Sequence):
+            return ", ".join(_text(part) for part in value)
+        case _:
+            return str(value)

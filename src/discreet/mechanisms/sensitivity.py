@@ -1,0 +1,219 @@
+"""The sensitivity of a query, by exhaustive search over a small domain.
+
+The search tries every pair of neighbours, so what it says about the domain it was given is a fact, and about a
+larger domain a lower bound. Proven closed forms stand in `closed_forms`; the search confirms them.
+
+>>> from discreet.mechanisms.sensitivity import sensitivity
+>>> from discreet.privacy.unit import Neighbours
+>>> sensitivity(sum, domain=[0, 1, 2], size=3, neighbours=Neighbours.CHANGE_ONE)
+Sensitivity(value=Fraction(2, 1), witness=((0, 0, 0), (2, 0, 0)), datasets=27, pairs=81)
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement, islice
+from itertools import product as tuples
+from typing import Any, assert_never
+
+import numpy as np
+
+from discreet.errors import InvalidParameter
+from discreet.exact import float_up, integer, rational, sqrt_bounds
+from discreet.privacy.unit import Neighbours
+
+Dataset = tuple[Any, ...]
+_Positions = tuple[int, ...]  # a dataset, as positions in the domain
+_Answer = dict[Any, Fraction | float]
+
+_MOST_PAIRS = 2_000_000
+_MOST_VALUES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The largest change of a query between neighbours, two datasets that show it, and how many were tried.
+
+    `value` is a Fraction if every answer was exact (ints, Fractions, Decimals), else a float.
+    """
+
+    value: Fraction | float
+    witness: tuple[Dataset, Dataset] | None
+    datasets: int
+    pairs: int
+
+
+def sensitivity(
+    query: Callable[[Dataset], Any],
+    *,
+    domain: Iterable[Any],
+    size: int,
+    neighbours: Neighbours,
+    norm: int | str = 1,
+    ordered: bool = True,
+) -> Sensitivity:
+    """The exact sensitivity of a query on datasets of `size` records from a finite domain, by trying all of them.
+
+    What is enumerated. "Change one": every dataset of `size` records, against every dataset got by giving one record
+    another value of the domain. "Add or remove one": every dataset of `size` and of `size` + 1 records, against
+    every dataset got by removing one record; so each dataset of `size` records meets all its neighbours, smaller
+    and larger. A dataset is a tuple of records; with `ordered=False` only one order of each is tried, the domain's,
+    which is enough for queries that do not depend on the order.
+
+    The query returns a number, or several as a sequence, array or mapping (absent keys count as 0); `norm` (1, 2 or
+    "inf") measures how far two answers are apart. The ℓ2 norm of exact answers is rounded up to a float where it
+    is irrational.
+
+    >>> histogram = lambda rows: [rows.count("a"), rows.count("b")]
+    >>> for relation in Neighbours:
+    ...     print(relation, sensitivity(histogram, domain="ab", size=3, neighbours=relation).value)
+    add or remove one 1
+    change one 2
+    """
+    values = _domain(domain)
+    relation = read_relation(neighbours)
+    n = integer(size, "size", at_least=1 if relation is Neighbours.CHANGE_ONE else 0)
+    if norm not in (1, 2, "inf"):
+        raise InvalidParameter("norm", norm, "1, 2 or 'inf'")
+    _check_work(len(values), n, relation, ordered)
+    answers: dict[_Positions, _Answer] = {}
+
+    def answer(dataset: _Positions) -> _Answer:
+        if dataset not in answers:
+            answers[dataset] = _asked(query, tuple(values[k] for k in dataset))
+        return answers[dataset]
+
+    best: Fraction | float = Fraction(0)
+    witness, pairs = None, 0
+    for a, b in _neighbour_pairs(len(values), n, relation, ordered):
+        pairs += 1
+        apart = _distance(answer(a), answer(b), norm)
+        if apart > best:
+            best, witness = apart, (tuple(values[k] for k in a), tuple(values[k] for k in b))
+    return Sensitivity(_root(best) if norm == 2 else best, witness, len(answers), pairs)
+
+
+def read_relation(neighbours: Neighbours | str) -> Neighbours:
+    """A neighbour relation from its value or its words.
+
+    >>> read_relation("change one")
+    <Neighbours.CHANGE_ONE: 'change one'>
+    """
+    try:
+        return Neighbours(neighbours)
+    except ValueError:
+        raise InvalidParameter("neighbours", neighbours, "'change one' or 'add or remove one'") from None
+
+
+def _neighbour_pairs(
+    values: int, size: int, relation: Neighbours, ordered: bool
+) -> Iterator[tuple[_Positions, _Positions]]:
+    """Every pair of neighbours that `sensitivity` promises, each once (in one of its two directions)."""
+    match relation:
+        case Neighbours.CHANGE_ONE:
+            for a in _datasets(values, size, ordered):
+                for i in _places(a, ordered):
+                    for value in range(a[i] + 1, values):
+                        b = (*a[:i], value, *a[i + 1 :])
+                        yield a, b if ordered else tuple(sorted(b))
+        case Neighbours.ADD_OR_REMOVE_ONE:
+            for length in (size, size + 1):
+                for a in _datasets(values, length, ordered):
+                    for i in _places(a, ordered):
+                        yield a, (*a[:i], *a[i + 1 :])
+        case _:
+            assert_never(relation)
+
+
+def _datasets(values: int, size: int, ordered: bool) -> Iterator[_Positions]:
+    return tuples(range(values), repeat=size) if ordered else combinations_with_replacement(range(values), size)
+
+
+def _places(dataset: _Positions, ordered: bool) -> Iterable[int]:
+    """The records to change or remove: all of them, or one of each value where the order does not matter."""
+    return range(len(dataset)) if ordered else {value: i for i, value in enumerate(dataset)}.values()
+
+
+def _check_work(values: int, size: int, relation: Neighbours, ordered: bool) -> None:
+    """Count the pairs (at most) before the search, and refuse one that would not end."""
+
+    def datasets(length: int) -> int:
+        return values**length if ordered else math.comb(values + length - 1, length)
+
+    if size > 10_000:  # the count itself would be too long to print
+        raise InvalidParameter("size", size, "a small dataset", "the search is exhaustive")
+    if relation is Neighbours.CHANGE_ONE:
+        pairs = datasets(size) * size * (values - 1)
+    else:
+        pairs = datasets(size) * size + datasets(size + 1) * (size + 1)
+    if pairs > _MOST_PAIRS:
+        got = f"{values} values, {size} records: {_counted(pairs)} pairs of datasets"
+        hint = "take fewer records or values" + (", or ordered=False if the order does not matter" if ordered else "")
+        raise InvalidParameter("domain and size", got, f"at most {_MOST_PAIRS:,} pairs", hint)
+
+
+def _counted(pairs: int) -> str:
+    return f"{pairs:,}" if pairs < 10**15 else f"about 10^{len(bin(pairs)) * 3 // 10}"
+
+
+def _domain(domain: Iterable[Any]) -> list[Any]:
+    if not isinstance(domain, Iterable):
+        raise InvalidParameter("domain", domain, "a list of the values that a record can take")
+    values = list(islice(domain, _MOST_VALUES + 1))
+    if not 0 < len(values) <= _MOST_VALUES:
+        got = f"{len(values)} values" if not values else f"over {_MOST_VALUES:,} values"
+        raise InvalidParameter("domain", got, f"between 1 and {_MOST_VALUES:,} values")
+    return values
+
+
+def _asked(query: Callable[[Dataset], Any], dataset: Dataset) -> _Answer:
+    try:
+        answer = query(dataset)
+    except Exception as error:
+        got = f"{type(error).__name__} on a dataset of {len(dataset)} records"
+        hint = "say what the query answers there (a query of nothing may be 0)"
+        raise InvalidParameter("query", got, "an answer for every dataset tried", hint) from error
+    if isinstance(answer, np.ndarray):
+        answer = answer.ravel().tolist() if answer.ndim else answer.item()
+    if isinstance(answer, Mapping):
+        return {key: _number(value) for key, value in answer.items()}
+    if isinstance(answer, Sequence) and not isinstance(answer, str):
+        return {("position", i, len(answer)): _number(value) for i, value in enumerate(answer)}
+    return {"": _number(answer)}
+
+
+def _number(value: Any) -> Fraction | float:
+    if isinstance(value, float | np.floating):
+        if not math.isfinite(value):
+            raise InvalidParameter("query", value, "finite answers", "clamp what it computes")
+        return float(value)
+    return rational(value, "query")
+
+
+def _distance(a: _Answer, b: _Answer, norm: int | str) -> Fraction | float:
+    """The ℓ1 or ℓ∞ norm of a − b, or the square of its ℓ2 norm."""
+    gaps: list[Any]
+    if a.keys() == b.keys():
+        gaps = [abs(value - b[key]) for key, value in a.items()]
+    elif any(isinstance(key, tuple) and key[:1] == ("position",) for key in a.keys() ^ b.keys()):
+        raise InvalidParameter("query", f"{len(a)} and {len(b)} numbers", "answers of one length for all datasets")
+    else:
+        gaps = [abs(a.get(key, 0) - b.get(key, 0)) for key in a.keys() | b.keys()]
+    match norm:
+        case 1:
+            return sum(gaps, Fraction(0))
+        case 2:
+            return sum((gap * gap for gap in gaps), Fraction(0))
+        case _:
+            return max(gaps, default=Fraction(0))
+
+
+def _root(square: Fraction | float) -> Fraction | float:
+    """√, exact where it is rational, rounded up otherwise."""
+    if not isinstance(square, Fraction):
+        return math.sqrt(square)
+    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
+    if Fraction(top, bottom) ** 2 == square:
+        return Fraction(top, bottom)
+    return float_up(Fraction(sqrt_bounds(square, 96)[1], 1 << 96))

@@ -1,0 +1,247 @@
+"""Privacy losses on a lattice: a dominating pair rounded to multiples of a step, and their sum near one point.
+
+Rounding. The P-mass p and Q-mass q of a cell (a, b] move to its two ends so that both are kept: the pair that
+results has, at the ends, the same profile as before, and in between the chord above it (profiles are convex in
+e^ε). So it dominates; this is "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). P-mass
+below the lattice is rounded up to its first point, P-mass above it counts as infinite loss.
+
+Sum. The loss of a composition is the sum of independent losses under P. Its distribution is a convolution power,
+computed by Fourier transform of *tilted* masses p·e^(θx)/M(θ). With θ at the saddle point the tilted sum is
+centred at the ε of interest, where δ = 1e-12 is as easy as δ = 0.1, and a window of some standard deviations
+around it suffices.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.accounting.pairs import Pair, Worst
+from discreet.privacy.accounting.tails import Array
+
+_UNIT = 2.0**-52
+_FINE = 1024  # cells are single steps up to this many steps from zero, then 1/1024 of their distance
+_FARTHEST = 690.0  # e^690 is still a float; greater losses count as infinite
+_CHERNOFF = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 25.0, 40.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """One rounded pair, released `count` times: P-masses at multiples of the step, the rest at infinity."""
+
+    index: NDArray[np.int64]
+    mass: Array
+    infinite: float
+    step: float
+    count: int
+
+    @property
+    def loss(self) -> Array:
+        """The losses that have mass."""
+        return _scaled(self.index, self.step)
+
+
+class Cumulants(NamedTuple):
+    """ln M(θ) of a total loss, its first derivative (the tilted mean) and its second (the tilted variance)."""
+
+    value: float
+    mean: float
+    variance: float
+
+
+def rounded(pair: Pair | Worst, *, step: float, tail: float, count: int) -> Lattice:
+    """The pair on multiples of `step`, P-mass of at most `tail` at infinity."""
+    low, high = pair.reach(tail)
+    index = _graded(math.floor(max(low, -_FARTHEST) / step), math.ceil(min(high, _FARTHEST) / step))
+    mass, infinite = connect(pair, _scaled(index, step))
+    kept = mass > 0
+    return Lattice(index[kept], mass[kept], infinite, step, count)
+
+
+def connect(pair: Pair | Worst, edges: Array) -> tuple[Array, float]:
+    """P-mass at each edge, and at infinity, of the pair rounded to the edges."""
+    if isinstance(pair, Worst):
+        return _joined(edges, [connect(part, edges) for part in pair.parts])
+    p, q = pair.cells(edges)
+    inside = p[1:-1]
+    up = (inside - q[1:-1] * np.exp(edges[:-1])) / -np.expm1(-np.diff(edges))
+    up = np.clip(up, 0.0, inside)
+    mass = np.zeros(len(edges))
+    mass[:-1] += inside - up
+    mass[1:] += up
+    mass[0] += p[0]
+    return mass, float(p[-1])
+
+
+def _joined(edges: Array, parts: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
+    """The rounded pair whose profile is the greatest of the parts' at every edge, and the chord in between.
+
+    At t = e^edge, H(t) = P(L > edge) − t·Q(L > edge) falls with slope −Q(L > edge). Where one part is greatest on
+    both sides of an edge its own mass is kept, digit by digit; where the lead changes, the chords give the mass.
+    """
+    t = np.exp(edges)
+    mass = np.array([each for each, _ in parts])
+    slope = np.cumsum((mass / t)[:, ::-1], axis=1)[:, ::-1] - mass / t  # Q(L > edge)
+    fall = np.concatenate((slope[:, :-1] * np.diff(t), [[infinite] for _, infinite in parts]), axis=1)
+    height = np.cumsum(fall[:, ::-1], axis=1)[:, ::-1]
+    lead = _leaders(height)
+    at = np.arange(len(edges))
+    top = height[lead, at]
+    chord = -np.diff(top) / np.diff(t)
+    same = lead[1:] == lead[:-1]
+    q_above = np.append(np.where(same, slope[lead[:-1], at[:-1]], chord), 0.0)
+    q_below = np.append((1 - top[0]) / t[0], q_above[:-1])
+    own = np.append(True, same) & np.append(same, True)
+    joined = np.where(own, mass[lead, at], np.maximum(t * (q_below - q_above), 0.0))
+    return joined, float(top[-1])
+
+
+def _leaders(height: Array) -> NDArray[np.int64]:
+    """Which part is greatest at each edge; the lead does not change for a difference of rounding errors."""
+    leaders: NDArray[np.int64] = np.argmax(height, axis=0)
+    current = int(leaders[-1])
+    for i in range(height.shape[1] - 1, -1, -1):
+        if height[leaders[i], i] > height[current, i] * (1 + 1e-12):
+            current = int(leaders[i])
+        leaders[i] = current
+    return leaders
+
+
+def _graded(first: int, last: int) -> NDArray[np.int64]:
+    """Whole numbers from first to last: all of them near zero, then ever fewer."""
+    if last - first <= 8 * _FINE:
+        return np.arange(first, last + 1)
+    far = max(abs(first), abs(last), _FINE)
+    growth = np.arange(math.ceil(_FINE * math.log(far / _FINE)) + 1) / _FINE
+    side = np.unique(np.concatenate((np.arange(_FINE), np.ceil(_FINE * np.exp(growth)).astype(np.int64))))
+    both = np.unique(np.concatenate((-side, side, [first, last])))
+    return both[(both >= first) & (both <= last)]
+
+
+def _scaled(index: NDArray[np.int64], step: float) -> Array:
+    return np.asarray(index * step, dtype=np.float64)
+
+
+def cumulants(lattices: Sequence[Lattice], theta: float) -> Cumulants:
+    """Of the total of all lattices, each `count` times."""
+    value, mean, variance = 0.0, 0.0, 0.0
+    for each in lattices:
+        logarithm, weights = tilted(each, theta)
+        average = float(weights @ each.loss)
+        value += each.count * logarithm
+        mean += each.count * average
+        variance += each.count * float(weights @ (each.loss - average) ** 2)
+    return Cumulants(value, mean, variance)
+
+
+def tilted(lattice: Lattice, theta: float) -> tuple[float, Array]:
+    """ln M(θ), and the masses p·e^(θx)/M(θ), which sum to 1."""
+    exponents = theta * lattice.loss
+    top = float(exponents.max())
+    weights = lattice.mass * np.exp(exponents - top)
+    total = float(weights.sum())
+    return top + math.log(total), weights / total
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sum of losses in a window: P-masses at `loss`, and an upper bound on all P-mass above the window.
+
+    `error` bounds the relative floating-point error of the masses, `shift` that of the losses they stand at.
+    """
+
+    loss: Array
+    mass: Array
+    beyond: float
+    error: float
+    shift: float
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε), rounded up; 1 where ε is below the window."""
+        at = epsilon - self.shift
+        if at < self.loss[0]:
+            return 1.0
+        first = int(np.searchsorted(self.loss, at, side="right"))
+        inside = -float((self.mass[first:] * np.expm1(at - self.loss[first:])).sum())
+        return min(1.0, inside * (1 + self.error) + self.beyond)
+
+
+def window(lattices: Sequence[Lattice], theta: float, *, delta: float, floor: float) -> tuple[float, float]:
+    """Ends of a window outside of which nothing matters at this δ: Chernoff's bound on either side.
+
+    Above: P(X > top) ≤ e^(K(s) − s·top) for every s ≥ 0, so top = min over s of (K(s) − ln bound)/s.
+    Below: the same for the tilted sum, whose mass there would wrap around into the window.
+    """
+    middle = cumulants(lattices, theta)
+    width = max(math.sqrt(middle.variance), lattices[0].step)
+    budget = math.log(max(delta, 1e-308)) - 18
+    ups = [theta + c / width for c in _CHERNOFF]
+    top = min((cumulants(lattices, s).value - budget) / s for s in ups)
+    downs = [theta - c / width for c in _CHERNOFF]
+    bottom = max((middle.value - cumulants(lattices, s).value - 25) / (theta - s) for s in downs)
+    highest = sum(each.count * float(each.loss[-1]) for each in lattices)
+    lowest = sum(each.count * float(each.loss[0]) for each in lattices)
+    return max(min(bottom, floor), lowest), min(top, highest)
+
+
+def convolved(lattices: Sequence[Lattice], theta: float, *, bottom: float, top: float) -> Total:
+    """The sum of the lattices' losses between bottom and top.
+
+    Soundness. Circular convolution adds to each point the tilted mass of all points a whole number of windows
+    away: nothing inside is lost, and what lies above the window is bounded by Chernoff and counted as infinite
+    loss, as is the mass the lattices hold at infinity.
+
+    Floating point. With u = 2⁻⁵²: a transform errs by at most about 8u of the sum of the (positive) masses, 1,
+    and its n-th power by n times that, on the frequencies where it is not negligible; the inverse transform
+    spreads these over the same width as the masses themselves; n·ln M(θ) errs by 8u·n as well. So masses near
+    the centre are right to 64·(n + 1000)·u, relatively, with room to spare (measured: a tenth of it). Each cell's
+    masses are known to a few u of the mass on its lighter side, which can shift that much mass by one cell, and
+    so multiplies M(θ) by e^(θ·shift) at most, the same as moving every loss by that shift.
+    """
+    step, count = lattices[0].step, sum(each.count for each in lattices)
+    first, length = math.floor(bottom / step), _fast_length(math.ceil(top / step) - math.floor(bottom / step) + 2)
+    spectrum: NDArray[np.complex128] = np.ones(length // 2 + 1, dtype=np.complex128)
+    base, logarithm, shift, infinite = 0, 0.0, 0.0, 0.0
+    for each in lattices:
+        log_m, weights = tilted(each, theta)
+        centre = round(float(weights @ each.index))
+        folded = np.bincount((each.index - centre) % length, weights=weights, minlength=length)
+        spectrum *= np.fft.rfft(folded) ** each.count
+        base += each.count * centre
+        logarithm += each.count * log_m
+        shift += each.count * _edge_error(each, theta, log_m)
+        infinite += each.count * each.infinite
+    sums = np.roll(np.fft.irfft(spectrum, length), (base - first) % length)
+    loss = _scaled(first + np.arange(length), step)
+    with np.errstate(over="ignore", under="ignore"):
+        mass = np.maximum(sums, 0.0) * np.exp(np.minimum(logarithm - theta * loss, 700.0))
+    above = 0.0 if _all_below(lattices, float(loss[-1])) else _above(lattices, theta, float(loss[-1]))
+    error = 64 * (count + 1000) * _UNIT
+    return Total(loss, mass, (infinite + above) * (1 + error), error, shift + 4 * _UNIT * abs(float(loss[-1])))
+
+
+def _edge_error(lattice: Lattice, theta: float, log_m: float) -> float:
+    """What rounding in the cells' masses can move the loss by, seen under the tilt."""
+    below = np.cumsum(lattice.mass)
+    above = np.cumsum(lattice.mass[::-1])[::-1]
+    lighter = np.minimum(np.minimum(below, above), 1.0)
+    return 16 * _UNIT * float(lighter @ np.exp(np.minimum(theta * lattice.loss - log_m, 700.0)))
+
+
+def _all_below(lattices: Sequence[Lattice], top: float) -> bool:
+    return sum(each.count * float(each.loss[-1]) for each in lattices) <= top
+
+
+def _above(lattices: Sequence[Lattice], theta: float, top: float) -> float:
+    """Chernoff's bound on P(X > top)."""
+    width = max(math.sqrt(cumulants(lattices, theta).variance), lattices[0].step)
+    return math.exp(min(0.0, *(cumulants(lattices, s).value - s * top for s in (theta + c / width for c in _CHERNOFF))))
+
+
+def _fast_length(least: int) -> int:
+    """The least even length ≥ `least` of the form 2^a, 3·2^a, 5·2^a, 9·2^a or 15·2^a."""
+    powers = (odd << max(1, math.ceil(math.log2(least / odd))) for odd in (1, 3, 5, 9, 15))
+    return min(size for size in powers if size >= least)

@@ -1,0 +1,201 @@
+"""The budget of a dataset, and the filter that decides whether it can pay.
+
+Analysts choose the next question after seeing the last answer, and its cost too, so totals computed as if the plan had
+been fixed in advance prove nothing. What holds is a *privacy filter*: keep totals, refuse what would pass the limit.
+
+**δ = 0.** Pure ε's add up; refuse when the sum would exceed ε (Rogers, Roth, Ullman, Vadhan 2016, the basic filter).
+
+**δ > 0.** δ is split once, when the budget is made: `delta_for_keys` for what is additive (key selection, (ε,δ)
+releases) and the rest for noise. The totals are the sum of additive δ's, the sum of pure ε's, and the Rényi totals over
+the fixed orders of `accounting.rdp.ORDERS`. A charge passes if additive δ's stay within their part, and either the pure
+sum stays within ε, or some order α stays within its limit Bα, the largest total that converts to (ε, δα), where Σ δα is
+the noise part of δ.
+
+Guarantee: whatever the analysts do, everything released together is (ε, δ)-DP.
+
+Proof. Let τ be the end of the interaction and let Eα be the event that α is the first order whose total is within its
+limit at τ (E∞: the pure sum is). These events cut up the transcripts. Compare with an interaction that stops as soon as
+the total of that one order would pass Bα: it is a Rényi filter of order α (Feldman, Zrnic 2021; with additive δ's:
+Whitehouse, Ramdas, Rogers, Wu 2023), so it is (ε, δα)-DP apart from the additive δ's. Totals only grow, so on Eα both
+interactions are the same, and P(S ∩ Eα) − e^ε·Q(S ∩ Eα) ≤ δα for every event S; on E∞ it is at most 0. Add up:
+P(S) − e^ε·Q(S) ≤ Σ δα, and the additive δ's, within their part in every transcript, add at most that part. (Letting the
+best order win without sharing δ among the orders has no such proof: which order wins depends on the answers.)
+
+The share δα falls with the cube of the distance from the order at which a budget buys the most Gaussian noise, so the
+order that usually wins pays little for the others.
+"""
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor, inf, isinf, log
+
+from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee, UnknownLoss
+from discreet.exact import Number, float_down, float_up, plain, rational
+from discreet.privacy.accounting import composition, rdp
+from discreet.privacy.loss import Loss
+
+_GRAIN = 1 << 40
+_GRID = "orders-1"
+"""Names `rdp.ORDERS`; a different grid needs another name, so that stored totals are never misread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What has been spent, as totals that only grow: exact sums, no floats.
+
+    `renyi` counts in units of 2^−40, each charge rounded up; None means without bound.
+
+    >>> from discreet.privacy.loss import Pure
+    >>> Spent().plus(Pure("0.1")).plus(Pure("0.2")).epsilon
+    Fraction(3, 10)
+    """
+
+    epsilon: Fraction | None = Fraction(0)
+    delta: Fraction = Fraction(0)
+    renyi: tuple[int | None, ...] = (0,) * len(rdp.ORDERS)
+
+    def plus(self, loss: Loss) -> "Spent":
+        """The totals after one more release of this loss."""
+        curve = rdp.curve(loss)
+        epsilon = _pure_part(loss)
+        return Spent(
+            None if self.epsilon is None or epsilon is None else self.epsilon + epsilon,
+            self.delta + curve.delta,
+            tuple(_sum(now, value) for now, value in zip(self.renyi, curve.values, strict=True)),
+        )
+
+    def to_json(self) -> str:
+        """One line of JSON, exact."""
+        epsilon = None if self.epsilon is None else plain(self.epsilon)
+        document = {"grid": _GRID, "epsilon": epsilon, "delta": plain(self.delta), "renyi": self.renyi}
+        return json.dumps(document, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Spent":
+        """Read totals back; another grid of orders, or anything not understood, is refused."""
+        try:
+            document = json.loads(text)
+            if set(document) != {"grid", "epsilon", "delta", "renyi"} or document["grid"] != _GRID:
+                raise UnknownLoss("these totals were written by another version of discreet")
+            renyi = tuple(document["renyi"])
+            if len(renyi) != len(rdp.ORDERS) or not all(v is None or (type(v) is int and v >= 0) for v in renyi):
+                raise UnknownLoss("these totals do not have one whole number for each order")
+            epsilon = document["epsilon"]
+            return cls(
+                None if epsilon is None else rational(epsilon, "epsilon", at_least=0),
+                rational(document["delta"], "delta", at_least=0),
+                renyi,
+            )
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UnknownLoss(f"these totals cannot be read: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """(ε, δ) for everything that is ever released from one dataset, and the filter that holds it.
+
+    `delta_for_keys` is the part of δ for additive losses (key selection); half of δ unless stated.
+
+    >>> from discreet.privacy.loss import Pure
+    >>> budget = Budget(epsilon=1)
+    >>> spent = budget.charge(Spent(), Pure("0.7"))
+    >>> budget.charge(spent, Pure("0.7"))
+    Traceback (most recent call last):
+    discreet.errors.BudgetExceeded: this release needs more than is left: ...
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    delta_for_keys: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number = 0, delta_for_keys: Number | None = None) -> None:
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
+        object.__setattr__(self, "delta", rational(delta, "delta", at_least=0, below=1))
+        part = self.delta / 2 if delta_for_keys is None else rational(delta_for_keys, "delta_for_keys", at_least=0)
+        if part > self.delta:
+            raise InvalidParameter("delta_for_keys", delta_for_keys, f"at most delta = {plain(self.delta)}")
+        object.__setattr__(self, "delta_for_keys", part)
+
+    def allows(self, spent: Spent) -> bool:
+        """Whether these totals are within the budget."""
+        if spent.delta > self.delta_for_keys:
+            return False
+        if spent.epsilon is not None and spent.epsilon <= self.epsilon:
+            return True
+        return any(
+            now is not None and now <= most
+            for now, most in zip(spent.renyi, _limits(self.epsilon, self.delta - self.delta_for_keys), strict=True)
+        )
+
+    def charge(self, spent: Spent, loss: Loss) -> Spent:
+        """The totals after this release, or `BudgetExceeded`. Pure: whoever keeps the totals must keep the result."""
+        after = spent.plus(loss)
+        if not self.allows(after):
+            raise BudgetExceeded(
+                f"this release needs more than is left: it would bring the total to {self.describe(after)}, "
+                f"and the budget is {self.describe_limit()}; ask for less, or accept more noise"
+            )
+        return after
+
+    def epsilon_of(self, spent: Spent) -> float:
+        """The least ε at which these totals would still be allowed, with this budget's δ; inf if none."""
+        if spent.delta > self.delta_for_keys:
+            return inf
+        candidates = [inf if spent.epsilon is None else float_up(spent.epsilon)]
+        shares = _shares(self.epsilon, self.delta - self.delta_for_keys)
+        for order, now, share in zip(rdp.ORDERS, spent.renyi, shares, strict=True):
+            if now is not None and share:
+                candidates.append(max(0.0, now / _GRAIN + _conversion(order, share)))
+        return min(candidates)
+
+    def describe(self, spent: Spent) -> str:
+        """The totals in words."""
+        epsilon = self.epsilon_of(spent)
+        delta = f", additive δ {float_up(spent.delta):.3g} of {float(self.delta_for_keys):.3g}" if spent.delta else ""
+        return (f"ε {epsilon:.10g}" if not isinf(epsilon) else "no finite ε") + delta
+
+    def describe_limit(self) -> str:
+        """The budget in words."""
+        return f"ε {plain(self.epsilon)}" + (f", δ {plain(self.delta)}" if self.delta else ", δ 0")
+
+
+def _pure_part(loss: Loss) -> Fraction | None:
+    """The pure ε of a loss (of the ε in an (ε,δ) loss, whose δ is counted apart), or None where there is none."""
+    try:
+        return composition.basic(loss)[0]
+    except NoGuarantee:
+        return None
+
+
+def _sum(now: int | None, value: float) -> int | None:
+    return None if now is None or isinf(value) else now + ceil(Fraction(value) * _GRAIN)
+
+
+@lru_cache(maxsize=64)
+def _limits(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
+    """Bα for each order, in grains, rounded down; −1 where the order cannot be used."""
+    low = float_down(epsilon)
+    return tuple(
+        max(-1, floor((low - _conversion(order, share)) * _GRAIN)) if share else -1
+        for order, share in zip(rdp.ORDERS, _shares(epsilon, delta), strict=True)
+    )
+
+
+@lru_cache(maxsize=64)
+def _shares(epsilon: Fraction, delta: Fraction) -> tuple[float, ...]:
+    """δα for each order, summing to at most δ: ∝ 1/(1 + d)³ at d orders from the one that buys the most noise."""
+    if not delta:
+        return (0.0,) * len(rdp.ORDERS)
+    room = [(float(epsilon) - _conversion(order, float(delta))) / order for order in rdp.ORDERS]
+    best = room.index(max(room))
+    weights = [1 / (1 + abs(i - best)) ** 3 for i in range(len(room))]
+    most = float_down(delta) * (1 - 1e-12) / sum(weights)
+    return tuple(weight * most for weight in weights)
+
+
+def _conversion(order: float, delta: float) -> float:
+    """ε − (Rényi total) at this order and δ, rounded up: Canonne, Kamath, Steinke 2020, Proposition 12."""
+    exact = log((order - 1) / order) - (log(delta) + log(order)) / (order - 1)
+    return exact + 1e-12 * (1 + abs(exact))

@@ -1,0 +1,52 @@
+"""Streams that tests inject where the product asks for entropy."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+
+from discreet.noise import DeterministicEntropy, Entropy
+from discreet.noise.entropy import Words
+
+
+class Scripted:
+    """Returns the given words in order; afterwards fails, or goes on with the stream `then`."""
+
+    def __init__(self, words: Iterable[int], then: Entropy | None = None) -> None:
+        self.left = [int(word) for word in words]
+        self._then = then
+
+    def words(self, count: int) -> Words:
+        taken, self.left = self.left[:count], self.left[count:]
+        missing = count - len(taken)
+        if missing and self._then is None:
+            raise AssertionError(f"the script ended: {missing} words more were asked for")
+        rest = self._then.words(missing) if missing else np.empty(0, np.uint64)
+        return np.concatenate([np.array(taken, np.uint64), rest])
+
+
+class Counting:
+    """A deterministic stream that counts the words taken from it."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.count = 0
+        self._stream = DeterministicEntropy(seed)
+
+    def words(self, count: int) -> Words:
+        self.count += count
+        return self._stream.words(count)
+
+
+@pytest.fixture
+def deterministic() -> DeterministicEntropy:
+    return DeterministicEntropy(20261115)
+
+
+@pytest.fixture
+def scripted() -> Callable[..., Scripted]:
+    return Scripted
+
+
+@pytest.fixture
+def counting() -> Counting:
+    return Counting()

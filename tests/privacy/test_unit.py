@@ -1,0 +1,35 @@
+"""Units and neighbours are values in plain words."""
+
+import pickle
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from discreet.errors import InvalidParameter
+from discreet.privacy.unit import Neighbours, Unit
+
+
+def test_the_two_neighbour_relations_and_their_words_never_change():
+    assert {n.name: str(n) for n in Neighbours} == {"ADD_OR_REMOVE_ONE": "add or remove one", "CHANGE_ONE": "change one"}
+    assert Neighbours("change one") is Neighbours.CHANGE_ONE
+    with pytest.raises(ValueError, match="substitute"):
+        Neighbours("substitute")
+
+
+def test_units_read_as_sentences():
+    assert str(Unit()) == "one row"
+    assert str(Unit("patient_id")) == "one person, by patient_id"
+
+
+def test_units_are_values():
+    assert Unit("a") == Unit("a") != Unit("b")
+    assert len({Unit(), Unit(None), Unit("a"), Unit("a")}) == 2
+    assert pickle.loads(pickle.dumps(Unit("a"))) == Unit("a")
+    with pytest.raises(FrozenInstanceError):
+        Unit("a").key = "b"
+
+
+@pytest.mark.parametrize("key", ["", 5, [], True, b"id"], ids=repr)
+def test_a_key_is_the_name_of_a_column(key):
+    with pytest.raises(InvalidParameter):
+        Unit(key)
