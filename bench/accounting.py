@@ -61,8 +61,7 @@ def discreet(name: str) -> Timed:
         "c": Together(Repeated(LaplaceNoise(10), 100), Repeated(GaussianNoise(20), 100)),
         "d": Repeated(Pure("0.01"), 10_000),
     }
-    guarantee: Any = accounting.guarantee  # type: ignore[attr-defined]
-    return lambda: {"epsilon": float(guarantee(losses[name], delta=DELTA[name]).epsilon)}
+    return lambda: {"epsilon": accounting.guarantee(losses[name], delta=DELTA[name]).epsilon}
 
 
 def dp_accounting_pld(name: str) -> Timed:

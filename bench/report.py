@@ -87,7 +87,7 @@ def _cells(result: Result, row: Row, facts: list[str]) -> Iterator[str]:
     first = next(r for r in result.rows if r.contestant.case == c.case)
     ours, mine = first.median("cpu_s"), row.median("cpu_s")
     yield _time(row.values("cpu_s"))
-    yield f"{mine / ours:.3g}" if ours and mine is not None else ""
+    yield _ratio(mine / ours) if ours and mine is not None else ""
     yield _time([statistics.median(row.values("wall_s"))])
     yield f"{row.median('peak_mb'):.0f}"
     yield from (_number(row.median(fact)) for fact in facts)
@@ -113,7 +113,7 @@ def _measured(verdict: Verdict) -> str:
     if verdict.value is None:
         return ""
     if verdict.bar.over:
-        return f"{verdict.value:.5g} ×"
+        return f"{_ratio(verdict.value)} ×"
     return _time([verdict.value]) if verdict.bar.measure in ("cpu_s", "wall_s") else _number(verdict.value)
 
 
@@ -123,6 +123,10 @@ def _time(values: list[float]) -> str:
     unit, size = next((u for u in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if middle >= u[1]), ("ns", 1e-9))
     spread = f" ({min(values) / size:.3g}–{max(values) / size:.3g})" if len(values) > 1 else ""
     return f"{middle / size:.3g} {unit}{spread}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.6g}" if 0.99 < value < 1.01 else f"{value:.3g}"
 
 
 def _number(value: float | None) -> str:

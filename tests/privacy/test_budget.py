@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -69,7 +69,7 @@ def test_additive_delta_has_its_own_part():
     assert budget.charge(spent, Pure("0.1")).delta == Fraction(4, 10**7)
 
 
-def test_rényi_beats_the_sum_where_there_are_many_small_charges():
+def test_renyi_beats_the_sum_where_there_are_many_small_charges():
     budget, spent = Budget(epsilon=1, delta="1e-6"), Spent()
     for _ in range(1000):
         spent = budget.charge(spent, Pure("0.003"))
@@ -174,7 +174,7 @@ def test_no_adaptive_analyst_exceeds_the_budget(menu):
     charges = {Fraction(e): Spent().plus(Pure(e)) for e in menu}
 
     def worst(limit):
-        @lru_cache(maxsize=None)
+        @cache
         def value(spent, ratio, steps):
             best = max(0.0, 1 - math.exp(epsilon - float(ratio)))  # stop here
             if not steps:

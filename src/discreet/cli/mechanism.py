@@ -1,14 +1,14 @@
 """`discreet mechanism …`: look at a mechanism, release a value with it."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
 
 from discreet.cli import show
 from discreet.errors import InvalidData
-from discreet.privacy.loss import Loss, PerDistance, to_json
+from discreet.privacy.loss import Loss, PerDistance, Together, to_json
 
 Command = Callable[..., None]
 
@@ -103,7 +103,7 @@ def gaussian(
     _additive(made, step=float(made.granularity), read=_real, sigma=float(made.sigma), **rest)
 
 
-@group.command()
+@group.command(short_help="Staircase noise on a real number, on a grid.")
 @_options(_EPSILON, _SENSITIVITY, _GRANULARITY)
 def staircase(epsilon: str, sensitivity: str, granularity: str | None, **rest: Any) -> None:
     """Staircase noise: the least expected error of all additive noise, on a grid."""
@@ -113,7 +113,7 @@ def staircase(epsilon: str, sensitivity: str, granularity: str | None, **rest: A
     _additive(made, step=float(made.granularity), read=_real, **rest)
 
 
-@group.command(name="randomized-response")
+@group.command(name="randomized-response", short_help="One bit, told truthfully or not.")
 @_options(
     _maybe("epsilon", "Truth with probability e^ε/(1 + e^ε)."),
     _maybe("truth", "The probability of a true answer."),
@@ -127,10 +127,10 @@ def randomized_response(
     from discreet.mechanisms import RandomizedResponse
 
     forms: list[tuple[str | None, Callable[[str], RandomizedResponse]]] = [
-        (epsilon, RandomizedResponse.for_epsilon),
+        (epsilon, lambda value: RandomizedResponse.for_epsilon(epsilon=value)),
         (truth, lambda value: RandomizedResponse(truth=value)),
-        (coins, RandomizedResponse.from_coins),
-        (keep, RandomizedResponse.from_keep),
+        (coins, lambda value: RandomizedResponse.from_coins(heads=value)),
+        (keep, lambda value: RandomizedResponse.from_keep(keep=value)),
     ]
     given = [(value, make) for value, make in forms if value is not None]
     if len(given) != 1:
@@ -139,7 +139,7 @@ def randomized_response(
     _finite(made, {"epsilon": made.epsilon, "truth": made.truth, "keep": made.keep}, **rest)
 
 
-@group.command(name="k-rr")
+@group.command(name="k-rr", short_help="One of k answers, told truthfully or not.")
 @_options(_EPSILON, _needed("size", "How many answers there are."))
 def k_rr(epsilon: str, size: str, **rest: Any) -> None:
     """One of k answers, numbered from 0, told truthfully or not."""
@@ -149,7 +149,7 @@ def k_rr(epsilon: str, size: str, **rest: Any) -> None:
     _finite(made, {"truth": made.truth, "other": made.other}, **rest)
 
 
-@group.command(name="planar-laplace")
+@group.command(name="planar-laplace", short_help="Noise on a place.")
 @_options(
     _needed("epsilon", "The privacy loss for each unit of distance."),
     _maybe("unit", "The unit of distance.", "km"),
@@ -169,7 +169,7 @@ def planar_laplace(epsilon: str, unit: str, granularity: str, **rest: Any) -> No
     _report(made, {"radius": made.interval(rest["confidence"])}, _point, draw, **rest)
 
 
-@group.command()
+@group.command(short_help="Choose one of several candidates.")
 @_options(
     _EPSILON,
     _SENSITIVITY,
@@ -184,12 +184,10 @@ def choose(epsilon: str, sensitivity: str, monotone: bool, method: str, **rest: 
 
     kind = {"exponential": Exponential, "permute-and-flip": PermuteAndFlip, "noisy-max": ReportNoisyMax}[method]
     made = kind(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
-    _report(
-        made, {"scale": made.scale}, lambda text, name: [_whole(part, name) for part in text.split(",")], None, **rest
-    )
+    _report(made, {"scale": made.scale}, _wholes, None, **rest)
 
 
-@group.command()
+@group.command(short_help="A quantile of the data.")
 @_options(
     _EPSILON,
     _maybe("probability", "The share of the data below the answer; 0.5 is the median.", "0.5"),
@@ -203,14 +201,80 @@ def quantile(
 ) -> None:
     """A quantile of the data (--release 3,17,5 or --from FILE, one data set a line)."""
     from discreet.mechanisms import Quantile, Range
-    from discreet.privacy.unit import Neighbours
+    from discreet.privacy.unit import relation
 
-    if neighbours not in list(Neighbours):
-        raise click.UsageError(f"--neighbours is one of {', '.join(repr(str(n)) for n in Neighbours)}")
     within = Range(lower=lower, upper=upper, granularity=granularity)
-    made = Quantile(epsilon=epsilon, probability=probability, within=within, neighbours=Neighbours(neighbours))
+    made = Quantile(epsilon=epsilon, probability=probability, within=within, neighbours=relation(neighbours))
     facts = {"rank_error": made.interval(rest["confidence"]), "possible_answers": within.points}
-    _report(made, facts, lambda text, name: [_real(part, name) for part in text.split(",")], None, **rest)
+    _report(made, facts, _reals, None, **rest)
+
+
+@group.command(short_help="The minimum or maximum of the data.")
+@_options(
+    _EPSILON,
+    _needed("side", "'min' or 'max'."),
+    _needed("lower", "The least possible answer."),
+    _needed("upper", "The largest possible answer."),
+    _needed("granularity", "The step between possible answers."),
+)
+def extreme(epsilon: str, side: str, lower: str, upper: str, granularity: str, **rest: Any) -> None:
+    """The minimum or maximum of the data, told by a value that few data lie beyond (--release 3,17,5)."""
+    from discreet.mechanisms import Extreme, Range
+
+    made = Extreme(epsilon=epsilon, side=side, within=Range(lower=lower, upper=upper, granularity=granularity))
+    _report(made, {"rank": made.rank, "rank_error": made.interval(rest["confidence"])}, _reals, None, **rest)
+
+
+@group.command(name="select-keys", short_help="Which groups may be named.")
+@_options(
+    _maybe("epsilon", "The privacy loss (optimal and laplace)."),
+    _maybe("sigma", "The standard deviation of the noise (gaussian)."),
+    _needed("delta", "The chance that a key of one person alone is named."),
+    _needed("keys", "The most keys that one person appears under."),
+    _maybe("method", "How to select.", "optimal", type=click.Choice(["optimal", "laplace", "gaussian"])),
+)
+def select_keys(epsilon: str | None, sigma: str | None, delta: str, keys: str, method: str, **rest: Any) -> None:
+    """Which groups may be named, given how many people each has (--release 3,17,5)."""
+    from discreet.mechanisms import GaussianThreshold, LaplaceThreshold, OptimalSelection
+
+    most = _whole(keys, "keys")
+    if (sigma if method == "gaussian" else epsilon) is None:
+        raise click.UsageError(f"--method {method} needs --{'sigma' if method == 'gaussian' else 'epsilon'}")
+    made: Any
+    if method == "gaussian":
+        made = GaussianThreshold(sigma=sigma or 0, delta=delta, keys=most)
+    else:
+        kind = OptimalSelection if method == "optimal" else LaplaceThreshold
+        made = kind(epsilon=epsilon or 0, delta=delta, keys=most)
+    facts = {"kept_from" if method == "optimal" else "count_error": made.interval(rest["confidence"])}
+    if method != "optimal":
+        facts["threshold"] = made.threshold
+    _report(made, facts, _wholes, None, **rest)
+
+
+@group.command(name="above-threshold", short_help="Which answers of a stream exceed a threshold.")
+@_options(
+    _EPSILON,
+    _SENSITIVITY,
+    _needed("threshold", "What answers are compared with."),
+    _needed("positives", "Stop after this many answers above."),
+    _MONOTONE,
+)
+def above_threshold(
+    epsilon: str, sensitivity: str, threshold: str, positives: str, monotone: bool, **rest: Any
+) -> None:
+    """Which answers of a stream exceed a threshold (--release 3,17,5), paid for by the positives alone."""
+    from discreet.mechanisms import AboveThreshold
+
+    made = AboveThreshold(
+        epsilon=epsilon,
+        sensitivity=_whole(sensitivity, "sensitivity"),
+        threshold=_whole(threshold, "threshold"),
+        positives=_whole(positives, "positives"),
+        monotone=monotone,
+    )
+    of_threshold, of_answer = made.scales
+    _report(made, {"threshold_scale": of_threshold, "answer_scale": of_answer}, _wholes, None, **rest)
 
 
 def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest: Any) -> None:
@@ -227,7 +291,11 @@ def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest
         axes.plot([k * step for k in spread], [made.probability(k) / step for k in spread])
         axes.set(xlabel="noise", ylabel="density", title=type(made).__name__)
 
-    shape = ([show.number(k * step) for k in places], chances) if hasattr(made, "probability") else None
+    shape = (
+        ([f"{k * step:.4g}" for k in places], [chance / step for chance in chances])
+        if hasattr(made, "probability")
+        else None
+    )
     _report(made, facts, read, draw if shape else None, shape=shape, **rest)
 
 
@@ -260,7 +328,7 @@ def _report(
 ) -> None:
     texts = [*release, *(line.strip() for line in source or () if line.strip())]
     values = [read(text, f"value {place}") for place, text in enumerate(texts, 1)]
-    released = [made.release(value) for value in values]
+    released = [_told(made.release(value)) for value in values]
     told = {"mechanism": type(made).__name__, "loss": json.loads(to_json(made.loss)) if as_json else _words(made.loss)}
     told |= {"confidence": confidence} | facts | ({"released": released} if released else {})
     show.facts(told, as_json=as_json)
@@ -274,9 +342,19 @@ def _report(
         show.picture(plot, draw)
 
 
+def _told(released: Any) -> Any:
+    """A release as JSON and lines can hold it: streams as lists, keys with their noisy counts as two lists."""
+    if isinstance(released, Iterator):
+        return list(released)
+    return [part.tolist() for part in released] if isinstance(released, tuple) else released
+
+
 def _words(loss: Loss) -> str:
     if isinstance(loss, PerDistance):
-        return f"ε {show.number(float(loss.epsilon))} for each {loss.unit}"
+        slack = show.number(float(loss.slack))
+        return f"ε {show.number(float(loss.epsilon))} for each {loss.unit}, with {slack} {loss.unit} added for the grid"
+    if isinstance(loss, Together):
+        return " and ".join(_words(part) for part in loss.losses)
     fields = ", ".join(f"{name} {show.number(float(getattr(loss, name)))}" for name in loss.__slots__)
     return f"{type(loss).__name__} ({fields})"
 
@@ -295,8 +373,16 @@ def _real(text: str, name: str) -> float:
         raise InvalidData(f"{name}: expected a number") from None
 
 
+def _wholes(text: str, name: str) -> list[int]:
+    return [_whole(part, name) for part in text.split(",")]
+
+
+def _reals(text: str, name: str) -> list[float]:
+    return [_real(part, name) for part in text.split(",")]
+
+
 def _point(text: str, name: str) -> list[float]:
-    parts = [_real(part, name) for part in text.split(",")]
+    parts = _reals(text, name)
     if len(parts) != 2:
         raise InvalidData(f"{name}: expected a place written x,y")
     return parts

@@ -64,34 +64,31 @@ def number(value: float) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """A value that JSON can hold; `inf` as text, since JSON has no infinity."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     match value:
-        case bool() | int() | str() | None:
-            return value
         case Fraction():
             return int(value) if value.denominator == 1 else float_up(value)
         case float():
             return number(value) if math.isinf(value) else value
         case Mapping():
             return {str(key): _plain(part) for key, part in value.items()}
-        case _ if hasattr(value, "tolist"):
-            return _plain(value.tolist())
-        case _ if isinstance(value, Sequence):
+        case list() | tuple():
             return [_plain(part) for part in value]
         case _:
-            return str(value)
+            return value
 
 
 def _text(value: Any) -> str:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     match value:
         case bool():
             return "yes" if value else "no"
         case Fraction() | float():
             return number(float(value))
-        case str():
-            return value
-        case _ if hasattr(value, "tolist"):
-            return _text(value.tolist())
-        case _ if isinstance(value, Sequence):
+        case list() | tuple():
             return ", ".join(_text(part) for part in value)
         case _:
             return str(value)

@@ -6,18 +6,20 @@ value under the neighbour relation in force: in ℓ1 norm for geometric and Lapl
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, exp
+from math import ceil, exp, expm1, log, pi, sinh, tanh
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, float_up, integer, log_up, rational, sqrt_bounds
+from discreet.exact import Number, exp_down, float_down, float_up, integer, log_down, log_up, rational, sqrt_bounds
+from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, Steps, add, whole
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import doubt, drawable
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace, staircase
 from discreet.privacy.loss import Concentrated, DiscreteGaussianNoise, Loss, Pure
 
+_DEEP = Fraction(10**5)  # e^−_DEEP is zero among floats
 _FINENESS = 1024  # steps in one sensitivity, where the caller declares no granularity
 
 
@@ -38,6 +40,7 @@ class Geometric:
     def __init__(self, *, epsilon: Number, sensitivity: int) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
         object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=1))
+        drawable(self.scale, epsilon=epsilon, sensitivity=sensitivity)
 
     @property
     def loss(self) -> Loss:
@@ -69,6 +72,12 @@ class Geometric:
         """P(noise = k)."""
         return _laplace_probability(self.scale, noise)
 
+    def channel(self, most: int) -> Channel:
+        """The truncated geometric mechanism on {0 … most}: what falls outside moves to the nearer end; in rationals."""
+        from discreet.mechanisms.optimal import geometric_channel
+
+        return geometric_channel(most, self.epsilon / self.sensitivity)
+
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
@@ -98,6 +107,7 @@ class Laplace:
         object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
         object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
         object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
+        drawable(self._steps, epsilon=epsilon, sensitivity=sensitivity, granularity=self.granularity)
 
     @property
     def loss(self) -> Loss:
@@ -123,8 +133,8 @@ class Laplace:
         return _on_grid(value, self.granularity, self.dimension, discrete_laplace, self._steps, entropy)
 
     def interval(self, confidence: Number) -> float:
-        """A w such that |release − value| ≤ w with at least this probability, snapping included."""
-        width = _laplace_width(self._steps, doubt(confidence))
+        """A w such that |release − value| ≤ w with at least this probability, for all numbers together, snapped."""
+        width = _laplace_width(self._steps, doubt(confidence) / self.dimension)
         return float_up((width + Fraction(1, 2)) * self.granularity)
 
     def probability(self, noise: int) -> float:
@@ -160,6 +170,7 @@ class Gaussian:
         object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
         object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
         object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
+        drawable(self.sigma / self.granularity, sigma=sigma, granularity=self.granularity)
 
     @classmethod
     def for_rho(
@@ -218,7 +229,7 @@ class Gaussian:
         steps = self.sigma / self.granularity
         if self.dimension == 1:
             return DiscreteGaussianNoise(steps, int(self.moved_steps))
-        return Concentrated(_round_up((self.moved_steps / steps) ** 2 / 2))
+        return Concentrated((self.moved_steps / steps) ** 2 / 2)
 
     @property
     def variance(self) -> float:
@@ -231,19 +242,22 @@ class Gaussian:
         return _on_grid(value, self.granularity, self.dimension, discrete_gaussian, steps, entropy)
 
     def interval(self, confidence: Number) -> float:
-        """A w such that |release − value| ≤ w with at least this probability, snapping included.
+        """A w such that |release − value| ≤ w with at least this probability, for all numbers together, snapped.
 
         For whole k ≥ 1, P(noise ≥ k) ≤ P(N(0, σ²) ≥ k − 1) (CKS 2020, Proposition 25).
         """
-        steps = gaussian_width(self.sigma / self.granularity, doubt(confidence))
+        steps = gaussian_width(self.sigma / self.granularity, doubt(confidence) / self.dimension)
         return float_up((steps + Fraction(1, 2)) * self.granularity)
 
     def probability(self, noise: int) -> float:
         """P(noise = k steps of the grid), to float precision."""
+        twice = 2 * (self.sigma / self.granularity) ** 2
         sigma = float(self.sigma / self.granularity)
-        reach = np.arange(-ceil(40 * sigma) - 1, ceil(40 * sigma) + 2) if sigma < 100 else None
-        total = np.exp(-(reach**2) / (2 * sigma**2)).sum() if reach is not None else sigma * (2 * np.pi) ** 0.5
-        return float(exp(-(noise**2) / (2 * sigma**2)) / total)
+        reach = np.arange(1, ceil(40 * sigma) + 2) if 0.05 < sigma < 100 else None
+        total = (
+            1 + 2 * np.exp(-(reach**2) / float(twice)).sum() if reach is not None else max(1, sigma * (2 * pi) ** 0.5)
+        )
+        return float(exp(-min(noise**2 / twice, _DEEP)) / total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +281,7 @@ class Staircase:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
         object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
         object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
+        drawable(self.width / self.epsilon, epsilon=epsilon, sensitivity=sensitivity, granularity=self.granularity)
 
     @property
     def loss(self) -> Loss:
@@ -286,10 +301,25 @@ class Staircase:
 
     @property
     def variance(self) -> float:
-        """The variance of the noise, summed stair by stair."""
-        reach = np.arange(1, self.width * (2 + ceil(45 / float(self.epsilon))) + 1, dtype=np.float64)
-        weights = np.exp(-float(self.epsilon) * np.floor((reach + self.width - self.first) / self.width))
-        return float(2 * (weights * reach**2).sum() / (1 + 2 * weights.sum())) * float(self.granularity) ** 2
+        """The variance of the noise: first stair, then Σⱼ q^(j+1)·Σᵤ(r + jn + u)² by the sums of q^j, jq^j, j²q^j."""
+        n, r, (q, p) = self.width, self.first, self._ratio
+        flat = n * r**2 + r * n * (n - 1) + (n - 1) * n * (2 * n - 1) / 6
+        slope, curve = 2 * n**2 * r + n**2 * (n - 1), n**3
+        beyond = q * (flat / p + slope * q / p**2 + curve * q * (1 + q) / p**3)
+        squares = 2 * ((r - 1) * r * (2 * r - 1) / 6 + beyond)
+        return squares / self._mass * float(self.granularity) ** 2
+
+    @property
+    def _ratio(self) -> tuple[float, float]:
+        """q = e^(−ε) and 1 − q."""
+        rate = float(min(self.epsilon, _DEEP))
+        return exp(-rate), -expm1(-rate)
+
+    @property
+    def _mass(self) -> float:
+        """Σ over all k of e^(−ε·stair), the normalising constant."""
+        q, p = self._ratio
+        return 2 * self.first + 2 * self.width * q / p - 1
 
     def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
         """value + noise, on the grid."""
@@ -300,20 +330,26 @@ class Staircase:
     def interval(self, confidence: Number) -> float:
         """A w such that |release − value| ≤ w with at least this probability, snapping included.
 
-        P(|noise| ≥ r + jn) = 2nq^(j+1)/(1−q)/(2r + 2nq/(1−q) − 1) ≤ the doubt, for the least whole j ≥ 0.
+        Beyond w = r − 1 − v (v ≥ 0) lie v + nq/(1−q) on either side; beyond w = r + jn + u, 0 ≤ u < n, lie
+        q^(j+1)·(n − 1 − u + nq/(1−q)). The least w whose share is within the doubt, a billionth of it to spare.
         """
-        q = exp(-float(self.epsilon))
-        mass = 2 * self.first + 2 * self.width * q / (1 - q) - 1
-        beyond = float(doubt(confidence)) * mass * (1 - q) / (2 * self.width * q) if q else 1.0
-        stairs = max(0, ceil(-np.log(beyond) / float(self.epsilon) + 1e-9)) if beyond < 1 else 0
-        return float_up((self.first + stairs * self.width + Fraction(1, 2)) * self.granularity)
+        n, r, (q, p) = self.width, self.first, self._ratio
+        tail = n * q / p  # beyond the first stair, on one side
+        log_room = float_down(log_down(doubt(confidence))) - 1e-9 + log(self._mass / 2)
+        if q == 0 or log_room >= log(tail):
+            steps = max(0, ceil(r - 1 - (exp(log_room) - tail)))
+        else:
+            rate = float(self.epsilon)
+            stair = max(0, ceil((log(tail) - log_room) / rate) - 1)
+            steps = r + stair * n + min(n - 1, max(0, ceil(n - 1 + tail - exp(log_room + (stair + 1) * rate))))
+        return float_up((steps + Fraction(1, 2)) * self.granularity)
 
 
 def gaussian_width(sigma: Fraction, tail: Fraction) -> int:
     """A whole w with P(|N_ℤ(0, σ²)| > w) ≤ tail: w ≥ σ·z for the normal quantile z of 1 − tail/2."""
     from scipy.special import ndtri
 
-    return ceil(sigma * rational(float(-ndtri(float(tail) / 2)) * (1 + 1e-12), "quantile"))
+    return ceil(sigma * Fraction(float(-ndtri(float(tail) / 2)) * (1 + 1e-12)))
 
 
 def laplace_tail(scale: Fraction, tail: Fraction) -> int:
@@ -329,19 +365,19 @@ def _laplace_width(scale: Fraction, tail: Fraction) -> int:
 
 def _laplace_variance(scale: Fraction) -> float:
     """2q/(1−q)² = 1/(2 sinh²(1/2t)), q = e^(−1/t)."""
-    half = 1 / (2 * float(scale))
-    return 1 / (2 * float(np.sinh(half)) ** 2) if half < 350 else 0.0
+    half = float(min(1 / (2 * scale), _DEEP))
+    return 1 / (2 * sinh(half) ** 2) if half < 300 else 0.0
 
 
 def _laplace_probability(scale: Fraction, noise: int) -> float:
-    q = exp(-float(1 / scale))
-    return float(-np.expm1(-float(1 / scale)) / (1 + q) * exp(-abs(noise) / float(scale)))
+    rate = float(min(1 / scale, _DEEP))
+    return tanh(rate / 2) * exp(-float(min(abs(noise) / scale, _DEEP)))
 
 
 def _granularity(granularity: Number | None, sensitivity: Fraction) -> Fraction:
     if granularity is None:
         return sensitivity / _FINENESS
-    step = rational(granularity, "granularity", above=0)
+    step = Grid(granularity).step
     if sensitivity / step > 2**40:
         raise InvalidParameter(
             "granularity", granularity, f"at least {float(sensitivity / 2**40):.3g}", "it is too fine"

@@ -144,8 +144,8 @@ class Channel:
     def epsilon(self, neighbours: Neighbourhood, *, delta: Number = 0) -> float:
         """The tightest ε for which the channel is ε-DP, or (ε,δ)-DP for the δ given; `inf` where there is none.
 
-        Guarantee: for an exact channel the true value is never above the float returned, and the float is the
-        next one up; for a float channel the answer is that of the entries given, to float precision.
+        Guarantee: for an exact channel the true value is never above the decimal returned, and no float nearer has that
+        property; for a float channel the answer is that of the entries given, to float precision.
 
         >>> coin = Channel([["3/4", "1/4"], ["1/4", "3/4"]])
         >>> coin.epsilon("all"), coin.epsilon("all", delta="1/4"), coin.epsilon("all", delta="1/2")
@@ -156,13 +156,13 @@ class Channel:
             found = self.worst(neighbours)
             return divergence.rounded_up(found.log_ratio()) if found else 0.0
         growth = divergence.growth_for_delta(self.matrix, spare, graph(neighbours, self.inputs))
-        return math.inf if growth == math.inf else upward(log_up(Fraction(growth)))
+        return math.inf if growth == math.inf else upward(log_up(Fraction(growth), divergence.BITS))
 
     def delta(self, epsilon: Number, neighbours: Neighbourhood) -> float:
         """The least δ for which the channel is (ε,δ)-DP, rounded up; see `divergence.hockey_stick`.
 
         Guarantee: e^ε is rounded down, and the divergence falls as e^ε grows, so for an exact channel the true
-        δ is never above the float returned.
+        δ is never above the decimal returned.
 
         >>> coin = Channel([["3/4", "1/4"], ["1/4", "3/4"]])
         >>> coin.delta(0, "all"), coin.delta(coin.epsilon("all"), "all")
@@ -205,7 +205,7 @@ class Channel:
         return divergence.rounded_up(tightest)
 
     def _delta(self, epsilon: Number, near: Graph) -> float:
-        growth = exp_down(rational(epsilon, "epsilon", at_least=0, at_most=10_000))
+        growth = exp_down(rational(epsilon, "epsilon", at_least=0, at_most=10_000), divergence.BITS)
         if not self.exact:
             growth = min(growth, Fraction(10) ** 300)  # a float; less growth only means more δ
         excess = divergence.hockey_stick(self.matrix, growth, near)

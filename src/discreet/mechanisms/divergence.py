@@ -20,6 +20,9 @@ from discreet.mechanisms.stochastic import Label, Matrix, upward
 Place = tuple[int, int, int]
 """Positions (x, x', z): an input, its neighbour and an output."""
 
+BITS = 192
+"""Precision of e^ε and ln here: twice that of `exp_down`, so that a ratio made by it is seen to be within its ε."""
+
 _MOST_DENOMINATOR_BITS = 1 << 15
 _BLOCK = 1 << 16  # floats: half a megabyte, so that a block of differences stays in the cache
 
@@ -49,7 +52,7 @@ class Witness:
         """
         if not self.neighbour_probability:
             return math.inf
-        return log_up(Fraction(self.probability) / Fraction(self.neighbour_probability))
+        return log_up(Fraction(self.probability) / Fraction(self.neighbour_probability), BITS)
 
 
 def worst(matrix: Matrix, graph: Graph) -> Place | None:

@@ -6,12 +6,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.errors import InvalidData
+from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
 
 Steps = NDArray[np.int64]
 
 _CLAMP = 2**62
+_FINEST = Fraction(1, 10**290)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +26,32 @@ class Grid:
     step: Fraction
 
     def __init__(self, step: Number) -> None:
-        object.__setattr__(self, "step", rational(step, "granularity", above=0))
+        exact = rational(step, "granularity", above=0)
+        if not _FINEST <= exact <= 1 / _FINEST:
+            raise InvalidParameter("granularity", step, "between 1e-290 and 1e290")
+        object.__setattr__(self, "step", exact)
 
     def snap(self, values: ArrayLike, name: str = "value") -> Steps:
         """The nearest grid point of each value as a whole number of steps, halves upwards.
 
         Guarantee: values at most Δ apart snap to points at most ⌈Δ/step⌉ steps apart.
-        Proof. x ↦ ⌊x/step + 1/2⌋ is monotone and commutes with shifts by whole steps, and is computed exactly:
-        in floats where the distance to the next half exceeds their error, in rationals elsewhere. Values beyond
-        ±2^62 steps are clamped there, which brings no two of them further apart.
+        Proof. x ↦ ⌊x/step + 1/2⌋ is monotone and commutes with shifts by whole steps, and is computed exactly: in
+        floats where the distance to the nearest half exceeds their error (there is none if the step is a power of
+        two), in rationals elsewhere. Values beyond ±2^62 steps are clamped there, which brings no two further apart.
         """
         array = finite(values, name)
         if array.dtype.kind in "iu" and self.step == 1:
-            held: Steps = np.clip(array, -_CLAMP, _CLAMP).astype(np.int64)
-            return held
-        with np.errstate(over="ignore", invalid="ignore"):
-            floats = array.astype(np.float64) / float(self.step) + 0.5
-            floors = np.floor(floats)
-            unsure = np.minimum(floats - floors, floors + 1 - floats) <= np.abs(floats) * 2.0**-50 + 2.0**-50
-        steps: Steps = np.clip(floors, -_CLAMP, _CLAMP).astype(np.int64)
-        for place in zip(*np.nonzero(unsure), strict=True):
-            steps[place] = self._snap_one(array[place].item())
+            return np.asarray(np.clip(array, -_CLAMP, _CLAMP), np.int64)
+        with np.errstate(all="ignore"):
+            quotients = np.asarray(array.astype(np.float64) / float(self.step))
+            floors = np.floor(quotients)
+            rests = quotients - floors  # exact
+            steps: Steps = np.clip(floors + (rests >= 0.5), -_CLAMP, _CLAMP).astype(np.int64)
+            unsure = np.abs(rests - 0.5) <= np.abs(quotients) * 2.0**-50
+        if array.dtype.kind == "f" and _power_of_two(self.step):
+            return steps
+        for place in np.flatnonzero(unsure & np.isfinite(quotients)):
+            steps.flat[place] = self._snap_one(array.flat[place].item())
         return steps
 
     def _snap_one(self, value: float) -> int:
@@ -54,7 +60,10 @@ class Grid:
 
     def floats(self, steps: Steps) -> NDArray[np.float64]:
         """The grid points as floats, rounded to nearest: a function of the released steps alone."""
-        return np.multiply(steps, float(self.step), dtype=np.float64)
+        up, down = self.step.numerator, self.step.denominator
+        if down < 2**53 and (not steps.size or int(np.abs(steps).max()) < 2**53 // up):
+            return np.asarray(steps * up / down)  # two exact floats, rounded once
+        return np.array([float(int(step) * self.step) for step in steps.flat], np.float64).reshape(steps.shape)
 
 
 def add(steps: Steps, noise: Steps) -> Steps:
@@ -72,17 +81,34 @@ def add(steps: Steps, noise: Steps) -> Steps:
 
 def finite(values: ArrayLike, name: str) -> NDArray[np.generic]:
     """Real numbers as an array; NaN, infinities, booleans, text and objects are refused by position."""
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError):
-        raise InvalidData(f"{name}: expected numbers in a regular array") from None
-    if array.dtype.kind not in "iuf":
-        raise InvalidData(f"{name}: got {array.dtype}, expected whole numbers or floats")
+    array = regular(values, name)
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        raise InvalidData(f"{name}: got {array.dtype}, expected whole numbers or floats of at most 64 bits")
+    if array.dtype.kind == "f" and isinstance(values, list | tuple) and _mixed(values):
+        raise InvalidData(f"{name}: got floats beside whole numbers above 2^53; write all of them as floats")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(np.atleast_1d(array))))
         where = "" if array.ndim == 0 else f" at position {place[0] if len(place) == 1 else place}"
         raise InvalidData(f"{name}: got NaN or an infinity{where}, expected finite numbers; remove or clamp them first")
     return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def regular(values: ArrayLike, name: str) -> NDArray[np.generic]:
+    """An array of any kind; ragged lists are refused."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidData(f"{name}: expected numbers in a regular array") from None
+
+
+def _mixed(values: object) -> bool:
+    """Whether a list that NumPy reads as floats holds whole numbers that a float cannot."""
+    flat = np.asarray(values, dtype=object).ravel()
+    return any(isinstance(value, int | np.integer) and abs(int(value)) > 2**53 for value in flat)
+
+
+def _power_of_two(step: Fraction) -> bool:
+    return (step.numerator & (step.numerator - 1)) == 0 and (step.denominator & (step.denominator - 1)) == 0
 
 
 def whole(values: ArrayLike, name: str) -> Steps:
@@ -92,8 +118,10 @@ def whole(values: ArrayLike, name: str) -> Steps:
     array([1, 2])
     """
     array = finite(values, name)
+    if not array.size:
+        return np.zeros(array.shape, np.int64)
     if array.dtype.kind == "f":
         raise InvalidData(f"{name}: got floats, expected whole numbers; round them first, or use Laplace with a grid")
-    if array.size and max(int(array.max()), -int(array.min())) >= 2**62:
+    if max(int(array.max()), -int(array.min())) >= 2**62:
         raise InvalidData(f"{name}: expected whole numbers below 2^62 in size")
     return array.astype(np.int64)

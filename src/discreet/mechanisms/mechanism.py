@@ -3,8 +3,10 @@
 from fractions import Fraction
 from typing import Any, Protocol
 
-from discreet.exact import Number, rational
+from discreet.errors import InvalidParameter
+from discreet.exact import Number, float_up, rational
 from discreet.noise import Entropy
+from discreet.noise.sampler import LARGEST
 from discreet.privacy.loss import Loss
 
 
@@ -26,9 +28,27 @@ class Mechanism(Protocol):
 
 
 def doubt(confidence: Number) -> Fraction:
-    """1 − confidence, for 0 < confidence < 1.
+    """1 − confidence, for 0 < confidence ≤ 1 − 1e-300.
 
     >>> doubt("0.95")
     Fraction(1, 20)
     """
-    return 1 - rational(confidence, "confidence", above=0, below=1)
+    rest = 1 - rational(confidence, "confidence", above=0, below=1)
+    if rest < Fraction(1, 10**300):
+        raise InvalidParameter("confidence", confidence, "at most 1 − 1e-300")
+    return rest
+
+
+def drawable(scale: Fraction, **settings: Number) -> None:
+    """Refuse settings whose noise would not fit 64 bits: when the mechanism is made, not when it is paid for."""
+    if scale > LARGEST:
+        given = ", ".join(f"{name}={value}" for name, value in settings.items())
+        raise InvalidParameter(
+            "noise", f"scale {float_up(scale):.3g} ({given})", "at most 2^52 steps", "use a coarser grid"
+        )
+
+
+def countable(size: float, what: str, *, most: int = 20_000_000) -> None:
+    """Refuse to list more probabilities than memory should hold; releasing needs no such list."""
+    if size > most:
+        raise InvalidParameter(what, f"{size:.3g} numbers", f"at most {most:,}", "look at a smaller case")

@@ -81,8 +81,9 @@ def optimum(
     (0.268941421, True)
     """
     rows, columns = _labels(prior, loss, inputs, outputs)
-    cost, weight = read_loss(loss, rows, columns), read_prior(prior, rows)
     near = graph(neighbours, rows)
+    check_size(len(rows), len(columns), near)
+    cost, weight = read_loss(loss, rows, columns), read_prior(prior, rows)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
     objective = cost.astype(np.float64) * weight.astype(np.float64)[:, None]
     raw, lp_value = solve(objective, near, level)
@@ -107,8 +108,9 @@ def minimax(
     (True, True)
     """
     rows, columns = _labels("uniform", loss, inputs, outputs)
-    cost = read_loss(loss, rows, columns)
     near = graph(neighbours, rows)
+    check_size(len(rows), len(columns), near)
+    cost = read_loss(loss, rows, columns)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
     raw, lp_value = solve(cost.astype(np.float64), near, level, worst_row=True)
     channel = certified(raw, near, level, rows, columns)

@@ -18,12 +18,12 @@ from discreet.exact import Number, exp_down, integer, rational
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import doubt, drawable
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
 from discreet.noise.uniform import Coins
 from discreet.privacy.loss import Approximate, Concentrated, Loss, Together
 
-_BITS = 96
+_LEAST_DELTA = Fraction(1, 10**300)
 _LONGEST = 2_000_000
 
 
@@ -32,7 +32,8 @@ class OptimalSelection:
     """Keep each key with the largest probability that (ε,δ)-DP allows (Desfontaines, Voss, Gipson, Mandinyan 2022).
 
     π(0) = 0 and π(n+1) = min(e^ε·π(n) + δ, 1 − e^(−ε)(1 − π(n) − δ), 1) (their Theorem 1), with e^ε rounded down to a
-    rational and each π(n) to a multiple of 2^−96, both towards privacy; ε and δ are one key's shares ε/keys and δ/keys.
+    rational and each π(n) to a multiple of δ·2^−96 or less, both towards privacy; ε and δ are one key's shares ε/keys
+    and δ/keys.
 
     Guarantee: (ε,δ)-DP under "add or remove one" for keys that one unit appears under at most `keys` times, once each.
     Proof. For one key and counts n, n+1 the four inequalities of (ε,δ)-DP on {drop, keep} bound π(n+1) from above by
@@ -48,7 +49,7 @@ class OptimalSelection:
 
     def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "delta", rational(delta, "delta", above=0, below=1))
+        object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
         object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
 
     @property
@@ -95,8 +96,9 @@ class LaplaceThreshold:
 
     def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "delta", rational(delta, "delta", above=0, below=1))
+        object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
         object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+        drawable(self.scale, epsilon=epsilon, keys=keys)
 
     @property
     def loss(self) -> Loss:
@@ -144,8 +146,9 @@ class GaussianThreshold:
 
     def __init__(self, *, sigma: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
-        object.__setattr__(self, "delta", rational(delta, "delta", above=0, below=1))
+        object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
         object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+        drawable(self.sigma, sigma=sigma)
 
     @property
     def loss(self) -> Loss:
@@ -157,8 +160,8 @@ class GaussianThreshold:
         """The least noisy count that is kept."""
         from scipy.special import ndtri
 
-        quantile = -float(ndtri(float(self.delta / self.keys))) * (1 + 1e-12)
-        return max(2, ceil(2 + self.sigma * rational(quantile, "quantile")))
+        quantile = Fraction(-float(ndtri(float(self.delta / self.keys))) * (1 + 1e-12))
+        return max(2, ceil(2 + self.sigma * quantile))
 
     def release(
         self, value: ArrayLike, /, *, entropy: Entropy | None = None
@@ -178,8 +181,9 @@ class GaussianThreshold:
 @lru_cache(maxsize=32)
 def _keep_coins(epsilon: Fraction, delta: Fraction) -> Coins:
     """The coins π(n) for n = 0, 1, … up to the first n with π(n) = 1."""
-    one = 1 << _BITS
-    growth = int(exp_down(epsilon) * one)  # 2^96·e^ε, rounded down
+    bits = 96 + int(1 / delta).bit_length()
+    one = 1 << bits
+    growth = int(exp_down(epsilon, bits) * one)  # e^ε, rounded down
     charge = delta.numerator * one // delta.denominator
     shares = [0]
     while shares[-1] < one:
@@ -189,7 +193,7 @@ def _keep_coins(epsilon: Fraction, delta: Fraction) -> Coins:
         shares.append(min(rising, falling, one))
         if len(shares) > _LONGEST:
             raise InvalidParameter("epsilon", float(epsilon), "at least about 1e-5 a key", "use LaplaceThreshold")
-    return Coins(shares, _BITS)
+    return Coins(shares, bits)
 
 
 def _counts(value: ArrayLike) -> NDArray[np.int64]:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.exact import Number, integer, rational, sqrt_bounds
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, add
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import countable, doubt, drawable
 from discreet.noise import Entropy, planar_laplace
 from discreet.privacy.loss import Loss, PerDistance
 
@@ -23,12 +23,13 @@ class PlanarLaplace:
     A point is snapped to the grid of cell size `granularity` and moved to the grid point z with probability
     ∝ exp(−ε·d(x, z)), d the Euclidean distance: close to the density ε²/2π·e^(−ε·d) where cells are small.
 
-    Guarantee: ε·d-privacy between grid points: P(z|x) ≤ e^(ε·d(x,x'))·P(z|x').
+    Guarantee: P(z|x) ≤ e^(ε·d(x,x'))·P(z|x') between grid points, and e^(ε·(d + g√dimensions)) between any points.
     Proof. The grid is infinite and the noise invariant under its shifts, so both have the same normalising constant,
-    and d(x', z) − d(x, z) ≤ d(x, x').
+    and d(x', z) − d(x, z) ≤ d(x, x'). Snapping moves each coordinate by at most g/2, so each point by at most
+    g√dimensions/2.
 
-    >>> PlanarLaplace(epsilon="0.7", unit="km", granularity="0.1").loss
-    PerDistance(epsilon=Fraction(7, 10), unit='km')
+    >>> PlanarLaplace(epsilon="0.7", unit="km", granularity="0.1").loss.within(1).epsilon < 0.8
+    True
     """
 
     epsilon: Fraction
@@ -38,14 +39,16 @@ class PlanarLaplace:
 
     def __init__(self, *, epsilon: Number, unit: str, granularity: Number, dimensions: int = 2) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "unit", PerDistance(0, unit).unit)
-        object.__setattr__(self, "granularity", rational(granularity, "granularity", above=0))
+        object.__setattr__(self, "unit", PerDistance(0, unit, 0).unit)
+        object.__setattr__(self, "granularity", Grid(granularity).step)
         object.__setattr__(self, "dimensions", integer(dimensions, "dimensions", at_least=1, at_most=8))
+        drawable(1024 * self.scale, epsilon=epsilon, granularity=granularity)
 
     @property
     def loss(self) -> Loss:
-        """ε for each unit of distance; `.within(radius)` turns it into ε-DP."""
-        return PerDistance(self.epsilon, self.unit)
+        """ε for each unit of distance, one cell's diagonal included; `.within(radius)` turns it into ε-DP."""
+        diagonal = self.granularity * Fraction(sqrt_bounds(Fraction(self.dimensions), 32)[1], 1 << 32)
+        return PerDistance(self.epsilon, self.unit, diagonal)
 
     @property
     def scale(self) -> Fraction:
@@ -84,6 +87,7 @@ class PlanarLaplace:
             raise InvalidParameter("dimensions", self.dimensions, "2", "the channel is drawn for the plane")
         nx, ny = integer(width, "width", at_least=1), integer(height, "height", at_least=1)
         reach = max(nx, ny) + ceil(45 * self.scale) + 1
+        countable(max(4 * reach**2, (nx * ny) ** 2), "channel")
         offsets = np.arange(-reach, reach + 1)
         weights = np.exp(-np.hypot(offsets[:, None], offsets) / float(self.scale))
         weights /= weights.sum()

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, log_up, rational
-from discreet.mechanisms.grid import Grid
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.grid import Grid, finite
+from discreet.mechanisms.mechanism import countable, doubt
 from discreet.noise import Entropy, softmax, uniform_below
 from discreet.privacy.loss import BoundedRange, Loss
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbours, relation
 
 _Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """First point, number of points and score of each stretch of the range."""
@@ -39,12 +39,14 @@ class Range:
     def __init__(self, *, lower: Number, upper: Number, granularity: Number) -> None:
         object.__setattr__(self, "lower", rational(lower, "lower"))
         object.__setattr__(self, "upper", rational(upper, "upper"))
-        object.__setattr__(self, "granularity", rational(granularity, "granularity", above=0))
+        object.__setattr__(self, "granularity", Grid(granularity).step)
         span = (self.upper - self.lower) / self.granularity
-        if span < 0 or span.denominator != 1 or span >= 2**62:
+        if span < 0 or span.denominator != 1:
             raise InvalidParameter(
                 "range", f"[{lower}, {upper}] by {granularity}", "upper − lower to be a multiple of the granularity"
             )
+        if max(abs(self.lower), abs(self.upper)) / self.granularity >= 2**61:
+            raise InvalidParameter("range", f"[{lower}, {upper}] by {granularity}", "fewer than 2^61 steps from zero")
 
     @property
     def points(self) -> int:
@@ -55,12 +57,10 @@ class Range:
         """Sorted values in steps from `lower`, each clamped to the range by itself."""
         base = ceil(self.lower / self.granularity)
         offset = self.lower - base * self.granularity
-        array = np.atleast_1d(np.asarray(values))
+        array = np.atleast_1d(finite(values, "values"))
         if array.ndim != 1:
             raise InvalidData(f"values: got {array.ndim} dimensions, expected a list of numbers")
-        if array.size == 0:
-            return np.zeros(0, np.int64)
-        snapped = Grid(self.granularity).snap(array - float(offset) if offset else array, "values")
+        snapped = Grid(self.granularity).snap(array.astype(np.float64) - float(offset) if offset else array, "values")
         return np.sort(np.clip(snapped, base, base + self.points - 1) - base)
 
     def value(self, step: int) -> float:
@@ -94,7 +94,7 @@ class Quantile:
         if self.probability.denominator > 10**6:
             raise InvalidParameter("probability", probability, "a share with at most six decimals")
         object.__setattr__(self, "within", _range(within))
-        object.__setattr__(self, "neighbours", Neighbours(neighbours))
+        object.__setattr__(self, "neighbours", relation(neighbours))
 
     @property
     def loss(self) -> Loss:
@@ -199,6 +199,7 @@ def _choose(within: Range, stretches: _Stretches, scale: Fraction, entropy: Entr
 
 def _probabilities(stretches: _Stretches, scale: Fraction) -> NDArray[np.float64]:
     _, copies, scores = stretches
+    countable(int(copies.sum()), "probabilities")
     weights = np.repeat(np.exp((scores - scores[copies > 0].max()) / float(scale)), copies)
     return np.asarray(weights / weights.sum())
 

@@ -2,17 +2,20 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.errors import InvalidData
-from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_up, rational
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_bounds, log_up, rational
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.grid import regular
+from discreet.mechanisms.mechanism import countable, doubt
 from discreet.noise import Entropy, bernoulli, uniform_below
 from discreet.privacy.loss import Loss, Pure
+
+_MOST_EPSILON = 1000  # beyond, an answer is a plain answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +24,15 @@ class RandomizedResponse:
 
     Four ways to write the same mechanism, converted into one another exactly:
 
-    - `for_epsilon(ε)`: truth e^ε/(1 + e^ε), rounded down to a rational, towards privacy;
-    - `from_coins(p)`: with probability p the truth, else a second, fair coin; p = 1/2 gives 3/4–1/4 and ε = ln 3;
-    - `from_keep(α)`: keep with probability α, else a uniform answer: ε = ln((1+α)/(1−α)) ≈ 2α;
-    - `from_gain(g)`: truth (1 + g)/2, so g is the gain over guessing.
+    - `for_epsilon(epsilon=ε)`: truth e^ε/(1 + e^ε), rounded down to a rational, towards privacy;
+    - `from_coins(heads=p)`: with probability p the truth, else a second, fair coin; p = 1/2 gives 3/4–1/4 and ε = ln 3;
+    - `from_keep(keep=α)`: keep with probability α, else a uniform answer: ε = ln((1+α)/(1−α)) ≈ 2α;
+    - `from_gain(gain=g)`: truth (1 + g)/2, so g is the gain over guessing.
 
     Guarantee: ε-DP for the bit, ε = ln(truth/(1 − truth)).
     Proof. Every output has probability truth or 1 − truth, and truth ≥ 1/2.
 
-    >>> coins = RandomizedResponse.from_coins("1/2")
+    >>> coins = RandomizedResponse.from_coins(heads="1/2")
     >>> coins.truth, round(float(coins.epsilon), 6), coins.keep
     (Fraction(3, 4), 1.098612, Fraction(1, 2))
     """
@@ -37,46 +40,51 @@ class RandomizedResponse:
     truth: Fraction
     epsilon: Fraction
 
-    def __init__(self, *, truth: Number) -> None:
+    def __init__(self, *, truth: Number, epsilon: Number | None = None) -> None:
+        """`epsilon` may be stated, if it is not less than ln(truth/(1 − truth))."""
         exact = rational(truth, "truth", at_least=Fraction(1, 2), below=1)
+        least = log_bounds(exact / (1 - exact), 96)
+        stated = Fraction(least[1], 1 << 96) if epsilon is None else rational(epsilon, "epsilon", at_least=0)
+        if stated < Fraction(least[0], 1 << 96):
+            raise InvalidParameter(
+                "epsilon", epsilon, f"at least {float_up(Fraction(least[1], 1 << 96))} for this truth"
+            )
         object.__setattr__(self, "truth", exact)
-        object.__setattr__(self, "epsilon", log_up(exact / (1 - exact)))
+        object.__setattr__(self, "epsilon", stated)
 
     @classmethod
-    def for_epsilon(cls, epsilon: Number) -> "RandomizedResponse":
+    def for_epsilon(cls, *, epsilon: Number) -> "RandomizedResponse":
         """Truth with probability e^ε/(1 + e^ε), at most 2^−96 less.
 
-        >>> RandomizedResponse.for_epsilon(1).loss
+        >>> RandomizedResponse.for_epsilon(epsilon=1).loss
         Pure(epsilon=Fraction(1, 1))
         """
-        exact = rational(epsilon, "epsilon", above=0)
-        made = cls(truth=1 / (1 + exp_up(-exact)))
-        object.__setattr__(made, "epsilon", exact)
-        return made
+        exact = rational(epsilon, "epsilon", above=0, at_most=_MOST_EPSILON)
+        return cls(truth=1 / (1 + min(exp_up(-exact), Fraction(1))), epsilon=exact)
 
     @classmethod
-    def from_coins(cls, heads: Number) -> "RandomizedResponse":
+    def from_coins(cls, *, heads: Number) -> "RandomizedResponse":
         """The truth on heads, else whatever a second, fair coin says.
 
-        >>> RandomizedResponse.from_coins("1/2") == RandomizedResponse.from_keep("1/2")
+        >>> RandomizedResponse.from_coins(heads="1/2") == RandomizedResponse.from_keep(keep="1/2")
         True
         """
-        return cls.from_keep(rational(heads, "heads", at_least=0, below=1))
+        return cls.from_keep(keep=rational(heads, "heads", at_least=0, below=1))
 
     @classmethod
-    def from_keep(cls, keep: Number) -> "RandomizedResponse":
+    def from_keep(cls, *, keep: Number) -> "RandomizedResponse":
         """Keep the answer with probability α, else replace it by a uniform one.
 
-        >>> RandomizedResponse.from_keep("0.5").truth
+        >>> RandomizedResponse.from_keep(keep="0.5").truth
         Fraction(3, 4)
         """
         return cls(truth=(1 + rational(keep, "keep", at_least=0, below=1)) / 2)
 
     @classmethod
-    def from_gain(cls, gain: Number) -> "RandomizedResponse":
+    def from_gain(cls, *, gain: Number) -> "RandomizedResponse":
         """Truth with probability (1 + g)/2.
 
-        >>> RandomizedResponse.from_gain("0.5").truth
+        >>> RandomizedResponse.from_gain(gain="0.5").truth
         Fraction(3, 4)
         """
         return cls(truth=(1 + rational(gain, "gain", at_least=0, below=1)) / 2)
@@ -104,9 +112,7 @@ class RandomizedResponse:
         Hoeffding 1963: the mean of n bits is within √(ln(2/β)/2n) of its expectation with probability 1 − β;
         unbiasing divides by 2·truth − 1.
         """
-        count = integer(reports, "reports", at_least=1)
-        spread = sqrt(float_up(log_up(2 / doubt(confidence))) / (2 * count))
-        return float(spread / float(self.keep)) if self.keep else float("inf")
+        return _hoeffding(confidence, reports, self.keep)
 
     def channel(self) -> Channel:
         """The 2×2 matrix, in rationals."""
@@ -131,8 +137,8 @@ class KaryResponse:
     size: int
 
     def __init__(self, *, epsilon: Number, size: int) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2))
+        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0, at_most=_MOST_EPSILON))
+        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=2**31))
 
     @property
     def truth(self) -> Fraction:
@@ -160,19 +166,25 @@ class KaryResponse:
 
     def interval(self, confidence: Number, *, reports: int = 1) -> float:
         """A w such that the estimated share of any one answer is within w of the truth (Hoeffding, unbiased)."""
-        count = integer(reports, "reports", at_least=1)
-        spread = sqrt(float_up(log_up(2 / doubt(confidence))) / (2 * count))
-        return float(spread / float(self.truth - self.other))
+        return _hoeffding(confidence, reports, self.truth - self.other)
 
     def channel(self) -> Channel:
         """The k×k matrix, in rationals."""
+        countable(self.size**2, "channel", most=4_000_000)
         rows = [[self.truth if x == y else self.other for y in range(self.size)] for x in range(self.size)]
         return Channel(rows, inputs=range(self.size), outputs=range(self.size))
 
 
+def _hoeffding(confidence: Number, reports: int, gain: Fraction) -> float:
+    """√(ln(2/β)/2n), divided by what one person's answer moves the mean of a report."""
+    count = integer(reports, "reports", at_least=1)
+    spread = sqrt(float_up(log_up(2 / doubt(confidence))) / (2 * count))
+    return spread / float(gain) if float(gain) else inf
+
+
 def _categories(value: ArrayLike, size: int) -> NDArray[np.int64]:
     """Whole numbers in {0 … size−1} (booleans count as 0 and 1)."""
-    array = np.asarray(value)
+    array = regular(value, "value")
     if array.dtype.kind not in "biu" or (array.size and (array.min() < 0 or array.max() >= size)):
         raise InvalidData(f"value: expected whole numbers from 0 to {size - 1}; number the answers first")
     return array.astype(np.int64)

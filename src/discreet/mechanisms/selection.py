@@ -18,9 +18,10 @@ from discreet.exact import Number, float_up, integer, log_up, rational
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import countable, doubt, drawable
 from discreet.mechanisms.stochastic import Label
 from discreet.noise import Entropy, accept_each, discrete_laplace, softmax, uniform_below
+from discreet.noise.categorical import exponents
 from discreet.privacy.loss import BoundedRange, Loss, Pure
 
 
@@ -36,6 +37,7 @@ class _Chooser:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
         object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
         object.__setattr__(self, "monotone", _truth(monotone, "monotone"))
+        drawable(self.scale, epsilon=epsilon, sensitivity=sensitivity)
 
     @property
     def scale(self) -> Fraction:
@@ -87,7 +89,7 @@ class Exponential(_Chooser):
 
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """The probability of each candidate, to float precision: a row of the mechanism's channel."""
-        weights = np.exp(-_gaps(scores) / float(self.scale))
+        weights = np.exp(-exponents(scores, self.scale))
         return np.asarray(weights / weights.sum())
 
 
@@ -119,7 +121,7 @@ class PermuteAndFlip(_Chooser):
 
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """The probability of each candidate: p(o)·E[1/(1 + how many others succeed)]."""
-        coins = np.exp(-_gaps(scores) / float(self.scale))
+        coins = np.exp(-exponents(scores, self.scale))
         return np.array([p * _mean_share(np.delete(coins, i)) for i, p in enumerate(coins)])
 
 
@@ -150,10 +152,19 @@ class ReportNoisyMax(_Chooser):
         scores = _scores(value)
         return int(np.argmax(add(scores, np.asarray(discrete_laplace(self.scale, scores.shape, entropy=entropy)))))
 
+    def interval(self, confidence: Number, *, candidates: int) -> float:
+        """How far the chosen score can be below the best one, with at least this probability.
+
+        The best candidate's noise is not below −w₁ and no other's above w₂, except with probability β/2 each.
+        """
+        others, tail = integer(candidates, "candidates", at_least=1) - 1, doubt(confidence) / 2
+        return float(laplace_tail(self.scale, tail) + laplace_tail(self.scale, tail / others)) if others else 0.0
+
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """The probability of each candidate, by summing over the winner's noisy score."""
         exact = _scores(scores)
         reach = ceil(60 * self.scale) + 1
+        countable((int(exact.max()) - int(exact.min()) + 2 * reach) * exact.size, "probabilities")
         levels = np.arange(int(exact.min()) - reach, int(exact.max()) + reach + 1)
         noise = levels[:, None] - exact
         at, upto = laplace_pmf(noise, float(self.scale)), laplace_cdf(noise, float(self.scale))
@@ -192,8 +203,9 @@ class AboveThreshold:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
         object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=1))
         object.__setattr__(self, "threshold", integer(threshold, "threshold"))
-        object.__setattr__(self, "positives", integer(positives, "positives", at_least=1))
+        object.__setattr__(self, "positives", integer(positives, "positives", at_least=1, at_most=10**9))
         object.__setattr__(self, "monotone", _truth(monotone, "monotone"))
+        drawable(max(self.scales), epsilon=epsilon, sensitivity=sensitivity, positives=positives)
 
     @property
     def loss(self) -> Loss:
@@ -210,11 +222,19 @@ class AboveThreshold:
 
     def release(self, value: Iterable[int], /, *, entropy: Entropy | None = None) -> Iterator[bool]:
         """For each answer in turn, whether it is (noisily) above the threshold, up to the last positive."""
+        if not isinstance(value, Iterable):
+            raise InvalidData("answers: expected a list or a stream of whole numbers")
+        return self._compared(value, entropy)
+
+    def _compared(self, answers: Iterable[int], entropy: Entropy | None) -> Iterator[bool]:
         of_threshold, of_answer = self.scales
         bar = self.threshold + int(discrete_laplace(of_threshold, entropy=entropy))
         left = self.positives
-        for answer in value:
-            noisy = int(whole(answer, "answer")) + int(discrete_laplace(of_answer, entropy=entropy))
+        for answer in answers:
+            exact = whole(answer, "answer")
+            if exact.ndim:
+                raise InvalidData("answer: expected one whole number at a time")
+            noisy = int(exact) + int(discrete_laplace(of_answer, entropy=entropy))
             left -= noisy >= bar
             yield noisy >= bar
             if not left:
@@ -229,20 +249,34 @@ class AboveThreshold:
 
     def probability(self, answers: ArrayLike, outcome: Iterable[bool]) -> float:
         """The probability of one outcome (a list of booleans as `release` yields), to float precision."""
+        told = list(outcome)
+        if not self._possible(told, len(_scores(answers))):
+            return 0.0
         of_threshold, of_answer = (float(scale) for scale in self.scales)
         reach = ceil(60 * of_threshold)
+        countable(2 * reach, "probability")
         noise = np.arange(-reach, reach + 1)
         mass = laplace_pmf(noise, of_threshold)
-        for answer, above in zip(_scores(answers), outcome, strict=False):
+        for answer, above in zip(_scores(answers), told, strict=False):
             below = laplace_cdf(self.threshold + noise - answer - 1, of_answer)  # P(answer + ν < threshold + noise)
             mass = mass * (1 - below if above else below)
         return float(mass.sum())
 
     def channel(self, answers: Mapping[Label, Sequence[int]]) -> Channel:
         """The channel from inputs (each with the answers it gives) to outcomes, for a few answers."""
-        outcomes = list(self._outcomes(min(len(row) for row in answers.values()), self.positives))
+        lengths = {len(row) for row in answers.values()}
+        if len(lengths) != 1:
+            raise InvalidData("answers: expected as many for each input")
+        (length,) = lengths
+        countable(2.0**length, "outcomes", most=1 << 16)
+        outcomes = list(self._outcomes(length, self.positives))
         rows = [[self.probability(row, outcome) for outcome in outcomes] for row in answers.values()]
         return Channel(rows, inputs=answers.keys(), outputs=outcomes)
+
+    def _possible(self, outcome: list[bool], answers: int) -> bool:
+        """It stops at the last positive allowed, and nowhere else before the answers end."""
+        complete = len(outcome) == answers or sum(outcome) == self.positives
+        return len(outcome) <= answers and complete and sum(outcome[:-1]) < self.positives
 
     def _outcomes(self, answers: int, left: int) -> Iterator[tuple[bool, ...]]:
         if not answers or not left:
@@ -278,11 +312,6 @@ def _scores(scores: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 1 or not array.size:
         raise InvalidData("scores: expected a one-dimensional, non-empty list of whole numbers")
     return array
-
-
-def _gaps(scores: ArrayLike) -> NDArray[np.float64]:
-    array = np.array([float(rational(score, "scores")) for score in np.atleast_1d(np.asarray(scores, object))])
-    return np.asarray(array.max() - array)
 
 
 def _mean_share(coins: NDArray[np.float64]) -> float:

@@ -201,18 +201,18 @@ def product(a: Matrix, b: Matrix) -> Matrix:
 
 
 def upward(x: Fraction) -> float:
-    """The least float that is not below x, neither by its value nor by the decimal it prints as.
+    """The least float that is not below x when read as `rational` reads floats: as the decimal that it prints as.
 
-    `rational` reads a float as the decimal that it prints as, so a bound that is printed, stored and read
-    again must stay a bound.
+    So a bound that is printed, stored and read again stays a bound, and 7/10 gives 0.7, although the binary
+    number behind 0.7 is a little less.
 
-    >>> Fraction(str(upward(Fraction(1, 3)))) >= Fraction(1, 3)
-    True
+    >>> upward(Fraction(7, 10)), Fraction(str(upward(Fraction(1, 3)))) >= Fraction(1, 3)
+    (0.7, True)
     """
-    near = float_up(x)
+    near = math.nextafter(float_up(x), -math.inf) if math.isfinite(float_up(x)) else math.inf
     while math.isfinite(near) and Fraction(str(near)) < x:
         near = math.nextafter(near, math.inf)
-    return near
+    return near + 0.0  # not −0.0
 
 
 def _table(rows: object) -> list[Any]:

@@ -59,6 +59,18 @@ def softmax(
     return sample(_Softmax(values, rational(scale, "scale", above=0) * denominator, copies), size, entropy)
 
 
+def exponents(scores: ArrayLike, scale: Number) -> NDArray[np.float64]:
+    """(best − score)/scale of each score, to float precision: minus the logarithms of `softmax`'s weights.
+
+    >>> exponents([10**18, 10**18 + 1], scale=2).tolist()
+    [0.5, 0.0]
+    """
+    values, denominator = whole_numbers(scores, "scores")
+    if not values.size:
+        raise InvalidData("scores: got none, expected at least one candidate")
+    return _exponents(values, values.max(), rational(scale, "scale", above=0) * denominator)
+
+
 class _Softmax:
     """Rejection from integer weights that lie just above the true ones.
 

@@ -20,7 +20,8 @@ GaussianNoise(m)           Gaussian noise of standard deviation m against a shif
 DiscreteGaussianNoise(σ,s) integer noise N_ℤ(0, σ²) against every whole shift up to s, in one dimension
 SampledGaussian(q, m)      Gaussian noise of deviation m on a sum over a Poisson sample of rate q, each
                            contribution of norm at most 1; only for "add or remove one"
-PerDistance(ε, unit)       d-privacy: P(S) ≤ e^(ε·d)·Q(S) for secrets at distance d, in the unit named
+PerDistance(ε, unit, s)    d-privacy: P(S) ≤ e^(ε·(d + s))·Q(S) for secrets at distance d, in the unit named;
+                           s is what snapping to a grid may add to a distance
 Repeated(loss, n)          n releases, each of that loss, each chosen after seeing the ones before
 Together(losses)           all of these releases, each chosen after seeing the ones before
 Parallel(losses)           releases over disjoint parts of the data: one unit is in one part only
@@ -162,20 +163,24 @@ class SampledGaussian:
 class PerDistance:
     """d-privacy: ε for each unit of distance between two secrets. It becomes ε-DP inside a stated radius.
 
-    >>> PerDistance("0.7", "km").within(3)
-    Pure(epsilon=Fraction(21, 10))
+    `slack` is added to every distance: two places on either side of a cell's border are snapped a cell apart.
+
+    >>> PerDistance("0.7", "km", "0.1").within(3)
+    Pure(epsilon=Fraction(217, 100))
     """
 
     epsilon: Fraction
     unit: str
+    slack: Fraction
 
-    def __init__(self, epsilon: Number, unit: str) -> None:
+    def __init__(self, epsilon: Number, unit: str, slack: Number) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", at_least=0))
         object.__setattr__(self, "unit", words(unit, "unit", "a unit of distance in words, such as 'km'"))
+        object.__setattr__(self, "slack", rational(slack, "slack", at_least=0))
 
     def within(self, distance: Number) -> Pure:
         """The ε-DP that holds between secrets at most `distance` apart."""
-        return Pure(self.epsilon * rational(distance, "distance", at_least=0))
+        return Pure(self.epsilon * (rational(distance, "distance", at_least=0) + self.slack))
 
 
 @dataclass(frozen=True, slots=True)

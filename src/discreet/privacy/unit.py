@@ -53,3 +53,14 @@ def words(value: str, name: str, expected: str) -> str:
     except UnicodeEncodeError:
         raise InvalidParameter(name, value, "text that can be written as UTF-8") from None
     return value
+
+
+def relation(value: Neighbours | str) -> Neighbours:
+    """Read a neighbour relation in its plain words.
+
+    >>> relation("change one")
+    <Neighbours.CHANGE_ONE: 'change one'>
+    """
+    if value not in list(Neighbours):
+        raise InvalidParameter("neighbours", value, " or ".join(repr(str(one)) for one in Neighbours))
+    return Neighbours(value)

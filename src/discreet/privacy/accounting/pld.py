@@ -184,11 +184,16 @@ def _total(paired: Paired, rough: Sequence[Lattice], theta: float, delta: float,
     low = max(0.0, min(floor, middle.mean - 3 * math.sqrt(middle.variance)))
     bottom, top = window(rough, theta, delta=delta, floor=low)
     step = math.sqrt(6 * _ROUGHNESS * middle.variance / count)
-    step = max(min(step, (top - bottom) / _SHORTEST), (top - bottom) / _LONGEST)
+    step = max(min(step, (top - bottom) / _SHORTEST), (top - bottom) / _LONGEST, _finest(paired))
     step = _aligned(paired, step)
     fine = [rounded(pair, step=step, tail=delta * 1e-9 / count, count=n) for pair, n in paired]
     bottom, top = window(fine, theta, delta=delta, floor=low - 2 * step)
     return convolved(fine, theta, bottom=bottom, top=top)
+
+
+def _finest(paired: Paired) -> float:
+    """Cells of 1/4096 of a typical loss are fine enough for any number of releases."""
+    return min(pair.scale for pair, _ in paired) / 4096
 
 
 def _aligned(paired: Paired, step: float) -> float:

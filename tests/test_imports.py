@@ -1,0 +1,158 @@
+"""What may be imported where, what `import discreet` costs, and that the public names are the ones promised."""
+
+import ast
+import importlib
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import discreet
+import discreet.noise
+
+SOURCE = Path(discreet.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+RANDOMNESS = {"random", "secrets", "_random", "uuid", "numpy.random", "scipy.stats", "torch"}
+"""Modules that make numbers which are not exact, not secure, or not from the one stream."""
+
+ASKS_THE_SYSTEM = SOURCE / "noise" / "entropy.py"
+
+
+def imported(tree: ast.AST) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                names |= {alias.name for alias in node.names}
+            case ast.ImportFrom(module=str(module)):
+                names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def attributes(tree: ast.AST) -> set[str]:
+    """Dotted names such as np.random.laplace, by the spelling in the file."""
+    found = set()
+    for node in ast.walk(tree):
+        parts = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if parts and isinstance(node, ast.Name):
+            found.add(".".join([node.id, *reversed(parts)]))
+    return found
+
+
+def randomness_in(text: str) -> set[str]:
+    tree = ast.parse(text)
+    modules = {n for n in imported(tree) if any(n == r or n.startswith(r + ".") for r in RANDOMNESS)}
+    used = {a for a in attributes(tree) if a.startswith(("np.random", "numpy.random", "scipy.stats")) or a.endswith(".rvs")}
+    return modules | used
+
+
+def system_calls_in(text: str) -> set[str]:
+    tree = ast.parse(text)
+    named = {"os.urandom", "os.getrandom", "urandom", "getrandom"}
+    return (attributes(tree) | imported(tree) | {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}) & named
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_module_uses_randomness_that_is_not_exact_and_secure(path):
+    """scipy.stats may give quantiles and bounds, which are not noise: allowed where nothing is drawn from it."""
+    found = randomness_in(path.read_text())
+    assert not {name for name in found if not name.startswith("scipy.stats") or name.endswith(".rvs")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_only_the_entropy_module_asks_the_operating_system(path):
+    text = path.read_text()
+    if path == ASKS_THE_SYSTEM:
+        assert system_calls_in(text) == {"os.urandom"}
+    else:
+        assert not system_calls_in(text)
+        assert "/dev/urandom" not in text
+        assert "/dev/random" not in text
+
+
+def test_the_search_for_randomness_finds_it():
+    for text in (
+        "import random", "from random import gauss", "import numpy.random", "from numpy import random", "from numpy.random import default_rng",
+        "import secrets", "import numpy as np\nnp.random.laplace()", "def f():\n    import random", "from scipy.stats import norm\nx = norm.rvs(3)",
+    ):  # fmt: skip
+        assert randomness_in(text), text
+    for text in ("import os\nos.urandom(3)", "from os import urandom", "from os import getrandom as g"):
+        assert system_calls_in(text) or "os.urandom" in imported(ast.parse(text)) or "os.getrandom" in imported(ast.parse(text)), text
+    assert not randomness_in("import numpy as np\nnp.exp(1)")
+
+
+def test_every_module_can_be_imported_alone():
+    names = [m.name for m in pkgutil.walk_packages(discreet.__path__, "discreet.")]
+    assert "discreet.noise.entropy" in names
+    for name in names:
+        importlib.import_module(name)
+
+
+# --- what importing costs ----------------------------------------------------------------------------------
+
+HEAVY = ["scipy", "matplotlib", "pandas", "cryptography", "dp_accounting", "mpmath", "multiprocessing", "click", "numpy.testing"]
+
+PROBE = """
+import sys, time
+start = time.process_time()
+{statement}
+print(time.process_time() - start, *sorted(m for m in {heavy} if m in sys.modules))
+"""
+
+
+def cost(statement: str) -> tuple[float, list[str]]:
+    """CPU seconds and heavy modules of an import in a new interpreter; the least of three."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV"))}
+    runs = []
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE.format(statement=statement, heavy=HEAVY)], capture_output=True, text=True, check=True, env=environment
+        )
+        seconds, *modules = done.stdout.split()
+        runs.append((float(seconds), modules))
+    return min(runs)
+
+
+def test_importing_is_quick_and_light():
+    numpy, heavy_in_numpy = cost("import numpy")
+    for statement in ("import discreet", "import discreet.noise, discreet.privacy.loss, discreet.exact"):
+        seconds, heavy = cost(statement)
+        assert set(heavy) <= set(heavy_in_numpy), f"{statement} loads {heavy}"
+        assert seconds < 2 * numpy + 0.05, f"{statement} takes {seconds:.3f} CPU s, numpy alone {numpy:.3f}"
+
+
+# --- public names ------------------------------------------------------------------------------------------
+
+
+def test_the_names_of_the_noise_package_are_exactly_those_promised():
+    public = {
+        name for name, value in vars(discreet.noise).items() if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    assert public == set(discreet.noise.__all__)
+    assert list(discreet.noise.__all__) == sorted(discreet.noise.__all__)
+    assert set(discreet.noise.__all__) == {
+        "DeterministicEntropy", "Entropy", "SystemEntropy", "accept_each", "bernoulli", "bernoulli_exp", "categorical",
+        "discrete_gaussian", "discrete_laplace", "geometric", "planar_laplace", "softmax", "staircase", "uniform_below",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", discreet.noise.__all__)
+def test_every_public_name_is_described_with_an_example(name):
+    described = inspect.getdoc(getattr(discreet.noise, name)) or ""
+    assert len(described) > 40
+    if name != "Entropy":  # a protocol; its implementations have the examples
+        assert ">>> " in described
+
+
+@pytest.mark.parametrize("name", [n for n in discreet.noise.__all__ if n[0].islower()])
+def test_the_entropy_argument_is_keyword_only_and_defaults_to_the_system(name):
+    parameter = inspect.signature(getattr(discreet.noise, name)).parameters["entropy"]
+    assert parameter.kind is parameter.KEYWORD_ONLY
+    assert parameter.default is None
