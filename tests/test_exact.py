@@ -110,7 +110,8 @@ NOT_NUMBERS = [
     None, True, False, np.bool_(True), 1j, [1], (1,), {}, b"1", object(), np.array(1.0), np.array([1]),
     math.nan, math.inf, -math.inf, np.float32("nan"), np.float64("-inf"),
     Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("1E+10000"), Decimal("1E-10000"),
-    "", " ", "abc", "1/0", "0/0", "1//2", "1/2/3", "1e99999999", "1e", "e5", ".", "-", "+-1", "--1", "0x10", "nan", "inf",
+    "", " ", "abc", "1/0", "0/0", "1//2", "1/2/3", "1e99999999", "1e", "e5", ".", "-", "+-1", "--1", "0x10", "nan",
+    "inf",
     "1,5", "1 2", "1/3.5", "1.5/2", "½", "1" * 3001, "0" * 3001, "1e9999", "1e-9999",
     1 << 4096, -(1 << 4096), Fraction(1, 1 << 4096), 10**5000,
 ]  # fmt: skip
@@ -128,11 +129,8 @@ MALFORMED = ["1_", "1__0", "1_.5", "1\t/\t3", "1\n/3", "1/\n3", "1_000_/3"]
 
 @pytest.mark.parametrize("text", MALFORMED)
 def test_rational_refuses_malformed_text_with_its_own_exception(text):
-    """Either read as the number it resembles, or refused by our own class: never a bare ValueError."""
-    try:
+    with pytest.raises(InvalidParameter):
         rational(text, "x")
-    except ValueError as error:
-        assert type(error) is InvalidParameter, repr(error)
 
 
 @given(st.text(alphabet="0123456789._+-eE/ \t\n_²٣", max_size=12))
@@ -172,7 +170,9 @@ def test_integer_reads_whole_numbers(value):
     assert type(got) is int
 
 
-@pytest.mark.parametrize("value", [True, np.bool_(False), 3.0, "3", None, Fraction(3), Decimal(3), [3], np.array(3), 1j, math.nan])
+@pytest.mark.parametrize(
+    "value", [True, np.bool_(False), 3.0, "3", None, Fraction(3), Decimal(3), [3], np.array(3), 1j, math.nan]
+)
 def test_integer_refuses_everything_else(value):
     with pytest.raises(InvalidParameter, match=r"^count: got .*, expected a whole number"):
         integer(value, "count")
@@ -191,7 +191,9 @@ bits_ = st.integers(0, 700)
 exponents = st.one_of(
     st.fractions(-800, 0, max_denominator=10**20),
     st.builds(lambda a, b: -Fraction(a, 2**b), st.integers(0, 10**6), st.integers(0, 900)),
-    st.sampled_from([Fraction(-1, 10**400), Fraction(0), -Fraction(10**30), Fraction(-1), Fraction(-64), Fraction(-65)]),
+    st.sampled_from(
+        [Fraction(-1, 10**400), Fraction(0), -Fraction(10**30), Fraction(-1), Fraction(-64), Fraction(-65)]
+    ),
 )
 
 
@@ -306,7 +308,10 @@ def test_plain_text_is_read_back_exactly(x):
     assert rational(plain(x), "x") == x
 
 
-@pytest.mark.parametrize("x", [Fraction(10**250 + 1), Fraction(1, 3**500), exp_up(Fraction(-700)), Fraction((1 << 4096) - 1, (1 << 4095) + 1)])
+@pytest.mark.parametrize(
+    "x",
+    [Fraction(10**250 + 1), Fraction(1, 3**500), exp_up(Fraction(-700)), Fraction((1 << 4096) - 1, (1 << 4095) + 1)],
+)
 def test_plain_text_of_long_rationals_is_read_back_too(x):
     assert rational(plain(x), "x") == x
 
@@ -314,8 +319,10 @@ def test_plain_text_of_long_rationals_is_read_back_too(x):
 @pytest.mark.parametrize(
     ("x", "text"),
     [
-        (Fraction(0), "0"), (Fraction(5), "5"), (Fraction(-5), "-5"), (Fraction(1, 8), "0.125"), (Fraction(1, 3), "1/3"),
-        (Fraction(1, 10), "0.1"), (Fraction(1, 10**9), "1e-09"), (Fraction(10**14), "100000000000000"), (Fraction(10**15), "1000000000000000.0"),
+        (Fraction(0), "0"), (Fraction(5), "5"), (Fraction(-5), "-5"), (Fraction(1, 8), "0.125"),
+        (Fraction(1, 3), "1/3"),
+        (Fraction(1, 10), "0.1"), (Fraction(1, 10**9), "1e-09"), (Fraction(10**14), "100000000000000"),
+        (Fraction(10**15), "1000000000000000.0"),
     ],
 )  # fmt: skip
 def test_plain_text_never_changes(x, text):

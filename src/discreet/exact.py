@@ -267,6 +267,19 @@ def float_down(x: Fraction) -> float:
     return 0.0 - float_up(-x)
 
 
+def printed_up(x: Fraction) -> float:
+    """The least float that is not below x when read as `rational` reads floats: as the decimal that it prints as.
+
+    For results that people see: exactly 3/10 prints as 0.3, not as the next float after it.
+
+    >>> printed_up(Fraction(3, 10)), float_up(Fraction(3, 10))
+    (0.3, 0.30000000000000004)
+    """
+    near = float_up(x)
+    below = math.nextafter(near, -math.inf)
+    return below if math.isfinite(below) and Fraction(repr(below)) >= x else near
+
+
 def plain(x: Fraction) -> str:
     """An exact, short text of a rational: a decimal where one ends, else "p/q". `rational` reads it back.
 

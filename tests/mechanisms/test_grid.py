@@ -1,5 +1,7 @@
 """Snapping against exact rationals: floats of every magnitude, every grid, every dtype."""
 
+from collections import UserList, deque
+from contextlib import suppress
 from fractions import Fraction
 from math import ceil, floor, inf, nextafter
 
@@ -133,14 +135,17 @@ def test_snap_is_monotone(values, step):
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3, 1001])
-def test_a_list_of_large_ints_beside_floats_keeps_the_guarantee(shift):
-    """NumPy makes such a list float64, which moves 2^53 + 3 to 2^53 + 4 (finding P1)."""
+@pytest.mark.parametrize("sequence", [list, tuple, deque, UserList, lambda x: [np.uint64(x[0]), x[1]]])
+def test_large_ints_beside_floats_keep_the_guarantee_or_are_refused(shift, sequence):
+    """NumPy makes such a list float64, which would move 2^53 + 3 to 2^53 + 4."""
     for base in range(2**53, 2**53 + 4):
-        try:
-            a, b = (int(Grid(1).snap([x, 0.5])[0]) for x in (base, base + shift))
-        except InvalidData:
-            continue  # refusing is as good
-        assert abs(a - b) <= shift
+        with suppress(InvalidData):
+            a, b = (int(Grid(1).snap(sequence([x, 0.5]))[0]) for x in (base, base + shift))
+            assert abs(a - b) <= shift
+
+
+def test_small_ints_beside_floats_are_welcome():
+    assert Grid(1).snap([2**53, 0.5, -7]).tolist() == [2**53, 1, -7]
 
 
 @pytest.mark.parametrize("base", [0.5, 1.5, 2.5])
@@ -171,6 +176,16 @@ def test_steps_beyond_the_floats_are_exact_or_refused(step):
 @example(3, F(1, 10))
 def test_floats_are_the_nearest_to_the_grid_points(k, step):
     assert Grid(step).floats(np.array([k])).tolist() == [float(k * step)]
+
+
+@pytest.mark.parametrize("k", [-(2**63), 2**63 - 1, 2**62, -(2**62), 2**53 + 1])
+@pytest.mark.parametrize("step", [F(3), F(1, 10), F(10) ** 18, F(1)], ids=str)
+def test_floats_are_right_at_the_ends_of_int64(k, step):
+    assert Grid(step).floats(np.array([k])).tolist() == [float(k * step)]
+
+
+def test_points_beyond_the_floats_are_held_at_their_ends():
+    assert Grid("1e290").floats(np.array([2**62, -(2**62)])).tolist() == [1.7976931348623157e308, -1.7976931348623157e308]
 
 
 @given(st.integers(-(2**63), 2**63 - 1), steps)

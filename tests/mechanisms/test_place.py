@@ -1,10 +1,12 @@
 """Planar Laplace on a grid: d-privacy of its channel, its noise summed shell by shell, points in and points out."""
 
 from fractions import Fraction
-from math import ceil, dist, exp, hypot, log, sqrt
+from math import ceil, dist, exp, floor, hypot, isqrt, log, sqrt
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.mechanisms import PlanarLaplace
@@ -54,7 +56,8 @@ def test_the_clamped_channel_is_d_private_with_exactly_its_epsilon(width, height
     channel = mechanism.channel(width, height)
     tightest = channel.d_privacy(metric(F(granularity)))
     assert tightest == pytest.approx(float(F(epsilon)), abs=1e-9)
-    assert mechanism.loss == PerDistance(epsilon, "km")
+    assert isinstance(mechanism.loss, PerDistance)
+    assert (mechanism.loss.epsilon, mechanism.loss.unit) == (F(epsilon), "km")
 
 
 @pytest.mark.parametrize(("width", "height"), [(1, 6), (2, 2), (7, 1)])
@@ -109,9 +112,27 @@ def test_the_loss_holds_between_places_and_not_only_between_grid_points(gap, dim
     there = here + gap / sqrt(dimensions)
     steps = Grid(1).snap(np.array([here, there]))
     true_loss = dist(steps[0], steps[1]) * 1.0  # ε per km, cells of 1 km, reached along the line through both
-    radius = F(dist(here, there))
-    stated = mechanism.within(radius) if hasattr(mechanism, "within") else mechanism.loss.within(radius)
+    stated = mechanism.loss.within(F(dist(here, there)))
     assert true_loss <= float(stated.epsilon) + 1e-12
+
+
+@given(st.lists(st.tuples(*[st.floats(-50, 50)] * 2), min_size=1, max_size=4), st.sampled_from(["1", "0.1", "1/3"]))
+def test_no_two_places_are_told_apart_better_than_stated(coordinates, granularity):
+    """In rationals: (steps apart)²·g² ≤ (distance + slack)², with the distance rounded down."""
+    here, there = zip(*coordinates, strict=True)
+    mechanism = PlanarLaplace(epsilon=1, unit="km", granularity=granularity, dimensions=len(here))
+    steps = Grid(granularity).snap(np.array([here, there]))
+    apart = F(granularity) ** 2 * sum((int(a) - int(b)) ** 2 for a, b in steps.T)
+    square = sum((F(a) - F(b)) ** 2 for a, b in coordinates)
+    distance = F(isqrt(floor(square * 2**120)), 2**60)
+    assert apart <= (distance + F(1, 2**59) + mechanism.loss.slack) ** 2
+
+
+@pytest.mark.parametrize("dimensions", range(1, 9))
+def test_the_slack_is_one_diagonal_of_a_cell_rounded_up(dimensions):
+    slack = PlanarLaplace(epsilon=1, unit="km", granularity="0.1", dimensions=dimensions).loss.slack
+    assert slack**2 >= dimensions * F(1, 100)
+    assert (slack - F(1, 10**6)) ** 2 < dimensions * F(1, 100)
 
 
 # --- the noise ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Randomised response, binary and k-ary: exact channels, exact coverage, every answer possible."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import exp_bounds
+from discreet.exact import exp_bounds, log_bounds
 from discreet.mechanisms import KaryResponse, RandomizedResponse
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
@@ -29,7 +30,7 @@ def at_most_growth(ratio: Fraction, epsilon: Fraction) -> bool:
 
 @given(epsilons)
 def test_for_epsilon_is_never_above_epsilon_and_as_good_as_at_it(epsilon):
-    mechanism = RandomizedResponse.for_epsilon(epsilon)
+    mechanism = RandomizedResponse.for_epsilon(epsilon=epsilon)
     ratio = mechanism.channel().ratio("all")
     assert isinstance(ratio, Fraction)
     assert ratio == mechanism.truth / (1 - mechanism.truth)
@@ -47,6 +48,16 @@ def test_a_stated_truth_costs_no_less_than_its_logarithm(truth):
     assert float(mechanism.epsilon) == pytest.approx(np.log(float(truth / (1 - truth))), abs=1e-12)
 
 
+@pytest.mark.parametrize("truth", [F(3, 4), F(2, 3), F(9, 10), F(999, 1000)], ids=str)
+def test_an_epsilon_stated_below_the_truth_is_refused_however_little_it_is_below(truth):
+    low, high = log_bounds(truth / (1 - truth), 96)
+    for stated in (0, F(low, 1 << 96) - F(1, 1 << 90), F(low, 1 << 96)):
+        with pytest.raises(InvalidParameter, match="epsilon"):
+            RandomizedResponse(truth=truth, epsilon=stated)
+    for stated in (F(high, 1 << 96), F(high, 1 << 96) + 1):
+        assert RandomizedResponse(truth=truth, epsilon=stated).loss == Pure(stated)
+
+
 @given(epsilons, st.integers(2, 12))
 def test_k_ary_response_is_never_above_epsilon_and_as_good_as_at_it(epsilon, size):
     mechanism = KaryResponse(epsilon=epsilon, size=size)
@@ -62,7 +73,7 @@ def test_k_ary_response_is_never_above_epsilon_and_as_good_as_at_it(epsilon, siz
 
 
 def test_two_answers_are_randomised_response():
-    two, bit = KaryResponse(epsilon=1, size=2), RandomizedResponse.for_epsilon(1)
+    two, bit = KaryResponse(epsilon=1, size=2), RandomizedResponse.for_epsilon(epsilon=1)
     assert abs(two.truth - bit.truth) < F(1, 2**90)
     assert [two.channel().matrix.shape, bit.channel().matrix.shape] == [(2, 2), (2, 2)]
 
@@ -98,10 +109,10 @@ def test_a_lie_can_be_any_other_answer_and_never_the_truth(answer):
 def test_certain_truth_comes_out_unchanged():
     values = np.arange(10)
     assert KaryResponse(epsilon=60, size=10).release(values).tolist() == values.tolist()
-    assert RandomizedResponse.for_epsilon(60).release(values % 2).tolist() == (values % 2 == 1).tolist()
+    assert RandomizedResponse.for_epsilon(epsilon=60).release(values % 2).tolist() == (values % 2 == 1).tolist()
 
 
-@pytest.mark.parametrize("size", [2**63 - 1, 2**63, 2**64, 2**70])
+@pytest.mark.parametrize("size", [2**62 + 1, 2**63 - 1, 2**63, 2**64, 2**70])
 def test_sizes_that_do_not_fit_64_bit_arithmetic_are_refused(size):
     """(answer + shift) mod size must not wrap: two answers would never be given (finding P4)."""
     with pytest.raises(InvalidParameter, match="size"):
@@ -109,7 +120,7 @@ def test_sizes_that_do_not_fit_64_bit_arithmetic_are_refused(size):
 
 
 def test_the_largest_size_allowed_stays_in_range():
-    size = 2**40
+    size = 2**31
     released = KaryResponse(epsilon="0.01", size=size).release(np.full(1000, size - 1), entropy=DeterministicEntropy(1))
     assert released.min() >= 0
     assert released.max() < size
@@ -167,7 +178,7 @@ NOT_POSITIVE = [0, -1, float("nan"), float("inf"), "x", None, True, [1], 1j]
 @pytest.mark.parametrize("bad", NOT_POSITIVE, ids=repr)
 def test_bad_epsilons_are_refused(bad):
     with pytest.raises(InvalidParameter, match="epsilon"):
-        RandomizedResponse.for_epsilon(bad)
+        RandomizedResponse.for_epsilon(epsilon=bad)
     with pytest.raises(InvalidParameter, match="epsilon"):
         KaryResponse(epsilon=bad, size=3)
 
@@ -178,11 +189,12 @@ def test_bad_truths_are_refused(bad):
         RandomizedResponse(truth=bad)
 
 
-@pytest.mark.parametrize("form", ["from_coins", "from_keep", "from_gain"])
+@pytest.mark.parametrize("name", ["heads", "keep", "gain"])
 @pytest.mark.parametrize("bad", [1, -0.1, 2, float("nan"), None, True, "x"], ids=repr)
-def test_bad_forms_are_refused(form, bad):
-    with pytest.raises(InvalidParameter):
-        getattr(RandomizedResponse, form)(bad)
+def test_bad_forms_are_refused(name, bad):
+    form = {"heads": "from_coins", "keep": "from_keep", "gain": "from_gain"}[name]
+    with pytest.raises(InvalidParameter, match=name):
+        getattr(RandomizedResponse, form)(**{name: bad})
 
 
 @pytest.mark.parametrize("bad", [1, 0, -3, 2.0, "2", None, True, float("nan")], ids=repr)
@@ -215,9 +227,9 @@ def test_bad_numbers_of_reports_are_refused(reports):
 
 @pytest.mark.parametrize("epsilon", ["1e-40", "1e-300", 100, 1000, 5000])
 def test_extreme_epsilons_work_or_are_refused_by_name(epsilon):
-    for make in (RandomizedResponse.for_epsilon, lambda e: KaryResponse(epsilon=e, size=3)):
+    for make in (RandomizedResponse.for_epsilon, partial(KaryResponse, size=3)):
         try:
-            assert make(epsilon).release(1) in (0, 1, 2)
+            assert make(epsilon=epsilon).release(1) in (0, 1, 2)
         except InvalidParameter as error:
             assert error.name == "epsilon"  # noqa: PT017 - either outcome is right
 

@@ -322,6 +322,12 @@ def test_rows_of_different_lengths_make_no_channel():
         mechanism.channel({"x": [1, 2], "y": [1]})
 
 
+def test_a_threshold_beyond_64_bits_is_never_reached():
+    mechanism = AboveThreshold(epsilon=1, sensitivity=1, threshold=2**70, positives=1)
+    assert list(mechanism.release([5])) == [False]
+    assert mechanism.probability([5], [True]) == pytest.approx(0, abs=1e-12)
+
+
 def test_the_run_stops_at_the_last_positive_and_reads_no_further():
     mechanism = AboveThreshold(epsilon=50, sensitivity=1, threshold=0, positives=2)
     read = []
@@ -415,6 +421,11 @@ def test_bad_scores_have_no_probabilities(kind, scores):
 def test_bad_numbers_of_candidates_are_refused(kind, candidates):
     with pytest.raises(InvalidParameter, match="candidates"):
         kind(epsilon=1, sensitivity=1).interval("0.95", candidates=candidates)
+
+
+@pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip])
+def test_scales_are_unlimited_where_no_noise_is_drawn(kind):
+    assert kind(epsilon=1, sensitivity=10**16).release([0, 10**18 * 2]) == 1
 
 
 @choosers

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.conftest import Scripted
+from tests.noise.reference import CONTEXT, WORD, exp, leading_words, real
+from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.noise import DeterministicEntropy, accept_each, categorical, softmax
 from discreet.noise.categorical import _Softmax, whole_numbers
-from tests.conftest import Scripted
-from tests.noise.reference import CONTEXT, WORD, exp, leading_words, real
-from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
 F = Fraction
 INT64 = 2**63 - 1
@@ -35,7 +35,11 @@ def test_each_position_owns_as_many_places_as_its_weight(weights):
 
 @pytest.mark.parametrize(
     "weights",
-    [[2**62, 2**62], [2**63, 2**63], [10**30, 1, 10**30], [INT64], [INT64, 1], [1, INT64, 0], ["1/3", "2/3"], ["0.1", F(1, 7), 3], np.array([1, 2], np.uint64), np.array([2**64 - 1, 1], np.uint64), range(1, 5), (3, 1), np.array([F(1, 3), 2], object)],
+    [
+        [2**62, 2**62], [2**63, 2**63], [10**30, 1, 10**30], [INT64], [INT64, 1], [1, INT64, 0], ["1/3", "2/3"],
+        ["0.1", F(1, 7), 3], np.array([1, 2], np.uint64), np.array([2**64 - 1, 1], np.uint64), range(1, 5), (3, 1),
+        np.array([F(1, 3), 2], object),
+    ],
     ids=lambda w: str(w)[:30],
 )  # fmt: skip
 def test_large_and_rational_weights_on_both_paths(weights):
@@ -73,7 +77,9 @@ scores_ = st.one_of(
     st.lists(st.fractions(-100, 100, max_denominator=10**6), min_size=1, max_size=6),
 )
 scales_ = st.one_of(
-    st.sampled_from([F(1), F(1, 3), F(10**6), F(1, 10**30), F(10**30), F(1, 10**1000), F(10**1000), F(10**18), F(10**19)]),
+    st.sampled_from(
+        [F(1), F(1, 3), F(10**6), F(1, 10**30), F(10**30), F(1, 10**1000), F(10**1000), F(10**18), F(10**19)]
+    ),
     st.fractions(F(1, 100), 1000, max_denominator=1000),
 )
 
@@ -119,12 +125,21 @@ def test_covers_are_at_least_the_true_weights_and_barely_more(scores, scale):
 @settings(max_examples=100)
 def test_covers_hold_with_multiplicities_zero_and_huge(data):
     scores = data.draw(scores_)
-    copies = data.draw(st.lists(st.sampled_from([0, 1, 2, 10**6, 2**53 + 1, INT64]), min_size=len(scores), max_size=len(scores)).filter(any))
+    copies = data.draw(
+        st.lists(
+            st.sampled_from([0, 1, 2, 10**6, 2**53 + 1, INT64]), min_size=len(scores), max_size=len(scores)
+        ).filter(any)
+    )
     check(scores, data.draw(scales_), copies)
 
 
 def test_covers_hold_for_the_extremes_of_64_bits():
-    for scores in (np.array([-(2**63), INT64]), np.array([-(2**63), -(2**63) + 1]), np.array([INT64, INT64 - 1, 0], np.uint64), np.array([-(2**63)] * 3)):
+    for scores in (
+        np.array([-(2**63), INT64]),
+        np.array([-(2**63), -(2**63) + 1]),
+        np.array([INT64, INT64 - 1, 0], np.uint64),
+        np.array([-(2**63)] * 3),
+    ):
         for scale in (F(1), F(2**63), F(2**66), F(1, 7)):
             check(scores, scale)
 
@@ -147,8 +162,10 @@ def test_covers_hold_for_many_candidates():
 # --- softmax: the acceptance is exact ----------------------------------------------------------------------
 
 CASES = [
-    ([0, 3, 7], F(1), None), ([0, 3, 7], F(22, 7), None), ([0, 100], F(1), [INT64, 1]), ([5, 5], F(1), [3, INT64]), ([0, 10**30], F(10**30), None),
-    ([F(1, 3), F(1, 7)], F(1, 10), None), ([-(2**62), 2**62], F(2**61), None), ([0, 50, 60], F(1), [1, 0, 1]), ([0, 400], F(1), None),
+    ([0, 3, 7], F(1), None), ([0, 3, 7], F(22, 7), None), ([0, 100], F(1), [INT64, 1]), ([5, 5], F(1), [3, INT64]),
+    ([0, 10**30], F(10**30), None),
+    ([F(1, 3), F(1, 7)], F(1, 10), None), ([-(2**62), 2**62], F(2**61), None), ([0, 50, 60], F(1), [1, 0, 1]),
+    ([0, 400], F(1), None),
 ]  # fmt: skip
 
 
@@ -194,7 +211,7 @@ def test_a_rejected_proposal_is_drawn_again_and_only_it():
     sampler, _, _ = sampler_of([0, 1], F(1))
     ends = sampler._ends.tolist()
     out = np.empty(3, np.int64)
-    first = [0, ends[0], 0] + [0, WORD - 1, 0]  # places of 0, 1, 0; the middle one rejected
+    first = [0, ends[0], 0, 0, WORD - 1, 0]  # places of 0, 1, 0; the middle one rejected
     sampler.fill(Scripted([*first, 0, 0]), out)
     assert out.tolist() == [0, 0, 0]
 
@@ -209,7 +226,11 @@ def test_one_candidate_and_certain_winners():
 
 
 def test_scores_of_equal_value_are_equally_likely_however_written():
-    draws = [softmax(s, "1/2", 200, entropy=DeterministicEntropy(8)).tolist() for s in ([1, 2, 3], np.array([1, 2, 3]), np.array([1, 2, 3], np.uint8), ["1", "2.0", F(3)], range(1, 4), np.array([1, 2, 3], object), np.array([0, 1, 0, 2, 0, 3])[1::2])]  # fmt: skip
+    written = [
+        [1, 2, 3], np.array([1, 2, 3]), np.array([1, 2, 3], np.uint8), ["1", "2.0", F(3)], range(1, 4),
+        np.array([1, 2, 3], object), np.array([0, 1, 0, 2, 0, 3])[1::2], np.array([1, 2, 3], ">i4"),
+    ]  # fmt: skip
+    draws = [softmax(scores, "1/2", 200, entropy=DeterministicEntropy(8)).tolist() for scores in written]
     assert all(d == draws[0] for d in draws)
 
 
@@ -225,7 +246,11 @@ def test_scores_are_not_written_to():
 # --- accept_each -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [F(1), F(22, 7), F(1, 10**400), F(10**400), F(10**6)], ids=lambda s: f"{math.log10(s.numerator) - math.log10(s.denominator):.1f}")
+@pytest.mark.parametrize(
+    "scale",
+    [F(1), F(22, 7), F(1, 10**400), F(10**400), F(10**6)],
+    ids=lambda s: f"{math.log10(s.numerator) - math.log10(s.denominator):.1f}",
+)
 def test_accept_each_compares_with_the_exact_exponential(scale):
     deficits = [0, 1, 5, 40, 10**9, INT64]
     for d in deficits:
@@ -236,7 +261,9 @@ def test_accept_each_compares_with_the_exact_exponential(scale):
                 continue
             if 0 <= words[3] + step < WORD:
                 words[3] += step
-                assert accept_each(np.array([d]), scale, entropy=Scripted(words, then=DeterministicEntropy(0))).tolist() == [expected], (d, step)
+                assert accept_each(
+                    np.array([d]), scale, entropy=Scripted(words, then=DeterministicEntropy(0))
+                ).tolist() == [expected], (d, step)
     assert accept_each(np.array([0, 0]), scale, entropy=Scripted([0, WORD - 1])).tolist() == [True, True]
 
 
@@ -250,9 +277,12 @@ def test_accept_each_reads_lists_and_large_integers():
 # --- bad input ---------------------------------------------------------------------------------------------
 
 NOT_VECTORS = [
-    None, 5, 1.5, "123", b"123", {1: 2}, {1, 2}, object(), np.array(5), np.array([[1, 2]]), [[1, 2], [3, 4]], [[1], [1, 2]], [1, [2]], iter([1, 2]),
-    [1.0, 2.0], [1, 2.5], np.array([1.0, 2.0]), np.array([1, np.nan]), [1, float("nan")], [1, float("inf")], np.array([1j]), [1j], [None], [True], np.array([True, False]),
-    ["abc"], ["1/0"], [""], ["nan"], np.array(["1", "2"]), np.array([1.5], object), np.array([None], object), [np.float32(1)], np.array([1, 2], "timedelta64[s]"),
+    None, 5, 1.5, "123", b"123", {1: 2}, {1, 2}, object(), np.array(5), np.array([[1, 2]]), [[1, 2], [3, 4]],
+    [[1], [1, 2]], [1, [2]], iter([1, 2]),
+    [1.0, 2.0], [1, 2.5], np.array([1.0, 2.0]), np.array([1, np.nan]), [1, float("nan")], [1, float("inf")],
+    np.array([1j]), [1j], [None], [True], np.array([True, False]),
+    ["abc"], ["1/0"], [""], ["nan"], np.array(["1", "2"]), np.array([1.5], object), np.array([None], object),
+    [np.float32(1)], np.array([1, 2], "timedelta64[s]"),
 ]  # fmt: skip
 
 
@@ -276,9 +306,13 @@ def test_vectors_that_are_not_whole_or_rational_are_refused(call, name, bad):
 
 @pytest.mark.parametrize("call", [categorical, lambda v: softmax(v, 1), lambda v: accept_each(v, 1)])
 def test_floats_are_refused_with_advice_and_without_their_value(call):
-    with pytest.raises(InvalidData, match="got an array of float64, expected whole numbers; multiply by a fixed factor"):
+    with pytest.raises(
+        InvalidData, match="got an array of float64, expected whole numbers; multiply by a fixed factor"
+    ):
         call(np.array([1.25, 98765.4321]))
-    with pytest.raises(InvalidData, match="got a float at position 1, expected a whole number, Fraction or decimal string") as caught:
+    with pytest.raises(
+        InvalidData, match="got a float at position 1, expected a whole number, Fraction or decimal string"
+    ) as caught:
         call([1, 98765.4321])
     assert "98765" not in str(caught.value)
     with pytest.raises(InvalidData, match="position 1") as caught:
@@ -286,7 +320,11 @@ def test_floats_are_refused_with_advice_and_without_their_value(call):
     assert "98765" not in str(caught.value)
 
 
-@pytest.mark.parametrize("weights", [[], [0], [0, 0, 0], [1, -1], [-1], ["-1/3", 1], [-(10**30), 10**31], np.array([], np.int64), ()], ids=str)
+@pytest.mark.parametrize(
+    "weights",
+    [[], [0], [0, 0, 0], [1, -1], [-1], ["-1/3", 1], [-(10**30), 10**31], np.array([], np.int64), ()],
+    ids=str,
+)
 def test_weights_that_are_no_distribution_are_refused(weights):
     with pytest.raises(InvalidData, match=r"^weights: .*expected at least one, none negative, not all zero"):
         categorical(weights)
@@ -300,15 +338,17 @@ def test_multiplicities_that_do_not_fit_are_refused(copies):
 
 def test_no_candidates_and_bad_deficits_are_refused():
     for empty in ([], (), np.array([], np.int64)):
-        with pytest.raises(InvalidData, match="^scores: got none, expected at least one"):
+        with pytest.raises(InvalidData, match=r"^scores: got none, expected at least one"):
             softmax(empty, 1)
     for bad in ([-1], [0, "1/2"], np.array([3, -(2**63)]), [-(10**30)]):
-        with pytest.raises(InvalidData, match="^deficits: expected whole numbers ≥ 0"):
+        with pytest.raises(InvalidData, match=r"^deficits: expected whole numbers ≥ 0"):
             accept_each(bad, 1)
 
 
 @pytest.mark.parametrize("bad", BAD_SCALES, ids=lambda x: repr(x)[:20])
-@pytest.mark.parametrize("call", [lambda s: softmax([1, 2], s), lambda s: softmax([1, 2], s, 3), lambda s: accept_each([1, 2], s)])
+@pytest.mark.parametrize(
+    "call", [lambda s: softmax([1, 2], s), lambda s: softmax([1, 2], s, 3), lambda s: accept_each([1, 2], s)]
+)
 def test_bad_scales_are_refused(call, bad):
     with pytest.raises(InvalidParameter, match=r"^scale: got .*expected a number > 0"):
         call(bad)
@@ -316,7 +356,11 @@ def test_bad_scales_are_refused(call, bad):
 
 @pytest.mark.parametrize("bad", BAD_SIZES, ids=lambda x: repr(x)[:20])
 def test_bad_sizes_are_refused(bad):
-    for call in (lambda: categorical([1, 2], bad), lambda: softmax([1, 2], 1, bad), lambda: categorical([2**63, 2**63], bad)):
+    for call in (
+        lambda: categorical([1, 2], bad),
+        lambda: softmax([1, 2], 1, bad),
+        lambda: categorical([2**63, 2**63], bad),
+    ):
         with pytest.raises(InvalidParameter, match=r"^size: got .*expected "):
             call()
 

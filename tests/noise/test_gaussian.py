@@ -2,15 +2,26 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.noise.reference import (
+    CONTEXT,
+    WORD,
+    block_cdf,
+    exp,
+    first_above,
+    from_words,
+    gaussian_total,
+    leading_words,
+    real,
+)
+from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, discrete_gaussian
 from discreet.noise.gaussian import _gaussian
-from tests.noise.reference import CONTEXT, WORD, block_cdf, exp, first_above, from_words, gaussian_total, leading_words, real
-from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
 F = Fraction
 SIGMAS = [F(1, 10**6), F(1, 10), F(1, 2), F(22, 7), F(6399, 100), F(64), F(12345678, 1000), F(10**12), F(2**52)]
@@ -39,7 +50,7 @@ def test_every_threshold_encloses_its_cumulative_probability(sigma):
 def test_each_block_is_decided_for_as_many_words_as_its_probability(sigma):
     true = [CONTEXT.mpf(0), *block_cdf(sigma, width(sigma))]
     ends = [0, *_gaussian(sigma).blocks.thresholds.tolist()]
-    for i, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+    for i, (start, end) in enumerate(pairwise(ends)):
         if i + 1 < len(true):
             decided = max(end - start - (2 if i else 0), 0)
             assert decided - 1 <= (true[i + 1] - true[i]) * WORD <= decided + 4, i
@@ -56,7 +67,9 @@ def proposals(sigma: Fraction, reach: int) -> dict[int, Fraction]:
             if nearest + place <= reach:
                 lo, hi = sampler._acceptance(place, nearest)(128)
                 accepted = F(lo + hi, 2 << 128)
-                found[-(nearest + place) if negative else nearest + place] = F(ends[block + 1] - ends[block], WORD * m) * accepted
+                found[-(nearest + place) if negative else nearest + place] = (
+                    F(ends[block + 1] - ends[block], WORD * m) * accepted
+                )
     return found
 
 
@@ -66,7 +79,9 @@ def test_a_whole_distribution_is_the_true_one(sigma):
     found = proposals(sigma, reach)
     weight = {k: exp(-F(k * k) / (2 * sigma**2)) for k in range(-reach, reach + 1)}
     assert found.keys() <= weight.keys()
-    assert CONTEXT.fsum(w for k, w in weight.items() if k not in found) <= real(F(4, WORD)) * gaussian_total(sigma), "left to the undecided path"
+    assert CONTEXT.fsum(w for k, w in weight.items() if k not in found) <= real(F(4, WORD)) * gaussian_total(sigma), (
+        "left to the undecided path"
+    )
     total, z = sum(found.values()), gaussian_total(sigma)
     assert total <= 1
     distance = CONTEXT.fsum(abs(real(p / total) - weight[k] / z) for k, p in found.items())
@@ -139,7 +154,9 @@ def test_a_u_that_begins_like_f_is_decided_at_the_first_difference(sigma, agreei
         assert table.pick(words[0], scripted([*words[1:], last + 2])) == i + 1
 
 
-@pytest.mark.parametrize(("sigma", "ones"), [(F(1, 10), 1), (F(1, 10), 2), (F(22, 7), 1), (F(22, 7), 2), (F(22, 7), 4)], ids=str)
+@pytest.mark.parametrize(
+    ("sigma", "ones"), [(F(1, 10), 1), (F(1, 10), 2), (F(22, 7), 1), (F(22, 7), 2), (F(22, 7), 4)], ids=str
+)
 def test_all_ones_reach_into_the_unlisted_tail(sigma, ones, scripted):
     table, true = _gaussian(sigma).blocks, block_cdf(sigma, 1)
     words = [WORD - 1] * ones + [WORD // 2, 0]
@@ -165,7 +182,9 @@ def test_zeros_and_ones_of_place_and_acceptance(scripted):
     again = [0, 0, 0]
     assert sampler.draw(scripted([0, 1, words[0], words[1], words[2] - 2], then=DeterministicEntropy(0))) == 1
     assert sampler.draw(scripted([0, 1, words[0], words[1], words[2] + 2, *again], then=DeterministicEntropy(0))) == 0
-    assert sampler.draw(scripted([0, 1, WORD - 1, *again], then=DeterministicEntropy(0))) == 0, "rejected, then drawn again"
+    assert sampler.draw(scripted([0, 1, WORD - 1, *again], then=DeterministicEntropy(0))) == 0, (
+        "rejected, then drawn again"
+    )
 
 
 @every
@@ -184,7 +203,9 @@ def test_one_and_many_give_the_same_noise_for_the_same_bits(sigma, scripted):
             assert shift
     script = vector_script(sampler.blocks, [row[0] for row in script_rows])
     if shift:
-        script += [(row[1] & ((1 << shift) - 1)) << (64 - shift) for row in script_rows] + [row[2] for row in script_rows]
+        script += [(row[1] & ((1 << shift) - 1)) << (64 - shift) for row in script_rows] + [
+            row[2] for row in script_rows
+        ]
     out = np.empty(30, np.int64)
     sampler.fill(scripted(script), out)
     assert out.tolist() == ones

@@ -1,19 +1,33 @@
-"""The geometric and discrete Laplace tables hold the true distribution; each open word is decided as mpmath decides it."""
+"""The geometric and discrete Laplace tables hold the true distribution; open words are decided as mpmath does."""
 
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
 import pytest
+from tests.noise.reference import (
+    CONTEXT,
+    WORD,
+    digit_cdf,
+    digit_cdfs,
+    from_words,
+    geometric_pmf,
+    laplace_pmf,
+    leading_words,
+    real,
+)
 
 from discreet.errors import InternalError, InvalidParameter
 from discreet.noise import DeterministicEntropy, discrete_laplace, geometric
 from discreet.noise.geometric import _geometric, _laplace
 from discreet.noise.table import Table
-from tests.noise.reference import CONTEXT, WORD, digit_cdf, digit_cdfs, from_words, geometric_pmf, laplace_pmf, leading_words, real
 
 F = Fraction
-SCALES = [F(1, 10**6), F(1, 50), F(3, 10), F(1), F(22, 7), F(512, 45), F(513, 45), F(100), F(12345678, 1000), F(10**6), F(10**12 + 1, 7), F(10**12), F(2**52)]  # fmt: skip
+SCALES = [
+    F(1, 10**6), F(1, 50), F(3, 10), F(1), F(22, 7), F(512, 45), F(513, 45), F(100), F(12345678, 1000), F(10**6),
+    F(10**12 + 1, 7), F(10**12), F(2**52),
+]  # fmt: skip
 few = pytest.mark.parametrize("scale", [F(1, 50), F(22, 7), F(12345678, 1000), F(10**12)], ids=str)
 every = pytest.mark.parametrize("scale", SCALES, ids=str)
 
@@ -22,9 +36,9 @@ def digits(scale: Fraction, *, signed: bool) -> list[tuple[int, int | None, Tabl
     """(radix, size or None for the unbounded one, table) of each digit, the sizes read off the radices."""
     parts = (_laplace if signed else _geometric)(scale).digits
     radices = [radix for radix, _ in parts]
-    sizes = [b // a for a, b in zip(radices, radices[1:], strict=False)] + [None]
+    sizes = [b // a for a, b in pairwise(radices)] + [None]
     assert radices[0] == 1
-    assert all(b % a == 0 for a, b in zip(radices, radices[1:], strict=False))
+    assert all(b % a == 0 for a, b in pairwise(radices))
     return [(radix, size, table) for (radix, table), size in zip(parts, sizes, strict=True)]
 
 
@@ -57,7 +71,7 @@ def test_each_outcome_is_decided_for_as_many_words_as_its_probability(scale, sig
     for radix, size, table in digits(scale, signed=signed):
         ends = [0, *(int(t) for t in table.thresholds)] + ([WORD] if size else [])
         sums = [CONTEXT.mpf(0), *cdfs(scale, radix, size, table, signed=signed)]
-        for i, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+        for i, (start, end) in enumerate(pairwise(ends)):
             decided = max(end - start - (2 if i else 0), 0)
             assert decided - 1 <= (sums[i + 1] - sums[i]) * WORD <= decided + 4, (radix, i)
 
@@ -78,7 +92,23 @@ def implied(parts: list[tuple[int, int | None, Table]], k: int, *, signed: bool)
 def test_the_probabilities_of_whole_draws_are_the_true_ones(scale):
     laplace, plain = digits(scale, signed=True), digits(scale, signed=False)
     reach = ceil(20 * scale)
-    some = {0, 1, 2, 511, 512, 513, 1023, 1024, 2**19 - 1, 2**19, reach, reach // 2, reach // 3, reach // 7, reach // 1000}
+    some = {
+        0,
+        1,
+        2,
+        511,
+        512,
+        513,
+        1023,
+        1024,
+        2**19 - 1,
+        2**19,
+        reach,
+        reach // 2,
+        reach // 3,
+        reach // 7,
+        reach // 1000,
+    }
     tolerance = F(4 * len(laplace), WORD)
     for k in [k for k in some if k <= reach + 2]:
         for value in (k, -k, ~k):
@@ -158,7 +188,11 @@ def test_a_u_that_begins_like_f_is_decided_at_the_first_difference(scale, signed
             assert table.pick(words[0], scripted([*words[1:], last + 2])) == i + 1
 
 
-@pytest.mark.parametrize(("scale", "ones"), [(F(22, 7), 1), (F(22, 7), 2), (F(22, 7), 5), (F(1, 50), 2), (F(1, 50), 3), (F(1, 6), 4)], ids=str)
+@pytest.mark.parametrize(
+    ("scale", "ones"),
+    [(F(22, 7), 1), (F(22, 7), 2), (F(22, 7), 5), (F(1, 50), 2), (F(1, 50), 3), (F(1, 6), 4)],
+    ids=str,
+)
 @pytest.mark.parametrize("signed", [True, False], ids=["laplace", "geometric"])
 def test_all_ones_reach_into_the_unlisted_tail(scale, ones, signed, scripted):
     (radix, size, table), *rest = digits(scale, signed=signed)
@@ -236,7 +270,15 @@ def test_one_and_many_give_the_same_noise_for_the_same_bits(scale, signed, scrip
 @pytest.mark.parametrize("draw", [discrete_laplace, geometric])
 def test_shapes_and_types(draw):
     assert type(draw(3)) is int
-    for size, shape in [(0, (0,)), (5, (5,)), ((2, 3), (2, 3)), ((), ()), ((4, 0, 2), (4, 0, 2)), (np.int64(2), (2,)), (40000, (40000,))]:
+    for size, shape in [
+        (0, (0,)),
+        (5, (5,)),
+        ((2, 3), (2, 3)),
+        ((), ()),
+        ((4, 0, 2), (4, 0, 2)),
+        (np.int64(2), (2,)),
+        (40000, (40000,)),
+    ]:
         got = draw("22/7", size=size)
         assert (type(got), got.dtype, got.shape) == (np.ndarray, np.int64, shape)
         assert got.flags.writeable
@@ -246,7 +288,10 @@ def test_shapes_and_types(draw):
 def test_scales_written_in_any_form_are_one_scale():
     from decimal import Decimal
 
-    draws = {discrete_laplace(s, 50, entropy=DeterministicEntropy(3)).tobytes() for s in ("2.5", 2.5, Decimal("2.5"), F(5, 2), "5/2", np.float64(2.5))}
+    draws = {
+        discrete_laplace(s, 50, entropy=DeterministicEntropy(3)).tobytes()
+        for s in ("2.5", 2.5, Decimal("2.5"), F(5, 2), "5/2", np.float64(2.5))
+    }
     assert len(draws) == 1
 
 
@@ -259,8 +304,14 @@ def test_the_largest_scale_is_accepted_and_the_next_refused(draw):
             draw(scale)
 
 
-BAD_SCALES = [0, -1, "-1e-30", 0.0, float("nan"), float("inf"), True, None, 1j, [1], (), {}, "", "abc", "1/0", "1e99999999", b"1", np.array(1.0), np.array([1, 2]), object()]  # fmt: skip
-BAD_SIZES = [-1, 2.0, True, "3", 2**50, (2, -1), (2, 1.5), [2, 3], (2**30, 2**30), (True,), 1j, np.array([2, 3]), (0, 2**62), (0, 2**70), (1,) * 65]  # fmt: skip
+BAD_SCALES = [
+    0, -1, "-1e-30", 0.0, float("nan"), float("inf"), True, None, 1j, [1], (), {}, "", "abc", "1/0", "1e99999999", b"1",
+    np.array(1.0), np.array([1, 2]), object(),
+]  # fmt: skip
+BAD_SIZES = [
+    -1, 2.0, True, "3", 2**50, (2, -1), (2, 1.5), [2, 3], (2**30, 2**30), (True,), 1j, np.array([2, 3]), (0, 2**62),
+    (0, 2**70), (1,) * 65,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("draw", [discrete_laplace, geometric])

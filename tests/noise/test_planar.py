@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.conftest import Scripted
+from tests.noise.reference import CONTEXT, WORD, laplace_pmf, leading_words, real
+from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, planar_laplace
 from discreet.noise.planar import _Spherical, _spherical
-from tests.conftest import Scripted
-from tests.noise.reference import CONTEXT, WORD, laplace_pmf, leading_words, real
-from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
 F = Fraction
 SCALES = [F(1, 3), F(1), F(22, 7), F(12345678, 1000), F(10**12)]
@@ -30,7 +30,9 @@ def acceptance(sampler: _Spherical, point) -> "CONTEXT.mpf":
 def points(scale: Fraction, dimensions: int) -> list[list[int]]:
     far = int(20 * scale) + 1
     some = [0, 1, -1, 2, int(scale), -int(3 * scale), far]
-    return [list(p) for p in itertools.islice(itertools.product(some, repeat=dimensions), 0, None, 5 ** (dimensions - 1))]
+    return [
+        list(p) for p in itertools.islice(itertools.product(some, repeat=dimensions), 0, None, 5 ** (dimensions - 1))
+    ]
 
 
 @pytest.mark.parametrize("dimensions", range(1, 9))
@@ -90,7 +92,11 @@ def test_the_float_exponent_stays_within_the_margin_of_accept(dimensions):
     for scale in (F(1), F(22, 7), F(12345678, 1000), F(2**42) / 8):
         sampler = _spherical(scale, dimensions)
         t, wide = sampler._floats
-        rows = [[int(a * scale) + 1 if i % 2 else int(b * scale) for i in range(dimensions)] for a in range(0, 60, 7) for b in (0, 1, 20, 40)]
+        rows = [
+            [int(a * scale) + 1 if i % 2 else int(b * scale) for i in range(dimensions)]
+            for a in range(0, 60, 7)
+            for b in (0, 1, 20, 40)
+        ]
         sizes = np.array(rows, np.float64)
         near, far = sizes.sum(axis=1) / wide, np.sqrt(np.square(sizes).sum(axis=1)) / t
         for row, n, f in zip(rows, near.tolist(), far.tolist(), strict=True):
@@ -116,7 +122,16 @@ def test_rejected_points_are_drawn_again_and_only_those(monkeypatch):
 
 @pytest.mark.parametrize(
     ("size", "dimensions", "shape"),
-    [(None, 2, (2,)), (5, 2, (5, 2)), ((2, 3), 2, (2, 3, 2)), ((), 3, (3,)), (0, 2, (0, 2)), ((4, 0), 8, (4, 0, 8)), (3, 1, (3, 1)), (20_000, 2, (20_000, 2))],
+    [
+        (None, 2, (2,)),
+        (5, 2, (5, 2)),
+        ((2, 3), 2, (2, 3, 2)),
+        ((), 3, (3,)),
+        (0, 2, (0, 2)),
+        ((4, 0), 8, (4, 0, 8)),
+        (3, 1, (3, 1)),
+        (20_000, 2, (20_000, 2)),
+    ],
 )
 def test_shapes_end_with_the_coordinates(size, dimensions, shape):
     got = planar_laplace("2.5", size, dimensions=dimensions)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import Scripted
 
 from discreet.errors import InternalError
 from discreet.noise import uniform
@@ -14,7 +15,6 @@ from discreet.noise.entropy import DeterministicEntropy
 from discreet.noise.gaussian import _gaussian
 from discreet.noise.geometric import _geometric, _laplace
 from discreet.noise.table import Table, below
-from tests.conftest import Scripted
 
 TOP = 1 << 64
 F = Fraction
@@ -47,7 +47,7 @@ TABLES = {
     "geometric 1/50": lambda: _geometric(F(1, 50)).digits[0][1],
     "gaussian 1/7": lambda: _gaussian(F(1, 7)).blocks,
     "gaussian 10": lambda: _gaussian(F(10)).blocks,
-    "three close": lambda: rational_table([F(1, 3), F(1, 3) + F(1, 2**64), F(1, 3) + F(1, 2**80)][:2] + [F(2, 3)]),
+    "two close": lambda: rational_table([F(1, 3), F(1, 3) + F(1, 2**64), F(2, 3)]),
     "equal thresholds": lambda: rational_table([F(1, 7), F(1, 7) + F(1, 10**30), F(1, 7) + F(2, 10**30), F(1, 2)]),
 }
 
@@ -60,14 +60,16 @@ def table(request) -> Table:
 def words_of_interest(table: Table) -> list[int]:
     """Words at, beside and far from thresholds and the ends of guide cells."""
     thresholds = [int(t) for t in table.thresholds]
-    chosen = thresholds if len(thresholds) < 12 else [*thresholds[:6], thresholds[len(thresholds) // 2], *thresholds[-5:]]
+    chosen = (
+        thresholds if len(thresholds) < 12 else [*thresholds[:6], thresholds[len(thresholds) // 2], *thresholds[-5:]]
+    )
     near = {t + step for t in chosen for step in (-3, -2, -1, 0, 1, 2, 3, 1 << 47, -(1 << 47))}
     cells = {(t >> 48 << 48) + step for t in chosen for step in (-1, 0, 1, (1 << 48) - 1, 1 << 48)}
     return sorted(w for w in near | cells | {0, 1, TOP - 1, TOP - 2, TOP // 2} if 0 <= w < TOP)
 
 
 def vector_script(table: Table, words: list[int]) -> list[int]:
-    """What `picks` must be fed to see the same U as `pick` sees in `words`: top 16 bits first, the other 48 on demand."""
+    """What `picks` must be fed to see the U that `pick` sees in `words`: top 16 bits first, the other 48 on demand."""
     guide = table._guide if table._guide is not None else table._make_guide()
     tops = [w >> 48 for w in words]
     packed = np.array(tops + [0] * (-len(tops) % 4), np.uint16).view(np.uint64).tolist()
@@ -111,19 +113,16 @@ def test_every_decided_cell_of_the_guide_is_certain_at_both_ends(table):
         start, end = cell << 48, (cell + 1 << 48) - 1
         certain, possible = bisect_right(thresholds, start - 2), bisect_right(thresholds, end)
         assert outcome == (certain if certain == possible else -1), cell
-    assert guide.count(-1) <= 2 * len(set(t >> 48 for t in thresholds))
+    assert guide.count(-1) <= 2 * len({t >> 48 for t in thresholds})
 
 
-def test_a_word_is_decided_at_once_exactly_when_no_threshold_is_within_one_below(table, scripted):
+def test_a_word_is_decided_at_once_exactly_when_no_threshold_is_within_one_below(table, scripted, monkeypatch):
+    asked, resolve = [], table._resolve
+    monkeypatch.setattr(table, "_resolve", lambda word, entropy: asked.append(word) or resolve(word, entropy))
     for word in words_of_interest(table):
+        table.pick(word, scripted([], then=DeterministicEntropy(1)))
         must_ask = any(int(t) in (word, word - 1) for t in table.thresholds)
-        asked = []
-        table._resolve, resolve = (lambda w, e: asked.append(w) or resolve(w, e)), table._resolve
-        try:
-            table.pick(word, scripted([], then=DeterministicEntropy(1)))
-        finally:
-            del table._resolve
-        assert bool(asked) == must_ask, hex(word)
+        assert (word in asked) == must_ask, hex(word)
 
 
 def test_thresholds_are_padded_so_that_every_search_takes_the_same_steps(table):
@@ -144,7 +143,10 @@ def test_thresholds_are_padded_so_that_every_search_takes_the_same_steps(table):
     assert steps == {length.bit_length()}
 
 
-@given(st.lists(st.fractions(0, 1, max_denominator=10**25), min_size=1, max_size=6), st.lists(st.integers(0, TOP - 1), min_size=3, max_size=3))
+@given(
+    st.lists(st.fractions(0, 1, max_denominator=10**25), min_size=1, max_size=6),
+    st.lists(st.integers(0, TOP - 1), min_size=3, max_size=3),
+)
 @settings(max_examples=200)
 def test_any_rational_distribution_is_inverted_exactly(cuts, words):
     cumulative = sorted(cuts)

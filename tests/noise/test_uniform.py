@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import Counting, Scripted
+from tests.noise.reference import CONTEXT, WORD, exp, leading_words
+from tests.noise.test_geometric import BAD_SIZES
 
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, bernoulli, bernoulli_exp, uniform_below
 from discreet.noise.uniform import Coins, _Below, _coin, _exp_coin, _large, below_each
-from tests.conftest import Counting, Scripted
-from tests.noise.reference import CONTEXT, WORD, exp, leading_words
-from tests.noise.test_geometric import BAD_SIZES
 
 F = Fraction
 BOUNDS = [1, 2, 3, 6, 7, 10, 255, 256, 1000, 2**32 - 1, 2**32, 2**32 + 1, 3 * 2**61, 2**62 + 1, 2**63 - 1, 2**63]
@@ -23,7 +23,7 @@ BOUNDS = [1, 2, 3, 6, 7, 10, 255, 256, 1000, 2**32 - 1, 2**32, 2**32 + 1, 3 * 2*
 
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_the_accepted_words_are_whole_copies_of_the_range(bound):
-    """Words 0 … most are kept; they are a multiple of the bound, so w mod bound is uniform; fewer than `bound` are not kept."""
+    """Words 0 … most are kept: a multiple of the bound, so w mod bound is uniform; fewer than `bound` are not."""
     most = _Below(bound)._most
     assert (most + 1) % bound == 0
     assert WORD - bound < most + 1 <= WORD
@@ -39,7 +39,12 @@ def test_one_and_many_agree_word_for_word(bound):
     many = uniform_below(bound, len(words), entropy=Scripted(words))
     assert many.tolist() == expected
     assert many.dtype == np.int64
-    assert below_each(np.full(len(words), bound) if bound < 2**63 else np.full(len(words), bound, np.uint64), Scripted(words)).tolist() == expected
+    assert (
+        below_each(
+            np.full(len(words), bound) if bound < 2**63 else np.full(len(words), bound, np.uint64), Scripted(words)
+        ).tolist()
+        == expected
+    )
 
 
 @pytest.mark.parametrize("bound", [3, 7, 1000, 2**62 + 1, 2**63 - 1])
@@ -93,7 +98,10 @@ def test_bad_bounds_are_refused(bad):
 
 # --- coins -------------------------------------------------------------------------------------------------
 
-PROBABILITIES = [F(0), F(1), F(1, 2), F(1, 3), F(2, 3), F(1, 2**16), F(1, 10**30), 1 - F(1, 10**30), F(1, 2**64), 1 - F(1, 2**64), F(1, 2**65), F(12345, 99991)]  # fmt: skip
+PROBABILITIES = [
+    F(0), F(1), F(1, 2), F(1, 3), F(2, 3), F(1, 2**16), F(1, 10**30), 1 - F(1, 10**30), F(1, 2**64), 1 - F(1, 2**64),
+    F(1, 2**65), F(12345, 99991),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("p", PROBABILITIES, ids=str)
@@ -162,7 +170,14 @@ def test_coins_thrown_by_position():
     assert len(coins) == 5
     assert [coins.probability(i) for i in range(5)] == [F(n, 1 << 80) for n in numerators]
     which = np.array([4, 0, 2, 2, 4, 0])
-    assert coins.flip(which, Scripted([WORD - 1, 0, 1 << 63, (1 << 63) - 1, 0, WORD - 1])).tolist() == [True, False, False, True, True, False]
+    assert coins.flip(which, Scripted([WORD - 1, 0, 1 << 63, (1 << 63) - 1, 0, WORD - 1])).tolist() == [
+        True,
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
     assert coins.flip(np.array([1]), Scripted([0, 0])).tolist() == [True]
     assert coins.flip(np.array([1]), Scripted([0, 1 << 48])).tolist() == [False]
     assert coins.flip(np.array([3]), Scripted([WORD - 1, (WORD - 1) << 48 & (WORD - 1)])).tolist() == [False]

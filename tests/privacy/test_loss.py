@@ -39,7 +39,10 @@ GOLDEN = [
     (GaussianNoise("2.5"), '{"kind":"gaussian-noise","multiplier":"2.5"}'),
     (DiscreteGaussianNoise(20, 3), '{"kind":"discrete-gaussian-noise","sigma":"20","sensitivity":3}'),
     (SampledGaussian("0.01", 4), '{"kind":"sampled-gaussian","rate":"0.01","multiplier":"4"}'),
-    (PerDistance("0.7", "Straße·km"), '{"kind":"per-distance","epsilon":"0.7","unit":"Straße·km"}'),
+    (
+        PerDistance("0.7", "Straße·km", "0.1"),
+        '{"kind":"per-distance","epsilon":"0.7","unit":"Straße·km","slack":"0.1"}',
+    ),
     (Repeated(Pure(1), 3), '{"kind":"repeated","loss":{"kind":"pure","epsilon":"1"},"count":3}'),
     (Together(), '{"kind":"together","losses":[]}'),
     (
@@ -61,7 +64,7 @@ leaves = st.one_of(
     st.builds(GaussianNoise, multipliers),
     st.builds(DiscreteGaussianNoise, multipliers, st.integers(0, 10**18)),
     st.builds(SampledGaussian, rates, multipliers),
-    st.builds(PerDistance, amounts, st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)),
+    st.builds(PerDistance, amounts, st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip), amounts),
 )
 losses = st.recursive(
     leaves,
@@ -95,7 +98,7 @@ def test_the_json_of_a_loss_never_changes(loss, text):
 
 
 @given(losses)
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_any_loss_is_read_back_exactly(loss):
     text = to_json(loss)
     again = from_json(text)
@@ -107,6 +110,7 @@ def test_any_loss_is_read_back_exactly(loss):
 
 
 @given(losses)
+@settings(max_examples=40)
 def test_the_order_of_fields_and_white_space_do_not_matter(loss):
     shuffled = json.dumps(json.loads(to_json(loss)), indent=1, sort_keys=True)
     assert from_json(shuffled) == loss
@@ -157,21 +161,35 @@ def test_what_could_not_be_read_back_is_refused_when_built(build):
 
 PURE = '{"kind":"pure","epsilon":"1"}'
 REFUSED = [
-    "", " ", "null", "true", "1", '"pure"', "[]", "{}", "[" * 100_000, '{"kind":"pure","epsilon":"1"', PURE + "x", "\ufeff" + PURE, "{'kind':'pure'}",
-    '{"epsilon":"1"}', '{"kind":null,"epsilon":"1"}', '{"kind":1,"epsilon":"1"}', '{"kind":"Pure","epsilon":"1"}', '{"kind":"renyi","alpha":"2"}',
+    "", " ", "null", "true", "1", '"pure"', "[]", "{}", "[" * 100_000, '{"kind":"pure","epsilon":"1"', PURE + "x",
+    "\ufeff" + PURE, "{'kind':'pure'}",
+    '{"epsilon":"1"}', '{"kind":null,"epsilon":"1"}', '{"kind":1,"epsilon":"1"}', '{"kind":"Pure","epsilon":"1"}',
+    '{"kind":"renyi","alpha":"2"}',
     '{"kind":[]}', '{"kind":{}}', '{"kind":["pure"],"epsilon":"1"}',
-    '{"kind":"pure"}', '{"kind":"pure","epsilon":"1","delta":"0"}', '{"kind":"pure","Epsilon":"1"}', '{"kind":"approximate","epsilon":"1"}',
+    '{"kind":"pure"}', '{"kind":"pure","epsilon":"1","delta":"0"}', '{"kind":"pure","Epsilon":"1"}',
+    '{"kind":"approximate","epsilon":"1"}',
     '{"kind":"pure","epsilon":"1","epsilon":"0"}', '{"kind":"pure","kind":"together","epsilon":"1"}',
-    '{"kind":"pure","epsilon":null}', '{"kind":"pure","epsilon":true}', '{"kind":"pure","epsilon":[]}', '{"kind":"pure","epsilon":{}}',
-    '{"kind":"pure","epsilon":NaN}', '{"kind":"pure","epsilon":Infinity}', '{"kind":"pure","epsilon":1e400}', '{"kind":"pure","epsilon":"nan"}',
-    '{"kind":"pure","epsilon":1.00000000000000000001}', '{"kind":"pure","epsilon":"-1"}', '{"kind":"pure","epsilon":"1/0"}', '{"kind":"pure","epsilon":""}',
-    '{"kind":"approximate","epsilon":"1","delta":"1.0001"}', '{"kind":"laplace-noise","multiplier":"0"}', '{"kind":"sampled-gaussian","rate":"2","multiplier":"1"}',
-    '{"kind":"discrete-gaussian-noise","sigma":"1","sensitivity":"1"}', '{"kind":"discrete-gaussian-noise","sigma":"1","sensitivity":-1}',
-    '{"kind":"per-distance","epsilon":"1","unit":""}', '{"kind":"per-distance","epsilon":"1","unit":5}',
-    '{"kind":"repeated","loss":' + PURE + ',"count":-1}', '{"kind":"repeated","loss":' + PURE + ',"count":1.0}', '{"kind":"repeated","loss":' + PURE + ',"count":"1"}',
-    '{"kind":"repeated","loss":' + PURE + ',"count":true}', '{"kind":"repeated","loss":' + PURE + ',"count":' + "9" * 5000 + "}",
-    '{"kind":"repeated","loss":"pure","count":1}', '{"kind":"repeated","loss":null,"count":1}', '{"kind":"repeated","loss":[' + PURE + '],"count":1}',
-    '{"kind":"together","losses":null}', '{"kind":"together","losses":{}}', '{"kind":"together","losses":"x"}', '{"kind":"together","losses":[1]}',
+    '{"kind":"pure","epsilon":null}', '{"kind":"pure","epsilon":true}', '{"kind":"pure","epsilon":[]}',
+    '{"kind":"pure","epsilon":{}}',
+    '{"kind":"pure","epsilon":NaN}', '{"kind":"pure","epsilon":Infinity}', '{"kind":"pure","epsilon":1e400}',
+    '{"kind":"pure","epsilon":"nan"}',
+    '{"kind":"pure","epsilon":1.00000000000000000001}', '{"kind":"pure","epsilon":"-1"}',
+    '{"kind":"pure","epsilon":"1/0"}', '{"kind":"pure","epsilon":""}',
+    '{"kind":"approximate","epsilon":"1","delta":"1.0001"}', '{"kind":"laplace-noise","multiplier":"0"}',
+    '{"kind":"sampled-gaussian","rate":"2","multiplier":"1"}',
+    '{"kind":"discrete-gaussian-noise","sigma":"1","sensitivity":"1"}',
+    '{"kind":"discrete-gaussian-noise","sigma":"1","sensitivity":-1}',
+    '{"kind":"per-distance","epsilon":"1","unit":"","slack":"0"}',
+    '{"kind":"per-distance","epsilon":"1","unit":5,"slack":"0"}', '{"kind":"per-distance","epsilon":"1","unit":"km"}',
+    '{"kind":"per-distance","epsilon":"1","unit":"km","slack":"-1"}',
+    '{"kind":"repeated","loss":' + PURE + ',"count":-1}', '{"kind":"repeated","loss":' + PURE + ',"count":1.0}',
+    '{"kind":"repeated","loss":' + PURE + ',"count":"1"}',
+    '{"kind":"repeated","loss":' + PURE + ',"count":true}',
+    '{"kind":"repeated","loss":' + PURE + ',"count":' + "9" * 5000 + "}",
+    '{"kind":"repeated","loss":"pure","count":1}', '{"kind":"repeated","loss":null,"count":1}',
+    '{"kind":"repeated","loss":[' + PURE + '],"count":1}',
+    '{"kind":"together","losses":null}', '{"kind":"together","losses":{}}', '{"kind":"together","losses":"x"}',
+    '{"kind":"together","losses":[1]}',
     '{"kind":"together","losses":[' + PURE + ',null]}', '{"kind":"parallel","losses":[{"kind":"renyi"}]}',
     '{"kind":"repeated","count":1,"loss":' * 66 + PURE + "}" * 66, '{"kind":"together","losses":[' * 70 + "]}" * 70,
 ]  # fmt: skip
@@ -190,8 +208,16 @@ def test_what_is_not_text_is_refused(text):
         from_json(text)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda x: st.lists(x, max_size=3) | st.dictionaries(st.sampled_from(["kind", "epsilon", "losses", "loss", "count"]), x | st.sampled_from(["pure", "together", "repeated", "1"]), max_size=4)))  # fmt: skip
-@settings(max_examples=300)
+names = st.sampled_from(["kind", "epsilon", "losses", "loss", "count"])
+values = st.sampled_from(["pure", "together", "repeated", "1"])
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner | values, max_size=4),
+)
+
+
+@given(documents)
+@settings(max_examples=150)
 def test_any_document_is_read_or_refused(document):
     try:
         loss = from_json(json.dumps(document))
@@ -248,7 +274,8 @@ def test_numbers_are_kept_as_fractions_however_they_were_written():
 
     assert Pure(0.5) == Pure("0.5") == Pure("1/2") == Pure(Decimal("0.5")) == Pure(Fraction(1, 2))
     assert isinstance(Pure(1).epsilon, Fraction)
-    assert PerDistance("0.7", "km").within("1/7") == Pure("0.1")
+    assert PerDistance("0.7", "km", 0).within("1/7") == Pure("0.1")
+    assert PerDistance("0.7", "km", "1/7").within(0) == Pure("0.1")
 
 
 def test_a_subclass_is_refused_because_the_union_is_closed():
@@ -267,32 +294,38 @@ NOT_AMOUNTS = [-1, "-1e-30", float("nan"), float("inf"), None, True, "", "abc", 
     "build",
     [
         Pure, BoundedRange, Concentrated, LaplaceNoise, GaussianNoise,
-        lambda x: Approximate(x, 0), lambda x: Approximate(0, x), lambda x: DiscreteGaussianNoise(x, 1), lambda x: DiscreteGaussianNoise(1, x),
-        lambda x: SampledGaussian(x, 1), lambda x: SampledGaussian("0.5", x), lambda x: PerDistance(x, "km"), lambda x: PerDistance(1, "km").within(x),
+        lambda x: Approximate(x, 0), lambda x: Approximate(0, x), lambda x: DiscreteGaussianNoise(x, 1),
+        lambda x: DiscreteGaussianNoise(1, x),
+        lambda x: SampledGaussian(x, 1), lambda x: SampledGaussian("0.5", x), lambda x: PerDistance(x, "km", 0),
+        lambda x: PerDistance(1, "km", x),
+        lambda x: PerDistance(1, "km", 0).within(x),
         lambda x: Repeated(Pure(1), x),
     ],
 )  # fmt: skip
 def test_bad_numbers_are_refused_by_every_kind(build, bad):
-    with pytest.raises(InvalidParameter, match="got .*expected "):
+    with pytest.raises(InvalidParameter, match=r"got .*expected "):
         build(bad)
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: LaplaceNoise(0), lambda: GaussianNoise(0), lambda: DiscreteGaussianNoise(0, 1), lambda: SampledGaussian("0.5", 0),
-        lambda: Approximate(1, "1.000001"), lambda: SampledGaussian("1.000001", 1), lambda: Repeated(Pure(1), 2.0), lambda: Repeated(Pure(1), Fraction(2)),
-        lambda: PerDistance(1, ""), lambda: PerDistance(1, None), lambda: PerDistance(1, 5),
-        lambda: Repeated("pure", 1), lambda: Repeated(None, 1), lambda: Together(1), lambda: Together([Pure(1)]), lambda: Parallel(Pure), lambda: to_json(Pure),
+        lambda: LaplaceNoise(0), lambda: GaussianNoise(0), lambda: DiscreteGaussianNoise(0, 1),
+        lambda: SampledGaussian("0.5", 0),
+        lambda: Approximate(1, "1.000001"), lambda: SampledGaussian("1.000001", 1), lambda: Repeated(Pure(1), 2.0),
+        lambda: Repeated(Pure(1), Fraction(2)),
+        lambda: PerDistance(1, "", 0), lambda: PerDistance(1, None, 0), lambda: PerDistance(1, 5, 0),
+        lambda: Repeated("pure", 1), lambda: Repeated(None, 1), lambda: Together(1), lambda: Together([Pure(1)]),
+        lambda: Parallel(Pure), lambda: to_json(Pure),
         lambda: to_json(None), lambda: to_json("{}"),
     ],
 )  # fmt: skip
 def test_what_no_kind_allows_is_refused(build):
-    with pytest.raises(InvalidParameter, match="got .*expected "):
+    with pytest.raises(InvalidParameter, match=r"got .*expected "):
         build()
 
 
 @pytest.mark.parametrize("unit", ["\ud800", " ", "\n"])
 def test_units_that_no_ledger_could_store_are_refused(unit):
     with pytest.raises(InvalidParameter):
-        PerDistance(1, unit)
+        PerDistance(1, unit, 0)

@@ -6,11 +6,14 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbours, Unit, relation
 
 
 def test_the_two_neighbour_relations_and_their_words_never_change():
-    assert {n.name: str(n) for n in Neighbours} == {"ADD_OR_REMOVE_ONE": "add or remove one", "CHANGE_ONE": "change one"}
+    assert {n.name: str(n) for n in Neighbours} == {
+        "ADD_OR_REMOVE_ONE": "add or remove one",
+        "CHANGE_ONE": "change one",
+    }
     assert Neighbours("change one") is Neighbours.CHANGE_ONE
     with pytest.raises(ValueError, match="substitute"):
         Neighbours("substitute")
@@ -33,3 +36,14 @@ def test_units_are_values():
 def test_a_key_is_the_name_of_a_column(key):
     with pytest.raises(InvalidParameter):
         Unit(key)
+
+
+def test_relations_are_read_in_their_plain_words_only():
+    for one in Neighbours:
+        assert relation(one) is one is relation(str(one))
+
+
+@pytest.mark.parametrize("bad", ["substitute", "CHANGE_ONE", "", None, 1, True, [], {}, float("nan")], ids=repr)
+def test_unknown_relations_are_refused(bad):
+    with pytest.raises(InvalidParameter, match=r"got .*expected 'add or remove one' or 'change one'"):
+        relation(bad)

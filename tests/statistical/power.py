@@ -5,7 +5,7 @@ Dvoretzky–Kiefer–Wolfowitz inequality with Massart's constant (1990), which 
 P(sup |Fₙ − F| > b) ≤ 2·exp(−2nb²). With b = band(n) that is ALPHA:
 
 - the truth is refused with probability at most ALPHA;
-- a distribution whose F differs from the stated one by more than 2b somewhere is accepted with probability at most ALPHA.
+- a distribution whose F differs from the stated one by more than 2b somewhere is accepted at most as often.
 
 `separated` checks the second condition for the wrong distribution before it is used, so that a test that could not
 reject fails by itself.
@@ -29,7 +29,7 @@ Cdf = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 class Stream:
-    """A deterministic stream of a fresh seed, named in the failure so that it can be repeated; quick for single words."""
+    """A deterministic stream of a fresh seed, named in failures, which it repeats; quick for single words."""
 
     def __init__(self) -> None:
         self._seed = int.from_bytes(os.urandom(8), "big")
@@ -65,24 +65,32 @@ def separated(one: Cdf, other: Cdf, points: NDArray[np.int64], n: int) -> bool:
 
 def assert_follows(draws: NDArray[np.int64], cdf: Cdf, what: str, stream: object = "") -> None:
     observed, allowed = distance(draws, cdf), band(draws.size)
-    assert observed <= allowed, f"{what}: n = {draws.size}, distance observed {observed:.5f}, expected ≤ {allowed:.5f}; {stream!r}"
+    assert observed <= allowed, (
+        f"{what}: n = {draws.size}, distance observed {observed:.5f}, expected ≤ {allowed:.5f}; {stream!r}"
+    )
 
 
 def assert_rejected(draws: NDArray[np.int64], truth: Cdf, wrong: Cdf, what: str, stream: object = "") -> None:
     values = np.unique(draws)
     assert separated(truth, wrong, values, draws.size), f"{what}: n = {draws.size} is too few to tell these apart"
     observed, allowed = distance(draws, wrong), band(draws.size)
-    assert observed > allowed, f"{what}: n = {draws.size}, distance observed {observed:.5f}, expected > {allowed:.5f}; {stream!r}"
+    assert observed > allowed, (
+        f"{what}: n = {draws.size}, distance observed {observed:.5f}, expected > {allowed:.5f}; {stream!r}"
+    )
 
 
 def assert_frequency(hits: NDArray[np.bool_], p: float, what: str, stream: object = "", *, tests: int = 1) -> None:
     """Hoeffding: P(|mean − p| > b) ≤ 2·exp(−2nb²); `tests` shares ALPHA among several of them."""
     allowed = sqrt(log(2 * tests / ALPHA) / (2 * hits.size))
     observed = float(hits.mean())
-    assert abs(observed - p) <= allowed, f"{what}: n = {hits.size}, observed {observed:.5f}, expected {p:.5f} ± {allowed:.5f}; {stream!r}"
+    assert abs(observed - p) <= allowed, (
+        f"{what}: n = {hits.size}, observed {observed:.5f}, expected {p:.5f} ± {allowed:.5f}; {stream!r}"
+    )
 
 
-def assert_independent(x: NDArray[np.int64], y: NDArray[np.int64], cuts: NDArray[np.float64], cdf: Cdf, what: str, stream: object = "") -> None:
+def assert_independent(
+    x: NDArray[np.int64], y: NDArray[np.int64], cuts: NDArray[np.float64], cdf: Cdf, what: str, stream: object = ""
+) -> None:
     """Pairs (xᵢ, yᵢ), independent across i: each of the cells that `cuts` make has the product of the probabilities."""
     ends = np.concatenate([[0.0], cdf(cuts), [1.0]])
     p = np.diff(ends)

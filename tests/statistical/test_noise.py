@@ -6,6 +6,16 @@ from math import exp
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from tests.statistical.power import (
+    FEW,
+    MANY,
+    WRONG,
+    Stream,
+    assert_follows,
+    assert_frequency,
+    assert_independent,
+    assert_rejected,
+)
 
 from discreet.noise import (
     accept_each,
@@ -20,7 +30,6 @@ from discreet.noise import (
     staircase,
     uniform_below,
 )
-from tests.statistical.power import FEW, MANY, WRONG, Stream, assert_follows, assert_frequency, assert_independent, assert_rejected
 
 F = Fraction
 SCALES = [F(1, 2), F(22, 7), F(100), F(12345678, 1000), F(10**12)]
@@ -109,7 +118,7 @@ def test_a_sampler_of_the_wrong_scale_is_rejected(family):
 @pytest.mark.parametrize("scale", [F(100), F(10**6), F(10**12)], ids=str)
 @paths
 def test_the_low_digits_of_large_noise_are_right_too(scale, path):
-    """Given K ≥ 0 the remainder modulo 512 is a truncated geometric variable; a distance on the whole line is blind to it."""
+    """The remainder modulo 512 is a truncated geometric variable; a distance on the whole line is blind to it."""
     stream = Stream()
     draws = drawn(lambda size, e: discrete_laplace(scale, size, entropy=e), path, stream)
     low = np.where(draws < 0, ~draws, draws) % 512
@@ -146,7 +155,7 @@ def test_uniform_integers(bound, path):
 def test_coins(coin, p, path):
     stream = Stream()
     draws = drawn(lambda size, e: coin(p, size, entropy=e), path, stream).astype(np.int64)
-    heads = (lambda x: float(x)) if coin is bernoulli else (lambda x: exp(-x))
+    heads = float if coin is bernoulli else lambda x: exp(-x)
 
     def cdf(x):
         return finite_cdf([1 - heads(x), heads(x)])
@@ -173,7 +182,13 @@ def test_softmax_of_scores_and_multiplicities(path):
     draws = drawn(lambda size, e: softmax(scores, 4, size, multiplicity=copies, entropy=e), path, stream, few=5000)
     assert_follows(draws, finite_cdf(true), "softmax", stream)
     for scale in (4 * WRONG, 4 / WRONG):
-        assert_rejected(draws, finite_cdf(true), finite_cdf(copies * np.exp(scores / scale)), f"softmax against scale {scale}", stream)
+        assert_rejected(
+            draws,
+            finite_cdf(true),
+            finite_cdf(copies * np.exp(scores / scale)),
+            f"softmax against scale {scale}",
+            stream,
+        )
 
 
 def test_softmax_of_fractions_with_hundreds_of_denominators():
@@ -182,7 +197,13 @@ def test_softmax_of_fractions_with_hundreds_of_denominators():
     stream = Stream()
     draws = softmax(scores, 1, MANY, entropy=stream)
     assert_follows(draws, finite_cdf([exp(s) for s in scores]), "softmax of 5/n", stream)
-    assert_rejected(draws, finite_cdf([exp(s) for s in scores]), finite_cdf([exp(s * 1.3) for s in scores]), "softmax of 5/n, scale 1/1.3", stream)
+    assert_rejected(
+        draws,
+        finite_cdf([exp(s) for s in scores]),
+        finite_cdf([exp(s * 1.3) for s in scores]),
+        "softmax of 5/n, scale 1/1.3",
+        stream,
+    )
 
 
 def test_a_coin_for_each_deficit():
@@ -203,7 +224,9 @@ def test_the_staircase():
     draws = staircase(epsilon=1, width=10, first=4, size=MANY, entropy=stream)
     assert_follows(draws, staircase_cdf(1, 10, 4), "staircase", stream)
     for width, first in ((13, 5), (8, 3)):
-        assert_rejected(draws, staircase_cdf(1, 10, 4), staircase_cdf(1, width, first), f"staircase against width {width}", stream)
+        assert_rejected(
+            draws, staircase_cdf(1, 10, 4), staircase_cdf(1, width, first), f"staircase against width {width}", stream
+        )
     ones = np.array([staircase(epsilon=1, width=10, first=4, entropy=stream) for _ in range(2500)])
     assert_follows(ones, staircase_cdf(1, 10, 4), "staircase, one at a time", stream)
 
@@ -213,7 +236,11 @@ def test_the_staircase():
 
 def radius_cdf(scale: float, dimensions: int):
     """P(‖z‖² ≤ s), by enumeration of the grid."""
-    axis = np.arange(-int(34 * scale), int(34 * scale) + 1) if dimensions == 2 else np.arange(-int(26 * scale), int(26 * scale) + 1)
+    axis = (
+        np.arange(-int(34 * scale), int(34 * scale) + 1)
+        if dimensions == 2
+        else np.arange(-int(26 * scale), int(26 * scale) + 1)
+    )
     squares = axis**2
     total = squares[:, None] + squares[None, :]
     if dimensions == 3:
@@ -266,13 +293,21 @@ def test_one_planar_draw_at_a_time():
 ROWS = 40_000
 
 
-@pytest.mark.parametrize(("family", "scale"), [("laplace", F(3)), ("laplace", F(10**6)), ("gaussian", F(3)), ("gaussian", F(1000)), ("geometric", F(50))], ids=str)
+@pytest.mark.parametrize(
+    ("family", "scale"),
+    [("laplace", F(3)), ("laplace", F(10**6)), ("gaussian", F(3)), ("gaussian", F(1000)), ("geometric", F(50))],
+    ids=str,
+)
 def test_draws_that_follow_one_another_are_independent(family, scale):
     """Neighbours share a 64-bit word of four; lags 1 to 4 and 7 cover the same word, the next and beyond."""
     sampler, cdf = FAMILIES[family]
     stream = Stream()
     rows = sampler(scale)((ROWS, 8), stream)
-    cuts = np.array([-0.7, -0.1, 0.9]) * float(scale) if family != "geometric" else np.array([0.2, 0.7, 1.5]) * float(scale)
+    cuts = (
+        np.array([-0.7, -0.1, 0.9]) * float(scale)
+        if family != "geometric"
+        else np.array([0.2, 0.7, 1.5]) * float(scale)
+    )
     cuts = np.floor(cuts)
     for lag in (1, 2, 3, 4, 7):
         assert_independent(rows[:, 0], rows[:, lag], cuts, cdf(float(scale)), f"{family}({scale}) at lag {lag}", stream)
@@ -281,7 +316,9 @@ def test_draws_that_follow_one_another_are_independent(family, scale):
 def test_single_draws_that_follow_one_another_are_independent():
     stream = Stream()
     draws = np.array([discrete_laplace(100, entropy=stream) for _ in range(2 * FEW)]).reshape(-1, 2)
-    assert_independent(draws[:, 0], draws[:, 1], np.array([-60.0, -5.0, 80.0]), laplace_cdf(100.0), "single draws", stream)
+    assert_independent(
+        draws[:, 0], draws[:, 1], np.array([-60.0, -5.0, 80.0]), laplace_cdf(100.0), "single draws", stream
+    )
 
 
 def test_the_digits_of_one_draw_are_independent():
@@ -303,7 +340,9 @@ def test_coordinates_are_equally_distributed_and_uncorrelated_in_sign():
         assert_frequency(((x < 0) == a) & ((y < 0) == b), 0.25, f"signs {a}, {b}", stream, tests=4)
     assert_frequency(np.abs(x) < np.abs(y), 0.5, "order of coordinates", stream)
     lapl = discrete_laplace(10**6, (ROWS, 3), entropy=stream)
-    assert_independent(lapl[:, 0], lapl[:, 2], np.array([-7e5, 0.0, 7e5]), laplace_cdf(1e6), "columns of a matrix", stream)
+    assert_independent(
+        lapl[:, 0], lapl[:, 2], np.array([-7e5, 0.0, 7e5]), laplace_cdf(1e6), "columns of a matrix", stream
+    )
 
 
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
@@ -342,5 +381,7 @@ def test_a_test_without_power_fails_by_itself():
 
 
 def test_failures_say_n_observed_and_expected():
-    with pytest.raises(AssertionError, match=r"noise: n = 60000, distance observed 0\.\d+, expected ≤ 0\.\d+; seed \d+"):
+    with pytest.raises(
+        AssertionError, match=r"noise: n = 60000, distance observed 0\.\d+, expected ≤ 0\.\d+; seed \d+"
+    ):
         assert_follows(np.zeros(MANY, np.int64), laplace_cdf(1.0), "noise", Stream())

@@ -48,15 +48,14 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; errors that discreet raises on purpose are one line on standard error, exit code 1."""
     try:
-        cli(standalone_mode=False)
+        code = cli(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)

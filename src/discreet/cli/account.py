@@ -160,7 +160,7 @@ def _draw_profile(axes: Any, loss: losses.Loss, epsilon: float) -> None:
     points = []
     for step in range(1, 31):
         try:
-            points.append((top * step / 30, float(delta_for(loss, epsilon=top * step / 30))))
+            points.append((top * step / 30, float(delta_for(loss, epsilon=top * step / 30).delta)))
         except NoGuarantee:
             continue
     axes.semilogy(*zip(*((e, d) for e, d in points if d > 0), strict=True))

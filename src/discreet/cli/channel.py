@@ -1,6 +1,7 @@
 """`discreet channel …`: is it private? Any finite mechanism, as a matrix in a CSV or JSON file."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def _read(matrix: str, normalise: bool) -> Any:
 
     if matrix != "-":
         return channel_io.read_channel(matrix, normalise=normalise)
-    return channel_io.parse_channel(click.get_text_stream("stdin").read(), normalise=normalise)
+    return channel_io.parse_channel(sys.stdin.read(), normalise=normalise)
 
 
 def _neighbours(text: str) -> Any:
@@ -161,4 +162,13 @@ def _neighbours(text: str) -> Any:
 def _metric(text: str) -> Any:
     from discreet.mechanisms.channel_io import read_distances
 
-    return text if text in ("discrete", "line") else read_distances(text)
+    if text in ("discrete", "line"):
+        return text
+    table = read_distances(text)
+
+    def distance(a: Any, b: Any) -> str:
+        if (str(a), str(b)) not in table:
+            raise InvalidChannel(f"metric: there is no distance between {a!r} and {b!r} in {Path(text).name}")
+        return table[str(a), str(b)]
+
+    return distance

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from discreet.errors import MissingExtra
-from discreet.exact import float_up
+from discreet.exact import printed_up
 
 _BARS = "▏▎▍▌▋▊▉█"
 
@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     match value:
         case Fraction():
-            return int(value) if value.denominator == 1 else float_up(value)
+            return int(value) if value.denominator == 1 else printed_up(value)
         case float():
             return number(value) if math.isinf(value) else value
         case Mapping():

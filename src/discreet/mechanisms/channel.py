@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from discreet.errors import InvalidChannel, InvalidParameter
-from discreet.exact import Number, exp_down, log_up, rational
+from discreet.exact import Number, exp_down, log_up, printed_up, rational
 from discreet.mechanisms import divergence
 from discreet.mechanisms.divergence import Witness
 from discreet.mechanisms.graph import Graph, Metric, Neighbourhood, distances, graph
@@ -36,7 +36,6 @@ from discreet.mechanisms.stochastic import (
     product,
     read_labels,
     read_matrix,
-    upward,
 )
 
 _MOST_CELLS = 50_000_000
@@ -139,7 +138,7 @@ class Channel:
         if not found.neighbour_probability:
             return math.inf
         ratio = Fraction(found.probability) / Fraction(found.neighbour_probability)
-        return ratio if self.exact else upward(ratio)
+        return ratio if self.exact else printed_up(ratio)
 
     def epsilon(self, neighbours: Neighbourhood, *, delta: Number = 0) -> float:
         """The tightest ε for which the channel is ε-DP, or (ε,δ)-DP for the δ given; `inf` where there is none.
@@ -156,7 +155,7 @@ class Channel:
             found = self.worst(neighbours)
             return divergence.rounded_up(found.log_ratio()) if found else 0.0
         growth = divergence.growth_for_delta(self.matrix, spare, graph(neighbours, self.inputs))
-        return math.inf if growth == math.inf else upward(log_up(Fraction(growth), divergence.BITS))
+        return math.inf if growth == math.inf else printed_up(log_up(Fraction(growth), divergence.BITS))
 
     def delta(self, epsilon: Number, neighbours: Neighbourhood) -> float:
         """The least δ for which the channel is (ε,δ)-DP, rounded up; see `divergence.hockey_stick`.
@@ -209,7 +208,7 @@ class Channel:
         if not self.exact:
             growth = min(growth, Fraction(10) ** 300)  # a float; less growth only means more δ
         excess = divergence.hockey_stick(self.matrix, growth, near)
-        return upward(excess) if self.exact else float(excess)
+        return printed_up(excess) if self.exact else float(excess)
 
     def _witness(self, place: divergence.Place) -> Witness:
         x, y, z = place

@@ -42,12 +42,20 @@ def read_channel(path: str | PathLike[str], *, normalise: bool = False) -> Chann
     >>> read_channel(file).ratio("all")
     Fraction(3, 1)
     """
-    text = read_text(path)
-    parse = parse_json if text.lstrip()[:1] in ("{", "[") else parse_csv
     try:
-        return parse(text, normalise=normalise)
+        return parse_channel(read_text(path), normalise=normalise)
     except InvalidChannel as error:
         raise InvalidChannel(f"{Path(path).name}: {error}") from None
+
+
+def parse_channel(text: str, *, normalise: bool = False) -> Channel:
+    """Read a channel from CSV or JSON text.
+
+    >>> parse_channel('[["3/4", "1/4"], ["1/4", "3/4"]]').ratio("all")
+    Fraction(3, 1)
+    """
+    parse = parse_json if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") else parse_csv
+    return parse(text, normalise=normalise)
 
 
 def parse_csv(text: str, *, normalise: bool = False) -> Channel:
@@ -112,6 +120,29 @@ def read_pairs(path: str | PathLike[str]) -> list[tuple[str, str]]:
     if not lines:
         raise InvalidChannel(f"{name}: there are no pairs of neighbours in it; write two inputs a line, as in: a,b")
     return [(row[0].strip(), row[1].strip()) for _, row in lines]
+
+
+def read_distances(path: str | PathLike[str]) -> dict[tuple[str, str], str]:
+    """Read a metric from a CSV file: a square table of distances with the inputs as header and first column.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "far.csv"
+    >>> _ = file.write_text("km,a,b\\na,0,1/2\\nb,1/2,0\\n")
+    >>> read_distances(file)["a", "b"]
+    '1/2'
+    """
+    lines = _csv_lines(read_text(path))
+    names = [name.strip() for name in lines[0][1][1:]] if lines else []
+    if not names or [row[0].strip() for _, row in lines[1:]] != names:
+        raise InvalidChannel(
+            f"{Path(path).name}: expected a square table whose header and first column name the inputs"
+        )
+    for number, row in lines:
+        if len(row) != len(names) + 1:
+            raise InvalidChannel(f"{Path(path).name}: line {number} has {len(row)} cells, expected {len(names) + 1}")
+    return {
+        (row[0].strip(), name): cell.strip() for _, row in lines[1:] for name, cell in zip(names, row[1:], strict=True)
+    }
 
 
 def to_csv(channel: Channel) -> str:

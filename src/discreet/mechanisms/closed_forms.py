@@ -9,8 +9,8 @@ smaller number is right; `sensitivity.sensitivity` confirms it on the grid {0, 1
 from fractions import Fraction
 
 from discreet.exact import integer, sqrt_bounds
-from discreet.mechanisms.sensitivity import read_relation
 from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import relation as read_relation
 
 _BITS = 64
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet.exact import log_up, plain
+from discreet.exact import log_up, plain, printed_up
 from discreet.mechanisms.graph import Graph
-from discreet.mechanisms.stochastic import Label, Matrix, upward
+from discreet.mechanisms.stochastic import Label, Matrix
 
 Place = tuple[int, int, int]
 """Positions (x, x', z): an input, its neighbour and an output."""
@@ -96,12 +96,12 @@ def worst_by_distance(matrix: Matrix, distances: Matrix) -> list[Place]:
 
 
 def rounded_up(x: Fraction | float) -> float:
-    """A float not below x; see `upward`.
+    """A float not below x; see `exact.printed_up`.
 
     >>> rounded_up(Fraction(0)), rounded_up(math.inf)
     (0.0, inf)
     """
-    return upward(x) if isinstance(x, Fraction) else x
+    return printed_up(x) if isinstance(x, Fraction) else x
 
 
 def hockey_stick(matrix: Matrix, growth: Fraction | float, graph: Graph) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InvalidChannel
-from discreet.exact import Number, exp_down, exp_up, integer, rational
+from discreet.exact import Number, exp_down, exp_up, integer, printed_up, rational
 from discreet.mechanisms.channel import Channel, deterministic
 from discreet.mechanisms.divergence import integers, worst
 from discreet.mechanisms.graph import Graph, Neighbourhood, graph
@@ -28,7 +28,6 @@ from discreet.mechanisms.stochastic import (
     read_labels,
     read_loss,
     read_prior,
-    upward,
 )
 
 # The adversary
@@ -89,7 +88,7 @@ def guess_bound(epsilon: Number) -> float:
     (1.0, 1.5)
     """
     growth = exp_up(rational(epsilon, "epsilon", at_least=0, at_most=10_000))
-    return upward(2 * growth / (1 + growth))
+    return printed_up(2 * growth / (1 + growth))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def prior_independence(
     """Check claim B12: for every prior, seeing an output changes the odds between neighbours by at most e^ε.
 
     The odds π(x|z)/π(x'|z) ÷ π(x)/π(x') are computed from the posterior under each prior; without priors, under
-    1000 of `spread_priors`.
+    1000 of `spread_priors`. Exact channels and priors are compared in rationals, floats with a slack of 1e-9.
 
     >>> coin = Channel([["3/4", "1/4"], ["1/4", "3/4"]])
     >>> prior_independence(coin, "all", epsilon="1.0986122886681098", priors=[["1/10", "9/10"], "uniform"])

@@ -5,6 +5,7 @@ larger domain a lower bound. Proven closed forms stand in `closed_forms`; the se
 
 >>> from discreet.mechanisms.sensitivity import sensitivity
 >>> from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import relation as read_relation
 >>> sensitivity(sum, domain=[0, 1, 2], size=3, neighbours=Neighbours.CHANGE_ONE)
 Sensitivity(value=Fraction(2, 1), witness=((0, 0, 0), (2, 0, 0)), datasets=27, pairs=81)
 """
@@ -22,6 +23,7 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.exact import float_up, integer, rational, sqrt_bounds
 from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import relation as read_relation
 
 Dataset = tuple[Any, ...]
 _Positions = tuple[int, ...]  # a dataset, as positions in the domain
@@ -92,18 +94,6 @@ def sensitivity(
         if apart > best:
             best, witness = apart, (tuple(values[k] for k in a), tuple(values[k] for k in b))
     return Sensitivity(_root(best) if norm == 2 else best, witness, len(answers), pairs)
-
-
-def read_relation(neighbours: Neighbours | str) -> Neighbours:
-    """A neighbour relation from its value or its words.
-
-    >>> read_relation("change one")
-    <Neighbours.CHANGE_ONE: 'change one'>
-    """
-    try:
-        return Neighbours(neighbours)
-    except ValueError:
-        raise InvalidParameter("neighbours", neighbours, "'change one' or 'add or remove one'") from None
 
 
 def _neighbour_pairs(

@@ -5,7 +5,6 @@ texts such as "0.25" or "1/3") every entry is kept as an exact Fraction in an ob
 two of them is exact if both are.
 """
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidChannel, InvalidParameter
-from discreet.exact import Number, float_up, plain, rational
+from discreet.exact import Number, plain, rational
 
 Label = Hashable
 Matrix = NDArray[Any]
@@ -198,21 +197,6 @@ def product(a: Matrix, b: Matrix) -> Matrix:
     for k, z in zip(*np.nonzero(b), strict=True):
         result[:, z] += a[:, k] * b[k, z]
     return result
-
-
-def upward(x: Fraction) -> float:
-    """The least float that is not below x when read as `rational` reads floats: as the decimal that it prints as.
-
-    So a bound that is printed, stored and read again stays a bound, and 7/10 gives 0.7, although the binary
-    number behind 0.7 is a little less.
-
-    >>> upward(Fraction(7, 10)), Fraction(str(upward(Fraction(1, 3)))) >= Fraction(1, 3)
-    (0.7, True)
-    """
-    near = math.nextafter(float_up(x), -math.inf) if math.isfinite(float_up(x)) else math.inf
-    while math.isfinite(near) and Fraction(str(near)) < x:
-        near = math.nextafter(near, math.inf)
-    return near + 0.0  # not −0.0
 
 
 def _table(rows: object) -> list[Any]:

@@ -30,10 +30,14 @@ _CHERNOFF = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 25.0
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """One rounded pair, released `count` times: P-masses at multiples of the step, the rest at infinity."""
+    """One rounded pair, released `count` times: P-masses at multiples of the step, the rest at infinity.
+
+    `spread` is the second moment that splitting each cell between its ends may have added.
+    """
 
     index: NDArray[np.int64]
     mass: Array
+    spread: Array
     infinite: float
     step: float
     count: int
@@ -54,38 +58,46 @@ class Cumulants(NamedTuple):
 
 def rounded(pair: Pair | Worst, *, step: float, tail: float, count: int) -> Lattice:
     """The pair on multiples of `step`, P-mass of at most `tail` at infinity."""
-    low, high = pair.reach(tail)
-    index = _graded(math.floor(max(low, -_FARTHEST) / step), math.ceil(min(high, _FARTHEST) / step))
-    mass, infinite = connect(pair, _scaled(index, step))
-    kept = mass > 0
-    return Lattice(index[kept], mass[kept], infinite, step, count)
+    low, high = (min(max(end, -_FARTHEST), _FARTHEST) / step for end in pair.reach(tail))
+    index = _graded(math.floor(low) - 1, math.ceil(high) + 1, keep=(round(low), round(high)))
+    cut = connect(pair, _scaled(index, step))
+    kept = cut.mass > 0
+    return Lattice(index[kept], cut.mass[kept], cut.spread[kept], cut.infinite, step, count)
 
 
-def connect(pair: Pair | Worst, edges: Array) -> tuple[Array, float]:
-    """P-mass at each edge, and at infinity, of the pair rounded to the edges."""
+class Cut(NamedTuple):
+    """A pair rounded to edges: P-mass at each edge, spread of the cell above it, P-mass at infinity."""
+
+    mass: Array
+    spread: Array
+    infinite: float
+
+
+def connect(pair: Pair | Worst, edges: Array) -> Cut:
+    """The pair rounded to the edges."""
     if isinstance(pair, Worst):
         return _joined(edges, [connect(part, edges) for part in pair.parts])
     p, q = pair.cells(edges)
-    inside = p[1:-1]
-    up = (inside - q[1:-1] * np.exp(edges[:-1])) / -np.expm1(-np.diff(edges))
-    up = np.clip(up, 0.0, inside)
-    mass = np.zeros(len(edges))
+    inside, width = p[1:-1], np.diff(edges)
+    up = np.clip((inside - q[1:-1] * np.exp(edges[:-1])) / -np.expm1(-width), 0.0, inside)
+    mass, spread = np.zeros(len(edges)), np.zeros(len(edges))
     mass[:-1] += inside - up
     mass[1:] += up
     mass[0] += p[0]
-    return mass, float(p[-1])
+    spread[:-1] = np.divide(up * (inside - up), inside, out=np.zeros_like(up), where=inside > 0) * width**2
+    return Cut(mass, spread, float(p[-1]))
 
 
-def _joined(edges: Array, parts: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
+def _joined(edges: Array, parts: Sequence[Cut]) -> Cut:
     """The rounded pair whose profile is the greatest of the parts' at every edge, and the chord in between.
 
     At t = e^edge, H(t) = P(L > edge) − t·Q(L > edge) falls with slope −Q(L > edge). Where one part is greatest on
     both sides of an edge its own mass is kept, digit by digit; where the lead changes, the chords give the mass.
     """
     t = np.exp(edges)
-    mass = np.array([each for each, _ in parts])
+    mass = np.array([each.mass for each in parts])
     slope = np.cumsum((mass / t)[:, ::-1], axis=1)[:, ::-1] - mass / t  # Q(L > edge)
-    fall = np.concatenate((slope[:, :-1] * np.diff(t), [[infinite] for _, infinite in parts]), axis=1)
+    fall = np.concatenate((slope[:, :-1] * np.diff(t), [[each.infinite] for each in parts]), axis=1)
     height = np.cumsum(fall[:, ::-1], axis=1)[:, ::-1]
     lead = _leaders(height)
     at = np.arange(len(edges))
@@ -96,7 +108,7 @@ def _joined(edges: Array, parts: Sequence[tuple[Array, float]]) -> tuple[Array, 
     q_below = np.append((1 - top[0]) / t[0], q_above[:-1])
     own = np.append(True, same) & np.append(same, True)
     joined = np.where(own, mass[lead, at], np.maximum(t * (q_below - q_above), 0.0))
-    return joined, float(top[-1])
+    return Cut(joined, np.max([each.spread for each in parts], axis=0), float(top[-1]))
 
 
 def _leaders(height: Array) -> NDArray[np.int64]:
@@ -110,14 +122,14 @@ def _leaders(height: Array) -> NDArray[np.int64]:
     return leaders
 
 
-def _graded(first: int, last: int) -> NDArray[np.int64]:
-    """Whole numbers from first to last: all of them near zero, then ever fewer."""
+def _graded(first: int, last: int, *, keep: tuple[int, int]) -> NDArray[np.int64]:
+    """Whole numbers from first to last: all of them near zero, then ever fewer; lumps may lie at those to keep."""
     if last - first <= 8 * _FINE:
         return np.arange(first, last + 1)
     far = max(abs(first), abs(last), _FINE)
     growth = np.arange(math.ceil(_FINE * math.log(far / _FINE)) + 1) / _FINE
     side = np.unique(np.concatenate((np.arange(_FINE), np.ceil(_FINE * np.exp(growth)).astype(np.int64))))
-    both = np.unique(np.concatenate((-side, side, [first, last])))
+    both = np.unique(np.concatenate((-side, side, [first, last, *keep])))
     return both[(both >= first) & (both <= last)]
 
 
@@ -146,6 +158,15 @@ def tilted(lattice: Lattice, theta: float) -> tuple[float, Array]:
     return top + math.log(total), weights / total
 
 
+def added_variance(lattices: Sequence[Lattice], theta: float) -> float:
+    """At most what rounding added to the tilted variance of the total (two thirds of it where cells are smooth)."""
+    added = 0.0
+    for each in lattices:
+        logarithm, _ = tilted(each, theta)
+        added += each.count * float(each.spread @ np.exp(np.minimum(theta * each.loss - logarithm, 700.0)))
+    return added
+
+
 @dataclass(frozen=True, slots=True)
 class Total:
     """The sum of losses in a window: P-masses at `loss`, and an upper bound on all P-mass above the window.
@@ -170,18 +191,19 @@ class Total:
 
 
 def window(lattices: Sequence[Lattice], theta: float, *, delta: float, floor: float) -> tuple[float, float]:
-    """Ends of a window outside of which nothing matters at this δ: Chernoff's bound on either side.
+    """Ends of a window outside of which nothing matters at this δ, by Chernoff's bound P(X > x) ≤ e^(K(s) − s·x).
 
-    Above: P(X > top) ≤ e^(K(s) − s·top) for every s ≥ 0, so top = min over s of (K(s) − ln bound)/s.
-    Below: the same for the tilted sum, whose mass there would wrap around into the window.
+    Above the top there is P-mass of at most e^−18 of δ, and, as above and below the tilted sum wraps around into the
+    window, tilted mass of at most e^−25. A window that is too small costs tightness, not soundness.
     """
     middle = cumulants(lattices, theta)
     width = max(math.sqrt(middle.variance), lattices[0].step)
     budget = math.log(max(delta, 1e-308)) - 18
-    ups = [theta + c / width for c in _CHERNOFF]
-    top = min((cumulants(lattices, s).value - budget) / s for s in ups)
-    downs = [theta - c / width for c in _CHERNOFF]
-    bottom = max((middle.value - cumulants(lattices, s).value - 25) / (theta - s) for s in downs)
+    above = [(s, cumulants(lattices, s).value) for s in (theta + c / width for c in _CHERNOFF)]
+    below = [(s, cumulants(lattices, s).value) for s in (theta - c / width for c in _CHERNOFF)]
+    top = min((k - budget) / s for s, k in above)
+    top = max(top, min((k - middle.value + 25) / (s - theta) for s, k in above))
+    bottom = max((middle.value - k - 25) / (theta - s) for s, k in below)
     highest = sum(each.count * float(each.loss[-1]) for each in lattices)
     lowest = sum(each.count * float(each.loss[0]) for each in lattices)
     return max(min(bottom, floor), lowest), min(top, highest)

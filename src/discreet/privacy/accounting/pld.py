@@ -22,14 +22,23 @@ from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
 from discreet.privacy.accounting import pairs, profile
 from discreet.privacy.accounting.bill import Bill, Choice, Item, bill
-from discreet.privacy.accounting.lattice import Cumulants, Lattice, Total, convolved, cumulants, rounded, window
+from discreet.privacy.accounting.lattice import (
+    Cumulants,
+    Lattice,
+    Total,
+    added_variance,
+    convolved,
+    cumulants,
+    rounded,
+    window,
+)
 from discreet.privacy.accounting.rdp import no_delta_left
 from discreet.privacy.accounting.rounding import crossing, raised
 from discreet.privacy.accounting.tails import mills
 from discreet.privacy.loss import Approximate, Loss, Pure
 
-_ROUGHNESS = 4e-5  # the variance that rounding may add, relative to the total
-_SHORTEST, _LONGEST = 1 << 15, 3 << 19
+_TOLERANCE = 5e-5  # what rounding may add to ε, relatively
+_SHORTEST, _LONGEST = 1 << 15, 1 << 20
 _MOST_ITEMS = 200
 _LEAST_DELTA = 1e-290
 
@@ -178,22 +187,32 @@ def _rough(paired: Paired, delta: float) -> list[Lattice]:
 
 
 def _total(paired: Paired, rough: Sequence[Lattice], theta: float, delta: float, floor: float = math.inf) -> Total:
-    """The total loss around the tilted mean, on a lattice fine enough that rounding hardly adds variance."""
-    count = sum(n for _, n in paired)
+    """The total loss around the tilted mean, on a lattice so fine that rounding hardly matters."""
     middle = cumulants(rough, theta)
     low = max(0.0, min(floor, middle.mean - 3 * math.sqrt(middle.variance)))
     bottom, top = window(rough, theta, delta=delta, floor=low)
-    step = math.sqrt(6 * _ROUGHNESS * middle.variance / count)
-    step = max(min(step, (top - bottom) / _SHORTEST), (top - bottom) / _LONGEST, _finest(paired))
-    step = _aligned(paired, step)
-    fine = [rounded(pair, step=step, tail=delta * 1e-9 / count, count=n) for pair, n in paired]
-    bottom, top = window(fine, theta, delta=delta, floor=low - 2 * step)
-    return convolved(fine, theta, bottom=bottom, top=top)
+    fine = _fine(paired, middle, theta, top - bottom, delta)
+    bottom, top = window(fine, theta, delta=delta, floor=low - 2 * fine[0].step)
+    return convolved(fine, theta, bottom=bottom, top=min(top, bottom + 2 * _LONGEST * fine[0].step))
 
 
-def _finest(paired: Paired) -> float:
-    """Cells of 1/4096 of a typical loss are fine enough for any number of releases."""
-    return min(pair.scale for pair, _ in paired) / 4096
+def _fine(paired: Paired, middle: Cumulants, theta: float, width: float, delta: float) -> list[Lattice]:
+    """Lattices whose rounding adds so little variance v to the total that ε grows by less than `_TOLERANCE`.
+
+    Rounding keeps P- and Q-mass, so it raises K(θ) by about θ(θ+1)v/2, and with it ε by (θ+1)v/2.
+    """
+    count = sum(n for _, n in paired)
+    allowed = 2 * _TOLERANCE * max(middle.mean, 0.1 * math.sqrt(middle.variance)) / (1 + theta)
+    least = max(width / _LONGEST, min(pair.scale for pair, _ in paired) / 4096)
+    step = max(least, min(math.sqrt(6 * allowed / count), width / _SHORTEST))
+    for _ in range(8):
+        step = _aligned(paired, step)
+        fine = [rounded(pair, step=step, tail=delta * 1e-9 / count, count=n) for pair, n in paired]
+        added = added_variance(fine, theta)
+        if added <= 1.6 * allowed or step <= least:
+            break
+        step = max(least, step * max(0.1, 0.8 * allowed / added))
+    return fine
 
 
 def _aligned(paired: Paired, step: float) -> float:
