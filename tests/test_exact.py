@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
 from discreet.exact import (
+    _atanh_bounds,
     exp_bounds,
     exp_down,
     exp_up,
@@ -24,6 +25,7 @@ from discreet.exact import (
     log_down,
     log_up,
     plain,
+    printed_up,
     rational,
     sqrt_bounds,
 )
@@ -234,6 +236,39 @@ def test_sqrt_bounds_are_the_integers_around_the_root(x, bits):
     assert hi - lo == (0 if lo * lo == x * 4**bits else 1)
 
 
+def just_beside(value: mpmath.mpf) -> list[Fraction]:
+    """Rationals below and above the value, closer than any guard bits: rounding in the wrong direction shows."""
+    whole = int(MP.floor(value * MP.mpf(2) ** 600))
+    return [Fraction(whole, 1 << 600), Fraction(whole + 1, 1 << 600)]
+
+
+@pytest.mark.parametrize("bits", [0, 8, 64, 128])
+def test_exp_bounds_enclose_where_the_value_is_all_but_an_integer(bits):
+    for n in (1, 2, 3, (1 << bits) // 3, (1 << bits) - 1):
+        if 0 < n < 1 << bits:
+            for x in just_beside(MP.log(MP.mpf(n) / MP.mpf(2) ** bits)):
+                lo, hi = exp_bounds(x, bits)
+                assert lo <= scaled(MP.exp(real(x)), bits) <= hi, (n, x)
+
+
+@pytest.mark.parametrize("bits", [0, 8, 64, 128])
+def test_log_bounds_enclose_where_the_value_is_all_but_an_integer(bits):
+    for n in (1, -1, 2, 5, -5, 300, -300, 1 << bits, 7 << bits, -7 << bits):
+        if abs(n) < 350 << bits:
+            for x in just_beside(MP.exp(MP.mpf(n) / MP.mpf(2) ** bits)):
+                lo, hi = log_bounds(x, bits)
+                assert lo <= scaled(MP.log(real(x)), bits) <= hi, (n, x)
+
+
+@given(st.fractions(-Fraction(1, 3), Fraction(1, 3)), st.integers(8, 600))
+@settings(max_examples=150)
+@example(Fraction(1, 3), 40)
+@example(Fraction(-1, 3), 600)
+def test_the_series_of_the_logarithm_is_enclosed_without_any_guard(z, precision):
+    lo, hi = _atanh_bounds(z, precision)
+    assert lo <= scaled(MP.atanh(real(z)), precision) <= hi
+
+
 @pytest.mark.parametrize("x", [Fraction(0), Fraction(-1, 3)])
 def test_log_of_zero_or_less_is_refused(x):
     with pytest.raises(InvalidParameter, match="expected a number > 0"):
@@ -292,6 +327,23 @@ def test_float_up_and_down_are_the_neighbouring_floats(x):
     assert down <= x <= up
     assert math.isinf(up) or math.nextafter(up, -math.inf) < x
     assert math.isinf(down) or math.nextafter(down, math.inf) > x
+
+
+@given(st.one_of(fractions, st.builds(Fraction, st.floats(allow_nan=False, allow_infinity=False))))
+@settings(max_examples=200)
+@example(Fraction(3, 10))
+@example(Fraction(0))
+@example(Fraction(-1, 10**400))
+@example(Fraction(sys.float_info.max))
+@example(-Fraction(sys.float_info.max))
+@example(Fraction(10**400))
+def test_printed_up_is_the_least_float_whose_decimal_is_not_below(x):
+    up = printed_up(x)
+    assert repr(up) != "-0.0"
+    assert math.isinf(up) or rational(up, "x") >= x
+    assert up > -math.inf
+    below = math.nextafter(up, -math.inf)
+    assert math.isinf(below) or rational(below, "x") < x
 
 
 def test_zero_is_rounded_to_plain_zero():

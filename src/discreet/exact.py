@@ -7,8 +7,10 @@ can always round towards privacy, or ask again with more bits.
 
 import math
 import re
+import sys
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -95,10 +97,8 @@ def _parse(value: Number, name: str, expected: str) -> Fraction:  # noqa: PLR091
             raise InvalidParameter(name, "a Decimal out of reach", expected)
         exact = Fraction(value)
     elif isinstance(value, str):
-        if len(value) > _MOST_TEXT or not (_DECIMAL.fullmatch(value) or _RATIO.fullmatch(value)):
-            raise InvalidParameter(name, value, expected, "write it as 0.5, 1e-6 or 1/3")
         try:
-            exact = Fraction(value.replace(" ", ""))
+            exact = _read(value)
         except ZeroDivisionError:
             raise InvalidParameter(name, value, expected, "its denominator is zero") from None
         except ValueError:
@@ -109,6 +109,13 @@ def _parse(value: Number, name: str, expected: str) -> Fraction:  # noqa: PLR091
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MOST_BITS:
         raise InvalidParameter(name, f"a number of over {_MOST_BITS} bits", expected)
     return exact
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Fraction:
+    if len(text) > _MOST_TEXT or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
+        raise ValueError
+    return Fraction(text.replace(" ", ""))
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
@@ -275,9 +282,10 @@ def printed_up(x: Fraction) -> float:
     >>> printed_up(Fraction(3, 10)), float_up(Fraction(3, 10))
     (0.3, 0.30000000000000004)
     """
-    near = float_up(x)
-    below = math.nextafter(near, -math.inf)
-    return below if math.isfinite(below) and Fraction(repr(below)) >= x else near
+    near = max(math.nextafter(float_up(x), -math.inf), -sys.float_info.max) if math.isfinite(float_up(x)) else math.inf
+    while math.isfinite(near) and Fraction(repr(near)) < x:
+        near = math.nextafter(near, math.inf)
+    return near + 0.0  # not −0.0
 
 
 def plain(x: Fraction) -> str:

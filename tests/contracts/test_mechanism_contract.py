@@ -53,8 +53,8 @@ def whole(x: Any) -> bool:
     return all(isinstance(v, bool | int | np.integer | np.bool_) for v in np.asarray(x).ravel().tolist())
 
 
-def multiple_of(step: Fraction, start: Fraction = F(0)) -> Callable[[Any], bool]:
-    return lambda x: all((F(v) - start) % step == 0 for v in np.asarray(x, np.float64).ravel().tolist())
+def multiple_of(step: Fraction) -> Callable[[Any], bool]:
+    return lambda x: all(F(v) % step == 0 for v in np.asarray(x, np.float64).ravel().tolist())
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import fields
 from fractions import Fraction
 from itertools import product
-from math import ceil, log, sinh, sqrt
+from math import ceil, log, nextafter, sinh, sqrt
 
 import mpmath
 import numpy as np
@@ -78,7 +78,9 @@ def test_the_truncated_geometric_channel_has_the_stated_epsilon_in_rationals(eps
         for k in range(-2000, 2001):
             law[min(6, max(0, x + k))] += mechanism.probability(k)
         missing = 1 - sum(law.values())
-        assert [float(channel.probability(x, z)) for z in range(7)] == pytest.approx(list(law.values()), abs=missing + 1e-9)
+        assert [float(channel.probability(x, z)) for z in range(7)] == pytest.approx(
+            list(law.values()), abs=missing + 1e-9
+        )
 
 
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4), epsilons, st.sampled_from(["1", "0.1", "1/3"]))
@@ -112,6 +114,21 @@ def test_laplace_with_several_numbers_needs_more_noise_than_with_one():
     one, two = (Laplace(epsilon=1, sensitivity=1, granularity=1, dimension=d) for d in (1, 2))
     crossing = moved(two, [0.25, 0.25], [0.5, 0.75])
     assert sum(crossing) / step_scale(two) <= 1 < sum(crossing) / step_scale(one)
+
+
+@pytest.mark.parametrize("kind", [Laplace, Staircase, Gaussian])
+@pytest.mark.parametrize("sensitivity", [0.1, 0.3, 1 / 3])
+def test_a_float_sensitivity_covers_floats_that_far_apart(kind, sensitivity):
+    """The float 0.1 is above one tenth: x and x + 0.1 may snap a step further apart than ⌈(1/10)/g⌉ (finding P7)."""
+    mechanism = kind(sensitivity=sensitivity, **({"sigma": 1} if kind is Gaussian else {"epsilon": 1}))
+    g = mechanism.granularity
+    lows = [float((k + F(1, 2)) * g) for k in range(400)]
+    lows = [nextafter(x, -1) if F(x) >= (k + F(1, 2)) * g else x for k, x in enumerate(lows)]
+    pairs = [(x, y) for x in lows if F(y := x + sensitivity) - F(x) <= F(sensitivity)]
+    assert len(pairs) > 50
+    steps = Grid(g).snap(np.array(pairs))
+    covered = {Laplace: lambda: step_scale(mechanism), Staircase: lambda: mechanism.width, Gaussian: lambda: mechanism.loss.sensitivity}  # fmt: skip
+    assert int((steps[:, 1] - steps[:, 0]).max()) <= covered[kind]()
 
 
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4), st.sampled_from(["1", "0.1", "1/3"]))
@@ -412,6 +429,12 @@ def test_bad_parameters_are_refused_by_name(kind, good, name, bad):
 def test_bad_dimensions_are_refused(kind, good, dimension):
     with pytest.raises(InvalidParameter, match="dimension"):
         kind(**good, dimension=dimension)
+
+
+@pytest.mark.parametrize("most", [-1, 1.5, None, True, "3", 10**7], ids=repr)
+def test_bad_sizes_of_the_geometric_channel_are_refused(most):
+    with pytest.raises(InvalidParameter, match="most"):
+        Geometric(epsilon=1, sensitivity=1).channel(most)
 
 
 @pytest.mark.parametrize("sensitivity", [0.5, 1.0, "1", F(1, 2)], ids=repr)

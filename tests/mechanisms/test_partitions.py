@@ -240,10 +240,15 @@ def test_laplace_threshold_protects_a_person_under_two_keys(epsilon, delta):
     mechanism = LaplaceThreshold(epsilon=epsilon, delta=delta, keys=2)
     reach = ceil(25 * float(mechanism.scale))
     pmf = laplace_law(float(mechanism.scale), reach)
-    laws = {
-        (a, b): two_keys(pmf, mechanism.threshold, reach, (a, b)) for a in (0, 1, 2, 9) for b in (0, 1, 2, 9, 10)
-    }
-    near = [((0, 0), (1, 1)), ((0, 1), (1, 2)), ((1, 1), (2, 2)), ((0, 9), (1, 10)), ((1, 9), (2, 10)), ((0, 1), (1, 1))]
+    laws = {(a, b): two_keys(pmf, mechanism.threshold, reach, (a, b)) for a in (0, 1, 2, 9) for b in (0, 1, 2, 9, 10)}
+    near = [
+        ((0, 0), (1, 1)),
+        ((0, 1), (1, 2)),
+        ((1, 1), (2, 2)),
+        ((0, 9), (1, 10)),
+        ((1, 9), (2, 10)),
+        ((0, 1), (1, 1)),
+    ]
     worst = max(excess(laws[x], laws[y], float(F(epsilon))) for x, y in near)
     assert float(F(delta)) / 4 < worst <= float(F(delta)) * (1 + 1e-9)
 
@@ -320,6 +325,16 @@ def test_absent_keys_are_never_named_and_large_ones_always(mechanism):
     kept = released if isinstance(mechanism, OptimalSelection) else released[0]
     assert kept.dtype == np.bool_
     assert (kept == (counts > 0)).all()
+
+
+@pytest.mark.parametrize(
+    "mechanism", [LaplaceThreshold(epsilon="0.1", delta="0.4", keys=1), GaussianThreshold(sigma=9, delta="0.4", keys=1)]
+)
+def test_absent_keys_are_never_named_however_much_noise_there_is(mechanism):
+    kept, noisy = mechanism.release(np.zeros(1000, np.int64), entropy=DeterministicEntropy(1))
+    assert not kept.any()
+    assert not noisy.any()
+    assert mechanism.release(np.ones(1000, np.int64), entropy=DeterministicEntropy(1))[0].sum() > 200
 
 
 @pytest.mark.parametrize("mechanism", SELECTORS[1:], ids=lambda m: type(m).__name__)

@@ -74,9 +74,7 @@ def test_the_channel_without_clamping_is_d_private_with_exactly_its_epsilon(epsi
     inputs = [(x, y) for x in range(4) for y in range(4)]
     logs = np.array([[-dist(x, z) / scale for z in outputs] for x in inputs])
     worst = max(
-        np.abs(logs[i] - logs[j]).max() / dist(inputs[i], inputs[j])
-        for i in range(len(inputs))
-        for j in range(i)
+        np.abs(logs[i] - logs[j]).max() / dist(inputs[i], inputs[j]) for i in range(len(inputs)) for j in range(i)
     )
     assert worst == pytest.approx(float(F(epsilon)), abs=1e-9)
 

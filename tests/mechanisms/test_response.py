@@ -132,9 +132,7 @@ def test_the_largest_size_allowed_stays_in_range():
 
 def coverage(reports: int, ones: int, high: float, low: float, width: float) -> float:
     """P(|estimated share − true share| ≤ width), with `ones` of the reports true: two binomials, convolved."""
-    yes = np.convolve(
-        binom.pmf(range(ones + 1), ones, high), binom.pmf(range(reports - ones + 1), reports - ones, low)
-    )
+    yes = np.convolve(binom.pmf(range(ones + 1), ones, high), binom.pmf(range(reports - ones + 1), reports - ones, low))
     estimates = (np.arange(reports + 1) / reports - low) / (high - low)
     return float(yes[np.abs(estimates - ones / reports) <= width + 1e-12].sum())
 

@@ -4,6 +4,7 @@ from contextlib import suppress
 from fractions import Fraction
 from itertools import islice, permutations, product
 from math import floor, log
+from time import process_time
 
 import mpmath
 import numpy as np
@@ -172,6 +173,14 @@ def test_probabilities_do_not_lose_large_scores_to_rounding(kind, base):
 
 
 @choosers
+def test_a_thousand_candidates_take_no_minutes(kind):
+    start = process_time()
+    p = kind(epsilon=1, sensitivity=1).probabilities(list(range(1000)))
+    assert process_time() - start < 3
+    assert p.sum() == pytest.approx(1, abs=1e-9)
+
+
+@choosers
 def test_probabilities_add_up_and_follow_the_scores(kind):
     p = kind(epsilon=1, sensitivity=1).probabilities([1, 9, 4, 4])
     assert p.sum() == pytest.approx(1, abs=1e-9)
@@ -251,9 +260,7 @@ def threshold_ratios(mechanism: AboveThreshold, box, answers: int) -> float:
     [(1, 3, range(-2, 3), 1), (2, 3, range(-2, 3), 1), (3, 3, range(-2, 3), 1), (1, 2, range(-4, 5), 2), (2, 4, range(-1, 2), 1)],
 )  # fmt: skip
 def test_above_threshold_never_exceeds_its_epsilon(monotone, positives, answers, box, sensitivity):
-    mechanism = AboveThreshold(
-        epsilon=1, sensitivity=sensitivity, threshold=0, positives=positives, monotone=monotone
-    )
+    mechanism = AboveThreshold(epsilon=1, sensitivity=sensitivity, threshold=0, positives=positives, monotone=monotone)
     assert threshold_ratios(mechanism, box, answers) <= 1 + SLACK
     assert mechanism.loss == Pure(1)
 
@@ -382,7 +389,20 @@ def test_the_shares_of_epsilon_add_up(positives, monotone, epsilon):
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 NOT_POSITIVE = [0, -1, float("nan"), float("inf"), "x", None, True, [1]]
-BAD_SCORES = [[], [[1, 2]], 3, "12", None, [1.5, 2.0], [float("nan"), 1], [True, False], [None], [1j], {"a": 1}, object()]
+BAD_SCORES = [
+    [],
+    [[1, 2]],
+    3,
+    "12",
+    None,
+    [1.5, 2.0],
+    [float("nan"), 1],
+    [True, False],
+    [None],
+    [1j],
+    {"a": 1},
+    object(),
+]
 THRESHOLD = {"epsilon": 1, "sensitivity": 1, "threshold": 0, "positives": 1}
 
 

@@ -216,6 +216,24 @@ def test_a_rejected_proposal_is_drawn_again_and_only_it():
     assert out.tolist() == [0, 0, 0]
 
 
+def test_no_subnormal_number_tells_by_its_slowness_how_far_a_score_lies(monkeypatch):
+    """exp of −708 … −745 is subnormal, and several times slower to compute with."""
+    seen, true_exp = [], np.exp
+
+    def spy(x, out=None):
+        seen.append(true_exp(x))
+        return true_exp(x, out=out)
+
+    monkeypatch.setattr(np, "exp", spy)
+    gaps = np.array([0, 700, 708, 709, 720, 740, 745, 746, 10**6])
+    softmax(-gaps, 1, 10)
+    softmax(-gaps, 1, 10, multiplicity=np.arange(1, 10))
+    accept_each(gaps, 1)
+    assert len(seen) >= 3
+    for values in seen:
+        assert not ((values > 0) & (values < 2.0**-1022)).any()
+
+
 def test_one_candidate_and_certain_winners():
     assert softmax([5], 1) == 0
     assert softmax([-(2**63)], "1/7", 5).tolist() == [0] * 5

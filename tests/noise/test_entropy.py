@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import gc
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -20,6 +21,7 @@ import discreet.noise as noise
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, SystemEntropy, discrete_laplace
 from discreet.noise import entropy as module
+from discreet.noise import sampler
 from discreet.noise.entropy import SYSTEM, _stream
 
 # The chance that 2^21 independent words of 64 bits hold a repetition is below 2^42/2^65 = 1.2e-7.
@@ -60,6 +62,10 @@ def in_child(work) -> bytes:
 
 def words_of(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.uint64)
+
+
+LINES = range(1, len({line for _, _, line in module._Buffered.take.__code__.co_lines() if line}) + 3)
+"""Offsets from `def take` that hold its statements, and a few more."""
 
 
 # --- the stream --------------------------------------------------------------------------------------------
@@ -245,6 +251,46 @@ def test_many_threads_never_share_words():
     assert all_different(collected)
 
 
+def paused_at(line: int, reached: threading.Event, resume: threading.Event):
+    """A trace function that stops once before the given line of `take` until told to go on."""
+    code = module._Buffered.take.__code__
+
+    def local(frame, event, arg):
+        if event == "line" and frame.f_lineno == code.co_firstlineno + line and not reached.is_set():
+            reached.set()
+            resume.wait(10)
+        return local
+
+    return lambda frame, event, arg: local if frame.f_code is code else None
+
+
+@pytest.mark.parametrize("refill", [False, True])
+def test_two_threads_interleaved_at_any_two_lines_of_take_never_share_words(refill):
+    """One thread waits before a line of `take` while another runs up to a line of it; then the first goes on."""
+    for first, second in itertools.product(LINES, LINES):
+        stream, collected = SystemEntropy(), []
+        if refill:
+            collected += [stream.words(819) for _ in range(10)]
+        waits = [(threading.Event(), threading.Event()) for _ in range(2)]
+
+        def work(line, reached, resume, stream=stream, collected=collected):
+            sys.settrace(paused_at(line, reached, resume))
+            try:
+                collected.append(stream.words(20))
+            finally:
+                sys.settrace(None)
+                reached.set()
+
+        threads = [threading.Thread(target=work, args=(n, *w)) for n, w in zip((first, second), waits, strict=True)]
+        for thread, (reached, _) in zip(threads, waits, strict=True):
+            thread.start()
+            assert reached.wait(10)
+        for thread, (_, resume) in zip(threads, waits, strict=True):
+            resume.set()
+            thread.join(10)
+        assert all_different([*collected, stream.words(20)]), (first, second)
+
+
 def test_threads_that_follow_one_another_start_anew():
     stream, collected = SystemEntropy(), []
     for _ in range(50):
@@ -293,9 +339,6 @@ def interrupted_at(line: int, stream: SystemEntropy, count: int, interruption):
         return stream.words(count), fired
     finally:
         sys.settrace(previous)
-
-
-LINES = range(1, len({line for _, _, line in module._Buffered.take.__code__.co_lines() if line}) + 3)
 
 
 @pytest.mark.parametrize("refill", [False, True])
@@ -463,6 +506,7 @@ def test_all_randomness_comes_from_the_entropy_argument(draw, size, monkeypatch)
 def test_without_the_argument_the_system_stream_is_used(draw, monkeypatch):
     stream = Counting(9)
     monkeypatch.setattr(SYSTEM, "words", stream.words, raising=False)
+    monkeypatch.setattr(sampler, "_POOLS", sampler._Pools())
     draw(None, None)
     alone = stream.count
     draw(100, None)

@@ -187,6 +187,33 @@ def test_zeros_and_ones_of_place_and_acceptance(scripted):
     )
 
 
+@pytest.mark.parametrize("sigma", [F(64), F(12345678, 1000), F(10**12)], ids=str)
+def test_both_paths_accept_by_the_exact_ratio_in_every_block(sigma, scripted):
+    """The word of acceptance agrees with p to 128 bits, or to 30: rationals and floats decide, and rightly."""
+    from tests.noise.test_table import vector_script
+
+    sampler, m = _gaussian(sigma), width(sigma)
+    shift, ends = m.bit_length() - 1, [0, *sampler.blocks.thresholds.tolist()]
+    for block in (0, 1, 6, 7, 101):
+        word, nearest = (ends[block] + ends[block + 1]) // 2, (block >> 1) * m + (block & 1)
+        for place in {1, m // 2, m - 1}:
+            k = -(nearest + place) if block & 1 else nearest + place
+            first, *rest = leading_words(exp(-F(place * (2 * nearest + place)) / (2 * sigma**2)), 3)
+            for accepted, words in [
+                (True, [first, rest[0], rest[1] - 2]),
+                (False, [first, rest[0], rest[1] + 2]),
+                (True, [first - (1 << 34)]),
+                (False, [first + (1 << 34)]),
+            ]:
+                if not all(0 <= w < WORD for w in words):
+                    continue  # p is within 2^−30 of 1
+                out = np.empty(1, np.int64)
+                high = [place << (64 - shift), words[0]]
+                verdict = sampler._propose(scripted([*vector_script(sampler.blocks, [word]), *high, *words[1:]]), out)
+                assert (verdict.tolist(), out.tolist()) == ([accepted], [k]), (block, place)
+                assert sampler._accepts(place, nearest, words[0], scripted(words[1:])) is accepted
+
+
 @every
 def test_one_and_many_give_the_same_noise_for_the_same_bits(sigma, scripted):
     from tests.noise.test_table import vector_script

@@ -58,7 +58,7 @@ def test_disjoint_parts_cost_the_largest():
 
 def test_d_privacy_cannot_be_charged_without_a_radius():
     with pytest.raises(NoGuarantee, match="within"):
-        Spent().plus(PerDistance(1, "km"))
+        Spent().plus(PerDistance(1, "km", 0))
 
 
 def test_additive_delta_has_its_own_part():

@@ -5,7 +5,6 @@ larger domain a lower bound. Proven closed forms stand in `closed_forms`; the se
 
 >>> from discreet.mechanisms.sensitivity import sensitivity
 >>> from discreet.privacy.unit import Neighbours
-from discreet.privacy.unit import relation as read_relation
 >>> sensitivity(sum, domain=[0, 1, 2], size=3, neighbours=Neighbours.CHANGE_ONE)
 Sensitivity(value=Fraction(2, 1), witness=((0, 0, 0), (2, 0, 0)), datasets=27, pairs=81)
 """

@@ -3,9 +3,9 @@
 Proof. The floats γ̂ are within 2^−48 of the true γ ≥ 0 relatively, or within 2^−42 absolutely, or NaN. A relative error
 η moves e^(−γ) by at most γe^(−γ)η ≤ η/e, an absolute one by at most itself. NumPy's exp is within 4 units in the last
 place by its documentation, 2^−50 (tests hold it to 2^−49 against 200-bit arithmetic). So p̂ = exp(−γ̂) is within 2^−41
-of p. The top 53 bits of a word, exact in a float, give v ≤ U < v + 2^−53. If v and p̂ differ by at least 2^−40, then
-U < p if and only if v < p̂. Otherwise, and for NaN, which happens to one coin in 2^39, `table.below` compares with the
-rational enclosure of p.
+of p (γ̂ is held at 256, where both are below 2^−300). The top 53 bits of a word, exact in a float, give
+v ≤ U < v + 2^−53. If v and p̂ differ by at least 2^−40, then U < p if and only if v < p̂. Otherwise, and for NaN, which
+happens to one coin in 2^39, `table.below` compares with the rational enclosure of p.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,7 @@ def accept(gamma: NDArray[np.float64], exact: Callable[[int], Enclosure], entrop
     """True at each position with probability exactly e^(−γ) there. Overwrites `gamma`."""
     words = entropy.words(gamma.size)
     with np.errstate(all="ignore"):  # whatever the caller set: an underflow must not tell of a draw
+        np.minimum(gamma, 256, out=gamma)  # subnormals would take longer and tell how far; NaN stays
         np.exp(np.negative(gamma, out=gamma), out=gamma)
     gamma -= (words >> np.uint64(11)) * _UNIT  # p̂ − v
     heads: NDArray[np.bool_] = gamma > 0

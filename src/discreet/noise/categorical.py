@@ -92,7 +92,7 @@ class _Softmax:
         self._top = live.max()
         self._scores = scores
         with np.errstate(all="ignore"):  # whatever the caller set: an underflow must not tell of a score
-            weights = np.exp(-_exponents(scores, self._top, scale))
+            weights = np.exp(-np.minimum(_exponents(scores, self._top, scale), 128))  # subnormals would take longer
         if copies is not None:
             weights *= copies
         self._exponent = 62 - scores.size.bit_length() - _power_above(weights.max())  # of 2^k/M

@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidParameter
 from discreet.exact import integer
 
 Words = NDArray[np.uint64]
@@ -48,7 +47,8 @@ class SystemEntropy:
 
     def words(self, count: int) -> Words:
         """`count` fresh words."""
-        return self._local.take(_checked(count)) if count < _LARGE else _stream(os.urandom(32), count)
+        exact = _checked(count)
+        return self._local.take(exact) if exact < _LARGE else _stream(os.urandom(32), exact)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return SystemEntropy, ()  # a copy sent to another process starts anew
@@ -75,9 +75,9 @@ class _Buffered(threading.local):
         self.busy = True
         try:
             start = self.position
-            if start + count > len(self.words) or self.owner != (os.getpid(), _Forks.seen):
+            if start + count > len(self.words) or self.owner != process():
                 self.words = _stream(os.urandom(32), _BUFFER)
-                self.owner = (os.getpid(), _Forks.seen)
+                self.owner = process()
                 start = 0
             self.position = start + count
             taken = self.words[start : start + count].copy()
@@ -85,6 +85,11 @@ class _Buffered(threading.local):
             return taken
         finally:
             self.busy = False
+
+
+def process() -> tuple[int, int]:
+    """Which process this is, also after a fork: what was buffered under another name is not ours."""
+    return os.getpid(), _Forks.seen
 
 
 class _Forks:
@@ -108,7 +113,11 @@ class DeterministicEntropy:
 
     def __init__(self, seed: int) -> None:
         self._key = hashlib.sha256(f"discreet deterministic stream {integer(seed, 'seed'):x}".encode()).digest()
+        self._seed = int(seed)
         self._calls = itertools.count()  # one step at a time, also among threads and signal handlers
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return DeterministicEntropy, (self._seed,)  # a copy starts from the beginning
 
     def words(self, count: int) -> Words:
         """The next `count` words; they depend on the seed and on the calls made before."""
@@ -117,9 +126,8 @@ class DeterministicEntropy:
 
 
 def _checked(count: int) -> int:
-    if count < 0:  # a negative slice would hand out used words again
-        raise InvalidParameter("count", count, "a whole number ≥ 0")
-    return count
+    """A negative slice would hand out used words again."""
+    return count if type(count) is int and count >= 0 else integer(count, "count", at_least=0)
 
 
 def _stream(key: bytes, count: int) -> Words:

@@ -24,7 +24,7 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.accept import Enclosure, accept, accept_one
 from discreet.noise.entropy import Entropy
-from discreet.noise.sampler import LARGEST, Integers, Size, sample
+from discreet.noise.sampler import LARGEST, Integers, Size, sample_often
 from discreet.noise.table import Table
 
 _GUARD = 64
@@ -37,15 +37,23 @@ def discrete_gaussian(sigma: Number, size: Size = None, *, entropy: Entropy | No
     >>> discrete_gaussian(100, size=3, entropy=DeterministicEntropy(1)).dtype
     dtype('int64')
     """
+    try:
+        sampler = _gaussian(sigma)
+    except TypeError:  # what cannot be hashed is not a number either
+        sampler = _Gaussian(_sigma(sigma))
+    return sample_often(sampler, size, entropy)
+
+
+def _sigma(sigma: Number) -> Fraction:
     exact = rational(sigma, "sigma", above=0)
     if exact > LARGEST:
         raise InvalidParameter("sigma", sigma, "at most 2^52", "use a coarser grid, so that noise fits 64 bits")
-    return sample(_gaussian(exact), size, entropy)
+    return exact
 
 
-@lru_cache(maxsize=32)
-def _gaussian(sigma: Fraction) -> "_Gaussian":
-    return _Gaussian(sigma)
+@lru_cache(maxsize=32, typed=True)
+def _gaussian(sigma: Number) -> "_Gaussian":
+    return _Gaussian(_sigma(sigma))
 
 
 class _Gaussian:
@@ -65,7 +73,7 @@ class _Gaussian:
             negative, place = block & 1, second & low
             nearest = ((block >> 1) << self._shift) + negative
             if not low or self._accepts(place, nearest, third, entropy):
-                return -(nearest + place) if negative else nearest + place
+                return ((nearest + place) ^ -negative) + negative  # −|K| if negative, without a branch
 
     def fill(self, entropy: Entropy, out: Integers) -> None:
         pending = np.flatnonzero(~self._propose(entropy, out))
@@ -97,8 +105,7 @@ class _Gaussian:
         return accept_one(gamma, self._acceptance(place, nearest), word, entropy)
 
     def _acceptance(self, place: int, nearest: int) -> Enclosure:
-        gamma = place * (2 * nearest + place) / self._twice_variance
-        return lambda bits: exp_bounds(-gamma, bits)
+        return lambda bits: exp_bounds(-place * (2 * nearest + place) / self._twice_variance, bits)
 
 
 def _block_table(sigma: Fraction, m: int) -> Table:

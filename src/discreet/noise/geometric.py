@@ -15,7 +15,7 @@ Cumulative probabilities of the lowest digit, m its size (m = ∞ if it is the o
 The number of words and of table look-ups depends on the scale alone, so the time of a draw does not depend on it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
@@ -25,7 +25,7 @@ import numpy as np
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.entropy import Entropy
-from discreet.noise.sampler import LARGEST, Integers, Size, sample
+from discreet.noise.sampler import LARGEST, Integers, Size, sample_often
 from discreet.noise.table import Table
 
 _LOW, _HIGH = 512, 1024  # sizes of the lowest digit and of the others
@@ -39,7 +39,7 @@ def geometric(scale: Number, size: Size = None, *, entropy: Entropy | None = Non
     >>> 0 <= geometric(3)
     True
     """
-    return sample(_geometric(_scale(scale)), size, entropy)
+    return sample_often(_kept(_geometric, scale), size, entropy)
 
 
 def discrete_laplace(scale: Number, size: Size = None, *, entropy: Entropy | None = None) -> int | Integers:
@@ -49,7 +49,15 @@ def discrete_laplace(scale: Number, size: Size = None, *, entropy: Entropy | Non
     >>> discrete_laplace("2.5", size=(2, 3), entropy=DeterministicEntropy(1)).shape
     (2, 3)
     """
-    return sample(_laplace(_scale(scale)), size, entropy)
+    return sample_often(_kept(_laplace, scale), size, entropy)
+
+
+def _kept(make: Callable[[Number], "_Digits"], scale: Number) -> "_Digits":
+    """The sampler of this scale, kept by what the caller wrote: reading a number costs as much as a draw."""
+    try:
+        return make(scale)
+    except TypeError:  # what cannot be hashed is not a number either
+        return make(_scale(scale))
 
 
 def _scale(scale: Number) -> Fraction:
@@ -74,7 +82,7 @@ class _Digits:
             if self._signed and radix == 1:
                 sign, digit = digit & 1, digit >> 1
             total += radix * digit
-        return ~total if sign else total
+        return total ^ -sign
 
     def fill(self, entropy: Entropy, out: Integers) -> None:
         (_, lowest), *others = self.digits
@@ -89,14 +97,14 @@ class _Digits:
             out ^= -(first & 1)
 
 
-@lru_cache(maxsize=32)
-def _geometric(scale: Fraction) -> _Digits:
-    return _Digits(scale, signed=False)
+@lru_cache(maxsize=32, typed=True)
+def _geometric(scale: Number) -> _Digits:
+    return _Digits(_scale(scale), signed=False)
 
 
-@lru_cache(maxsize=32)
-def _laplace(scale: Fraction) -> _Digits:
-    return _Digits(scale, signed=True)
+@lru_cache(maxsize=32, typed=True)
+def _laplace(scale: Number) -> _Digits:
+    return _Digits(_scale(scale), signed=True)
 
 
 def _layout(scale: Fraction, *, signed: bool) -> Iterator[tuple[int, Table]]:

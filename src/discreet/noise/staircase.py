@@ -15,7 +15,7 @@ from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import Number, exp_bounds, integer, rational
 from discreet.noise.entropy import Entropy
 from discreet.noise.geometric import geometric
-from discreet.noise.sampler import LARGEST, Integers, Size, sample
+from discreet.noise.sampler import LARGEST, Integers, Size, sample_often
 from discreet.noise.table import Table
 from discreet.noise.uniform import bernoulli, uniform_below
 
@@ -33,7 +33,7 @@ def staircase(
     exact = rational(epsilon, "epsilon", above=0)
     if step / exact > LARGEST:
         raise InvalidParameter("width", width, "width/epsilon at most 2^52", "use a coarser grid")
-    return sample(_staircase(exact, step, head), size, entropy)
+    return sample_often(_staircase(exact, step, head), size, entropy)
 
 
 @lru_cache(maxsize=32)

@@ -53,12 +53,13 @@ class Table:
         self.thresholds = np.array(lows, np.uint64)
         # 2^k − 1 entries, so that every binary search takes the same number of steps
         self._list = lows + [_TOP] * ((1 << len(lows).bit_length()) - 1 - len(lows))
+        self._below = [-2, *lows]  # the threshold below outcome i; none is below outcome 0
         self._guide: NDArray[np.int16] | None = None
 
     def pick(self, word: int, entropy: Entropy) -> int:
         """The outcome for one word, drawing more bits only if the word leaves it open."""
         count = bisect_right(self._list, word)
-        if count and word - self._list[count - 1] <= 1:
+        if word - self._below[count] <= 1:
             return self._resolve(word, entropy)
         return count
 
@@ -82,12 +83,12 @@ class Table:
 
     def _make_guide(self) -> NDArray[np.int16]:
         """For each value of the top 16 bits: the outcome if the other 48 cannot matter, else undecided."""
-        starts = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
-        decided = self.thresholds.searchsorted(starts[1:] - np.uint64(2), side="right")  # certain at the start
-        reached = self.thresholds.searchsorted(starts + np.uint64((1 << 48) - 1), side="right")  # possible at the end
-        certain = np.concatenate(([0], decided))
-        guide = np.where(certain == reached, reached, _UNDECIDED)
-        self._guide = guide.astype(np.int16)
+        cells = (self.thresholds >> np.uint64(48)).astype(np.int64)
+        later = ((self.thresholds + np.uint64(1)) >> np.uint64(48)).astype(np.int64) + 1
+        later[self.thresholds == np.uint64(_TOP - 1)] = 1 << 16
+        reached = np.cumsum(np.bincount(cells, minlength=1 << 16))  # T ≤ the cell's last word
+        certain = np.cumsum(np.bincount(later, minlength=(1 << 16) + 1))[:-1]  # T + 2 ≤ the cell's first word
+        self._guide = np.where(certain == reached, reached, _UNDECIDED).astype(np.int16)
         return self._guide
 
     def _resolve(self, word: int, entropy: Entropy) -> int:

@@ -40,7 +40,7 @@ def uniform_below(
 
 
 def bernoulli(p: Number, size: Size = None, *, entropy: Entropy | None = None) -> bool | NDArray[np.bool_]:
-    """Coins that are True with probability exactly p, a rational.
+    """Coins that are True with probability exactly p, a rational and a public setting (its table is kept).
 
     >>> bernoulli(1), bernoulli(0), bernoulli("1/3", size=4).dtype
     (True, False, dtype('bool'))
@@ -50,7 +50,7 @@ def bernoulli(p: Number, size: Size = None, *, entropy: Entropy | None = None) -
 
 
 def bernoulli_exp(gamma: Number, size: Size = None, *, entropy: Entropy | None = None) -> bool | NDArray[np.bool_]:
-    """Coins that are True with probability exactly e^(−gamma), gamma ≥ 0 a rational.
+    """Coins that are True with probability exactly e^(−gamma), gamma ≥ 0 a rational and a public setting.
 
     >>> bernoulli_exp(0), bernoulli_exp(10**6)
     (True, False)

@@ -12,6 +12,7 @@
 All are sound, so `guarantee` asks them all and takes the least ε.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -135,12 +136,16 @@ def _least(answers: Iterator[tuple[str, Answer]]) -> tuple[float | Fraction, str
     reasons: dict[str, str] = {}
     for by, answer in answers:
         try:
-            found[by] = answer()
+            value = answer()
         except NoGuarantee as refusal:
             reasons[by] = str(refusal)
+            continue
+        if value == math.inf:
+            reasons[by] = "ε is beyond 1e308; this loss protects nobody"
         else:
-            if found[by] == 0:
-                break
+            found[by] = value
+        if value == 0:
+            break
     if not found:
         raise NoGuarantee(reasons.get("rdp", reasons["pure"]))
     by = min(found, key=lambda name: found[name])

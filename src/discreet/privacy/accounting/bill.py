@@ -40,6 +40,9 @@ Atom = (
 )
 """A loss without parts."""
 
+_NEARLY_ALL = 1 - Fraction(1, 10**9)
+"""A sample this large is taken for everybody, which costs no less."""
+
 T = TypeVar("T")
 
 
@@ -178,7 +181,7 @@ def _of_atom(atom: Atom) -> Bill:  # noqa: PLR0911
         case DiscreteGaussianNoise(_, sensitivity):
             return _one(atom) if sensitivity else NOTHING
         case SampledGaussian(rate, multiplier):
-            if rate == 1:
+            if rate > _NEARLY_ALL:
                 return _of_atom(GaussianNoise(multiplier))
             return _one(atom) if rate else NOTHING
         case LaplaceNoise() | PerDistance():

@@ -13,7 +13,7 @@ from discreet.exact import Number, float_down, float_up, rational
 from discreet.privacy.accounting.bill import Algebra, Atom, bill, fold
 from discreet.privacy.accounting.pure import unbounded
 from discreet.privacy.accounting.rdp import no_delta_left
-from discreet.privacy.accounting.rounding import crossing, log, raised
+from discreet.privacy.accounting.rounding import crossing, log, loss_up, raised
 from discreet.privacy.accounting.tails import Array
 from discreet.privacy.loss import (
     Approximate,
@@ -29,6 +29,7 @@ from discreet.privacy.loss import (
 )
 
 _BINOMIAL_SLACK = 1e-10
+_MOST_LOSSES = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def optimal_epsilon(loss: Loss, *, delta: Number) -> float:
     target = float_down((at - spent) / (1 - spent))
     if target < 1e-290:
         raise NoGuarantee("δ below 1e-290 is out of reach of the optimal composition; use `rdp` or `pure`")
-    losses, masses = _responses(float_up(each), count)
+    losses, masses = _responses(loss_up(each), count)
     if _hockey_stick(losses, masses, 0.0) <= target:
         return 0.0
     bracket = crossing(lambda x: math.log(target) - _log(_hockey_stick(losses, masses, x)), 0.0, float_up(each * count))
@@ -106,7 +107,7 @@ def optimal_delta(loss: Loss, *, epsilon: Number) -> float:
     at = float_down(rational(epsilon, "epsilon", at_least=0))
     each, extra, count = _equal(loss)
     spent = _any_of(extra, count)
-    inner = _hockey_stick(*_responses(float_up(each), count), at) if each and count else 0.0
+    inner = _hockey_stick(*_responses(loss_up(each), count), at) if each and count else 0.0
     return min(1.0, float_up(spent + (1 - spent) * Fraction(min(inner, 1.0))))
 
 
@@ -165,10 +166,12 @@ def _equal(loss: Loss) -> tuple[Fraction, Fraction, int]:
     match bill(loss).items:
         case ():
             return Fraction(0), Fraction(0), 0
-        case (((Pure() | BoundedRange() | LaplaceNoise() | Approximate()) as atom, count),):
+        case (((Pure() | BoundedRange() | LaplaceNoise() | Approximate()) as atom, count),) if count <= _MOST_LOSSES:
             return *_parameters(atom), count
         case _:
-            raise NoGuarantee("the optimal composition is for equal (ε, δ) losses; `pld` composes different ones")
+            raise NoGuarantee(
+                "the optimal composition is for up to 1e9 equal (ε, δ) losses; `pld` takes others"
+            )
 
 
 def _any_of(extra: Fraction, count: int) -> Fraction:
@@ -186,9 +189,9 @@ def _responses(each: float, count: int) -> tuple[Array, Array]:
     Ratios of neighbouring binomial terms are added up as logarithms from the mode, and the sum is made 1: within
     40 deviations of the mode, where all but 1e-300 of the mass lies, terms are right to about 1e-11, relatively.
     """
-    if count > 10**9:
-        raise NoGuarantee("the optimal composition takes at most 1e9 losses; use `rdp`")
-    lie = 1 / (1 + math.exp(each))
+    if each > 1e6:
+        raise NoGuarantee("the optimal composition takes losses of ε ≤ 1e6 each; use `pure`")
+    lie = math.exp(-each) / (1 + math.exp(-each))
     mode, width = count * lie, 40 * (math.sqrt(count * lie) + 1)
     lies = np.arange(max(0, math.floor(mode - width)), min(count, math.ceil(mode + width)) + 1, dtype=np.float64)
     ratios = np.log((count - lies[:-1]) / (lies[:-1] + 1)) - each

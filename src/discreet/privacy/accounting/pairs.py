@@ -14,6 +14,7 @@ import numpy as np
 
 from discreet.errors import NoGuarantee
 from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal
+from discreet.privacy.accounting.rounding import loss_up, noise_down
 from discreet.privacy.accounting.tails import Array, discrete_cells, normal_cells
 from discreet.privacy.loss import (
     BoundedRange,
@@ -33,6 +34,10 @@ class Pair(Protocol):
     def scale(self) -> float:
         """A typical size of the loss."""
 
+    @property
+    def most(self) -> float:
+        """The greatest loss, inf where there is none."""
+
     def reach(self, tail: float) -> tuple[float, float]:
         """Limits that L leaves with P-probability at most `tail` on each side."""
 
@@ -46,17 +51,19 @@ def removing(item: Item) -> "Pair | Worst":  # noqa: PLR0911
         case Choice(bills):
             return Worst(tuple(removing(_lone(each)) for each in bills))
         case Pure(limit):
-            return Response(float(limit))
+            return Response(_usual(loss_up(limit)))
         case BoundedRange(limit):
-            return Bounded(float(limit))
+            return Bounded(_usual(loss_up(limit)))
         case LaplaceNoise(multiplier):
-            return Laplace(float(1 / multiplier))
+            return Laplace(_usual(loss_up(1 / multiplier)))
         case Normal(square):
-            return Gaussian(math.sqrt(square))
+            return Gaussian(math.sqrt(_usual(loss_up(square))))
         case DiscreteGaussianNoise(sigma, sensitivity):
-            return DiscreteGaussian(float(sigma), sensitivity)
+            _usual(loss_up(sensitivity / sigma))
+            return DiscreteGaussian(noise_down(sigma), sensitivity)
         case SampledGaussian(rate, multiplier):
-            return Sampled(float(rate), float(multiplier), adding=False)
+            _usual(loss_up(1 / multiplier))
+            return Sampled(loss_up(rate), noise_down(multiplier), adding=False)
         case _:
             raise NoGuarantee(f"no dominating pair is known for {type(item).__name__}; the Rényi accountant may answer")
 
@@ -65,7 +72,8 @@ def adding(item: Item) -> "Pair | Worst":
     """The pair for P = data without the unit, Q = data with it. All but the sampled Gaussian are symmetric."""
     match item:
         case SampledGaussian(rate, multiplier):
-            return Sampled(float(rate), float(multiplier), adding=True)
+            _usual(loss_up(1 / multiplier))
+            return Sampled(loss_up(rate), noise_down(multiplier), adding=True)
         case Choice(bills):
             return Worst(tuple(adding(_lone(each)) for each in bills))
         case _:
@@ -81,6 +89,12 @@ def _lone(each: Bill) -> Item:
                 "parallel parts that are compositions themselves, none above the others, have no known dominating "
                 "pair inside a composition; the Rényi accountant may answer"
             )
+
+
+def _usual(size: float) -> float:
+    if size > 300:
+        raise NoGuarantee("single losses beyond e^300 are out of reach of the numerical accountant; use `rdp`")
+    return size
 
 
 def one_sided(item: Item) -> bool:
@@ -102,6 +116,11 @@ class Response:
 
     @property
     def scale(self) -> float:
+        """ε."""
+        return self.limit
+
+    @property
+    def most(self) -> float:
         """ε."""
         return self.limit
 
@@ -130,6 +149,11 @@ class Laplace:
         """ε."""
         return self.limit
 
+    @property
+    def most(self) -> float:
+        """ε."""
+        return self.limit
+
     def reach(self, tail: float) -> tuple[float, float]:
         """Bounded."""
         return -self.limit, self.limit
@@ -154,6 +178,11 @@ class Bounded:
 
     @property
     def scale(self) -> float:
+        """ε."""
+        return self.limit
+
+    @property
+    def most(self) -> float:
         """ε."""
         return self.limit
 
@@ -193,6 +222,11 @@ class Gaussian:
         """μ."""
         return self.mu
 
+    @property
+    def most(self) -> float:
+        """None."""
+        return math.inf
+
     def reach(self, tail: float) -> tuple[float, float]:
         """μ²/2 ± μz."""
         z = _quantile(tail)
@@ -215,6 +249,11 @@ class DiscreteGaussian:
     def scale(self) -> float:
         """s/σ."""
         return self.sensitivity / self.sigma
+
+    @property
+    def most(self) -> float:
+        """None."""
+        return math.inf
 
     def reach(self, tail: float) -> tuple[float, float]:
         """P(X ≥ zσ + 2) is below the normal tail at z, up to a factor below 1 + 1/σ that the 2 outweighs."""
@@ -246,6 +285,11 @@ class Sampled:
         """Roughly the deviation of L."""
         m = self.multiplier
         return min(self.rate * math.sqrt(math.expm1(min(1 / m**2, 50.0))), 1 / m)
+
+    @property
+    def most(self) -> float:
+        """ln 1/(1−q) when adding: the sample may have missed the unit."""
+        return -math.log1p(-self.rate) if self.adding else math.inf
 
     def reach(self, tail: float) -> tuple[float, float]:
         """Losses at −σz and at σz (1 + σz under the mixture)."""
@@ -287,6 +331,11 @@ class Worst:
     def scale(self) -> float:
         """The least of the parts'."""
         return min(part.scale for part in self.parts)
+
+    @property
+    def most(self) -> float:
+        """The greatest of the parts'."""
+        return max(part.most for part in self.parts)
 
     def reach(self, tail: float) -> tuple[float, float]:
         """The widest."""

@@ -38,8 +38,9 @@ from discreet.privacy.accounting.tails import mills
 from discreet.privacy.loss import Approximate, Loss, Pure
 
 _TOLERANCE = 5e-5  # what rounding may add to ε, relatively
-_SHORTEST, _LONGEST = 1 << 15, 1 << 20
+_SHORTEST, _LONGEST = 1 << 15, 1 << 21
 _MOST_ITEMS = 200
+_MOST_RELEASES = 10**12
 _LEAST_DELTA = 1e-290
 
 
@@ -63,7 +64,7 @@ def delta(loss: Loss, *, epsilon: Number) -> float:
     >>> 0.99e-6 < delta(plan, epsilon="5.3917") < 1.01e-6
     True
     """
-    target = float_down(rational(epsilon, "epsilon", at_least=0))
+    target = min(float_down(rational(epsilon, "epsilon", at_least=0)), 1e9)
     return max(_delta(branch, target) for branch in _branches(bill(loss)))
 
 
@@ -89,7 +90,7 @@ def _epsilon(total: Bill, delta: Fraction) -> float:
             target = float_down(left)
             if target < _LEAST_DELTA:
                 raise NoGuarantee(f"δ below {_LEAST_DELTA:g} is out of reach of the numerical accountant; use `rdp`")
-            return max(_search(_paired(items, pair_of), target) for pair_of in _directions(items))
+            return max(_least(_paired(items, pair_of), target) for pair_of in _directions(items))
 
 
 def _delta(total: Bill, epsilon: float) -> float:
@@ -115,6 +116,8 @@ def _without_delta(total: Bill) -> tuple[Items, Fraction]:
     (ε, δ)-DP is ε-DP except with probability δ (Kairouz, Oh, Viswanath 2015, Thm 3.1), so n of them are n of ε-DP
     except with probability 1 − (1−δ)ⁿ.
     """
+    if total.count > _MOST_RELEASES:
+        raise NoGuarantee(f"more than {_MOST_RELEASES:g} releases are too many for floating point; use `rdp`")
     counts: dict[Item, int] = {}
     survival, union = 0.0, Fraction(0)
     for item, count in total.items:
@@ -140,22 +143,37 @@ def _paired(items: Items, pair_of: Callable[[Item], AnyPair]) -> Paired:
     return [(pair_of(item), count) for item, count in items]
 
 
+def _least(paired: Paired, delta: float) -> float:
+    return min(_search(paired, delta), _most(paired))
+
+
 def _search(paired: Paired, delta: float) -> float:
-    """The least ε with δ(ε) ≤ δ: look where the saddle point says, look again elsewhere if it is not there."""
+    """The least ε with δ(ε) ≤ δ: look where the saddle point says, and again where the answer was if far from it."""
     rough = _rough(paired, delta)
     theta = _saddle(rough, math.log(delta))
-    for _ in range(6):
-        total = _total(paired, rough, theta, delta)
-        low, high = max(0.0, float(total.loss[0]) + 2 * total.shift), float(total.loss[-1])
-        if total.delta(high) > delta:
-            theta = 1.5 * theta + 1 / math.sqrt(cumulants(rough, theta).variance)
-        elif total.delta(low) > delta:
-            return raised(_crossing(total, delta, low, high, cumulants(rough, theta)))
-        elif low == 0 or theta == 0:
-            return low
-        else:
-            theta = max(0.0, theta / 1.5 - 0.1)
-    raise NoGuarantee("the numerical accountant found no ε for this δ; the Rényi accountant may answer")
+    near = cumulants(rough, theta)
+    found = _look(paired, rough, theta, near.mean, delta)
+    for _ in range(4):
+        if found is not None and abs(found - near.mean) <= 0.1 * near.mean:
+            break
+        theta = _tilt_to(rough, found) if found is not None else 1.5 * theta + _unit_tilt(near)
+        near = cumulants(rough, theta)
+        again = _look(paired, rough, theta, near.mean if found is None else found, delta)
+        if found is not None:
+            return min(found, again) if again is not None else found
+        found = again
+    if found is None:
+        raise NoGuarantee("the numerical accountant found no ε for this δ; the Rényi accountant may answer")
+    return found
+
+
+def _look(paired: Paired, rough: Sequence[Lattice], theta: float, epsilon: float, delta: float) -> float | None:
+    """The least ε with δ(ε) ≤ δ in the window tilted by θ; None where that window ends too low."""
+    total = _total(paired, rough, theta, delta, epsilon)
+    low, high = max(0.0, float(total.loss[0]) + 2 * total.shift), float(total.loss[-1])
+    if total.delta(high) > delta:
+        return None
+    return raised(_crossing(total, delta, low, high, cumulants(rough, theta))) if total.delta(low) > delta else low
 
 
 def _crossing(total: Total, delta: float, low: float, high: float, near: Cumulants) -> float:
@@ -174,11 +192,30 @@ def _crossing(total: Total, delta: float, low: float, high: float, near: Cumulan
 
 
 def _look_up(paired: Paired, epsilon: float) -> float:
-    """δ(ε), from the window whose saddle point is ε."""
-    rough = _rough(paired, _LEAST_DELTA)
-    theta = _tilt_to(rough, epsilon)
-    guess = max(_LEAST_DELTA, min(1.0, math.exp(min(0.0, _log_delta(cumulants(rough, theta), theta)))))
-    return _total(paired, rough, theta, guess, floor=epsilon).delta(epsilon)
+    """δ(ε), from the window whose saddle point is ε.
+
+    What lies beyond 1e-9 of δ is cut off and must not attract the tilt, so δ is guessed first and the guess improved.
+    """
+    if epsilon >= _most(paired):
+        return 0.0
+    best, guess = 1.0, _LEAST_DELTA
+    for _ in range(3):
+        rough = _rough(paired, guess)
+        theta = _tilt_to(rough, epsilon)
+        guess = max(_LEAST_DELTA, math.exp(min(0.0, _log_delta(cumulants(rough, theta), theta))))
+    for _ in range(4):
+        before, best = best, min(best, _total(paired, rough, theta, guess, epsilon).delta(epsilon))
+        if 0.5 * guess < best < 2 * guess or best > 0.5 * before:
+            break
+        guess = max(_LEAST_DELTA, best if best < guess else 1e-3 * best)
+        rough = _rough(paired, guess)
+        theta = _tilt_to(rough, epsilon)
+    return best
+
+
+def _most(paired: Paired) -> float:
+    """The greatest total loss, rounded up: at this ε, δ is 0."""
+    return raised(sum(n * pair.most for pair, n in paired))
 
 
 def _rough(paired: Paired, delta: float) -> list[Lattice]:
@@ -186,23 +223,23 @@ def _rough(paired: Paired, delta: float) -> list[Lattice]:
     return [rounded(pair, step=pair.scale / 16, tail=delta * 1e-9 / count, count=n) for pair, n in paired]
 
 
-def _total(paired: Paired, rough: Sequence[Lattice], theta: float, delta: float, floor: float = math.inf) -> Total:
-    """The total loss around the tilted mean, on a lattice so fine that rounding hardly matters."""
+def _total(paired: Paired, rough: Sequence[Lattice], theta: float, delta: float, epsilon: float) -> Total:
+    """The total loss around ε, on a lattice so fine that rounding hardly matters there."""
     middle = cumulants(rough, theta)
-    low = max(0.0, min(floor, middle.mean - 3 * math.sqrt(middle.variance)))
+    low = max(0.0, min(epsilon, middle.mean - 3 * math.sqrt(middle.variance)))
     bottom, top = window(rough, theta, delta=delta, floor=low)
-    fine = _fine(paired, middle, theta, top - bottom, delta)
+    fine = _fine(paired, middle, theta, top - bottom, delta, epsilon)
     bottom, top = window(fine, theta, delta=delta, floor=low - 2 * fine[0].step)
     return convolved(fine, theta, bottom=bottom, top=min(top, bottom + 2 * _LONGEST * fine[0].step))
 
 
-def _fine(paired: Paired, middle: Cumulants, theta: float, width: float, delta: float) -> list[Lattice]:
+def _fine(paired: Paired, middle: Cumulants, theta: float, width: float, delta: float, epsilon: float) -> list[Lattice]:
     """Lattices whose rounding adds so little variance v to the total that ε grows by less than `_TOLERANCE`.
 
     Rounding keeps P- and Q-mass, so it raises K(θ) by about θ(θ+1)v/2, and with it ε by (θ+1)v/2.
     """
     count = sum(n for _, n in paired)
-    allowed = 2 * _TOLERANCE * max(middle.mean, 0.1 * math.sqrt(middle.variance)) / (1 + theta)
+    allowed = 2 * _TOLERANCE * max(epsilon, 0.1 * math.sqrt(middle.variance)) / (1 + theta)
     least = max(width / _LONGEST, min(pair.scale for pair, _ in paired) / 4096)
     step = max(least, min(math.sqrt(6 * allowed / count), width / _SHORTEST))
     for _ in range(8):
@@ -230,13 +267,7 @@ def _saddle(rough: Sequence[Lattice], log_delta: float) -> float:
     def spare(theta: float) -> float:
         return log_delta - _log_delta(cumulants(rough, theta), theta)
 
-    if spare(0.0) >= 0:
-        return 0.0
-    high = 1 / math.sqrt(cumulants(rough, 0.0).variance)
-    most = 1e5 / max(float(each.loss[-1]) for each in rough)
-    while spare(high) < 0 and high < most:
-        high *= 2
-    return crossing(spare, 0.0, high, relative=1e-3)[1] if spare(high) >= 0 else high
+    return _tilt(spare, rough)
 
 
 def _tilt_to(rough: Sequence[Lattice], epsilon: float) -> float:
@@ -245,13 +276,22 @@ def _tilt_to(rough: Sequence[Lattice], epsilon: float) -> float:
     def spare(theta: float) -> float:
         return cumulants(rough, theta).mean - epsilon
 
+    return _tilt(spare, rough)
+
+
+def _tilt(spare: Callable[[float], float], rough: Sequence[Lattice]) -> float:
+    """The θ ≥ 0 at which an increasing function passes zero, roughly; a great θ where it never does."""
     if spare(0.0) >= 0:
         return 0.0
-    high = 1 / math.sqrt(cumulants(rough, 0.0).variance)
+    high = _unit_tilt(cumulants(rough, 0.0))
     most = 1e5 / max(float(each.loss[-1]) for each in rough)
     while spare(high) < 0 and high < most:
         high *= 2
     return crossing(spare, 0.0, high, relative=1e-3)[1] if spare(high) >= 0 else high
+
+
+def _unit_tilt(at: Cumulants) -> float:
+    return 1 / math.sqrt(max(at.variance, 1e-200))
 
 
 def _log_delta(at: Cumulants, theta: float) -> float:

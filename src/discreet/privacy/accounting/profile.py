@@ -14,7 +14,7 @@ import numpy as np
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
 from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal, bill
-from discreet.privacy.accounting.rounding import SLACK, crossing, raised
+from discreet.privacy.accounting.rounding import SLACK, crossing, loss_up, noise_down, raised
 from discreet.privacy.accounting.tails import discrete_terms, discrete_total, mills, mills_slope
 from discreet.privacy.loss import (
     Approximate,
@@ -29,6 +29,7 @@ from discreet.privacy.loss import (
 )
 
 _LATTICE_UP_TO = 1e4
+_NO_PRIVACY = 10**12  # (shift/σ)² beyond which δ is taken for 1
 _SMALLEST = 1e-300  # below this δ floats lose digits; the Rényi accountant works with logarithms there
 
 
@@ -42,7 +43,7 @@ def delta(loss: Loss, *, epsilon: Number) -> float:
     0.0
     """
     item = _single(bill(loss))
-    return of(item, float_down(rational(epsilon, "epsilon", at_least=0))) if item else 0.0
+    return of(item, min(float_down(rational(epsilon, "epsilon", at_least=0)), 1e9)) if item else 0.0
 
 
 def epsilon(loss: Loss, *, delta: Number) -> float:
@@ -91,20 +92,22 @@ def of(item: Item, epsilon: float) -> float:  # noqa: PLR0911
     """δ(ε) of one item, in the worse of the two orders, rounded up."""
     match item:
         case Pure(limit):
-            return _response(float_up(limit), epsilon)
+            return _response(loss_up(limit), epsilon)
         case BoundedRange(limit):
-            return _bounded_range(float_up(limit), epsilon)
+            return _bounded_range(loss_up(limit), epsilon)
         case Approximate(limit, extra):
-            inner = _response(float_up(limit), epsilon)
+            inner = _response(loss_up(limit), epsilon)
             return min(1.0, float_up(extra + (1 - extra) * Fraction(inner)))
         case LaplaceNoise(multiplier):
-            return _laplace(float_up(1 / multiplier), epsilon)
+            return _laplace(loss_up(1 / multiplier), epsilon)
         case Normal(square):
-            return gaussian(math.sqrt(square), epsilon)
+            return gaussian(math.sqrt(loss_up(square)), epsilon) if square < _NO_PRIVACY else 1.0
         case DiscreteGaussianNoise(sigma, sensitivity):
-            return _discrete_gaussian(float(sigma), sensitivity, epsilon)
+            near = sensitivity**2 < _NO_PRIVACY * sigma**2
+            return _discrete_gaussian(noise_down(sigma), sensitivity, epsilon) if near else 1.0
         case SampledGaussian(rate, multiplier):
-            return _sampled(float(rate), float(multiplier), epsilon)
+            near = _NO_PRIVACY * multiplier**2 > 1
+            return _sampled(loss_up(rate), noise_down(multiplier), epsilon) if near else 1.0
         case Concentrated() | PerDistance() | Choice():
             raise NoGuarantee(f"{type(item).__name__} has no closed privacy profile")
     assert_never(item)
@@ -144,7 +147,7 @@ def gaussian(mu: float, epsilon: float) -> float:
     """
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
-    slack = SLACK + 1e-15 * (1 + abs(a)) * b  # a and b are known to 2 units in the last place of b
+    slack = SLACK + min(1e-15 * (1 + abs(a)) * b, 1.0)  # a and b are known to 2 units in the last place of b
     if mu <= 1:
         nodes, weights = _legendre()
         integral = sum(w * mills_slope(a + mu * x) for x, w in zip(nodes, weights, strict=True))

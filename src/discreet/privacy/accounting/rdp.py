@@ -18,7 +18,7 @@ from discreet.exact import Number, float_down, float_up, plain, rational
 from discreet.privacy.accounting import renyi
 from discreet.privacy.accounting.bill import Algebra, Atom, fold
 from discreet.privacy.accounting.pure import unbounded
-from discreet.privacy.accounting.rounding import SLACK, log, raised
+from discreet.privacy.accounting.rounding import SLACK, log, loss_up, noise_down, raised
 from discreet.privacy.accounting.tails import Array
 from discreet.privacy.loss import (
     Approximate,
@@ -157,11 +157,11 @@ def _divergences(atom: Atom, orders: Array) -> Array:  # noqa: PLR0911
     match atom:
         case Pure(limit) | Approximate(limit, _):
             # (ε,δ): the worst pair is randomised response except with probability δ (Kairouz et al. 2015, Thm 3.1)
-            return renyi.response(float_up(limit), orders)
+            return renyi.response(loss_up(limit), orders)
         case BoundedRange(limit):
-            return renyi.bounded_range(float_up(limit), orders)
+            return renyi.bounded_range(loss_up(limit), orders)
         case LaplaceNoise(multiplier):
-            return renyi.laplace(float_up(1 / multiplier), orders)
+            return renyi.laplace(loss_up(1 / multiplier), orders)
         case Concentrated(rho):
             return orders * float_up(rho)
         case GaussianNoise(multiplier):
@@ -169,7 +169,7 @@ def _divergences(atom: Atom, orders: Array) -> Array:  # noqa: PLR0911
         case DiscreteGaussianNoise(sigma, sensitivity):
             return orders * float_up(sensitivity**2 / sigma**2 / 2)  # Canonne, Kamath, Steinke 2020, Prop. 5
         case SampledGaussian(rate, multiplier):
-            return renyi.sampled_gaussian(float(rate), float(multiplier), orders)
+            return renyi.sampled_gaussian(loss_up(rate) if rate else 0.0, noise_down(multiplier), orders)
         case PerDistance(_, unit):
             raise NoGuarantee(unbounded(unit))
     assert_never(atom)

@@ -14,6 +14,7 @@ from discreet.privacy.accounting.tails import Array
 _SERIES_SLACK = 1e-10  # binomial coefficients up to order 10⁴ through lgamma: 3e4 × 2⁻⁵² × a few
 _INTEGRAL_SLACK = 1e-11
 _NARROWEST = 0.05
+_NO_PRIVACY = 1e100
 
 
 def response(limit: float, orders: Array) -> Array:
@@ -24,10 +25,10 @@ def response(limit: float, orders: Array) -> Array:
     >>> response(1.0, np.array([2.0])).round(6).tolist()
     [0.735326]
     """
-    with np.errstate(over="ignore"):
-        small = np.log1p(2 * np.sinh(orders * limit / 2) * np.sinh((orders - 1) * limit / 2) / np.cosh(limit / 2))
-    if limit > 300:
-        small = np.full_like(orders, np.inf)
+    if limit > _NO_PRIVACY:
+        return np.full_like(orders, np.inf)
+    near = np.minimum(orders * limit, 1.0) / orders
+    small = np.log1p(2 * np.sinh(orders * near / 2) * np.sinh((orders - 1) * near / 2) / np.cosh(near / 2))
     large = (orders - 1) * limit + np.log1p(np.exp(-(2 * orders - 1) * limit)) - math.log1p(math.exp(-limit))
     return np.minimum(np.where(orders * limit < 1, small, large) / (orders - 1), limit)
 
@@ -43,8 +44,8 @@ def bounded_range(limit: float, orders: Array) -> Array:
     >>> bounded_range(1.0, np.array([2.0, 50.0])).round(6).tolist()
     [0.240229, 0.909321]
     """
-    if limit == 0:
-        return np.zeros_like(orders)
+    if limit > _NO_PRIVACY:
+        return np.full_like(orders, np.inf)
     log_a = limit + np.log(-np.expm1(-orders * limit))
     log_b = np.log(-np.expm1(-(orders - 1) * limit))
     log_t = limit + math.log(-math.expm1(-limit))
@@ -62,6 +63,8 @@ def laplace(limit: float, orders: Array) -> Array:
     >>> laplace(1.0, np.array([2.0])).round(6).tolist()
     [0.619124]
     """
+    if limit > _NO_PRIVACY:
+        return np.full_like(orders, np.inf)
     width = 2 * orders - 1
     with np.errstate(over="ignore", invalid="ignore"):
         excess = (
@@ -88,6 +91,8 @@ def sampled_gaussian(rate: float, multiplier: float, orders: Array) -> Array:
     >>> sampled_gaussian(0.01, 1.0, np.array([2.0, 2.5])).round(8).tolist()
     [0.00017181, 0.00021758]
     """
+    if multiplier < 1 / _NO_PRIVACY:
+        return np.full_like(orders, np.inf if rate else 0.0)
     bound = orders / (2 * multiplier**2)
     if rate in (0.0, 1.0):
         return bound * rate

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from discreet.exact import float_down, float_up
+
 SLACK = 1e-12
 """A relative allowance for a closed formula of a few dozen floating-point steps (each errs by about 1e-16)."""
 
@@ -15,6 +17,24 @@ def raised(x: float, relative: float = SLACK) -> float:
     (True, True)
     """
     return math.nextafter(x * (1 + relative), math.inf)
+
+
+def loss_up(x: Fraction) -> float:
+    """A loss parameter (ε, a rate) as a float not below it, and not so small that its square vanishes.
+
+    >>> loss_up(Fraction(1, 2)), loss_up(Fraction(1, 10**400))
+    (0.5, 1e-100)
+    """
+    return max(float_up(x), 1e-100)
+
+
+def noise_down(x: Fraction) -> float:
+    """A noise parameter (σ, a multiplier) as a float not above it, and not so great that its square overflows.
+
+    >>> noise_down(Fraction(1, 2)), noise_down(Fraction(10) ** 400)
+    (0.5, 1e+100)
+    """
+    return min(float_down(x), 1e100)
 
 
 def decimal_up(x: Fraction, digits: int = 12) -> Fraction:
@@ -38,8 +58,10 @@ def decimal_down(x: Fraction, digits: int = 12) -> Fraction:
 
 
 def _unit(x: Fraction, digits: int) -> Fraction:
-    """One unit of the last digit: 10^(k − digits) for 10^(k−1) ≤ x < 10^k, or ten times finer."""
+    """One unit of the last digit: 10^(k − digits) where 10^(k−1) ≤ x < 10^k."""
     k = math.floor((x.numerator.bit_length() - x.denominator.bit_length() - 1) * math.log10(2)) + 1
+    while Fraction(10) ** k <= x:
+        k += 1
     return Fraction(10) ** (k - digits)
 
 
@@ -55,7 +77,13 @@ def log(x: Fraction) -> float:
 
 
 def crossing(
-    f: Callable[[float], float], low: float, high: float, *, relative: float = 1e-13, steps: int = 200
+    f: Callable[[float], float],
+    low: float,
+    high: float,
+    *,
+    relative: float = 1e-13,
+    absolute: float = 0.0,
+    steps: int = 200,
 ) -> tuple[float, float]:
     """Two close arguments between which the increasing function f passes zero; f(low) ≤ 0 ≤ f(high) is assumed.
 
@@ -69,7 +97,7 @@ def crossing(
     at_low, at_high = f(low), f(high)
     last, width, stale = 0, high - low, 0
     for _ in range(steps):
-        if high - low <= relative * max(abs(low), abs(high)) or at_low == 0 == at_high:
+        if high - low <= max(absolute, relative * max(abs(low), abs(high))) or at_low == 0 == at_high:
             break
         guess = (low * at_high - high * at_low) / (at_high - at_low) if stale < 3 else math.nan
         if not low < guess < high:

@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing import assert_never
 
 from discreet.errors import NoGuarantee
-from discreet.exact import Number, float_down, float_up, rational
+from discreet.exact import Number, float_down, rational
 from discreet.privacy.accounting.bill import Atom, fold, rationals
 from discreet.privacy.accounting.pure import unbounded
-from discreet.privacy.accounting.rounding import SLACK, log, raised
+from discreet.privacy.accounting.rounding import SLACK, log, loss_up, raised
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
@@ -51,7 +51,9 @@ def epsilon(rho: Number, *, delta: Number) -> float:
         return 0.0
     if not at:
         raise NoGuarantee("zCDP gives no ε at δ = 0; ask with delta > 0")
-    cost, budget = float_up(exact), log(at)
+    cost, budget = loss_up(exact), log(at)
+    if cost > 1e100:
+        raise NoGuarantee("ρ beyond 1e100 protects nobody")
 
     def bound(t: float) -> float:
         order = 1 + math.exp(t)
@@ -73,7 +75,9 @@ def delta(rho: Number, *, epsilon: Number) -> float:
     exact, at = rational(rho, "rho", at_least=0), rational(epsilon, "epsilon", at_least=0)
     if not exact:
         return 0.0
-    cost, budget = float_up(exact), float_down(at)
+    cost, budget = loss_up(exact), min(float_down(at), 1e9)
+    if cost > 1e100:
+        return 1.0
 
     def bound(t: float) -> float:
         order = 1 + math.exp(t)
