@@ -1,12 +1,19 @@
 """Streams that tests inject where the product asks for entropy."""
 
+import os
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.noise.entropy import Words
+
+# Shared machines are slow at times; in CI the same examples every time, so that a landing is not a lottery.
+settings.register_profile("here", deadline=None, print_blob=True)
+settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 class Scripted:

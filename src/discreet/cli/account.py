@@ -1,8 +1,9 @@
 """`discreet account …`: compose losses, convert them, find the least noise for a guarantee."""
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -62,7 +63,7 @@ def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: st
 @group.command()
 @click.argument("kind", type=click.Choice(["laplace", "gaussian", "discrete-gaussian", "sampled-gaussian"]))
 @click.option("--epsilon", required=True, help="The ε wanted.")
-@click.option("--delta", default="0", help="The δ wanted (not for laplace).")
+@click.option("--delta", default="0", help="The δ wanted.")
 @click.option("--sensitivity", default="1", show_default=True, help="The most that one person can change the value.")
 @click.option("--rate", help="sampled-gaussian: the chance of each person to be in a lot.")
 @click.option("--steps", type=click.IntRange(min=1), help="sampled-gaussian: how many steps.")
@@ -75,7 +76,7 @@ def calibrate(
     sensitivity: str,
     rate: str | None,
     steps: int | None,
-    method: str,
+    method: Literal["analytic", "zcdp", "classical"],
     as_json: bool,
 ) -> None:
     """The least noise of this KIND for a guarantee (ε, δ)."""
@@ -84,7 +85,7 @@ def calibrate(
     moved = rational(sensitivity, "sensitivity", above=0)
     multiplier: Fraction
     if kind == "laplace":
-        multiplier = calibration.laplace_multiplier(epsilon=epsilon)
+        multiplier = calibration.laplace_multiplier(epsilon=epsilon, delta=delta)
     elif kind == "gaussian":
         multiplier = calibration.gaussian_multiplier(epsilon=epsilon, delta=delta, method=method)
     elif kind == "discrete-gaussian":
@@ -137,7 +138,7 @@ def _each(loss: losses.Loss, delta: str) -> dict[str, Any]:
     from discreet.privacy.accounting import composition, pld, pure, rdp
     from discreet.privacy.accounting import zcdp as zcdp_accountant
 
-    ways = {
+    ways: dict[str, Callable[[], Any]] = {
         "pure": lambda: pure.epsilon(loss),
         "advanced": lambda: composition.advanced(loss, delta=delta),
         "zcdp": lambda: zcdp_accountant.epsilon(zcdp_accountant.rho(loss), delta=delta),

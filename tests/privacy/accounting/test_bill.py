@@ -33,7 +33,7 @@ from discreet.privacy.loss import (
     Together,
 )
 
-COUNTING = Algebra[int](atom=lambda _: 1, times=lambda n, x: n * x, total=sum, most=max)
+COUNTING: Algebra[int] = Algebra(atom=lambda _: 1, times=lambda n, x: n * x, total=sum, most=max)
 
 positive = st.fractions(min_value=Fraction(1, 100), max_value=10, max_denominator=100)
 atoms = st.one_of(
@@ -45,7 +45,7 @@ atoms = st.one_of(
     st.builds(GaussianNoise, positive),
     st.builds(DiscreteGaussianNoise, positive, st.integers(0, 3)),
     st.builds(SampledGaussian, st.fractions(0, 1, max_denominator=100), positive),
-    st.builds(PerDistance, positive, st.just("km")),
+    st.builds(PerDistance, positive, st.just("km"), st.just(0)),
 )
 losses = st.recursive(
     atoms,
@@ -63,7 +63,7 @@ def test_fold_multiplies_adds_and_takes_the_greatest() -> None:
     assert fold(loss, COUNTING) == 5 * (1 + 3) + 7
 
 
-@pytest.mark.parametrize("nothing", [Together(), Parallel(), Repeated(PerDistance(1, "km"), 0), Repeated(Together(), 9)])
+@pytest.mark.parametrize("nothing", [Together(), Parallel(), Repeated(PerDistance(1, "km", 0), 0), Repeated(Together(), 9)])
 def test_nothing_costs_nothing(nothing: Loss) -> None:
     assert fold(nothing, COUNTING) == 0
     assert bill(nothing) == NOTHING

@@ -104,10 +104,10 @@ def optimal_delta(loss: Loss, *, epsilon: Number) -> float:
     >>> round(optimal_delta(Repeated(Pure("0.01"), 10_000), epsilon="4.88552") * 1e6, 4)
     1.0
     """
-    at = float_down(rational(epsilon, "epsilon", at_least=0))
+    at = rational(epsilon, "epsilon", at_least=0)
     each, extra, count = _equal(loss)
     spent = _any_of(extra, count)
-    inner = _hockey_stick(*_responses(loss_up(each), count), at) if each and count else 0.0
+    inner = _hockey_stick(*_responses(loss_up(each), count), float_down(at)) if at < each * count else 0.0
     return min(1.0, float_up(spent + (1 - spent) * Fraction(min(inner, 1.0))))
 
 
