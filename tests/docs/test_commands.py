@@ -40,7 +40,9 @@ def test_commands_of_a_page(page, tmp_path):
         for command, expected in steps(block):
             if command.startswith(SKIPPED):
                 continue
-            done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                ["bash", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            )
             printed = done.stdout + done.stderr
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
             assert not expected or checker.check_output(expected, printed, flags), f"{command}\n{printed}"

@@ -19,9 +19,8 @@ from tests.conftest import Counting, Scripted
 
 import discreet.noise as noise
 from discreet.errors import InvalidParameter
-from discreet.noise import DeterministicEntropy, SystemEntropy, discrete_laplace
+from discreet.noise import DeterministicEntropy, SystemEntropy, discrete_laplace, sampler
 from discreet.noise import entropy as module
-from discreet.noise import sampler
 from discreet.noise.entropy import SYSTEM, _stream
 
 # The chance that 2^21 independent words of 64 bits hold a repetition is below 2^42/2^65 = 1.2e-7.

@@ -56,15 +56,22 @@ class Spent:
     delta: Fraction = Fraction(0)
     renyi: tuple[int | None, ...] = (0,) * len(rdp.ORDERS)
 
+    @classmethod
+    def by(cls, loss: Loss) -> "Spent":
+        """What one release of this loss adds, rounded up: computed before a ledger is locked."""
+        curve = rdp.curve(loss)
+        return cls(_pure_part(loss), curve.delta, tuple(_grains(value) for value in curve.values))
+
+    def __add__(self, more: "Spent") -> "Spent":
+        return Spent(
+            None if self.epsilon is None or more.epsilon is None else self.epsilon + more.epsilon,
+            self.delta + more.delta,
+            tuple(None if a is None or b is None else a + b for a, b in zip(self.renyi, more.renyi, strict=True)),
+        )
+
     def plus(self, loss: Loss) -> "Spent":
         """The totals after one more release of this loss."""
-        curve = rdp.curve(loss)
-        epsilon = _pure_part(loss)
-        return Spent(
-            None if self.epsilon is None or epsilon is None else self.epsilon + epsilon,
-            self.delta + curve.delta,
-            tuple(_sum(now, value) for now, value in zip(self.renyi, curve.values, strict=True)),
-        )
+        return self + Spent.by(loss)
 
     def to_json(self) -> str:
         """One line of JSON, exact."""
@@ -169,8 +176,8 @@ def _pure_part(loss: Loss) -> Fraction | None:
         return None
 
 
-def _sum(now: int | None, value: float) -> int | None:
-    return None if now is None or isinf(value) else now + ceil(Fraction(value) * _GRAIN)
+def _grains(value: float) -> int | None:
+    return None if isinf(value) else ceil(Fraction(value) * _GRAIN)
 
 
 @lru_cache(maxsize=64)

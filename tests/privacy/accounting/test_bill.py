@@ -63,7 +63,9 @@ def test_fold_multiplies_adds_and_takes_the_greatest() -> None:
     assert fold(loss, COUNTING) == 5 * (1 + 3) + 7
 
 
-@pytest.mark.parametrize("nothing", [Together(), Parallel(), Repeated(PerDistance(1, "km", 0), 0), Repeated(Together(), 9)])
+@pytest.mark.parametrize(
+    "nothing", [Together(), Parallel(), Repeated(PerDistance(1, "km", 0), 0), Repeated(Together(), 9)]
+)
 def test_nothing_costs_nothing(nothing: Loss) -> None:
     assert fold(nothing, COUNTING) == 0
     assert bill(nothing) == NOTHING
