@@ -10,6 +10,11 @@
     ├── UnknownLoss               a stored loss of a kind this version does not know: refused, never guessed
     ├── NoGuarantee               the accountant cannot state a finite ε for this loss at this δ
     ├── BudgetExceeded            the budget cannot pay for this loss
+    ├── LedgerError               the ledger could not do what was asked: nothing was acknowledged, nothing kept was lost
+    │   ├── LedgerUnavailable     its file cannot be opened, locked or written just now
+    │   ├── LedgerDamaged         what is stored is not a ledger, or not what was once written
+    │   ├── LedgerTooNew          a newer version of discreet wrote it
+    │   └── LedgerConflict        it already holds something else under this name
     ├── MissingExtra              (also an ImportError) an optional dependency is not installed
     └── InternalError             discreet broke one of its own promises: please report it
 
@@ -57,6 +62,26 @@ class NoGuarantee(DiscreetError):
 
 class BudgetExceeded(DiscreetError):
     """The budget cannot pay for this loss; nothing was spent."""
+
+
+class LedgerError(DiscreetError):
+    """The ledger could not do what was asked; nothing was acknowledged, and nothing that it holds was lost."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The ledger's file cannot be opened, locked or written just now: full, read-only, missing, busy or closed."""
+
+
+class LedgerDamaged(LedgerError):
+    """What is stored is not a ledger, or is not what was once written: no charge is built on it."""
+
+
+class LedgerTooNew(LedgerError):
+    """A newer version of discreet wrote this ledger; it is refused, never guessed at."""
+
+
+class LedgerConflict(LedgerError):
+    """The ledger already holds something else under this name: an account's settings, an answer, a row."""
 
 
 class MissingExtra(DiscreetError, ImportError):

@@ -4,7 +4,6 @@ from contextlib import suppress
 from fractions import Fraction
 from itertools import islice, permutations, product
 from math import floor, log
-from time import process_time
 
 import mpmath
 import numpy as np
@@ -173,10 +172,8 @@ def test_probabilities_do_not_lose_large_scores_to_rounding(kind, base):
 
 
 @choosers
-def test_a_thousand_candidates_take_no_minutes(kind):
-    start = process_time()
+def test_a_thousand_candidates(kind):
     p = kind(epsilon=1, sensitivity=1).probabilities(list(range(1000)))
-    assert process_time() - start < 3
     assert p.sum() == pytest.approx(1, abs=1e-9)
 
 

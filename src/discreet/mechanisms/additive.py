@@ -15,7 +15,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, float_down, float_up, integer, log_down, log_up, rational, sqrt_bounds
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, Steps, add, whole
-from discreet.mechanisms.mechanism import doubt, drawable
+from discreet.mechanisms.mechanism import brief_up, doubt, drawable
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace, staircase
 from discreet.privacy.loss import Concentrated, DiscreteGaussianNoise, Loss, Pure
 
@@ -76,7 +76,7 @@ class Geometric:
         """The truncated geometric mechanism on {0 … most}: what falls outside moves to the nearer end; in rationals."""
         from discreet.mechanisms.optimal import geometric_channel
 
-        return geometric_channel(most, self.epsilon / self.sensitivity)
+        return geometric_channel(integer(most, "most", at_least=1, at_most=1000), self.epsilon / self.sensitivity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Laplace:
         self, *, epsilon: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
     ) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
+        object.__setattr__(self, "sensitivity", _sensitivity(sensitivity))
         object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
         object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
         drawable(self._steps, epsilon=epsilon, sensitivity=sensitivity, granularity=self.granularity)
@@ -167,7 +167,7 @@ class Gaussian:
         self, *, sigma: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
     ) -> None:
         object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
-        object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
+        object.__setattr__(self, "sensitivity", _sensitivity(sensitivity))
         object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
         object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
         drawable(self.sigma / self.granularity, sigma=sigma, granularity=self.granularity)
@@ -183,7 +183,7 @@ class Gaussian:
         """
         exact = rational(rho, "rho", above=0)
         moved = cls(sigma=1, sensitivity=sensitivity, granularity=granularity, dimension=dimension).moved_steps
-        grid = _granularity(granularity, rational(sensitivity, "sensitivity", above=0))
+        grid = _granularity(granularity, _sensitivity(sensitivity))
         return cls(
             sigma=_round_up(moved * grid * _sqrt_up(1 / (2 * exact))),
             sensitivity=sensitivity,
@@ -211,7 +211,7 @@ class Gaussian:
         if dimension != 1:
             rho = rho_for(epsilon=epsilon, delta=delta)
             return cls.for_rho(rho=rho, sensitivity=sensitivity, granularity=granularity, dimension=dimension)
-        grid = _granularity(granularity, rational(sensitivity, "sensitivity", above=0))
+        grid = _granularity(granularity, _sensitivity(sensitivity))
         moved = int(cls(sigma=1, sensitivity=sensitivity, granularity=grid).moved_steps)
         steps = discrete_gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=moved)
         return cls(sigma=steps * grid, sensitivity=sensitivity, granularity=grid)
@@ -228,8 +228,8 @@ class Gaussian:
         """The noise itself for one number, ρ-zCDP for several."""
         steps = self.sigma / self.granularity
         if self.dimension == 1:
-            return DiscreteGaussianNoise(steps, int(self.moved_steps))
-        return Concentrated((self.moved_steps / steps) ** 2 / 2)
+            return DiscreteGaussianNoise(1 / brief_up(1 / steps), int(self.moved_steps))
+        return Concentrated(brief_up((self.moved_steps / steps) ** 2 / 2))
 
     @property
     def variance(self) -> float:
@@ -279,7 +279,7 @@ class Staircase:
 
     def __init__(self, *, epsilon: Number, sensitivity: Number, granularity: Number | None = None) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
+        object.__setattr__(self, "sensitivity", _sensitivity(sensitivity))
         object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
         drawable(self.width / self.epsilon, epsilon=epsilon, sensitivity=sensitivity, granularity=self.granularity)
 
@@ -374,9 +374,15 @@ def _laplace_probability(scale: Fraction, noise: int) -> float:
     return tanh(rate / 2) * exp(-float(min(abs(noise) / scale, _DEEP)))
 
 
+def _sensitivity(value: Number) -> Fraction:
+    """A sensitivity; a float covers both what it prints as and what it is, since values are floats too."""
+    exact = rational(value, "sensitivity", above=0)
+    return max(exact, Fraction(float(value))) if isinstance(value, float | np.floating) else exact
+
+
 def _granularity(granularity: Number | None, sensitivity: Fraction) -> Fraction:
     if granularity is None:
-        return sensitivity / _FINENESS
+        return Grid(sensitivity / _FINENESS).step
     step = Grid(granularity).step
     if sensitivity / step > 2**40:
         raise InvalidParameter(

@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from discreet.errors import InvalidChannel, InvalidParameter
-from discreet.exact import Number, exp_down, log_up, printed_up, rational
+from discreet.exact import Number, exp_down, printed_up, rational
 from discreet.mechanisms import divergence
 from discreet.mechanisms.divergence import Witness
 from discreet.mechanisms.graph import Graph, Metric, Neighbourhood, distances, graph
@@ -29,6 +29,7 @@ from discreet.mechanisms.stochastic import (
     Matrix,
     Rows,
     alike,
+    as_floats,
     check_rows,
     normalised,
     position,
@@ -36,9 +37,11 @@ from discreet.mechanisms.stochastic import (
     product,
     read_labels,
     read_matrix,
+    times,
 )
 
 _MOST_CELLS = 50_000_000
+_MOST_EPSILON = 10_000
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
@@ -155,7 +158,7 @@ class Channel:
             found = self.worst(neighbours)
             return divergence.rounded_up(found.log_ratio()) if found else 0.0
         growth = divergence.growth_for_delta(self.matrix, spare, graph(neighbours, self.inputs))
-        return math.inf if growth == math.inf else printed_up(log_up(Fraction(growth), divergence.BITS))
+        return math.inf if growth == math.inf else printed_up(divergence.log_ratio_up(Fraction(growth)))
 
     def delta(self, epsilon: Number, neighbours: Neighbourhood) -> float:
         """The least δ for which the channel is (ε,δ)-DP, rounded up; see `divergence.hockey_stick`.
@@ -177,11 +180,11 @@ class Channel:
         >>> Channel([["3/4", "1/4"], ["1/4", "3/4"]]).curve("all", [0, 1])
         ((0.0, 0.5), (1.0, 0.07042...))
         """
-        if epsilons is None:
-            most = self.epsilon(neighbours)
-            most = most if math.isfinite(most) else 5.0
-            epsilons = [most * k / 20 for k in range(21)]
         near = graph(neighbours, self.inputs)
+        if epsilons is None:
+            most = self.epsilon(near)
+            most = min(most, _MOST_EPSILON) if math.isfinite(most) else 5.0
+            epsilons = [most * k / 20 for k in range(21)]
         return tuple((float(rational(e, "epsilon")), self._delta(e, near)) for e in epsilons)
 
     def d_privacy(self, metric: Metric) -> float:
@@ -197,14 +200,14 @@ class Channel:
         away = distances(metric, self.inputs)
         tightest: Fraction | float = Fraction(0)
         for place in divergence.worst_by_distance(self.matrix, away):
-            apart = away[place[0], place[1]]
+            apart = rational(away[place[0], place[1]], "distance")
             gap = self._witness(place).log_ratio()
-            need = math.inf if gap == math.inf or not apart else gap / Fraction(apart)
+            need = math.inf if gap == math.inf or not apart else gap / apart
             tightest = max(tightest, need)
         return divergence.rounded_up(tightest)
 
     def _delta(self, epsilon: Number, near: Graph) -> float:
-        growth = exp_down(rational(epsilon, "epsilon", at_least=0, at_most=10_000), divergence.BITS)
+        growth = exp_down(rational(epsilon, "epsilon", at_least=0, at_most=_MOST_EPSILON), divergence.BITS)
         if not self.exact:
             growth = min(growth, Fraction(10) ** 300)  # a float; less growth only means more δ
         excess = divergence.hockey_stick(self.matrix, growth, near)
@@ -252,7 +255,7 @@ class Channel:
         a, b = alike(self.matrix, other.matrix[positions(self.inputs, other.inputs, "input of the second channel")])
         _check_size(a.shape[0], a.shape[1], b.shape[1])
         outputs = tuple((z, w) for z in self.outputs for w in other.outputs)
-        return Channel._of((a[:, :, None] * b[:, None, :]).reshape(len(a), -1), self.inputs, outputs)
+        return Channel._of(times(a[:, :, None], b[:, None, :]).reshape(len(a), -1), self.inputs, outputs)
 
     def product(self, other: "Channel") -> "Channel":
         """Two channels side by side, each on its own input; inputs and outputs are pairs.
@@ -262,7 +265,7 @@ class Channel:
         """
         a, b = alike(self.matrix, other.matrix)
         _check_size(*a.shape, *b.shape)
-        entries = (a[:, None, :, None] * b[None, :, None, :]).reshape(len(a) * len(b), -1)
+        entries = times(a[:, None, :, None], b[None, :, None, :]).reshape(len(a) * len(b), -1)
         inputs = tuple((x, y) for x in self.inputs for y in other.inputs)
         return Channel._of(entries, inputs, tuple((z, w) for z in self.outputs for w in other.outputs))
 
@@ -278,8 +281,8 @@ class Channel:
         if len(columns) != len(other.outputs):
             raise InvalidChannel(f"mix: the outputs differ: {len(columns)} and {len(other.outputs)}; name them alike")
         a, b = alike(self.matrix, other.matrix[np.ix_(rows, columns)])
-        share: Any = part if a.dtype == object else float(part)
-        return Channel._of(a * (1 - share) + b * share, self.inputs, self.outputs)
+        shares = alike(a, np.array([1 - part, part]))[1]
+        return Channel._of(times(a, shares[0]) + times(b, shares[1]), self.inputs, self.outputs)
 
     def restrict(self, inputs: Iterable[Label]) -> "Channel":
         """The same channel for some of its inputs, in the order given.
@@ -295,12 +298,12 @@ class Channel:
         return Channel._of(self.matrix[rows], kept, self.outputs)
 
     def as_float(self) -> "Channel":
-        """The same channel in float64: faster, and no longer exact.
+        """The same channel in float64: faster, and no longer exact. Refused where an entry is too small for a float.
 
         >>> uniform(["a"], [0, 1]).as_float()
         Channel(1 inputs × 2 outputs, float)
         """
-        return Channel._of(self.matrix.astype(np.float64), self.inputs, self.outputs)
+        return Channel._of(as_floats(self.matrix), self.inputs, self.outputs)
 
 
 def deterministic(
@@ -314,7 +317,12 @@ def deterministic(
     names = list(inputs)
     rows = read_labels(names, len(names), "input")
     images = [function(x) for x in rows]
-    listed = list(dict.fromkeys(images) if outputs is None else outputs)
+    try:
+        listed = list(dict.fromkeys(images) if outputs is None else outputs)
+    except TypeError:
+        raise InvalidChannel(
+            "the function gives what cannot be a label; let it give texts, numbers or tuples"
+        ) from None
     columns = read_labels(listed, len(listed), "output")
     if not rows or not columns:
         raise InvalidChannel("a channel has at least one input and one output; none were given")

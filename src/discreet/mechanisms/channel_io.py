@@ -26,7 +26,7 @@ import numpy as np
 from discreet.errors import InvalidChannel
 from discreet.exact import plain
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.stochastic import FLOAT_TOLERANCE, Label, read_matrix
+from discreet.mechanisms.stochastic import FLOAT_TOLERANCE, Label, as_floats, read_matrix
 
 _MOST_BYTES = 200_000_000
 _MOST_CELLS = 4_000_000
@@ -42,8 +42,9 @@ def read_channel(path: str | PathLike[str], *, normalise: bool = False) -> Chann
     >>> read_channel(file).ratio("all")
     Fraction(3, 1)
     """
+    text = read_text(path)
     try:
-        return parse_channel(read_text(path), normalise=normalise)
+        return parse_channel(text, normalise=normalise)
     except InvalidChannel as error:
         raise InvalidChannel(f"{Path(path).name}: {error}") from None
 
@@ -183,11 +184,22 @@ def read_text(path: str | PathLike[str]) -> str:
             raise InvalidChannel(
                 f"{file.name} has over {_MOST_BYTES // 10**6} MB; build the `Channel` in Python instead"
             )
-        return file.read_bytes().decode("utf-8-sig")
+        return decoded(file.read_bytes(), file.name)
     except OSError as error:
         raise InvalidChannel(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Bytes as text in UTF-8, with or without a byte order mark.
+
+    >>> decoded(b"\\xff", "odd.csv")
+    Traceback (most recent call last):
+    discreet.errors.InvalidChannel: odd.csv is not UTF-8 text (byte 0); save it as CSV UTF-8
+    """
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidChannel(f"{file.name} is not UTF-8 text (byte {error.start}); save it as CSV UTF-8") from None
+        raise InvalidChannel(f"{name} is not UTF-8 text (byte {error.start}); save it as CSV UTF-8") from None
 
 
 def _build(rows: Any, inputs: Sequence[Label] | None, outputs: Sequence[Label] | None, normalise: bool) -> Channel:
@@ -201,7 +213,7 @@ def _build(rows: Any, inputs: Sequence[Label] | None, outputs: Sequence[Label] |
     sums = matrix.sum(axis=1)
     rounded = not normalise and (sums != 1).any() and (abs(sums - 1) <= Fraction(FLOAT_TOLERANCE)).all()
     try:
-        return Channel(matrix.astype(np.float64) if rounded else matrix, names, columns, normalise=normalise)
+        return Channel(as_floats(matrix) if rounded else matrix, names, columns, normalise=normalise)
     except InvalidChannel as error:
         raise InvalidChannel(f"{error}{_bare_matrix_hint(matrix, names)}") from None
 
@@ -223,7 +235,8 @@ def _rounded_decimals(rows: Any) -> Any:
     except (ValueError, ArithmeticError):  # ragged, "1/3", not a number: the careful way says what
         return rows
     near = floats.ndim == 2 and (np.abs(floats.sum(axis=1) - 1) <= FLOAT_TOLERANCE).all()
-    return floats if rounded and near else rows
+    held = all(not Decimal(rows[i][j]) for i, j in np.argwhere(np.abs(floats) < 1e-300))  # none became 0
+    return floats if rounded and near and held else rows
 
 
 def _bare_matrix_hint(matrix: Any, names: tuple[Label, ...]) -> str:

@@ -1,9 +1,13 @@
 """Sensitivities of common queries over records in [0, 1], with proofs (claims B2 and B4).
 
 `size` is n, the number of records; under "add or remove one" a dataset of n records is compared with those of n − 1
-and of n + 1. Queries of nothing are 0 (a product of nothing is 1), the spread of one record is 0. For values in
-[L, U] multiply by U − L (a sum under "add or remove one": by the larger of |L| and |U|). Each form is attained, so no
-smaller number is right; `sensitivity.sensitivity` confirms it on the grid {0, 1/2, 1}.
+and of n + 1. Queries of nothing are 0 (a product of nothing is 1), the spread of one record is 0. Each form is
+attained, so no smaller number is right; `sensitivity.sensitivity` confirms it on the grid {0, 1/2, 1}.
+
+For values in [L, U] shift and scale the records to [0, 1] first, (x − L)/(U − L). Or multiply: deviations by U − L;
+variances by (U − L)²; sums, averages, maxima, minima and medians under "change one" by U − L, under "add or remove
+one" by the larger of U − L, |L| and |U|, since a query of nothing is still 0. Counts and histograms stay as they are;
+a product of n records has no such rule.
 """
 
 from fractions import Fraction

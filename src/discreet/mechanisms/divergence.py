@@ -52,7 +52,17 @@ class Witness:
         """
         if not self.neighbour_probability:
             return math.inf
-        return log_up(Fraction(self.probability) / Fraction(self.neighbour_probability), BITS)
+        return log_ratio_up(Fraction(self.probability) / Fraction(self.neighbour_probability))
+
+
+def log_ratio_up(ratio: Fraction) -> Fraction:
+    """ln of a ratio ≥ 1, rounded up, to `BITS` bits relatively: ln(1 + x) ≥ x/2 for x ≤ 1.
+
+    >>> float(log_ratio_up(1 + Fraction(1, 10**100)))
+    1e-100
+    """
+    excess = ratio - 1
+    return log_up(ratio, BITS + max(0, excess.denominator.bit_length() - excess.numerator.bit_length()))
 
 
 def worst(matrix: Matrix, graph: Graph) -> Place | None:
@@ -195,12 +205,14 @@ def _argmax_ratio(p: Matrix, q: Matrix) -> int:
     impossible = np.flatnonzero((q == 0) & (p > 0))
     if len(impossible):
         return int(impossible[0])
-    some = np.where(p > 0, q, 1.0)
-    with np.errstate(over="ignore", divide="ignore"):
-        ratio = p / some
-        if np.isinf(ratio).any():  # 1/5e-324 overflows, its logarithm does not
-            ratio = np.log(p) - np.log(some)
-    return int(ratio.argmax())
+    return int(_log_ratios(p, np.where(p > 0, q, 1.0)).argmax())
+
+
+def _log_ratios(p: Matrix, q: Matrix) -> Matrix:
+    """ln(p/q), accurate where p and q nearly agree (p − q is exact there); NaN for 0/0, inf for a q of 0."""
+    with np.errstate(all="ignore"):
+        result: Matrix = np.log1p((p - q) / q)
+        return np.where(np.isinf(result), np.log(p) - np.log(q), result)  # 1/5e-324 overflows, its logarithm does not
 
 
 def _argmax_exact_ratio(p: list[Any], q: list[Any]) -> int:
@@ -222,9 +234,8 @@ def _exceeds(matrix: Matrix, a: Place, b: Place) -> bool:
 def _worst_float_by_distance(matrix: Matrix, distances: Matrix) -> list[Place]:
     best, place = 0.0, None
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(matrix)
         for x in range(len(matrix)):
-            gap = np.fmax.reduce(logs[x] - logs, axis=1)
+            gap = np.fmax.reduce(_log_ratios(matrix[x], matrix), axis=1)
             score = np.where((gap > 0) & np.isfinite(distances[x]), gap / distances[x], 0.0)
             y = int(score.argmax())
             if score[y] > best:

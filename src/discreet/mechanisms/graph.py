@@ -5,7 +5,8 @@ A neighbour graph is given as
 - ``"all"``: any two inputs are neighbours (the local model: an input is one person's secret);
 - ``"line"``: each input and the next one, in the order of the rows (counts 0, 1, 2, …);
 - a list of pairs of inputs;
-- a function of two inputs that says whether they are neighbours.
+- a function of two inputs that says whether they are neighbours;
+- a `Graph` that was read before.
 
 The relation is symmetric: a pair (a, b) also means (b, a).
 """
@@ -23,8 +24,9 @@ from discreet.errors import InvalidChannel, InvalidParameter
 from discreet.exact import Number, rational
 from discreet.mechanisms.stochastic import Label, Matrix, Rows, positions
 
-Neighbourhood = str | Iterable[tuple[Any, Any]] | Callable[[Any, Any], bool]
 Metric = str | Rows | Callable[[Any, Any], Number]
+
+_LEAST, _MOST = 1e-300, 1e300  # distances that floats can divide by
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ class Graph:
         return ((i, int(j)) for i in range(self.size) for j in self.of(i))
 
 
+Neighbourhood = str | Graph | Iterable[tuple[Any, Any]] | Callable[[Any, Any], bool]
+
+
 def graph(neighbours: Neighbourhood, inputs: tuple[Label, ...]) -> Graph:
     """Read a neighbour graph over these inputs.
 
@@ -77,6 +82,10 @@ def graph(neighbours: Neighbourhood, inputs: tuple[Label, ...]) -> Graph:
     discreet.errors.InvalidChannel: neighbours: 'a' is paired with itself; name two different inputs
     """
     size = len(inputs)
+    if isinstance(neighbours, Graph):
+        if neighbours.size != size:
+            raise InvalidChannel(f"neighbours: got a graph of {neighbours.size} inputs, expected {size}")
+        return neighbours
     if isinstance(neighbours, str):
         if neighbours == "all":
             return Graph(size, None)
@@ -104,16 +113,21 @@ def distances(metric: Metric, inputs: tuple[Label, ...]) -> Matrix:
 
     `metric` is "discrete" (1 between different inputs), "line" (how many rows apart), a function of two
     inputs, or a matrix. It must be symmetric, 0 from an input to itself, and never negative; the triangle
-    inequality is not needed. Plain numbers give float64, Fractions and texts stay exact.
+    inequality is not needed. Plain numbers give float64, Fractions, texts and large integers stay exact. Distances
+    are 0 or between 1e-300 and 1e300.
 
     >>> distances("line", ("a", "b", "c"))[0].tolist(), distances([[0, "1/3"], ["1/3", 0]], ("a", "b"))[0, 1]
     ([0.0, 1.0, 2.0], Fraction(1, 3))
     """
     table = _distance_table(metric, inputs)
-    plain = {type(value) for row in table for value in row} <= {int, float}
+    plain = all(type(value) is float or (type(value) is int and abs(value) < 2**53) for row in table for value in row)
     result: Matrix = np.array(table, dtype=np.float64) if plain else _exact_distances(table, inputs)
     for i, j in np.argwhere(~(result >= 0)):
         raise InvalidChannel(f"metric: got {result[i, j]} from {inputs[i]!r} to {inputs[j]!r}, expected a number ≥ 0")
+    for i, j in np.argwhere((result != 0) & (result != math.inf) & ((result < _LEAST) | (result > _MOST))):
+        raise InvalidChannel(
+            f"metric: the distance from {inputs[i]!r} to {inputs[j]!r} is not between 1e-300 and 1e300"
+        )
     for i, j in np.argwhere(result != result.T):
         raise InvalidChannel(f"metric: the distance from {inputs[i]!r} to {inputs[j]!r} differs from the way back")
     for i in np.flatnonzero(result.diagonal() != 0):
@@ -145,9 +159,9 @@ def _named_edges(pairs: object, inputs: tuple[Label, ...]) -> list[tuple[int, in
         raise InvalidChannel(f"neighbours: got a {type(pairs).__name__}, expected 'all', 'line', pairs or a function")
     flat: list[object] = []
     for pair in pairs:
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
+        if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
             raise InvalidChannel(f"neighbours: got {pair!r:.80}, expected a pair of inputs")
-        flat += pair
+        flat += pair.tolist() if isinstance(pair, np.ndarray) else pair
     found = positions(flat, inputs, "input in the neighbours")
     edges = list(zip(found[::2], found[1::2], strict=True))
     for i, j in edges:
@@ -169,7 +183,9 @@ def _distance_table(metric: Metric, inputs: tuple[Label, ...]) -> Any:
     if callable(metric):
         return [[metric(a, b) for b in inputs] for a in inputs]
     rows = metric.tolist() if isinstance(metric, np.ndarray) else metric
-    shaped = isinstance(rows, Sequence) and all(isinstance(r, Sequence) and len(r) == size for r in rows)
+    shaped = isinstance(rows, Sequence) and all(
+        isinstance(r, Sequence | np.ndarray) and not isinstance(r, str) and len(r) == size for r in rows
+    )
     if not shaped or len(rows) != size:
         raise InvalidChannel(f"metric: got a matrix of another shape, expected {size}×{size}, a distance for each pair")
     return rows

@@ -1,5 +1,6 @@
 """Values on a grid: noise is added to whole numbers of steps, never to floats."""
 
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -61,9 +62,18 @@ class Grid:
     def floats(self, steps: Steps) -> NDArray[np.float64]:
         """The grid points as floats, rounded to nearest: a function of the released steps alone."""
         up, down = self.step.numerator, self.step.denominator
-        if down < 2**53 and (not steps.size or int(np.abs(steps).max()) < 2**53 // up):
+        reach = max(int(steps.max(initial=0)), -int(steps.min(initial=0)))
+        if down < 2**53 and reach * up < 2**53:
             return np.asarray(steps * up / down)  # two exact floats, rounded once
-        return np.array([float(int(step) * self.step) for step in steps.flat], np.float64).reshape(steps.shape)
+        return np.array([_held(int(step) * self.step) for step in steps.flat], np.float64).reshape(steps.shape)
+
+
+def _held(value: Fraction) -> float:
+    """The nearest float, at most the largest one in size."""
+    try:
+        return float(value)
+    except OverflowError:
+        return sys.float_info.max if value > 0 else -sys.float_info.max
 
 
 def add(steps: Steps, noise: Steps) -> Steps:
@@ -84,7 +94,7 @@ def finite(values: ArrayLike, name: str) -> NDArray[np.generic]:
     array = regular(values, name)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise InvalidData(f"{name}: got {array.dtype}, expected whole numbers or floats of at most 64 bits")
-    if array.dtype.kind == "f" and isinstance(values, list | tuple) and _mixed(values):
+    if array.dtype.kind == "f" and not hasattr(values, "dtype") and _mixed(values):
         raise InvalidData(f"{name}: got floats beside whole numbers above 2^53; write all of them as floats")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(np.atleast_1d(array))))

@@ -28,6 +28,7 @@ from discreet.mechanisms.stochastic import (
     read_labels,
     read_loss,
     read_prior,
+    times,
 )
 
 # The adversary
@@ -118,9 +119,10 @@ def prior_independence(
     tried = list(spread_priors(len(channel.inputs), count=1000) if priors is None else priors)
     if not tried:
         raise InvalidChannel("priors: there are none to check; give at least one, or leave them out")
-    largest = max(_largest_odds_change(channel, read_prior(p, channel.inputs), near) for p in tried)
-    slack = Fraction(0) if isinstance(largest, Fraction) else allowed / 10**9
-    return PriorCheck(len(tried), largest, allowed, bool(largest <= allowed + slack))
+    changes = [_largest_odds_change(channel, read_prior(p, channel.inputs), near) for p in tried]
+    rounded = allowed * (1 + Fraction(1, 10**9))
+    holds = all(change <= (allowed if isinstance(change, Fraction) else rounded) for change in changes)
+    return PriorCheck(len(tried), max(changes), allowed, holds)
 
 
 def spread_priors(size: int, *, count: int) -> Iterator[tuple[Fraction, ...]]:
@@ -202,19 +204,20 @@ def answer_prior(
 def _joint(channel: Channel, prior: Prior) -> Matrix:
     """π(x)·p(z|x), rows inputs, columns outputs."""
     entries, weights = alike(channel.matrix, read_prior(prior, channel.inputs))
-    return entries * weights[:, None]
+    return times(entries, weights[:, None])
 
 
-def _largest_odds_change(channel: Channel, prior: Matrix, near: Graph) -> Any:
+def _largest_odds_change(channel: Channel, prior: Matrix, near: Graph) -> Fraction | float:
     after = posterior(channel, prior)
     belief, before = alike(after.matrix.T, prior)
     held = np.flatnonzero(before > 0)
     lift = belief[held] / before[held, None]  # p(x|z)/π(x), rows inputs
     place = worst(lift, near.restrict(held))
     if place is None:
-        return 1 if lift.dtype == object else 1.0
+        return Fraction(1) if lift.dtype == object else 1.0
     x, y, z = place
-    return lift[x, z] / lift[y, z] if lift[y, z] else math.inf
+    change: Fraction | float = lift[x, z] / lift[y, z] if lift[y, z] else math.inf
+    return change if isinstance(change, Fraction) else float(change)
 
 
 def _primes(count: int) -> list[int]:

@@ -7,7 +7,7 @@ rationals and checked exactly; the report says what the repair cost.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -23,7 +23,16 @@ from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Neighbourhood, graph
 from discreet.mechanisms.inference import expected_loss
 from discreet.mechanisms.program import check_size, solve
-from discreet.mechanisms.stochastic import Label, LossFunction, Prior, read_labels, read_loss, read_prior
+from discreet.mechanisms.stochastic import (
+    Label,
+    LossFunction,
+    Matrix,
+    Prior,
+    read_labels,
+    read_loss,
+    read_matrix,
+    read_prior,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,7 @@ def optimum(
     check_size(len(rows), len(columns), near)
     cost, weight = read_loss(loss, rows, columns), read_prior(prior, rows)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
-    objective = cost.astype(np.float64) * weight.astype(np.float64)[:, None]
+    objective = _objective(cost, weight)
     raw, lp_value = solve(objective, near, level)
     channel = certified(raw, near, level, rows, columns)
     return Optimum(channel, level, lp_value, expected_loss(channel, weight, cost))
@@ -112,7 +121,7 @@ def minimax(
     check_size(len(rows), len(columns), near)
     cost = read_loss(loss, rows, columns)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
-    raw, lp_value = solve(cost.astype(np.float64), near, level, worst_row=True)
+    raw, lp_value = solve(_objective(cost), near, level, worst_row=True)
     channel = certified(raw, near, level, rows, columns)
     kind: Any = object if cost.dtype == object else np.float64
     return Optimum(channel, level, lp_value, (channel.matrix.astype(kind) * cost).sum(axis=1).max())
@@ -179,13 +188,19 @@ def universal_gap(
     near = graph(neighbours, rows)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
     check_size(len(rows), len(columns) ** len(users), near)
-    costs = [
-        read_loss(loss, rows, columns).astype(np.float64) * read_prior(prior, rows).astype(np.float64)[:, None]
-        for prior, loss in users
-    ]
+    costs = [_objective(read_loss(loss, rows, columns), read_prior(prior, rows)) for prior, loss in users]
     shared = [sum(cost[:, z] for cost, z in zip(costs, choice, strict=True)) for choice in _choices(costs)]
     separate = math.fsum(solve(cost, near, level)[1] for cost in costs)
     return Universal(solve(np.stack(shared, axis=1), near, level)[1], separate)
+
+
+def _objective(cost: Matrix, weight: Matrix | None = None) -> NDArray[np.float64]:
+    """What the solver minimises, in floats: π(y)·ℓ(y,z). What is too small for a float cannot matter to it."""
+    try:
+        floats: NDArray[np.float64] = cost.astype(np.float64)
+    except OverflowError:
+        raise InvalidChannel("loss: a number is too large for the solver; divide the loss by a constant") from None
+    return floats if weight is None else floats * weight.astype(np.float64)[:, None]
 
 
 def _choices(costs: list[NDArray[np.float64]]) -> Iterable[tuple[int, ...]]:
@@ -199,7 +214,9 @@ def _labels(
     if inputs is None:
         if isinstance(prior, str):
             raise InvalidChannel("inputs: name them, or give a prior that does; 'uniform' does not say over what")
-        inputs = range(len(prior)) if not isinstance(prior, dict) else prior
+        if not isinstance(prior, Mapping | Sequence | np.ndarray):
+            raise InvalidChannel("prior: expected a list of probabilities, a mapping from inputs to them, or 'uniform'")
+        inputs = prior if isinstance(prior, Mapping) else range(len(prior))
     listed = list(inputs)
     rows = read_labels(listed, len(listed), "input")
     if not rows:
@@ -207,6 +224,5 @@ def _labels(
     if outputs is not None:
         named = list(outputs)
         return rows, read_labels(named, len(named), "output")
-    if not callable(loss) and len(loss) and len(loss[0]) != len(rows):
-        return rows, tuple(range(len(loss[0])))
-    return rows, rows
+    width = len(rows) if callable(loss) else read_matrix(loss, None, None)[0].shape[1]
+    return rows, rows if width == len(rows) else tuple(range(width))

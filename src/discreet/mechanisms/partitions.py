@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import count
-from math import ceil
+from math import ceil, expm1, log1p
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, integer, rational
+from discreet.exact import Number, exp_down, integer, plain, rational
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import doubt, drawable
+from discreet.mechanisms.mechanism import brief_up, doubt, drawable
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
 from discreet.noise.uniform import Coins
 from discreet.privacy.loss import Approximate, Concentrated, Loss, Together
@@ -51,6 +51,12 @@ class OptimalSelection:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
         object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
         object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+        _check_delta(self.delta, self.keys)
+        rate = min(float(self.epsilon / self.keys), 700.0)
+        if 2 * log1p(expm1(rate) / (2 * float(self.delta / self.keys))) > _LONGEST * rate:
+            raise InvalidParameter(
+                "epsilon", epsilon, "more for each key", "the table is too long; use LaplaceThreshold"
+            )
 
     @property
     def loss(self) -> Loss:
@@ -98,6 +104,7 @@ class LaplaceThreshold:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
         object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
         object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+        _check_delta(self.delta, self.keys)
         drawable(self.scale, epsilon=epsilon, keys=keys)
 
     @property
@@ -148,12 +155,13 @@ class GaussianThreshold:
         object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
         object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
         object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+        _check_delta(self.delta, self.keys)
         drawable(self.sigma, sigma=sigma)
 
     @property
     def loss(self) -> Loss:
         """ρ-zCDP for the counts, and δ for the keys."""
-        return Together(Concentrated(self.keys / (2 * self.sigma**2)), Approximate(0, self.delta))
+        return Together(Concentrated(brief_up(self.keys / (2 * self.sigma**2))), Approximate(0, self.delta))
 
     @property
     def threshold(self) -> int:
@@ -191,9 +199,12 @@ def _keep_coins(epsilon: Fraction, delta: Fraction) -> Coins:
         rising = now * growth // one + charge
         falling = one + (now + charge - one) * one // growth if now + charge < one else one  # floors: towards privacy
         shares.append(min(rising, falling, one))
-        if len(shares) > _LONGEST:
-            raise InvalidParameter("epsilon", float(epsilon), "at least about 1e-5 a key", "use LaplaceThreshold")
     return Coins(shares, bits)
+
+
+def _check_delta(delta: Fraction, keys: int) -> None:
+    if delta / keys < _LEAST_DELTA:
+        raise InvalidParameter("delta", f"{plain(delta)} for {keys} keys", "at least 1e-300 a key")
 
 
 def _counts(value: ArrayLike) -> NDArray[np.int64]:

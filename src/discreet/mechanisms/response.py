@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_bounds, log_up, rational
+from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_up, rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import regular
 from discreet.mechanisms.mechanism import countable, doubt
@@ -43,12 +43,10 @@ class RandomizedResponse:
     def __init__(self, *, truth: Number, epsilon: Number | None = None) -> None:
         """`epsilon` may be stated, if it is not less than ln(truth/(1 − truth))."""
         exact = rational(truth, "truth", at_least=Fraction(1, 2), below=1)
-        least = log_bounds(exact / (1 - exact), 96)
-        stated = Fraction(least[1], 1 << 96) if epsilon is None else rational(epsilon, "epsilon", at_least=0)
-        if stated < Fraction(least[0], 1 << 96):
-            raise InvalidParameter(
-                "epsilon", epsilon, f"at least {float_up(Fraction(least[1], 1 << 96))} for this truth"
-            )
+        ratio = exact / (1 - exact)
+        stated = log_up(ratio) if epsilon is None else rational(epsilon, "epsilon", at_least=0)
+        if epsilon is not None and ratio > exp_down(stated, 256):
+            raise InvalidParameter("epsilon", epsilon, f"at least {float_up(log_up(ratio))} for this truth")
         object.__setattr__(self, "truth", exact)
         object.__setattr__(self, "epsilon", stated)
 

@@ -37,7 +37,10 @@ class _Chooser:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
         object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
         object.__setattr__(self, "monotone", _truth(monotone, "monotone"))
-        drawable(self.scale, epsilon=epsilon, sensitivity=sensitivity)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse settings that the mechanism cannot draw noise for; most choose without noise."""
 
     @property
     def scale(self) -> Fraction:
@@ -97,8 +100,11 @@ class Exponential(_Chooser):
 class PermuteAndFlip(_Chooser):
     """Permute-and-flip: try candidates in random order, take one with probability exp(−ε(best − score)/2Δ).
 
-    McKenna, Sheldon 2020; ε-DP by their Theorem 1 and never worse than the exponential mechanism (Theorem 2). The first
-    success in a uniformly random order is a uniform one among the successes, so the coins are thrown all at once.
+    McKenna, Sheldon 2020; never worse than the exponential mechanism (Theorem 2). The first success in a uniformly
+    random order is a uniform one among the successes, so the coins are thrown all at once.
+
+    Guarantee: ε-DP (their Theorem 1). Proof. It is report noisy max with exponential noise of that scale (Ding, Kifer,
+    Sayed, Steinke, Wang, Xiao, Zhang 2021), so the argument of `ReportNoisyMax` holds with one-sided noise.
 
     >>> PermuteAndFlip(epsilon=1, sensitivity=1).release([3, 2000, 5])
     1
@@ -122,7 +128,12 @@ class PermuteAndFlip(_Chooser):
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """The probability of each candidate: p(o)·E[1/(1 + how many others succeed)]."""
         coins = np.exp(-exponents(scores, self.scale))
-        return np.array([p * _mean_share(np.delete(coins, i)) for i, p in enumerate(coins)])
+        countable(coins.size**2, "probabilities")
+        nodes, weights = np.polynomial.legendre.leggauss(coins.size // 2 + 1)
+        s = (nodes + 1) / 2  # E[s^N] is a polynomial of degree |O| − 1, and E[1/(1 + N)] its integral over [0, 1]
+        factors = np.log1p(-np.outer(1 - s, coins))
+        others = np.exp(factors.sum(axis=1, keepdims=True) - factors)
+        return np.asarray(coins * (weights / 2 @ others))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -141,6 +152,9 @@ class ReportNoisyMax(_Chooser):
     epsilon: Fraction
     sensitivity: Fraction
     monotone: bool
+
+    def _check(self) -> None:
+        drawable(self.scale, epsilon=self.epsilon, sensitivity=self.sensitivity)
 
     @property
     def loss(self) -> Loss:
@@ -258,7 +272,8 @@ class AboveThreshold:
         noise = np.arange(-reach, reach + 1)
         mass = laplace_pmf(noise, of_threshold)
         for answer, above in zip(_scores(answers), told, strict=False):
-            below = laplace_cdf(self.threshold + noise - answer - 1, of_answer)  # P(answer + ν < threshold + noise)
+            gap = max(-(2**60), min(2**60, self.threshold - int(answer) - 1))
+            below = laplace_cdf(noise + gap, of_answer)  # P(answer + ν < threshold + noise)
             mass = mass * (1 - below if above else below)
         return float(mass.sum())
 
@@ -312,14 +327,6 @@ def _scores(scores: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 1 or not array.size:
         raise InvalidData("scores: expected a one-dimensional, non-empty list of whole numbers")
     return array
-
-
-def _mean_share(coins: NDArray[np.float64]) -> float:
-    """E[1/(1 + N)] for N the number of heads among independent coins (Poisson binomial, by convolution)."""
-    counts = np.ones(1)
-    for p in coins:
-        counts = np.append(counts * (1 - p), 0) + np.append(0, counts * p)
-    return float((counts / np.arange(1, counts.size + 1)).sum())
 
 
 def _truth(value: bool, name: str) -> bool:

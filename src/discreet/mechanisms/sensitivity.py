@@ -26,7 +26,7 @@ from discreet.privacy.unit import relation as read_relation
 
 Dataset = tuple[Any, ...]
 _Positions = tuple[int, ...]  # a dataset, as positions in the domain
-_Answer = dict[Any, Fraction | float]
+_Answer = dict[Any, Fraction]
 
 _MOST_PAIRS = 2_000_000
 _MOST_VALUES = 10_000
@@ -36,7 +36,7 @@ _MOST_VALUES = 10_000
 class Sensitivity:
     """The largest change of a query between neighbours, two datasets that show it, and how many were tried.
 
-    `value` is a Fraction if every answer was exact (ints, Fractions, Decimals), else a float.
+    `value` is a Fraction if every answer was exact (ints, Fractions, Decimals), else a float, never below the change.
     """
 
     value: Fraction | float
@@ -79,20 +79,25 @@ def sensitivity(
         raise InvalidParameter("norm", norm, "1, 2 or 'inf'")
     _check_work(len(values), n, relation, ordered)
     answers: dict[_Positions, _Answer] = {}
+    exact = True
 
     def answer(dataset: _Positions) -> _Answer:
+        nonlocal exact
         if dataset not in answers:
-            answers[dataset] = _asked(query, tuple(values[k] for k in dataset))
+            told = _asked(query, tuple(values[k] for k in dataset))
+            exact = exact and not any(isinstance(value, float) for value in told.values())
+            answers[dataset] = {key: Fraction(value) for key, value in told.items()}
         return answers[dataset]
 
-    best: Fraction | float = Fraction(0)
+    best = Fraction(0)
     witness, pairs = None, 0
     for a, b in _neighbour_pairs(len(values), n, relation, ordered):
         pairs += 1
         apart = _distance(answer(a), answer(b), norm)
         if apart > best:
             best, witness = apart, (tuple(values[k] for k in a), tuple(values[k] for k in b))
-    return Sensitivity(_root(best) if norm == 2 else best, witness, len(answers), pairs)
+    found = _root(best) if norm == 2 else best
+    return Sensitivity(found if exact or isinstance(found, float) else float_up(found), witness, len(answers), pairs)
 
 
 def _neighbour_pairs(
@@ -156,7 +161,7 @@ def _domain(domain: Iterable[Any]) -> list[Any]:
     return values
 
 
-def _asked(query: Callable[[Dataset], Any], dataset: Dataset) -> _Answer:
+def _asked(query: Callable[[Dataset], Any], dataset: Dataset) -> dict[Any, Fraction | float]:
     try:
         answer = query(dataset)
     except Exception as error:
@@ -180,15 +185,15 @@ def _number(value: Any) -> Fraction | float:
     return rational(value, "query")
 
 
-def _distance(a: _Answer, b: _Answer, norm: int | str) -> Fraction | float:
+def _distance(a: _Answer, b: _Answer, norm: int | str) -> Fraction:
     """The ℓ1 or ℓ∞ norm of a − b, or the square of its ℓ2 norm."""
-    gaps: list[Any]
+    gaps: list[Fraction]
     if a.keys() == b.keys():
         gaps = [abs(value - b[key]) for key, value in a.items()]
     elif any(isinstance(key, tuple) and key[:1] == ("position",) for key in a.keys() ^ b.keys()):
         raise InvalidParameter("query", f"{len(a)} and {len(b)} numbers", "answers of one length for all datasets")
     else:
-        gaps = [abs(a.get(key, 0) - b.get(key, 0)) for key in a.keys() | b.keys()]
+        gaps = [abs(a.get(key, Fraction(0)) - b.get(key, Fraction(0))) for key in a.keys() | b.keys()]
     match norm:
         case 1:
             return sum(gaps, Fraction(0))
@@ -198,10 +203,8 @@ def _distance(a: _Answer, b: _Answer, norm: int | str) -> Fraction | float:
             return max(gaps, default=Fraction(0))
 
 
-def _root(square: Fraction | float) -> Fraction | float:
+def _root(square: Fraction) -> Fraction | float:
     """√, exact where it is rational, rounded up otherwise."""
-    if not isinstance(square, Fraction):
-        return math.sqrt(square)
     top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
     if Fraction(top, bottom) ** 2 == square:
         return Fraction(top, bottom)

@@ -5,6 +5,7 @@ texts such as "0.25" or "1/3") every entry is kept as an exact Fraction in an ob
 two of them is exact if both are.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
@@ -24,6 +25,8 @@ LossFunction = Callable[[Any, Any], Number] | Rows
 
 FLOAT_TOLERANCE = 1e-9
 _LONGEST_RATIO = 10_000
+_LEAST_FLOAT = 2.0**-1022  # below it a float loses digits, then becomes 0
+_TOO_SMALL = "an entry is too small for a float, which would read it as 0; keep all entries exact (texts, Fractions)"
 
 
 def read_labels(labels: Iterable[Label] | None, size: int, kind: str) -> tuple[Label, ...]:
@@ -68,6 +71,7 @@ def positions(wanted: Iterable[Any], labels: tuple[Label, ...], kind: str) -> li
     [1, 0]
     """
     exact = {label: i for i, label in enumerate(labels)}
+    meant: dict[int, Any] = {}
     by_text: dict[str, list[int]] = {}
     for i, label in enumerate(labels):
         by_text.setdefault(str(label), []).append(i)
@@ -76,6 +80,8 @@ def positions(wanted: Iterable[Any], labels: tuple[Label, ...], kind: str) -> li
         here = [exact[label]] if _hashable(label) and label in exact else by_text.get(str(label), [])
         if len(here) != 1:
             raise InvalidChannel(_unknown(label, list(by_text), kind))
+        if meant.setdefault(here[0], label) != label:
+            raise InvalidChannel(f"{kind}: {meant[here[0]]!r} and {label!r} both read as {labels[here[0]]!r}; name one")
         found += here
     return found
 
@@ -119,7 +125,7 @@ def read_prior(prior: Prior, labels: tuple[Label, ...]) -> Matrix:
     if len(entries) != len(labels):
         raise InvalidChannel(f"prior: got {len(entries)} probabilities, expected {len(labels)}, one for each input")
     values = _numbers([entries], lambda _, j: f"prior of {labels[j]!r}")
-    check_rows(values, lambda _: "the prior", labels)
+    check_rows(values, lambda _: "the prior", labels, remedy="correct it")
     return values[0]  # type: ignore[no-any-return]
 
 
@@ -136,7 +142,13 @@ def read_loss(loss: LossFunction, inputs: tuple[Label, ...], outputs: tuple[Labe
         raise InvalidChannel(f"loss: {error}") from None
 
 
-def check_rows(matrix: Matrix, name: Callable[[int], str], outputs: Sequence[Label]) -> None:
+def check_rows(
+    matrix: Matrix,
+    name: Callable[[int], str],
+    outputs: Sequence[Label],
+    *,
+    remedy: str = "correct it, or pass normalise=True (--normalise) to divide each row by its sum",
+) -> None:
     """Refuse rows that are not probability distributions, naming the first one.
 
     >>> check_rows(np.array([[0.5, 0.4]]), lambda i: f"row {i}", ("a", "b"))
@@ -156,8 +168,7 @@ def check_rows(matrix: Matrix, name: Callable[[int], str], outputs: Sequence[Lab
     if len(wrong):
         i = wrong[0]
         raise InvalidChannel(
-            f"{name(int(i))} sums to {_text(sums[i])}, expected {'exactly 1' if exact else '1 (to 1e-9)'}; "
-            "correct it, or pass normalise=True to divide each row by its sum"
+            f"{name(int(i))} sums to {_text(sums[i])}, expected {'exactly 1' if exact else '1 (to 1e-9)'}; {remedy}"
         )
 
 
@@ -167,11 +178,13 @@ def normalised(matrix: Matrix, name: Callable[[int], str]) -> Matrix:
     >>> normalised(np.array([[Fraction(1), Fraction(3)]]), lambda i: f"row {i}")
     array([[Fraction(1, 4), Fraction(3, 4)]], dtype=object)
     """
-    sums = matrix.sum(axis=1)
+    with np.errstate(over="ignore"):
+        sums = matrix.sum(axis=1)
     for i, total in enumerate(sums):
-        if not total > 0:
-            raise InvalidChannel(f"{name(i)} sums to {_text(total)} and cannot be normalised; give it some weight")
-    return matrix / sums[:, None]  # type: ignore[no-any-return]
+        if not 0 < total < math.inf:
+            remedy = "give it some weight" if not total > 0 else "give smaller weights"
+            raise InvalidChannel(f"{name(i)} sums to {_text(total)} and cannot be normalised; {remedy}")
+    return _without_underflow(np.divide, matrix, sums[:, None])
 
 
 def alike(*arrays: Matrix) -> list[Matrix]:
@@ -182,7 +195,37 @@ def alike(*arrays: Matrix) -> list[Matrix]:
     """
     if all(array.dtype == object for array in arrays):
         return list(arrays)
-    return [array.astype(np.float64) for array in arrays]
+    return [as_floats(array) for array in arrays]
+
+
+def as_floats(array: Matrix) -> Matrix:
+    """Exact entries as float64, refused where a float cannot hold one.
+
+    A probability that became 0 would hide a likelihood ratio, and the channel would seem more private than it is.
+
+    >>> as_floats(np.array([Fraction(1, 10**400)]))
+    Traceback (most recent call last):
+    discreet.errors.InvalidChannel: an entry is too small for a float, which would read it as 0; ...
+    """
+    try:
+        result: Matrix = array.astype(np.float64)
+    except OverflowError:
+        raise InvalidChannel("an entry is too large for a float; keep all entries exact (texts, Fractions)") from None
+    if array.dtype == object:
+        entries = array.ravel()
+        if any(entries[k] for k in np.flatnonzero(np.abs(result) < _LEAST_FLOAT)):
+            raise InvalidChannel(_TOO_SMALL)
+    return result
+
+
+def times(a: Matrix, b: Matrix) -> Matrix:
+    """Entry by entry a·b, refused where a product of floats is too small for a float; see `as_floats`.
+
+    >>> times(np.array([1e-200]), np.array([1e-200]))
+    Traceback (most recent call last):
+    discreet.errors.InvalidChannel: an entry is too small for a float, which would read it as 0; ...
+    """
+    return _without_underflow(np.multiply, a, b)
 
 
 def product(a: Matrix, b: Matrix) -> Matrix:
@@ -192,11 +235,22 @@ def product(a: Matrix, b: Matrix) -> Matrix:
     array([[0.5, 0.5]])
     """
     if a.dtype != object:
-        return a @ b
+        in_floats: Matrix = a @ b
+        if ((in_floats < _LEAST_FLOAT) & ((a > 0).astype(np.float64) @ (b > 0) > 0)).any():
+            raise InvalidChannel(_TOO_SMALL)
+        return in_floats
     result = np.full((a.shape[0], b.shape[1]), Fraction(0), dtype=object)
     for k, z in zip(*np.nonzero(b), strict=True):
         result[:, z] += a[:, k] * b[k, z]
     return result
+
+
+def _without_underflow(operation: np.ufunc, a: Matrix, b: Matrix) -> Matrix:
+    try:
+        with np.errstate(under="raise"):
+            return operation(a, b)  # type: ignore[no-any-return]
+    except FloatingPointError:
+        raise InvalidChannel(_TOO_SMALL) from None
 
 
 def _table(rows: object) -> list[Any]:
@@ -222,25 +276,24 @@ def _numbers(table: list[list[Any]], where: Callable[[int, int], str]) -> Matrix
     """Finite numbers, as float64 if any of them is a float, else as exact Fractions."""
     kinds = {type(value) for row in table for value in row}
     if kinds <= {float, int} and float in kinds:
-        return _floats(table, where)
+        return _finite(as_floats(np.array(table, dtype=np.float64 if kinds == {float} else object)), where)
     texts: dict[str, Fraction] = {}
     is_float = any(issubclass(kind, float | np.floating) for kind in kinds)
     result = np.empty((len(table), len(table[0])), dtype=object)
     for i, row in enumerate(table):
         for j, value in enumerate(row):
             if isinstance(value, float | np.floating):
-                result[i, j] = float(value)
+                result[i, j] = value
             elif isinstance(value, str):
                 if value not in texts:
                     texts[value] = _number(value, where, i, j)
                 result[i, j] = texts[value]
             else:
                 result[i, j] = _number(value, where, i, j)
-    return _floats(result.tolist(), where) if is_float else result
+    return _finite(as_floats(result), where) if is_float else result
 
 
-def _floats(table: list[list[Any]], where: Callable[[int, int], str]) -> Matrix:
-    result = np.array(table, dtype=np.float64)
+def _finite(result: Matrix, where: Callable[[int, int], str]) -> Matrix:
     wrong = np.argwhere(~np.isfinite(result))
     if len(wrong):
         i, j = (int(k) for k in wrong[0])

@@ -78,10 +78,11 @@ class _Pools(threading.local):
     def take(self, sampler: Sampler) -> int:
         if self._owner != process() or len(self._numbers) > 64:
             self._numbers, self._owner = {}, process()
-        numbers = self._numbers.get(sampler)
-        if not numbers:
-            numbers = self._numbers[sampler] = _filled(sampler, (64,), SYSTEM).tolist()
-        return numbers.pop()
+        while True:
+            try:
+                return self._numbers[sampler].pop()
+            except (KeyError, IndexError):  # none left; a signal handler may have taken the last one just now
+                self._numbers[sampler] = _filled(sampler, (64,), SYSTEM).tolist()
 
 
 _POOLS = _Pools()

@@ -13,6 +13,7 @@ from discreet.privacy.accounting.bill import Item, Normal
 from discreet.privacy.accounting.rounding import crossing, decimal_down, decimal_up
 from discreet.privacy.loss import DiscreteGaussianNoise, Loss, Repeated, SampledGaussian
 
+_HAIR = 1 + Fraction(1, 10**9)
 _NARROW = 4  # below this σ the discrete profile is not monotone in σ
 
 
@@ -74,7 +75,7 @@ def discrete_gaussian_sigma(*, epsilon: Number, delta: Number, sensitivity: int)
     shift = integer(sensitivity, "sensitivity", at_least=1)
 
     def holds(sigma: Fraction) -> bool:
-        return _profile(DiscreteGaussianNoise(sigma, shift), target) <= float_down(at)
+        return _holds(DiscreteGaussianNoise(sigma, shift), target, at)
 
     start = decimal_up(shift * _analytic(target, at), 6)
     while not holds(start):
@@ -100,7 +101,7 @@ def sampled_gaussian_multiplier(*, epsilon: Number, delta: Number, rate: Number,
     def run(multiplier: Fraction) -> Loss:
         return Repeated(SampledGaussian(share, multiplier), count)
 
-    high = decimal_up(_analytic(target, at) * _root_up(Fraction(count)))  # enough without sampling
+    high = decimal_up(_analytic(target, at) * _root_up(Fraction(count)) * _HAIR)  # enough without sampling
     while _spent(run(high / 2), at) <= target:
         high = high / 2
     return least(run, epsilon=target, delta=at, low=high / 2, high=high)
@@ -186,11 +187,14 @@ def _analytic(epsilon: Fraction, delta: Fraction) -> Fraction:
     while spare(high) < 0:
         high *= 2
     start = decimal_up(_exp(crossing(spare, low, high)[1]))
-    return _first(lambda m: _profile(Normal(1 / m**2), epsilon) <= float_down(delta), start, None)
+    return _first(lambda m: _holds(Normal(1 / m**2), epsilon, delta), start, None)
 
 
-def _profile(item: Item, epsilon: Fraction) -> float:
-    return profile.of(item, float_down(epsilon))
+def _holds(item: Item, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether the exact profile allows it, and the accountant says so too."""
+    if profile.of(item, float_down(epsilon)) > float_down(delta):
+        return False
+    return profile.least_epsilon(item, delta) <= float_down(epsilon)
 
 
 def _first(holds: Callable[[Fraction], bool], noise: Fraction, top: Fraction | None) -> Fraction:

@@ -114,8 +114,8 @@ def _parallel(kinds: list[Loss], k: int) -> Loss:
     All parts of one kind together are a release that changes by that kind of loss with each member, so kᵢ members
     cost group(kind, kᵢ) wherever they are; the kinds compose. Too many splits to list are bounded by kᵢ ≤ k.
     """
-    if len(kinds) == 1:
-        return group(kinds[0], k)
+    if len(kinds) <= 1:
+        return group(kinds[0], k) if kinds else Together()
     if math.comb(k + len(kinds) - 1, k) > _MOST_SPLITS:
         return Together(*(group(kind, k) for kind in kinds))
     return Parallel(

@@ -17,7 +17,7 @@ def test_decimals_enclose_and_have_that_many_digits(x: Fraction, digits: int) ->
     assert low <= x <= high
     assert high - low <= x / 10 ** (digits - 1)
     for value in (low, high):
-        while value.denominator % 10 == 0 or value < 10**digits and value.denominator > 1:
+        while value.denominator % 10 == 0 or (value < 10**digits and value.denominator > 1):
             value *= 10
         assert value.denominator == 1
 

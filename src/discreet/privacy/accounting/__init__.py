@@ -21,6 +21,7 @@ from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_up, plain, rational
 from discreet.privacy.accounting import composition, pld, profile, pure, rdp, zcdp
 from discreet.privacy.accounting.bill import Choice, bill
+from discreet.privacy.accounting.refusal import no_delta_left
 from discreet.privacy.loss import Approximate, Loss, Pure
 
 __all__ = ["Guarantee", "composition", "delta_for", "guarantee", "pld", "profile", "pure", "rdp", "zcdp"]
@@ -121,7 +122,7 @@ def _sharpest(loss: Loss) -> str:
 def _basic_epsilon(loss: Loss, delta: Fraction) -> float:
     epsilon, spent = composition.basic(loss)
     if spent > delta:
-        raise NoGuarantee(rdp.no_delta_left(delta, spent))
+        raise NoGuarantee(no_delta_left(delta, spent))
     return float_up(epsilon)
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Generic, TypeVar, assert_never
 
+from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
@@ -215,7 +216,7 @@ def _collected(pairs: Iterable[tuple[Item, int]]) -> Bill:
     if square:
         counts[Normal(square)] = 1
     if rho:
-        counts[Concentrated(rho)] = 1
+        counts[Concentrated(short_up(rho))] = 1
     return Bill(tuple(sorted(counts.items(), key=_sort_key))) if len(counts) > 1 else Bill(tuple(counts.items()))
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
 from discreet.privacy.accounting.bill import Algebra, Atom, bill, fold
-from discreet.privacy.accounting.pure import unbounded
-from discreet.privacy.accounting.rdp import no_delta_left
-from discreet.privacy.accounting.rounding import crossing, log, loss_up, raised
+from discreet.privacy.accounting.refusal import no_delta_left, unbounded
+from discreet.privacy.accounting.rounding import crossing, log, loss_up, raised, snapped
 from discreet.privacy.accounting.tails import Array
 from discreet.privacy.loss import (
     Approximate,
@@ -94,7 +93,8 @@ def optimal_epsilon(loss: Loss, *, delta: Number) -> float:
     if _hockey_stick(losses, masses, 0.0) <= target:
         return 0.0
     bracket = crossing(lambda x: math.log(target) - _log(_hockey_stick(losses, masses, x)), 0.0, float_up(each * count))
-    return min(float_up(each * count), raised(bracket[1]))
+    least = snapped(lambda x: _hockey_stick(losses, masses, x) <= target, bracket[1])
+    return min(float_up(each * count), least)
 
 
 def optimal_delta(loss: Loss, *, epsilon: Number) -> float:
@@ -169,9 +169,7 @@ def _equal(loss: Loss) -> tuple[Fraction, Fraction, int]:
         case (((Pure() | BoundedRange() | LaplaceNoise() | Approximate()) as atom, count),) if count <= _MOST_LOSSES:
             return *_parameters(atom), count
         case _:
-            raise NoGuarantee(
-                "the optimal composition is for up to 1e9 equal (ε, δ) losses; `pld` takes others"
-            )
+            raise NoGuarantee("the optimal composition is for up to 1e9 equal (ε, δ) losses; `pld` takes others")
 
 
 def _any_of(extra: Fraction, count: int) -> Fraction:

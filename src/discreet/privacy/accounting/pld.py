@@ -32,7 +32,7 @@ from discreet.privacy.accounting.lattice import (
     rounded,
     window,
 )
-from discreet.privacy.accounting.rdp import no_delta_left
+from discreet.privacy.accounting.refusal import no_delta_left
 from discreet.privacy.accounting.rounding import crossing, raised
 from discreet.privacy.accounting.tails import mills
 from discreet.privacy.loss import Approximate, Loss, Pure
@@ -173,7 +173,7 @@ def _look(paired: Paired, rough: Sequence[Lattice], theta: float, epsilon: float
     low, high = max(0.0, float(total.loss[0]) + 2 * total.shift), float(total.loss[-1])
     if total.delta(high) > delta:
         return None
-    return raised(_crossing(total, delta, low, high, cumulants(rough, theta))) if total.delta(low) > delta else low
+    return _crossing(total, delta, low, high, cumulants(rough, theta)) if total.delta(low) > delta else low
 
 
 def _crossing(total: Total, delta: float, low: float, high: float, near: Cumulants) -> float:

@@ -14,7 +14,8 @@ import numpy as np
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
 from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal, bill
-from discreet.privacy.accounting.rounding import SLACK, crossing, loss_up, noise_down, raised
+from discreet.privacy.accounting.refusal import no_delta_left
+from discreet.privacy.accounting.rounding import SLACK, crossing, loss_up, noise_down, raised, snapped
 from discreet.privacy.accounting.tails import discrete_terms, discrete_total, mills, mills_slope
 from discreet.privacy.loss import (
     Approximate,
@@ -69,6 +70,8 @@ def _single(total: Bill) -> Item | None:
 
 def least_epsilon(item: Item, delta: Fraction) -> float:
     """The least ε at which the profile of `item` is at most δ."""
+    if isinstance(item, Approximate):
+        return _beside(item, delta)
     target = float_down(delta)
     if of(item, 0.0) <= target:
         return 0.0
@@ -85,7 +88,21 @@ def least_epsilon(item: Item, delta: Fraction) -> float:
         value = of(item, at)
         return logarithm - math.log(value) if value > 0 else 1.0
 
-    return raised(crossing(spare, 0.0, high)[1])
+    return snapped(lambda at: of(item, at) <= target, crossing(spare, 0.0, high)[1])
+
+
+def _beside(item: Approximate, delta: Fraction) -> float:
+    """(ε₀, δ₀)-DP at δ: ε₀-DP at (δ − δ₀)/(1 − δ₀), exactly."""
+    if delta < item.delta:
+        raise NoGuarantee(no_delta_left(delta, item.delta))
+    if delta == item.delta:
+        return float_up(item.epsilon)
+    left = (delta - item.delta) / (1 - item.delta)
+    return (
+        min(float_up(item.epsilon), least_epsilon(Pure(item.epsilon), left))
+        if left >= _SMALLEST
+        else float_up(item.epsilon)
+    )
 
 
 def of(item: Item, epsilon: float) -> float:  # noqa: PLR0911

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from discreet.errors import NoGuarantee
 from discreet.privacy.accounting.bill import Atom, fold, rationals
+from discreet.privacy.accounting.refusal import unbounded
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
@@ -59,8 +60,3 @@ def _atom(atom: Atom) -> Fraction:
         case PerDistance(_, unit):
             raise NoGuarantee(unbounded(unit))
     assert_never(atom)
-
-
-def unbounded(unit: str) -> str:
-    """Why d-privacy alone gives no ε."""
-    return f"d-privacy per {unit} gives an ε only inside a radius; use PerDistance(...).within(distance)"

@@ -65,6 +65,25 @@ def _unit(x: Fraction, digits: int) -> Fraction:
     return Fraction(10) ** (k - digits)
 
 
+def short_up(x: Fraction) -> Fraction:
+    """x itself where its digits are few, else a decimal of 40 digits not below it.
+
+    >>> short_up(Fraction(1, 3)), short_up(sum(Fraction(1, n) for n in range(1, 2000))) > 8
+    (Fraction(1, 3), True)
+    """
+    return x if x.denominator.bit_length() < 1000 else decimal_up(x, 40)
+
+
+def snapped(f: Callable[[float], bool], x: float) -> float:
+    """x, or the shorter decimal next to and below it where that holds too.
+
+    >>> snapped(lambda x: x >= 1, 1.0000000000000002), snapped(lambda x: x > 1, 1.0000000000000002)
+    (1.0, 1.0000000000000002)
+    """
+    short = float(f"{x:.12g}")
+    return short if short < x and f(short) else x
+
+
 def log(x: Fraction) -> float:
     """ln x for any rational x > 0, also where float(x) is 0 or infinite.
 

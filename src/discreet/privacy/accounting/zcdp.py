@@ -8,8 +8,8 @@ from typing import assert_never
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, rational
 from discreet.privacy.accounting.bill import Atom, fold, rationals
-from discreet.privacy.accounting.pure import unbounded
-from discreet.privacy.accounting.rounding import SLACK, log, loss_up, raised
+from discreet.privacy.accounting.refusal import unbounded
+from discreet.privacy.accounting.rounding import SLACK, log, loss_up, raised, short_up
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
@@ -46,7 +46,7 @@ def epsilon(rho: Number, *, delta: Number) -> float:
     >>> round(epsilon("1.25", delta="1e-6"), 5)
     8.84589
     """
-    exact, at = rational(rho, "rho", at_least=0), rational(delta, "delta", at_least=0, below=1)
+    exact, at = _rho(rho), rational(delta, "delta", at_least=0, below=1)
     if not exact:
         return 0.0
     if not at:
@@ -72,7 +72,7 @@ def delta(rho: Number, *, epsilon: Number) -> float:
     >>> round(delta("1.25", epsilon="8.84589") * 1e6, 4)
     1.0
     """
-    exact, at = rational(rho, "rho", at_least=0), rational(epsilon, "epsilon", at_least=0)
+    exact, at = _rho(rho), rational(epsilon, "epsilon", at_least=0)
     if not exact:
         return 0.0
     cost, budget = loss_up(exact), min(float_down(at), 1e9)
@@ -87,6 +87,11 @@ def delta(rho: Number, *, epsilon: Number) -> float:
     best = _least(bound, start)
     size = math.exp(best) * ((1 + math.exp(best)) * cost + budget) + abs(best) + 1
     return min(1.0, raised(math.exp(min(0.0, bound(best) + SLACK * size))))
+
+
+def _rho(value: Number) -> Fraction:
+    """ρ as given, or a sum of so many different ρ's that it has to be shortened first."""
+    return rational(short_up(value) if isinstance(value, Fraction) else value, "rho", at_least=0)
 
 
 def _least(f: Callable[[float], float], start: float) -> float:

@@ -1,0 +1,1 @@
+"""The gate: private rows and the budget meet only here."""

@@ -1,0 +1,237 @@
+"""What is publicly known about the private tables. With the SQL, the only input of planning.
+
+Nothing here is learned from rows: the owner states it, and stands for it. Bounds, granularities and allowed values are
+promises about how values are *treated* (clamped, snapped, dropped), so a promise that the data break costs accuracy,
+never privacy.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from types import MappingProxyType
+
+from discreet.errors import InvalidParameter
+from discreet.exact import Number, plain, rational
+from discreet.privacy.unit import Neighbours, Unit, relation, words
+
+Value = str | int | bool
+"""A declared value of a column: text, a whole number or a truth value."""
+
+
+class ColumnType(StrEnum):
+    """What a column holds, in words that fit every engine.
+
+    >>> print(ColumnType.INTEGER)
+    integer
+    """
+
+    INTEGER = "integer"
+    REAL = "real"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+
+
+NUMERIC = frozenset({ColumnType.INTEGER, ColumnType.REAL})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its type, and for numbers where they lie and how finely they are told apart.
+
+    Values outside [lower, upper] are clamped, values between grid points are snapped. `values` lists what a group may
+    be named; rows with other values are left out of groups.
+
+    >>> Column("age", ColumnType.INTEGER, lower=0, upper=120).describe()
+    'age: integer from 0 to 120'
+    """
+
+    name: str
+    kind: ColumnType
+    nullable: bool
+    lower: Fraction | None
+    upper: Fraction | None
+    granularity: Fraction | None
+    values: tuple[Value, ...] | None
+
+    def __init__(
+        self,
+        name: str,
+        kind: ColumnType | str,
+        *,
+        nullable: bool = True,
+        lower: Number | None = None,
+        upper: Number | None = None,
+        granularity: Number | None = None,
+        values: Iterable[Value] | None = None,
+    ) -> None:
+        where = f"column {name!r}"
+        object.__setattr__(self, "name", words(name, "column", "the name of a column"))
+        object.__setattr__(self, "kind", _kind(kind, where))
+        object.__setattr__(self, "nullable", _flag(nullable, f"{where}, nullable"))
+        bounds = _bounds(self.kind, lower, upper, where)
+        object.__setattr__(self, "lower", bounds[0])
+        object.__setattr__(self, "upper", bounds[1])
+        object.__setattr__(self, "granularity", _granularity(self.kind, granularity, bounds, where))
+        object.__setattr__(self, "values", None if values is None else _values(self.kind, values, where))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether sums over this column have a sensitivity."""
+        return self.lower is not None and (self.kind is ColumnType.INTEGER or self.granularity is not None)
+
+    def describe(self) -> str:
+        """The column in words."""
+        parts = [f"{self.name}: {self.kind}"]
+        if self.lower is not None and self.upper is not None:
+            parts.append(f"from {plain(self.lower)} to {plain(self.upper)}")
+        if self.granularity is not None and self.kind is ColumnType.REAL:
+            parts.append(f"in steps of {plain(self.granularity)}")
+        if self.values is not None:
+            parts.append(f"one of {len(self.values)} declared values")
+        if not self.nullable:
+            parts.append("never null")
+        return " ".join(parts[:1]) + "".join(
+            (" " if part.startswith(("from", "in steps")) else ", ") + part for part in parts[1:]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: private, with the unit it protects, or public.
+
+    >>> visits = Table("visits", [Column("patient_id", "integer")], unit=Unit("patient_id"))
+    >>> visits.private, visits.column("patient_id").kind
+    (True, <ColumnType.INTEGER: 'integer'>)
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    unit: Unit | None
+
+    def __init__(self, name: str, columns: Iterable[Column], *, unit: Unit | None) -> None:
+        object.__setattr__(self, "name", words(name, "table", "the name of a table"))
+        object.__setattr__(self, "columns", tuple(columns))
+        object.__setattr__(self, "unit", unit)
+        if not self.columns:
+            raise InvalidParameter(f"table {name!r}", "no columns", "at least one column")
+        names = [column.name.casefold() for column in self.columns]
+        for column in names:
+            if names.count(column) > 1:
+                raise InvalidParameter(
+                    f"table {name!r}", f"two columns named {column!r}", "different names (in any case)"
+                )
+        if unit is not None and unit.key is not None:
+            self.column(unit.key)
+
+    @property
+    def private(self) -> bool:
+        """Whether rows of this table may be read only through the gate."""
+        return self.unit is not None
+
+    def column(self, name: str) -> Column:
+        """The column of this name, in any case, as SQL names are."""
+        for column in self.columns:
+            if column.name.casefold() == name.casefold():
+                return column
+        known = ", ".join(column.name for column in self.columns)
+        raise InvalidParameter("column", name, f"a column of table {self.name!r}: {known}")
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All that may be known before asking: tables, columns, units, and which change of the data is protected.
+
+    >>> people = Table("people", [Column("age", "integer", lower=0, upper=120)], unit=Unit())
+    >>> Catalog("census", [people], neighbours="change one").table("People").name
+    'people'
+    """
+
+    name: str
+    tables: Mapping[str, Table] = field(hash=False)
+    neighbours: Neighbours
+
+    def __init__(self, name: str, tables: Iterable[Table], *, neighbours: Neighbours | str) -> None:
+        object.__setattr__(self, "name", words(name, "dataset", "the name of a dataset"))
+        found: dict[str, Table] = {}
+        for table in tables:
+            if table.name.casefold() in found:
+                raise InvalidParameter("table", table.name, "different names for tables (in any case)")
+            found[table.name.casefold()] = table
+        if not any(table.private for table in found.values()):
+            raise InvalidParameter("tables", "no private table", "at least one private table, with its unit")
+        object.__setattr__(self, "tables", MappingProxyType(found))
+        object.__setattr__(self, "neighbours", relation(neighbours))
+
+    def table(self, name: str) -> Table:
+        """The table of this name, in any case."""
+        if name.casefold() not in self.tables:
+            known = ", ".join(table.name for table in self.tables.values())
+            raise InvalidParameter("table", name, f"a table of dataset {self.name!r}: {known}")
+        return self.tables[name.casefold()]
+
+
+def _kind(value: ColumnType | str, where: str) -> ColumnType:
+    if value not in list(ColumnType):
+        raise InvalidParameter(f"{where}, type", value, ", ".join(ColumnType))
+    return ColumnType(value)
+
+
+def _flag(value: bool, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidParameter(where, value, "true or false")
+    return value
+
+
+def _bounds(
+    kind: ColumnType, lower: Number | None, upper: Number | None, where: str
+) -> tuple[Fraction | None, Fraction | None]:
+    if lower is None and upper is None:
+        return None, None
+    if kind not in NUMERIC:
+        raise InvalidParameter(f"{where}, bounds", f"bounds of a {kind}", "bounds of an integer or real column only")
+    if lower is None or upper is None:
+        raise InvalidParameter(f"{where}, bounds", "one bound", "both lower and upper, or neither")
+    low, high = rational(lower, f"{where}, lower"), rational(upper, f"{where}, upper")
+    if low > high:
+        raise InvalidParameter(f"{where}, bounds", f"lower {lower} above upper {upper}", "lower ≤ upper")
+    if kind is ColumnType.INTEGER and (low.denominator != 1 or high.denominator != 1):
+        raise InvalidParameter(f"{where}, bounds", f"{lower} to {upper}", "whole numbers for an integer column")
+    return low, high
+
+
+def _granularity(
+    kind: ColumnType, step: Number | None, bounds: tuple[Fraction | None, Fraction | None], where: str
+) -> Fraction | None:
+    if step is None:
+        return Fraction(1) if kind is ColumnType.INTEGER else None
+    if kind not in NUMERIC:
+        raise InvalidParameter(f"{where}, granularity", f"a granularity of a {kind}", "one of a real or integer column")
+    exact = rational(step, f"{where}, granularity", above=0)
+    if kind is ColumnType.INTEGER and exact != 1:
+        raise InvalidParameter(f"{where}, granularity", step, "1 for an integer column", "divide in the query instead")
+    for bound in bounds:
+        if bound is not None and (bound / exact).denominator != 1:
+            raise InvalidParameter(f"{where}, granularity", step, "a step that both bounds are multiples of")
+        if bound is not None and abs(bound / exact) >= 2**61:
+            raise InvalidParameter(f"{where}, granularity", step, "fewer than 2^61 steps from zero to a bound")
+    return exact
+
+
+def _values(kind: ColumnType, values: Iterable[Value], where: str) -> tuple[Value, ...]:
+    wanted: dict[ColumnType, type] = {ColumnType.INTEGER: int, ColumnType.BOOLEAN: bool}
+    if kind is ColumnType.REAL:
+        raise InvalidParameter(
+            f"{where}, values", "declared values of a real column", "bounds and a granularity instead"
+        )
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidParameter(f"{where}, values", values, "a list of values")
+    listed = tuple(values)
+    for value in listed:
+        if type(value) is not wanted.get(kind, str):
+            raise InvalidParameter(f"{where}, values", value, f"values of type {kind}")
+    if not listed or len(set(listed)) != len(listed):
+        raise InvalidParameter(f"{where}, values", f"{len(listed)} values", "at least one, each once")
+    return listed

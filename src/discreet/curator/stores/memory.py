@@ -1,0 +1,118 @@
+"""Fakes for tests and worked examples: a ledger that is kept nowhere, and a clock that stands where it is set.
+
+`MemoryStore` keeps every promise of a store but one: it is **not durable**. Its charges end with the process.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from discreet.curator.stores import Head, Row, Rows
+from discreet.errors import LedgerConflict, LedgerUnavailable
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """A ledger in the memory of one process. **Not durable**: for tests and examples only.
+
+    >>> store = MemoryStore()
+    >>> store.transact(lambda rows: rows.last())
+    0
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._answers: dict[str, tuple[int, bytes]] = {}
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._working = 0
+
+    def transact(self, work: Callable[[Rows], T]) -> T:
+        """Run the work alone; forget what it wrote if it raises."""
+        if self._process != os.getpid():
+            raise LedgerUnavailable(
+                "this ledger is kept in the memory of another process, which would not see the charge; "
+                "use SqliteStore where processes share a ledger"
+            )
+        if self._working == threading.get_ident():
+            raise LedgerUnavailable("a work called transact again; a work uses only the rows that it is given")
+        with self._lock:
+            rows = _MemoryRows(list(self._rows), dict(self._answers))
+            self._working = threading.get_ident()
+            try:
+                result = work(rows)
+                self._rows, self._answers = rows.rows, rows.answers
+            finally:
+                self._working = 0
+        return result
+
+
+class _MemoryRows:
+    """Row operations over two plain collections, which the store adopts when the work has succeeded."""
+
+    def __init__(self, rows: list[Row], answers: dict[str, tuple[int, bytes]]) -> None:
+        self.rows, self.answers = rows, answers
+
+    def last(self) -> int:
+        return self.rows[-1].number if self.rows else 0
+
+    def head(self, account: str) -> Head | None:
+        chain = [row for row in self.rows if row.account == account]
+        return Head(account, len(chain), chain[-1].number, chain[-1].hash) if chain else None
+
+    def heads(self) -> Sequence[Head]:
+        found = (self.head(account) for account in sorted({row.account for row in self.rows}))
+        return [head for head in found if head is not None]
+
+    def latest(self, account: str) -> Row | None:
+        return self._latest(lambda row: row.account == account)
+
+    def settings(self, account: str) -> Row | None:
+        return self._latest(lambda row: row.account == account and row.kind != "charge")
+
+    def latest_by(self, account: str, analyst: str) -> Row | None:
+        return self._latest(lambda row: (row.account, row.who, row.kind) == (account, analyst, "charge"))
+
+    def after(self, number: int, *, limit: int, account: str | None = None) -> Sequence[Row]:
+        found = [row for row in self.rows if row.number > number and account in (None, row.account)]
+        return found[:limit]
+
+    def append(self, row: Row) -> None:
+        if row.number <= self.last():
+            raise LedgerConflict(f"row {row.number} exists; the next is {self.last() + 1}")
+        self.rows.append(row)
+
+    def keep(self, key: str, number: int, answer: bytes) -> None:
+        if key in self.answers or not any(row.number == number for row in self.rows):
+            raise LedgerConflict("an answer is kept under this key, or there is no such row")
+        self.answers[key] = (number, answer)
+
+    def kept(self, key: str) -> tuple[int, bytes] | None:
+        return self.answers.get(key)
+
+    def _latest(self, wanted: Callable[[Row], bool]) -> Row | None:
+        return next((row for row in reversed(self.rows) if wanted(row)), None)
+
+
+class ManualClock:
+    """A clock that stands still until it is moved, also backwards.
+
+    >>> clock = ManualClock(datetime(2026, 11, 15, tzinfo=UTC))
+    >>> clock.move(timedelta(hours=-1))
+    >>> clock.now()
+    datetime.datetime(2026, 11, 14, 23, 0, tzinfo=datetime.timezone.utc)
+    """
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = start
+
+    def now(self) -> datetime:
+        """The time that was set."""
+        return self._now
+
+    def move(self, by: timedelta) -> None:
+        """Let time pass; a negative amount sets the clock back."""
+        self._now += by

@@ -1,0 +1,144 @@
+"""Rounding keeps domination and mass; the convolution's floating-point error is far inside its margin."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.privacy.accounting import lattice, pairs, profile
+from discreet.privacy.accounting.bill import Item, bill
+from discreet.privacy.loss import (
+    BoundedRange,
+    DiscreteGaussianNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    Loss,
+    Parallel,
+    Pure,
+    SampledGaussian,
+)
+
+ATOMS: list[Loss] = [
+    Pure("0.7"),
+    BoundedRange("0.7"),
+    LaplaceNoise("1.4"),
+    GaussianNoise(2),
+    DiscreteGaussianNoise("1.7", 1),
+    DiscreteGaussianNoise(3000, 2000),
+    SampledGaussian("0.1", 1),
+    SampledGaussian("0.001", "0.6"),
+]
+
+
+def item(loss: Loss) -> Item:
+    ((only, _),) = bill(loss).items
+    return only
+
+
+def stick(each: lattice.Lattice, epsilon: float) -> float:
+    above = each.loss > epsilon
+    return float((each.mass[above] * -np.expm1(epsilon - each.loss[above])).sum()) + each.infinite
+
+
+@pytest.mark.parametrize("loss", ATOMS, ids=str)
+@pytest.mark.parametrize("step", [0.3, 0.01, 0.0007])
+def test_rounding_never_lowers_the_profile_and_hardly_raises_it(loss: Loss, step: float) -> None:
+    worst = [lattice.rounded(of(item(loss)), step=step, tail=1e-40, count=1) for of in (pairs.removing, pairs.adding)]
+    for each in worst:
+        assert each.mass.sum() + each.infinite == pytest.approx(1, abs=1e-13)
+        assert (each.mass > 0).all()
+        q = (each.mass * np.exp(-each.loss)).sum()
+        assert q <= 1 + 1e-12  # Q-mass; what is missing has loss −∞
+    for epsilon in np.linspace(0, 2, 41):
+        ours = max(stick(each, epsilon) for each in worst)
+        exact = profile.of(item(loss), float(epsilon))
+        assert ours >= exact * (1 - 1e-9) - 1e-15
+        assert ours <= exact + step**2
+
+
+@pytest.mark.parametrize("loss", ATOMS, ids=str)
+def test_cells_are_the_masses_of_a_pair(loss: Loss) -> None:
+    """P- and Q-masses each sum to 1, and in a cell (a, b] the ratio p/q lies between e^a and e^b."""
+    edges = np.arange(-300, 301) * 0.0131
+    for of in (pairs.removing, pairs.adding):
+        p, q = of(item(loss)).cells(edges)
+        assert p.sum() == pytest.approx(1, abs=1e-12)
+        assert q.sum() == pytest.approx(1, abs=1e-12)
+        inner, outer = p[1:-1], q[1:-1]
+        some = inner > 1e-12
+        ratio = np.log(inner[some] / outer[some])
+        assert (ratio >= edges[:-1][some] - 1e-9).all()
+        assert (ratio <= edges[1:][some] + 1e-9).all()
+
+
+@pytest.mark.parametrize("loss", ATOMS, ids=str)
+@pytest.mark.parametrize("tail", [1e-3, 1e-12, 1e-200])
+def test_reach_leaves_at_most_the_tail(loss: Loss, tail: float) -> None:
+    for of in (pairs.removing, pairs.adding):
+        pair = of(item(loss))
+        p, _ = pair.cells(np.array(pair.reach(tail)) * (1 + 1e-12))
+        assert p[-1] <= tail * (1 + 1e-6)
+
+
+def test_the_worst_of_several_has_their_greatest_profile() -> None:
+    losses = [LaplaceNoise(2), GaussianNoise("2.5"), SampledGaussian("0.2", "0.8")]
+    ((choice, _),) = bill(Parallel(*losses)).items
+    each = lattice.rounded(pairs.removing(choice), step=0.001, tail=1e-30, count=1)
+    assert each.mass.sum() + each.infinite == pytest.approx(1, abs=1e-12)
+    for epsilon in np.linspace(0, 6, 61):
+        exact = max(
+            stick(lattice.rounded(pairs.removing(item(a)), step=0.001, tail=1e-30, count=1), epsilon) for a in losses
+        )
+        assert stick(each, epsilon) == pytest.approx(exact, rel=1e-5, abs=1e-30)
+        assert stick(each, epsilon) >= exact * (1 - 1e-10)
+
+
+CASES = [
+    ([(pairs.Gaussian(0.1), 100)], 30.0),
+    ([(pairs.Gaussian(1.0), 1), (pairs.Laplace(1.0), 1)], 5.0),
+    ([(pairs.Sampled(0.01, 4.0, adding=False), 10_000)], 12.0),
+    ([(pairs.Response(0.001), 10**6)], 5.0),
+    ([(pairs.Response(0.5), 3), (pairs.Bounded(0.3), 4), (pairs.Gaussian(0.4), 1)], 20.0),
+]
+
+
+@pytest.mark.parametrize(("paired", "theta"), CASES)
+def test_floating_point_error_is_a_hundredth_of_the_margin(paired: list[tuple[pairs.Pair, int]], theta: float) -> None:
+    """The same convolution with 64-bit and with extended precision, from the same tilted masses."""
+    import scipy.fft
+
+    count = sum(n for _, n in paired)
+    step = min(pair.scale for pair, _ in paired) / 20
+    parts = [lattice.rounded(pair, step=step, tail=1e-20, count=n) for pair, n in paired]
+    bottom, top = lattice.window(parts, theta, delta=1e-6, floor=0.0)
+    length = lattice._fast_length(math.ceil((top - bottom) / step))
+    results = []
+    for real in (np.float64, np.longdouble):
+        spectrum: object = 1.0
+        for each in parts:
+            _, weights = lattice.tilted(each, theta)
+            centre = round(float((weights * each.loss).sum()) / step)
+            folded = np.zeros(length, dtype=real)
+            np.add.at(folded, (each.index - centre) % length, weights.astype(real))
+            transform = scipy.fft.rfft(folded)
+            spectrum = spectrum * transform**each.count
+        results.append(scipy.fft.irfft(spectrum, length))
+    error = float(np.abs(results[0] - results[1]).max() / results[1].max())
+    assert np.finfo(np.longdouble).eps < 1e-18, "this platform has no extended precision to compare with"
+    assert 0 < error < 64 * (count + 1000) * 2.0**-52 / 100
+
+
+def test_fast_lengths() -> None:
+    for least in (1, 2, 3, 1000, 32_769, 10**6 + 1):
+        size = lattice._fast_length(least)
+        assert least <= size <= max(4, 1.35 * least)
+        assert size % 2 == 0
+
+
+def test_graded_cells_keep_the_ends() -> None:
+    index = lattice._graded(-4097, 10**6, keep=(-4096, 999_999))
+    assert {-4097, -4096, 999_999, 10**6} <= set(index.tolist())
+    assert (np.diff(index) > 0).all()
+    assert len(index) < 20_000
+    inner = index[np.abs(index) <= 1024]
+    assert np.array_equal(inner, np.arange(-1024, 1025))
