@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet import noise
 from discreet.errors import BudgetExceeded
-from discreet.mechanisms import Channel, Gaussian, Geometric, KaryResponse, Laplace, RandomizedResponse
+from discreet.mechanisms import Gaussian, Geometric, KaryResponse, Laplace, RandomizedResponse
 from discreet.mechanisms.channel import constant, deterministic, identity
 from discreet.privacy import Budget, GaussianNoise, Pure, Repeated, SampledGaussian, Spent, guarantee
 
@@ -39,10 +39,9 @@ def is_it_private() -> None:
         ("100 if below 150, else 200", deterministic(lambda h: 100 if h < 150 else 200, heights)),
         ("truth with e^½/(200 + e^½)", KaryResponse(epsilon="0.5", size=201).channel()),
     ):
-        neighbours = "all" if isinstance(channel, Channel) and "truth with" in name else "line"
-        print(f"   {name:<28} ε = {channel.epsilon(neighbours)}")
+        print(f"   {name:<28} ε = {channel.epsilon('line')}")
     coins = RandomizedResponse.from_coins(heads="1/2")
-    print(f"   two coins, truth {coins.truth}           ε = {coins.channel().epsilon('all'):.6f} = ln 3")
+    print(f"   {f'two coins, truth {coins.truth}':<28} ε = {coins.channel().epsilon('all'):.6f} = ln 3")
 
 
 def accounting() -> None:

@@ -1,6 +1,7 @@
 """Streams that tests inject where the product asks for entropy."""
 
 import os
+import re
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -42,6 +43,11 @@ class Counting:
     def words(self, count: int) -> Words:
         self.count += count
         return self._stream.words(count)
+
+
+def stable(value: object) -> str:
+    """The name of a test case: a repr without addresses, the same in every worker process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@
     ├── UnknownLoss               a stored loss of a kind this version does not know: refused, never guessed
     ├── NoGuarantee               the accountant cannot state a finite ε for this loss at this δ
     ├── BudgetExceeded            the budget cannot pay for this loss
-    ├── LedgerError               the ledger could not do what was asked: nothing was acknowledged, nothing kept was lost
+    ├── LedgerError               the ledger could not do what was asked; nothing that it holds was lost
     │   ├── LedgerUnavailable     its file cannot be opened, locked or written just now
     │   ├── LedgerDamaged         what is stored is not a ledger, or not what was once written
     │   ├── LedgerTooNew          a newer version of discreet wrote it

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import stable
 
 import discreet.mechanisms
 from discreet.errors import DiscreetError, InvalidData, InvalidParameter
@@ -400,7 +401,7 @@ def test_more_confidence_needs_a_wider_interval(case):
 
 @every
 @pytest.mark.parametrize(
-    "confidence", [0, 1, -0.1, 1.1, 95, NOT_A_NUMBER, float("inf"), None, True, "x", "95%", [0.5], 1j], ids=repr
+    "confidence", [0, 1, -0.1, 1.1, 95, NOT_A_NUMBER, float("inf"), None, True, "x", "95%", [0.5], 1j], ids=stable
 )
 def test_bad_confidences_are_refused(case, confidence):
     with pytest.raises(InvalidParameter, match="confidence"):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import exp_bounds
@@ -411,7 +412,7 @@ RELEASABLE = [
 ]
 
 
-@pytest.mark.parametrize("bad", NOT_POSITIVE, ids=repr)
+@pytest.mark.parametrize("bad", NOT_POSITIVE, ids=stable)
 @pytest.mark.parametrize(
     ("kind", "good", "name"),
     [(kind, good, name) for kind, good in RELEASABLE for name in good]
@@ -424,20 +425,20 @@ def test_bad_parameters_are_refused_by_name(kind, good, name, bad):
         kind(**{**good, name: bad})
 
 
-@pytest.mark.parametrize("dimension", [0, -1, 1.5, "2", None, True, float("nan")], ids=repr)
+@pytest.mark.parametrize("dimension", [0, -1, 1.5, "2", None, True, float("nan")], ids=stable)
 @pytest.mark.parametrize(("kind", "good"), RELEASABLE[:2])
 def test_bad_dimensions_are_refused(kind, good, dimension):
     with pytest.raises(InvalidParameter, match="dimension"):
         kind(**good, dimension=dimension)
 
 
-@pytest.mark.parametrize("most", [-1, 1.5, None, True, "3", 10**7], ids=repr)
+@pytest.mark.parametrize("most", [-1, 1.5, None, True, "3", 10**7], ids=stable)
 def test_bad_sizes_of_the_geometric_channel_are_refused(most):
     with pytest.raises(InvalidParameter, match="most"):
         Geometric(epsilon=1, sensitivity=1).channel(most)
 
 
-@pytest.mark.parametrize("sensitivity", [0.5, 1.0, "1", F(1, 2)], ids=repr)
+@pytest.mark.parametrize("sensitivity", [0.5, 1.0, "1", F(1, 2)], ids=stable)
 def test_geometric_takes_only_whole_sensitivities(sensitivity):
     with pytest.raises(InvalidParameter, match="sensitivity"):
         Geometric(epsilon=1, sensitivity=sensitivity)
@@ -451,7 +452,7 @@ def test_a_grid_too_fine_for_64_bits_is_refused_at_once(kind, good):
 
 @pytest.mark.parametrize(("kind", "good"), RELEASABLE)
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), [float("nan")], None, "3", True, [True], 1j, [[1], [1, 2]], object(), {}], ids=repr
+    "value", [float("nan"), float("inf"), [float("nan")], None, "3", True, [True], 1j, [[1], [1, 2]], object(), {}], ids=stable
 )  # fmt: skip
 def test_bad_values_are_refused(kind, good, value):
     with pytest.raises(InvalidData):
@@ -459,13 +460,13 @@ def test_bad_values_are_refused(kind, good, value):
 
 
 @pytest.mark.parametrize(("kind", "good"), RELEASABLE[:3])
-@pytest.mark.parametrize("value", [[1.0, 2.0], [], [[1.0], [2.0]]], ids=repr)
+@pytest.mark.parametrize("value", [[1.0, 2.0], [], [[1.0], [2.0]]], ids=stable)
 def test_a_vector_where_a_number_was_declared_is_refused(kind, good, value):
     with pytest.raises(InvalidData):
         kind(**good).release(value)
 
 
-@pytest.mark.parametrize("value", [1.0, [1.5], 2**62, -(2**62), [2**80]], ids=repr)
+@pytest.mark.parametrize("value", [1.0, [1.5], 2**62, -(2**62), [2**80]], ids=stable)
 def test_geometric_refuses_floats_and_what_does_not_fit(value):
     with pytest.raises(InvalidData):
         Geometric(epsilon=1, sensitivity=1).release(value)
@@ -502,7 +503,7 @@ def test_extreme_confidences_give_a_width_or_a_clear_refusal(kind, good, confide
     try:
         assert kind(**good).interval(confidence) >= 0
     except InvalidParameter as error:
-        assert error.name == "confidence"  # noqa: PT017 - either outcome is right
+        assert error.name == "confidence"
 
 
 @pytest.mark.parametrize("epsilon", ["1e-12", "1e-6", 1, 700, 1e4, "1e300"])

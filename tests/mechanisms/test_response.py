@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
+from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import exp_bounds, log_bounds
@@ -173,7 +174,7 @@ def test_almost_nothing_can_be_learnt_from_almost_fair_coins(mechanism):
 NOT_POSITIVE = [0, -1, float("nan"), float("inf"), "x", None, True, [1], 1j]
 
 
-@pytest.mark.parametrize("bad", NOT_POSITIVE, ids=repr)
+@pytest.mark.parametrize("bad", NOT_POSITIVE, ids=stable)
 def test_bad_epsilons_are_refused(bad):
     with pytest.raises(InvalidParameter, match="epsilon"):
         RandomizedResponse.for_epsilon(epsilon=bad)
@@ -181,21 +182,21 @@ def test_bad_epsilons_are_refused(bad):
         KaryResponse(epsilon=bad, size=3)
 
 
-@pytest.mark.parametrize("bad", [0.4, "49/100", 1, 1.5, -1, 0, float("nan"), None, True, "x"], ids=repr)
+@pytest.mark.parametrize("bad", [0.4, "49/100", 1, 1.5, -1, 0, float("nan"), None, True, "x"], ids=stable)
 def test_bad_truths_are_refused(bad):
     with pytest.raises(InvalidParameter, match="truth"):
         RandomizedResponse(truth=bad)
 
 
 @pytest.mark.parametrize("name", ["heads", "keep", "gain"])
-@pytest.mark.parametrize("bad", [1, -0.1, 2, float("nan"), None, True, "x"], ids=repr)
+@pytest.mark.parametrize("bad", [1, -0.1, 2, float("nan"), None, True, "x"], ids=stable)
 def test_bad_forms_are_refused(name, bad):
     form = {"heads": "from_coins", "keep": "from_keep", "gain": "from_gain"}[name]
     with pytest.raises(InvalidParameter, match=name):
         getattr(RandomizedResponse, form)(**{name: bad})
 
 
-@pytest.mark.parametrize("bad", [1, 0, -3, 2.0, "2", None, True, float("nan")], ids=repr)
+@pytest.mark.parametrize("bad", [1, 0, -3, 2.0, "2", None, True, float("nan")], ids=stable)
 def test_bad_sizes_are_refused(bad):
     with pytest.raises(InvalidParameter, match="size"):
         KaryResponse(epsilon=1, size=bad)
@@ -204,19 +205,19 @@ def test_bad_sizes_are_refused(bad):
 BAD_VALUES = [0.0, [0.0, 1.0], float("nan"), "1", None, [None], -1, [0, -1], [[1], [1, 0]], 1j, object(), 2**70, {}]
 
 
-@pytest.mark.parametrize("value", [*BAD_VALUES, 2, [0, 2]], ids=repr)
+@pytest.mark.parametrize("value", [*BAD_VALUES, 2, [0, 2]], ids=stable)
 def test_bad_bits_are_refused(value):
     with pytest.raises(InvalidData):
         RandomizedResponse(truth="3/4").release(value)
 
 
-@pytest.mark.parametrize("value", [*BAD_VALUES, 5, [0, 5]], ids=repr)
+@pytest.mark.parametrize("value", [*BAD_VALUES, 5, [0, 5]], ids=stable)
 def test_bad_answers_are_refused(value):
     with pytest.raises(InvalidData):
         KaryResponse(epsilon=1, size=5).release(value)
 
 
-@pytest.mark.parametrize("reports", [0, -1, 1.5, None, True], ids=repr)
+@pytest.mark.parametrize("reports", [0, -1, 1.5, None, True], ids=stable)
 def test_bad_numbers_of_reports_are_refused(reports):
     for mechanism in (RandomizedResponse(truth="3/4"), KaryResponse(epsilon=1, size=5)):
         with pytest.raises(InvalidParameter, match="reports"):
@@ -229,7 +230,7 @@ def test_extreme_epsilons_work_or_are_refused_by_name(epsilon):
         try:
             assert make(epsilon=epsilon).release(1) in (0, 1, 2)
         except InvalidParameter as error:
-            assert error.name == "epsilon"  # noqa: PT017 - either outcome is right
+            assert error.name == "epsilon"
 
 
 def test_no_answers_give_no_answers():

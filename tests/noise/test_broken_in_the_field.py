@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.conftest import Counting
+from tests.conftest import Counting, stable
 from tests.noise.test_entropy import forking, in_child
 
 from discreet.errors import DiscreetError
@@ -180,7 +180,7 @@ def test_every_search_of_a_single_draw_has_the_same_depth(scale):
 NOT_FINITE = [float("nan"), float("inf"), -float("inf"), np.float32("nan"), np.float64("inf"), "nan", "inf"]
 
 
-@pytest.mark.parametrize("bad", NOT_FINITE, ids=repr)
+@pytest.mark.parametrize("bad", NOT_FINITE, ids=stable)
 def test_nan_and_infinity_are_refused_everywhere(bad):
     calls = [
         lambda: discrete_laplace(bad),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.conftest import Scripted
+from tests.conftest import Scripted, stable
 from tests.noise.reference import CONTEXT, WORD, exp, leading_words, real
 from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
@@ -40,7 +40,7 @@ def test_each_position_owns_as_many_places_as_its_weight(weights):
         ["0.1", F(1, 7), 3], np.array([1, 2], np.uint64), np.array([2**64 - 1, 1], np.uint64), range(1, 5), (3, 1),
         np.array([F(1, 3), 2], object),
     ],
-    ids=lambda w: str(w)[:30],
+    ids=lambda w: stable(w)[:30],
 )  # fmt: skip
 def test_large_and_rational_weights_on_both_paths(weights):
     exact = [F(w) if isinstance(w, str) else F(int(w)) if isinstance(w, np.integer) else F(w) for w in weights]
@@ -304,7 +304,7 @@ NOT_VECTORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("bad", NOT_VECTORS, ids=lambda v: repr(v)[:30])
+@pytest.mark.parametrize("bad", NOT_VECTORS, ids=lambda v: stable(v)[:30])
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -363,7 +363,7 @@ def test_no_candidates_and_bad_deficits_are_refused():
             accept_each(bad, 1)
 
 
-@pytest.mark.parametrize("bad", BAD_SCALES, ids=lambda x: repr(x)[:20])
+@pytest.mark.parametrize("bad", BAD_SCALES, ids=lambda x: stable(x)[:20])
 @pytest.mark.parametrize(
     "call", [lambda s: softmax([1, 2], s), lambda s: softmax([1, 2], s, 3), lambda s: accept_each([1, 2], s)]
 )
@@ -372,7 +372,7 @@ def test_bad_scales_are_refused(call, bad):
         call(bad)
 
 
-@pytest.mark.parametrize("bad", BAD_SIZES, ids=lambda x: repr(x)[:20])
+@pytest.mark.parametrize("bad", BAD_SIZES, ids=lambda x: stable(x)[:20])
 def test_bad_sizes_are_refused(bad):
     for call in (
         lambda: categorical([1, 2], bad),

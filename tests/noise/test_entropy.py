@@ -15,7 +15,7 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.conftest import Counting, Scripted
+from tests.conftest import Counting, Scripted, stable
 
 import discreet.noise as noise
 from discreet.errors import InvalidParameter
@@ -127,7 +127,7 @@ def test_every_bit_is_fair():
     assert np.abs(means - 0.5).max() <= np.sqrt(np.log(2 * 64 / 1e-6) / (2 * n)), (n, means)
 
 
-@pytest.mark.parametrize("count", [-1, -8192, -(2**70), 2.5, -0.5, "3", None], ids=repr)
+@pytest.mark.parametrize("count", [-1, -8192, -(2**70), 2.5, -0.5, "3", None], ids=stable)
 def test_bad_counts_are_refused_and_leave_the_stream_sound(count):
     for stream in (SystemEntropy(), DeterministicEntropy(1)):
         before = stream.words(10)
@@ -455,7 +455,7 @@ def test_the_deterministic_stream_never_changes():
     assert DeterministicEntropy(1).words(2).tolist() == [2163853080531624331, 10416652290080904926]
 
 
-@pytest.mark.parametrize("seed", [1.0, "1", None, True, [1], 1j], ids=repr)
+@pytest.mark.parametrize("seed", [1.0, "1", None, True, [1], 1j], ids=stable)
 def test_bad_seeds_are_refused(seed):
     with pytest.raises(InvalidParameter, match=r"^seed: got .*expected a whole number"):
         DeterministicEntropy(seed)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import Counting, Scripted
+from tests.conftest import Counting, Scripted, stable
 from tests.noise.reference import CONTEXT, WORD, exp, leading_words
 from tests.noise.test_geometric import BAD_SIZES
 
@@ -91,7 +91,9 @@ def test_a_bound_of_one_is_zero():
     assert not uniform_below(1, 100).any()
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.0, 2.5, True, None, "6", [6], 1j, float("nan"), F(6), np.array(6)], ids=repr)
+@pytest.mark.parametrize(
+    "bad", [0, -1, 1.0, 2.5, True, None, "6", [6], 1j, float("nan"), F(6), np.array(6)], ids=stable
+)
 def test_bad_bounds_are_refused(bad):
     for size in (None, 3):
         with pytest.raises(InvalidParameter, match=r"^bound: got .*expected a whole number ≥ 1"):

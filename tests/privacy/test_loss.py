@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import stable
 
 from discreet.errors import InvalidParameter, UnknownLoss
 from discreet.privacy.loss import (
@@ -289,7 +290,7 @@ def test_a_subclass_is_refused_because_the_union_is_closed():
 NOT_AMOUNTS = [-1, "-1e-30", float("nan"), float("inf"), None, True, "", "abc", "1/0", 1j, [1], {}, Pure(1)]
 
 
-@pytest.mark.parametrize("bad", NOT_AMOUNTS, ids=repr)
+@pytest.mark.parametrize("bad", NOT_AMOUNTS, ids=stable)
 @pytest.mark.parametrize(
     "build",
     [

@@ -4,6 +4,7 @@ import pickle
 from dataclasses import FrozenInstanceError
 
 import pytest
+from tests.conftest import stable
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.unit import Neighbours, Unit, relation
@@ -32,7 +33,7 @@ def test_units_are_values():
         Unit("a").key = "b"
 
 
-@pytest.mark.parametrize("key", ["", 5, [], True, b"id"], ids=repr)
+@pytest.mark.parametrize("key", ["", 5, [], True, b"id"], ids=stable)
 def test_a_key_is_the_name_of_a_column(key):
     with pytest.raises(InvalidParameter):
         Unit(key)
@@ -43,7 +44,7 @@ def test_relations_are_read_in_their_plain_words_only():
         assert relation(one) is one is relation(str(one))
 
 
-@pytest.mark.parametrize("bad", ["substitute", "CHANGE_ONE", "", None, 1, True, [], {}, float("nan")], ids=repr)
+@pytest.mark.parametrize("bad", ["substitute", "CHANGE_ONE", "", None, 1, True, [], {}, float("nan")], ids=stable)
 def test_unknown_relations_are_refused(bad):
     with pytest.raises(InvalidParameter, match=r"got .*expected 'add or remove one' or 'change one'"):
         relation(bad)

@@ -1,5 +1,6 @@
 """The command line: parse, call, print. One file per command group, imported only when it is used."""
 
+import io
 import sys
 from importlib import import_module
 
@@ -42,11 +43,18 @@ class _Groups(click.Group):
 @click.group(cls=_Groups, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="discreet")
 def cli() -> None:
-    """Learn from data about people without learning about any one of them."""
+    """Learn from data about people without learning about any one of them.
+
+    Facts go to standard output, as lines or (--json) as JSON; remarks and errors to standard error.
+    Exit codes: 0 done; 1 refused, with a reason; 2 wrong usage; 3 a claim that does not hold.
+    """
 
 
 def main() -> None:
     """Run the command line; errors that discreet raises on purpose are one line on standard error, exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # ε on a terminal that has no ε
     try:
         code = cli(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -59,6 +67,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # a full disk, a vanished folder
+        click.echo(f"discreet: {error.strerror or error}", err=True)
+        sys.exit(1)
     except DiscreetError as error:
         click.echo(f"discreet: {error}", err=True)
         sys.exit(1)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -12,7 +13,6 @@ from discreet.errors import DiscreetError, NoGuarantee
 from discreet.exact import rational
 from discreet.privacy import loss as losses
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _DELTA = click.option("--delta", required=True, help="The δ of the guarantee; 0 for pure ε-DP.")
 
 _KINDS: dict[str, tuple[type[Any], int, str]] = {
@@ -25,9 +25,16 @@ _KINDS: dict[str, tuple[type[Any], int, str]] = {
     "discrete-gaussian": (losses.DiscreteGaussianNoise, 2, "σ,sensitivity"),
     "sampled-gaussian": (losses.SampledGaussian, 2, "rate,σ/sensitivity"),
 }
-_SPEC = re.compile(r"(?P<kind>[a-z-]+):(?P<numbers>[^x]+)(x(?P<count>[0-9_]+))?")
+_SPEC = re.compile(r"(?P<kind>[a-z-]+):(?P<numbers>[^x]+)(x(?P<count>[0-9]{1,19}))?")
 
 _KINDS_HELP = "\n".join(f"  {name}:{fields}" for name, (_, _, fields) in _KINDS.items())
+_COMPOSE_HELP = f"""The least ε at this δ for all LOSSES together.
+
+\b
+A loss is one of these, with xCOUNT after it if it is repeated:
+{_KINDS_HELP}
+  @FILE (the JSON of a loss)
+"""
 
 
 @click.group(name="account")
@@ -38,13 +45,15 @@ def group() -> None:
     """
 
 
-@group.command(help=f"The least ε at this δ for all LOSSES together.\n\n\b\nLosses:\n{_KINDS_HELP}\n  @FILE (JSON)")
+@group.command(help=_COMPOSE_HELP)
 @click.argument("specs", metavar="LOSS...", nargs=-1, required=True)
 @_DELTA
-@click.option("--group", "size", type=click.IntRange(min=1), default=1, help="For groups of this many people.")
+@click.option(
+    "--group", "size", type=click.IntRange(min=1), default=1, show_default=True, help="For groups of this many people."
+)
 @click.option("--all", "every", is_flag=True, help="What each accountant says, not only the best.")
-@click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Save the curve δ(ε) (PNG, SVG, PDF).")
-@_JSON
+@show.plot_option
+@show.json_option
 def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: str | None, as_json: bool) -> None:  # noqa: D103
     from discreet.privacy.accounting import guarantee
     from discreet.privacy.group import group as of_group
@@ -61,14 +70,20 @@ def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: st
 
 
 @group.command()
-@click.argument("kind", type=click.Choice(["laplace", "gaussian", "discrete-gaussian", "sampled-gaussian"]))
+@click.argument(
+    "kind", metavar="KIND", type=click.Choice(["laplace", "gaussian", "discrete-gaussian", "sampled-gaussian"])
+)
 @click.option("--epsilon", required=True, help="The ε wanted.")
-@click.option("--delta", default="0", help="The δ wanted.")
+@click.option("--delta", default="0", show_default=True, help="The δ wanted; every KIND but laplace needs one above 0.")
 @click.option("--sensitivity", default="1", show_default=True, help="The most that one person can change the value.")
 @click.option("--rate", help="sampled-gaussian: the chance of each person to be in a lot.")
 @click.option("--steps", type=click.IntRange(min=1), help="sampled-gaussian: how many steps.")
-@click.option("--method", type=click.Choice(["analytic", "zcdp", "classical"]), default="analytic", show_default=True)
-@_JSON
+@click.option(
+    "--method",
+    type=click.Choice(["analytic", "zcdp", "classical"]),
+    help="gaussian: how to calibrate; analytic, the least noise, unless given.",
+)
+@show.json_option
 def calibrate(
     kind: str,
     epsilon: str,
@@ -76,18 +91,22 @@ def calibrate(
     sensitivity: str,
     rate: str | None,
     steps: int | None,
-    method: Literal["analytic", "zcdp", "classical"],
+    method: Literal["analytic", "zcdp", "classical"] | None,
     as_json: bool,
 ) -> None:
-    """The least noise of this KIND for a guarantee (ε, δ)."""
+    """The least noise for a guarantee (ε, δ); KIND is laplace, gaussian, discrete-gaussian or sampled-gaussian."""
     from discreet.privacy import calibration
 
+    if method is not None and kind != "gaussian":
+        raise click.UsageError(f"--method is for gaussian, not for {kind}")
+    if (rate is not None or steps is not None) and kind != "sampled-gaussian":
+        raise click.UsageError(f"--rate and --steps are for sampled-gaussian, not for {kind}")
     moved = rational(sensitivity, "sensitivity", above=0)
     multiplier: Fraction
     if kind == "laplace":
         multiplier = calibration.laplace_multiplier(epsilon=epsilon, delta=delta)
     elif kind == "gaussian":
-        multiplier = calibration.gaussian_multiplier(epsilon=epsilon, delta=delta, method=method)
+        multiplier = calibration.gaussian_multiplier(epsilon=epsilon, delta=delta, method=method or "analytic")
     elif kind == "discrete-gaussian":
         if moved.denominator != 1:
             raise click.UsageError("--sensitivity is a whole number of steps for discrete-gaussian")
@@ -103,7 +122,7 @@ def calibrate(
 @group.command()
 @click.option("--rho", required=True, help="The ρ of ρ-zCDP.")
 @_DELTA
-@_JSON
+@show.json_option
 def zcdp(rho: str, delta: str, as_json: bool) -> None:
     """ρ-zCDP as (ε, δ)-DP, by the tight formula."""
     from discreet.privacy.accounting import zcdp as accountant
@@ -114,10 +133,11 @@ def zcdp(rho: str, delta: str, as_json: bool) -> None:
 def _loss(spec: str) -> losses.Loss:
     if spec.startswith("@"):
         try:
-            with open(spec[1:], encoding="utf-8") as file:
-                return losses.from_json(file.read())
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"cannot read {spec[1:]}: {error}") from None
+            return losses.from_json(Path(spec[1:]).read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise click.UsageError(f"cannot read {spec[1:]}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise click.UsageError(f"cannot read {spec[1:]}: it is not UTF-8 text") from None
     match = _SPEC.fullmatch(spec)
     if match is None or match["kind"] not in _KINDS:
         raise click.UsageError(
@@ -128,7 +148,10 @@ def _loss(spec: str) -> losses.Loss:
     if len(numbers) != count:
         raise click.UsageError(f"{match['kind']} takes {fields}; got {match['numbers']!r}")
     if kind is losses.DiscreteGaussianNoise:
-        numbers[1] = int(rational(numbers[1], "sensitivity", at_least=0))
+        steps = rational(numbers[1], "sensitivity", at_least=0)
+        if steps.denominator != 1:
+            raise click.UsageError(f"the sensitivity of discrete-gaussian is a whole number; got {numbers[1]!r}")
+        numbers[1] = int(steps)
     made: losses.Loss = kind(*numbers)
     return made if match["count"] is None else losses.Repeated(made, int(match["count"]))
 

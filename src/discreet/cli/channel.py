@@ -1,8 +1,11 @@
 """`discreet channel …`: is it private? Any finite mechanism, as a matrix in a CSV or JSON file."""
 
 import json
+import math
+import os
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +21,17 @@ _NEIGHBOURS = click.option(
     help="Which inputs must look alike: 'all', 'line' (each row and the next) or a file of pairs, two inputs a line.",
 )
 _NORMALISE = click.option("--normalise", is_flag=True, help="Divide each row by its sum (for rounded decimals).")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_PLOT = click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Save a picture (PNG, SVG, PDF).")
+_PRIOR = click.option(
+    "--prior", default="uniform", show_default=True, help="'uniform', or probabilities a,b,c in the order of the rows."
+)
 
 
 @click.group(name="channel")
 def group() -> None:
     """Is this mechanism private? Any finite mechanism, as a matrix.
 
-    A matrix is a CSV file (header row: outputs; first column: inputs; cells as 0.25 or 1/3) or JSON.
+    A matrix is a CSV file (header row: outputs; first column: inputs; cells as 0.25 or 1/3), a JSON file
+    {"inputs": […], "outputs": […], "matrix": [[…], …]}, or - for a pipe.
 
     \b
     discreet channel check matrix.csv --neighbours all
@@ -41,7 +46,7 @@ def group() -> None:
 @click.option("--claim", help="An ε that somebody claims: exit with code 3 if the mechanism does not have it.")
 @click.option("--metric", help="Also the tightest ε of d-privacy: 'discrete', 'line' or a CSV matrix of distances.")
 @_NORMALISE
-@_JSON
+@show.json_option
 def check(
     matrix: str, neighbours: str, delta: str, claim: str | None, metric: str | None, normalise: bool, as_json: bool
 ) -> None:
@@ -50,15 +55,15 @@ def check(
 
     channel = _read(matrix, normalise)
     near = _neighbours(neighbours)
-    epsilon = channel.epsilon(near, delta=delta)
-    told: dict[str, Any] = {"epsilon": epsilon, "delta": rational(delta, "delta"), "exact": channel.exact}
+    epsilon, spare = channel.epsilon(near, delta=delta), rational(delta, "delta")
+    told: dict[str, Any] = {"epsilon": epsilon, "delta": spare, "exact": channel.exact}
     told |= {"inputs": len(channel.inputs), "outputs": len(channel.outputs)}
     if metric is not None:
         told["epsilon_per_distance"] = channel.d_privacy(_metric(metric))
-    holds = claim is None or epsilon <= rational(claim, "claim", at_least=0)
+    holds = claim is None or _at_most(epsilon, rational(claim, "claim", at_least=0))
     if claim is not None:
         told["claim_holds"] = holds
-    witness = channel.worst(near)
+    witness = None if spare else channel.worst(near)
     if witness is not None:
         told["because"] = str(witness)
     show.facts(told, as_json=as_json)
@@ -71,8 +76,8 @@ def check(
 @_NEIGHBOURS
 @click.option("--epsilon", "epsilons", multiple=True, help="At this ε; give it several times. Else at 21 even steps.")
 @_NORMALISE
-@_PLOT
-@_JSON
+@show.plot_option
+@show.json_option
 def curve(
     matrix: str, neighbours: str, epsilons: tuple[str, ...], normalise: bool, plot: str | None, as_json: bool
 ) -> None:
@@ -93,15 +98,15 @@ def curve(
 
 @group.command()
 @_MATRIX
-@click.option("--prior", default="uniform", show_default=True, help="'uniform', or probabilities a,b,c in row order.")
+@_PRIOR
 @_NORMALISE
-@_JSON
+@show.json_option
 def posterior(matrix: str, prior: str, normalise: bool, as_json: bool) -> None:
     """What an adversary with this prior believes after each output."""
     from discreet.mechanisms import inference
 
     channel = _read(matrix, normalise)
-    belief = prior if prior == "uniform" else [part.strip() for part in prior.split(",")]
+    belief = _prior(prior)
     after = inference.posterior(channel, belief)
     if as_json:
         from discreet.mechanisms.channel_io import to_json
@@ -117,12 +122,24 @@ def posterior(matrix: str, prior: str, normalise: bool, as_json: bool) -> None:
 @group.command()
 @click.argument("inputs", type=click.IntRange(2, 200))
 @click.option("--epsilon", required=True, help="The privacy loss.")
-@click.option("--prior", default="uniform", show_default=True, help="'uniform', or probabilities a,b,c.")
-@click.option("--error", type=click.Choice(["absolute", "squared", "wrong"]), default="absolute", show_default=True)
-@click.option("--neighbours", default="line", show_default=True, help="'line' (a count) or 'all' (the local model).")
-@_JSON
+@_PRIOR
+@click.option(
+    "--error",
+    type=click.Choice(["absolute", "squared", "wrong"]),
+    default="absolute",
+    show_default=True,
+    help="What is made small on average: |answer − truth|, its square, or how often they differ.",
+)
+@click.option(
+    "--neighbours",
+    type=click.Choice(["line", "all"]),
+    default="line",
+    show_default=True,
+    help="'line' (a count) or 'all' (the local model).",
+)
+@show.json_option
 def optimal(inputs: int, epsilon: str, prior: str, error: str, neighbours: str, as_json: bool) -> None:
-    """The best ε-DP mechanism on answers 0 … INPUTS−1 for a user with this prior, as a certified matrix."""
+    """The best ε-DP mechanism on answers 0 … INPUTS−1 for a user with this prior, as an exact, certified matrix."""
     from discreet.mechanisms.channel_io import to_csv, to_json
     from discreet.mechanisms.optimal import optimum
 
@@ -131,11 +148,11 @@ def optimal(inputs: int, epsilon: str, prior: str, error: str, neighbours: str, 
         "squared": lambda y, z: (y - z) ** 2,
         "wrong": lambda y, z: int(y != z),
     }
-    belief = prior if prior == "uniform" else [part.strip() for part in prior.split(",")]
-    found = optimum(prior=belief, loss=losses[error], epsilon=epsilon, neighbours=neighbours, inputs=range(inputs))
-    click.echo(
-        to_json(found.channel) if as_json else to_csv(found.channel.as_float()).replace("\r\n", "\n"), nl=as_json
+    found = optimum(
+        prior=_prior(prior), loss=losses[error], epsilon=epsilon, neighbours=neighbours, inputs=range(inputs)
     )
+    text = to_json(found.channel) if as_json else to_csv(found.channel).replace("\r\n", "\n").rstrip("\n")
+    click.echo(text)
     click.echo(f"expected loss {float(found.value):.9g}; certified exactly at ε {epsilon}", err=True)
 
 
@@ -144,7 +161,16 @@ def _read(matrix: str, normalise: bool) -> Any:
 
     if matrix != "-":
         return channel_io.read_channel(matrix, normalise=normalise)
-    return channel_io.parse_channel(sys.stdin.read(), normalise=normalise)
+    return channel_io.parse_channel(channel_io.decoded(sys.stdin.buffer.read(), "the pipe"), normalise=normalise)
+
+
+def _prior(text: str) -> Any:
+    return text if text == "uniform" else [part.strip() for part in text.split(",")]
+
+
+def _at_most(epsilon: float, claim: Fraction) -> bool:
+    """Whether the ε printed, read as the decimal that it prints as, is at most the claim."""
+    return math.isfinite(epsilon) and Fraction(repr(epsilon)) <= claim
 
 
 def _neighbours(text: str) -> Any:
@@ -152,7 +178,7 @@ def _neighbours(text: str) -> Any:
 
     if text in ("all", "line"):
         return text
-    if not Path(text).exists():
+    if not os.path.exists(text):  # Path.exists raises for names that are too long
         raise InvalidChannel(
             f"neighbours: got {text!r}, expected 'all', 'line' or a file of pairs; there is no such file"
         )

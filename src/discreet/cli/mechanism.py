@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -11,6 +12,9 @@ from discreet.errors import InvalidData
 from discreet.privacy.loss import Loss, PerDistance, Together, to_json
 
 Command = Callable[..., None]
+
+_ERRORS = {"interval", "radius", "rank_error", "count_error", "kept_from"}
+_MOST_CHECKED = 200  # answers; beyond, looking at the whole channel takes too long
 
 
 @click.group(name="mechanism")
@@ -31,13 +35,18 @@ def _options(*parameters: click.Option) -> Callable[[Command], Command]:
     shared = [
         click.Option(["--release"], multiple=True, help="A true value to release; give it several times for several."),
         click.Option(
-            ["--from", "source"], type=click.File("r"), help="Read values to release from a file, or - for a pipe."
+            ["--from", "source"],
+            type=click.File("r", encoding="utf-8-sig", errors="replace"),
+            help="Read values to release from a file, one a line, or - for a pipe.",
         ),
-        click.Option(["--confidence"], default="0.95", show_default=True, help="Of the interval."),
         click.Option(
-            ["--plot"], type=click.Path(dir_okay=False, writable=True), help="Save a picture (PNG, SVG, PDF)."
+            ["--confidence"],
+            default="0.95",
+            show_default=True,
+            help="How surely the error shown is not exceeded; for mechanisms that show one.",
         ),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
+        click.Option(["--plot"], type=show.PLOT_TYPE, callback=show.checked_picture, help=show.PLOT_HELP),
+        click.Option([*show.JSON], is_flag=True, help=show.JSON_HELP),
     ]
 
     def add(function: Command) -> Command:
@@ -123,7 +132,10 @@ def staircase(epsilon: str, sensitivity: str, granularity: str | None, **rest: A
 def randomized_response(
     epsilon: str | None, truth: str | None, coins: str | None, keep: str | None, **rest: Any
 ) -> None:
-    """One bit, told truthfully or not (state one of --epsilon, --truth, --coins, --keep)."""
+    """One bit, told truthfully or not: --release 1 for yes, 0 for no.
+
+    State one of --epsilon, --truth, --coins, --keep.
+    """
     from discreet.mechanisms import RandomizedResponse
 
     forms: list[tuple[str | None, Callable[[str], RandomizedResponse]]] = [
@@ -146,7 +158,11 @@ def k_rr(epsilon: str, size: str, **rest: Any) -> None:
     from discreet.mechanisms import KaryResponse
 
     made = KaryResponse(epsilon=epsilon, size=_whole(size, "size"))
-    _finite(made, {"truth": made.truth, "other": made.other}, **rest)
+    facts = {"truth": made.truth, "other": made.other}
+    if made.size <= _MOST_CHECKED:
+        _finite(made, facts, **rest)
+    else:
+        _report(made, facts, _whole, None, **rest)
 
 
 @group.command(name="planar-laplace", short_help="Noise on a place.")
@@ -238,8 +254,9 @@ def select_keys(epsilon: str | None, sigma: str | None, delta: str, keys: str, m
     from discreet.mechanisms import GaussianThreshold, LaplaceThreshold, OptimalSelection
 
     most = _whole(keys, "keys")
-    if (sigma if method == "gaussian" else epsilon) is None:
-        raise click.UsageError(f"--method {method} needs --{'sigma' if method == 'gaussian' else 'epsilon'}")
+    if (sigma is None, epsilon is None) != (method != "gaussian", method == "gaussian"):
+        wanted, other = ("sigma", "epsilon") if method == "gaussian" else ("epsilon", "sigma")
+        raise click.UsageError(f"--method {method} needs --{wanted}, and no --{other}")
     made: Any
     if method == "gaussian":
         made = GaussianThreshold(sigma=sigma or 0, delta=delta, keys=most)
@@ -281,22 +298,19 @@ def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest
     """Report a mechanism that adds noise: its interval, its deviation and the shape of the noise."""
     facts = {name: rest.pop(name) for name in ("sigma",) if name in rest}
     facts |= {"interval": made.interval(rest["confidence"]), "deviation": made.variance**0.5}
-    if hasattr(made, "probability"):
-        reach = max(1, round(3 * made.variance**0.5 / step))
-        places = sorted({round(reach * i / 10) for i in range(-10, 11)})
-        chances = [made.probability(k) for k in places]
+    if not hasattr(made, "probability"):
+        _report(made, facts, read, None, **rest)
+        return
+    reach = max(1, round(3 * made.variance**0.5 / step))
+    places = sorted({round(reach * i / 10) for i in range(-10, 11)})
+    shape = [f"{k * step:.4g}" for k in places], [made.probability(k) / step for k in places]
 
     def draw(axes: Any) -> None:
         spread = range(-reach, reach + 1, max(1, reach // 400))
         axes.plot([k * step for k in spread], [made.probability(k) / step for k in spread])
         axes.set(xlabel="noise", ylabel="density", title=type(made).__name__)
 
-    shape = (
-        ([f"{k * step:.4g}" for k in places], [chance / step for chance in chances])
-        if hasattr(made, "probability")
-        else None
-    )
-    _report(made, facts, read, draw if shape else None, shape=shape, **rest)
+    _report(made, facts, read, draw, shape=shape, **rest)
 
 
 def _finite(made: Any, facts: dict[str, Any], **rest: Any) -> None:
@@ -326,36 +340,47 @@ def _report(
     as_json: bool,
     shape: tuple[list[str], list[float]] | None = None,
 ) -> None:
+    if plot and draw is None:
+        raise click.UsageError("there is no picture of this mechanism")
     texts = [*release, *(line.strip() for line in source or () if line.strip())]
     values = [read(text, f"value {place}") for place, text in enumerate(texts, 1)]
     released = [_told(made.release(value)) for value in values]
     told = {"mechanism": type(made).__name__, "loss": json.loads(to_json(made.loss)) if as_json else _words(made.loss)}
-    told |= {"confidence": confidence} | facts | ({"released": released} if released else {})
+    told |= {"confidence": confidence} if _ERRORS & facts.keys() else {}
+    told |= facts | ({"released": released if as_json else _in_full(released)} if released else {})
     show.facts(told, as_json=as_json)
-    if len(released) > 1 and not as_json:
+    if len(released) > 1:
         click.echo(f"each release costs that loss: {len(released)} were made", err=True)
     if shape and not as_json and not released:
         show.bars(*shape)
-    if plot:
-        if draw is None:
-            raise click.UsageError("there is no picture of this mechanism")
+    if plot and draw:
         show.picture(plot, draw)
 
 
 def _told(released: Any) -> Any:
-    """A release as JSON and lines can hold it: streams as lists, keys with their noisy counts as two lists."""
+    """A release as JSON and lines can hold it: streams as lists; of keys the noisy counts, None where not named."""
     if isinstance(released, Iterator):
         return list(released)
-    return [part.tolist() for part in released] if isinstance(released, tuple) else released
+    if isinstance(released, tuple):
+        named, counts = (part.tolist() for part in released)
+        return [count if shown else None for shown, count in zip(named, counts, strict=True)]
+    return released.tolist() if hasattr(released, "tolist") else released
+
+
+def _in_full(released: Any) -> Any:
+    """Floats with all their digits: a release is printed as it is."""
+    if isinstance(released, list):
+        return [_in_full(part) for part in released]
+    return repr(released) if isinstance(released, float) else released
 
 
 def _words(loss: Loss) -> str:
     if isinstance(loss, PerDistance):
-        slack = show.number(float(loss.slack))
-        return f"ε {show.number(float(loss.epsilon))} for each {loss.unit}, with {slack} {loss.unit} added for the grid"
+        slack = show.number(loss.slack)
+        return f"ε {show.number(loss.epsilon)} for each {loss.unit}, with {slack} {loss.unit} added for the grid"
     if isinstance(loss, Together):
         return " and ".join(_words(part) for part in loss.losses)
-    fields = ", ".join(f"{name} {show.number(float(getattr(loss, name)))}" for name in loss.__slots__)
+    fields = ", ".join(f"{name} {show.number(Fraction(getattr(loss, name)))}" for name in loss.__slots__)
     return f"{type(loss).__name__} ({fields})"
 
 

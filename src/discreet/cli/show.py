@@ -3,7 +3,9 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,32 @@ from discreet.errors import MissingExtra
 from discreet.exact import printed_up
 
 _BARS = "▏▎▍▌▋▊▉█"
+_PICTURES = (".png", ".svg", ".pdf")
+_TWELVE = Context(prec=12, rounding=ROUND_CEILING, Emin=-(10**6), Emax=10**6)
+
+
+def checked_picture(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
+    """Refuse a picture that could not be drawn or written, before anything is computed or released."""
+    if path is None:
+        return None
+    if Path(path).suffix.lower() not in _PICTURES:
+        raise click.BadParameter(f"{path!r} does not end in {', '.join(_PICTURES)}")
+    if not Path(path).parent.is_dir():
+        raise click.BadParameter(f"cannot write {path}: there is no folder {Path(path).parent}")
+    try:
+        import_module("matplotlib")
+    except ImportError:
+        raise MissingExtra("matplotlib", "plot") from None
+    return path
+
+
+JSON = ("--json", "as_json")
+JSON_HELP = "Print JSON."
+PLOT_TYPE = click.Path(dir_okay=False, writable=True)
+PLOT_HELP = "Save a picture; its name ends in .png, .svg or .pdf."
+
+json_option = click.option(*JSON, is_flag=True, help=JSON_HELP)
+plot_option = click.option("--plot", type=PLOT_TYPE, callback=checked_picture, help=PLOT_HELP)
 
 
 def facts(values: Mapping[str, Any], *, as_json: bool) -> None:
@@ -37,10 +65,8 @@ def bars(labels: Sequence[str], shares: Sequence[float], *, width: int = 50) -> 
 
 def picture(path: str, draw: Callable[[Any], None]) -> None:
     """Draw on one set of axes and save it; the ending of the name says whether as PNG, SVG or PDF."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot") from None
+    import matplotlib as mpl
+
     mpl.use("Agg")
     from matplotlib import pyplot
 
@@ -56,11 +82,14 @@ def picture(path: str, draw: Callable[[Any], None]) -> None:
     click.echo(f"wrote {Path(path).name}", err=True)
 
 
-def number(value: float) -> str:
-    """A number for people: 12 significant digits at most, `inf` where there is none."""
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return f"{value:.12g}"
+def number(value: Fraction | float) -> str:
+    """A number for people: 12 significant digits at most, rounded up (ε, δ and noise towards privacy), or `inf`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    exact = Fraction(float.__repr__(value)) if isinstance(value, float) else value
+    rounded = _TWELVE.divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    near = float(rounded)
+    return f"{near:.12g}" if near and math.isfinite(near) else f"{rounded.normalize(_TWELVE)}"
 
 
 def _plain(value: Any) -> Any:
@@ -87,7 +116,9 @@ def _text(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case Fraction() | float():
-            return number(float(value))
+            return number(value)
+        case None:
+            return "–"
         case list() | tuple():
             return ", ".join(_text(part) for part in value)
         case _:

@@ -5,60 +5,56 @@ checked and appended in one serialised, durable transaction, *before* a private 
 
 Guarantee: when `charge` returns, the charge is durable, and the totals of everything ever charged to the account, this
 charge included, are within its budget; so all that was released is as private as `privacy.budget` says.
-Proof. Works of a store run one after another, so the row that `charge` reads as the account's last is the last. Its total
-covers all charges before it: true of the opening, whose total is nothing, and each charge appends the total before it plus
-its own cost, rounded up. The store makes the row durable before it returns, and a row is appended only if the budget and the
-cap allow the new totals. A crash between the commit and the return wastes the charge, which is then counted and not used.
-(An amended budget is a new promise by the owner: the guarantee is that of the budget in force when the charge was made.)
+Proof. Works of a store run one after another, so the row that `charge` reads as the account's last is the last. Its
+total covers all charges before it: an opening's total is nothing, and each charge appends the total before it plus its
+own cost, rounded up. A row is appended only if the budget and the cap allow the new totals, and the store makes it
+durable before it returns. A crash between commit and return wastes the charge: it is counted and not used. (An amended
+budget is a new promise by the owner: the guarantee is that of the budget in force when the charge was made.)
 
 What a hash chain can show: `verify` finds rows that were edited, removed, inserted, moved or cut off, by accident or by
 somebody who did not rewrite everything after them. What it cannot show without a witness outside: that somebody with
-write access replaced the whole file by an older copy of itself, or rewrote a chain from some row to its end, head included.
-Publish `head(account)` now and then, and give what was published to `verify`: then that is found too, up to that head.
+write access put back an older copy of the whole file, or rewrote a chain from some row to its end, head included.
+Publish `head(account)` now and then, and give what was published to `verify`: up to that head, this is then found too.
 """
 
-import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Protocol
+from fractions import Fraction
+from functools import lru_cache, partial
+from math import ceil, isinf
+from typing import TypeVar
 
-from discreet.curator.stores import GENESIS, VERSION, Head, Kind, LedgerStore, Row, Rows
-from discreet.errors import (
-    BudgetExceeded,
-    DiscreetError,
-    InvalidParameter,
-    LedgerConflict,
-    LedgerDamaged,
-    LedgerTooNew,
+from discreet.curator.stores import (
+    Chain,
+    Clock,
+    Head,
+    LedgerStore,
+    Row,
+    Rows,
+    SystemClock,
+    Verification,
+    check_ends,
+    check_statement,
+    demand,
+    digest,
+    tail,
+    trusted,
+    utc,
 )
+from discreet.errors import BudgetExceeded, InvalidParameter, LedgerConflict, LedgerDamaged, NoGuarantee, UnknownLoss
 from discreet.exact import float_up, integer, plain
 from discreet.privacy import loss as losses
 from discreet.privacy.budget import Budget, Spent
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import words
 
+__all__ = ["Charge", "Head", "Ledger", "Verification", "digest"]
+
+T = TypeVar("T")
+
 _PAGE = 500
 _NOTHING = Spent().to_json()
-
-
-class Clock(Protocol):
-    """The seam where tests inject a time."""
-
-    def now(self) -> datetime:
-        """The time now, with its time zone."""
-        ...
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now(self) -> datetime:
-        """The time now, in UTC."""
-        return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +78,6 @@ class Charge:
         loss, total, own = losses.from_json(row.loss or ""), Spent.from_json(row.total), Spent.from_json(row.own)
         statement = row.statement or ""
         return cls(row.number, row.account, row.who, row.when, statement, row.text, loss, total, own, row.hash)
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What a walk along the chains found: how many rows are good, and the first trouble in words ("" if none)."""
-
-    rows: int
-    heads: tuple[Head, ...]
-    trouble: str = ""
-    number: int | None = None
-
-    def __bool__(self) -> bool:
-        return not self.trouble
-
-    def __str__(self) -> str:
-        good = f"{self.rows} rows of {len(self.heads)} accounts"
-        return f"{good} verified" if self else f"NOT VERIFIED: {self.trouble} ({self.rows} rows before it are good)"
 
 
 class Ledger:
@@ -126,38 +105,30 @@ class Ledger:
         name, settings = _name(account, "account"), _settings_text(budget, caps or {})
 
         def work(rows: Rows) -> None:
-            tail = _tail(rows, name)
-            if tail is None:
-                self._append(rows, None, name, "open", "", _NOTHING, settings=settings)
-            elif (current := _settings_row(rows, name).settings) != settings:
+            if tail(rows, name) is None:
+                self._append(rows, None, Row(name, "open", _NOTHING, _NOTHING, settings=settings))
+            elif (current := _settings_in_force(rows, name)) != settings:
                 raise LedgerConflict(
-                    f"account {name!r} is open with {_in_words(current or '')}; got {_in_words(settings)}; "
+                    f"account {name!r} is open with {_in_words(current)}; got {_in_words(settings)}; "
                     "open it with its own settings, or change them on record with amend"
                 )
 
         self._store.transact(work)
 
     def amend(
-        self,
-        account: str,
-        *,
-        budget: Budget | None = None,
-        caps: Mapping[str, Budget] | None = None,
-        by: str,
-        why: str,
+        self, account: str, *, budget: Budget | None = None, caps: Mapping[str, Budget] | None = None, by: str, why: str
     ) -> None:
         """Change the budget, or all the caps, as an act on record. Below what is spent, it blocks further charges."""
-        name, who, reason = _name(account, "account"), _name(by, "by"), _name(why, "why")
+        who, reason = _name(by, "by"), _name(why, "why")
         if budget is None and caps is None:
             raise InvalidParameter("budget", None, "a new budget, or new caps", "nothing would change")
 
-        def work(rows: Rows) -> None:
-            tail = _known(_tail(rows, name), name)
-            old_budget, old_caps = _settings(_settings_row(rows, name).settings or "")
+        def work(rows: Rows, last: Row) -> None:
+            old_budget, old_caps = _settings(_settings_in_force(rows, account))
             new = _settings_text(budget or old_budget, old_caps if caps is None else caps)
-            self._append(rows, tail, name, "amend", who, tail.total, settings=new, why=reason)
+            self._append(rows, last, Row(account, "amend", last.total, _NOTHING, who, settings=new, why=reason))
 
-        self._store.transact(work)
+        self._at(account, work)
 
     def charge(self, account: str, *, analyst: str, statement: str, loss: Loss, text: str | None = None) -> Charge:
         """Check that the budget and the analyst's cap can pay, and charge: durable when this returns, never undone.
@@ -165,22 +136,20 @@ class Ledger:
         `statement` is `digest(text)`; the text itself is kept for the owner's eyes where it is given.
         Raises `BudgetExceeded`, and nothing is written, where something cannot pay.
         """
-        name, who = _name(account, "account"), _name(analyst, "analyst")
-        _check_statement(statement, text)
-        stated, cost = losses.to_json(loss), _cost(loss)  # before anything is locked
+        who = _name(analyst, "analyst")
+        check_statement(statement, text)
+        if not isinstance(loss, Loss):
+            raise InvalidParameter("loss", loss, "a Loss", "a mechanism states its own: mechanism.loss")
+        stated, cost = _cost(loss)  # before anything is locked
 
-        def work(rows: Rows) -> Charge:
-            tail = _known(_tail(rows, name), name)
-            before = rows.latest_by(name, who)
-            total = Spent.from_json(tail.total) + cost
-            own = (Spent.from_json(_trusted(before).own) if before else Spent()) + cost
-            _check_affordable(_settings_row(rows, name), who, total, own)
-            row = self._append(
-                rows, tail, name, "charge", who, total.to_json(), own.to_json(), statement, text, stated
-            )
-            return Charge(row.number, name, who, row.when, statement, text, loss, total, own, row.hash)
+        def work(rows: Rows, last: Row) -> Charge:
+            total, own = _plus(_read(last.total), cost), _plus(_own(rows, account, who), cost)
+            _check_affordable(account, _settings(_settings_in_force(rows, account)), who, total, own)
+            draft = Row(account, "charge", _written(total), _written(own), who, statement, text, stated)
+            row = self._append(rows, last, draft)
+            return Charge(row.number, account, who, row.when, statement, text, loss, total, own, row.hash)
 
-        return self._store.transact(work)
+        return self._at(account, work)
 
     def accounts(self) -> list[str]:
         """The names of all accounts, in order."""
@@ -188,21 +157,18 @@ class Ledger:
 
     def budget(self, account: str) -> Budget:
         """The budget in force."""
-        return self._settings(account)[0]
+        return _settings(self._at(account, lambda rows, _: _settings_in_force(rows, account)))[0]
 
     def caps(self, account: str) -> dict[str, Budget]:
         """The caps in force, by analyst."""
-        return dict(self._settings(account)[1])
+        return dict(_settings(self._at(account, lambda rows, _: _settings_in_force(rows, account)))[1])
 
     def spent(self, account: str, *, analyst: str | None = None) -> Spent:
         """What was spent from the account: by everybody, or by one analyst."""
-
-        def work(rows: Rows) -> str:
-            tail = _known(_tail(rows, account), account)
-            own = tail if analyst is None else rows.latest_by(account, analyst)
-            return _NOTHING if own is None else _trusted(own).total if analyst is None else _trusted(own).own
-
-        return Spent.from_json(self._store.transact(work))
+        if analyst is None:
+            return self._at(account, lambda _, last: _read(last.total))
+        who = _name(analyst, "analyst")
+        return self._at(account, lambda rows, _: _own(rows, account, who))
 
     def charges(self, account: str) -> list[Charge]:
         """All charges to the account, in order."""
@@ -214,14 +180,14 @@ class Ledger:
 
     def head(self, account: str) -> Head:
         """Where the account's chain ends now: worth publishing, see `verify`."""
-        return self._store.transact(lambda rows: _head(_known(_tail(rows, account), account), rows))
+        return _known(self._at(account, lambda rows, _: rows.head(account)), account)
 
     def remember(self, key: str, charge_number: int, answer: bytes) -> None:
         """Keep the answer that this charge paid for, so that the same question is free from now on.
 
-        The first answer under a key stays. The same bytes again are fine; others are a `LedgerConflict`: recall instead.
+        The first answer under a key stays: the same bytes again are fine, others are a `LedgerConflict`.
         """
-        name, number = _name(key, "key"), integer(charge_number, "charge_number", at_least=1)
+        name, number = _name(key, "key"), integer(charge_number, "charge_number", at_least=1, at_most=2**62)
         if not isinstance(answer, bytes):
             raise InvalidParameter("answer", type(answer).__name__, "bytes")
 
@@ -238,7 +204,8 @@ class Ledger:
 
     def recall(self, key: str) -> bytes | None:
         """The answer kept under this key, or None. Free."""
-        kept = self._store.transact(lambda rows: rows.kept(key))
+        name = _name(key, "key")
+        kept = self._store.transact(lambda rows: rows.kept(name))
         return None if kept is None else kept[1]
 
     def verify(self, account: str | None = None, *, published: Iterable[Head] = ()) -> Verification:
@@ -249,124 +216,101 @@ class Ledger:
         """
         last, kept = self._store.transact(lambda rows: (rows.last(), rows.heads()))
         heads = {head.account: head for head in kept if account in (None, head.account)}
-        witnesses = {head.number: head for head in published if account in (None, head.account)}
-        chains: dict[str, _Chain] = {}
-        good = 0
-        number: int | None = None
+        public: dict[int, set[Head]] = {}
+        for head in published:
+            if account in (None, head.account):
+                public.setdefault(head.number, set()).add(head)
+        found: dict[str, _Account] = {}
+        good, number = 0, 0
         try:
             for row in self._walk(account, last):
                 number = row.number
-                _demand(account is not None or number == good + 1, f"row {good + 1} is missing")
-                chains.setdefault(row.account, _Chain()).step(row, witnesses.pop(number, None))
+                demand(account is not None or number == good + 1, f"row {good + 1}, which goes before it, is missing")
+                found.setdefault(row.account, _Account()).step(row, public.pop(number, set()))
                 good += 1
-            number = None
-            _check_ends(heads, chains, witnesses)
-            if account is not None:
-                _known(chains.get(account), account)
+            number = 0
+            check_ends(heads, {name: one.chain for name, one in found.items()}, set().union(*public.values()))
         except LedgerDamaged as error:
-            where = "" if number is None else f"row {number}: "
-            return Verification(good, tuple(heads.values()), where + str(error), number)
+            where = f"row {number}: " if number else ""
+            return Verification(good, tuple(heads.values()), where + str(error), number or None)
+        if account is not None:
+            _known(found.get(account), account)
         return Verification(good, tuple(heads.values()))
 
-    def _settings(self, account: str) -> tuple[Budget, Mapping[str, Budget]]:
-        def work(rows: Rows) -> str:
-            _known(_tail(rows, account), account)
-            return _settings_row(rows, account).settings or ""
-
-        return _settings(self._store.transact(work))
+    def _at(self, account: str, work: Callable[[Rows, Row], T]) -> T:
+        """Run a work that is given the last row of the account, which exists and is intact."""
+        name = _name(account, "account")
+        return self._store.transact(lambda rows: work(rows, _known(tail(rows, name), name)))
 
     def _walk(self, account: str | None, until: int) -> Iterator[Row]:
         """Rows in order, a page at a time, so that charges go on meanwhile."""
         number = 0
-        while page := self._store.transact(lambda rows, n=number: rows.after(n, limit=_PAGE, account=account)):
+        while page := self._store.transact(partial(_page, number=number, account=account)):
             yield from (row for row in page if row.number <= until)
             number = page[-1].number
             if number >= until:
                 return
 
-    def _append(
-        self,
-        rows: Rows,
-        tail: Row | None,
-        account: str,
-        kind: Kind,
-        who: str,
-        total: str,
-        own: str = _NOTHING,
-        statement: str | None = None,
-        text: str | None = None,
-        loss: str | None = None,
-        settings: str | None = None,
-        why: str | None = None,
-    ) -> Row:
-        when, clock = _time(self._clock, tail)
-        row = Row(
-            rows.last() + 1, account, kind, who, when, clock, statement, text, loss, settings, why, total, own
-        ).sealed(tail.hash if tail else GENESIS)
+    def _append(self, rows: Rows, last: Row | None, draft: Row) -> Row:
+        """Number, date and seal a row. Time never goes back: where the clock did, that is noted."""
+        now = utc(self._clock.now())
+        behind = last is not None and now < last.when
+        when, clock = (last.when, now) if last is not None and behind else (now, None)
+        row = draft.sealed(number=rows.last() + 1, when=when, tail=last, clock=clock)
         rows.append(row)
         return row
 
 
-def digest(text: str) -> str:
-    """What a charge states about the text of a statement: SHA-256, in hexadecimal.
-
-    >>> digest("SELECT 1")[:16]
-    'e004ebd5b5532a4b'
-    """
-    return hashlib.sha256(words(text, "text", "the text of a statement").encode()).hexdigest()
-
-
-# One chain, walked
+# The totals along a chain
 
 
 @dataclass
-class _Chain:
-    """What the rows so far say: everything that the next row must agree with."""
+class _Account:
+    """What the rows of an account say so far: everything that the next one must agree with."""
 
-    length: int = 0
-    number: int = 0
-    hash: str = GENESIS
-    when: str = ""
+    chain: Chain = field(default_factory=Chain)
     settings: str = ""
     total: Spent = field(default_factory=Spent)
     own: dict[str, Spent] = field(default_factory=dict)
 
-    def step(self, row: Row, witness: Head | None) -> None:
+    def step(self, row: Row, published: set[Head]) -> None:
         """Go on to the next row; `LedgerDamaged` says in words what is wrong with it."""
-        _demand(row.version == VERSION, f"it has the form {row.version}, this version of discreet knows {VERSION}")
-        _demand(row.intact, "its hash does not fit its fields: the row was edited")
-        _demand(row.previous == self.hash, "it does not follow the row before it: a row was removed, added or moved")
-        _demand(row.when >= self.when, "it is dated before the row before it")
-        _demand((row.kind == "open") == (self.length == 0), "an account is opened by its first row, and only by that")
+        self.chain.step(row, published)
         try:
-            self._count(row)
-        except LedgerDamaged:
-            raise
-        except DiscreetError as error:
+            self._count(row) if row.kind == "charge" else self._set(row)
+        except (InvalidParameter, UnknownLoss, NoGuarantee) as error:
             raise LedgerDamaged(f"it cannot be read: {error}") from None
-        self.length, self.number, self.hash, self.when = self.length + 1, row.number, row.hash, row.when
-        same = witness is None or witness == Head(row.account, self.length, row.number, row.hash)
-        _demand(same, "it is not the row that was published as a head: the chain was rewritten")
+
+    def _set(self, row: Row) -> None:
+        self.settings = row.settings or ""
+        _settings(self.settings)
+        demand(row.total == self.total.to_json(), "it changes the total without a charge")
 
     def _count(self, row: Row) -> None:
-        if row.kind != "charge":
-            self.settings = row.settings or ""
-            _settings(self.settings)
-            _demand(row.total == self.total.to_json(), "it changes the total without a charge")
-            return
-        _check_statement(row.statement or "", row.text)
-        charge, cost, own = Charge.of(row), _cost(losses.from_json(row.loss or "")), self.own.get(row.who, Spent())
-        _demand(_agrees(charge.total, self.total, cost), "its total is not the total before it plus its loss")
-        _demand(_agrees(charge.own, own, cost), "its analyst's total is not the one before it plus its loss")
+        check_statement(row.statement or "", row.text)
+        charge, own = Charge.of(row), self.own.get(row.who, Spent())
+        _, cost = _cost(charge.loss)
+        demand(_agrees(charge.total, self.total, cost), "its total is not the total before it plus its loss")
+        demand(_agrees(charge.own, own, cost), "its analyst's total is not the one before it plus its loss")
         budget, caps = _settings(self.settings)
         affordable = budget.allows(charge.total) and (row.who not in caps or caps[row.who].allows(charge.own))
-        _demand(affordable, "it exceeds the budget or the cap in force")
+        demand(affordable, "it exceeds the budget or the cap in force")
         self.total, self.own[row.who] = charge.total, charge.own
+
+
+def _plus(before: Spent, cost: Spent) -> Spent:
+    """The totals after a charge: exact, but rounded up where many odd denominators would make them grow for ever."""
+    total = before + cost
+    return Spent(total.epsilon and _short_up(total.epsilon), _short_up(total.delta), total.renyi)
+
+
+def _short_up(x: Fraction) -> Fraction:
+    return x if x.denominator.bit_length() <= 512 else Fraction(ceil(x * 10**60), 10**60)
 
 
 def _agrees(after: Spent, before: Spent, cost: Spent) -> bool:
     """Whether after = before + cost: exact but for Rényi totals, floats once, that may differ in the last bits."""
-    expected = before + cost
+    expected = _plus(before, cost)
     near = all(
         a == b or (a is not None and b is not None and c is not None and abs(a - b) <= 2 + (c >> 30))
         for a, b, c in zip(after.renyi, expected.renyi, cost.renyi, strict=True)
@@ -374,18 +318,106 @@ def _agrees(after: Spent, before: Spent, cost: Spent) -> bool:
     return near and (after.epsilon, after.delta) == (expected.epsilon, expected.delta)
 
 
-def _check_ends(heads: Mapping[str, Head], chains: Mapping[str, _Chain], witnesses: Mapping[int, Head]) -> None:
-    """Chains end where their heads say, and whatever was published was met on the way."""
-    for name in sorted({*heads, *chains}):
-        chain, head = chains.get(name, _Chain()), heads.get(name)
-        end = Head(name, chain.length, chain.number, chain.hash)
-        kept = f"its head says {head.length} rows up to row {head.number}" if head else "its head is missing"
-        found = f"account {name!r} has {end.length} rows up to row {end.number}, but {kept}"
-        _demand(head == end, f"{found}: rows were removed from, or added to, its end")
-    for witness in witnesses.values():
-        raise LedgerDamaged(f"row {witness.number} of account {witness.account!r} was published as a head and is missing")
+# Settings: a budget and caps as one line of JSON
 
 
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise LedgerDamaged(otherwise)
+def _settings_text(budget: Budget, caps: Mapping[str, Budget]) -> str:
+    limits = {_name(analyst, "caps"): _limits(cap, "caps") for analyst, cap in caps.items()}
+    document = {"budget": _limits(budget, "budget"), "caps": limits}
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _limits(budget: Budget, name: str) -> dict[str, str]:
+    if not isinstance(budget, Budget):
+        raise InvalidParameter(name, budget, "a Budget", "write Budget(epsilon=…)")
+    return {key: plain(getattr(budget, key)) for key in ("epsilon", "delta", "delta_for_keys")}
+
+
+@lru_cache(maxsize=256)
+def _settings(text: str) -> tuple[Budget, Mapping[str, Budget]]:
+    try:
+        document = json.loads(text)
+        caps = {analyst: Budget(**limits) for analyst, limits in document["caps"].items()}
+        return Budget(**document["budget"]), caps
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise LedgerDamaged(f"these are not the settings of an account: {error}") from None
+
+
+def _in_words(settings: str) -> str:
+    budget, caps = _settings(settings)
+    limits = [f"{cap.describe_limit()} for {analyst!r}" for analyst, cap in sorted(caps.items())]
+    return f"budget {budget.describe_limit()}" + (f" and caps {'; '.join(limits)}" if limits else " and no caps")
+
+
+# What a work reads and checks
+
+
+def _page(rows: Rows, *, number: int, account: str | None) -> Sequence[Row]:
+    return rows.after(number, limit=_PAGE, account=account)
+
+
+def _settings_in_force(rows: Rows, account: str) -> str:
+    row = rows.settings(account)
+    if row is None:
+        raise LedgerDamaged(f"account {account!r} has rows but was never opened; verify the ledger")
+    return trusted(row).settings or ""
+
+
+def _own(rows: Rows, account: str, analyst: str) -> Spent:
+    row = rows.latest_by(account, analyst)
+    return Spent() if row is None else _read(trusted(row).own)
+
+
+def _check_affordable(
+    account: str, settings: tuple[Budget, Mapping[str, Budget]], who: str, total: Spent, own: Spent
+) -> None:
+    budget, caps = settings
+    limits = [(f"the budget of {account!r}", budget, total)]
+    limits += [(f"the cap of {who!r} in {account!r}", caps[who], own)] if who in caps else []
+    for what, limit, after in limits:
+        if not limit.allows(after):
+            raise BudgetExceeded(
+                f"{what} cannot pay: this release would bring the total to {limit.describe(after)}, "
+                f"{_excess(limit, after)} more than {limit.describe_limit()}; ask for less, or accept more noise"
+            )
+
+
+def _excess(limit: Budget, after: Spent) -> str:
+    if after.delta > limit.delta_for_keys:
+        return f"additive δ {float_up(after.delta - limit.delta_for_keys):.3g}"
+    epsilon = limit.epsilon_of(after)
+    if isinf(epsilon):
+        return "without bound"
+    least = Fraction(epsilon) if after.epsilon is None else min(Fraction(epsilon), after.epsilon)
+    return f"ε {float_up(max(least - limit.epsilon, Fraction(0))):.3g}"
+
+
+def _known(found: T | None, account: str) -> T:
+    if found is None:
+        raise InvalidParameter("account", account, "an account of this ledger", "open it first")
+    return found
+
+
+def _name(value: str, name: str) -> str:
+    return words(value, name, "a text that is not empty")
+
+
+@lru_cache(maxsize=4096)
+def _cost(loss: Loss) -> tuple[str, Spent]:
+    return losses.to_json(loss), Spent.by(loss)
+
+
+_RECENT: dict[str, Spent] = {}
+"""Totals just written, by their text: the next charge reads them back."""
+
+
+def _written(total: Spent) -> str:
+    if len(_RECENT) > 1000:
+        _RECENT.clear()
+    text = total.to_json()
+    _RECENT[text] = total
+    return text
+
+
+def _read(text: str) -> Spent:
+    return _RECENT.get(text) or Spent.from_json(text)

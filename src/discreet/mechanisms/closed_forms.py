@@ -5,9 +5,9 @@ and of n + 1. Queries of nothing are 0 (a product of nothing is 1), the spread o
 attained, so no smaller number is right; `sensitivity.sensitivity` confirms it on the grid {0, 1/2, 1}.
 
 For values in [L, U] shift and scale the records to [0, 1] first, (x − L)/(U − L). Or multiply: deviations by U − L;
-variances by (U − L)²; sums, averages, maxima, minima and medians under "change one" by U − L, under "add or remove
-one" by the larger of U − L, |L| and |U|, since a query of nothing is still 0. Counts and histograms stay as they are;
-a product of n records has no such rule.
+variances by (U − L)²; sums, averages, maxima, minima and medians under "change one" by U − L. Under "add or remove
+one" sums by the larger of |L| and |U|, and averages, maxima, minima and medians by the larger of U − L, |L| and |U|,
+since a query of nothing is still 0. Counts and histograms stay as they are; a product has no such rule.
 """
 
 from fractions import Fraction

@@ -215,6 +215,19 @@ def _log_ratios(p: Matrix, q: Matrix) -> Matrix:
         return np.where(np.isinf(result), np.log(p) - np.log(q), result)  # 1/5e-324 overflows, its logarithm does not
 
 
+def _log_gaps(p: Matrix, rows: Matrix) -> Matrix:
+    """For each row q the largest `_log_ratios` of p and q; one logarithm a row where nothing overflows."""
+    with np.errstate(all="ignore"):
+        excess = p - rows
+        excess /= rows
+        gaps: Matrix = np.log1p(np.fmax.reduce(excess, axis=1))
+    overflowed = np.flatnonzero(np.isinf(gaps))
+    impossible = ((rows[overflowed] == 0) & (p > 0)).any(axis=1)
+    for y in overflowed[~impossible]:
+        gaps[y] = np.fmax.reduce(_log_ratios(p, rows[y]))
+    return gaps
+
+
 def _argmax_exact_ratio(p: list[Any], q: list[Any]) -> int:
     possible = [k for k in range(len(p)) if p[k] > 0]
     best = possible[0] if possible else 0
@@ -235,7 +248,7 @@ def _worst_float_by_distance(matrix: Matrix, distances: Matrix) -> list[Place]:
     best, place = 0.0, None
     with np.errstate(divide="ignore", invalid="ignore"):
         for x in range(len(matrix)):
-            gap = np.fmax.reduce(_log_ratios(matrix[x], matrix), axis=1)
+            gap = _log_gaps(matrix[x], matrix)
             score = np.where((gap > 0) & np.isfinite(distances[x]), gap / distances[x], 0.0)
             y = int(score.argmax())
             if score[y] > best:

@@ -26,7 +26,10 @@ LossFunction = Callable[[Any, Any], Number] | Rows
 FLOAT_TOLERANCE = 1e-9
 _LONGEST_RATIO = 10_000
 _LEAST_FLOAT = 2.0**-1022  # below it a float loses digits, then becomes 0
-_TOO_SMALL = "an entry is too small for a float, which would read it as 0; keep all entries exact (texts, Fractions)"
+_TOO_SMALL = (
+    "an entry is too small for a float, which would read it as 0; keep the channel exact: "
+    "entries as texts or Fractions, rows that sum to exactly 1"
+)
 
 
 def read_labels(labels: Iterable[Label] | None, size: int, kind: str) -> tuple[Label, ...]:

@@ -30,13 +30,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, inf, isinf, log
+from typing import NoReturn
 
 from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee, UnknownLoss
 from discreet.exact import Number, float_down, float_up, plain, rational
-from discreet.privacy.accounting import composition, rdp
+from discreet.privacy.accounting import pure, rdp
+from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import Loss
 
 _GRAIN = 1 << 40
+_LEAST_DELTA = Fraction(1, 10**280)  # what is less would be shared in floats that have lost their digits
+_MOST = Fraction(10**300)
 _GRID = "orders-1"
 """Names `rdp.ORDERS`; a different grid needs another name, so that stored totals are never misread."""
 
@@ -45,6 +49,7 @@ _GRID = "orders-1"
 class Spent:
     """What has been spent, as totals that only grow: exact sums, no floats.
 
+    A sum of so many unlike fractions that it would grow beyond what a ledger can hold is rounded up to 40 digits.
     `renyi` counts in units of 2^−40, each charge rounded up; None means without bound.
 
     >>> from discreet.privacy.loss import Pure
@@ -60,12 +65,12 @@ class Spent:
     def by(cls, loss: Loss) -> "Spent":
         """What one release of this loss adds, rounded up: computed before a ledger is locked."""
         curve = rdp.curve(loss)
-        return cls(_pure_part(loss), curve.delta, tuple(_grains(value) for value in curve.values))
+        return cls(_short(_pure_part(loss)), short_up(curve.delta), tuple(_grains(value) for value in curve.values))
 
     def __add__(self, more: "Spent") -> "Spent":
         return Spent(
-            None if self.epsilon is None or more.epsilon is None else self.epsilon + more.epsilon,
-            self.delta + more.delta,
+            None if self.epsilon is None or more.epsilon is None else _short(self.epsilon + more.epsilon),
+            short_up(self.delta + more.delta),
             tuple(None if a is None or b is None else a + b for a, b in zip(self.renyi, more.renyi, strict=True)),
         )
 
@@ -83,7 +88,7 @@ class Spent:
     def from_json(cls, text: str) -> "Spent":
         """Read totals back; another grid of orders, or anything not understood, is refused."""
         try:
-            document = json.loads(text)
+            document = json.loads(text, object_pairs_hook=_unique, parse_float=_refuse, parse_constant=_refuse)
             if set(document) != {"grid", "epsilon", "delta", "renyi"} or document["grid"] != _GRID:
                 raise UnknownLoss("these totals were written by another version of discreet")
             renyi = tuple(document["renyi"])
@@ -154,7 +159,7 @@ class Budget:
         shares = _shares(self.epsilon, self.delta - self.delta_for_keys)
         for order, now, share in zip(rdp.ORDERS, spent.renyi, shares, strict=True):
             if now is not None and share:
-                candidates.append(max(0.0, now / _GRAIN + _conversion(order, share)))
+                candidates.append(max(0.0, float_up(Fraction(now, _GRAIN)) + _conversion(order, share)))
         return min(candidates)
 
     def describe(self, spent: Spent) -> str:
@@ -171,9 +176,24 @@ class Budget:
 def _pure_part(loss: Loss) -> Fraction | None:
     """The pure ε of a loss (of the ε in an (ε,δ) loss, whose δ is counted apart), or None where there is none."""
     try:
-        return composition.basic(loss)[0]
+        return pure.epsilon(loss, additive_delta=True)
     except NoGuarantee:
         return None
+
+
+def _short(epsilon: Fraction | None) -> Fraction | None:
+    """A total that a ledger can write and read back, not below this one; None where it is beyond all bounds."""
+    return None if epsilon is None or epsilon > _MOST else short_up(epsilon)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a field is given twice")
+    return dict(pairs)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"totals are exact, written as text; got {text}")
 
 
 def _grains(value: float) -> int | None:
@@ -183,9 +203,8 @@ def _grains(value: float) -> int | None:
 @lru_cache(maxsize=64)
 def _limits(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
     """Bα for each order, in grains, rounded down; −1 where the order cannot be used."""
-    low = float_down(epsilon)
     return tuple(
-        max(-1, floor((low - _conversion(order, share)) * _GRAIN)) if share else -1
+        max(-1, floor((epsilon - Fraction(_conversion(order, share))) * _GRAIN)) if share else -1
         for order, share in zip(rdp.ORDERS, _shares(epsilon, delta), strict=True)
     )
 
@@ -193,9 +212,9 @@ def _limits(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
 @lru_cache(maxsize=64)
 def _shares(epsilon: Fraction, delta: Fraction) -> tuple[float, ...]:
     """δα for each order, summing to at most δ: ∝ 1/(1 + d)³ at d orders from the one that buys the most noise."""
-    if not delta:
+    if delta < _LEAST_DELTA:
         return (0.0,) * len(rdp.ORDERS)
-    room = [(float(epsilon) - _conversion(order, float(delta))) / order for order in rdp.ORDERS]
+    room = [(float(min(epsilon, _MOST)) - _conversion(order, float(delta))) / order for order in rdp.ORDERS]
     best = room.index(max(room))
     weights = [1 / (1 + abs(i - best)) ** 3 for i in range(len(room))]
     most = float_down(delta) * (1 - 1e-12) / sum(weights)

@@ -14,6 +14,7 @@ from discreet.privacy.accounting.rounding import crossing, decimal_down, decimal
 from discreet.privacy.loss import DiscreteGaussianNoise, Loss, Repeated, SampledGaussian
 
 _HAIR = 1 + Fraction(1, 10**9)
+_SMALLEST, _LARGEST = Fraction(1, 10**40), Fraction(10**9)  # ε for which the profiles have all their digits
 _NARROW = 4  # below this σ the discrete profile is not monotone in σ
 
 
@@ -55,7 +56,8 @@ def laplace_multiplier(*, epsilon: Number, delta: Number) -> Fraction:
     Fraction(10, 1)
     """
     target, at = rational(epsilon, "epsilon", at_least=0), rational(delta, "delta", at_least=0, below=1)
-    room = target - 2 * log_up(1 - at) if at else target
+    bits = 96 + at.denominator.bit_length() - at.numerator.bit_length()  # digits also where 1 − δ is nearly 1
+    room = target - 2 * log_up(1 - at, bits) if at else target
     if not room:
         raise InvalidParameter("epsilon", epsilon, "a number > 0 where delta is 0", "no noise gives ε = δ = 0")
     return decimal_up(1 / room) if at else 1 / room
@@ -158,13 +160,18 @@ def rho_for(*, epsilon: Number, delta: Number) -> Fraction:
     while over(low) > 0:
         low -= 2
     rho = decimal_down(_exp(crossing(over, low, high)[0]))
+    if not rho:
+        raise NoGuarantee(f"no ρ can be found for a δ so near to 1; for ε = {limit:g} take a smaller one")
     while zcdp.epsilon(rho, delta=at) > limit:
         rho = decimal_down(rho * (1 - Fraction(1, 10**11)))
     return rho
 
 
 def _epsilon(epsilon: Number) -> Fraction:
-    return rational(epsilon, "epsilon", above=0)
+    target = rational(epsilon, "epsilon", above=0)
+    if not _SMALLEST <= target <= _LARGEST:
+        raise InvalidParameter("epsilon", epsilon, "a number from 1e-40 to 1e9", "beyond there is nothing to calibrate")
+    return target
 
 
 def _delta(delta: Number) -> Fraction:
@@ -176,10 +183,10 @@ def _delta(delta: Number) -> Fraction:
 
 def _analytic(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The least multiplier by the exact profile of the Gaussian, rounded up to twelve digits."""
-    at, target = float_down(epsilon), math.log(float_down(delta))
+    at, target = float_down(epsilon), float_down(delta)
 
     def spare(t: float) -> float:
-        return target - math.log(profile.gaussian(math.exp(-t), at))
+        return math.log(target / profile.gaussian(math.exp(-t), at))
 
     low, high = -1.0, 1.0
     while spare(low) > 0:

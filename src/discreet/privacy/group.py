@@ -7,7 +7,7 @@ from typing import assert_never
 
 from discreet.errors import NoGuarantee
 from discreet.exact import exp_down, exp_up, integer
-from discreet.privacy.accounting.bill import bill, covers
+from discreet.privacy.accounting.bill import bill, covers, known
 from discreet.privacy.accounting.rounding import decimal_up, log
 from discreet.privacy.loss import (
     Approximate,
@@ -48,6 +48,7 @@ def group(loss: Loss, size: int) -> Loss:  # noqa: PLR0911, PLR0912
     Repeated(loss=GaussianNoise(multiplier=Fraction(5, 1)), count=5)
     """
     k = integer(size, "size", at_least=1)
+    known(loss)
     if k == 1:
         return loss
     match loss:

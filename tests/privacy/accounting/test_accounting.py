@@ -165,7 +165,7 @@ def test_parallel_costs_the_greatest_part_everywhere() -> None:
     assert whole == max(guarantee(part, delta="1e-6").epsilon for part in parts)
 
 
-def test_many_different_losses_fall_back_to_rényi() -> None:
+def test_many_different_losses_fall_back_to_renyi() -> None:
     many = Together(*(LaplaceNoise(1000 + k) for k in range(1000)))
     found = guarantee(many, delta="1e-6")
     assert found.by == "rdp"

@@ -57,6 +57,19 @@ def test_rounding_never_lowers_the_profile_and_hardly_raises_it(loss: Loss, step
 
 
 @pytest.mark.parametrize("loss", ATOMS, ids=str)
+def test_what_is_cut_off_is_counted(loss: Loss) -> None:
+    """With short tails nothing is lost: below the lattice mass moves up to its first point, above it to infinity."""
+    for of in (pairs.removing, pairs.adding):
+        each = lattice.rounded(of(item(loss)), step=0.01, tail=0.05, count=1)
+        assert each.mass.sum() + each.infinite == pytest.approx(1, abs=1e-13)
+    worst = [lattice.rounded(of(item(loss)), step=0.01, tail=0.05, count=1) for of in (pairs.removing, pairs.adding)]
+    for epsilon in np.linspace(0, 2, 21):
+        assert (
+            max(stick(each, epsilon) for each in worst) >= profile.of(item(loss), float(epsilon)) * (1 - 1e-9) - 1e-15
+        )
+
+
+@pytest.mark.parametrize("loss", ATOMS, ids=str)
 def test_cells_are_the_masses_of_a_pair(loss: Loss) -> None:
     """P- and Q-masses each sum to 1, and in a cell (a, b] the ratio p/q lies between e^a and e^b."""
     edges = np.arange(-300, 301) * 0.0131

@@ -16,10 +16,9 @@ def test_decimals_enclose_and_have_that_many_digits(x: Fraction, digits: int) ->
     low, high = decimal_down(x, digits), decimal_up(x, digits)
     assert low <= x <= high
     assert high - low <= x / 10 ** (digits - 1)
+    unit = Fraction(10) ** (len(str(x.numerator // x.denominator)) - digits) if x >= 1 else None
     for value in (low, high):
-        while value.denominator % 10 == 0 or (value < 10**digits and value.denominator > 1):
-            value *= 10
-        assert value.denominator == 1
+        assert unit is None or (value / unit).denominator == 1
 
 
 @given(st.floats(0, 1e300))

@@ -1,27 +1,38 @@
-"""Where a ledger is kept: the row, its place in the chain, and what a store must do.
+"""Where a ledger is kept: rows, the chains that they form, and the seams: a store and a clock.
 
 A ledger is one sequence of rows, numbered 1, 2, 3, … over all accounts. The rows of one account form a chain: each
 carries the hash of the account's row before it, and its own hash covers every field in one canonical form. A row is
-never changed. Beside the rows a store keeps, for each account, a head (how long the chain is and where it ends), and the
+never changed. Beside the rows a store keeps for each account a head (how long the chain is and where it ends), and the
 answers that were given, which are not part of any chain.
 
-A store has one method, `transact(work)`. It calls `work(rows)` once, with the row operations of `Rows`, and returns what
-the work returns. What every store promises (tests/contracts/test_ledger_store.py):
+A store has one method, `transact(work)`. It calls `work(rows)`, once, with the row operations of `Rows`, and returns
+what the work returns. What every store promises (tests/contracts/test_ledger_store.py):
 
 * *serialised*: works run one after another, over all threads and all processes that use the same ledger;
 * *durable*: when `transact` returns, what the work wrote survives a crash of the process and of the machine;
-* *all or nothing*: when the work raises, nothing of it is kept and the exception reaches the caller; other works are not
-  affected. When `transact` raises for another reason (`LedgerError`, an interruption), the work may or may not have been
-  kept: a charge may then be wasted, never lost.
+* *all or nothing*: when the work raises, nothing of it is kept and its exception reaches the caller; other works are
+  not affected. When `transact` raises for another reason (`LedgerUnavailable`, an interruption), the work was kept as a
+  whole or not at all, and the caller does not know which: a charge may be wasted, never lost.
 
 A work is short, reads and writes only through its `rows`, and never calls `transact`; it may run in another thread.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import re
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Protocol, TypeVar
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Literal, Protocol, Self, TypeVar
+
+from discreet.errors import InvalidParameter, LedgerDamaged, LedgerError, LedgerTooNew, LedgerUnavailable
+from discreet.privacy.unit import words
 
 T = TypeVar("T")
 
@@ -30,6 +41,9 @@ VERSION = 1
 
 GENESIS = "0" * 64
 """What the first row of a chain names as the hash before it."""
+
+MOST_WORKS, MOST_SECONDS = 256, 0.02
+"""The bounds of one batch, so that everybody gets a turn."""
 
 Kind = Literal["open", "amend", "charge"]
 
@@ -40,31 +54,33 @@ class Row:
 
     `text` is not hashed but answers to `statement`, which is: an owner may erase a text, nobody can replace it.
 
-    >>> row = Row(1, "clinic", "open", "", "2026-11-15T20:00:00.000000Z", None, None, None, None, "{}", None, "{}", "{}")
-    >>> row.sealed(GENESIS).intact, replace(row.sealed(GENESIS), who="eve").intact
+    >>> draft = Row("clinic", "open", total="{}", own="{}")
+    >>> row = draft.sealed(number=1, when="2026-11-15T20:00:00.000000Z", tail=None)
+    >>> row.intact, replace(row, who="eve").intact
     (True, False)
     """
 
-    number: int  # over the whole ledger, without gaps
     account: str
-    kind: str
-    who: str  # the analyst of a charge; whoever amended; nobody for an opening
-    when: str  # UTC, never before the row before it
-    clock: str | None  # what the clock said, where it had gone back
-    statement: str | None  # of a charge: SHA-256 of the statement's text
-    text: str | None  # of a charge: the text, where it was given
-    loss: str | None  # of a charge: JSON
-    settings: str | None  # of an opening or amendment: budget and caps, JSON
-    why: str | None  # of an amendment
+    kind: Kind
     total: str  # of the account after this row, JSON
     own: str  # of this analyst in this account after this row, JSON
+    who: str = ""  # the analyst of a charge; whoever amended; nobody for an opening
+    statement: str | None = None  # of a charge: SHA-256 of the statement's text
+    text: str | None = None  # of a charge: the text, where it was given
+    loss: str | None = None  # of a charge: JSON
+    settings: str | None = None  # of an opening or amendment: budget and caps, JSON
+    why: str | None = None  # of an amendment
+    number: int = 0  # over the whole ledger, without gaps
+    when: str = ""  # UTC, never before the row before it
+    clock: str | None = None  # what the clock said, where it had gone back
     version: int = VERSION
     previous: str = GENESIS
     hash: str = ""
 
-    def sealed(self, previous: str) -> "Row":
-        """This row as the next of a chain that ends with the hash `previous`."""
-        linked = replace(self, previous=previous)
+    def sealed(self, *, number: int, when: str, tail: "Row | None", clock: str | None = None) -> "Row":
+        """This row as the next one after `tail`."""
+        previous = GENESIS if tail is None else tail.hash
+        linked = replace(self, number=number, when=when, clock=clock, version=VERSION, previous=previous)
         return replace(linked, hash=linked.digest())
 
     @property
@@ -74,9 +90,14 @@ class Row:
 
     def digest(self) -> str:
         """SHA-256 of every field but `text` and `hash`, as JSON with sorted names, no spaces, in UTF-8."""
-        document = {name: getattr(self, name) for name in HASHED}
-        canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+        return _digest(*(getattr(self, name) for name in HASHED))
+
+
+@lru_cache(maxsize=1024)  # a row is hashed when it is written and again when the next one is built on it
+def _digest(*values: str | int | None) -> str:
+    document = dict(zip(HASHED, values, strict=True))
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -87,8 +108,8 @@ HASHED = tuple(name for name in COLUMNS if name not in ("text", "hash"))
 class Head:
     """Where a chain ends: its account, how many rows it has, the number and the hash of the last.
 
-    Publish it (in a report, a mail, a version control system): whoever remembers it can later prove that no row up to it
-    was changed or removed.
+    Publish it (in a report, a mail, a version control system): whoever remembers it can later prove that no row up to
+    it was changed or removed.
     """
 
     account: str
@@ -102,43 +123,33 @@ class Rows(Protocol):
 
     def last(self) -> int:
         """The greatest number of any row; 0 where there is none."""
-        ...
 
     def head(self, account: str) -> Head | None:
         """The head that was kept for the account."""
-        ...
 
     def heads(self) -> Sequence[Head]:
         """All heads, by the name of the account."""
-        ...
 
     def latest(self, account: str) -> Row | None:
         """The last row of the account."""
-        ...
 
     def settings(self, account: str) -> Row | None:
         """The last row of the account that is an opening or an amendment."""
-        ...
 
     def latest_by(self, account: str, analyst: str) -> Row | None:
         """The last charge of this analyst in the account."""
-        ...
 
     def after(self, number: int, *, limit: int, account: str | None = None) -> Sequence[Row]:
         """The first `limit` rows (of one account, or of all) with greater numbers, in order."""
-        ...
 
     def append(self, row: Row) -> None:
         """Add a row and move the account's head to it. `LedgerConflict` if its number is taken."""
-        ...
 
     def keep(self, key: str, number: int, answer: bytes) -> None:
         """Keep an answer for the charge of this number. `LedgerConflict` if the key is taken or the row is missing."""
-        ...
 
     def kept(self, key: str) -> tuple[int, bytes] | None:
         """The number of the charge and the answer kept under this key."""
-        ...
 
 
 class LedgerStore(Protocol):
@@ -146,4 +157,273 @@ class LedgerStore(Protocol):
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         """Run the work as one serialised, durable transaction and return what it returns."""
-        ...
+
+
+class Clock(Protocol):
+    """The seam where tests inject a time."""
+
+    def now(self) -> datetime:
+        """The time now, with its time zone."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """The time now, in UTC."""
+        return datetime.now(UTC)
+
+
+def utc(moment: datetime) -> str:
+    """A time as rows state it: UTC, ISO 8601, microseconds, so that texts sort as times do.
+
+    >>> utc(datetime(2026, 11, 15, 21, tzinfo=UTC))
+    '2026-11-15T21:00:00.000000Z'
+    """
+    if moment.tzinfo is None:
+        raise InvalidParameter("clock", moment, "a time with its time zone", "use datetime.now(UTC)")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+# What a charge is for
+
+
+def digest(text: str) -> str:
+    """What a charge states about the text of a statement: SHA-256, in hexadecimal.
+
+    >>> digest("SELECT 1")[:16]
+    'e004ebd5b5532a4b'
+    """
+    return hashlib.sha256(words(text, "text", "the text of a statement").encode()).hexdigest()
+
+
+def check_statement(statement: str, text: str | None) -> None:
+    """A statement is a digest, and a text that comes with it is the one that it was made of."""
+    if not isinstance(statement, str) or not re.fullmatch("[0-9a-f]{64}", statement):
+        raise InvalidParameter("statement", statement, "a SHA-256 in 64 hexadecimal digits", "use digest(text)")
+    if text is not None and digest(text) != statement:
+        raise InvalidParameter("text", "another text", "the text whose digest is the statement", "use digest(text)")
+
+
+# What may be built on
+
+
+def tail(rows: Rows, account: str) -> Row | None:
+    """The last row of the account, if it is the one its head names: the row that the next one follows."""
+    head, row = rows.head(account), rows.latest(account)
+    if head is None and row is None:
+        return None
+    if head is None or row is None or (head.number, head.hash) != (row.number, row.hash):
+        raise LedgerDamaged(f"the chain of account {account!r} does not end where its head says; {_WHAT_TO_DO}")
+    return trusted(row)
+
+
+def trusted(row: Row) -> Row:
+    """The row, if its form is known and its hash fits."""
+    if row.version > VERSION:
+        raise LedgerTooNew(f"row {row.number} has the form {row.version}, expected {VERSION}; use a newer discreet")
+    if not row.intact:
+        raise LedgerDamaged(f"row {row.number} of account {row.account!r} was edited; {_WHAT_TO_DO}")
+    return row
+
+
+_WHAT_TO_DO = "nothing was charged; verify the ledger, and restore it from a backup that verifies"
+
+
+# A chain, walked from its beginning
+
+
+@dataclass
+class Chain:
+    """Where a walk along the rows of one account stands."""
+
+    length: int = 0
+    number: int = 0
+    hash: str = GENESIS
+    when: str = ""
+
+    def step(self, row: Row, published: set[Head]) -> None:
+        """Go on to the next row; `LedgerDamaged` says in words what is wrong with it."""
+        demand(row.version == VERSION, f"it has the form {row.version}, this version of discreet knows {VERSION}")
+        demand(row.intact, "its hash does not fit its fields: the row was edited")
+        demand(row.previous == self.hash, "it does not follow the row before it: a row was removed, added or moved")
+        demand(row.when >= self.when, "it is dated before the row before it")
+        demand((row.kind == "open") == (self.length == 0), "an account is opened by its first row, and only by that")
+        self.length, self.number, self.hash, self.when = self.length + 1, row.number, row.hash, row.when
+        here = Head(row.account, self.length, row.number, row.hash)
+        demand(published <= {here}, "it is not the row that was published as a head: the chain was rewritten")
+
+
+def check_ends(heads: Mapping[str, Head], chains: Mapping[str, Chain], missed: Iterable[Head]) -> None:
+    """Chains end where their heads say, and no head that was published was missed on the way."""
+    for name in sorted({*heads, *chains}):
+        chain, head = chains.get(name, Chain()), heads.get(name)
+        kept = f"its head says {head.length} rows up to row {head.number}" if head else "its head is missing"
+        demand(
+            head == Head(name, chain.length, chain.number, chain.hash),
+            f"account {name!r} has {chain.length} rows up to row {chain.number}, but {kept}: "
+            "rows were removed from its end, or added there",
+        )
+    for head in missed:
+        raise LedgerDamaged(f"row {head.number} of account {head.account!r} was published as a head and is missing")
+
+
+def demand(holds: bool, otherwise: str) -> None:
+    """`LedgerDamaged` with these words, unless it holds."""
+    if not holds:
+        raise LedgerDamaged(otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a walk along the chains found: how many rows are good, and the first trouble in words ("" if none)."""
+
+    rows: int
+    heads: tuple[Head, ...]
+    trouble: str = ""
+    number: int | None = None
+
+    def __bool__(self) -> bool:
+        return not self.trouble
+
+    def __str__(self) -> str:
+        good = f"{self.rows} rows of {len(self.heads)} accounts"
+        return f"{good} verified" if self else f"NOT VERIFIED: {self.trouble} ({self.rows} rows before it are good)"
+
+
+# Group commit, for stores that make works durable
+
+
+class GroupCommit(ABC):
+    """A queue of works and one writer thread that runs all that are waiting as one batch, made durable at once.
+
+    Making a transaction durable costs milliseconds of waiting for the disk; callers share that. They wake when their
+    batch is durable, or has failed. A store says in `_commit` how a batch is run and in `_release` how it lets go.
+    """
+
+    _BUSY = "the ledger is locked by another program for too long; nothing was charged; end that program or try later"
+
+    _writer: threading.Thread | None
+    _taken: "list[Queued]"
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._closed = False
+        self._start_anew()
+
+    @abstractmethod
+    def _commit(self) -> None:
+        """Run what `_waiting_works` gives, durably. `LedgerError`: nothing of the batch was kept."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Let go of files and connections; the next batch may take them again."""
+
+    def transact(self, work: Callable[[Rows], T]) -> T:
+        """Run the work in the next batch; when this returns, what it wrote is durable."""
+        future: Future[T] = Future()
+        self._enqueue(future, work)
+        try:
+            return self._outcome(future)
+        except BaseException:
+            future.cancel()  # an interrupted caller's work does not run, unless it is running already
+            raise
+
+    def close(self) -> None:
+        """Finish what is queued and let go. A closed store refuses further works."""
+        with self._changed:
+            self._closed = True
+            writer = self._writer
+            self._changed.notify_all()
+        if writer is not None and writer is not threading.current_thread():
+            writer.join(self._patience)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _enqueue(self, future: Future[T], work: Callable[[Rows], T]) -> None:
+        if self._writer is threading.current_thread():
+            raise LedgerUnavailable("a work called transact again; a work uses only the rows that it is given")
+        with self._changed:
+            if self._closed:
+                raise LedgerUnavailable("this ledger is closed; open it again")
+            if self._writer is None or not self._writer.is_alive():
+                self._writer = threading.Thread(target=self._serve, name="ledger writer", daemon=True)
+                self._writer.start()
+            self._queue.append(Queued(future, work))
+            self._changed.notify()
+
+    def _outcome(self, future: Future[T]) -> T:
+        """What came of it. Gives up while the work is only waiting, never while it may be committed already."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return future.result(timeout=0.1)
+            except TimeoutError:
+                if future.done():  # the work itself raised it, or it was done just now
+                    return future.result()
+            if time.monotonic() > deadline and future.cancel():
+                raise LedgerUnavailable(self._BUSY)
+
+    def _serve(self) -> None:
+        """The writer thread: one batch after another until the store is closed."""
+        error: LedgerError = LedgerUnavailable("this ledger is closed; open it again")
+        try:
+            while self._wait():
+                try:
+                    self._commit()
+                    self._finish(None)
+                except LedgerError as trouble:
+                    self._finish(trouble)
+        except BaseException as stop:  # whatever ends this thread, nobody waits for it in vain
+            error = LedgerUnavailable(f"the ledger's writer was stopped by {stop!r}; try again")
+        finally:
+            self._release()
+            with self._changed:
+                self._finish(error)
+                self._writer = None
+
+    def _wait(self) -> bool:
+        with self._changed:
+            while not self._queue and not self._closed:
+                self._changed.wait()
+            return bool(self._queue)
+
+    def _waiting_works(self) -> Iterator["Queued"]:
+        """The works of this batch: those that wait and those that come meanwhile, within bounds."""
+        end = time.monotonic() + MOST_SECONDS
+        while self._queue and len(self._taken) < MOST_WORKS and (not self._taken or time.monotonic() < end):
+            one = self._queue.popleft()  # only the writer takes from the queue
+            if one.future.set_running_or_notify_cancel():
+                self._taken.append(one)
+                yield one
+
+    def _finish(self, error: LedgerError | None) -> None:
+        """Wake the callers of a batch; after an error, all that wait. Who failed by himself is told his own error."""
+        taken, self._taken = self._taken, []
+        while error is not None and self._queue:
+            one = self._queue.popleft()
+            taken += [one] if one.future.set_running_or_notify_cancel() else []
+        for one in taken:
+            failure = one.error or (error and type(error)(str(error)))
+            one.future.set_exception(failure) if failure else one.future.set_result(one.result)
+
+    def _start_anew(self) -> None:
+        """The state of a store that has done nothing yet in this process."""
+        self._changed = threading.Condition()
+        self._queue: deque[Queued] = deque()
+        self._taken = []
+        self._writer = None
+
+
+@dataclass(slots=True)
+class Queued:
+    """A work, who waits for it, and what came of it."""
+
+    future: Future[Any]
+    work: Callable[[Rows], Any]
+    result: object = None
+    error: BaseException | None = None

@@ -6,7 +6,7 @@
 `zcdp`                    exact ρ, tight conversion
 `rdp`                     a Rényi curve over fixed orders: what ledgers keep
 `profile`                 one atomic loss, in closed form
-`pld`                     any fixed plan, numerically, within about 0.01 % of the truth
+`pld`                     any fixed plan, numerically: within about 0.01 % up to a million releases
 ========================  ==========================================================================================
 
 All are sound, so `guarantee` asks them all and takes the least ε.

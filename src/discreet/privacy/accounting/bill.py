@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never, get_args
 
+from discreet.errors import InvalidParameter
 from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import (
     Approximate,
@@ -67,6 +68,7 @@ def fold(loss: Loss, algebra: Algebra[T]) -> T:
     >>> fold(Together(Pure(1), Repeated(Together(Pure(1), Pure(2)), 3)), count)
     7
     """
+    known(loss)
     match loss:
         case Repeated(inner, count):
             return algebra.times(count, fold(inner, algebra)) if count else algebra.total([])
@@ -87,6 +89,18 @@ def fold(loss: Loss, algebra: Algebra[T]) -> T:
         ):
             return algebra.atom(loss)
     assert_never(loss)
+
+
+def known(loss: Loss) -> Loss:
+    """The loss itself, after making sure that it is one.
+
+    >>> from discreet.privacy.loss import Pure
+    >>> known(Pure(1))
+    Pure(epsilon=Fraction(1, 1))
+    """
+    if type(loss) not in get_args(Loss):
+        raise InvalidParameter("loss", loss, "a loss, such as Pure(epsilon)", "see discreet.privacy.loss")
+    return loss
 
 
 def rationals(atom: Callable[[Atom], Fraction]) -> Algebra[Fraction]:
@@ -157,7 +171,6 @@ class Bill:
 NOTHING = Bill(())
 
 
-@lru_cache(maxsize=256)
 def bill(loss: Loss) -> Bill:
     """The loss as atoms with counts.
 
@@ -165,6 +178,11 @@ def bill(loss: Loss) -> Bill:
     >>> bill(Together(Repeated(GaussianNoise(2), 8), Pure(1), Pure(1))).items
     ((Normal(square=Fraction(2, 1)), 1), (Pure(epsilon=Fraction(1, 1)), 2))
     """
+    return _bill(known(loss))
+
+
+@lru_cache(maxsize=256)
+def _bill(loss: Loss) -> Bill:
     return fold(loss, Algebra(atom=_of_atom, times=_times, total=_total, most=_most))
 
 

@@ -92,7 +92,12 @@ def optimal_epsilon(loss: Loss, *, delta: Number) -> float:
     losses, masses = _responses(loss_up(each), count)
     if _hockey_stick(losses, masses, 0.0) <= target:
         return 0.0
-    bracket = crossing(lambda x: math.log(target) - _log(_hockey_stick(losses, masses, x)), 0.0, float_up(each * count))
+
+    def spare(epsilon: float) -> float:
+        value = _hockey_stick(losses, masses, epsilon)
+        return math.log(target / value) if value > 0 else 1.0
+
+    bracket = crossing(spare, 0.0, float_up(each * count))
     least = snapped(lambda x: _hockey_stick(losses, masses, x) <= target, bracket[1])
     return min(float_up(each * count), least)
 
@@ -193,7 +198,9 @@ def _responses(each: float, count: int) -> tuple[Array, Array]:
     mode, width = count * lie, 40 * (math.sqrt(count * lie) + 1)
     lies = np.arange(max(0, math.floor(mode - width)), min(count, math.ceil(mode + width)) + 1, dtype=np.float64)
     ratios = np.log((count - lies[:-1]) / (lies[:-1] + 1)) - each
-    logs = np.concatenate(([0.0], np.cumsum(ratios)))
+    middle = min(max(math.floor(mode) - int(lies[0]), 0), len(ratios))
+    left, right = -np.cumsum(ratios[:middle][::-1])[::-1], np.cumsum(ratios[middle:])
+    logs = np.concatenate((left, [0.0], right))
     terms = np.exp(logs - logs.max())
     return (count - 2 * lies) * each, terms / terms.sum()
 
@@ -202,7 +209,3 @@ def _hockey_stick(losses: Array, masses: Array, epsilon: float) -> float:
     """Σ over losses above ε of mass·(1 − e^(ε − loss)), raised by the error of the terms."""
     above = losses > epsilon
     return raised(-float((masses[above] * np.expm1(epsilon - losses[above])).sum()), _BINOMIAL_SLACK)
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else -math.inf

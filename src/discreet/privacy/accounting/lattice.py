@@ -19,12 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.errors import NoGuarantee
 from discreet.privacy.accounting.pairs import Pair, Worst
 from discreet.privacy.accounting.tails import Array
 
 _UNIT = 2.0**-52
 _FINE = 1024  # cells are single steps up to this many steps from zero, then 1/1024 of their distance
-_FARTHEST = 690.0  # e^690 is still a float; greater losses count as infinite
+_FARTHEST, _LAST_EDGE = 690.0, 700.0  # e^700 is still a float; greater losses count as infinite
+_WIDEST = 2.0**50  # steps: beyond, positions on the lattice would not be exact
 _CHERNOFF = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 25.0, 40.0)
 
 
@@ -55,10 +57,15 @@ class Cumulants(NamedTuple):
 def rounded(pair: Pair | Worst, *, step: float, tail: float, count: int) -> Lattice:
     """The pair on multiples of `step`, P-mass of at most `tail` at infinity."""
     low, high = (min(max(end, -_FARTHEST), _FARTHEST) / step for end in pair.reach(tail))
-    index = _graded(math.floor(low) - 1, math.ceil(high) + 1, keep=(round(low), round(high)))
+    if high - low > _WIDEST:
+        raise NoGuarantee("losses of such different sizes do not fit on one lattice; the Rényi accountant may answer")
+    end = math.floor(_LAST_EDGE / step)
+    index = _graded(max(math.floor(low) - 1, -end), min(math.ceil(high) + 1, end), keep=(round(low), round(high)))
     loss = _scaled(index, step)
     cut = connect(pair, loss)
     kept = cut.mass > 0
+    if not kept.any():
+        raise NoGuarantee("single losses beyond e^690 are out of reach of the numerical accountant; use `rdp`")
     return Lattice(index[kept], loss[kept], cut.mass[kept], cut.spread[kept], cut.infinite, step, count)
 
 

@@ -1,4 +1,7 @@
-"""Numerical accounting of a fixed plan by its privacy loss distribution, tight to about 0.01 %.
+"""Numerical accounting of a fixed plan by its privacy loss distribution.
+
+Tight to about 0.01 % of ε for up to a million releases; the allowance for floating-point errors grows with their
+number, to about 0.5 % at a billion (measured on Gaussians, whose exact ε is known).
 
 The plan is written as atoms with counts; each atom has a dominating pair (`pairs`), which is rounded
 pessimistically to a lattice and convolved under a tilt (`lattice`). Both orders of neighbours are computed where
@@ -40,8 +43,9 @@ from discreet.privacy.loss import Approximate, Loss, Pure
 _TOLERANCE = 5e-5  # what rounding may add to ε, relatively
 _SHORTEST, _LONGEST = 1 << 15, 1 << 21
 _MOST_ITEMS = 200
-_MOST_RELEASES = 10**12
+_MOST_RELEASES = 10**10  # beyond, the allowance for floating-point errors costs more than `rdp` does
 _LEAST_DELTA = 1e-290
+_FLOOR = 1e-300  # the least δ > 0 that is ever stated
 
 
 def epsilon(loss: Loss, *, delta: Number) -> float:
@@ -177,11 +181,11 @@ def _look(paired: Paired, rough: Sequence[Lattice], theta: float, epsilon: float
 
 
 def _crossing(total: Total, delta: float, low: float, high: float, near: Cumulants) -> float:
-    target, width = math.log(delta), 0.05 * math.sqrt(near.variance)
+    width = 0.05 * math.sqrt(near.variance)
 
     def spare(epsilon: float) -> float:
         value = total.delta(epsilon)
-        return target - math.log(value) if value > 0 else 1.0
+        return math.log(delta / value) if value > 0 else 1.0
 
     inner_low, inner_high = near.mean - width, near.mean + width  # the estimate is good nearly always
     if low < inner_low and spare(inner_low) < 0:
@@ -195,6 +199,7 @@ def _look_up(paired: Paired, epsilon: float) -> float:
     """δ(ε), from the window whose saddle point is ε.
 
     What lies beyond 1e-9 of δ is cut off and must not attract the tilt, so δ is guessed first and the guess improved.
+    Below the greatest loss δ is never 0, also where floats are: that would claim pure ε-DP for noise with tails.
     """
     if epsilon >= _most(paired):
         return 0.0
@@ -210,7 +215,7 @@ def _look_up(paired: Paired, epsilon: float) -> float:
         guess = max(_LEAST_DELTA, best if best < guess else 1e-3 * best)
         rough = _rough(paired, guess)
         theta = _tilt_to(rough, epsilon)
-    return best
+    return max(best, _FLOOR)
 
 
 def _most(paired: Paired) -> float:

@@ -31,7 +31,7 @@ from discreet.privacy.loss import (
 
 _LATTICE_UP_TO = 1e4
 _NO_PRIVACY = 10**12  # (shift/σ)² beyond which δ is taken for 1
-_SMALLEST = 1e-300  # below this δ floats lose digits; the Rényi accountant works with logarithms there
+_SMALLEST = 0.99e-300  # below this δ floats lose digits; the Rényi accountant works with logarithms there
 
 
 def delta(loss: Loss, *, epsilon: Number) -> float:
@@ -76,17 +76,16 @@ def least_epsilon(item: Item, delta: Fraction) -> float:
     if of(item, 0.0) <= target:
         return 0.0
     if target < _SMALLEST:
-        raise NoGuarantee(f"δ below {_SMALLEST:g} is out of reach of the closed profiles; use `rdp` or `pure`")
+        raise NoGuarantee("δ below 1e-300 is out of reach of the closed profiles; use `rdp` or `pure`")
     high = 1.0
     while of(item, high) > target:
         high *= 2
         if high > 1e9:
             raise NoGuarantee("no ε below 1e9 meets this δ; this loss protects nobody")
-    logarithm = math.log(target)
 
     def spare(at: float) -> float:
         value = of(item, at)
-        return logarithm - math.log(value) if value > 0 else 1.0
+        return math.log(target / value) if value > 0 else 1.0
 
     return snapped(lambda at: of(item, at) <= target, crossing(spare, 0.0, high)[1])
 
@@ -187,10 +186,14 @@ def _discrete_gaussian(sigma: float, sensitivity: int, epsilon: float) -> float:
     k is the first whole number above t = εσ²/s − s/2, where the terms become positive. Smaller shifts give no
     more: f is log-concave, so the best test is a half-line, and P(X ≥ k) − e^ε·P(X ≥ k + s) grows with s.
 
+    t is the difference of two numbers that may be far greater than it, so it is lowered by their rounding errors:
+    beside one lump of probability, δ is as small as the distance of ε from that lump's loss.
+
     Above σ = 10⁴ the sum is bounded: the trapezoidal rule for g ≥ 0 on [t, ∞) with g(t) = 0 differs from ∫ g by
     at most Var(g′)/8 + sup g′/8, and |g′| ≤ (1 + s/σ)·(s/σ²)·f(max(t, 0)) here, falling, rising and falling once.
     """
     start = epsilon * sigma**2 / sensitivity - sensitivity / 2
+    start -= 16 * 2.0**-53 * (epsilon * sigma**2 / sensitivity + sensitivity / 2)
     if sigma > _LATTICE_UP_TO:
         mu = sensitivity / sigma
         excess = (1 + mu) * mu / sigma * math.exp(-((max(start, 0.0) / sigma) ** 2) / 2) / discrete_total(sigma)

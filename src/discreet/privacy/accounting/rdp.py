@@ -116,12 +116,13 @@ def delta(spent: Curve, *, epsilon: Number) -> Fraction:
     >>> round(float(delta(curve(Repeated(GaussianNoise(20), 1000)), epsilon="8.855")) * 1e6, 2)
     1.0
     """
-    at = float_down(rational(epsilon, "epsilon", at_least=0))
+    at = min(float_down(rational(epsilon, "epsilon", at_least=0)), 1e300)
     if not any(spent.values):
         return spent.delta
     alpha, value = np.array(spent.orders), np.array(spent.values)
-    logs = (alpha - 1) * (value - at) - np.log(alpha - 1) + alpha * np.log1p(-1 / alpha)
-    slack = SLACK * ((alpha - 1) * (value + at) + np.abs(np.log(alpha - 1)) + 2)
+    with np.errstate(over="ignore"):
+        logs = (alpha - 1) * (value - at) - np.log(alpha - 1) + alpha * np.log1p(-1 / alpha)
+        slack = SLACK * ((alpha - 1) * (value + at) + np.abs(np.log(alpha - 1)) + 2)
     best = min(0.0, float(np.min(logs + slack)))
     return min(Fraction(1), spent.delta + Fraction(raised(math.exp(best))))
 
@@ -133,16 +134,17 @@ def _checked(orders: Sequence[float]) -> tuple[float, ...]:
         at = tuple(float(order) for order in orders)
     except (TypeError, ValueError):
         at = ()
-    if not at or not all(1 < order < 1e6 for order in at):
-        raise InvalidParameter("orders", orders, "numbers with 1 < order < 1e6", "rdp.ORDERS suits most uses")
+    if not at or not all(1.01 <= order <= 1e4 for order in at):  # where the errors stated in `renyi` hold
+        raise InvalidParameter("orders", orders, "numbers from 1.01 to 10000", "rdp.ORDERS suits most uses")
     return at
 
 
 @lru_cache(maxsize=4096)
 def _atom(atom: Atom, orders: tuple[float, ...]) -> Curve:
-    values = np.maximum(_divergences(atom, np.array(orders)), 0.0)
     extra = atom.delta if isinstance(atom, Approximate) else Fraction(0)
-    return Curve(orders, tuple(_up(values * (1 + SLACK)).tolist()), extra)
+    with np.errstate(over="ignore"):
+        values = np.maximum(_divergences(atom, np.array(orders)), 0.0) * (1 + SLACK)
+        return Curve(orders, tuple(_up(values).tolist()), extra)
 
 
 def _divergences(atom: Atom, orders: Array) -> Array:  # noqa: PLR0911
@@ -175,8 +177,9 @@ def _times(count: int, each: Curve) -> Curve:
 
 def _total(parts: Sequence[Curve], orders: tuple[float, ...]) -> Curve:
     values = np.zeros(len(orders))
-    for part in parts:
-        values = _up(values + np.array(part.values))
+    with np.errstate(over="ignore"):
+        for part in parts:
+            values = _up(values + np.array(part.values))
     extra = sum((part.delta for part in parts), Fraction(0))
     return Curve(orders, tuple(values.tolist()), min(Fraction(1), extra))
 

@@ -92,7 +92,8 @@ def log(x: Fraction) -> float:
     """
     if Fraction(1, 2) < x < 2:
         return math.log1p(float(x - 1))
-    return math.log(x.numerator) - math.log(x.denominator)
+    k = x.numerator.bit_length() - x.denominator.bit_length()
+    return k * math.log(2) + math.log(x / Fraction(2) ** k)  # digits are kept, however long the fraction is
 
 
 def crossing(

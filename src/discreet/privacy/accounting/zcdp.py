@@ -75,7 +75,7 @@ def delta(rho: Number, *, epsilon: Number) -> float:
     exact, at = _rho(rho), rational(epsilon, "epsilon", at_least=0)
     if not exact:
         return 0.0
-    cost, budget = loss_up(exact), min(float_down(at), 1e9)
+    cost, budget = loss_up(exact), min(float_down(at), 1e30)
     if cost > 1e100:
         return 1.0
 
@@ -98,12 +98,12 @@ def _least(f: Callable[[float], float], start: float) -> float:
     """An argument near the minimum of a function with one valley: walk downhill, then golden sections."""
     step = 0.5
     low, high = start - step, start + step
-    while f(low) < f(low + step) and low > -700:
-        low -= step
+    while f(low) < f(low + step) and low > -600:
+        low = max(low - step, -600.0)
         step *= 1.5
     step = 0.5
     while f(high) < f(high - step) and high < 300:
-        high += step
+        high = min(high + step, 300.0)
         step *= 1.5
     ratio = (math.sqrt(5) - 1) / 2
     inner = [high - ratio * (high - low), low + ratio * (high - low)]

@@ -1,0 +1,235 @@
+"""What every ledger store promises: one suite that all of them run. To add a store, add it to `STORES`."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet.curator.stores import COLUMNS, Head, LedgerStore, Row, Rows
+from discreet.curator.stores.memory import MemoryStore
+from discreet.curator.stores.sqlite import SqliteStore
+from discreet.errors import LedgerConflict, LedgerUnavailable
+
+STORES: dict[str, Callable[[Path], Any]] = {
+    "memory": lambda folder: MemoryStore(),
+    "sqlite": lambda folder: SqliteStore(folder / "ledger.db", patience=20),
+}
+LASTING = ["sqlite"]
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LedgerStore]:
+    made = STORES[request.param](tmp_path)
+    yield made
+    if hasattr(made, "close"):
+        made.close()
+
+
+def row(number: int, account: str = "clinic", kind: str = "charge", who: str = "ann") -> Row:
+    draft = Row(account, kind, '{"t":1}', '{"o":1}', who, "ab" * 32, "SELECT 'é'", '{"l":1}', None, "a reason")
+    return draft.sealed(number=number, when=f"2026-01-01T00:00:{number:02}.000000Z", tail=None, clock="2025")
+
+
+def append(*new: Row) -> Callable[[Rows], None]:
+    def work(rows: Rows) -> None:
+        for one in new:
+            rows.append(one)
+
+    return work
+
+
+def everything(rows: Rows) -> list[Row]:
+    return list(rows.after(0, limit=1000))
+
+
+def test_a_work_is_run_once_and_its_result_returned(store):
+    calls = []
+    result = object()
+    assert store.transact(lambda rows: (calls.append(1), result)[1]) is result
+    assert calls == [1]
+
+
+def test_an_empty_ledger_has_nothing(store):
+    def work(rows: Rows) -> list[object]:
+        found = [rows.head("clinic"), rows.latest("clinic"), rows.settings("clinic"), rows.latest_by("clinic", "ann")]
+        return [rows.last(), list(rows.heads()), list(rows.after(0, limit=9)), rows.kept("key"), *found]
+
+    assert store.transact(work) == [0, [], [], None, None, None, None, None]
+
+
+def test_rows_come_back_as_they_were_written_field_by_field(store):
+    full, bare = row(1), Row("b", "open", "{}", "{}").sealed(number=2, when="2026", tail=None)
+    store.transact(append(full, bare))
+    assert store.transact(everything) == [full, bare]
+    assert store.transact(lambda rows: rows.last()) == 2
+    assert tuple(field.name for field in fields(Row)) == COLUMNS
+
+
+def test_a_work_sees_what_it_has_written_itself(store):
+    def work(rows: Rows) -> tuple[int, Head | None]:
+        rows.append(row(1))
+        return rows.last(), rows.head("clinic")
+
+    assert store.transact(work) == (1, Head("clinic", 1, 1, row(1).hash))
+
+
+def test_heads_follow_the_last_row_and_count_the_rows_of_each_account(store):
+    store.transact(append(row(1, "b"), row(2, "a"), row(3, "b")))
+    heads = store.transact(lambda rows: list(rows.heads()))
+    assert heads == [Head("a", 1, 2, row(2, "a").hash), Head("b", 2, 3, row(3, "b").hash)]
+    assert store.transact(lambda rows: rows.head("b")) == heads[1]
+
+
+def test_the_latest_row_of_an_account_of_an_analyst_and_of_the_settings(store):
+    rows = [row(1, "a", "open", ""), row(2, "a"), row(3, "a", "amend", "bob"), row(4, "a", who="bob"), row(5, "b")]
+    store.transact(append(*rows))
+    assert store.transact(lambda r: r.latest("a")) == rows[3]
+    assert store.transact(lambda r: r.settings("a")) == rows[2]
+    assert store.transact(lambda r: r.settings("b")) is None
+    assert store.transact(lambda r: r.latest_by("a", "bob")) == rows[3]
+    assert store.transact(lambda r: r.latest_by("a", "ann")) == rows[1]
+    assert store.transact(lambda r: r.latest_by("b", "bob")) is None
+
+
+def test_pages_are_in_order_and_end(store):
+    rows = [row(n, "a" if n % 3 else "b") for n in range(1, 20)]
+    store.transact(append(*rows))
+    assert store.transact(lambda r: list(r.after(5, limit=4))) == rows[5:9]
+    assert store.transact(lambda r: [one.number for one in r.after(3, limit=3, account="b")]) == [6, 9, 12]
+    assert store.transact(lambda r: list(r.after(19, limit=4))) == []
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("no"), KeyboardInterrupt(), SystemExit(3)])
+def test_a_work_that_raises_leaves_nothing_and_its_own_error_reaches_the_caller(store, error):
+    store.transact(append(row(1)))
+
+    def work(rows: Rows) -> None:
+        rows.append(row(2))
+        rows.keep("key", 1, b"answer")
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        store.transact(work)
+    assert caught.value is error
+    assert store.transact(everything) == [row(1)]
+    assert store.transact(lambda rows: (rows.kept("key"), rows.head("clinic").length)) == (None, 1)
+
+
+def test_a_number_is_given_once(store):
+    store.transact(append(row(1), row(2)))
+    for number in (1, 2):
+        with pytest.raises(LedgerConflict):
+            store.transact(append(row(number, "other")))
+    assert store.transact(everything) == [row(1), row(2)]
+
+
+def test_answers_are_kept_once_each_for_a_row_that_exists(store):
+    store.transact(append(row(1)))
+    blob = bytes(range(256)) * 500
+    store.transact(lambda rows: rows.keep("key", 1, blob))
+    store.transact(lambda rows: rows.keep("empty", 1, b""))
+    assert store.transact(lambda rows: (rows.kept("key"), rows.kept("empty"))) == ((1, blob), (1, b""))
+    for key, number in (("key", 1), ("new", 2)):
+        with pytest.raises(LedgerConflict):
+            store.transact(lambda rows, k=key, n=number: rows.keep(k, n, b"other"))
+    assert store.transact(lambda rows: (rows.kept("key"), rows.kept("new"))) == ((1, blob), None)
+
+
+def test_works_of_many_threads_run_one_after_another(store):
+    inside, most = [], []
+
+    def work(rows: Rows) -> None:
+        inside.append(1)
+        most.append(len(inside))
+        rows.append(row(rows.last() + 1, who=threading.current_thread().name))
+        inside.pop()
+
+    def many() -> None:
+        for _ in range(12):
+            store.transact(work)
+
+    threads = [threading.Thread(target=many) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one.number for one in store.transact(everything)] == list(range(1, 97))
+    assert set(most) == {1}
+
+
+def test_failing_works_do_not_touch_those_beside_them(store):
+    failed = []
+
+    def work(rows: Rows, *, fail: bool) -> None:
+        rows.append(row(rows.last() + 1, "bad" if fail else "good"))
+        if fail:
+            raise ValueError
+
+    def many(fail: bool) -> None:
+        for _ in range(12):
+            try:
+                store.transact(lambda rows: work(rows, fail=fail))
+            except ValueError:
+                failed.append(1)
+
+    threads = [threading.Thread(target=many, args=(n % 2 == 0,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [(one.number, one.account) for one in store.transact(everything)] == [(n, "good") for n in range(1, 49)]
+    assert len(failed) == 48
+
+
+def test_a_work_that_calls_transact_again_is_refused_not_hung(store):
+    with pytest.raises(LedgerUnavailable, match="a work called transact again"):
+        store.transact(lambda rows: store.transact(lambda inner: None))
+    assert store.transact(lambda rows: rows.last()) == 0
+
+
+def test_a_forked_child_shares_the_ledger_or_is_refused(store):
+    store.transact(append(row(1)))
+    child = os.fork()
+    if child == 0:
+        code = 9
+        try:
+            store.transact(lambda rows: rows.append(row(2)))
+            code = 0
+        except LedgerUnavailable:
+            code = 1
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, 1)
+    assert store.transact(lambda rows: rows.last()) == 2 - code
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_what_was_written_is_there_after_a_restart(name, tmp_path):
+    with STORES[name](tmp_path) as store:
+        store.transact(append(row(1), replace(row(2), text=None)))
+        store.transact(lambda rows: rows.keep("key", 2, b"answer"))
+    with STORES[name](tmp_path) as again:
+        assert again.transact(everything) == [row(1), replace(row(2), text=None)]
+        assert again.transact(lambda rows: (rows.kept("key"), rows.head("clinic").length)) == ((2, b"answer"), 2)
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_two_stores_on_one_ledger_see_each_other(name, tmp_path):
+    with STORES[name](tmp_path) as one, STORES[name](tmp_path) as other:
+        for number in range(1, 9):
+            (one if number % 2 else other).transact(lambda rows: rows.append(row(rows.last() + 1)))
+            assert other.transact(lambda rows: rows.last()) == number
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_a_closed_store_refuses_and_closing_twice_is_fine(name, tmp_path):
+    store = STORES[name](tmp_path)
+    store.close()
+    store.close()
+    with pytest.raises(LedgerUnavailable, match="closed"):
+        store.transact(lambda rows: rows.last())
