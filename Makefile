@@ -25,7 +25,7 @@ test: install  ## run all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: install  ## run the long statistical tests
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m slow || test $$? -eq 5  # 5: there are none
 
 bench: install  ## measure against peers and limits (installs peers outside the project)
 	$(BIN)/python -m bench

@@ -34,7 +34,7 @@ def test_version(discreet):
 def test_unknown_command_says_what_there_is(discreet):
     printed = discreet("frobnicate")
     assert printed.code == 2
-    assert "account, channel, mechanism" in printed.err
+    assert "account, channel, check, init, mechanism" in printed.err
 
 
 def test_errors_are_one_line_without_a_traceback(discreet):

@@ -16,13 +16,16 @@ SKIPPED = ("make ", "git ", "pip ")  # installs and CI run these
 
 
 def steps(block: str) -> list[tuple[str, str]]:
-    """(command, expected output) pairs: "$ " starts a command, "> " continues it, all else is output."""
+    """(command, expected output) pairs: "$ " starts a command, a here-document continues it, all else is output."""
     found: list[tuple[str, str]] = []
+    inside = False
     for line in block.splitlines():
-        if line.startswith("$ "):
+        if inside:
+            found[-1] = (found[-1][0] + "\n" + line, "")
+            inside = line != "END"
+        elif line.startswith("$ "):
             found.append((line[2:], ""))
-        elif line.startswith("> "):
-            found[-1] = (found[-1][0] + "\n" + line[2:], "")
+            inside = line.endswith("<<'END'")
         else:
             found[-1] = (found[-1][0], found[-1][1] + line + "\n")
     return found

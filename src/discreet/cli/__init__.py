@@ -9,38 +9,41 @@ import click
 from discreet import __version__
 from discreet.errors import DiscreetError
 
-_GROUPS = {
-    "account": "Compose losses, convert them, find the least noise for a guarantee.",
-    "channel": "Is this mechanism private? Any finite mechanism, as a matrix.",
-    "mechanism": "Look at a mechanism: its noise, cost and error; release a value.",
+_COMMANDS = {  # name: (module, its command, what it does)
+    "account": ("account", "group", "Compose losses, convert them, find the least noise for a guarantee."),
+    "channel": ("channel", "group", "Is this mechanism private? Any finite mechanism, as a matrix."),
+    "check": ("owner", "check", "Say what a policy means, in words."),
+    "init": ("owner", "init", "Draft a policy for a file, from its schema alone."),
+    "mechanism": ("mechanism", "group", "Look at a mechanism: its noise, cost and error; release a value."),
 }
 
 
-class _Groups(click.Group):
-    """Command groups that are imported when they are called, so that --help answers at once."""
+class _Lazy(click.Group):
+    """Commands that are imported when they are called, so that --help answers at once."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_GROUPS)
+        return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _GROUPS:
+        if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f"discreet.cli.{cmd_name}").group
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"discreet.cli.{module}"), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(_GROUPS.items()))
+            formatter.write_dl([(name, text) for name, (_, _, text) in sorted(_COMMANDS.items())])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _GROUPS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command {args[0]!r}; there are: {', '.join(sorted(_GROUPS))}", ctx)
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"no command {args[0]!r}; there are: {', '.join(sorted(_COMMANDS))}", ctx)
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Groups, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="discreet")
 def cli() -> None:
     """Learn from data about people without learning about any one of them.

@@ -1,19 +1,15 @@
 """`discreet mechanism …`: look at a mechanism, release a value with it."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from discreet.cli import show
-from discreet.errors import InvalidData
-from discreet.privacy.loss import Loss, PerDistance, Together, to_json
+from discreet.cli.release import point, real, reals, report, whole, wholes
 
 Command = Callable[..., None]
 
-_ERRORS = {"interval", "radius", "rank_error", "count_error", "kept_from"}
 _MOST_CHECKED = 200  # answers; beyond, looking at the whole channel takes too long
 
 
@@ -76,7 +72,7 @@ def geometric(epsilon: str, sensitivity: str, **rest: Any) -> None:
     """Discrete Laplace noise on a whole number."""
     from discreet.mechanisms import Geometric
 
-    _additive(Geometric(epsilon=epsilon, sensitivity=_whole(sensitivity, "sensitivity")), step=1.0, read=_whole, **rest)
+    _additive(Geometric(epsilon=epsilon, sensitivity=whole(sensitivity, "sensitivity")), step=1.0, read=whole, **rest)
 
 
 @group.command()
@@ -86,7 +82,7 @@ def laplace(epsilon: str, sensitivity: str, granularity: str | None, **rest: Any
     from discreet.mechanisms import Laplace
 
     made = Laplace(epsilon=epsilon, sensitivity=sensitivity, granularity=granularity)
-    _additive(made, step=float(made.granularity), read=_real, **rest)
+    _additive(made, step=float(made.granularity), read=real, **rest)
 
 
 @group.command()
@@ -109,7 +105,7 @@ def gaussian(
         made = Gaussian.for_guarantee(epsilon=epsilon, delta=delta, sensitivity=sensitivity, granularity=granularity)
     else:
         raise click.UsageError("state either --sigma, or both --epsilon and --delta")
-    _additive(made, step=float(made.granularity), read=_real, sigma=float(made.sigma), **rest)
+    _additive(made, step=float(made.granularity), read=real, sigma=float(made.sigma), **rest)
 
 
 @group.command(short_help="Staircase noise on a real number, on a grid.")
@@ -119,7 +115,7 @@ def staircase(epsilon: str, sensitivity: str, granularity: str | None, **rest: A
     from discreet.mechanisms import Staircase
 
     made = Staircase(epsilon=epsilon, sensitivity=sensitivity, granularity=granularity)
-    _additive(made, step=float(made.granularity), read=_real, **rest)
+    _additive(made, step=float(made.granularity), read=real, **rest)
 
 
 @group.command(name="randomized-response", short_help="One bit, told truthfully or not.")
@@ -157,12 +153,12 @@ def k_rr(epsilon: str, size: str, **rest: Any) -> None:
     """One of k answers, numbered from 0, told truthfully or not."""
     from discreet.mechanisms import KaryResponse
 
-    made = KaryResponse(epsilon=epsilon, size=_whole(size, "size"))
+    made = KaryResponse(epsilon=epsilon, size=whole(size, "size"))
     facts = {"truth": made.truth, "other": made.other}
     if made.size <= _MOST_CHECKED:
         _finite(made, facts, **rest)
     else:
-        _report(made, facts, _whole, None, **rest)
+        report(made, facts, whole, None, **rest)
 
 
 @group.command(name="planar-laplace", short_help="Noise on a place.")
@@ -182,7 +178,7 @@ def planar_laplace(epsilon: str, unit: str, granularity: str, **rest: Any) -> No
         axes.scatter(points[:, 0], points[:, 1], s=2, alpha=0.5)
         axes.set(aspect="equal", title=f"4000 draws around one place ({unit})")
 
-    _report(made, {"radius": made.interval(rest["confidence"])}, _point, draw, **rest)
+    report(made, {"radius": made.interval(rest["confidence"])}, point, draw, **rest)
 
 
 @group.command(short_help="Choose one of several candidates.")
@@ -200,7 +196,7 @@ def choose(epsilon: str, sensitivity: str, monotone: bool, method: str, **rest: 
 
     kind = {"exponential": Exponential, "permute-and-flip": PermuteAndFlip, "noisy-max": ReportNoisyMax}[method]
     made = kind(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
-    _report(made, {"scale": made.scale}, _wholes, None, **rest)
+    report(made, {"scale": made.scale}, wholes, None, **rest)
 
 
 @group.command(short_help="A quantile of the data.")
@@ -222,7 +218,7 @@ def quantile(
     within = Range(lower=lower, upper=upper, granularity=granularity)
     made = Quantile(epsilon=epsilon, probability=probability, within=within, neighbours=relation(neighbours))
     facts = {"rank_error": made.interval(rest["confidence"]), "possible_answers": within.points}
-    _report(made, facts, _reals, None, **rest)
+    report(made, facts, reals, None, **rest)
 
 
 @group.command(short_help="The minimum or maximum of the data.")
@@ -238,7 +234,7 @@ def extreme(epsilon: str, side: str, lower: str, upper: str, granularity: str, *
     from discreet.mechanisms import Extreme, Range
 
     made = Extreme(epsilon=epsilon, side=side, within=Range(lower=lower, upper=upper, granularity=granularity))
-    _report(made, {"rank": made.rank, "rank_error": made.interval(rest["confidence"])}, _reals, None, **rest)
+    report(made, {"rank": made.rank, "rank_error": made.interval(rest["confidence"])}, reals, None, **rest)
 
 
 @group.command(name="select-keys", short_help="Which groups may be named.")
@@ -253,7 +249,7 @@ def select_keys(epsilon: str | None, sigma: str | None, delta: str, keys: str, m
     """Which groups may be named, given how many people each has (--release 3,17,5)."""
     from discreet.mechanisms import GaussianThreshold, LaplaceThreshold, OptimalSelection
 
-    most = _whole(keys, "keys")
+    most = whole(keys, "keys")
     if (sigma is None, epsilon is None) != (method != "gaussian", method == "gaussian"):
         wanted, other = ("sigma", "epsilon") if method == "gaussian" else ("epsilon", "sigma")
         raise click.UsageError(f"--method {method} needs --{wanted}, and no --{other}")
@@ -266,7 +262,7 @@ def select_keys(epsilon: str | None, sigma: str | None, delta: str, keys: str, m
     facts = {"kept_from" if method == "optimal" else "count_error": made.interval(rest["confidence"])}
     if method != "optimal":
         facts["threshold"] = made.threshold
-    _report(made, facts, _wholes, None, **rest)
+    report(made, facts, wholes, None, **rest)
 
 
 @group.command(name="above-threshold", short_help="Which answers of a stream exceed a threshold.")
@@ -285,13 +281,13 @@ def above_threshold(
 
     made = AboveThreshold(
         epsilon=epsilon,
-        sensitivity=_whole(sensitivity, "sensitivity"),
-        threshold=_whole(threshold, "threshold"),
-        positives=_whole(positives, "positives"),
+        sensitivity=whole(sensitivity, "sensitivity"),
+        threshold=whole(threshold, "threshold"),
+        positives=whole(positives, "positives"),
         monotone=monotone,
     )
     of_threshold, of_answer = made.scales
-    _report(made, {"threshold_scale": of_threshold, "answer_scale": of_answer}, _wholes, None, **rest)
+    report(made, {"threshold_scale": of_threshold, "answer_scale": of_answer}, wholes, None, **rest)
 
 
 def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest: Any) -> None:
@@ -299,7 +295,7 @@ def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest
     facts = {name: rest.pop(name) for name in ("sigma",) if name in rest}
     facts |= {"interval": made.interval(rest["confidence"]), "deviation": made.variance**0.5}
     if not hasattr(made, "probability"):
-        _report(made, facts, read, None, **rest)
+        report(made, facts, read, None, **rest)
         return
     reach = max(1, round(3 * made.variance**0.5 / step))
     places = sorted({round(reach * i / 10) for i in range(-10, 11)})
@@ -310,7 +306,7 @@ def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest
         axes.plot([k * step for k in spread], [made.probability(k) / step for k in spread])
         axes.set(xlabel="noise", ylabel="density", title=type(made).__name__)
 
-    _report(made, facts, read, draw, shape=shape, **rest)
+    report(made, facts, read, draw, shape=shape, **rest)
 
 
 def _finite(made: Any, facts: dict[str, Any], **rest: Any) -> None:
@@ -324,90 +320,4 @@ def _finite(made: Any, facts: dict[str, Any], **rest: Any) -> None:
         axes.imshow([[float(p) for p in row] for row in channel.matrix], cmap="Blues", vmin=0)
         axes.set(xlabel="answer", ylabel="truth", title=type(made).__name__)
 
-    _report(made, facts, _whole, draw, **rest)
-
-
-def _report(
-    made: Any,
-    facts: dict[str, Any],
-    read: Callable[[str, str], Any],
-    draw: Callable[[Any], None] | None,
-    *,
-    release: Sequence[str],
-    source: Any,
-    confidence: str,
-    plot: str | None,
-    as_json: bool,
-    shape: tuple[list[str], list[float]] | None = None,
-) -> None:
-    if plot and draw is None:
-        raise click.UsageError("there is no picture of this mechanism")
-    texts = [*release, *(line.strip() for line in source or () if line.strip())]
-    values = [read(text, f"value {place}") for place, text in enumerate(texts, 1)]
-    released = [_told(made.release(value)) for value in values]
-    told = {"mechanism": type(made).__name__, "loss": json.loads(to_json(made.loss)) if as_json else _words(made.loss)}
-    told |= {"confidence": confidence} if _ERRORS & facts.keys() else {}
-    told |= facts | ({"released": released if as_json else _in_full(released)} if released else {})
-    show.facts(told, as_json=as_json)
-    if len(released) > 1:
-        click.echo(f"each release costs that loss: {len(released)} were made", err=True)
-    if shape and not as_json and not released:
-        show.bars(*shape)
-    if plot and draw:
-        show.picture(plot, draw)
-
-
-def _told(released: Any) -> Any:
-    """A release as JSON and lines can hold it: streams as lists; of keys the noisy counts, None where not named."""
-    if isinstance(released, Iterator):
-        return list(released)
-    if isinstance(released, tuple):
-        named, counts = (part.tolist() for part in released)
-        return [count if shown else None for shown, count in zip(named, counts, strict=True)]
-    return released.tolist() if hasattr(released, "tolist") else released
-
-
-def _in_full(released: Any) -> Any:
-    """Floats with all their digits: a release is printed as it is."""
-    if isinstance(released, list):
-        return [_in_full(part) for part in released]
-    return repr(released) if isinstance(released, float) else released
-
-
-def _words(loss: Loss) -> str:
-    if isinstance(loss, PerDistance):
-        slack = show.number(loss.slack)
-        return f"ε {show.number(loss.epsilon)} for each {loss.unit}, with {slack} {loss.unit} added for the grid"
-    if isinstance(loss, Together):
-        return " and ".join(_words(part) for part in loss.losses)
-    fields = ", ".join(f"{name} {show.number(Fraction(getattr(loss, name)))}" for name in loss.__slots__)
-    return f"{type(loss).__name__} ({fields})"
-
-
-def _whole(text: str, name: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidData(f"{name}: expected a whole number") from None
-
-
-def _real(text: str, name: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidData(f"{name}: expected a number") from None
-
-
-def _wholes(text: str, name: str) -> list[int]:
-    return [_whole(part, name) for part in text.split(",")]
-
-
-def _reals(text: str, name: str) -> list[float]:
-    return [_real(part, name) for part in text.split(",")]
-
-
-def _point(text: str, name: str) -> list[float]:
-    parts = _reals(text, name)
-    if len(parts) != 2:
-        raise InvalidData(f"{name}: expected a place written x,y")
-    return parts
+    report(made, facts, whole, draw, **rest)

@@ -1,6 +1,6 @@
 """How a value is released: each mechanism states its noise, its loss and its error on one screen."""
 
-from discreet.mechanisms.additive import Gaussian, Geometric, Laplace, Staircase
+from discreet.mechanisms.additive import Gaussian, Geometric, Laplace
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.partitions import GaussianThreshold, LaplaceThreshold, OptimalSelection
@@ -8,6 +8,7 @@ from discreet.mechanisms.place import PlanarLaplace
 from discreet.mechanisms.quantile import Extreme, Quantile, Range
 from discreet.mechanisms.response import KaryResponse, RandomizedResponse
 from discreet.mechanisms.selection import AboveThreshold, Exponential, PermuteAndFlip, ReportNoisyMax
+from discreet.mechanisms.staircase import Staircase
 
 __all__ = [
     "AboveThreshold",

@@ -6,20 +6,20 @@ value under the neighbour relation in force: in ℓ1 norm for geometric and Lapl
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, exp, expm1, log, pi, sinh, tanh
+from math import ceil, exp, pi, sinh, tanh
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, float_down, float_up, integer, log_down, log_up, rational, sqrt_bounds
+from discreet.exact import Number, exp_down, float_up, integer, log_up, rational, sqrt_bounds
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, Steps, add, whole
 from discreet.mechanisms.mechanism import brief_up, doubt, drawable
-from discreet.noise import Entropy, discrete_gaussian, discrete_laplace, staircase
+from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
 from discreet.privacy.loss import Concentrated, DiscreteGaussianNoise, Loss, Pure
 
-_DEEP = Fraction(10**5)  # e^−_DEEP is zero among floats
+DEEP = Fraction(10**5)  # e^−DEEP is zero among floats
 _FINENESS = 1024  # steps in one sensitivity, where the caller declares no granularity
 
 
@@ -104,8 +104,8 @@ class Laplace:
         self, *, epsilon: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
     ) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "sensitivity", _sensitivity(sensitivity))
-        object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
+        object.__setattr__(self, "sensitivity", sensitivity_of(sensitivity))
+        object.__setattr__(self, "granularity", granularity_of(granularity, self.sensitivity))
         object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
         drawable(self._steps, epsilon=epsilon, sensitivity=sensitivity, granularity=self.granularity)
 
@@ -167,8 +167,8 @@ class Gaussian:
         self, *, sigma: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
     ) -> None:
         object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
-        object.__setattr__(self, "sensitivity", _sensitivity(sensitivity))
-        object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
+        object.__setattr__(self, "sensitivity", sensitivity_of(sensitivity))
+        object.__setattr__(self, "granularity", granularity_of(granularity, self.sensitivity))
         object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
         drawable(self.sigma / self.granularity, sigma=sigma, granularity=self.granularity)
 
@@ -183,7 +183,7 @@ class Gaussian:
         """
         exact = rational(rho, "rho", above=0)
         moved = cls(sigma=1, sensitivity=sensitivity, granularity=granularity, dimension=dimension).moved_steps
-        grid = _granularity(granularity, _sensitivity(sensitivity))
+        grid = granularity_of(granularity, sensitivity_of(sensitivity))
         return cls(
             sigma=_round_up(moved * grid * _sqrt_up(1 / (2 * exact))),
             sensitivity=sensitivity,
@@ -211,7 +211,7 @@ class Gaussian:
         if dimension != 1:
             rho = rho_for(epsilon=epsilon, delta=delta)
             return cls.for_rho(rho=rho, sensitivity=sensitivity, granularity=granularity, dimension=dimension)
-        grid = _granularity(granularity, _sensitivity(sensitivity))
+        grid = granularity_of(granularity, sensitivity_of(sensitivity))
         moved = int(cls(sigma=1, sensitivity=sensitivity, granularity=grid).moved_steps)
         steps = discrete_gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=moved)
         return cls(sigma=steps * grid, sensitivity=sensitivity, granularity=grid)
@@ -257,92 +257,7 @@ class Gaussian:
         total = (
             1 + 2 * np.exp(-(reach**2) / float(twice)).sum() if reach is not None else max(1, sigma * (2 * pi) ** 0.5)
         )
-        return float(exp(-min(noise**2 / twice, _DEEP)) / total)
-
-
-@dataclass(frozen=True, slots=True)
-class Staircase:
-    """Staircase noise (Geng, Viswanath 2014): the least expected |noise| of all ε-DP additive noises, on a grid.
-
-    The first stair takes the share γ = 1/(1 + e^(ε/2)) of a step (their Theorem 2, ℓ1 cost), rounded to the grid.
-
-    Guarantee: ε-DP for a real number that one unit moves by at most Δ.
-    Proof. ⌊(|k| + n − r)/n⌋ changes by at most 1 when k moves by at most n = ⌈Δ/g⌉ steps, so the ratio is at most e^ε.
-
-    >>> Staircase(epsilon=4, sensitivity=1).variance < Laplace(epsilon=4, sensitivity=1).variance
-    True
-    """
-
-    epsilon: Fraction
-    sensitivity: Fraction
-    granularity: Fraction
-
-    def __init__(self, *, epsilon: Number, sensitivity: Number, granularity: Number | None = None) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "sensitivity", _sensitivity(sensitivity))
-        object.__setattr__(self, "granularity", _granularity(granularity, self.sensitivity))
-        drawable(self.width / self.epsilon, epsilon=epsilon, sensitivity=sensitivity, granularity=self.granularity)
-
-    @property
-    def loss(self) -> Loss:
-        """ε-DP."""
-        return Pure(self.epsilon)
-
-    @property
-    def width(self) -> int:
-        """n, the steps in one stair."""
-        return ceil(self.sensitivity / self.granularity)
-
-    @property
-    def first(self) -> int:
-        """r, the steps in the first stair on either side of zero."""
-        share = 1 / (1 + exp(min(float(self.epsilon), 1400.0) / 2))
-        return max(1, round(share * self.width))
-
-    @property
-    def variance(self) -> float:
-        """The variance of the noise: first stair, then Σⱼ q^(j+1)·Σᵤ(r + jn + u)² by the sums of q^j, jq^j, j²q^j."""
-        n, r, (q, p) = self.width, self.first, self._ratio
-        flat = n * r**2 + r * n * (n - 1) + (n - 1) * n * (2 * n - 1) / 6
-        slope, curve = 2 * n**2 * r + n**2 * (n - 1), n**3
-        beyond = q * (flat / p + slope * q / p**2 + curve * q * (1 + q) / p**3)
-        squares = 2 * ((r - 1) * r * (2 * r - 1) / 6 + beyond)
-        return squares / self._mass * float(self.granularity) ** 2
-
-    @property
-    def _ratio(self) -> tuple[float, float]:
-        """q = e^(−ε) and 1 − q."""
-        rate = float(min(self.epsilon, _DEEP))
-        return exp(-rate), -expm1(-rate)
-
-    @property
-    def _mass(self) -> float:
-        """Σ over all k of e^(−ε·stair), the normalising constant."""
-        q, p = self._ratio
-        return 2 * self.first + 2 * self.width * q / p - 1
-
-    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
-        """value + noise, on the grid."""
-        steps = _shaped(Grid(self.granularity).snap(value), 1)
-        noise = staircase(epsilon=self.epsilon, width=self.width, first=self.first, size=steps.shape, entropy=entropy)
-        return float(Grid(self.granularity).floats(add(steps, np.asarray(noise))).item())
-
-    def interval(self, confidence: Number) -> float:
-        """A w such that |release − value| ≤ w with at least this probability, snapping included.
-
-        Beyond w = r − 1 − v (v ≥ 0) lie v + nq/(1−q) on either side; beyond w = r + jn + u, 0 ≤ u < n, lie
-        q^(j+1)·(n − 1 − u + nq/(1−q)). The least w whose share is within the doubt, a billionth of it to spare.
-        """
-        n, r, (q, p) = self.width, self.first, self._ratio
-        tail = n * q / p  # beyond the first stair, on one side
-        log_room = float_down(log_down(doubt(confidence))) - 1e-9 + log(self._mass / 2)
-        if q == 0 or log_room >= log(tail):
-            steps = max(0, ceil(r - 1 - (exp(log_room) - tail)))
-        else:
-            rate = float(self.epsilon)
-            stair = max(0, ceil((log(tail) - log_room) / rate) - 1)
-            steps = r + stair * n + min(n - 1, max(0, ceil(n - 1 + tail - exp(log_room + (stair + 1) * rate))))
-        return float_up((steps + Fraction(1, 2)) * self.granularity)
+        return float(exp(-min(noise**2 / twice, DEEP)) / total)
 
 
 def gaussian_width(sigma: Fraction, tail: Fraction) -> int:
@@ -365,22 +280,23 @@ def _laplace_width(scale: Fraction, tail: Fraction) -> int:
 
 def _laplace_variance(scale: Fraction) -> float:
     """2q/(1−q)² = 1/(2 sinh²(1/2t)), q = e^(−1/t)."""
-    half = float(min(1 / (2 * scale), _DEEP))
+    half = float(min(1 / (2 * scale), DEEP))
     return 1 / (2 * sinh(half) ** 2) if half < 300 else 0.0
 
 
 def _laplace_probability(scale: Fraction, noise: int) -> float:
-    rate = float(min(1 / scale, _DEEP))
-    return tanh(rate / 2) * exp(-float(min(abs(noise) / scale, _DEEP)))
+    rate = float(min(1 / scale, DEEP))
+    return tanh(rate / 2) * exp(-float(min(abs(noise) / scale, DEEP)))
 
 
-def _sensitivity(value: Number) -> Fraction:
+def sensitivity_of(value: Number) -> Fraction:
     """A sensitivity; a float covers both what it prints as and what it is, since values are floats too."""
     exact = rational(value, "sensitivity", above=0)
     return max(exact, Fraction(float(value))) if isinstance(value, float | np.floating) else exact
 
 
-def _granularity(granularity: Number | None, sensitivity: Fraction) -> Fraction:
+def granularity_of(granularity: Number | None, sensitivity: Fraction) -> Fraction:
+    """The step of the grid: as declared, or 1/1024 of the sensitivity."""
     if granularity is None:
         return Grid(sensitivity / _FINENESS).step
     step = Grid(granularity).step
@@ -395,13 +311,14 @@ def _on_grid(
     value: ArrayLike, granularity: Fraction, dimension: int, sampler: object, scale: Fraction, entropy: Entropy | None
 ) -> float | NDArray[np.float64]:
     grid = Grid(granularity)
-    steps = _shaped(grid.snap(value), dimension)
+    steps = shaped(grid.snap(value), dimension)
     noise = np.asarray(sampler(scale, steps.shape, entropy=entropy))  # type: ignore[operator]
     released = grid.floats(add(steps, noise))
     return float(released) if released.ndim == 0 else released
 
 
-def _shaped(steps: Steps, dimension: int) -> Steps:
+def shaped(steps: Steps, dimension: int) -> Steps:
+    """The steps, if there are as many as one release holds."""
     if steps.size != dimension:
         raise InvalidData(
             f"value: got {steps.size} numbers, expected {dimension}; "
