@@ -19,6 +19,11 @@ TREE = {
     "UnknownLoss": (errors.DiscreetError,),
     "NoGuarantee": (errors.DiscreetError,),
     "BudgetExceeded": (errors.DiscreetError,),
+    "LedgerError": (errors.DiscreetError,),
+    "LedgerUnavailable": (errors.LedgerError,),
+    "LedgerDamaged": (errors.LedgerError,),
+    "LedgerTooNew": (errors.LedgerError,),
+    "LedgerConflict": (errors.LedgerError,),
     "MissingExtra": (errors.DiscreetError, ImportError),
     "InternalError": (errors.DiscreetError,),
 }

@@ -123,7 +123,7 @@ def _layout(scale: Fraction, *, signed: bool) -> Iterator[tuple[int, Table]]:
 def _digit_table(rate: Fraction, size: int | None, *, signed: bool) -> Table:
     """The table of a digit with ratio e^−rate on {0 … size−1}, or on all of ℕ; outcomes 2r + S if signed."""
     listed = size or ceil(_NATS / rate)
-    bits = 64 + _GUARD
+    bits = 64 + 48 + ceil(1 / rate).bit_length()  # 1 − e^(−rate·size) has that many leading zeros; checked by Table
     one = 1 << bits
     powers = _powers(rate, listed, bits)
     bounds = []

@@ -73,7 +73,7 @@ class SqliteStore(GroupCommit):
     def close(self) -> None:
         """Finish what is queued and close the file. A closed store refuses further works."""
         super().close()
-        if self._writer is None:
+        if self._writer is None or not self._writer.is_alive():
             _LIVE.pop(id(self), None)
 
     def _commit(self) -> None:
