@@ -17,7 +17,6 @@ write access put back an older copy of the whole file, or rewrote a chain from s
 Publish `head(account)` now and then, and give what was published to `verify`: up to that head, this is then found too.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,6 +24,7 @@ from functools import lru_cache, partial
 from math import ceil, isinf
 from typing import TypeVar
 
+from discreet.curator.settings import in_words, settings_of, settings_text
 from discreet.curator.stores import (
     Chain,
     Clock,
@@ -43,7 +43,7 @@ from discreet.curator.stores import (
     utc,
 )
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerConflict, LedgerDamaged, NoGuarantee, UnknownLoss
-from discreet.exact import float_up, integer, plain
+from discreet.exact import float_up, integer
 from discreet.privacy import loss as losses
 from discreet.privacy.budget import Budget, Spent
 from discreet.privacy.loss import Loss
@@ -102,14 +102,14 @@ class Ledger:
 
     def open(self, account: str, budget: Budget, *, caps: Mapping[str, Budget] | None = None) -> None:
         """Create the account, or confirm that it has just these settings. Only `amend` changes them."""
-        name, settings = _name(account, "account"), _settings_text(budget, caps or {})
+        name, settings = _name(account, "account"), settings_text(budget, caps or {})
 
         def work(rows: Rows) -> None:
             if tail(rows, name) is None:
                 self._append(rows, None, Row(name, "open", _NOTHING, _NOTHING, settings=settings))
             elif (current := _settings_in_force(rows, name)) != settings:
                 raise LedgerConflict(
-                    f"account {name!r} is open with {_in_words(current)}; got {_in_words(settings)}; "
+                    f"account {name!r} is open with {in_words(current)}; got {in_words(settings)}; "
                     "open it with its own settings, or change them on record with amend"
                 )
 
@@ -124,8 +124,8 @@ class Ledger:
             raise InvalidParameter("budget", None, "a new budget, or new caps", "nothing would change")
 
         def work(rows: Rows, last: Row) -> None:
-            old_budget, old_caps = _settings(_settings_in_force(rows, account))
-            new = _settings_text(budget or old_budget, old_caps if caps is None else caps)
+            old_budget, old_caps = settings_of(_settings_in_force(rows, account))
+            new = settings_text(budget or old_budget, old_caps if caps is None else caps)
             self._append(rows, last, Row(account, "amend", last.total, _NOTHING, who, settings=new, why=reason))
 
         self._at(account, work)
@@ -144,7 +144,7 @@ class Ledger:
 
         def work(rows: Rows, last: Row) -> Charge:
             total, own = _plus(_read(last.total), cost), _plus(_own(rows, account, who), cost)
-            _check_affordable(account, _settings(_settings_in_force(rows, account)), who, total, own)
+            _check_affordable(account, settings_of(_settings_in_force(rows, account)), who, total, own)
             draft = Row(account, "charge", _written(total), _written(own), who, statement, text, stated)
             row = self._append(rows, last, draft)
             return Charge(row.number, account, who, row.when, statement, text, loss, total, own, row.hash)
@@ -157,11 +157,11 @@ class Ledger:
 
     def budget(self, account: str) -> Budget:
         """The budget in force."""
-        return _settings(self._at(account, lambda rows, _: _settings_in_force(rows, account)))[0]
+        return settings_of(self._at(account, lambda rows, _: _settings_in_force(rows, account)))[0]
 
     def caps(self, account: str) -> dict[str, Budget]:
         """The caps in force, by analyst."""
-        return dict(_settings(self._at(account, lambda rows, _: _settings_in_force(rows, account)))[1])
+        return dict(settings_of(self._at(account, lambda rows, _: _settings_in_force(rows, account)))[1])
 
     def spent(self, account: str, *, analyst: str | None = None) -> Spent:
         """What was spent from the account: by everybody, or by one analyst."""
@@ -283,7 +283,7 @@ class _Account:
 
     def _set(self, row: Row) -> None:
         self.settings = row.settings or ""
-        _settings(self.settings)
+        settings_of(self.settings)
         demand(row.total == self.total.to_json(), "it changes the total without a charge")
 
     def _count(self, row: Row) -> None:
@@ -292,7 +292,7 @@ class _Account:
         _, cost = _cost(charge.loss)
         demand(_agrees(charge.total, self.total, cost), "its total is not the total before it plus its loss")
         demand(_agrees(charge.own, own, cost), "its analyst's total is not the one before it plus its loss")
-        budget, caps = _settings(self.settings)
+        budget, caps = settings_of(self.settings)
         affordable = budget.allows(charge.total) and (row.who not in caps or caps[row.who].allows(charge.own))
         demand(affordable, "it exceeds the budget or the cap in force")
         self.total, self.own[row.who] = charge.total, charge.own
@@ -316,37 +316,6 @@ def _agrees(after: Spent, before: Spent, cost: Spent) -> bool:
         for a, b, c in zip(after.renyi, expected.renyi, cost.renyi, strict=True)
     )
     return near and (after.epsilon, after.delta) == (expected.epsilon, expected.delta)
-
-
-# Settings: a budget and caps as one line of JSON
-
-
-def _settings_text(budget: Budget, caps: Mapping[str, Budget]) -> str:
-    limits = {_name(analyst, "caps"): _limits(cap, "caps") for analyst, cap in caps.items()}
-    document = {"budget": _limits(budget, "budget"), "caps": limits}
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _limits(budget: Budget, name: str) -> dict[str, str]:
-    if not isinstance(budget, Budget):
-        raise InvalidParameter(name, budget, "a Budget", "write Budget(epsilon=…)")
-    return {key: plain(getattr(budget, key)) for key in ("epsilon", "delta", "delta_for_keys")}
-
-
-@lru_cache(maxsize=256)
-def _settings(text: str) -> tuple[Budget, Mapping[str, Budget]]:
-    try:
-        document = json.loads(text)
-        caps = {analyst: Budget(**limits) for analyst, limits in document["caps"].items()}
-        return Budget(**document["budget"]), caps
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise LedgerDamaged(f"these are not the settings of an account: {error}") from None
-
-
-def _in_words(settings: str) -> str:
-    budget, caps = _settings(settings)
-    limits = [f"{cap.describe_limit()} for {analyst!r}" for analyst, cap in sorted(caps.items())]
-    return f"budget {budget.describe_limit()}" + (f" and caps {'; '.join(limits)}" if limits else " and no caps")
 
 
 # What a work reads and checks

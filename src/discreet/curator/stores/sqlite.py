@@ -24,7 +24,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from discreet.curator.stores import COLUMNS, GroupCommit, Head, Row, Rows
+from discreet.curator.stores import COLUMNS, Head, Row, Rows
+from discreet.curator.stores.group import GroupCommit
 from discreet.errors import (
     InvalidParameter,
     LedgerConflict,
