@@ -24,6 +24,7 @@ class Staircase:
     Guarantee: ε-DP for a real number that one unit moves by at most Δ.
     Proof. ⌊(|k| + n − r)/n⌋ changes by at most 1 when k moves by at most n = ⌈Δ/g⌉ steps, so the ratio is at most e^ε.
 
+    >>> from discreet.mechanisms import Laplace
     >>> Staircase(epsilon=4, sensitivity=1).variance < Laplace(epsilon=4, sensitivity=1).variance
     True
     """
