@@ -1,5 +1,6 @@
 """Quantiles, minimum and maximum: every neighbour of every tiny dataset, under both relations."""
 
+from collections import Counter
 from fractions import Fraction
 from itertools import combinations_with_replacement, permutations
 
@@ -289,3 +290,20 @@ def test_one_point_is_always_the_answer():
     one = Range(lower=5, upper=5, granularity=1)
     assert Quantile(**{**QUANTILE, "within": one}).release([1, 2, 3]) == 5
     assert one.points == 1
+
+
+def test_the_channel_of_all_small_datasets_has_the_stated_epsilon():
+    """All datasets of up to three values, neighbours by adding one: the tightest ε is never above the stated one."""
+    datasets = {data: list(data) for size in range(4) for data in combinations_with_replacement(range(4), size)}
+
+    def neighbours(a, b):
+        return abs(len(a) - len(b)) == 1 and not (Counter(min(a, b, key=len)) - Counter(max(a, b, key=len)))
+
+    for mechanism in (
+        Quantile(epsilon=1, probability="1/2", within=FOUR, neighbours=ADD),
+        Quantile(epsilon=1, probability="1/4", within=FOUR, neighbours=ADD),
+        Extreme(epsilon=1, side="max", within=FOUR, rank=1),
+    ):
+        channel = mechanism.channel(datasets)
+        assert channel.outputs == (0.0, 1.0, 2.0, 3.0)
+        assert 0.1 < channel.epsilon(neighbours) <= 1 + 1e-9

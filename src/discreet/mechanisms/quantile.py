@@ -5,6 +5,7 @@ wanted; points between two neighbouring data values share one score, so the choi
 each with as many copies as it has points, whatever the size of the range.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -14,8 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, log_up, rational
+from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, finite
 from discreet.mechanisms.mechanism import countable, doubt
+from discreet.mechanisms.stochastic import Label
 from discreet.noise import Entropy, softmax, uniform_below
 from discreet.privacy.loss import BoundedRange, Loss
 from discreet.privacy.unit import Neighbours, relation
@@ -67,6 +70,11 @@ class Range:
         """The answer at a step."""
         return float(self.lower + step * self.granularity)
 
+    def listed(self) -> list[float]:
+        """All answers, from lower to upper."""
+        countable(self.points, "range")
+        return [self.value(step) for step in range(self.points)]
+
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
@@ -115,6 +123,11 @@ class Quantile:
     def probabilities(self, values: ArrayLike) -> NDArray[np.float64]:
         """The probability of each point of the range, to float precision: a row of the mechanism's channel."""
         return _probabilities(*self._stretches(values))
+
+    def channel(self, datasets: Mapping[Label, ArrayLike]) -> Channel:
+        """The channel from datasets, each with its label, to the points of the range."""
+        rows = np.array([self.probabilities(values) for values in datasets.values()])
+        return Channel(rows, inputs=datasets.keys(), outputs=self.within.listed())
 
     def _stretches(self, values: ArrayLike) -> tuple[_Stretches, Fraction]:
         starts, copies, below, upto = _cut(self.within.steps(values), self.within.points)
@@ -168,6 +181,11 @@ class Extreme:
     def probabilities(self, values: ArrayLike) -> NDArray[np.float64]:
         """The probability of each point of the range, to float precision: a row of the mechanism's channel."""
         return _probabilities(*self._stretches(values))
+
+    def channel(self, datasets: Mapping[Label, ArrayLike]) -> Channel:
+        """The channel from datasets, each with its label, to the points of the range."""
+        rows = np.array([self.probabilities(values) for values in datasets.values()])
+        return Channel(rows, inputs=datasets.keys(), outputs=self.within.listed())
 
     def _stretches(self, values: ArrayLike) -> tuple[_Stretches, Fraction]:
         starts, copies, below, upto = _cut(self.within.steps(values), self.within.points)
