@@ -120,7 +120,7 @@ def test_laplace_with_several_numbers_needs_more_noise_than_with_one():
 @pytest.mark.parametrize("kind", [Laplace, Staircase, Gaussian])
 @pytest.mark.parametrize("sensitivity", [0.1, 0.3, 1 / 3])
 def test_a_float_sensitivity_covers_floats_that_far_apart(kind, sensitivity):
-    """The float 0.1 is above one tenth: x and x + 0.1 may snap a step further apart than ⌈(1/10)/g⌉ (finding P7)."""
+    """The float 0.1 is above one tenth: x and x + 0.1 may snap a step further apart than ⌈(1/10)/g⌉."""
     mechanism = kind(sensitivity=sensitivity, **({"sigma": 1} if kind is Gaussian else {"epsilon": 1}))
     g = mechanism.granularity
     lows = [float((k + F(1, 2)) * g) for k in range(400)]

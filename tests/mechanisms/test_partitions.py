@@ -351,7 +351,7 @@ def test_counts_come_only_with_kept_keys_and_reach_the_threshold(mechanism):
 @selectors
 @pytest.mark.parametrize("nothing", [[], (), np.array([], np.int64)], ids=stable)
 def test_data_without_keys_is_data_too(mechanism, nothing):
-    """The neighbour of "one key, one person": refusing it would tell them apart (finding B1)."""
+    """The neighbour of "one key, one person": refusing it would tell them apart."""
     released = mechanism.release(nothing)
     parts = [released] if isinstance(mechanism, OptimalSelection) else released
     assert all(part.shape == (0,) for part in parts)

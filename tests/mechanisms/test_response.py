@@ -115,7 +115,7 @@ def test_certain_truth_comes_out_unchanged():
 
 @pytest.mark.parametrize("size", [2**62 + 1, 2**63 - 1, 2**63, 2**64, 2**70])
 def test_sizes_that_do_not_fit_64_bit_arithmetic_are_refused(size):
-    """(answer + shift) mod size must not wrap: two answers would never be given (finding P4)."""
+    """(answer + shift) mod size must not wrap: two answers would never be given."""
     with pytest.raises(InvalidParameter, match="size"):
         KaryResponse(epsilon=1, size=size)
 

@@ -315,7 +315,7 @@ def test_outcomes_are_all_and_their_probabilities_add_up(positives, answers):
     [([1], [True, False]), ([1, 1], [True, True]), ([1], []), ([1, 1], [False]), ([1, 1, 1], [True, False])],
 )
 def test_what_cannot_be_released_has_no_probability(answers, run):
-    """Longer than the answers, on after the last positive, or stopped too soon (finding C4)."""
+    """Longer than the answers, on after the last positive, or stopped too soon."""
     mechanism = AboveThreshold(epsilon=1, sensitivity=1, threshold=0, positives=1)
     with suppress(InvalidData):  # refusing is as good
         assert mechanism.probability(answers, run) == 0
