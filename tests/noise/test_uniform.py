@@ -4,15 +4,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.conftest import Counting, Scripted, stable
 from tests.noise.reference import CONTEXT, WORD, exp, leading_words
 from tests.noise.test_geometric import BAD_SIZES
 
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, bernoulli, bernoulli_exp, uniform_below
-from discreet.noise.uniform import Coins, _Below, _coin, _exp_coin, _large, below_each
+from discreet.noise.uniform import Coins, _Below, _coin, _exp_coin, _large
 
 F = Fraction
 BOUNDS = [1, 2, 3, 6, 7, 10, 255, 256, 1000, 2**32 - 1, 2**32, 2**32 + 1, 3 * 2**61, 2**62 + 1, 2**63 - 1, 2**63]
@@ -40,12 +38,6 @@ def test_one_and_many_agree_word_for_word(bound):
     _Below(bound).fill(Scripted(words), many)
     assert many.tolist() == expected
     assert uniform_below(bound, len(words), entropy=Scripted(words)).tolist() == expected
-    assert (
-        below_each(
-            np.full(len(words), bound) if bound < 2**63 else np.full(len(words), bound, np.uint64), Scripted(words)
-        ).tolist()
-        == expected
-    )
 
 
 @pytest.mark.parametrize("bound", [3, 7, 1000, 2**62 + 1, 2**63 - 1])
@@ -56,16 +48,6 @@ def test_words_beyond_the_last_whole_copy_are_drawn_again(bound):
     many = np.empty(4, np.int64)
     _Below(bound).fill(Scripted([1, edge, WORD - 1, 2, edge, 0, edge - 1]), many)
     assert many.tolist() == [1 % bound, (edge - 1) % bound, 0, 2 % bound]
-    mixed = below_each(np.array([bound, bound, 8, bound]), Scripted([1, edge, WORD - 1, WORD - 1, edge, 0, edge - 1]))
-    assert mixed.tolist() == [1 % bound, (edge - 1) % bound, 7, 0]
-
-
-@given(st.integers(1, 2**63 - 1), st.integers(0, WORD - 1))
-@settings(max_examples=200)
-def test_below_each_accepts_exactly_the_words_that_draw_accepts(bound, word):
-    later = WORD // bound * bound - 1
-    expected = uniform_below(bound, entropy=Scripted([word, later]))
-    assert below_each(np.array([bound]), Scripted([word, later])).tolist() == [expected]
 
 
 @pytest.mark.parametrize("bound", [2**63 + 1, 2**64 - 1, 2**64, 2**64 + 1, 10**30, 2**200, 2**200 + 1])

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache, partial
-from math import ceil, isinf
+from math import isinf
 from typing import TypeVar
 
 from discreet.curator.settings import in_words, settings_of, settings_text
@@ -143,7 +143,7 @@ class Ledger:
         stated, cost = _cost(loss)  # before anything is locked
 
         def work(rows: Rows, last: Row) -> Charge:
-            total, own = _plus(_read(last.total), cost), _plus(_own(rows, account, who), cost)
+            total, own = _read(last.total) + cost, _own(rows, account, who) + cost
             _check_affordable(account, settings_of(_settings_in_force(rows, account)), who, total, own)
             draft = Row(account, "charge", _written(total), _written(own), who, statement, text, stated)
             row = self._append(rows, last, draft)
@@ -298,19 +298,9 @@ class _Account:
         self.total, self.own[row.who] = charge.total, charge.own
 
 
-def _plus(before: Spent, cost: Spent) -> Spent:
-    """The totals after a charge: exact, but rounded up where many odd denominators would make them grow for ever."""
-    total = before + cost
-    return Spent(total.epsilon and _short_up(total.epsilon), _short_up(total.delta), total.renyi)
-
-
-def _short_up(x: Fraction) -> Fraction:
-    return x if x.denominator.bit_length() <= 512 else Fraction(ceil(x * 10**60), 10**60)
-
-
 def _agrees(after: Spent, before: Spent, cost: Spent) -> bool:
     """Whether after = before + cost: exact but for Rényi totals, floats once, that may differ in the last bits."""
-    expected = _plus(before, cost)
+    expected = before + cost
     near = all(
         a == b or (a is not None and b is not None and c is not None and abs(a - b) <= 2 + (c >> 30))
         for a, b, c in zip(after.renyi, expected.renyi, cost.renyi, strict=True)

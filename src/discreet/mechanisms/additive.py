@@ -15,8 +15,9 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, float_up, integer, log_up, rational, sqrt_bounds
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, Steps, add, whole
-from discreet.mechanisms.mechanism import brief_up, doubt, drawable
+from discreet.mechanisms.mechanism import doubt, drawable
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
+from discreet.privacy.accounting.rounding import decimal_up, short_up
 from discreet.privacy.loss import Concentrated, DiscreteGaussianNoise, Loss, Pure
 
 DEEP = Fraction(10**5)  # e^−DEEP is zero among floats
@@ -176,7 +177,7 @@ class Gaussian:
     def for_rho(
         cls, *, rho: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
     ) -> "Gaussian":
-        """The least noise (to 2^−32 relatively) that is ρ-zCDP.
+        """The least noise (to 12 digits) that is ρ-zCDP.
 
         >>> float(Gaussian.for_rho(rho="0.5", sensitivity=3).sigma)
         3.0...
@@ -185,7 +186,7 @@ class Gaussian:
         moved = cls(sigma=1, sensitivity=sensitivity, granularity=granularity, dimension=dimension).moved_steps
         grid = granularity_of(granularity, sensitivity_of(sensitivity))
         return cls(
-            sigma=_round_up(moved * grid * _sqrt_up(1 / (2 * exact))),
+            sigma=decimal_up(moved * grid * _sqrt_up(1 / (2 * exact))),
             sensitivity=sensitivity,
             granularity=grid,
             dimension=dimension,
@@ -228,8 +229,8 @@ class Gaussian:
         """The noise itself for one number, ρ-zCDP for several."""
         steps = self.sigma / self.granularity
         if self.dimension == 1:
-            return DiscreteGaussianNoise(1 / brief_up(1 / steps), int(self.moved_steps))
-        return Concentrated(brief_up((self.moved_steps / steps) ** 2 / 2))
+            return DiscreteGaussianNoise(1 / short_up(1 / steps), int(self.moved_steps))
+        return Concentrated(short_up((self.moved_steps / steps) ** 2 / 2))
 
     @property
     def variance(self) -> float:
@@ -329,10 +330,3 @@ def shaped(steps: Steps, dimension: int) -> Steps:
 
 def _sqrt_up(x: Fraction, bits: int = 64) -> Fraction:
     return Fraction(sqrt_bounds(x, bits)[1], 1 << bits)
-
-
-def _round_up(x: Fraction) -> Fraction:
-    """x rounded up to 32 significant bits, so that the ledger's numbers stay short."""
-    shift = 32 - (x.numerator.bit_length() - x.denominator.bit_length())
-    unit = Fraction(1 << shift) if shift >= 0 else Fraction(1, 1 << -shift)
-    return ceil(x * unit) / unit

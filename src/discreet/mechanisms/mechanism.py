@@ -1,7 +1,6 @@
 """What every mechanism is: a frozen value with its noise, its cost and its error on one screen."""
 
 from fractions import Fraction
-from math import ceil
 from typing import Any, Protocol
 
 from discreet.errors import InvalidParameter
@@ -53,16 +52,3 @@ def countable(size: float, what: str, *, most: int = 20_000_000) -> None:
     """Refuse to list more probabilities than memory should hold; releasing needs no such list."""
     if size > most:
         raise InvalidParameter(what, f"{size:.3g} numbers", f"at most {most:,}", "look at a smaller case")
-
-
-def brief_up(x: Fraction) -> Fraction:
-    """x, rounded up to 128 significant bits if it has more than a ledger should hold.
-
-    >>> brief_up(Fraction(1, 3)), brief_up(Fraction(2**3000, 3**3000)).denominator < 2**2000
-    (Fraction(1, 3), True)
-    """
-    if max(x.numerator.bit_length(), x.denominator.bit_length()) <= 2000:
-        return x
-    shift = 128 - (x.numerator.bit_length() - x.denominator.bit_length())
-    unit = Fraction(1 << shift) if shift >= 0 else Fraction(1, 1 << -shift)
-    return ceil(x * unit) / unit

@@ -18,9 +18,10 @@ from discreet.exact import Number, exp_down, integer, plain, rational
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import brief_up, doubt, drawable
+from discreet.mechanisms.mechanism import doubt, drawable
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
 from discreet.noise.uniform import Coins
+from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import Approximate, Concentrated, Loss, Together
 
 _LEAST_DELTA = Fraction(1, 10**300)
@@ -161,7 +162,7 @@ class GaussianThreshold:
     @property
     def loss(self) -> Loss:
         """ρ-zCDP for the counts, and δ for the keys."""
-        return Together(Concentrated(brief_up(self.keys / (2 * self.sigma**2))), Approximate(0, self.delta))
+        return Together(Concentrated(short_up(self.keys / (2 * self.sigma**2))), Approximate(0, self.delta))
 
     @property
     def threshold(self) -> int:

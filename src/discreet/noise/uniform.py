@@ -59,18 +59,6 @@ def bernoulli_exp(gamma: Number, size: Size = None, *, entropy: Entropy | None =
     return _flip(_exp_coin(exact), size, entropy)
 
 
-def below_each(bounds: Integers, entropy: Entropy) -> Integers:
-    """One uniform whole number below each of the given positive bounds."""
-    limits = bounds.astype(np.uint64)
-    words = entropy.words(limits.size)
-    most = np.uint64(_WORD - 1) - (np.uint64(_WORD - 1) % limits + np.uint64(1)) % limits  # last word accepted
-    again = np.flatnonzero(words > most)
-    while again.size:
-        words[again] = entropy.words(again.size)
-        again = again[words[again] > most[again]]
-    return (words % limits).astype(np.int64)
-
-
 class Coins:
     """Many coins, the i-th with probability numerators[i]/2^bits, thrown by position.
 

@@ -49,7 +49,7 @@ _GRID = "orders-1"
 class Spent:
     """What has been spent, as totals that only grow: exact sums, no floats.
 
-    A sum of so many unlike fractions that it would grow beyond what a ledger can hold is rounded up to 40 digits.
+    A sum of so many unlike fractions that it would grow beyond what a ledger can hold is rounded up to 60 digits.
     `renyi` counts in units of 2^−40, each charge rounded up; None means without bound.
 
     >>> from discreet.privacy.loss import Pure

@@ -66,12 +66,12 @@ def _unit(x: Fraction, digits: int) -> Fraction:
 
 
 def short_up(x: Fraction) -> Fraction:
-    """x itself where its digits are few, else a decimal of 40 digits not below it.
+    """x itself where its digits are few, else a decimal of 60 digits not below it.
 
     >>> short_up(Fraction(1, 3)), short_up(sum(Fraction(1, n) for n in range(1, 2000))) > 8
     (Fraction(1, 3), True)
     """
-    return x if x.denominator.bit_length() < 1000 else decimal_up(x, 40)
+    return x if x.denominator.bit_length() <= 512 else decimal_up(x, 60)
 
 
 def snapped(f: Callable[[float], bool], x: float) -> float:
