@@ -1,7 +1,20 @@
 """discreet: learn from data about people without learning about any one of them.
 
-The rooms of the house, lowest first: ``discreet.noise`` (exact random numbers), ``discreet.privacy``
-(what a release costs, as data) and ``discreet.mechanisms`` (how a value is released).
+``discreet.open(policy)`` opens a dataset behind its privacy budget. Below it, the rooms of the house, lowest first:
+``discreet.noise`` (exact random numbers), ``discreet.privacy`` (what a release costs, as data), ``discreet.mechanisms``
+(how a value is released), ``discreet.curator`` (the gate) and ``discreet.query`` (SQL).
 """
 
+from typing import Any
+
 __version__ = "0.1.0"
+__all__ = ["Dataset", "__version__", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    """`open` and `Dataset`, imported when they are first used."""
+    if name not in ("Dataset", "open"):
+        raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+    from discreet import dataset
+
+    return getattr(dataset, name)

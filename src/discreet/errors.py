@@ -6,10 +6,12 @@
     ├── InvalidInput              (also a ValueError)   something the caller gave cannot be used
     │   ├── InvalidParameter      a public setting: ε, δ, a scale, a sensitivity, a confidence
     │   ├── InvalidData           the values to be released: wrong type, NaN, wrong shape
-    │   └── InvalidChannel        a matrix that is not a channel, a prior that does not fit it
+    │   ├── InvalidChannel        a matrix that is not a channel, a prior that does not fit it
+    │   └── InvalidQuery          a statement that cannot be answered: which part, why, what to write instead
     ├── UnknownLoss               a stored loss of a kind this version does not know: refused, never guessed
     ├── NoGuarantee               the accountant cannot state a finite ε for this loss at this δ
     ├── BudgetExceeded            the budget cannot pay for this loss
+    ├── ReleaseFailed             a charged release failed; why is told to the owner only
     ├── LedgerError               the ledger could not do what was asked; nothing that it holds was lost
     │   ├── LedgerUnavailable     its file cannot be opened, locked or written just now
     │   ├── LedgerDamaged         what is stored is not a ledger, or not what was once written
@@ -52,6 +54,20 @@ class InvalidChannel(InvalidInput):
     """A matrix is not a channel, or a prior, loss, metric or neighbour list does not fit it."""
 
 
+class InvalidQuery(InvalidInput):
+    """A statement cannot be answered; the message points at the part of the text and says what to write instead."""
+
+    def __init__(self, problem: str, hint: str = "", *, text: str = "", start: int | None = None) -> None:
+        self.problem, self.hint, self.start = problem, hint, start
+        where = "" if start is None else _place(text, start)
+        super().__init__(
+            where + problem + (f"; {hint}" if hint else "") + ("" if start is None else _line(text, start))
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), str(self), self.__dict__)
+
+
 class UnknownLoss(DiscreetError):
     """A stored loss has a kind or a field that this version does not know."""
 
@@ -62,6 +78,10 @@ class NoGuarantee(DiscreetError):
 
 class BudgetExceeded(DiscreetError):
     """The budget cannot pay for this loss; nothing was spent."""
+
+
+class ReleaseFailed(DiscreetError):
+    """A release failed after it was charged. The reason may depend on the data, so only the owner is told it."""
 
 
 class LedgerError(DiscreetError):
@@ -105,6 +125,20 @@ def _restored(kind: type[DiscreetError], message: str, fields: dict[str, object]
     Exception.__init__(error, message)
     error.__dict__.update(fields)
     return error
+
+
+def _place(text: str, start: int) -> str:
+    before = text[:start]
+    return f"line {before.count(chr(10)) + 1}, column {start - before.rfind(chr(10))}: "
+
+
+def _line(text: str, start: int, width: int = 100) -> str:
+    """The line of the text with a mark beneath the place."""
+    first = text.rfind("\n", 0, start) + 1
+    line = text[first:].split("\n", 1)[0]
+    cut = max(0, start - first - width // 2)
+    shown = line[cut : cut + width].replace("\t", " ").rstrip("\r")
+    return f"\n  {shown}\n  {' ' * (start - first - cut)}^"
 
 
 def _short(value: object, limit: int = 80) -> str:

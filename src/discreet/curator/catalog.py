@@ -12,7 +12,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, plain, rational
+from discreet.exact import Number, integer, plain, rational
 from discreet.privacy.unit import Neighbours, Unit, relation, words
 
 Value = str | int | bool
@@ -102,6 +102,9 @@ class Column:
 class Table:
     """One table: private, with the unit it protects, or public.
 
+    Where the unit is a person, `groups` is the most groups of one answer that a person counts in, and `rows` the most
+    rows of a person that count in one group, unless a question states its own. They cost accuracy, never privacy.
+
     >>> visits = Table("visits", [Column("patient_id", "integer")], unit=Unit("patient_id"))
     >>> visits.private, visits.column("patient_id").kind
     (True, <ColumnType.INTEGER: 'integer'>)
@@ -110,11 +113,23 @@ class Table:
     name: str
     columns: tuple[Column, ...]
     unit: Unit | None
+    groups: int | None
+    rows: int | None
 
-    def __init__(self, name: str, columns: Iterable[Column], *, unit: Unit | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        columns: Iterable[Column],
+        *,
+        unit: Unit | None,
+        groups: int | None = None,
+        rows: int | None = None,
+    ) -> None:
         object.__setattr__(self, "name", words(name, "table", "the name of a table"))
         object.__setattr__(self, "columns", tuple(columns))
         object.__setattr__(self, "unit", unit)
+        for bound, given in (("groups", groups), ("rows", rows)):
+            object.__setattr__(self, bound, contribution(given, f"table {name!r}, {bound}", unit))
         if not self.columns:
             raise InvalidParameter(f"table {name!r}", "no columns", "at least one column")
         names = [column.name.casefold() for column in self.columns]
@@ -165,12 +180,27 @@ class Catalog:
         object.__setattr__(self, "tables", MappingProxyType(found))
         object.__setattr__(self, "neighbours", relation(neighbours))
 
+    @property
+    def protects(self) -> str:
+        """Whom a budget over these tables protects, against which change: part of what its ε means."""
+        private = sorted((table for table in self.tables.values() if table.private), key=lambda table: table.name)
+        return f"{self.neighbours}: " + "; ".join(f"{table.name}, {table.unit}" for table in private)
+
     def table(self, name: str) -> Table:
         """The table of this name, in any case."""
         if name.casefold() not in self.tables:
             known = ", ".join(table.name for table in self.tables.values())
             raise InvalidParameter("table", name, f"a table of dataset {self.name!r}: {known}")
         return self.tables[name.casefold()]
+
+
+def contribution(given: int | None, where: str, unit: Unit | None) -> int | None:
+    """A bound on what one person contributes: a whole number, only where the unit is a person."""
+    if given is None:
+        return None
+    if unit is None or unit.key is None:
+        raise InvalidParameter(where, given, "no bound", "only a person, named by a unit column, has several rows")
+    return integer(given, where, at_least=1, at_most=2**31)
 
 
 def _kind(value: ColumnType | str, where: str) -> ColumnType:

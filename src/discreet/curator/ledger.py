@@ -24,7 +24,7 @@ from functools import lru_cache, partial
 from math import isinf
 from typing import TypeVar
 
-from discreet.curator.settings import in_words, settings_of, settings_text
+from discreet.curator.settings import in_words, protection_of, settings_of, settings_text
 from discreet.curator.stores import (
     Chain,
     Clock,
@@ -100,9 +100,14 @@ class Ledger:
         self._store = store
         self._clock = clock or SystemClock()
 
-    def open(self, account: str, budget: Budget, *, caps: Mapping[str, Budget] | None = None) -> None:
-        """Create the account, or confirm that it has just these settings. Only `amend` changes them."""
-        name, settings = _name(account, "account"), settings_text(budget, caps or {})
+    def open(
+        self, account: str, budget: Budget, *, caps: Mapping[str, Budget] | None = None, protects: str = ""
+    ) -> None:
+        """Create the account, or confirm that it has just these settings. Only `amend` changes them.
+
+        `protects` says in words who is protected against what: a budget for persons is not one for rows.
+        """
+        name, settings = _name(account, "account"), settings_text(budget, caps or {}, protects)
 
         def work(rows: Rows) -> None:
             if tail(rows, name) is None:
@@ -116,16 +121,25 @@ class Ledger:
         self._store.transact(work)
 
     def amend(
-        self, account: str, *, budget: Budget | None = None, caps: Mapping[str, Budget] | None = None, by: str, why: str
+        self,
+        account: str,
+        *,
+        budget: Budget | None = None,
+        caps: Mapping[str, Budget] | None = None,
+        protects: str | None = None,
+        by: str,
+        why: str,
     ) -> None:
-        """Change the budget, or all the caps, as an act on record. Below what is spent, it blocks further charges."""
+        """Change settings as an act on record; all caps together. Below what is spent, it blocks further charges."""
         who, reason = _name(by, "by"), _name(why, "why")
-        if budget is None and caps is None:
+        if budget is None and caps is None and protects is None:
             raise InvalidParameter("budget", None, "a new budget, or new caps", "nothing would change")
 
         def work(rows: Rows, last: Row) -> None:
-            old_budget, old_caps = settings_of(_settings_in_force(rows, account))
-            new = settings_text(budget or old_budget, old_caps if caps is None else caps)
+            current = _settings_in_force(rows, account)
+            old_budget, old_caps = settings_of(current)
+            protected = protection_of(current) if protects is None else protects
+            new = settings_text(budget or old_budget, old_caps if caps is None else caps, protected)
             self._append(rows, last, Row(account, "amend", last.total, _NOTHING, who, settings=new, why=reason))
 
         self._at(account, work)
@@ -202,11 +216,19 @@ class Ledger:
 
         self._store.transact(work)
 
-    def recall(self, key: str) -> bytes | None:
-        """The answer kept under this key, or None. Free."""
+    def recall(self, key: str) -> tuple[Charge, bytes] | None:
+        """The answer kept under this key and the charge that paid for it, or None. Free."""
         name = _name(key, "key")
-        kept = self._store.transact(lambda rows: rows.kept(name))
-        return None if kept is None else kept[1]
+
+        def work(rows: Rows) -> tuple[Charge, bytes] | None:
+            kept = rows.kept(name)
+            if kept is None:
+                return None
+            paid = rows.after(kept[0] - 1, limit=1)
+            demand(bool(paid) and paid[0].number == kept[0], f"row {kept[0]}, which paid for an answer, is missing")
+            return Charge.of(paid[0]), kept[1]
+
+        return self._store.transact(work)
 
     def verify(self, account: str | None = None, *, published: Iterable[Head] = ()) -> Verification:
         """Walk the chain of one account, or of all; recompute every hash and, from the losses, every total.

@@ -5,6 +5,7 @@
     [dataset]
     name = "hospital"
     neighbours = "add or remove one"      # or "change one"
+    ledger = "hospital.ledger"            # optional: where charges are kept; beside this file, named like it, if not
 
     [budget]
     epsilon = "3"
@@ -15,8 +16,10 @@
     delta = "1e-7"
 
     [tables.visits]
-    source = "visits.parquet"             # .parquet, .csv, or database.duckdb#table; relative to this file
+    source = "visits.parquet"             # .parquet, .csv, database.duckdb#table, or "python"
     unit = "patient_id"                   # one person, by this column; or "row"; or "public"
+    groups = 3                            # optional: a person counts in at most so many groups of one answer,
+    rows = 10                             # optional: with at most so many rows in each; a question may state its own
 
     [tables.visits.columns.age]
     type = "integer"
@@ -28,7 +31,7 @@ Numbers may be written as TOML numbers or, exactly, as text. Whatever is not und
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +48,17 @@ _COLUMN_FIELDS = ("type", "nullable", "lower", "upper", "granularity", "values")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A catalog, where its tables are, the budget, and the caps of single analysts."""
+    """A catalog, where its tables are, the budget, and the caps of single analysts.
+
+    Sources and the ledger's file are relative to `base`. A table whose source is "python" is given when it is opened.
+    """
 
     catalog: Catalog
     sources: Mapping[str, str]
     budget: Budget
     caps: Mapping[str, Budget]
+    base: Path = Path()
+    ledger: str | None = None
 
 
 def read_policy(path: str | Path) -> Policy:
@@ -68,7 +76,8 @@ def read_policy(path: str | Path) -> Policy:
         raise InvalidParameter("policy", str(path), "a TOML file that can be read", hint) from None
     except UnicodeDecodeError:
         raise InvalidParameter("policy", str(path), "a text file in UTF-8") from None
-    return parse_policy(text)
+    policy = parse_policy(text)
+    return replace(policy, base=file.parent, ledger=policy.ledger or file.with_suffix(".ledger").name)
 
 
 def parse_policy(text: str) -> Policy:
@@ -96,7 +105,10 @@ def parse_policy(text: str) -> Policy:
     if open_:
         raise InvalidParameter("policy", f"{len(open_)} open decisions", "every '?' decided", ", ".join(open_))
     top = _fields(document, "the policy", required=("dataset", "budget", "tables"))
-    dataset = _fields(top["dataset"], "[dataset]", required=("name", "neighbours"))
+    dataset = _fields(top["dataset"], "[dataset]", required=("name", "neighbours"), optional=("ledger",))
+    ledger = dataset.get("ledger")
+    if ledger is not None and (not isinstance(ledger, str) or not ledger):
+        raise InvalidParameter("[dataset] ledger", ledger, "the path of a file")
     tables = _table(top["tables"], "[tables]")
     catalog = Catalog(
         dataset["name"], [_read_table(name, entry) for name, entry in tables.items()], neighbours=dataset["neighbours"]
@@ -108,6 +120,7 @@ def parse_policy(text: str) -> Policy:
         {name: entry["source"] for name, entry in tables.items()},
         Budget(**budget),
         {name: _read_cap(name, entry) for name, entry in caps.items()},
+        ledger=ledger,
     )
 
 
@@ -127,9 +140,18 @@ def explain(policy: Policy) -> str:
     for table in catalog.tables.values():
         protects = f"private; protects {table.unit}" if table.private else "public: its rows are told to everybody"
         lines.append(f"Table {table.name} ({policy.sources[table.name]}): {protects}.")
+        if table.unit is not None and table.unit.key is not None:
+            lines.append(f"  A person counts {_share(table)}.")
         for column in table.columns:
             lines.append(f"  {column.describe()}" + _consequence(table, column))
     return "\n".join(lines)
+
+
+def _share(table: Table) -> str:
+    def most(bound: int | None, what: str) -> str:
+        return f"at most {bound} {what}" if bound else f"as many {what} as each question states"
+
+    return f"in {most(table.groups, 'groups')} of one answer, with {most(table.rows, 'rows')} in each"
 
 
 def _consequence(table: Table, column: Column) -> str:
@@ -145,13 +167,16 @@ def _consequence(table: Table, column: Column) -> str:
 
 def _read_table(name: str, entry: Any) -> Table:
     where = f"[tables.{name}]"
-    fields = _fields(entry, where, required=("source", "unit", "columns"))
+    fields = _fields(entry, where, required=("source", "unit", "columns"), optional=("groups", "rows"))
     if not isinstance(fields["source"], str) or not fields["source"]:
-        raise InvalidParameter(f"{where} source", fields["source"], "the path of a file, or database.duckdb#table")
+        raise InvalidParameter(
+            f"{where} source", fields["source"], 'the path of a file, database.duckdb#table, or "python"'
+        )
     columns = [
         _read_column(where, column, spec) for column, spec in _table(fields["columns"], f"{where} columns").items()
     ]
-    return Table(name, columns, unit=_read_unit(fields["unit"], where))
+    unit = _read_unit(fields["unit"], where)
+    return Table(name, columns, unit=unit, groups=fields.get("groups"), rows=fields.get("rows"))
 
 
 def _read_unit(value: Any, where: str) -> Unit | None:

@@ -1,6 +1,6 @@
 """How a value is released: each mechanism states its noise, its loss and its error on one screen."""
 
-from discreet.mechanisms.additive import Gaussian, Geometric, Laplace
+from discreet.mechanisms.additive import DiscreteGaussian, Gaussian, Geometric, Laplace
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.partitions import GaussianThreshold, LaplaceThreshold, OptimalSelection
@@ -13,6 +13,7 @@ from discreet.mechanisms.staircase import Staircase
 __all__ = [
     "AboveThreshold",
     "Channel",
+    "DiscreteGaussian",
     "Exponential",
     "Extreme",
     "Gaussian",

@@ -1,0 +1,160 @@
+"""Two attacks on one person, against the curator and against systems without one.
+
+The table is a clinic for one illness: being in it at all is the secret, and "add or remove one" is what it hides.
+"""
+
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from generate import REGIONS
+from story import Averaging, Differencing, Guesses
+
+import discreet
+from discreet.errors import BudgetExceeded, DiscreetError
+from discreet.mechanisms import Geometric
+
+SEED = 2026  # of the clinic and of the coins; never of noise
+
+CLINIC = """
+[dataset]
+name = "clinic"
+neighbours = "add or remove one"
+[budget]
+epsilon = "1"
+[tables.treated]
+source = "python"
+unit = "person_id"
+groups = 1
+rows = 1
+[tables.treated.columns]
+person_id = {type = "integer", nullable = false}
+age = {type = "integer", nullable = false, lower = 0, upper = 110}
+region = {type = "text", nullable = false}
+"""
+TARGET = {"person_id": 4711, "age": 97, "region": "Northam"}
+EVERYBODY = "SELECT COUNT(*) AS n FROM treated"
+BUT_ONE = "SELECT COUNT(*) AS n FROM treated WHERE NOT (age = 97 AND region = 'Northam')"
+ONLY_ONE = "SELECT COUNT(*) AS n FROM treated WHERE age = 97 AND region = 'Northam'"
+BY_NUMBER = "SELECT COUNT(*) AS n FROM treated WHERE person_id <> 4711"
+
+
+class Clinics:
+    """Curators over the same small clinic, with the target in it or not, each with a ledger and a budget of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._count = folder, 0
+        self._policy = folder / "clinic.toml"
+        self._policy.write_text(CLINIC, encoding="utf-8")
+        rng = np.random.default_rng(SEED)
+        others = {"person_id": np.arange(1, 41), "age": rng.integers(20, 90, 40)}
+        self._others = pa.table(others | {"region": rng.choice(list(REGIONS), 40)})
+
+    def table(self, target: bool) -> pa.Table:
+        """Forty people, and the target if so."""
+        if not target:
+            return self._others
+        one = pa.table({name: pa.array([TARGET[name]], kind) for name, kind in zip(TARGET, self._types, strict=True)})
+        return pa.concat_tables([self._others, one])
+
+    @property
+    def _types(self) -> list[pa.DataType]:
+        return [self._others.schema.field(name).type for name in TARGET]
+
+    def open(self, target: bool) -> Any:
+        """A curator that has answered nothing yet."""
+        self._count += 1
+        ledger = self._folder / f"{self._count}.ledger"
+        return discreet.open(self._policy, tables={"treated": self.table(target)}, ledger=ledger, analyst="eve")
+
+
+def only(answer: Any) -> float:
+    """The one number of an answer."""
+    return float(answer.table.column("n")[0].as_py())
+
+
+def attack_by_averaging(repeats: int = 200, each: str = "0.1", furthest: int = 100_000) -> Averaging:
+    """Ask the same again and again; then rephrase; then try a system that adds noise but keeps no ledger."""
+    print("\nFirst attack: averaging. Is the count 40 or 41? That is one person.")
+    with tempfile.TemporaryDirectory() as folder, Clinics(Path(folder)).open(target=True) as data:
+        same = {only(data.ask(EVERYBODY, epsilon=each)) for _ in range(repeats)}
+        answers, refused = list(same), ""
+        while not refused:
+            rephrased = f"{EVERYBODY} WHERE age > -{len(answers)}"
+            try:
+                answers.append(only(data.ask(rephrased, epsilon=each)))
+            except BudgetExceeded as error:
+                refused = str(error)
+    noise = Geometric(epsilon=each, sensitivity=1)
+    p = math.exp(-float(noise.epsilon))
+    spread = math.sqrt(2 * p) / (1 - p)  # of one answer: the discrete Laplace distribution's
+    careless = np.asarray(noise.release(np.full(furthest, 41)))
+    attack = Averaging(
+        sql=EVERYBODY,
+        truth=41,
+        repeats=repeats,
+        different=len(same),
+        answers=tuple(answers),
+        refusal=refused,
+        spread=spread,
+        furthest=furthest,
+        careless=float(careless.mean()),
+    )
+    print(f"  the same question {repeats} times: {attack.different} answer, paid for once")
+    print(f"  rephrased: {len(answers)} answers, mean {attack.estimate:.1f} ± {attack.margin:.1f}; then refused")
+    print(f"  noise without a ledger: mean {attack.careless:.2f} ± {attack.careless_margin:.2f}, found out")
+    return attack
+
+
+def attack_by_differencing(trials: int) -> Differencing:
+    """Everybody minus everybody but one, each time with a new coin, a new curator and a budget of ε 1."""
+    print(f"\nSecond attack: differencing. {trials} trials, each with a new curator and ε 1 in all")
+    coins = np.random.default_rng(SEED).integers(0, 2, trials).astype(bool)
+    right = dict.fromkeys(("exact", "difference", "direct"), 0)
+    with tempfile.TemporaryDirectory() as folder:
+        clinics = Clinics(Path(folder))
+        for target in map(bool, coins):
+            right["exact"] += (exact(clinics.table(target), EVERYBODY, BUT_ONE) >= 1) == target
+            with clinics.open(target) as data:
+                difference = only(data.ask(EVERYBODY, epsilon="0.5")) - only(data.ask(BUT_ONE, epsilon="0.5"))
+                right["difference"] += (difference >= 1) == target
+            with clinics.open(target) as data:
+                right["direct"] += (only(data.ask(ONLY_ONE, epsilon="1")) >= 1) == target
+        by_number = try_by_number(clinics)
+    attack = Differencing(
+        sqls=(EVERYBODY, BUT_ONE),
+        direct=ONLY_ONE,
+        epsilon=1.0,
+        bound=math.e / (1 + math.e),
+        guesses=(
+            Guesses("exact answers, the difference", right["exact"], trials),
+            Guesses("the curator, the difference", right["difference"], trials),
+            Guesses("the curator, all of ε on one question", right["direct"], trials),
+        ),
+        by_number=by_number,
+    )
+    for guess in attack.guesses:
+        print(f"  {guess.name:<40} right {guess.share:6.1%}")
+    print(f"  {'no attack can beat, on average,':<40}       {attack.bound:6.1%}")
+    return attack
+
+
+def exact(table: pa.Table, everybody: str, but_one: str) -> float:
+    """The undefended system: answers are exact, so a difference tells."""
+    with duckdb.connect() as database:
+        database.register("treated", table)
+        counts = [database.sql(sql).fetchall()[0][0] for sql in (everybody, but_one)]
+    return float(counts[0] - counts[1])
+
+
+def try_by_number(clinics: Clinics) -> tuple[str, str]:
+    """The same with the person's number: what was asked, and what came back."""
+    with clinics.open(target=True) as data:
+        try:
+            return BY_NUMBER, f"answered like any other, with noise: {data.ask(BY_NUMBER, epsilon='0.5')}"
+        except DiscreetError as error:
+            return BY_NUMBER, f"refused: {error}"

@@ -1,0 +1,415 @@
+"""`discreet ledger`, `discreet budget` and `discreet statement`: the books of a dataset. They read, and never write."""
+
+import json
+import os
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import nan
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from discreet.cli import show
+from discreet.curator.ledger import Head, Ledger, Verification
+from discreet.curator.policy import Policy, read_policy
+from discreet.curator.report import (
+    BudgetReport,
+    aligned,
+    budget_report,
+    chain_of,
+    number,
+    short,
+    spent_epsilon,
+    visible,
+)
+from discreet.curator.settings import in_words, settings_of, settings_text
+from discreet.curator.stores import Row, Rows
+from discreet.curator.stores.sqlite import _STEPS, APPLICATION, _explained, _SqliteRows
+from discreet.errors import InvalidParameter, LedgerDamaged, LedgerTooNew, LedgerUnavailable
+from discreet.exact import float_up
+from discreet.privacy import loss as losses
+from discreet.privacy.budget import Budget, Spent
+
+T = TypeVar("T")
+
+_POLICY = click.argument("policy", metavar="POLICY", type=click.Path())
+
+
+class _ShowUnlessTold(click.Group):
+    """A group whose first word may be left out: then it is `show`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ShowUnlessTold)
+def ledger() -> None:
+    """What was charged, by whom, on what; and whether the record is intact.
+
+    `discreet ledger POLICY` is short for `discreet ledger show POLICY`.
+    """
+
+
+@ledger.command(name="show")
+@_POLICY
+@click.option("--analyst", help="Only this analyst's charges, with the analyst's own running total.")
+@click.option("--last", type=click.IntRange(min=1), help="Only the last so many rows.")
+@click.option("--text", "texts", is_flag=True, help="Show the texts of the statements, where they were kept.")
+@show.plot_option
+@show.json_option
+def show_(policy: str, analyst: str | None, last: int | None, texts: bool, plot: str | None, as_json: bool) -> None:
+    """Who was charged, when, for what: the ε of each charge and the running total."""
+    books = _open(policy)
+    entries = list(_entries(books, analyst))
+    if analyst is not None and not entries:
+        raise InvalidParameter("--analyst", analyst, "somebody who was charged", "discreet budget lists all of them")
+    shown = entries[-last:] if last else entries
+    if as_json:
+        rows = [one.to_json(texts=texts) for one in shown]
+        click.echo(json.dumps({"dataset": books.account, "rows": rows}, ensure_ascii=False))
+    else:
+        _print_entries(shown, own=analyst is not None, texts=texts)
+    if plot:
+        _picture(plot, lambda axes: _draw_spending(axes, shown))
+
+
+@ledger.command()
+@_POLICY
+@click.option(
+    "--published",
+    type=click.Path(dir_okay=False),
+    multiple=True,
+    help="A file of heads that were published: lines printed by `discreet ledger head`.",
+)
+@show.json_option
+def verify(policy: str, published: tuple[str, ...], as_json: bool) -> None:
+    """Check the hash chain, row by row, and recompute every total; exit code 3 if something is wrong.
+
+    Somebody who rewrote the whole file is found only by heads that were published before.
+    """
+    public = [head for path in published for head in _heads(path)]
+    books = _located(policy)
+    try:
+        public = _of_this_ledger(public, books)
+        found = books.ledger.verify(published=public)
+    except LedgerDamaged as error:  # so damaged that its rows cannot be walked
+        found = Verification(0, (), str(error))
+    if found:
+        _check_account(books, [head.account for head in found.heads])
+    told: dict[str, object] = {"verified": bool(found), "rows": found.rows, "published": len(public)}
+    told |= {"trouble": found.trouble or None, "row": found.number, "heads": [asdict(head) for head in found.heads]}
+    if as_json:
+        click.echo(json.dumps(told, ensure_ascii=False))
+    else:
+        click.echo(visible(str(found)) + (f", with {len(public)} published heads" if public and found else ""))
+    if not found:
+        raise click.exceptions.Exit(3)
+
+
+@ledger.command()
+@_POLICY
+@click.option(*show.JSON, is_flag=True, expose_value=False, help="Print JSON, which it does anyway.")
+def head(policy: str) -> None:
+    """Print where the chain ends now, as one line of JSON: publish it, and give it to `verify --published` later."""
+    books = _open(policy)
+    click.echo(json.dumps(asdict(books.ledger.head(books.account)), ensure_ascii=False))
+
+
+@click.command()
+@_POLICY
+@show.plot_option
+@show.json_option
+def budget(policy: str, plot: str | None, as_json: bool) -> None:
+    """What was spent of the budget, by whom, and what is left."""
+    books = _open(policy)
+    report = budget_report(books.ledger, books.account)
+    click.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else str(report))
+    if plot:
+        _picture(plot, lambda axes: _draw_budget(axes, report))
+
+
+@click.command()
+@_POLICY
+@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file, which must be new.")
+@click.option("--as-of", help="Only what was charged up to this day, or moment with its time zone: 2026-12-31.")
+@click.option("--names", is_flag=True, help="Tell the names of analysts, who are numbered otherwise.")
+@click.option("--text", "texts", is_flag=True, help="Tell the texts of the statements, where they were kept.")
+@show.json_option
+def statement(policy: str, output: str | None, as_of: str | None, names: bool, texts: bool, as_json: bool) -> None:
+    """The privacy statement to publish, as Markdown: who is protected, against what, at which ε, and what is not."""
+    from discreet.curator.statement import privacy_statement
+
+    books = _open(policy)
+    made = privacy_statement(books.policy, books.ledger, as_of=_time(as_of), names=names, texts=texts)
+    text = json.dumps(made.to_json(), ensure_ascii=False) + "\n" if as_json else made.to_markdown()
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with Path(output).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise click.ClickException(f"{output} exists already; choose another name") from None
+    except OSError as error:
+        raise click.ClickException(f"cannot write {output}: {error.strerror or error}") from None
+    click.echo(f"wrote {output}: read it before you publish it", err=True)
+
+
+# Finding the books
+
+
+@dataclass(frozen=True, slots=True)
+class _Books:
+    """A policy, and the ledger beside it, opened for reading."""
+
+    policy: Policy
+    path: Path
+    ledger: Ledger
+
+    @property
+    def account(self) -> str:
+        return self.policy.catalog.name
+
+
+def _open(policy: str) -> _Books:
+    """The books, if they have an account of this dataset; with a remark where the policy says something else."""
+    books = _located(policy)
+    _check_account(books, books.ledger.accounts())
+    stated = settings_text(books.policy.budget, books.policy.caps)
+    kept = settings_text(books.ledger.budget(books.account), books.ledger.caps(books.account))
+    if stated != kept:
+        remark = f"the policy says {in_words(stated)}; the ledger, which counts, has {in_words(kept)}"
+        click.echo(visible(remark), err=True)
+    return books
+
+
+def _located(policy: str) -> _Books:
+    read = read_policy(policy)
+    path = Path(policy).parent / (read.ledger or Path(policy).with_suffix(".ledger").name)
+    if not path.exists() or (path.is_file() and not path.stat().st_size):
+        raise LedgerUnavailable(
+            f"nothing was asked of {read.catalog.name!r} yet: there is no ledger {path}; the first question makes it"
+        )
+    return _Books(read, path, Ledger(_Reader(path)))
+
+
+def _check_account(books: _Books, accounts: Sequence[str]) -> None:
+    if books.account not in accounts:
+        others = ", ".join(map(repr, accounts)) or "nothing"
+        raise InvalidParameter(
+            "dataset", books.account, f"a dataset of the ledger {books.path}, which holds {others}",
+            "nothing was asked under this name; was the dataset renamed, or is this another ledger?",
+        )  # fmt: skip
+
+
+class _Reader:
+    """A ledger's file, for reading alone: neither the file is changed nor is one made beside it.
+
+    A file that nobody has open (there is no write-ahead log beside it) is read as one that cannot change, and read
+    again if it did. One that is in use is read as SQLite does it, beside the log; writers go on meanwhile.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = Path(os.path.realpath(path))
+
+    def transact(self, work: Callable[[Rows], T]) -> T:
+        """Run a work that only reads."""
+        for _ in range(10):
+            before = self._state()
+            try:
+                result = self._read(work, in_use=before[0])
+            except (sqlite3.Error, OSError) as error:
+                if self._state() == before:
+                    raise _explained(error, self._path) from None
+            except LedgerDamaged:
+                if self._state() == before:
+                    raise
+            else:
+                if before[0] or self._state() == before:
+                    return result
+        raise LedgerUnavailable(f"the ledger {self._path} is opened and closed all the time; try again")
+
+    def _state(self) -> tuple[bool, int, int, int]:
+        found = self._path.stat()
+        return Path(f"{self._path}-wal").exists(), found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _read(self, work: Callable[[Rows], T], *, in_use: bool) -> T:
+        address = self._path.as_uri() + ("?mode=ro" if in_use else "?mode=ro&immutable=1")
+        connection = sqlite3.connect(address, 10, isolation_level=None, uri=True)
+        try:
+            connection.execute("PRAGMA query_only=ON")
+            connection.execute("BEGIN")
+            _recognise(connection, self._path)
+            return work(_SqliteRows(connection))
+        finally:
+            connection.close()
+
+
+def _recognise(connection: sqlite3.Connection, path: Path) -> None:
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if application != APPLICATION:
+        raise LedgerDamaged(f"{path} is not a ledger; name another file")
+    if version != len(_STEPS):
+        raise LedgerTooNew(f"the ledger {path} has version {version}, this discreet reads version {len(_STEPS)}")
+
+
+def _heads(path: str) -> Iterator[Head]:
+    """The heads in a file: JSON objects, or lists of them, one after another."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+    if not text:
+        raise click.UsageError(f"{path} is empty: it holds no published head")
+    while text:
+        try:
+            found, end = json.JSONDecoder().raw_decode(text)
+        except (ValueError, RecursionError):
+            raise click.UsageError(f"cannot read {path}: {_HEADS}") from None
+        text = text[end:].lstrip(", \t\r\n")
+        for one in found if isinstance(found, list) else [found]:
+            yield _head(one, path)
+
+
+def _of_this_ledger(public: list[Head], books: _Books) -> list[Head]:
+    """The published heads that can be checked here; heads of other ledgers are left aside, with a remark."""
+    used = [head for head in public if head.account in (books.account, *books.ledger.accounts())]
+    if public and not any(head.account == books.account for head in used):
+        raise click.UsageError(f"--published: no head of dataset {books.account!r} is in what was given")
+    if len(used) < len(public):
+        click.echo(f"{len(public) - len(used)} published heads are of other ledgers and were left aside", err=True)
+    return used
+
+
+_HEADS = "expected heads as `discreet ledger head` prints them"
+
+
+def _head(found: object, path: str) -> Head:
+    kinds = {"account": str, "length": int, "number": int, "hash": str}
+    fits = isinstance(found, dict) and {name: type(value) for name, value in found.items()} == kinds
+    if not isinstance(found, dict) or not fits:
+        raise click.UsageError(f"cannot read {path}: {_HEADS}")
+    return Head(**found)
+
+
+def _time(text: str | None) -> date | datetime | None:
+    for read in (date.fromisoformat, datetime.fromisoformat):
+        try:
+            return None if text is None else read(text)
+        except ValueError:
+            continue
+    raise click.UsageError(f"--as-of: got {text!r}, expected a day (2026-12-31) or a moment (2026-12-31T12:00:00Z)")
+
+
+# Rows, for people
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A row, the budget that was in force, and whose total is shown."""
+
+    row: Row
+    budget: Budget
+    own: bool
+
+    @property
+    def epsilon(self) -> float | None:
+        """What this charge costs alone, at the budget's δ."""
+        return _alone(self.row.loss, self.budget) if self.row.loss is not None else None
+
+    @cached_property
+    def total(self) -> float:
+        """The running total: the account's, or the analyst's own."""
+        return spent_epsilon(self.budget, Spent.from_json(self.row.own if self.own else self.row.total))
+
+    def what(self, *, texts: bool) -> str:
+        row = self.row
+        if row.kind == "charge":
+            return visible(" ".join(row.text.split())) if texts and row.text else (row.statement or "")[:16]
+        why = f"; reason: {row.why}" if row.why else ""
+        return visible(f"{'opened' if row.kind == 'open' else 'amended'}: {in_words(row.settings or '')}{why}")
+
+    def to_json(self, *, texts: bool) -> dict[str, object]:
+        row = self.row
+        told: dict[str, object] = {"number": row.number, "kind": row.kind, "when": row.when, "who": row.who}
+        told |= {} if row.clock is None else {"clock": row.clock}
+        if row.loss is None:
+            told |= {"settings": json.loads(row.settings or "{}"), "why": row.why}
+        else:
+            cost = number(self.epsilon or 0.0)
+            told |= {"statement": row.statement, "loss": json.loads(row.loss), "epsilon": cost}
+            told |= {"text": row.text} if texts else {}
+        return told | {"own_total" if self.own else "total": number(self.total), "hash": row.hash}
+
+
+@lru_cache(maxsize=4096)
+def _alone(loss: str, budget: Budget) -> float:
+    return spent_epsilon(budget, Spent.by(losses.from_json(loss)))
+
+
+def _entries(books: _Books, analyst: str | None) -> Iterator[_Entry]:
+    """All rows, or the charges of one analyst."""
+    rows, _ = chain_of(books.ledger, books.account)
+    limit = books.policy.budget
+    for row in rows:
+        limit = settings_of(row.settings)[0] if row.settings is not None else limit
+        if analyst is None or (row.who, row.kind) == (analyst, "charge"):
+            yield _Entry(row, limit, analyst is not None)
+
+
+def _print_entries(entries: Sequence[_Entry], *, own: bool, texts: bool) -> None:
+    cells = [("row", "when (UTC)", "who", "ε", "own total" if own else "total ε", "what")]
+    for one in entries:
+        when, cost = one.row.when[:19].replace("T", " "), "–" if one.epsilon is None else short(one.epsilon)
+        who, what = visible(one.row.who) or "–", one.what(texts=texts)
+        cells.append((str(one.row.number), when, who, cost, short(one.total), what))
+    click.echo("\n".join(aligned(cells, right=(0, 3, 4))))
+
+
+# Pictures
+
+
+def _picture(path: str, draw: Callable[[Any], None]) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font has not
+        show.picture(path, draw)
+
+
+def _drawable(value: Fraction | float) -> float:
+    """A number on an axis; what has no place on one is left out."""
+    near = float_up(value) if isinstance(value, Fraction) else value
+    return near if near < 1e100 else nan
+
+
+def _draw_spending(axes: Any, entries: Sequence[_Entry]) -> None:
+    places = range(len(entries))
+    axes.step(places, [_drawable(one.total) for one in entries], where="post", label="spent")
+    limits = [_drawable(one.budget.epsilon) for one in entries]
+    axes.step(places, limits, where="post", color="0.5", ls="--", label="budget")
+    axes.set(xlabel="rows of the ledger, in order", ylabel="ε", ylim=(0, None), title="what was spent")
+    axes.legend(frameon=False)
+
+
+def _draw_budget(axes: Any, report: BudgetReport, most: int = 30) -> None:
+    """A bar for everybody together and one for each analyst (the greatest spenders), with limits as marks."""
+    greatest = sorted(report.analysts, key=lambda one: one.spent, reverse=True)[:most]
+    names = ["everybody", *(visible(one.analyst)[:40] for one in greatest)]
+    spent = [_drawable(report.spent), *(_drawable(one.spent) for one in greatest)]
+    limits = [report.epsilon, *(one.cap.epsilon if one.cap else None for one in greatest)]
+    places = range(len(names))
+    axes.barh(places, spent, color="#3b6ea5")
+    marks = [(_drawable(limit), place) for place, limit in zip(places, limits, strict=True) if limit is not None]
+    axes.plot(*zip(*marks, strict=True), "|", color="black", markersize=18)
+    axes.set_yticks(places, names, parse_math=False)
+    axes.invert_yaxis()
+    axes.set(xlabel="ε spent; | is the limit", xlim=(0, None))

@@ -1,0 +1,365 @@
+"""What an analyst gets: the released table, an interval for each number where one is known, and the receipt.
+
+An answer holds released values only, so everything done with it is post-processing and free.
+"""
+
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discreet.curator.rendering import (
+    MOST_GROUPS,
+    MOST_ROWS,
+    Column,
+    checked_path,
+    html_table,
+    picture,
+    plain_text,
+    text_table,
+)
+from discreet.errors import InternalError, InvalidParameter, MissingExtra
+from discreet.exact import printed_up
+from discreet.privacy import loss as losses
+from discreet.privacy.loss import Loss
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+_NULLABLE = {"bool": "boolean"} | {
+    f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+"""Arrow's types that pandas would turn into floats or objects where there are nulls, and its own for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What an answer cost, and which row of the ledger paid for it.
+
+    `charge` is the number of that row, `statement` the digest of what was asked; `epsilon` and `delta` are those of
+    the statement as a whole, rounded up; `remaining` is the ε left in the budget, rounded down. `free` answers were
+    kept from an earlier charge: nothing was charged now.
+
+    >>> from discreet.privacy.loss import Pure
+    >>> receipt = Receipt("hospital", "ann", 12, "2026-11-15T10:00:00Z", "9f2c", Pure("0.5"), 0.5, 0.0, False, 2.5)
+    >>> print(receipt)
+    ε 0.5 charged as #12 to hospital, 2.5 left
+    """
+
+    dataset: str
+    analyst: str
+    charge: int
+    when: str
+    statement: str
+    loss: Loss
+    epsilon: float
+    delta: float
+    free: bool
+    remaining: float
+
+    def __str__(self) -> str:
+        """One line for people.
+
+        >>> from dataclasses import replace
+        >>> from discreet.privacy.loss import Pure
+        >>> paid = Receipt("hospital", "ann", 12, "2026-11-15T10:00:00Z", "9f2c", Pure("0.5"), 0.5, 1e-6, False, 2.5)
+        >>> print(paid, replace(paid, free=True), sep="; ")
+        ε 0.5, δ 1e-06 charged as #12 to hospital, 2.5 left; free: kept from charge #12
+        """
+        if self.free:
+            return f"free: kept from charge #{self.charge}"
+        delta = f", δ {_short(self.delta, ROUND_CEILING)}" if self.delta else ""
+        left = _short(self.remaining, ROUND_FLOOR)
+        return (
+            f"ε {_short(self.epsilon, ROUND_CEILING)}{delta} charged as #{self.charge} to {self.dataset}, {left} left"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The receipt as JSON can hold it; the loss as the ledger writes it.
+
+        >>> from discreet.privacy.loss import Pure
+        >>> paid = Receipt("hospital", "ann", 12, "2026-11-15T10:00:00Z", "9f2c", Pure("0.5"), 0.5, 0.0, False, 2.5)
+        >>> paid.to_json()["loss"], paid.to_json()["charge"]
+        ({'kind': 'pure', 'epsilon': '0.5'}, 12)
+        """
+        return {
+            "dataset": self.dataset,
+            "analyst": self.analyst,
+            "charge": self.charge,
+            "when": self.when,
+            "statement": self.statement,
+            "loss": json.loads(losses.to_json(self.loss)),
+            "epsilon": _plain(self.epsilon),
+            "delta": _plain(self.delta),
+            "free": self.free,
+            "remaining": _plain(self.remaining),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A released table with its intervals, its receipt, and notes on what was bounded, clipped, dropped or selected.
+
+    `table` has one row a group, in the analyst's order. `intervals` gives the low and high ends for the columns
+    where they are known; each single interval covers the noise with probability `confidence`. Where two columns
+    have the same name, neither is shown with an interval, since nobody could say whose it is.
+
+    >>> import pyarrow as pa
+    >>> from discreet.privacy.loss import Pure
+    >>> receipt = Receipt("hospital", "ann", 12, "2026-11-15T10:00:00Z", "9f2c", Pure("0.5"), 0.5, 0.0, False, 2.5)
+    >>> table = pa.table({"region": ["north", "south"], "n": [1234, 98]})
+    >>> ends = {"n": (pa.array([1178, 42]), pa.array([1290, 154]))}
+    >>> answer = Answer(table, ends, Fraction(19, 20), receipt, ("at most 3 groups a person",))
+    >>> print(answer)
+    region          n
+    north   1234 ± 56
+    south     98 ± 56
+    each interval holds at 95 % confidence
+    at most 3 groups a person
+    ε 0.5 charged as #12 to hospital, 2.5 left
+    """
+
+    table: "pyarrow.Table"
+    intervals: "Mapping[str, tuple[pyarrow.Array, pyarrow.Array]]"
+    confidence: Fraction
+    receipt: Receipt
+    notes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name, ends in self.intervals.items():
+            if name not in self.table.column_names:
+                raise InternalError(f"an answer has intervals for {name!r}, which is none of its columns")
+            if any(len(end) != self.table.num_rows for end in ends):
+                raise InternalError(f"an answer has {self.table.num_rows} rows and other intervals for {name!r}")
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def column(self, name: str) -> list[Any]:
+        """The values of one column as Python has them; nulls are None.
+
+        >>> _example().column("n")
+        [1234, 98]
+        """
+        return list(self.table.column(self._place(name, "name")).to_pylist())
+
+    def to_arrow(self, *, intervals: bool = False) -> "pyarrow.Table":
+        """The table in Arrow; with `intervals`, each column is followed by "<column> low" and "<column> high".
+
+        >>> _example().to_arrow(intervals=True).column_names
+        ['region', 'n', 'n low', 'n high']
+        """
+        if not intervals:
+            return self.table
+        pa = import_module("pyarrow")
+        names, arrays, taken = [], [], set(self.table.column_names)
+        for place, name in enumerate(self.table.column_names):
+            names.append(name)
+            arrays.append(self.table.column(place))
+            for end, array in zip(("low", "high"), self._ends(name) or (), strict=False):
+                names.append(_unused(f"{name} {end}", taken))
+                arrays.append(array)
+        return pa.Table.from_arrays(arrays, names=names)
+
+    def to_pandas(self, *, intervals: bool = False) -> "pandas.DataFrame":
+        """The table as a pandas DataFrame. Whole numbers and booleans with nulls stay what they are (Int64, boolean).
+
+        >>> _example().to_pandas()["n"].tolist()
+        [1234, 98]
+        """
+        try:
+            pd = import_module("pandas")
+        except ImportError:
+            raise MissingExtra("pandas", "pandas") from None
+        table = self.to_arrow(intervals=intervals)
+        frame = table.to_pandas()
+        for place, column in enumerate(table.columns):
+            if column.null_count and str(column.type) in _NULLABLE:
+                nullable = pd.api.types.pandas_dtype(_NULLABLE[str(column.type)])
+                frame.isetitem(place, column.to_pandas(types_mapper=lambda _, dtype=nullable: dtype))
+        return frame
+
+    def to_polars(self, *, intervals: bool = False) -> "polars.DataFrame":
+        """The table as a polars DataFrame; a name that two columns have is made unique.
+
+        >>> _example().to_polars(intervals=True).row(0)
+        ('north', 1234, 1178, 1290)
+        """
+        try:
+            pl = import_module("polars")
+        except ImportError:
+            raise MissingExtra("polars", "polars") from None
+        table = self.to_arrow(intervals=intervals)
+        taken: set[str] = set()
+        frame: polars.DataFrame = pl.from_arrow(table.rename_columns([_unused(n, taken) for n in table.column_names]))
+        return frame
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole answer as JSON can hold it: rows are lists in the order of `columns`.
+
+        Floats that JSON lacks are text ("NaN", "inf", "-inf"), as are decimals that a float would round; dates and
+        times are ISO text.
+
+        >>> document = _example().to_json()
+        >>> document["columns"], document["rows"], document["intervals"]
+        (['region', 'n'], [['north', 1234], ['south', 98]], {'n': {'low': [1178, 42], 'high': [1290, 154]}})
+        """
+        values = [[_plain(value) for value in column.to_pylist()] for column in self.table.columns]
+        ends = {
+            name: {
+                end: [_plain(x) for x in array.to_pylist()] for end, array in zip(("low", "high"), pair, strict=True)
+            }
+            for name, pair in self.intervals.items()
+        }
+        return {
+            "columns": list(self.table.column_names),
+            "rows": [list(row) for row in zip(*values, strict=True)],
+            "intervals": ends,
+            "confidence": -printed_up(-self.confidence),
+            "receipt": self.receipt.to_json(),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return text_table(self._columns(MOST_ROWS), len(self), self._footer())
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook, with error bars.
+
+        >>> _example()._repr_html_().count("<svg")
+        2
+        """
+        return html_table(self._columns(MOST_ROWS), len(self), self._footer())
+
+    def plot(self, path: str | Path, *, column: str | None = None, label: str | None = None) -> None:
+        """Save a picture of one column of numbers: a point with its error bar for each group, 60 groups at most.
+
+        The name of the file ends in .png, .svg or .pdf. Left out, `column` is the first one with intervals, else
+        the first one of numbers; `label` is all columns before it that have no intervals.
+
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "answer.svg"
+        >>> _example().plot(target)
+        >>> target.stat().st_size > 1000
+        True
+        """
+        target = checked_path(path)
+        columns = self._columns(MOST_GROUPS)
+        place = self._drawn(column)
+        drawn = columns[place]
+        if label is not None:
+            named = [columns[self._place(label, "label")]]
+        else:
+            named = [one for one in columns[:place] if not one.has_intervals]
+        rows = len(drawn.values)
+        labels = [", ".join(plain_text(one.values[row]) for one in named) or str(row + 1) for row in range(rows)]
+        notes = [f"the first {rows} of {len(self)} groups"] if len(self) > rows else []
+        picture(target, drawn, labels, notes + self._stated())
+
+    def _drawn(self, column: str | None) -> int:
+        """Which column a picture shows."""
+        numeric = [place for place, field in enumerate(self.table.schema) if _is_numeric(field.type)]
+        if column is not None:
+            place = self._place(column, "column")
+            if place not in numeric:
+                raise InvalidParameter("column", column, "a column of numbers")
+            return place
+        if not numeric:
+            raise InvalidParameter("column", column, "a column of numbers", "this answer has none to draw")
+        return next((place for place in numeric if self._ends(self.table.column_names[place])), numeric[0])
+
+    def _columns(self, most: int) -> list[Column]:
+        """The first rows, for showing."""
+        shown = []
+        for field, array in zip(self.table.schema, self.table.columns, strict=True):
+            values = array.slice(0, most).to_pylist()
+            ends = self._ends(field.name)
+            nothing = [None] * len(values)
+            low, high = (end.slice(0, most).to_pylist() for end in ends) if ends else (nothing, nothing)
+            shown.append(Column(field.name, values, low, high, _is_numeric(field.type)))
+        return shown
+
+    def _footer(self) -> list[str]:
+        return [*self._stated(), *self.notes, str(self.receipt)]
+
+    def _stated(self) -> list[str]:
+        percent = _short(-printed_up(-100 * self.confidence), ROUND_FLOOR)
+        return [f"each interval holds at {percent} % confidence"] if self.intervals else []
+
+    def _ends(self, name: str) -> "tuple[pyarrow.Array, pyarrow.Array] | None":
+        return self.intervals.get(name) if self.table.column_names.count(name) == 1 else None
+
+    def _place(self, name: str, parameter: str) -> int:
+        names = self.table.column_names
+        if names.count(name) != 1:
+            hint = "two columns have this name; name them apart with AS" if name in names else ""
+            raise InvalidParameter(parameter, name, f"one of {', '.join(map(repr, names))}", hint)
+        return int(names.index(name))
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """The name, or the first of "name 2", "name 3", … that is not taken; it is taken from then on."""
+    unused, count = name, 1
+    while unused in taken:
+        count += 1
+        unused = f"{name} {count}"
+    taken.add(unused)
+    return unused
+
+
+def _is_numeric(kind: Any) -> bool:
+    types = import_module("pyarrow.types")
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _plain(value: Any) -> Any:  # noqa: PLR0911 - one branch a type
+    """A value that JSON can hold, losing nothing but its type."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else plain_text(value)
+        case Decimal():
+            return _plain_decimal(value)
+        case dt.date() | dt.time():  # a datetime is a date
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case Mapping():
+            return {str(key): _plain(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_plain(part) for part in value]
+        case _:
+            return str(value)
+
+
+def _plain_decimal(value: Decimal) -> Any:
+    if int(value.as_tuple().exponent) >= 0:
+        return int(value)
+    near = float(value)
+    return near if Decimal(repr(near)) == value else str(value)
+
+
+def _short(value: float, rounding: str) -> str:
+    """Six significant digits, rounded as privacy wants it."""
+    if not math.isfinite(value):
+        return plain_text(value)
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(repr(float(value)))):.6g}"
+
+
+def _example() -> Answer:
+    """The answer of the examples above."""
+    pa = import_module("pyarrow")
+    loss = losses.Pure("0.5")
+    receipt = Receipt("hospital", "ann", 12, "2026-11-15T10:00:00Z", "9f2c", loss, 0.5, 0.0, False, 2.5)
+    table = pa.table({"region": ["north", "south"], "n": [1234, 98]})
+    ends = {"n": (pa.array([1178, 42]), pa.array([1290, 154]))}
+    return Answer(table, ends, Fraction(19, 20), receipt, ("at most 3 groups a person",))

@@ -1,0 +1,29 @@
+"""Where private rows are: an engine computes exact aggregates over them, and knows nothing of ε.
+
+What every engine promises (tests/contracts/test_engine.py): each table of the catalog can be read under its own quoted
+name, with the declared columns in the declared types and no others; and no value of a row can make a query over them
+fail, since a failure would tell of that row.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class Engine(Protocol):
+    """Exact aggregates in SQL of its dialect; knows rows, knows nothing of ε."""
+
+    @property
+    def dialect(self) -> str:
+        """The SQL that it speaks, as sqlglot names it."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Names the data as they are now, without reading a row."""
+        ...
+
+    def fetch(self, sql: str) -> "pyarrow.Table":
+        """Run SQL that the planner generated; never the text of an analyst."""
+        ...

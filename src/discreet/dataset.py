@@ -1,0 +1,232 @@
+"""The front door: `discreet.open(policy)` gives a `Dataset`, whose verbs make a plan and hand it to the gate."""
+
+import getpass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from discreet.curator.catalog import Catalog
+from discreet.curator.ledger import Ledger
+from discreet.curator.policy import Policy, read_policy
+from discreet.errors import BudgetExceeded, InvalidParameter
+from discreet.exact import Number
+
+if TYPE_CHECKING:
+    from discreet.curator.answer import Answer
+    from discreet.curator.curator import Curator
+    from discreet.curator.report import BudgetReport
+    from discreet.noise import Entropy
+    from discreet.query.explain import Explanation
+    from discreet.query.plan import QueryPlan
+
+
+def open(  # noqa: A001 (discreet.open, as gzip.open)
+    policy: str | Path | Policy,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    ledger: str | Path | Ledger | None = None,
+    analyst: str | None = None,
+) -> "Dataset":
+    """Open the dataset that a policy describes: its tables, its budget and its ledger, which is made if there is none.
+
+    `tables` gives those whose source is "python": pyarrow Tables, pandas or polars DataFrames. `analyst` is who asks
+    where a question does not say; the name of the user, if left out.
+
+    >>> import tempfile, pathlib, pyarrow as pa
+    >>> policy = pathlib.Path(tempfile.mkdtemp()) / "census.toml"
+    >>> _ = policy.write_text('''
+    ... [dataset]
+    ... name = "census"
+    ... neighbours = "add or remove one"
+    ... [budget]
+    ... epsilon = 3
+    ... [tables.people]
+    ... source = "python"
+    ... unit = "row"
+    ... columns.age = {type = "integer", lower = 0, upper = 120}
+    ... ''')
+    >>> with open(policy, tables={"people": pa.table({"age": [30, 41, 57] * 100})}) as data:
+    ...     answer = data.ask("SELECT COUNT(*) AS n, AVG(age) AS mean FROM people", epsilon=1)
+    ...     print(answer.receipt)
+    ε 1 charged as #2 to census, 2 left
+    """
+    from discreet.curator.curator import Curator
+    from discreet.curator.engines.duckdb import DuckDBEngine
+
+    read = policy if isinstance(policy, Policy) else read_policy(policy)
+    given = dict(tables or {})
+    unknown = [name for name in given if name.casefold() not in read.catalog.tables]
+    if unknown:
+        raise InvalidParameter("tables", ", ".join(unknown), f"tables of the policy: {', '.join(read.sources)}")
+    named = {read.catalog.table(name).name: table for name, table in given.items()}
+    engine = DuckDBEngine(read.catalog, {**read.sources, **named}, base=read.base)
+    store = None
+    if not isinstance(ledger, Ledger):
+        ledger, store = _ledger(read, ledger)
+    ledger.open(read.catalog.name, read.budget, caps=read.caps, protects=read.catalog.protects)
+    return Dataset(read, Curator(read.catalog, engine, ledger), analyst=analyst, closing=[engine, store])
+
+
+class Dataset:
+    """Private tables behind a gate. Made by `discreet.open`; close it, or use it in a `with` block.
+
+    Every number in an answer is noisy and has been charged to the ledger. ε is always the total for a whole statement
+    (or a whole batch), whatever it computes.
+    """
+
+    def __init__(
+        self, policy: Policy, curator: "Curator", *, analyst: str | None = None, closing: Sequence[Any] = ()
+    ) -> None:
+        self.policy = policy
+        self.analyst = analyst or _user()
+        self._curator = curator
+        self._closing = [part for part in closing if part is not None]
+
+    def ask(
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        error: Number | None = None,
+        delta: Number | None = None,
+        groups: int | None = None,
+        rows: int | None = None,
+        confidence: Number = "0.95",
+        analyst: str | None = None,
+    ) -> "Answer":
+        """The private answer to one SELECT, charged before a row is read; free if it was asked before.
+
+        State `epsilon`, what the whole statement may cost, or `error`, the error of every count and sum that you
+        accept, for which the least ε is found. `delta` is needed where groups come from the data; with it, Gaussian
+        noise is used where it is smaller. `groups` and `rows` bound what one person contributes, instead of the policy.
+        """
+        plan = self._plan([sql], epsilon, error, delta, groups, rows, confidence)
+        return self._release(plan, analyst)[0]
+
+    def batch(
+        self,
+        statements: Sequence[str],
+        *,
+        epsilon: Number | None = None,
+        error: Number | None = None,
+        delta: Number | None = None,
+        groups: int | None = None,
+        rows: int | None = None,
+        confidence: Number = "0.95",
+        analyst: str | None = None,
+    ) -> "list[Answer]":
+        """The answers to several SELECTs, planned together: one ε for all, one charge, nothing released twice."""
+        if isinstance(statements, str) or not statements:
+            raise InvalidParameter("statements", statements, "a list of at least one statement", "use ask for one")
+        plan = self._plan(statements, epsilon, error, delta, groups, rows, confidence)
+        return list(self._release(plan, analyst))
+
+    def explain(
+        self,
+        sql: str | Sequence[str],
+        *,
+        epsilon: Number | None = None,
+        error: Number | None = None,
+        delta: Number | None = None,
+        groups: int | None = None,
+        rows: int | None = None,
+        confidence: Number = "0.95",
+        analyst: str | None = None,
+    ) -> "Explanation":
+        """What asking would cost and do: mechanisms, bounds, expected errors, what is clipped, what is left. Free."""
+        from discreet.query.explain import explanation
+
+        texts = [sql] if isinstance(sql, str) else sql
+        plan = self._plan(texts, epsilon, error, delta, groups, rows, confidence)
+        told = explanation(
+            texts,
+            plan.releases,
+            plan.neighbours,
+            loss=plan.loss,
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            confidence=confidence,
+        )
+        return replace(told, budget=self._prospect(plan, analyst or self.analyst))
+
+    def budget(self) -> "BudgetReport":
+        """What was spent, by whom, and what is left."""
+        from discreet.curator.report import budget_report
+
+        return budget_report(self._curator.ledger, self.policy.catalog.name)
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is publicly known about the tables."""
+        return self.policy.catalog
+
+    def close(self) -> None:
+        """Close the engine and the ledger. What was charged stays charged."""
+        for part in self._closing:
+            part.close()
+
+    def __enter__(self) -> "Dataset":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        tables = ", ".join(table.name for table in self.catalog.tables.values())
+        return f"<Dataset {self.catalog.name}: {tables}>"
+
+    def _plan(
+        self,
+        texts: Sequence[str],
+        epsilon: Number | None,
+        error: Number | None,
+        delta: Number | None,
+        groups: int | None,
+        rows: int | None,
+        confidence: Number,
+    ) -> "QueryPlan":
+        from discreet.query.planner import Terms, plan
+
+        return plan(texts, self.catalog, Terms(epsilon, error, delta, groups, rows, confidence))
+
+    def _release(self, plan: "QueryPlan", analyst: str | None) -> "tuple[Answer, ...]":
+        return self._curator.release(plan, analyst=analyst or self.analyst)
+
+    def _prospect(self, plan: "QueryPlan", analyst: str) -> dict[str, Any]:
+        """What the budget would say to this plan."""
+        from discreet.curator.report import down, largest_pure
+
+        ledger, account = self._curator.ledger, self.catalog.name
+        if self._curator.kept(plan):
+            return {"affordable": True, "free": True, "words": "free: it was asked before, and its answer is kept"}
+        budget, spent, caps = ledger.budget(account), ledger.spent(account), ledger.caps(account)
+        before = down(largest_pure(budget, spent))
+        try:
+            after = down(largest_pure(budget, budget.charge(spent, plan.loss)))
+            if analyst in caps:
+                caps[analyst].charge(ledger.spent(account, analyst=analyst), plan.loss)
+        except BudgetExceeded as refusal:
+            return {"affordable": False, "free": False, "before": before, "words": f"cannot be paid: {refusal}"}
+        words = f"leaves ε {after:.6g} of the {before:.6g} that is left"
+        return {"affordable": True, "free": False, "before": before, "after": after, "words": words}
+
+
+def _ledger(policy: Policy, path: str | Path | None) -> tuple[Ledger, Any]:
+    from discreet.curator.stores.sqlite import SqliteStore
+
+    if path is None and policy.ledger is None:
+        hint = "open a policy file, or give ledger=…"
+        raise InvalidParameter("ledger", None, "the path of the file that keeps charges", hint)
+    store = SqliteStore(policy.base / (policy.ledger or "") if path is None else path)
+    return Ledger(store), store
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "analyst"

@@ -1,0 +1,1 @@
+"""The analyst's SQL becomes a plan."""

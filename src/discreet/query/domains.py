@@ -1,0 +1,115 @@
+"""Groups that are known in advance: their places in the answer, and their names."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InternalError
+from discreet.mechanisms.grid import Grid
+from discreet.query.algebra import Group, Key
+from discreet.query.kinds import Day, Fixed, Kind, Moment, Text, Truth
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Places = NDArray[np.int64]
+
+
+def places(group: Group, found: "pyarrow.Table") -> tuple[Places, NDArray[np.bool_]]:
+    """Where each row that an engine found belongs among all groups; rows outside the declared domain are left out.
+
+    The groups are counted like digits: the last key changes fastest; null comes after the values of a key.
+    """
+    place = np.zeros(found.num_rows, np.int64)
+    inside = np.ones(found.num_rows, np.bool_)
+    for i, key in enumerate(group.keys):
+        digit, known = _digits(key, found.column(f"k{i}"))
+        place = place * (key.size or 1) + digit
+        inside &= known
+    return place[inside], inside
+
+
+def names(group: Group) -> "list[pyarrow.Array]":
+    """The keys of all groups, one array a key, in the order of `places`."""
+    total, after = group.size or 1, 1
+    arrays = []
+    for key in reversed(group.keys):
+        size = key.size or 1
+        digits = (np.arange(total) // after) % size
+        arrays.append(_values(key).take(_index(digits)))
+        after *= size
+    return arrays[::-1]
+
+
+def shown(key: Key, steps: "pyarrow.ChunkedArray") -> Any:
+    """Keys that an engine gave, as the analyst sees them: numbers of steps become numbers."""
+    import pyarrow as pa
+
+    if not isinstance(key.value.kind, Fixed) or key.value.kind.step == 1:
+        return steps
+    missing = np.asarray(steps.is_null())
+    whole = np.asarray(steps.fill_null(0).to_numpy(), np.int64)
+    return pa.array(Grid(key.value.kind.step).floats(whole), mask=missing)
+
+
+def arrow_type(kind: Kind) -> Any:
+    """The Arrow type of an expression as the analyst sees it."""
+    import pyarrow as pa
+
+    match kind:
+        case Fixed():
+            return pa.int64() if kind.step == 1 else pa.float64()
+        case Truth():
+            return pa.bool_()
+        case Text():
+            return pa.string()
+        case Day():
+            return pa.date32()
+        case Moment():
+            return pa.timestamp("us")
+        case _:
+            raise InternalError(f"a key of kind {kind} was planned")
+
+
+def _digits(key: Key, column: "pyarrow.ChunkedArray") -> tuple[Places, NDArray[np.bool_]]:
+    """The place of each value among the values of its key, and whether it has one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if key.domain is None:
+        raise InternalError("a declared domain was expected")
+    missing = np.asarray(column.is_null())
+    if isinstance(key.domain, range):
+        digit = np.asarray(column.fill_null(key.domain.start).to_numpy(), np.int64) - key.domain.start
+        known = (digit >= 0) & (digit < len(key.domain))
+    else:
+        index = pc.index_in(column, value_set=pa.array(list(key.domain), column.type))
+        known = np.asarray(index.is_valid())
+        digit = np.asarray(index.fill_null(0).to_numpy(), np.int64)
+    if key.value.nullable:
+        return np.where(missing, len(key.domain), digit), known | missing
+    return digit, known & ~missing
+
+
+def _values(key: Key) -> "pyarrow.Array":
+    """The values of a key as the analyst sees them, null last where it can be null."""
+    import pyarrow as pa
+
+    if key.domain is None:
+        raise InternalError("a declared domain was expected")
+    kind = key.value.kind
+    if isinstance(kind, Fixed) and kind.step != 1:
+        steps = np.fromiter((int(step) for step in key.domain), np.int64)  # type: ignore[arg-type]
+        listed = pa.array(Grid(kind.step).floats(steps))
+    elif isinstance(key.domain, range):
+        listed = pa.array(np.arange(key.domain.start, key.domain.stop))
+    else:
+        listed = pa.array(list(key.domain), arrow_type(kind))
+    return pa.concat_arrays([listed, pa.nulls(1, listed.type)]) if key.value.nullable else listed
+
+
+def _index(digits: Places) -> "pyarrow.Array":
+    import pyarrow as pa
+
+    return pa.array(digits)

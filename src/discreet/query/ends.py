@@ -1,0 +1,88 @@
+"""Intervals for what the outermost SELECT computes from aggregates: interval arithmetic, written as SQL.
+
+A value that is computed from m different aggregates has an interval that holds with the stated confidence, because each
+of the m is given an interval that fails with 1/m of the doubt (Bonferroni).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+Pair = tuple[exp.Expr, exp.Expr]
+Ends = Callable[[str], Pair]
+"""From the name of a released column to the columns that hold its ends."""
+
+
+def aggregates(node: Any, released: set[str]) -> set[str]:
+    """The released columns of aggregates that a value is computed from."""
+    return {column.name for column in node.find_all(exp.Column) if column.name in released}
+
+
+def ends(node: Any, released: set[str], of: Ends) -> Pair | None:
+    """SQL for the low and the high end of a value; None where no rule is known."""
+    match node:
+        case exp.Column() if node.name in released:
+            return of(node.name)
+        case exp.Literal() if not node.is_string:
+            return node.copy(), node.copy()
+        case exp.Paren() | exp.Alias():
+            return ends(node.this, released, of)
+        case exp.Cast() if node.to.this.value in ("DOUBLE", "FLOAT"):
+            return _both(ends(node.this, released, of), lambda end: exp.cast(end, "DOUBLE"))
+        case exp.Nullif() if isinstance(node.expression, exp.Literal):
+            return ends(node.this, released, of)
+        case exp.Neg():
+            inner = ends(node.this, released, of)
+            return None if inner is None else (_neg(inner[1]), _neg(inner[0]))
+        case exp.Round():
+            digits = node.args.get("decimals")
+            if digits is not None and not isinstance(digits, exp.Literal | exp.Neg):
+                return None
+            return _both(
+                ends(node.this, released, of), lambda end: exp.Round(this=end, decimals=digits and digits.copy())
+            )
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
+            one, other = ends(node.this, released, of), ends(node.expression, released, of)
+            return None if one is None or other is None else _arithmetic(node, one, other)
+        case _:
+            return None
+
+
+def _arithmetic(node: Any, one: Pair, other: Pair) -> Pair | None:
+    (a, b), (c, d) = one, other
+    match node:
+        case exp.Add():
+            return _op(exp.Add, a, c), _op(exp.Add, b, d)
+        case exp.Sub():
+            return _op(exp.Sub, a, d), _op(exp.Sub, b, c)
+        case exp.Mul():
+            return _extremes([_op(exp.Mul, x, y) for x in (a, b) for y in (c, d)])
+        case exp.Div():
+            low, high = _extremes([_op(exp.Div, _double(x), _double(y)) for x in (a, b) for y in (c, d)])
+            known = exp.or_(exp.GT(this=c.copy(), expression=exp.Literal.number(0)), d.copy() < 0)
+            return exp.Case().when(known, low), exp.Case().when(known.copy(), high)
+        case _:
+            return None
+
+
+def _extremes(corners: list[exp.Expr]) -> Pair:
+    rest = [corner.copy() for corner in corners]
+    return exp.Least(this=corners[0], expressions=corners[1:]), exp.Greatest(this=rest[0], expressions=rest[1:])
+
+
+def _op(kind: Any, one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    node: exp.Expr = kind(this=exp.paren(one.copy()), expression=exp.paren(other.copy()))
+    return node
+
+
+def _double(end: exp.Expr) -> exp.Expr:
+    return exp.cast(end.copy(), "DOUBLE")
+
+
+def _neg(end: exp.Expr) -> exp.Expr:
+    return exp.Neg(this=exp.paren(end.copy()))
+
+
+def _both(inner: Pair | None, change: Callable[[exp.Expr], exp.Expr]) -> Pair | None:
+    return None if inner is None else (change(inner[0].copy()), change(inner[1].copy()))

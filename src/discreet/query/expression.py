@@ -1,0 +1,178 @@
+"""Expressions over private rows: a column as it is treated, a constant, or an operation from the closed list.
+
+Nodes are frozen values that know their kind, whether they can be null, and, where that is public knowledge, the list of
+all values they can take (`domain`), so that groups can be named without looking at data.
+"""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from fractions import Fraction
+
+from discreet.curator.catalog import Column, ColumnType
+from discreet.exact import plain
+from discreet.query.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth
+
+Scalar = int | str | bool | date | datetime | None
+"""What a constant holds; numbers as whole numbers of their kind's step."""
+
+Domain = tuple[Scalar, ...] | range
+"""All values of an expression but null, numbers in steps."""
+
+
+class Unfit(Exception):
+    """An operation does not accept these arguments; becomes an `InvalidQuery` that points at the text."""
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.hint = problem, hint
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of a private table as it is treated everywhere: clamped to its bounds, snapped to its grid."""
+
+    column: Column
+    kind: Kind
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it can be null."""
+        return self.column.nullable
+
+    @property
+    def domain(self) -> Domain | None:
+        """The declared values, or all numbers between the bounds."""
+        if self.column.values is not None:
+            return self.column.values
+        return _all_of(self.kind)
+
+    def __str__(self) -> str:
+        return self.column.name
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value written in the statement; numbers in steps of their kind."""
+
+    value: Scalar
+    kind: Kind
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it is NULL."""
+        return self.value is None
+
+    @property
+    def domain(self) -> Domain | None:
+        """Its own value."""
+        return () if self.value is None else (self.value,)
+
+    @property
+    def number(self) -> Fraction | None:
+        """The number that it is, if it is one."""
+        return self.value * self.kind.step if isinstance(self.kind, Fixed) and isinstance(self.value, int) else None
+
+    def __str__(self) -> str:
+        match self.value:
+            case bool():
+                return str(self.value).lower()
+            case int() if self.number is not None:
+                return plain(self.number)
+            case str():
+                return "'" + self.value.replace("'", "''") + "'"
+            case None:
+                return "null"
+            case _:
+                return f"'{self.value}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operation from `operations`, which alone makes these."""
+
+    operation: str
+    arguments: tuple["Expression", ...]
+    kind: Kind
+    nullable: bool
+    domain: Domain | None = None
+
+    def __str__(self) -> str:
+        return f"{self.operation}({', '.join(str(argument) for argument in self.arguments)})"
+
+
+Expression = Field | Constant | Call
+
+
+def field(column: Column) -> Field:
+    """The expression that a column of the catalog is."""
+    if column.bounded and column.lower is not None and column.upper is not None and column.granularity is not None:
+        step = column.granularity
+        return Field(column, Fixed(step, int(column.lower / step), int(column.upper / step)))
+    kinds: dict[ColumnType, Kind] = {
+        ColumnType.INTEGER: Fixed(Fraction(1), None, None),
+        ColumnType.REAL: Real(),
+        ColumnType.TEXT: Text(),
+        ColumnType.BOOLEAN: Truth(),
+        ColumnType.DATE: Day(),
+        ColumnType.TIMESTAMP: Moment(),
+    }
+    return Field(column, kinds[column.kind])
+
+
+def fields_of(one: Expression) -> list[Field]:
+    """The columns that an expression is made of."""
+    match one:
+        case Field():
+            return [one]
+        case Call():
+            return [found for argument in one.arguments for found in fields_of(argument)]
+        case _:
+            return []
+
+
+def constant(value: Scalar | Fraction) -> Constant:
+    """A constant of the kind that its value has.
+
+    >>> constant(Fraction(5, 2))
+    Constant(value=5, kind=Fixed(step=Fraction(1, 2), lower=5, upper=5))
+    """
+    match value:
+        case None:
+            return Constant(None, Nothing())
+        case bool():
+            return Constant(value, Truth())
+        case int() | Fraction():
+            return _number(Fraction(value))
+        case str():
+            return Constant(value, Text())
+        case datetime():
+            return Constant(value, Moment())
+        case _:
+            return Constant(value, Day())
+
+
+def call(
+    operation: str, *arguments: Expression, kind: Kind, nullable: bool | None = None, domain: Domain | None = None
+) -> Call:
+    """A node of this operation: null if an argument is, unless said otherwise; refused where steps leave 62 bits."""
+    if isinstance(kind, Fixed) and any(end is not None and abs(end) >= MOST for end in (kind.lower, kind.upper)):
+        raise Unfit(f"{operation} can reach {kind}, too large for 64 bits", "use narrower bounds or a coarser step")
+    if nullable is None:
+        nullable = any(argument.nullable for argument in arguments)
+    return Call(operation, arguments, kind, nullable, _all_of(kind) if domain is None else domain)
+
+
+def _number(value: Fraction) -> Constant:
+    if abs(value.numerator) >= MOST or value.denominator >= MOST:
+        raise Unfit("this number has too many digits", "write a number below 2^62 in size, with fewer decimals")
+    return Constant(value.numerator, Fixed(Fraction(1, value.denominator), value.numerator, value.numerator))
+
+
+def _all_of(kind: Kind) -> Domain | None:
+    match kind:
+        case Truth():
+            return (False, True)
+        case Fixed(_, int(lower), int(upper)):
+            return range(lower, upper + 1)
+        case _:
+            return None

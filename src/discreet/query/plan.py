@@ -1,0 +1,95 @@
+"""QueryPlan: statements, the releases they share, and what remains of each to be computed from released values."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from discreet.curator.answer import Answer, Receipt
+from discreet.curator.catalog import Catalog
+from discreet.curator.engines import Engine
+from discreet.errors import InternalError
+from discreet.exact import Number
+from discreet.mechanisms.mechanism import doubt
+from discreet.noise import Entropy
+from discreet.privacy.loss import Loss, Pure, Together
+from discreet.privacy.unit import Neighbours
+from discreet.query import statement
+from discreet.query.algebra import scan_of
+from discreet.query.explain import notes
+from discreet.query.release import Release
+from discreet.query.statement import Rest
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """One or more statements, priced together. `epsilon` and `delta` are the total for all of them."""
+
+    rests: tuple[Rest, ...]
+    releases: tuple[Release, ...]
+    neighbours: Neighbours
+    loss: Loss
+    epsilon: Fraction
+    delta: Fraction
+    confidence: Number
+
+    @property
+    def text(self) -> str:
+        """The statements as they were written."""
+        return ";\n".join(rest.text for rest in self.rests)
+
+    @property
+    def name(self) -> str:
+        """What is released and with which noise; what is computed from it afterwards does not matter."""
+        return f"{self.neighbours}\n{self.releases!r}"
+
+    @property
+    def private(self) -> bool:
+        """Whether anything private is read."""
+        return bool(self.releases)
+
+    def derive(self, catalog: Catalog) -> Loss:
+        """The loss of all releases, from their own parts and the owner's catalog."""
+        if catalog.neighbours is not self.neighbours:
+            raise InternalError("a plan was made for other neighbours than the catalog's")
+        for release in self.releases:
+            table = scan_of(release.group.source).table
+            if catalog.table(table.name) != table or not table.private:
+                raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
+        return together([loss for release in self.releases for loss in release.losses(self.neighbours)])
+
+    def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
+        """Every release, one after the other, as Arrow tables in one piece."""
+        import pyarrow as pa
+
+        sink = pa.BufferOutputStream()
+        for release in self.releases:
+            table = release.run(engine, entropy)
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+        return bytes(sink.getvalue())
+
+    def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> tuple[Answer, ...]:
+        """One answer for each statement, computed from released values and public tables."""
+        import pyarrow as pa
+
+        source = pa.BufferReader(released)
+        noisy = [pa.ipc.open_stream(source).read_all() for _ in self.releases]
+        return tuple(self._answer(rest, noisy, receipt, engine) for rest in self.rests)
+
+    def _answer(self, rest: Rest, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
+        tables = statement.tables(rest, self.releases, noisy, doubt(self.confidence))
+        for name in rest.publics:
+            tables[name] = engine.fetch(f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"')  # noqa: S608 (public)
+        table, intervals = statement.run(rest, tables)
+        used = [self.releases[source.release] for source in rest.sources]
+        return Answer(table, intervals, 1 - doubt(self.confidence), receipt, notes(used))
+
+
+def together(losses: list[Loss]) -> Loss:
+    """All of these losses; nothing at all costs nothing."""
+    match losses:
+        case []:
+            return Pure(0)
+        case [one]:
+            return one
+        case _:
+            return Together(*losses)

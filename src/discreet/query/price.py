@@ -1,0 +1,186 @@
+"""Which noise: from the ε that an analyst states, or from the error that an analyst wants.
+
+The ε that is stated is the total for everything that is asked together. It is shared equally among the measures and the
+selections of keys. With a δ, Gaussian noise is considered beside geometric noise, and taken where it is smaller.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor, log, prod
+
+from discreet.errors import InternalError, InvalidParameter, InvalidQuery, NoGuarantee
+from discreet.exact import Number, plain, rational
+from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.partitions import OptimalSelection
+from discreet.privacy.accounting.rounding import decimal_up
+from discreet.privacy.unit import Neighbours
+from discreet.query import sensitivity
+from discreet.query.algebra import Aggregate, Bound, Group
+from discreet.query.draft import Direct, Draft
+from discreet.query.release import Noise, Release
+
+_JUDGED_AT = Fraction(95, 100)
+
+
+def by_epsilon(
+    drafts: Sequence[Draft], neighbours: Neighbours, *, epsilon: Number, delta: Number | None
+) -> tuple[Release, ...]:
+    """The releases that cost ε (and at most δ) in all, with the smaller noise of the two kinds."""
+    total = rational(epsilon, "epsilon", above=0)
+    extra = None if delta is None else rational(delta, "delta", above=0, below=1)
+    parts = sum(len(draft.measures) for draft in drafts) + _selections(drafts)
+    if not parts:
+        raise InvalidQuery("nothing is measured here", "ask for COUNT, SUM or AVG")
+    share = total / parts
+    each = None if extra is None or not _selections(drafts) else extra / _selections(drafts)
+    pure = [_geometric(draft, neighbours, [share] * len(draft.measures), share, each) for draft in drafts]
+    if extra is None:
+        return tuple(pure)
+    normal = _gaussian(drafts, neighbours, total, share, extra)
+    return tuple(normal if normal is not None and _wider(pure, normal) else pure)
+
+
+def by_error(
+    drafts: Sequence[Draft], neighbours: Neighbours, *, error: Number, confidence: Number, delta: Number | None
+) -> tuple[Release, ...]:
+    """The releases of least ε whose counts and sums are within the error, each with this confidence.
+
+    The error of a mean depends on how many rows there are, so it cannot be promised.
+    """
+    wanted = rational(error, "error", above=0)
+    extra = None if delta is None else rational(delta, "delta", above=0, below=1)
+    releases = []
+    for draft in drafts:
+        widths = _widths(draft, wanted)
+        epsilons = [
+            _least(sensitivity.of(measure, _bound(draft), neighbours).l1, width, confidence)
+            for measure, width in zip(draft.measures, widths, strict=True)
+        ]
+        naming = sum(epsilons, Fraction(0)) / len(epsilons) if epsilons else None
+        if naming is None:
+            raise InvalidQuery("nothing here has an error", "ask for COUNT or SUM, or state epsilon")
+        each = None if extra is None or not _selections(drafts) else extra / _selections(drafts)
+        releases.append(_geometric(draft, neighbours, epsilons, naming, each))
+    return tuple(releases)
+
+
+def total(releases: Sequence[Release], *, epsilon: Number | None, delta: Number | None) -> tuple[Fraction, Fraction]:
+    """ε and δ of all releases together: sums where noise is geometric; what was stated where Gaussian noise fits it.
+
+    Guarantee: everything released is (ε, δ)-DP. Proof. Geometric noise and selections compose by adding ε's and δ's.
+    Gaussian noise was fitted to what is left of the stated ε and δ after the selections (`_gaussian`), and adding the
+    two gives what was stated.
+    """
+    named = [release.selection for release in releases if release.selection is not None]
+    noises = [noise for release in releases for noise in release.noises]
+    if any(isinstance(noise, DiscreteGaussian) for noise in noises):
+        return rational(epsilon or 0, "epsilon", above=0), rational(delta or 0, "delta", above=0)
+    pure = sum((noise.epsilon for noise in noises if isinstance(noise, Geometric)), Fraction(0))
+    return pure + sum(one.epsilon for one in named), sum((one.delta for one in named), Fraction(0))
+
+
+def _widths(draft: Draft, wanted: Fraction) -> list[int]:
+    """The error that each measure may have, in steps."""
+    widths: dict[int, int] = {}
+    for derived in draft.derived:
+        if not isinstance(derived, Direct):
+            hint = "ask for SUM and COUNT with an error, or state epsilon"
+            raise InvalidQuery("the error of AVG depends on how many rows there are, so none can be promised", hint)
+        width = floor(wanted / derived.step)
+        if width < 1:
+            raise InvalidParameter(
+                "error", plain(wanted), f"at least {plain(derived.step)}", "noise comes in such steps"
+            )
+        widths[derived.measure] = width
+    return [widths[place] for place in range(len(draft.measures))]
+
+
+def _least(size: int, width: int, confidence: Number) -> Fraction:
+    """The least ε, to 4 digits, at which geometric noise for this sensitivity stays within the width.
+
+    P(|noise| > w) = 2q^(w+1)/(1+q) with q = e^(−ε/Δ) falls as ε grows; so bisect, then round up and make sure.
+    """
+    tail = doubt(confidence)
+    low, high = 0.0, log(2 / float(tail)) * size  # q^(w+1) ≤ tail/2 is enough
+    for _ in range(200):
+        middle = (low + high) / 2
+        q = 2.718281828459045 ** (-middle / size)
+        low, high = (middle, high) if 2 * q ** (width + 1) / (1 + q) > tail else (low, middle)
+    epsilon = decimal_up(Fraction(high), 4)
+    while Geometric(epsilon=epsilon, sensitivity=size).interval(confidence) > width:
+        epsilon = decimal_up(epsilon * Fraction(1001, 1000), 4)
+    return epsilon
+
+
+def _geometric(
+    draft: Draft, neighbours: Neighbours, epsilons: Sequence[Fraction], naming: Fraction, delta: Fraction | None
+) -> Release:
+    bound = _bound(draft)
+    noises = [
+        Geometric(epsilon=epsilon, sensitivity=sensitivity.of(measure, bound, neighbours).l1)
+        for measure, epsilon in zip(draft.measures, epsilons, strict=True)
+    ]
+    return _release(draft, noises, _selection(draft, neighbours, naming, delta))
+
+
+def _gaussian(
+    drafts: Sequence[Draft], neighbours: Neighbours, epsilon: Fraction, share: Fraction, delta: Fraction
+) -> list[Release] | None:
+    """Gaussian noise within (ε, δ): half of δ for it where keys are selected too, whose own ε and δ are set apart."""
+    from discreet.privacy.calibration import rho_for
+
+    naming, measures = _selections(drafts), sum(len(draft.measures) for draft in drafts)
+    if not measures:
+        return None
+    spare, each = (delta, None) if not naming else (delta / 2, delta / 2 / naming)
+    try:
+        rho = rho_for(epsilon=epsilon - naming * share, delta=spare) / measures
+    except NoGuarantee:
+        return None
+    releases = []
+    for draft in drafts:
+        sizes = [sensitivity.of(measure, _bound(draft), neighbours).l2_squared for measure in draft.measures]
+        noises = [DiscreteGaussian.for_rho(rho=rho, squared_sensitivity=size) for size in sizes]
+        releases.append(_release(draft, noises, _selection(draft, neighbours, share, each)))
+    return releases
+
+
+def _wider(one: Sequence[Release], other: Sequence[Release]) -> bool:
+    """Whether the first has the larger errors, as a geometric mean over all measures."""
+
+    def size(releases: Sequence[Release]) -> Fraction:
+        return prod(
+            (Fraction(1 + noise.interval(_JUDGED_AT)) for r in releases for noise in r.noises), start=Fraction(1)
+        )
+
+    return size(one) > size(other)
+
+
+def _selection(
+    draft: Draft, neighbours: Neighbours, epsilon: Fraction, delta: Fraction | None
+) -> OptimalSelection | None:
+    bound = _bound(draft)
+    if bound.source.size is not None:
+        return None
+    if delta is None:
+        names = ", ".join(key.name for key in draft.keys if key.domain is None) or "so many declared values"
+        raise InvalidQuery(
+            f"the groups of {names} come from the data, and naming them privately needs a delta",
+            "state delta=… (say 1e-8), or let the policy declare the column's values",
+        )
+    return OptimalSelection(epsilon=epsilon, delta=delta, keys=sensitivity.keys(bound, neighbours))
+
+
+def _selections(drafts: Sequence[Draft]) -> int:
+    return sum(Group(draft.rows, draft.keys).size is None for draft in drafts)
+
+
+def _release(draft: Draft, noises: Sequence[Noise], selection: OptimalSelection | None) -> Release:
+    return Release(Aggregate(_bound(draft), draft.measures), tuple(noises), selection, draft.derived)
+
+
+def _bound(draft: Draft) -> Bound:
+    if draft.bound is None:
+        raise InternalError("a draft without bounds was priced")
+    return draft.bound

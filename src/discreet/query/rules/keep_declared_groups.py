@@ -1,0 +1,28 @@
+"""Rows whose key is not among the declared values are left out, before groups are chosen."""
+
+from dataclasses import replace
+
+from discreet.query import operations as ops
+from discreet.query.algebra import Filter, Key
+from discreet.query.draft import Draft
+from discreet.query.expression import Constant, Expression, Field
+
+
+def keep_declared_groups(draft: Draft) -> Draft:
+    """Filter rows to declared groups, so that none of a unit's places is wasted on a group that is not answered."""
+    rows = draft.rows
+    for key in draft.keys:
+        condition = _declared(key)
+        if condition is not None:
+            rows = Filter(rows, condition)
+    return replace(draft, rows=rows)
+
+
+def _declared(key: Key) -> Expression | None:
+    """The condition that a key is one of its values; None where it always is."""
+    if key.domain is None:
+        return None
+    if isinstance(key.domain, range) or not isinstance(key.value, Field) or key.value.column.values is None:
+        return None if key.value.nullable else ops.opposite(ops.is_null(key.value))
+    inside = ops.among(key.value, [Constant(value, key.value.kind) for value in key.domain])
+    return ops.either(inside, ops.is_null(key.value)) if key.value.nullable else inside

@@ -1,0 +1,162 @@
+"""What remains of a statement after its blocks: SQL over released tables, and which of its columns carry intervals."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from discreet.curator.catalog import Catalog, ColumnType
+from discreet.query import derive, domains, sandbox
+from discreet.query.blocks import Parts
+from discreet.query.draft import Direct
+from discreet.query.ends import aggregates, ends
+from discreet.query.release import Release
+from discreet.query.text import DIALECT
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a released table comes from: a release, and which of its derived numbers are its columns."""
+
+    name: str
+    release: int
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A column of interval ends: of which aggregate, with which part of the doubt."""
+
+    source: str
+    place: int
+    parts: int
+
+    def name(self, end: str) -> str:
+        """What the released table calls it."""
+        return f"{self.source}_{end}{self.place}_{self.parts}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The remaining SQL; `visible` columns are the analyst's, `intervals` name the hidden ones that hold their ends."""
+
+    text: str
+    sql: str
+    sources: tuple[Source, ...]
+    publics: tuple[str, ...]
+    visible: int
+    intervals: tuple[tuple[str, str, str], ...]
+    ends: tuple[End, ...]
+
+
+def rest_of(parts: Parts, sources: tuple[Source, ...]) -> Rest:
+    """Write what remains of a statement, with hidden columns for intervals where the outermost SELECT is a block."""
+    tree: Any = parts.rest
+    names = [part.alias_or_name for part in tree.selects]
+    intervals: list[tuple[str, str, str]] = []
+    wanted: dict[End, None] = {}
+    if parts.outermost is not None:
+        source = next(source for source in sources if source.name == parts.outermost)
+        hidden = []
+        for i, part in enumerate(tree.expressions):
+            found = _ends_of(part, source, wanted)
+            if found is not None:
+                low, high = f"{source.name}_low_of_{i}", f"{source.name}_high_of_{i}"
+                hidden += [exp.alias_(found[0], low, quoted=True), exp.alias_(found[1], high, quoted=True)]
+                intervals.append((part.alias_or_name, low, high))
+        tree = tree.copy()
+        tree.set("expressions", [*tree.expressions, *hidden])
+    sql = tree.sql(dialect=DIALECT, comments=False)
+    return Rest(parts.text, sql, sources, parts.publics, len(names), tuple(intervals), tuple(wanted))
+
+
+def _ends_of(part: Any, source: Source, wanted: dict[End, None]) -> Any:
+    released = {f"{source.name}_a{i}": i for i in range(len(source.columns))}
+    used = aggregates(part, set(released))
+    if not used:
+        return None
+
+    def of(column: str) -> Any:
+        end = End(source.name, released[column], len(used))
+        wanted[end] = None
+        return tuple(exp.column(end.name(side), table=source.name, quoted=True) for side in ("low", "high"))
+
+    return ends(part.unalias(), set(released), of)
+
+
+def tables(
+    rest: Rest, releases: tuple[Release, ...], released: "list[pyarrow.Table]", doubt: Fraction
+) -> "dict[str, pyarrow.Table]":
+    """The released tables that the remaining SQL reads."""
+    return {source.name: _table(source, rest, releases[source.release], released[source.release], doubt)
+            for source in rest.sources}  # fmt: skip
+
+
+def _table(source: Source, rest: Rest, release: Release, noisy: "pyarrow.Table", doubt: Fraction) -> "pyarrow.Table":
+    import pyarrow as pa
+
+    measures = [noisy.column(f"m{i}").to_numpy() for i in range(len(release.noises))]
+    group = release.group
+    if release.selection is None:
+        keys = domains.names(group)
+    else:
+        keys = [domains.shown(key, noisy.column(f"k{i}")) for i, key in enumerate(group.keys)]
+    columns = {f"{source.name}_k{i}": key for i, key in enumerate(keys)}
+    for i, place in enumerate(source.columns):
+        found = derive.values(release, release.derived[place], measures)
+        columns[f"{source.name}_a{i}"] = pa.array(found.numbers, mask=found.missing)
+    for end in rest.ends:
+        if end.source == source.name:
+            derived = release.derived[source.columns[end.place]]
+            low, high = derive.interval(release, derived, measures, doubt / end.parts)
+            columns[end.name("low")], columns[end.name("high")] = pa.array(low), pa.array(high)
+    if not columns:  # keys alone were asked for, and there are none
+        columns["one"] = pa.array([1])
+    return pa.table(columns)
+
+
+def empty(rest: Rest, releases: tuple[Release, ...], catalog: Catalog) -> "dict[str, pyarrow.Table]":
+    """The same tables without rows: what remains of a statement is tried on them before anything is paid."""
+    import pyarrow as pa
+
+    found = {}
+    for source in rest.sources:
+        release = releases[source.release]
+        fields = [
+            (f"{source.name}_k{i}", domains.arrow_type(key.value.kind)) for i, key in enumerate(release.group.keys)
+        ]
+        for i, place in enumerate(source.columns):
+            derived = release.derived[place]
+            whole = isinstance(derived, Direct) and derived.step == 1
+            fields.append((f"{source.name}_a{i}", pa.int64() if whole else pa.float64()))
+        fields += [
+            (end.name(side), pa.float64()) for end in rest.ends if end.source == source.name for side in ("low", "high")
+        ]
+        found[source.name] = pa.schema(fields or [("one", pa.int64())]).empty_table()
+    return found | {name: _public(catalog, name) for name in rest.publics}
+
+
+def _public(catalog: Catalog, name: str) -> "pyarrow.Table":
+    import pyarrow as pa
+
+    types = {
+        ColumnType.INTEGER: pa.int64(),
+        ColumnType.REAL: pa.float64(),
+        ColumnType.TEXT: pa.string(),
+        ColumnType.BOOLEAN: pa.bool_(),
+        ColumnType.DATE: pa.date32(),
+        ColumnType.TIMESTAMP: pa.timestamp("us"),
+    }
+    return pa.schema([(column.name, types[column.kind]) for column in catalog.table(name).columns]).empty_table()
+
+
+def run(rest: Rest, found: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.Table, dict[str, Any]]":
+    """The analyst's table, and the intervals of its columns."""
+    whole = sandbox.run(rest.sql, found)
+    hidden = {name: (whole.column(low), whole.column(high)) for name, low, high in rest.intervals}
+    visible = whole.select(list(range(rest.visible))) if rest.intervals else whole
+    return visible, {name: tuple(end.combine_chunks() for end in pair) for name, pair in hidden.items()}
