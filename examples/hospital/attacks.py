@@ -5,6 +5,10 @@ The table is a clinic for one illness: being in it at all is the secret, and "ad
 
 import math
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +51,7 @@ class Clinics:
     """Curators over the same small clinic, with the target in it or not, each with a ledger and a budget of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._count = folder, 0
+        self._folder, self._numbers = folder, count()
         self._policy = folder / "clinic.toml"
         self._policy.write_text(CLINIC, encoding="utf-8")
         rng = np.random.default_rng(SEED)
@@ -67,8 +71,7 @@ class Clinics:
 
     def open(self, target: bool) -> Any:
         """A curator that has answered nothing yet."""
-        self._count += 1
-        ledger = self._folder / f"{self._count}.ledger"
+        ledger = self._folder / f"{next(self._numbers)}.ledger"
         return discreet.open(self._policy, tables={"treated": self.table(target)}, ledger=ledger, analyst="eve")
 
 
@@ -77,7 +80,7 @@ def only(answer: Any) -> float:
     return float(answer.table.column("n")[0].as_py())
 
 
-def attack_by_averaging(repeats: int = 200, each: str = "0.1", furthest: int = 100_000) -> Averaging:
+def attack_by_averaging(repeats: int = 100, each: str = "0.1", furthest: int = 100_000) -> Averaging:
     """Ask the same again and again; then rephrase; then try a system that adds noise but keeps no ledger."""
     print("\nFirst attack: averaging. Is the count 40 or 41? That is one person.")
     with tempfile.TemporaryDirectory() as folder, Clinics(Path(folder)).open(target=True) as data:
@@ -113,27 +116,23 @@ def attack_by_averaging(repeats: int = 200, each: str = "0.1", furthest: int = 1
 def attack_by_differencing(trials: int) -> Differencing:
     """Everybody minus everybody but one, each time with a new coin, a new curator and a budget of ε 1."""
     print(f"\nSecond attack: differencing. {trials} trials, each with a new curator and ε 1 in all")
-    coins = np.random.default_rng(SEED).integers(0, 2, trials).astype(bool)
-    right = dict.fromkeys(("exact", "difference", "direct"), 0)
-    with tempfile.TemporaryDirectory() as folder:
+    coins = np.random.default_rng(SEED).integers(0, 2, trials).astype(bool).tolist()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(4) as pool:
         clinics = Clinics(Path(folder))
-        for target in map(bool, coins):
-            right["exact"] += (exact(clinics.table(target), EVERYBODY, BUT_ONE) >= 1) == target
-            with clinics.open(target) as data:
-                difference = only(data.ask(EVERYBODY, epsilon="0.5")) - only(data.ask(BUT_ONE, epsilon="0.5"))
-                right["difference"] += (difference >= 1) == target
-            with clinics.open(target) as data:
-                right["direct"] += (only(data.ask(ONLY_ONE, epsilon="1")) >= 1) == target
+        exact = [guess_exactly(clinics.table(target)) for target in coins]
+        difference = list(pool.map(partial(guess_by_difference, clinics), coins))
+        direct = list(pool.map(partial(guess_directly, clinics), coins))
         by_number = try_by_number(clinics)
+    right = [sum(map(eq, guesses, coins)) for guesses in (exact, difference, direct)]
     attack = Differencing(
         sqls=(EVERYBODY, BUT_ONE),
         direct=ONLY_ONE,
         epsilon=1.0,
         bound=math.e / (1 + math.e),
         guesses=(
-            Guesses("exact answers, the difference", right["exact"], trials),
-            Guesses("the curator, the difference", right["difference"], trials),
-            Guesses("the curator, all of ε on one question", right["direct"], trials),
+            Guesses("exact answers, the difference", right[0], trials),
+            Guesses("the curator, the difference", right[1], trials),
+            Guesses("the curator, all of ε on one question", right[2], trials),
         ),
         by_number=by_number,
     )
@@ -143,12 +142,23 @@ def attack_by_differencing(trials: int) -> Differencing:
     return attack
 
 
-def exact(table: pa.Table, everybody: str, but_one: str) -> float:
-    """The undefended system: answers are exact, so a difference tells."""
-    with duckdb.connect() as database:
-        database.register("treated", table)
-        counts = [database.sql(sql).fetchall()[0][0] for sql in (everybody, but_one)]
-    return float(counts[0] - counts[1])
+def guess_exactly(table: pa.Table) -> bool:
+    """The undefended system: answers are exact, so the difference tells."""
+    treated = duckdb.from_arrow(table)
+    counts = [treated.query("treated", sql).fetchall()[0][0] for sql in (EVERYBODY, BUT_ONE)]
+    return bool(counts[0] - counts[1] >= 1)
+
+
+def guess_by_difference(clinics: Clinics, target: bool) -> bool:
+    """Half of the budget for everybody, half for everybody but one."""
+    with clinics.open(target) as data:
+        return only(data.ask(EVERYBODY, epsilon="0.5")) - only(data.ask(BUT_ONE, epsilon="0.5")) >= 1
+
+
+def guess_directly(clinics: Clinics, target: bool) -> bool:
+    """All of the budget for the one person: no attack does better."""
+    with clinics.open(target) as data:
+        return only(data.ask(ONLY_ONE, epsilon="1")) >= 1
 
 
 def try_by_number(clinics: Clinics) -> tuple[str, str]:

@@ -18,7 +18,7 @@ import duckdb
 from attacks import attack_by_averaging, attack_by_differencing
 from generate import REGIONS, generate
 from pictures import short
-from questions import BEYOND_THE_CAP, PATIENTS, PEOPLE_WITH, QUESTIONS, Question
+from questions import BEYOND_THE_CAP, PATIENTS, PEOPLE_WITH, QUESTIONS, ROWS, Question
 from story import Asked, Point, Refused, Story
 
 import discreet
@@ -26,7 +26,7 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.policy import explain, read_policy
 from discreet.curator.statement import privacy_statement
 from discreet.curator.stores.sqlite import SqliteStore
-from discreet.errors import BudgetExceeded
+from discreet.errors import BudgetExceeded, DiscreetError
 from report import page
 
 HERE = Path(__file__).parent
@@ -44,7 +44,7 @@ def main(folder: Path, *, visits: int, trials: int) -> Path:
         print("\nQuestions: released, with 95 % intervals for the noise; [the truth, for the owner's eyes only]")
         plan = str(data.explain(QUESTIONS[5].sql, **QUESTIONS[5].options))
         asked = [ask(data, owner, question) for question in QUESTIONS]
-        capped = refusal(data, BEYOND_THE_CAP)
+        refused = [refusal(data, question) for question in (ROWS, BEYOND_THE_CAP)]
         until_empty, empty = exhaust(data, owner)
         after = ask(data, owner, PATIENTS)
         spent = data.budget().spent
@@ -59,7 +59,7 @@ def main(folder: Path, *, visits: int, trials: int) -> Path:
         plan=plan,
         asked=tuple(asked),
         until_empty=(*until_empty, after),
-        refused=(capped, empty),
+        refused=(*refused, empty),
         averaging=averaging,
         differencing=differencing,
         statement=statement(folder),
@@ -202,7 +202,7 @@ def refusal(data: Any, question: Question) -> Refused:
     """Ask what will be refused."""
     try:
         answer = data.ask(question.sql, **question.options, analyst=question.analyst)
-    except BudgetExceeded as error:
+    except DiscreetError as error:
         print(f"  {question.title}: refused. {error}")
         return Refused(question.sql, question.asks, question.analyst, str(error))
     raise SystemExit(f"the demo expected a refusal and got an answer: {answer.receipt}")

@@ -46,7 +46,7 @@ DEPARTMENTS = {  # department: (mean stay in days, cost of admission, cost of a 
     "oncology": (6.1, 1900, 690, 12),
     "orthopaedics": (3.8, 2100, 430, 35),
     "paediatrics": (1.9, 380, 390, 50),
-    "psychiatry": (14.0, 350, 290, 25),
+    "psychiatry": (9.0, 350, 290, 25),
     "respiratory": (4.2, 520, 360, 60),
     "surgery": (3.3, 2600, 560, 30),
 }
@@ -171,7 +171,7 @@ def _visits(rng: np.random.Generator, patients: Columns, count: int) -> Columns:
     code = np.where(regular, CODES.index(DIALYSIS[0]), _diagnoses(rng, patients, who, age))
     department = np.array([list(DEPARTMENTS).index(house) for _, house, _ in ALL])[code]
     stay, cost, emergency = _course(rng, department, age, regular)
-    away = rng.random(count) < 0.04  # treated far from home
+    away = rng.random(count) < 0.015  # treated far from home
     return {
         "visit_id": np.arange(1, count + 1),
         "patient_id": patients["patient_id"][who],
@@ -252,7 +252,7 @@ def _course(
     count = len(department)
     emergency = (rng.random(count) * 100 < hurry) & ~regular
     frailty = 0.7 + age / 130 + 0.25 * emergency
-    stay = np.floor(mean * frailty * np.exp(0.85 * rng.standard_normal(count) - 0.36))
+    stay = np.floor(mean * frailty * np.exp(0.75 * rng.standard_normal(count) - 0.28))
     stay = np.where(regular, 0, np.minimum(stay, 365)).astype(np.int64)
     spread = np.exp(np.where(regular, 0.05, 0.42) * rng.standard_normal(count))
     cost = np.where(regular, 310.0, admission + daily * stay) * spread * (1 + 0.15 * emergency)

@@ -32,9 +32,31 @@ class Question:
 
 PEOPLE_WITH = """
 SELECT COUNT(DISTINCT patient_id) AS people FROM visits WHERE diagnosis = '{diagnosis}' AND region = '{region}'"""
-BOUNDED_VISITS = """
-SELECT {keys} sum(least(n, {rows})) AS visits
-FROM (SELECT {keys} count(*) AS n FROM visits {where} GROUP BY {keys} patient_id) {group}"""
+
+
+def bounded(
+    name: str, measure: str, *, key: str = "''", value: str = "1", where: str = "true", groups: int, rows: int
+) -> str:
+    """The owner's own SQL for a question about visits after bounding, as the engine does it.
+
+    Each patient counts in the `groups` groups with the smallest hash, and in each of them with as many rows as are
+    allowed; who has more counts with their average.
+    """
+    return BOUNDED.format(
+        name=name, measure=MEASURES[measure], key=key, value=value, where=where, groups=groups, rows=rows
+    )
+
+
+BOUNDED = """
+WITH cells AS (
+    SELECT patient_id, {key} AS k, count(v) AS n, sum(v) AS s
+    FROM (SELECT *, {value} AS v FROM visits WHERE {where}) GROUP BY ALL
+), kept AS (
+    SELECT k, n, least(n, {rows}) AS r, s FROM cells
+    QUALIFY row_number() OVER (PARTITION BY patient_id ORDER BY hash(patient_id, k)) <= {groups}
+)
+SELECT k AS "{key}", {measure} AS {name} FROM kept GROUP BY k"""
+MEASURES = {"count": "sum(r)", "people": "count(*)", "sum": "sum(s * r / n)", "mean": "sum(s * r / n) / sum(r)"}
 
 PATIENTS = Question(
     "How many patients are there?",
@@ -53,7 +75,7 @@ QUESTIONS = (
         "SELECT COUNT(*) AS visits FROM visits",
         {"epsilon": "0.1", "rows": 20},
         "visits",
-        bounded=BOUNDED_VISITS.format(keys="", rows=20, where="", group=""),
+        bounded=bounded("visits", "count", groups=1, rows=20),
     ),
     Question(
         "How many people came as an emergency?",
@@ -68,8 +90,12 @@ QUESTIONS = (
         "SELECT COUNT(*) AS visits FROM visits\nWHERE age < 25 AND sex = 'female' AND department = 'psychiatry'",
         {"epsilon": "0.1"},
         "visits",
-        bounded=BOUNDED_VISITS.format(
-            keys="", rows=10, where="WHERE age < 25 AND sex = 'female' AND department = 'psychiatry'", group=""
+        bounded=bounded(
+            "visits",
+            "count",
+            where="age < 25 AND sex = 'female' AND department = 'psychiatry'",
+            groups=1,
+            rows=10,
         ),
     ),
     Question(
@@ -84,38 +110,48 @@ QUESTIONS = (
     ),
     Question(
         "What does a visit cost, by department?",
-        "Sum and count are bounded together, so a mean is not bent by bounding. Small departments are less certain.",
+        "Sum and count are bounded together, so a mean moves little. Costs above 30 000 count as 30 000. Small "
+        "departments are less certain.",
         "SELECT department, AVG(cost) AS average_cost FROM visits\nGROUP BY department ORDER BY average_cost DESC",
-        {"epsilon": "0.4", "groups": 3, "rows": 3},
+        {"epsilon": "0.4", "groups": 3, "rows": 4},
         "average_cost",
         ("department",),
+        bounded=bounded(
+            "average_cost", "mean", key="department", value="if(cost > 30000, 30000, cost)", groups=3, rows=4
+        ),
     ),
     Question(
         "How many days were spent in hospital, by region?",
-        "A sum moves by as much as one patient can add: at most 5 visits of at most 60 days in each of 2 regions.",
+        "A sum moves by as much as one patient can add: at most 15 visits of at most 60 days in each of 2 regions. "
+        "Allow more and the noise grows; allow less and more is left out.",
         "SELECT region, SUM(length_of_stay) AS days FROM visits GROUP BY region ORDER BY region",
-        {"epsilon": "0.2", "groups": 2, "rows": 5},
+        {"epsilon": "0.3", "groups": 2, "rows": 15},
         "days",
         ("region",),
+        bounded=bounded(
+            "days", "sum", key="region", value="if(length_of_stay > 60, 60, length_of_stay)", groups=2, rows=15
+        ),
     ),
     Question(
         "How many people have each diagnosis?",
         "Diagnoses are not declared: which ones exist is itself private. Only those that enough people share are "
         "named, which spends δ; the rare ones stay hidden.",
         "SELECT diagnosis, COUNT(DISTINCT patient_id) AS people FROM visits\nGROUP BY diagnosis ORDER BY people DESC",
-        {"epsilon": "0.4", "delta": "1e-7", "groups": 6},
+        {"epsilon": "0.4", "delta": "1e-7", "groups": 8},
         "people",
         ("diagnosis",),
+        bounded=bounded("people", "people", key="diagnosis", groups=8, rows=10),
     ),
     Question(
         "Which departments have the most emergencies?",
         "HAVING, ORDER BY, LIMIT and the ratio work on released counts: post-processing, free.",
-        "SELECT department, 100.0 * COUNT(*) FILTER (WHERE emergency) / COUNT(*) AS percent\n"
+        "SELECT department, 100 * AVG(CASE WHEN emergency THEN 1 ELSE 0 END) AS percent\n"
         "FROM visits GROUP BY department HAVING COUNT(*) > 1000 ORDER BY percent DESC LIMIT 5",
         {"epsilon": "0.2", "groups": 4, "rows": 5},
         "percent",
         ("department",),
-        truth="SELECT department, 100.0 * avg(emergency::int) AS percent FROM visits GROUP BY department",
+        truth="SELECT department, 100 * avg(emergency::INT) AS percent FROM visits GROUP BY department",
+        bounded=bounded("percent", "mean", key="department", value="100 * emergency::INT", groups=4, rows=5),
     ),
     Question(
         "How many patients smoke? Within 100, please.",
@@ -139,8 +175,18 @@ QUESTIONS = (
         {"epsilon": "0.2", "groups": 1, "rows": 2},
         "average_age",
         ("sex",),
+        bounded=bounded(
+            "average_age", "mean", key="sex", value="age", where="admitted >= DATE '2025-12-01'", groups=1, rows=2
+        ),
         analyst="student",
     ),
+)
+ROWS = Question(
+    "The rows themselves, please",
+    "",
+    "SELECT patient_id, diagnosis FROM visits WHERE region = 'Northam'",
+    {"epsilon": "0.1"},
+    "diagnosis",
 )
 BEYOND_THE_CAP = Question(
     "The student asks on",

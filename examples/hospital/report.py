@@ -97,7 +97,7 @@ def _asked(asked: Asked) -> str:
 def _refused(refused: Refused) -> str:
     return (
         f'<article class="refused"><pre>{escape(refused.sql)}</pre><p class="paid">{escape(refused.analyst)} asks with '
-        f"{escape(refused.asks)}</p><p><strong>Refused.</strong> {escape(refused.message)}</p></article>"
+        f"{escape(refused.asks)}</p><p><strong>Refused.</strong></p><pre>{escape(refused.message)}</pre></article>"
     )
 
 

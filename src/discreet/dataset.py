@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from discreet.curator.answer import Answer
     from discreet.curator.curator import Curator
     from discreet.curator.report import BudgetReport
-    from discreet.noise import Entropy
     from discreet.query.explain import Explanation
     from discreet.query.plan import QueryPlan
 

@@ -273,11 +273,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("kind", TYPED)
-@pytest.mark.parametrize("declared", WRONG)
+@pytest.mark.parametrize(
+    ("kind", "declared"),
+    [(kind, declared) for kind in TYPED for declared in WRONG if (kind, declared) != ("pandas", "timestamp")],
+)  # a date of pandas is an object, and has no type
 def test_a_type_that_does_not_fit_is_refused_without_a_value(kind, declared, tmp_path):
-    if kind == "pandas" and declared == "timestamp":
-        pytest.skip("a date of pandas is an object")
     with pytest.raises(InvalidParameter, match=f"column 'x'.*a source of type .*fits {declared}") as caught:
         engine(kind, tmp_path, pa.table({"x": WRONG[declared]}), [Column("x", declared)])
     assert "secret" not in str(caught.value)

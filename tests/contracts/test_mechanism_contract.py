@@ -22,6 +22,7 @@ from discreet.errors import DiscreetError, InvalidData, InvalidParameter
 from discreet.mechanisms import (
     AboveThreshold,
     Channel,
+    DiscreteGaussian,
     Exponential,
     Extreme,
     Gaussian,
@@ -96,6 +97,10 @@ BAD_DATA = ([SECRET, NOT_A_NUMBER], [[SECRET]], str(SECRET))
 CASES = [
     Case(
         Geometric, {"epsilon": "1/10", "sensitivity": 1}, {"epsilon": 2, "sensitivity": 2}, np.arange(20),
+        ([SECRET + 0.5], SECRET * 2.0**60, str(SECRET)), whole,
+    ),
+    Case(
+        DiscreteGaussian, {"sigma": 10, "squared_sensitivity": 3}, {"sigma": 2, "squared_sensitivity": 2}, np.arange(20),
         ([SECRET + 0.5], SECRET * 2.0**60, str(SECRET)), whole,
     ),
     Case(

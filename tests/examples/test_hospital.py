@@ -287,6 +287,6 @@ def test_the_demo_runs_and_its_report_tells_everything(modules, tmp_path, capsys
     assert "refused. the cap of 'student'" in printed
     assert "refused. the budget of 'hospital' cannot pay" in printed
     assert re.search(r"exact answers, the difference\s+right 100.0%", printed)
-    assert "the same question 200 times: 1 answer, paid for once" in printed
+    assert "the same question 100 times: 1 answer, paid for once" in printed
     assert printed.rstrip().endswith(str(target))
     assert dt.date.today().isoformat()[:4] in html  # the statement is dated

@@ -16,7 +16,7 @@ from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import exp_bounds
-from discreet.mechanisms import Gaussian, Geometric, Laplace, Staircase
+from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Staircase
 from discreet.mechanisms.grid import Grid
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Concentrated, DiscreteGaussianNoise, Pure
@@ -536,3 +536,36 @@ def test_the_epsilon_of_every_small_neighbourhood_by_brute_force():
             if sum(abs(F(a) - F(b)) for a, b in zip(x, y, strict=True)) <= F(sensitivity):
                 worst = max(worst, sum(moved(mechanism, x, y)) / step_scale(mechanism))
         assert F(1, 2) <= worst <= 1
+
+
+# Whole numbers with Gaussian noise
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 50, 10**9])
+@pytest.mark.parametrize("rho", ["0.5", "1e-3", "7/3", 40])
+def test_whole_gaussian_spends_rho_and_hardly_less(rho, size):
+    mechanism = DiscreteGaussian.for_rho(rho=rho, squared_sensitivity=size)
+    assert F(rho) * (1 - F(1, 10**9)) <= mechanism.loss.rho <= F(rho)
+    assert F(size) / (2 * mechanism.sigma**2) <= mechanism.loss.rho
+
+
+@pytest.mark.parametrize("sigma", [F(1, 2), F(3), F(17, 3)])
+@pytest.mark.parametrize("confidence", ["0.5", "0.95", "0.999"])
+def test_whole_gaussian_interval_covers(sigma, confidence):
+    width = DiscreteGaussian(sigma=sigma, squared_sensitivity=1).interval(confidence)
+    reach = np.arange(-400, 401)
+    weights = np.exp(-(reach**2) / (2 * float(sigma) ** 2))
+    inside = weights[np.abs(reach) <= width].sum() / weights.sum()
+    assert inside >= float(confidence) - 1e-12
+    narrower = weights[np.abs(reach) <= 0.5 * width].sum() / weights.sum()
+    assert narrower < inside
+
+
+def test_whole_gaussian_releases_whole_numbers_held_at_the_ends():
+    mechanism = DiscreteGaussian(sigma=2, squared_sensitivity=1)
+    assert isinstance(mechanism.release(5), int)
+    assert mechanism.release(np.arange(6).reshape(2, 3)).shape == (2, 3)
+    assert mechanism.variance == 4
+    for wrong in (0, -1, 2.5, True, "x"):
+        with pytest.raises(InvalidParameter):
+            DiscreteGaussian(sigma=1, squared_sensitivity=wrong)

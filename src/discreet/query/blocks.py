@@ -364,7 +364,7 @@ def _outputs(block: _Rewriting, parts: list[Any]) -> list[exp.Expr]:
     return found
 
 
-def _rewritten(block: _Rewriting, node: Any, *, aliases: bool = False) -> Any:
+def _rewritten(block: _Rewriting, node: Any, *, aliases: bool = False) -> Any:  # noqa: PLR0911 (one return a kind)
     """A part of a block's text, with keys and aggregates as columns of the released table."""
     match node:
         case exp.Select() | exp.SetOperation():

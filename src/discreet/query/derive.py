@@ -47,7 +47,7 @@ def interval(
     """Low and high ends that hold the number without noise, each with probability at least 1 − doubt.
 
     A number made of two measures uses half of the doubt for each: both lie within their widths with probability at
-    least 1 − doubt, and the ends are the extremes over such pairs. Counts are never negative, so neither are their ends.
+    least 1 − doubt, and the ends are the extremes over such pairs. Counts are never negative, nor are their ends.
     """
     if isinstance(derived, Direct):
         width = release.noises[derived.measure].interval(1 - doubt)

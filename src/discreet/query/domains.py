@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from discreet.errors import InternalError
 from discreet.mechanisms.grid import Grid
 from discreet.query.algebra import Group, Key
-from discreet.query.kinds import Day, Fixed, Kind, Moment, Text, Truth
+from discreet.query.expression import Domain
+from discreet.query.kinds import MOST, Day, Fixed, Kind, Moment, Text, Truth
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,7 +51,7 @@ def shown(key: Key, steps: "pyarrow.ChunkedArray") -> Any:
         return steps
     missing = np.asarray(steps.is_null())
     whole = np.asarray(steps.fill_null(0).to_numpy(), np.int64)
-    return pa.array(Grid(key.value.kind.step).floats(whole), mask=missing)
+    return pa.array(_numbers(key.value.kind, whole), mask=missing)
 
 
 def arrow_type(kind: Kind) -> Any:
@@ -59,7 +60,7 @@ def arrow_type(kind: Kind) -> Any:
 
     match kind:
         case Fixed():
-            return pa.int64() if kind.step == 1 else pa.float64()
+            return pa.int64() if _whole(kind) else pa.float64()
         case Truth():
             return pa.bool_()
         case Text():
@@ -99,14 +100,27 @@ def _values(key: Key) -> "pyarrow.Array":
     if key.domain is None:
         raise InternalError("a declared domain was expected")
     kind = key.value.kind
-    if isinstance(kind, Fixed) and kind.step != 1:
-        steps = np.fromiter((int(step) for step in key.domain), np.int64)  # type: ignore[arg-type]
-        listed = pa.array(Grid(kind.step).floats(steps))
-    elif isinstance(key.domain, range):
-        listed = pa.array(np.arange(key.domain.start, key.domain.stop))
+    if isinstance(kind, Fixed):
+        listed = pa.array(_numbers(kind, _steps(key.domain)))
     else:
         listed = pa.array(list(key.domain), arrow_type(kind))
     return pa.concat_arrays([listed, pa.nulls(1, listed.type)]) if key.value.nullable else listed
+
+
+def _steps(domain: Domain) -> Places:
+    return np.arange(domain.start, domain.stop) if isinstance(domain, range) else np.array(domain, np.int64)
+
+
+def _whole(kind: Fixed) -> bool:
+    """Whether its numbers are whole, and fit 64 bits."""
+    if kind.step == 1:
+        return True
+    ends = (kind.lower, kind.upper)
+    return kind.step.denominator == 1 and all(end is not None and abs(end * kind.step) < MOST for end in ends)
+
+
+def _numbers(kind: Fixed, steps: Places) -> Any:
+    return steps * kind.step.numerator if _whole(kind) else Grid(kind.step).floats(steps)
 
 
 def _index(digits: Places) -> "pyarrow.Array":

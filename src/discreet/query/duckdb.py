@@ -143,10 +143,11 @@ def _weighed(place: int, measure: Measure, bound: Bound, order: str) -> str:
     t = f"t{place}"
     if isinstance(measure, People):
         return f"least({t}, 1)"
-    reach = measure.reach if isinstance(measure, Sum) else 0
-    n, rows = "n::HUGEINT", f"{bound.rows}::HUGEINT"
-    shifted = f"({t} + {reach}::HUGEINT * {n}) * {rows} * 65536 + {n} * (({order} & 65535)::HUGEINT)"
-    return f"CASE WHEN n <= {bound.rows} THEN {t}::HUGEINT ELSE ({shifted}) // ({n} * 65536) - {reach * bound.rows} END"
+    share = f"{bound.rows}::HUGEINT * 65536 + n * ({order} & 65535)::HUGEINT) // (n * 65536::HUGEINT)"
+    if not isinstance(measure, Sum) or not measure.reach:
+        return f"CASE WHEN n <= {bound.rows} THEN {t} ELSE ({t} * {share} END"
+    back = measure.reach * bound.rows
+    return f"CASE WHEN n <= {bound.rows} THEN {t} ELSE (({t} + {measure.reach}::HUGEINT * n) * {share} - {back} END"
 
 
 def _held(total: str) -> str:
@@ -163,12 +164,11 @@ def treated(column: Column) -> str:
     if column.kind is ColumnType.INTEGER:
         return f"CASE WHEN {name} < {low} THEN {low} WHEN {name} > {high} THEN {high} ELSE {name} END"
     steps = f"{name} * {_float(float(1 / step))}"
-    whole = f"CAST(round({steps}) AS BIGINT)"
+    below = f"{name} <= {_float(float(column.lower))} OR {steps} <= {_float(float(column.lower / step))}"
+    above = f"{name} >= {_float(float(column.upper))} OR {steps} >= {_float(float(column.upper / step))}"
     return (
-        f"CASE WHEN {name} IS NULL OR isnan({name}) THEN NULL WHEN {name} <= {_float(float(column.lower))} THEN {low} "
-        f"WHEN {name} >= {_float(float(column.upper))} THEN {high} WHEN {steps} <= {_float(float(column.lower / step))} "
-        f"THEN {low} WHEN {steps} >= {_float(float(column.upper / step))} THEN {high} "
-        f"ELSE least({high}, greatest({low}, {whole})) END"
+        f"CASE WHEN {name} IS NULL OR isnan({name}) THEN NULL WHEN {below} THEN {low} WHEN {above} THEN {high} "
+        f"ELSE least({high}, greatest({low}, TRY_CAST(round({steps}) AS BIGINT))) END"
     )
 
 
@@ -186,7 +186,7 @@ def expression(one: Expression) -> str:
             return _call(one)
 
 
-def _call(one: Call) -> str:  # noqa: PLR0911 (one return an operation)
+def _call(one: Call) -> str:
     arguments = [_beside(argument, one.arguments[0]) for argument in one.arguments]
     match one.operation:
         case name if name in _BINARY:
@@ -228,7 +228,9 @@ def _floor(one: Call, value: str, divisor: str) -> str:
     least = inner.kind.lower if isinstance(inner.kind, Fixed) and inner.kind.lower is not None else 0
     size = by.value if isinstance(by, Constant) and isinstance(by.value, int) else 1
     shift = max(0, -(least // size))
-    return f"CAST((({value})::HUGEINT + {shift * size}) // {divisor} - {shift} AS BIGINT)"
+    if not shift:
+        return f"({value} // {divisor})"
+    return f"CAST(({value}::HUGEINT + {shift * size}) // {divisor} - {shift} AS BIGINT)"
 
 
 def _beside(argument: Expression, first: Expression) -> str:

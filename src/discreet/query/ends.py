@@ -19,7 +19,7 @@ def aggregates(node: Any, released: set[str]) -> set[str]:
     return {column.name for column in node.find_all(exp.Column) if column.name in released}
 
 
-def ends(node: Any, released: set[str], of: Ends) -> Pair | None:
+def ends(node: Any, released: set[str], of: Ends) -> Pair | None:  # noqa: PLR0911 (one return a rule)
     """SQL for the low and the high end of a value; None where no rule is known."""
     match node:
         case exp.Column() if node.name in released:

@@ -1,4 +1,4 @@
-"""A plan in words: what is read, how it is bounded, which noise is added, what it costs. Free, since no row is touched."""
+"""A plan in words: what is read, how it is bounded, which noise is added, what it costs. No row is touched."""
 
 import json
 from collections.abc import Sequence
@@ -94,18 +94,15 @@ def _notes(release: Release) -> list[str]:
     if person is not None:
         weighs = any(isinstance(measure, Count | Sum) for measure in release.aggregate.measures)
         if group.keys and (group.size is None or bound.groups < group.size):
-            said.append(
-                f"a person counts in at most {_many(bound.groups, 'group')}: the rest of their groups is left out"
-            )
+            said.append(f"a person counts in at most {_many(bound.groups, 'group')}; their others are left out")
         if weighs:
             where = " in each group" if group.keys else ""
             said.append(
-                f"a person weighs at most as much as {_many(bound.rows, 'row')}{where}: where there are more, each weighs "
-                "less, so counts and sums shrink, but averages and shares do not"
+                f"a person weighs at most as much as {_many(bound.rows, 'row')}{where}: where there are more, each of them "
+                "weighs less, so counts and sums shrink, while averages and shares keep their size"
             )
         said.append(f"rows without {person} are left out")
-    for column in dict.fromkeys(_clamped(release)):
-        said.append(f"{column.column.name} is clamped to {column.kind}")
+    said += [f"{one.column.name} is clamped to {one.kind}" for one in dict.fromkeys(_clamped(release))]
     said += [f"only declared values of {key.name} are answered" for key in group.keys if _listed(key)]
     if release.selection is not None:
         sure = release.selection.interval("0.95")

@@ -96,11 +96,44 @@ class Call:
     nullable: bool
     domain: Domain | None = None
 
-    def __str__(self) -> str:
-        return f"{self.operation}({', '.join(str(argument) for argument in self.arguments)})"
+    def __str__(self) -> str:  # noqa: PLR0911 (one return a form)
+        parts = [str(argument) for argument in self.arguments]
+        match self.operation:
+            case name if name in _SIGNS:
+                return "(" + f" {_SIGNS[name]} ".join(parts) + ")"
+            case "same":
+                return _same(self, parts[0])
+            case "times":
+                return parts[0]
+            case "in":
+                return f"({parts[0]} in ({', '.join(parts[1:])}))"
+            case "is_null":
+                return f"({parts[0]} is null)"
+            case "case":
+                pairs = zip(parts[:-1:2], parts[1:-1:2], strict=True)
+                return "case " + " ".join(f"when {a} then {b}" for a, b in pairs) + f" else {parts[-1]} end"
+            case "floor":
+                return f"floor({self.arguments[0]})"
+            case name:
+                return f"{name}({', '.join(parts)})"
 
 
 Expression = Field | Constant | Call
+
+_SIGNS = {
+    "add": "+", "subtract": "-", "multiply": "*", "equal": "=", "differ": "<>", "less": "<", "less_equal": "<=",
+    "greater": ">", "greater_equal": ">=", "and": "and", "or": "or", "like": "like", "ilike": "ilike",
+    "concatenate": "||",
+}  # fmt: skip
+
+
+def _same(one: Call, inner: str) -> str:
+    """A number times a constant, which only its step knows."""
+    before = one.arguments[0].kind
+    if not isinstance(before, Fixed) or not isinstance(one.kind, Fixed):
+        return inner
+    factor = one.kind.step / before.step
+    return f"({inner} / {plain(1 / factor)})" if factor.numerator == 1 else f"({inner} * {plain(factor)})"
 
 
 def field(column: Column) -> Field:

@@ -7,6 +7,7 @@ is over. Processes are kept for the next statement: the first costs a quarter of
 """
 
 import atexit
+import contextlib
 import json
 import os
 import re
@@ -43,7 +44,7 @@ def run(
     """
     if not isinstance(sql, str) or not _encodable(sql):
         raise InvalidParameter("statement", sql, "SQL text")
-    if not isinstance(seconds, int | float) or not 0 < seconds < 10**6:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 10**6:
         raise InvalidParameter("seconds", seconds, "a time above 0, below a million seconds")
     jail = _take(_bytes(memory))
     try:
@@ -144,15 +145,16 @@ class _Jail:
         return reply, answer
 
     def end(self) -> None:
-        """Kill it, and wait until it is gone."""
-        self._process.kill()
+        """Kill it and wait until it is gone; after a fork, only let go of it, since it is the parent's."""
+        ours = self.owner == os.getpid()
+        if ours:
+            self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
-            try:
-                if stream is not None:
+            if stream is not None:
+                with contextlib.suppress(OSError):  # what was not yet sent cannot be sent any more
                     stream.close()
-            except OSError:  # what was not yet sent cannot be sent any more
-                pass
-        self._process.wait()
+        if ours:
+            self._process.wait()
 
 
 _idle: list[_Jail] = []
@@ -168,6 +170,7 @@ def _take(memory: int) -> _Jail:
             _idle.remove(jail)
             if jail.usable:
                 return jail
+            jail.end()
 
 
 def _give_back(jail: _Jail) -> None:
@@ -183,9 +186,7 @@ def _give_back(jail: _Jail) -> None:
 def _end_all() -> None:
     with _lock:
         while _idle:
-            jail = _idle.pop()
-            if jail.owner == os.getpid():
-                jail.end()
+            _idle.pop().end()
 
 
 def _bytes(memory: str) -> int:

@@ -20,9 +20,10 @@ def of(measure: Measure, bound: Bound, neighbours: Neighbours) -> Sensitivity:
     Guarantee: for any two datasets that differ in one unit, the vectors of this measure over all groups differ by at
     most `l1` in ℓ1 norm and √`l2_squared` in ℓ2 norm.
     Proof. The vector is the sum over units of vectors v that depend on that unit's rows alone; v is zero outside at
-    most G groups (`Bound.groups`) and at most b in size within, where b is 1 for People, R for Count and R·reach for Sum: n ≤ R rows add at most n·reach; n > R rows that add t, |t| ≤ n·reach, count as ⌊t·R/n + h⌋
-    with 0 ≤ h < 1, which lies between −R·reach and R·reach, since these are whole (for Count, 0 and R). Adding or
-    removing one unit moves the total by one v: ℓ1 ≤ G·b, ℓ2² ≤ G·b². Changing one replaces v by w: ℓ1 ≤ 2·G·b, and
+    most G groups (`Bound.groups`) and at most b in size within, where b is 1 for People, R for Count and R·reach for
+    Sum: n ≤ R rows add at most n·reach; n > R rows that add t, |t| ≤ n·reach, count as ⌊t·R/n + h⌋ with 0 ≤ h < 1,
+    which lies between −R·reach and R·reach, since these are whole (for Count, between 0 and R). Adding or removing one
+    unit moves the total by one v: ℓ1 ≤ G·b, ℓ2² ≤ G·b². Changing one replaces v by w: ℓ1 ≤ 2·G·b, and
     ℓ2² = ‖v‖² + ‖w‖² − 2·v·w, at most 2·G·b² where no entry is negative (v·w ≥ 0), at most 4·G·b² otherwise. Clamping
     totals moves no two further apart.
     """

@@ -282,7 +282,7 @@ _RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
 }
 
 
-def _name(node: Any) -> str:
+def _name(node: Any) -> str:  # noqa: PLR0911 (one return a kind)
     match node:
         case exp.Anonymous():
             return f"{node.name.upper()}()"

@@ -100,6 +100,8 @@ def _check_fits(table: Table, column: Column, type_: str, pandas: bool) -> None:
 def _expression(kind: ColumnType, name: str, type_: str) -> str:
     """The column in the declared type; whatever does not fit it is NULL, and nothing fails."""
     wanted = TYPES[kind]
+    if kind is not ColumnType.TEXT and type_ == CSV:
+        name = f"trim({name})"  # a bare column would be cast by DuckDB's reader, which leaves out rows where it fails
     if kind is ColumnType.TEXT and type_ == ARROW:
         return f"TRY(decode(encode({name})))"  # Arrow does not check that text is UTF-8
     if kind is ColumnType.INTEGER and type_ not in _WHOLE:
@@ -109,7 +111,7 @@ def _expression(kind: ColumnType, name: str, type_: str) -> str:
         return f"TRY_CAST({_in_years(_instant(name, type_), 'TIMESTAMP', '9999-12-31 23:59:59.999999')} AS {wanted})"
     if kind is ColumnType.DATE:
         return _in_years(f"TRY_CAST({name} AS DATE)", "DATE", "9999-12-31")
-    return name if type_ == wanted else f"TRY_CAST({name} AS {wanted})"
+    return name if type_ == wanted or (type_ == CSV and kind is ColumnType.TEXT) else f"TRY_CAST({name} AS {wanted})"
 
 
 def _instant(name: str, type_: str) -> str:

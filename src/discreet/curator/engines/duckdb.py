@@ -22,7 +22,6 @@ import csv
 import glob
 import hashlib
 import os
-import secrets
 import shutil
 import tempfile
 import threading
@@ -36,6 +35,7 @@ from discreet.curator.catalog import Catalog, Table
 from discreet.curator.engines.columns import CSV, TYPES, Field, find, head, literal, matched, quoted, select
 from discreet.curator.engines.frames import Frame
 from discreet.errors import InvalidData, InvalidParameter
+from discreet.noise import SystemEntropy
 
 if TYPE_CHECKING:
     import duckdb
@@ -337,7 +337,7 @@ def _python_source(table: Table, given: Any) -> _Source:
     names = [f"c{place}" for place in range(len(places))]
     kinds = [(place, column.kind) for place, column in zip(places, table.columns, strict=True)]
     fields = [Field(name, frame.type(*kind)) for name, kind in zip(names, kinds, strict=True)]
-    token = secrets.token_hex(16)  # not a digest of the rows, which would have to read them
+    token = SystemEntropy().words(2).tobytes().hex()  # not a digest of the rows, which would have to read them
 
     def rows() -> pyarrow.Table:
         return pyarrow.table([frame.array(*kind) for kind in kinds], names=names)

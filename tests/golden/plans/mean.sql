@@ -1,0 +1,15 @@
+-- epsilon: 1
+SELECT AVG(stay) AS stay FROM visits WHERE age >= 65
+---
+costs ε 1
+reads visits, protects one person, by patient_id (add or remove one)
+  where (age >= 65)
+  one unit: at most 1 group, the weight of 10 rows in each
+  sum of stay about 182: geometric noise, scale 3660, l1 sensitivity 1830, within ±10964
+  count of stay: geometric noise, scale 20, l1 sensitivity 10, within ±60
+note: a person weighs at most as much as 10 rows: where there are more, each of them weighs less, so counts and sums shrink, while averages and shares keep their size
+note: rows without patient_id are left out
+note: stay is clamped to 0 to 365
+loss: Together(losses=(Pure(epsilon=Fraction(1, 2)), Pure(epsilon=Fraction(1, 2))))
+private SQL: SELECT count(*) AS units, CAST(greatest(least(coalesce(sum(t0), 0), 2305843009213693952), -2305843009213693952) AS BIGINT) AS m0, CAST(greatest(least(coalesce(sum(t1), 0), 2305843009213693952), -2305843009213693952) AS BIGINT) AS m1 FROM (SELECT CASE WHEN n <= 10 THEN t0 ELSE ((t0 + 183::HUGEINT * n) * 10::HUGEINT * 65536 + n * (hash(u) & 65535)::HUGEINT) // (n * 65536::HUGEINT) - 1830 END AS t0, CASE WHEN n <= 10 THEN t1 ELSE (t1 * 10::HUGEINT * 65536 + n * (hash(u) & 65535)::HUGEINT) // (n * 65536::HUGEINT) END AS t1 FROM (SELECT u, count(*) AS n, coalesce(sum(v0 - 182::BIGINT), 0)::HUGEINT AS t0, count(v1) AS t1 FROM (SELECT u, "stay" AS v0, "stay" AS v1 FROM (SELECT "patient_id" AS u, CASE WHEN "age" < 0::BIGINT THEN 0::BIGINT WHEN "age" > 120::BIGINT THEN 120::BIGINT ELSE "age" END AS "age", CASE WHEN "stay" < 0::BIGINT THEN 0::BIGINT WHEN "stay" > 365::BIGINT THEN 365::BIGINT ELSE "stay" END AS "stay" FROM "visits") WHERE u IS NOT NULL AND ("age" >= 65::BIGINT)) GROUP BY u))
+after it: SELECT "released_1"."released_1_a0" AS "stay", "released_1"."released_1_low0_1" AS "released_1_low_of_0", "released_1"."released_1_high0_1" AS "released_1_high_of_0" FROM "released_1"

@@ -1,0 +1,13 @@
+-- epsilon: 1
+SELECT SUM(cost) AS total FROM visits
+---
+costs ε 1
+reads visits, protects one person, by patient_id (add or remove one)
+  one unit: at most 1 group, the weight of 10 rows in each
+  sum of cost: geometric noise, scale 100000, l1 sensitivity 100000, within ±299573
+note: a person weighs at most as much as 10 rows: where there are more, each of them weighs less, so counts and sums shrink, while averages and shares keep their size
+note: rows without patient_id are left out
+note: cost is clamped to 0 to 10000 in steps of 0.01
+loss: Pure(epsilon=Fraction(1, 1))
+private SQL: SELECT count(*) AS units, CAST(greatest(least(coalesce(sum(t0), 0), 2305843009213693952), -2305843009213693952) AS BIGINT) AS m0 FROM (SELECT CASE WHEN n <= 10 THEN t0 ELSE ((t0 + 1000000::HUGEINT * n) * 10::HUGEINT * 65536 + n * (hash(u) & 65535)::HUGEINT) // (n * 65536::HUGEINT) - 10000000 END AS t0 FROM (SELECT u, count(*) AS n, coalesce(sum(v0 - 0::BIGINT), 0)::HUGEINT AS t0 FROM (SELECT u, "cost" AS v0 FROM (SELECT "patient_id" AS u, CASE WHEN "cost" IS NULL OR isnan("cost") THEN NULL WHEN "cost" <= CAST('0.0' AS DOUBLE) OR "cost" * CAST('100.0' AS DOUBLE) <= CAST('0.0' AS DOUBLE) THEN 0::BIGINT WHEN "cost" >= CAST('10000.0' AS DOUBLE) OR "cost" * CAST('100.0' AS DOUBLE) >= CAST('1000000.0' AS DOUBLE) THEN 1000000::BIGINT ELSE least(1000000::BIGINT, greatest(0::BIGINT, TRY_CAST(round("cost" * CAST('100.0' AS DOUBLE)) AS BIGINT))) END AS "cost" FROM "visits") WHERE u IS NOT NULL) GROUP BY u))
+after it: SELECT "released_1"."released_1_a0" AS "total", "released_1"."released_1_low0_1" AS "released_1_low_of_0", "released_1"."released_1_high0_1" AS "released_1_high_of_0" FROM "released_1"
