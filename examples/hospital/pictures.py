@@ -10,7 +10,7 @@ from story import Asked, Averaging, Differencing, Point
 def answer_picture(points: Sequence[Point], measure: str) -> str:
     """Released values as bars; beside each, how far from the truth it is, and the interval for its noise."""
     names, bars, gap, row, top = 210, 250, 90, 24, 34
-    left, right = names + bars + gap, 860 - 20
+    left, right = names + bars + gap, 860 - 35
     most = max((abs(point.released) for point in points), default=1) or 1
     reach = _reach(points)
     known = reach > 0

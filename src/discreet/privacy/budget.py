@@ -41,6 +41,7 @@ from discreet.privacy.loss import Loss
 _GRAIN = 1 << 40
 _LEAST_DELTA = Fraction(1, 10**280)  # what is less would be shared in floats that have lost their digits
 _MOST = Fraction(10**300)
+_LARGEST_TOTAL = 1e280
 _GRID = "orders-1"
 """Names `rdp.ORDERS`; a different grid needs another name, so that stored totals are never misread."""
 
@@ -197,7 +198,8 @@ def _refuse(text: str) -> NoReturn:
 
 
 def _grains(value: float) -> int | None:
-    return None if isinf(value) else ceil(Fraction(value) * _GRAIN)
+    """In units of 2^−40, rounded up: scaling a float by a power of two is exact."""
+    return None if value > _LARGEST_TOTAL else ceil(value * _GRAIN)
 
 
 @lru_cache(maxsize=64)

@@ -98,7 +98,7 @@ def _notes(release: Release) -> list[str]:
         if weighs:
             where = " in each group" if group.keys else ""
             said.append(
-                f"a person weighs at most as much as {_many(bound.rows, 'row')}{where}: where there are more, each of them "
+                f"a person weighs at most as much as {_many(bound.rows, 'row')}{where}: where there are more, each "
                 "weighs less, so counts and sums shrink, while averages and shares keep their size"
             )
         said.append(f"rows without {person} are left out")
