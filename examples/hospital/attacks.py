@@ -165,6 +165,8 @@ def try_by_number(clinics: Clinics) -> tuple[str, str]:
     """The same with the person's number: what was asked, and what came back."""
     with clinics.open(target=True) as data:
         try:
-            return BY_NUMBER, f"answered like any other, with noise: {data.ask(BY_NUMBER, epsilon='0.5')}"
+            answer = data.ask(BY_NUMBER, epsilon="0.5")
+            low, high = (end[0].as_py() for end in answer.intervals["n"])
+            return BY_NUMBER, f"answered like any other, with noise: {only(answer):g}, between {low} and {high}"
         except DiscreetError as error:
             return BY_NUMBER, f"refused: {error}"

@@ -30,8 +30,8 @@ class Question:
         return ", ".join(f"{names.get(name, name)} {value}" for name, value in self.options.items())
 
 
-PEOPLE_WITH = """
-SELECT COUNT(DISTINCT patient_id) AS people FROM visits WHERE diagnosis = '{diagnosis}' AND region = '{region}'"""
+PEOPLE_WITH = """SELECT COUNT(DISTINCT patient_id) AS people FROM visits
+WHERE diagnosis = 'B20 HIV' AND region = '{region}'"""
 
 
 def bounded(

@@ -148,13 +148,15 @@ def _differencing(attack: Differencing) -> str:
         for one in attack.guesses
     ]
     asked, outcome = attack.by_number
+    scatter = 1.96 * (attack.bound * (1 - attack.bound) / attack.guesses[2].trials) ** 0.5
     return (
         "<p>The attacker knows one person well enough to single them out, and wants to know whether they are in the "
         "table at all. In each trial a coin decides that, and a new curator with a budget of ε "
         f"{attack.epsilon:g} in all guards the table. The attacker subtracts:</p>{sqls}<p>or spends everything on the "
         f"one person:</p><pre>{escape(attack.direct)}</pre><p>Whatever is asked, nobody guesses right with a chance of "
-        f"more than e^ε/(1+e^ε) = {attack.bound:.1%}; a coin has 50 %. The direct question reaches that bound, so its "
-        "share scatters around it. Against exact answers each guess is right.</p>"
+        f"more than e^ε/(1+e^ε) = {attack.bound:.1%}; a coin has 50 %. The direct question has just that chance, so "
+        f"its share is now above, now below: {attack.guesses[2].trials} trials scatter by ±{scatter:.0%}. Against "
+        f"exact answers, {attack.guesses[0].share:.0%} of the guesses were right.</p>"
         + guesses_picture(attack)
         + table(("way", "right", "share", "95 % interval"), rows)
         + f"<p>And with the person's number instead of age and region:</p><pre>{escape(asked)}</pre>"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.curator.catalog import Catalog
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy, read_policy
-from discreet.errors import BudgetExceeded, InvalidParameter
+from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter
 from discreet.exact import Number
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Dataset:
         self.analyst = analyst or _user()
         self._curator = curator
         self._closing = [part for part in closing if part is not None]
+        self._version = curator.engine.version
 
     def ask(
         self,
@@ -193,6 +194,8 @@ class Dataset:
         return plan(texts, self.catalog, Terms(epsilon, error, delta, groups, rows, confidence))
 
     def _release(self, plan: "QueryPlan", analyst: str | None) -> "tuple[Answer, ...]":
+        if self._curator.engine.version != self._version:
+            raise InvalidData("the data have changed since this dataset was opened: nothing was charged; open it again")
         return self._curator.release(plan, analyst=analyst or self.analyst)
 
     def _prospect(self, plan: "QueryPlan", analyst: str) -> dict[str, Any]:

@@ -42,7 +42,8 @@ class Column:
     """One column: its type, and for numbers where they lie and how finely they are told apart.
 
     Values outside [lower, upper] are clamped, values between grid points are snapped. `values` lists what a group may
-    be named; rows with other values are left out of groups.
+    be named; rows with other values are left out of groups. A column that is not nullable leaves out rows where it is
+    null, from every aggregate that uses it.
 
     >>> Column("age", ColumnType.INTEGER, lower=0, upper=120).describe()
     'age: integer from 0 to 120'

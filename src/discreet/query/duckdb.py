@@ -73,13 +73,17 @@ def write(aggregate: Aggregate) -> str:
 
 
 def _rows(group: Group, measures: tuple[Measure, ...]) -> str:
-    """The rows that count, with the unit u, the keys k0, … and the values v0, … of the measures."""
+    """The rows that count, with the unit u, the keys k0, … and the values v0, … of the measures.
+
+    Rows that are null in a column that the policy declares never null are left out, so that it never is.
+    """
     scan, conditions = scan_of(group.source), conditions_of(group.source)
     columns = [f"{expression(key.value)} AS k{i}" for i, key in enumerate(group.keys)]
     columns += [f"{expression(m.value)} AS v{i}" for i, m in enumerate(measures) if m.value is not None]
     parts = [*conditions, *(key.value for key in group.keys), *(m.value for m in measures if m.value is not None)]
     read = {field.column: None for part in parts for field in fields_of(part)}
-    tests = [expression(condition) for condition in conditions]
+    tests = [f"{_name(column)} IS NOT NULL" for column in read if not column.nullable]
+    tests += [expression(condition) for condition in conditions]
     if scan.unit.key is not None:
         columns.insert(0, "u")
         tests.insert(0, "u IS NOT NULL")
@@ -88,8 +92,8 @@ def _rows(group: Group, measures: tuple[Measure, ...]) -> str:
 
 
 def _read(scan: Scan, columns: list[Column]) -> str:
-    """The columns that are used, each as it is treated."""
-    parts = [f"{treated(column)} AS {quote(column.name)}" for column in columns]
+    """The columns that are used, each as it is treated, under names that no other column of these queries has."""
+    parts = [f"{treated(column)} AS {_name(column)}" for column in columns]
     if scan.unit.key is not None:
         parts.insert(0, f"{quote(scan.table.column(scan.unit.key).name)} AS u")
     return f"SELECT {', '.join(parts or ['1 AS one'])} FROM {quote(scan.table.name)}"
@@ -179,7 +183,7 @@ def expression(one: Expression) -> str:
     """An expression as SQL; numbers as whole steps."""
     match one:
         case Field():
-            return quote(one.column.name)
+            return _name(one.column)
         case Constant():
             return _constant(one)
         case Call():
@@ -263,6 +267,11 @@ def _float(value: float) -> str:
     if not isfinite(value):
         raise InternalError("a bound beyond all floats was planned")
     return f"CAST('{value!r}' AS DOUBLE)"
+
+
+def _name(column: Column) -> str:
+    """What a column is called once it is treated: never u, n, k0, v0, t0, … whatever the owner calls it."""
+    return quote(f"c_{column.name}")
 
 
 def quote(name: str) -> str:

@@ -23,6 +23,6 @@ def _declared(key: Key) -> Expression | None:
     if key.domain is None:
         return None
     if isinstance(key.domain, range) or not isinstance(key.value, Field) or key.value.column.values is None:
-        return None if key.value.nullable else ops.opposite(ops.is_null(key.value))
+        return None
     inside = ops.among(key.value, [Constant(value, key.value.kind) for value in key.domain])
     return ops.either(inside, ops.is_null(key.value)) if key.value.nullable else inside
