@@ -121,6 +121,8 @@ def ask(data: Any, owner: duckdb.DuckDBPyConnection, question: Question) -> Aske
     ends = {name: (low.to_pylist(), high.to_pylist()) for name, (low, high) in answer.intervals.items()}
     points = []
     for i, row in enumerate(released):
+        if row[question.drawn] is None:  # a mean of nothing
+            continue
         key = tuple(row[name] for name in question.keys)
         low, high = (end[i] for end in ends.get(question.drawn, ([None] * len(released),) * 2))
         points.append(

@@ -10,8 +10,9 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from discreet.cli.books import _Reader, budget, ledger, statement
+from discreet.cli.books import budget, ledger, statement
 from discreet.curator.ledger import Ledger, digest
+from discreet.curator.stores.reader import ReadOnlyStore
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import InvalidParameter, LedgerDamaged, LedgerError, LedgerTooNew, LedgerUnavailable
 from discreet.privacy.budget import Budget, Spent
@@ -454,7 +455,7 @@ def test_what_changed_while_it_was_read_is_read_again(kept):
                 Ledger(store).charge("clinic", analyst="ann", statement=digest("x"), loss=Pure("0.01"))
         return calls[-1]
 
-    assert _Reader("policy.ledger").transact(work) == 6
+    assert ReadOnlyStore("policy.ledger").transact(work) == 6
     assert calls == [5, 6]
 
 
@@ -531,3 +532,113 @@ def test_thousands_of_charges_are_quick(folder):
     assert json.loads(run(budget, "policy.toml", "--json").stdout)["charges"] == 5000
     assert "5,000 charges by 20 analysts" in run(statement, "policy.toml").stdout
     assert time.process_time() - start < 15  # 3.5 s where it was written
+
+
+# --- amend -------------------------------------------------------------------------------------------------
+
+
+def edited(folder, old, new):
+    path = folder / "policy.toml"
+    path.write_text(path.read_text().replace(old, new))
+
+
+def amending(*words, code=0, answer=None):
+    done = CliRunner().invoke(
+        ledger, ["amend", "policy.toml", "--by", "the board", "--why", "a new year", *words], input=answer
+    )
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def last_row():
+    return json.loads(run(ledger, "policy.toml", "--json").stdout)["rows"][-1]
+
+
+def test_amend_puts_budget_caps_and_protection_of_the_policy_on_record(kept):
+    edited(kept, 'epsilon = "1"', 'epsilon = "2"')
+    edited(kept, 'analysts.bob = {epsilon = "0.5"}', 'analysts.ann = {epsilon = "1.5"}')
+    done = amending("--yes")
+    assert "in force    budget ε 1, δ 1e-06 and caps ε 0.5, δ 0 for 'bob'\n" in done.stdout
+    assert "the policy  budget ε 2, δ 1e-06 and caps ε 1.5, δ 0 for 'ann', protecting add or remove one" in done.stdout
+    assert done.stdout.endswith("amended as row 6 of the ledger\n")
+    row = last_row()
+    assert (row["number"], row["kind"], row["who"], row["why"]) == (6, "amend", "the board", "a new year")
+    assert row["settings"]["protects"] == "add or remove one: visits, one person, by patient_id"
+    told = json.loads(run(budget, "policy.toml", "--json").stdout)
+    assert (told["epsilon"], told["charges"]) == (2, 4)
+    assert {one["analyst"] for one in told["analysts"] if one["cap"]} == {"ann"}
+    assert run(ledger, "verify", "policy.toml").stdout.startswith("6 rows")
+    assert run(budget, "policy.toml").stderr == ""
+    with SqliteStore("policy.ledger") as store:  # what `discreet.open` does before a question
+        protects = "add or remove one: visits, one person, by patient_id"
+        Ledger(store).open(
+            "clinic", Budget(epsilon=2, delta="1e-6"), caps={"ann": Budget(epsilon="1.5")}, protects=protects
+        )
+
+
+def test_amend_says_when_nothing_changes_and_writes_nothing(kept):
+    amending("--yes")
+    before = files(kept)
+    done = amending()
+    assert done.stdout.startswith("nothing to change: the ledger has budget ε 1, δ 1e-06")
+    told = json.loads(amending("--json").stdout)
+    assert told["changed"] is False
+    assert told["old"] == told["new"]
+    assert files(kept) == before
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_amend_asks_first_and_no_is_no(kept, answer):
+    edited(kept, 'epsilon = "1"', 'epsilon = "2"')
+    before = files(kept)
+    done = amending(answer=answer, code=1)
+    assert "Put this on record?" in done.stderr
+    assert "nothing was changed; answer y, or give --yes" in done.stderr
+    assert files(kept) == before
+    assert "amended as row 6" in amending(answer="y\n").stdout
+
+
+def test_amend_as_json_has_both_settings_and_asks_beside_it(kept):
+    edited(kept, 'epsilon = "1"', 'epsilon = "2"')
+    done = amending("--json", answer="y\n")
+    told = json.loads(done.stdout)
+    assert (told["dataset"], told["changed"], told["row"]) == ("clinic", True, 6)
+    assert (told["old"]["budget"]["epsilon"], told["new"]["budget"]["epsilon"]) == ("1", "2")
+    assert "in force" in done.stderr
+
+
+def test_amend_below_what_is_spent_is_said_and_blocks(kept):
+    edited(kept, 'epsilon = "1"', 'epsilon = "0.2"')
+    done = amending("--yes")
+    assert "more than that is spent already" in done.stderr
+    assert json.loads(run(budget, "policy.toml", "--json").stdout)["remaining"] == 0
+
+
+def test_amend_needs_a_name_and_a_reason(kept):
+    edited(kept, 'epsilon = "1"', 'epsilon = "2"')
+    before = files(kept)
+    assert "--why" in run(ledger, "amend", "policy.toml", "--by", "ann", "--yes", code=2).stderr
+    assert "--by" in run(ledger, "amend", "policy.toml", "--why", "x", "--yes", code=2).stderr
+    for by, why in ((" ", "x"), ("ann", ""), ("\udcff", "x")):
+        assert "--" in str(refused(ledger, "amend", "policy.toml", "--by", by, "--why", why, "--yes"))
+    assert files(kept) == before
+
+
+def test_amend_of_a_ledger_that_is_not_there_or_was_tampered_with(folder):
+    words = ("amend", "policy.toml", "--by", "ann", "--why", "x", "--yes")
+    assert "nothing was asked of 'clinic' yet" in str(refused(ledger, *words))
+    assert [path.name for path in folder.iterdir()] == ["policy.toml"]
+    with SqliteStore("policy.ledger") as store:
+        made = Ledger(store)
+        made.open("clinic", BUDGET, caps=CAPS)
+        made.charge("clinic", analyst="ann", statement=digest("x"), loss=Pure("0.1"))
+    tamper("UPDATE rows SET who = 'eve' WHERE number = 2")
+    assert "row 2" in str(refused(ledger, *words))
+
+
+def test_a_policy_that_protects_others_than_the_ledger_is_remarked(folder):
+    with SqliteStore("policy.ledger") as store:
+        Ledger(store).open("clinic", BUDGET, caps=CAPS, protects="add or remove one: visits, one row")
+    assert "protecting add or remove one: visits, one row" in run(budget, "policy.toml").stderr
+    amending("--yes")
+    assert run(budget, "policy.toml").stderr == ""

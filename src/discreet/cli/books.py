@@ -1,8 +1,9 @@
-"""`discreet ledger`, `discreet budget` and `discreet statement`: the books of a dataset. They read, and never write."""
+"""`discreet ledger`, `discreet budget` and `discreet statement`: the books of a dataset.
+
+They read, and never write; but for `discreet ledger amend`, which appends one row.
+"""
 
 import json
-import os
-import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import nan
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -28,15 +29,15 @@ from discreet.curator.report import (
     spent_epsilon,
     visible,
 )
-from discreet.curator.settings import in_words, settings_of, settings_text
-from discreet.curator.stores import Row, Rows
-from discreet.curator.stores.sqlite import _STEPS, APPLICATION, _explained, _SqliteRows
-from discreet.errors import InvalidParameter, LedgerDamaged, LedgerTooNew, LedgerUnavailable
+from discreet.curator.settings import in_words, protection_of, settings_of, settings_text
+from discreet.curator.stores import Row, trusted
+from discreet.curator.stores.reader import ReadOnlyStore
+from discreet.curator.stores.sqlite import SqliteStore
+from discreet.errors import InvalidParameter, LedgerDamaged, LedgerUnavailable
 from discreet.exact import float_up
 from discreet.privacy import loss as losses
 from discreet.privacy.budget import Budget, Spent
-
-T = TypeVar("T")
+from discreet.privacy.unit import words
 
 _POLICY = click.argument("policy", metavar="POLICY", type=click.Path())
 
@@ -123,6 +124,53 @@ def head(policy: str) -> None:
     click.echo(json.dumps(asdict(books.ledger.head(books.account)), ensure_ascii=False))
 
 
+@ledger.command()
+@_POLICY
+@click.option("--by", required=True, metavar="WHO", help="Who decides this.")
+@click.option("--why", required=True, metavar="TEXT", help="For which reason: people will read it in the statement.")
+@click.option("--yes", is_flag=True, help="Do not ask whether this is meant.")
+@show.json_option
+def amend(policy: str, by: str, why: str, yes: bool, as_json: bool) -> None:
+    """Put the budget, the caps and the protection that POLICY states on record, in place of those in force.
+
+    Questions are refused while the policy says something else than the ledger. What was charged stays charged.
+    """
+    who, reason = words(by, "--by", "who decides this"), words(why, "--why", "a reason in words")
+    books = _located(policy)
+    _check_account(books, books.ledger.accounts())
+    rows, _ = chain_of(books.ledger, books.account)
+    limit, caps, protects = books.policy.budget, books.policy.caps, books.policy.catalog.protects
+    old = _in_force(books)
+    new = settings_text(limit, caps, protects)
+    told = {"dataset": books.account, "changed": old != new, "old": json.loads(old), "new": json.loads(new)}
+    if old == new:
+        _tell(told, f"nothing to change: the ledger has {in_words(old)}, as the policy says", as_json=as_json)
+        return
+    click.echo(visible(f"in force    {in_words(old)}"), err=as_json)
+    click.echo(visible(f"the policy  {in_words(new)}"), err=as_json)
+    if not limit.allows(Spent.from_json(rows[-1].total)):
+        click.echo("more than that is spent already: with it, no further question can be paid", err=True)
+    _confirm(yes)
+    with SqliteStore(books.path, create=False) as store:
+        Ledger(store).amend(books.account, budget=limit, caps=caps, protects=protects, by=who, why=reason)
+        last = Ledger(store).head(books.account).number
+    _tell(told | {"row": last}, f"amended as row {last} of the ledger", as_json=as_json)
+
+
+def _confirm(yes: bool) -> None:
+    try:
+        meant = yes or click.confirm("Put this on record?", err=True)
+    except click.Abort:
+        click.echo(err=True)
+        meant = False
+    if not meant:
+        raise click.ClickException("nothing was changed; answer y, or give --yes")
+
+
+def _tell(facts: dict[str, object], words_: str, *, as_json: bool) -> None:
+    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else visible(words_))
+
+
 @click.command()
 @_POLICY
 @show.plot_option
@@ -183,8 +231,9 @@ def _open(policy: str) -> _Books:
     """The books, if they have an account of this dataset; with a remark where the policy says something else."""
     books = _located(policy)
     _check_account(books, books.ledger.accounts())
-    stated = settings_text(books.policy.budget, books.policy.caps)
-    kept = settings_text(books.ledger.budget(books.account), books.ledger.caps(books.account))
+    kept = _in_force(books)
+    protects = books.policy.catalog.protects if protection_of(kept) else ""  # not every account says whom it protects
+    stated = settings_text(books.policy.budget, books.policy.caps, protects)
     if stated != kept:
         remark = f"the policy says {in_words(stated)}; the ledger, which counts, has {in_words(kept)}"
         click.echo(visible(remark), err=True)
@@ -198,7 +247,15 @@ def _located(policy: str) -> _Books:
         raise LedgerUnavailable(
             f"nothing was asked of {read.catalog.name!r} yet: there is no ledger {path}; the first question makes it"
         )
-    return _Books(read, path, Ledger(_Reader(path)))
+    return _Books(read, path, Ledger(ReadOnlyStore(path)))
+
+
+def _in_force(books: _Books) -> str:
+    """The settings of the account, as the ledger has them."""
+    row = ReadOnlyStore(books.path).transact(lambda rows: rows.settings(books.account))
+    if row is None:
+        raise LedgerDamaged(f"account {books.account!r} has rows but was never opened; verify the ledger")
+    return trusted(row).settings or ""
 
 
 def _check_account(books: _Books, accounts: Sequence[str]) -> None:
@@ -208,59 +265,6 @@ def _check_account(books: _Books, accounts: Sequence[str]) -> None:
             "dataset", books.account, f"a dataset of the ledger {books.path}, which holds {others}",
             "nothing was asked under this name; was the dataset renamed, or is this another ledger?",
         )  # fmt: skip
-
-
-class _Reader:
-    """A ledger's file, for reading alone: neither the file is changed nor is one made beside it.
-
-    A file that nobody has open (there is no write-ahead log beside it) is read as one that cannot change, and read
-    again if it did. One that is in use is read as SQLite does it, beside the log; writers go on meanwhile.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = Path(os.path.realpath(path))
-
-    def transact(self, work: Callable[[Rows], T]) -> T:
-        """Run a work that only reads."""
-        for _ in range(10):
-            before = self._state()
-            try:
-                result = self._read(work, in_use=before[0])
-            except (sqlite3.Error, OSError) as error:
-                if self._state() == before:
-                    raise _explained(error, self._path) from None
-            except LedgerDamaged:
-                if self._state() == before:
-                    raise
-            else:
-                if before[0] or self._state() == before:
-                    return result
-        raise LedgerUnavailable(f"the ledger {self._path} is opened and closed all the time; try again")
-
-    def _state(self) -> tuple[bool, int, int, int]:
-        found = self._path.stat()
-        return Path(f"{self._path}-wal").exists(), found.st_ino, found.st_size, found.st_mtime_ns
-
-    def _read(self, work: Callable[[Rows], T], *, in_use: bool) -> T:
-        address = self._path.as_uri() + ("?mode=ro" if in_use else "?mode=ro&immutable=1")
-        connection = sqlite3.connect(address, 10, isolation_level=None, uri=True)
-        try:
-            connection.execute("PRAGMA query_only=ON")
-            connection.execute("BEGIN")
-            _recognise(connection, self._path)
-            return work(_SqliteRows(connection))
-        finally:
-            connection.close()
-
-
-def _recognise(connection: sqlite3.Connection, path: Path) -> None:
-    application, version = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-    )
-    if application != APPLICATION:
-        raise LedgerDamaged(f"{path} is not a ledger; name another file")
-    if version != len(_STEPS):
-        raise LedgerTooNew(f"the ledger {path} has version {version}, this discreet reads version {len(_STEPS)}")
 
 
 def _heads(path: str) -> Iterator[Head]:

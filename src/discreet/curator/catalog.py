@@ -7,6 +7,7 @@ never privacy.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from enum import StrEnum
 from fractions import Fraction
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from discreet.exact import Number, integer, plain, rational
 from discreet.privacy.unit import Neighbours, Unit, relation, words
 
 Value = str | int | bool
-"""A declared value of a column: text, a whole number or a truth value."""
+"""A declared value of a column: text (also for dates and times, in ISO form), a whole number or a truth value."""
 
 
 class ColumnType(StrEnum):
@@ -261,8 +262,20 @@ def _values(kind: ColumnType, values: Iterable[Value], where: str) -> tuple[Valu
         raise InvalidParameter(f"{where}, values", values, "a list of values")
     listed = tuple(values)
     for value in listed:
-        if type(value) is not wanted.get(kind, str):
+        if type(value) is not wanted.get(kind, str) or not _readable(kind, value):
             raise InvalidParameter(f"{where}, values", value, f"values of type {kind}")
     if not listed or len(set(listed)) != len(listed):
         raise InvalidParameter(f"{where}, values", f"{len(listed)} values", "at least one, each once")
     return listed
+
+
+def _readable(kind: ColumnType, value: Value) -> bool:
+    """Whether a value can be read as what its column holds: dates and times are written in ISO form, whole in 63 bits."""
+    if isinstance(value, int):
+        return abs(value) < 2**62
+    reader = {ColumnType.DATE: date.fromisoformat, ColumnType.TIMESTAMP: datetime.fromisoformat}.get(kind)
+    try:
+        read = None if reader is None else reader(value)
+    except ValueError:
+        return False
+    return "\0" not in value and (not isinstance(read, datetime) or read.tzinfo is None)

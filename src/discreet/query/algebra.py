@@ -7,7 +7,7 @@
 What one unit can do to an `Aggregate` follows from its `Bound` alone, so an aggregate without one cannot be written.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from discreet.curator.catalog import Table
 from discreet.errors import InternalError
@@ -57,9 +57,12 @@ def conditions_of(rows: Rows) -> list[Expression]:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What rows are grouped by, and the values it can take where that is public; None: keys are selected privately."""
+    """What rows are grouped by, and the values it can take where that is public; None: keys are selected privately.
 
-    name: str
+    `name` is for people: what a key is called changes nothing about it.
+    """
+
+    name: str = field(compare=False, repr=False)
     value: Expression
     domain: Domain | None
 

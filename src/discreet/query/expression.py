@@ -42,9 +42,12 @@ class Field:
     @property
     def domain(self) -> Domain | None:
         """The declared values, or all numbers between the bounds."""
-        if self.column.values is not None:
-            return self.column.values
-        return _all_of(self.kind)
+        if self.column.values is None:
+            return _all_of(self.kind)
+        reader = {ColumnType.DATE: date.fromisoformat, ColumnType.TIMESTAMP: datetime.fromisoformat}
+        if self.column.kind in reader:
+            return tuple(reader[self.column.kind](str(value)) for value in self.column.values)
+        return self.column.values
 
     def __str__(self) -> str:
         return self.column.name

@@ -60,10 +60,10 @@ class QueryPlan:
         """Every release, one after the other, as Arrow tables in one piece."""
         import pyarrow as pa
 
-        sink = pa.BufferOutputStream()
+        sink, packed = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression="zstd")
         for release in self.releases:
             table = release.run(engine, entropy)
-            with pa.ipc.new_stream(sink, table.schema) as writer:
+            with pa.ipc.new_stream(sink, table.schema, options=packed) as writer:
                 writer.write_table(table)
         return bytes(sink.getvalue())
 
