@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow bench lint types layers docs check clean
+.PHONY: help install demo tour test test-slow bench lint types layers docs check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -18,7 +18,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
 	@touch $@
 
-demo: install  ## run the tour of what is built so far
+demo: install  ## a hospital behind its budget: questions, attacks, a report
+	$(BIN)/python examples/hospital/demo.py
+
+tour: install  ## the lower floors: noise, channels, accounting
 	$(BIN)/python examples/tour.py
 
 test: install  ## run all tests but the slow ones

@@ -64,7 +64,7 @@ def main(folder: Path, *, visits: int, trials: int) -> Path:
         averaging=averaging,
         differencing=differencing,
         statement=statement(folder),
-        further=FURTHER,
+        further=FURTHER.format(folder=folder),
         seconds=time.perf_counter() - start,
     )
     target = folder / "report.html"
@@ -83,6 +83,8 @@ def prepare(folder: Path, visits: int) -> dict[str, int]:
     """
     made = {"visits": visits, "seed": SEED, "by": hashlib.sha256((HERE / "generate.py").read_bytes()).hexdigest()}
     mark = folder / "generated.json"
+    if (folder / "policy.toml").exists() and not mark.exists():
+        raise SystemExit(f"{folder} holds a policy that this demo did not write; name another folder")
     for old in folder.glob("policy.ledger*"):
         old.unlink()
     if mark.exists():
@@ -90,8 +92,9 @@ def prepare(folder: Path, visits: int) -> dict[str, int]:
         if {name: kept.get(name) for name in made} == made:
             print(f"The hospital is there already, in {folder}")
             return dict(kept["rows"])
-        mark.unlink()
     start = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.write_text("{}")  # ours, and not finished
     rows = generate(folder, visits=visits, seed=SEED)
     mark.write_text(json.dumps(made | {"rows": rows}))
     print(f"Made a hospital in {folder}: {rows}, {time.perf_counter() - start:.1f} s")
@@ -273,17 +276,17 @@ def print_facts(story: Story, target: Path) -> None:
 FURTHER = """
 In a terminal, with the environment active (`. .venv/bin/activate`):
 
-    cd demo-out/hospital
+    cd {folder}
     discreet check policy.toml
     discreet explain policy.toml "SELECT COUNT(*) FROM patients" --epsilon 0.1
     discreet ask policy.toml "SELECT COUNT(*) AS patients FROM patients" --epsilon 0.05
     discreet budget policy.toml
-    discreet ledger policy.toml
+    discreet ledger verify policy.toml
     discreet statement policy.toml
 
-The budget of this hospital is spent, so only questions that were asked before are answered. `make demo` starts with a \
-new ledger, which only made-up data allow. For data of your own, `discreet init data.parquet` drafts a policy from the \
-schema alone.
+The budget of this hospital is spent, so only questions that were asked before are answered, for free.
+`make demo` starts with a new ledger, which only made-up data allow. For data of your own, `discreet init data.parquet`
+drafts a policy from the schema alone.
 """
 
 

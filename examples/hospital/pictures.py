@@ -106,7 +106,7 @@ def guesses_picture(attack: Differencing) -> str:
     across = lambda share: names + (right - names) * (share - 0.3) / 0.7  # noqa: E731
     bottom = top + row * len(attack.guesses)
     parts = []
-    for share, text in ((0.5, "a coin, 50 %"), (1.0, "100 %")):
+    for share, text in ((0.5, "a coin, 50%"), (1.0, "100%")):
         parts.append(_line(across(share), top - 6, across(share), bottom, "grid"))
         parts.append(_text(across(share), top - 12, text, "tick", "middle"))
     for i, guess in enumerate(attack.guesses):

@@ -154,7 +154,7 @@ def _differencing(attack: Differencing) -> str:
         "table at all. In each trial a coin decides that, and a new curator with a budget of ε "
         f"{attack.epsilon:g} in all guards the table. The attacker subtracts:</p>{sqls}<p>or spends everything on the "
         f"one person:</p><pre>{escape(attack.direct)}</pre><p>Whatever is asked, nobody guesses right with a chance of "
-        f"more than e^ε/(1+e^ε) = {attack.bound:.1%}; a coin has 50 %. The direct question has just that chance, so "
+        f"more than e^ε/(1+e^ε) = {attack.bound:.1%}; a coin has 50%. The direct question has just that chance, so "
         f"its share is now above, now below: {attack.guesses[2].trials} trials scatter by ±{scatter:.0%}. Against "
         f"exact answers, {attack.guesses[0].share:.0%} of the guesses were right.</p>"
         + guesses_picture(attack)
@@ -187,7 +187,9 @@ def markdown(text: str) -> str:
             lines = lines[1:]
         if not lines:
             continue
-        if all(line.startswith("    ") for line in lines):
+        if lines[0].startswith("```"):
+            html.append(f"<pre>{escape(chr(10).join(line for line in lines if not line.startswith('```')))}</pre>")
+        elif all(line.startswith("    ") for line in lines):
             html.append(f"<pre>{escape(chr(10).join(line[4:] for line in lines))}</pre>")
         elif all(line.lstrip().startswith("|") for line in lines):
             cells = [[cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")] for line in lines]

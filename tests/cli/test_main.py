@@ -7,15 +7,26 @@ import pytest
 
 import discreet as package
 
+COMMANDS = [
+    "account", "ask", "budget", "channel", "check", "explain", "init", "ledger", "mechanism", "shell", "statement",
+]  # fmt: skip
+
 
 def test_help_lists_the_groups(discreet):
     printed = discreet("--help")
     assert printed.code == 0
-    for name in ("account", "channel", "mechanism"):
-        assert name in printed.out
+    lines = printed.out.partition("Commands:")[2].splitlines()
+    assert [line.split()[0] for line in lines if line[:2] == "  " != line[1:3]] == COMMANDS
 
 
-@pytest.mark.parametrize("group", ["account", "channel", "mechanism"])
+@pytest.mark.parametrize("command", ["ask", "budget", "check", "explain", "init", "shell", "statement"])
+def test_every_single_command_has_help(discreet, command):
+    printed = discreet(command, "--help")
+    assert printed.code == 0
+    assert command in ("init", "shell") or "--json" in printed.out
+
+
+@pytest.mark.parametrize("group", ["account", "channel", "ledger", "mechanism"])
 def test_every_group_and_command_has_help(discreet, group):
     top = discreet(group, "--help")
     assert top.code == 0
@@ -34,7 +45,7 @@ def test_version(discreet):
 def test_unknown_command_says_what_there_is(discreet):
     printed = discreet("frobnicate")
     assert printed.code == 2
-    assert "account, channel, check, init, mechanism" in printed.err
+    assert ", ".join(COMMANDS) in printed.err
 
 
 def test_errors_are_one_line_without_a_traceback(discreet):

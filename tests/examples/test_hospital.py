@@ -1,6 +1,5 @@
 """The hospital demo: its data are what they promise, its report tells everything, and it runs from end to end."""
 
-import datetime as dt
 import re
 import sys
 from html.parser import HTMLParser
@@ -255,6 +254,7 @@ def test_markdown(modules):
     markdown = modules["report"].markdown
     assert markdown("# A\n\ntext **b** `c_d`") == "<h3>A</h3><p>text <strong>b</strong> <code>c_d</code></p>"
     assert markdown("- one\n- two\n  more") == "<ul><li>one</li><li>two\n  more</li></ul>"
+    assert markdown("```json\n<x>\n```") == "<pre>&lt;x&gt;</pre>"
     assert markdown("    a <b>\n    c") == "<pre>a &lt;b&gt;\nc</pre>"
     assert markdown(r"patient\_id \*\*x\*\*") == "<p>patient_id **x**</p>"
     assert "<td>north</td><td class=n>3</td>" in markdown("| a | n |\n|---|---|\n| north | 3 |")
@@ -289,4 +289,22 @@ def test_the_demo_runs_and_its_report_tells_everything(modules, tmp_path, capsys
     assert re.search(r"exact answers, the difference\s+right 100.0%", printed)
     assert "the same question 100 times: 1 answer, paid for once" in printed
     assert printed.rstrip().endswith(str(target))
-    assert dt.date.today().isoformat()[:4] in html  # the statement is dated
+    held, judged = map(int, re.search(r"(\d+) of (\d+) intervals hold the truth", printed).groups())
+    assert judged > 30
+    assert held > 0.7 * judged  # each with 95 %: false alarm below 1e-6; a wrong idea of bounding shows
+    assert re.search(r"As of 20\d\d-\d\d-\d\d", html)  # the statement
+
+
+def test_the_demo_leaves_the_ledger_of_others_alone(modules, tmp_path):
+    (tmp_path / "policy.toml").write_text("mine")
+    (tmp_path / "policy.ledger").write_text("mine too")
+    with pytest.raises(SystemExit, match="did not write"):
+        modules["demo"].prepare(tmp_path, VISITS)
+    assert (tmp_path / "policy.ledger").read_text() == "mine too"
+
+
+def test_the_data_are_made_once(modules, tmp_path, capsys):
+    rows = modules["demo"].prepare(tmp_path / "new", VISITS)
+    assert modules["demo"].prepare(tmp_path / "new", VISITS) == rows
+    assert "there already" in capsys.readouterr().out
+    assert modules["demo"].prepare(tmp_path / "new", 5000) != rows

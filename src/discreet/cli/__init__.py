@@ -11,10 +11,16 @@ from discreet.errors import DiscreetError
 
 _COMMANDS = {  # name: (module, its command, what it does)
     "account": ("account", "group", "Compose losses, convert them, find the least noise for a guarantee."),
+    "ask": ("ask", "ask", "Ask private tables in SQL: an answer with error bars, charged to the budget."),
+    "budget": ("books", "budget", "What was spent of the budget, by whom, and what is left."),
     "channel": ("channel", "group", "Is this mechanism private? Any finite mechanism, as a matrix."),
     "check": ("owner", "check", "Say what a policy means, in words."),
+    "explain": ("ask", "explain", "What asking would cost and do, before anything is spent."),
     "init": ("owner", "init", "Draft a policy for a file, from its schema alone."),
+    "ledger": ("books", "ledger", "Who was charged for what; is the record intact; change a budget on record."),
     "mechanism": ("mechanism", "group", "Look at a mechanism: its noise, cost and error; release a value."),
+    "shell": ("shell", "shell", "Ask one question after the other, with history and completion."),
+    "statement": ("books", "statement", "The privacy statement to publish."),
 }
 
 

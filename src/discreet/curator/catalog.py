@@ -270,7 +270,7 @@ def _values(kind: ColumnType, values: Iterable[Value], where: str) -> tuple[Valu
 
 
 def _readable(kind: ColumnType, value: Value) -> bool:
-    """Whether a value can be read as what its column holds: dates and times are written in ISO form, whole in 63 bits."""
+    """Whether a value can be read as what its column holds; dates and times are written in ISO form."""
     if isinstance(value, int):
         return abs(value) < 2**62
     reader = {ColumnType.DATE: date.fromisoformat, ColumnType.TIMESTAMP: datetime.fromisoformat}.get(kind)

@@ -51,6 +51,8 @@ epsilon = "?"       # for everything that is ever released: 1 is strong, 10 is w
 [tables.{name}]
 source = {source}
 unit = "?"          # the column that identifies a person, "row", or "public"
+# groups = 3        # if a person has several rows: count in at most so many groups of one answer,
+# rows = 10         # with the weight of at most so many rows in each
 """
 _NUMBER = """\
 # lower = 0         # to sum or average: bounds that hold without looking at the data; values outside are clamped

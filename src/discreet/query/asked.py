@@ -13,6 +13,20 @@ from discreet.query.translate import Scope, translate
 
 Function = Literal["count", "people", "sum", "mean"]
 
+_FURTHER = frozenset({  # aggregates of DuckDB that the parser does not know as such
+    "approx_top_k", "arbitrary", "arg_max_null", "arg_max_nulls_last", "arg_min_null", "arg_min_nulls_last",
+    "bitstring_agg", "combine_aggr", "count_star", "countif", "decimal_average", "entropy", "favg", "fsum", "histogram",
+    "histogram_exact", "kahan_sum", "kurtosis_pop", "listagg", "lttb", "mad", "mean", "product", "reservoir_quantile",
+    "sem", "sum_no_overflow", "sumkahan", "variant_group_object",
+})  # fmt: skip
+
+
+def is_aggregate(node: Any) -> bool:
+    """Whether a part of the text aggregates rows, in whatever way."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.casefold() in _FURTHER
+    return isinstance(node, exp.AggFunc | exp.WithinGroup | exp.Filter)
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -41,7 +55,7 @@ def _asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> A
             raise Unfit("DISTINCT of several values", "count distinct people only: COUNT(DISTINCT unit)")
         inner = inner.expressions[0]
     match node:
-        case exp.Count() if inner is None or isinstance(inner, exp.Star):
+        case exp.Count() if inner is None or (isinstance(inner, exp.Star) and not any(inner.args.values())):
             return Asked("count", _where(only, None))
         case exp.Count() if distinct:
             _check_unit(translate(inner, scope, statement), unit)
@@ -60,7 +74,8 @@ def _asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> A
         case exp.Sum() | exp.Avg():
             raise Unfit("SUM or AVG of DISTINCT values", "leave DISTINCT out")
         case _:
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            known = isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
+            name = node.sql_name() if known else node.name or node.key
             raise Unfit(f"{name.upper()} is not supported yet", "ask for COUNT, COUNT(DISTINCT unit), SUM or AVG")
 
 

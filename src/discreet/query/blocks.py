@@ -7,25 +7,26 @@ statement is post-processing, and runs where no private row is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from discreet.curator.catalog import Catalog, Table
 from discreet.errors import InvalidQuery
-from discreet.query import operations as ops
 from discreet.query.algebra import Filter, Key, Rows, Scan, scan_of
-from discreet.query.asked import Asked, asked
+from discreet.query.asked import Asked, asked, is_aggregate
 from discreet.query.expression import Domain, Expression, Field
 from discreet.query.expression import field as of_column
 from discreet.query.kinds import Nothing, Real
 from discreet.query.text import DIALECT, Statement
-from discreet.query.translate import translate
+from discreet.query.translate import condition_of, translate
 
 _ROWS = {"expressions", "from_", "where", "with_"}
 _BLOCK = _ROWS | {"group", "having", "qualify", "order", "limit", "offset", "distinct", "windows"}
 _TABLE = {"this", "alias"}
 LARGEST_DOMAIN = 10_000_000
+MOST_AGGREGATES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class _Splitter:
     publics: dict[str, None] = field(default_factory=dict)
     outermost: str | None = None
     count: int = 0
+    scopes: dict[int, tuple[Any, "Names"]] = field(default_factory=dict)
 
 
 def split(text: str, catalog: Catalog, *, prefix: str = "released") -> Parts:
@@ -88,6 +90,8 @@ Names = dict[str, _Private | None]
 def _query(at: _Splitter, node: Any, names: Names, *, outermost: bool = False) -> Any:
     """A query over released values only: blocks inside it become released tables."""
     names = _with(at, node, names)
+    if node.args.get("with_") and not node.args["with_"].expressions:
+        node.set("with_", None)
     if isinstance(node, exp.Select):
         source = _private_source(at, node, names)
         if source is None:
@@ -104,7 +108,10 @@ def _with(at: _Splitter, node: Any, names: Names) -> Names:
     clause = node.args.get("with_")
     if clause is None:
         return names
+    if id(clause) in at.scopes:  # it was read before, when somebody looked whether this gives rows
+        return at.scopes[id(clause)][1]
     names = dict(names)
+    at.scopes[id(clause)] = (clause, names)
     kept = []
     for part in clause.expressions:
         name = part.alias.casefold()
@@ -116,8 +123,6 @@ def _with(at: _Splitter, node: Any, names: Names) -> Names:
             part.set("this", _query(at, part.this, names))
             kept.append(part)
     clause.set("expressions", kept)
-    if not kept:
-        node.set("with_", None)
     return names
 
 
@@ -224,9 +229,7 @@ def _scan(at: _Splitter, node: exp.Table, names: Names) -> _Private | None:
 
 def _selected(at: _Splitter, select: exp.Select, names: Names) -> _Private | None:
     """SELECT … FROM private rows WHERE …, without aggregates: rows again."""
-    if select.args.get("with_"):
-        copy = select.copy()
-        names = _with(at, copy, names)
+    names = _with(at, select, names)
     source = _private_source(at, select, names)
     if source is None or _aggregates(select):
         return None
@@ -255,8 +258,7 @@ def _filtered(at: _Splitter, select: exp.Select, source: _Private) -> Rows:
     where = select.args.get("where")
     if where is None:
         return source.rows
-    condition = translate(where.this, source.columns, at.statement)
-    return Filter(source.rows, ops.condition(condition))
+    return Filter(source.rows, condition_of(where.this, source.columns, at.statement))
 
 
 def _qualified(columns: dict[str, Expression], alias: str) -> dict[str, Expression]:
@@ -294,7 +296,7 @@ def _has_aggregate(node: Any) -> bool:
                 *(part for part in node.iter_expressions() if part is not node.this),
             ]
             return any(_has_aggregate(part) for part in inner)
-        case exp.AggFunc():
+        case _ if is_aggregate(node):
             return True
         case exp.Expr():
             return any(_has_aggregate(part) for part in node.iter_expressions())
@@ -317,9 +319,9 @@ def _block(at: _Splitter, select: exp.Select, source: _Private, names: Names, *,
     projections = _outputs(block, select.expressions)
     for clause in ("having", "qualify", "order", "distinct", "limit", "offset"):
         if select.args.get(clause):
-            select.set(clause, _rewritten(block, select.args[clause], aliases=True))
+            select.set(clause, _rewritten(block, select.args[clause], aliases=clause == "order"))
     for window in select.args.get("windows") or ():
-        _children(block, window, aliases=True)
+        _children(block, window, aliases=False)
     select.set("expressions", projections)
     select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(name, quoted=True))))
     having = select.args.get("having")
@@ -355,7 +357,7 @@ def _outputs(block: _Rewriting, parts: list[Any]) -> list[exp.Expr]:
     taken: set[str] = set()
     for part in parts:
         plain = part.alias if isinstance(part, exp.Alias) else part.name if isinstance(part, exp.Column) else ""
-        base = name = plain or part.sql(dialect=DIALECT)
+        base = name = plain or part.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
         number = 1
         while name.casefold() in taken:
             name, number = f"{base}_{number}", number + 1
@@ -369,15 +371,16 @@ def _rewritten(block: _Rewriting, node: Any, *, aliases: bool = False) -> Any:  
     match node:
         case exp.Select() | exp.SetOperation():
             return _query(block.at, node, block.names)
-        case exp.Window() | exp.WithinGroup():
+        case exp.Window():
             node.set("this", _over(block, node.this, aliases))
             return _children(block, node, aliases, but="this")
-        case exp.AggFunc() | exp.Filter():
+        case _ if is_aggregate(node):
             return _aggregate(block, node)
         case exp.Column():
             return _column(block, node, aliases)
-        case exp.Star():
-            block.at.statement.refuse(node, "* beside aggregates is not supported", "list what you want")
+        case exp.Star() | exp.Columns() | exp.PositionalColumn() | exp.Placeholder() | exp.IgnoreNulls():
+            what = node.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
+            block.at.statement.refuse(node, f"{what} beside aggregates is not supported", "list what you want, by name")
         case exp.Expr() if (place := _key_of(block, node)) is not None:
             return block.column("k", place)
         case exp.Expr():
@@ -409,6 +412,10 @@ def _aggregate(block: _Rewriting, node: Any) -> exp.Column:
     wanted = asked(node, block.source.columns, block.at.statement, unit.key if unit else None)
     if wanted not in block.found:
         block.found.append(wanted)
+    if len(block.found) > MOST_AGGREGATES:
+        block.at.statement.refuse(
+            node, f"more than {MOST_AGGREGATES} aggregates in one SELECT", "ask for fewer at a time"
+        )
     return block.column("a", block.found.index(wanted))
 
 
@@ -454,6 +461,11 @@ def _keys(at: _Splitter, select: exp.Select, source: _Private) -> tuple[Key, ...
         value = translate(part, source.columns, at.statement)
         _check_key(at, part, value, scan_of(source.rows).table)
         keys.setdefault(value, Key(name or part.sql(dialect=DIALECT), value, _domain(value)))
+    total = prod(key.size or 1 for key in keys.values())
+    if total > LARGEST_DOMAIN:
+        at.statement.refuse(
+            clause, f"this makes {total:,} groups", f"group by less: at most {LARGEST_DOMAIN:,} are answered"
+        )
     return tuple(keys.values())
 
 

@@ -5,6 +5,7 @@ all values they can take (`domain`), so that groups can be named without looking
 """
 
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import date, datetime
 from fractions import Fraction
 
@@ -98,6 +99,7 @@ class Call:
     kind: Kind
     nullable: bool
     domain: Domain | None = None
+    size: int = dataclass_field(default=1, compare=False, repr=False)
 
     def __str__(self) -> str:  # noqa: PLR0911 (one return a form)
         parts = [str(argument) for argument in self.arguments]
@@ -123,6 +125,9 @@ class Call:
 
 Expression = Field | Constant | Call
 
+_LARGEST = 5000
+"""Nodes of one expression: some rules use an argument several times, so a short text can grow."""
+
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "equal": "=", "differ": "<>", "less": "<", "less_equal": "<=",
     "greater": ">", "greater_equal": ">=", "and": "and", "or": "or", "like": "like", "ilike": "ilike",
@@ -136,6 +141,8 @@ def _same(one: Call, inner: str) -> str:
     if not isinstance(before, Fixed) or not isinstance(one.kind, Fixed):
         return inner
     factor = one.kind.step / before.step
+    if factor == 1:
+        return inner
     return f"({inner} / {plain(1 / factor)})" if factor.numerator == 1 else f"({inner} * {plain(factor)})"
 
 
@@ -193,9 +200,12 @@ def call(
     """A node of this operation: null if an argument is, unless said otherwise; refused where steps leave 62 bits."""
     if isinstance(kind, Fixed) and any(end is not None and abs(end) >= MOST for end in (kind.lower, kind.upper)):
         raise Unfit(f"{operation} can reach {kind}, too large for 64 bits", "use narrower bounds or a coarser step")
+    size = 1 + sum(argument.size if isinstance(argument, Call) else 1 for argument in arguments)
+    if size > _LARGEST:
+        raise Unfit("this expression is too large", "compute less of it on private rows")
     if nullable is None:
         nullable = any(argument.nullable for argument in arguments)
-    return Call(operation, arguments, kind, nullable, _all_of(kind) if domain is None else domain)
+    return Call(operation, arguments, kind, nullable, _all_of(kind) if domain is None else domain, size)
 
 
 def _number(value: Fraction) -> Constant:

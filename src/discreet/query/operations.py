@@ -11,6 +11,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from math import ceil, floor
 
+from discreet.exact import plain
 from discreet.query.expression import Call, Constant, Domain, Expression, Scalar, Unfit, call, constant
 from discreet.query.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth, common_step
 
@@ -82,8 +83,19 @@ def floor_divide(one: Expression, other: Expression) -> Expression:
 
 
 def modulo(one: Expression, other: Expression) -> Expression:
-    """The remainder of one ÷ a positive constant, of numbers that are not negative."""
-    return subtract(one, multiply(floor_divide(one, other), other))
+    """The remainder of one ÷ a positive constant c, of numbers that are not negative: below c, in their common step."""
+    rest = subtract(one, multiply(floor_divide(one, other), other))
+    step, (_, most) = _step(rest), _ends("%", one)
+    size = other.number if isinstance(other, Constant) and other.number is not None else Fraction(0)
+    return call("same", rest, kind=Fixed(step, 0, min(int(size / step) - 1, int(most * _step(one) / step))))
+
+
+def within(one: Expression, most: int, what: str) -> Expression:
+    """A number that a narrower type can hold: values that do not fit would have to fail, or vanish."""
+    lower, upper = _ends("CAST", one)
+    if max(abs(lower), abs(upper)) * _step(one) >= most:
+        raise Unfit(f"CAST to {what}, which cannot hold {one.kind}", "cast to a wider type, or leave it out")
+    return one
 
 
 def negate(one: Expression) -> Expression:
@@ -390,6 +402,10 @@ def _stepped(one: Expression, step: Fraction) -> Expression:
     times = one.kind.step / step
     if isinstance(one, Constant) and isinstance(one.value, int):
         steps = int(one.value * times)
+        if abs(steps) >= MOST:
+            raise Unfit(
+                f"the number {one} beside steps as fine as {plain(step)}", "use a smaller number or a coarser step"
+            )
         return Constant(steps, Fixed(step, steps, steps))
     if not one.kind.bounded:
         raise Unfit("a number without bounds beside a fraction", _NO_BOUNDS)

@@ -8,7 +8,7 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number
 from discreet.mechanisms.mechanism import doubt
 from discreet.privacy.unit import Unit
-from discreet.query import price, rules, statement
+from discreet.query import price, rules, sandbox, statement
 from discreet.query.asked import Asked
 from discreet.query.blocks import Block, split
 from discreet.query.draft import Draft, Limits
@@ -42,6 +42,7 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     >>> plan(["SELECT AVG(age) FROM people"], catalog, Terms(epsilon=1)).loss
     Together(losses=(Pure(epsilon=Fraction(1, 2)), Pure(epsilon=Fraction(1, 2))))
     """
+    sandbox.warm()
     doubt(terms.confidence)
     limits = Limits(*(contribution(given, name, Unit("person")) for name, given in
                       (("groups", terms.groups), ("rows", terms.rows))))  # fmt: skip

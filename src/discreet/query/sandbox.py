@@ -161,6 +161,15 @@ _idle: list[_Jail] = []
 _lock = threading.Lock()
 
 
+def warm(memory: str = "1GB") -> None:
+    """Start a process now, without waiting for it, if none is kept: it starts while a statement is still read."""
+    size = _bytes(memory)
+    with _lock:
+        if any(one.memory == size for one in _idle):
+            return
+    _give_back(_Jail(size))
+
+
 def _take(memory: int) -> _Jail:
     with _lock:
         while True:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from discreet.curator.catalog import Catalog, ColumnType
+from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.query import derive, domains, sandbox
 from discreet.query.blocks import Parts
 from discreet.query.draft import Direct
@@ -70,7 +71,7 @@ def rest_of(parts: Parts, sources: tuple[Source, ...]) -> Rest:
                 intervals.append((part.alias_or_name, low, high))
         tree = tree.copy()
         tree.set("expressions", [*tree.expressions, *hidden])
-    sql = tree.sql(dialect=DIALECT, comments=False)
+    sql = tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
     return Rest(parts.text, sql, sources, parts.publics, len(names), tuple(intervals), tuple(wanted))
 
 
@@ -156,7 +157,11 @@ def _public(catalog: Catalog, name: str) -> "pyarrow.Table":
 
 def run(rest: Rest, found: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.Table, dict[str, Any]]":
     """The analyst's table, and the intervals of its columns."""
-    whole = sandbox.run(rest.sql, found)
+    try:
+        whole = sandbox.run(rest.sql, found)
+    except InvalidParameter as error:
+        reason = error.hint.strip().splitlines()[0] if error.hint.strip() else f"expected {error.expected}"
+        raise InvalidQuery("what is computed from the released values fails", reason) from None
     hidden = {name: (whole.column(low), whole.column(high)) for name, low, high in rest.intervals}
     visible = whole.select(list(range(rest.visible))) if rest.intervals else whole
     return visible, {name: tuple(end.combine_chunks() for end in pair) for name, pair in hidden.items()}

@@ -36,8 +36,9 @@ def start_of(node: Any) -> int | None:
 def _parsed(text: str) -> exp.Query:
     if not isinstance(text, str):
         raise InvalidParameter("statement", text, "SQL as text")
-    if len(text) > _LONGEST or "\0" in text:
-        raise InvalidParameter("statement", f"{len(text)} characters", f"at most {_LONGEST}, none of them NUL")
+    if len(text) > _LONGEST or "\0" in text or not _writable(text):
+        expected = f"at most {_LONGEST} characters that UTF-8 can hold, none of them NUL"
+        raise InvalidParameter("statement", f"{len(text)} characters", expected)
     try:
         trees = [tree for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
     except ParseError as error:
@@ -54,6 +55,14 @@ def _parsed(text: str) -> exp.Query:
     if _depth(tree) > _DEEPEST:
         raise InvalidQuery("this statement is nested too deeply", "write it with fewer levels")
     return tree
+
+
+def _writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _depth(tree: exp.Expr) -> int:

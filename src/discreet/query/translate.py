@@ -23,6 +23,14 @@ def translate(node: Any, scope: Scope, statement: Statement) -> Expression:
         statement.refuse(node, error.problem, error.hint)
 
 
+def condition_of(node: Any, scope: Scope, statement: Statement) -> Expression:
+    """The condition that a part of the text means for each private row."""
+    try:
+        return ops.condition(translate(node, scope, statement))
+    except Unfit as error:
+        statement.refuse(node, error.problem, error.hint)
+
+
 def _translated(node: Any, scope: Scope, statement: Statement) -> Expression:
     rule = _RULES.get(type(node))
     if rule is None:
@@ -91,10 +99,15 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:
             return constant(ops.iso(datetime, inner.value))
         case "DATE":
             return ops.day_of(inner)
-        case "DOUBLE" | "FLOAT" | "DECIMAL":
+        case "DOUBLE" | "FLOAT":
             return ops.add(ops.number_of(inner), constant(0))
+        case "DECIMAL":
+            sizes = [int(part.name) for part in node.to.expressions] or [18, 3]
+            digits = sizes[1] if len(sizes) > 1 else 0
+            return ops.within(ops.rounded(ops.number_of(inner), digits), 10 ** max(0, sizes[0] - digits), "DECIMAL")
         case "INT" | "BIGINT" | "SMALLINT" | "TINYINT" | "INT128":
-            return ops.rounded(ops.number_of(inner), 0)
+            most = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31}.get(target, 2**62)
+            return ops.within(ops.rounded(ops.number_of(inner), 0), most, target)
         case _:
             raise Unfit(f"CAST to {target or node.to}", "cast to DATE, DOUBLE or INTEGER, or leave it out")
 

@@ -1,0 +1,422 @@
+"""Questions in SQL: what explaining and asking cost, a million groups, and the job of the anchors against the peers.
+
+`discreet` runs what remains of a statement in a process of its own, which lives on, so the harness does not count it.
+Where that matters, "all CPU s" and "all peak MB" do: this process and its living children together.
+"""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from bench.harness import Bar, Comparison, Contestant, Timed
+
+EXPLAIN, SMALL, AGAIN = "explain, the slowest of three", "a small ask", "a small ask, asked again"
+GROUPS = {"COUNT(*)": "COUNT(*) AS n", "COUNT(*), SUM": "COUNT(*) AS n, SUM(x) AS total"}
+JOB = "four numbers a region, a million rows"
+OURS, LIMIT, OPENDP = "discreet", "DuckDB, no privacy (limit)", "OpenDP, Polars context"
+
+REGIONS = tuple(f"r{i:02d}" for i in range(50))
+VISITS = (
+    "SELECT region, COUNT(*) AS n, SUM(amount) AS total, AVG(amount) AS mean, COUNT(DISTINCT user_id) AS users "
+    "FROM visits GROUP BY region"
+)
+PEOPLE = "SELECT city, COUNT(*) AS n, AVG(age) AS mean FROM people GROUP BY city"
+EXPLAINED = (
+    "SELECT COUNT(*) AS n FROM visits",
+    VISITS,
+    "SELECT region, n / SUM(n) OVER () AS share FROM "
+    "(SELECT region, COUNT(*) AS n FROM visits WHERE amount >= 100 GROUP BY region) ORDER BY share DESC LIMIT 10",
+)
+
+
+def comparison(*, quick: bool) -> Comparison:
+    """What issue 3 promises about the speed of the curator, and the first table of the anchors."""
+    n, pairs, groups, rows = (5, 1, 10_000, 10_000) if quick else (100, 5, 1_000_000, 1_000_000)
+    contestants = (
+        Contestant(EXPLAIN, OURS, discreet_explain, {"n": n}, len(EXPLAINED) * n, packages=("duckdb", "sqlglot")),
+        Contestant(SMALL, OURS, discreet_ask, {"n": n}, n, remark="300 rows, a durable charge each"),
+        Contestant(SMALL, "DuckDB and a bare insert (limit)", bare_ask, {"n": n}, n, remark="no privacy"),
+        Contestant(AGAIN, OURS, discreet_again, {"n": n}, n, remark="kept answer, nothing charged"),
+        *(
+            Contestant(_million(what), OURS, discreet_groups, {"what": what, "groups": groups, "pairs": pairs}, pairs)
+            for what in GROUPS
+        ),
+        *_job(rows, slow=not quick),
+    )
+    return Comparison("curator", "Questions in SQL", contestants, tuple(_bars()), rounds=3)
+
+
+def _job(rows: int, *, slow: bool) -> list[Contestant]:
+    """Ours, the limit and OpenDP; the slow peers too if asked for."""
+    known: tuple[tuple[str, Any, str, str, tuple[str, ...]], ...] = (
+        (OURS, discreet_job, "", "Parquet; at most 5 rows in 3 regions each", ("duckdb", "numpy")),
+        (LIMIT, duckdb_job, "", "Parquet", ("duckdb", "numpy")),
+        (OPENDP, opendp_job, "polars", "frame in memory; keeps 2 regions where 3 are allowed", ("opendp", "numpy")),
+        ("SmartNoise SQL", smartnoise_job, "smartnoise-sql", "frame in memory; 3 rows each", ("numpy", "pandas")),
+        ("PipelineDP, local", pipelinedp_job, "pipeline-dp", "tuples in memory", ("numpy",)),
+    )
+    return [
+        Contestant(JOB, who, prepare, {"rows": rows}, 1, peer, remark, packages)
+        for who, prepare, peer, remark, packages in known[: None if slow else 3]
+    ]
+
+
+def _bars() -> list[Bar]:
+    return [
+        Bar("at most 30 ms", EXPLAIN, OURS, measure="median ms", at_most=30),
+        Bar("at most 30 ms", SMALL, OURS, measure="median ms", at_most=30),
+        *(Bar("at most 1 s more", _million(what), OURS, measure="beyond engine s", at_most=1.0) for what in GROUPS),
+        Bar("at most 8 × DuckDB's CPU", JOB, OURS, LIMIT, measure="all CPU s", at_most=8),
+        Bar("at most a quarter of OpenDP's CPU", JOB, OURS, OPENDP, measure="all CPU s", at_most=0.25),
+    ]
+
+
+def _million(what: str) -> str:
+    return f"a million groups: {what}"
+
+
+# Small questions
+
+
+def discreet_explain(n: int) -> Timed:
+    data = _opened_visits(1000)
+
+    def explain(sql: str) -> Callable[[int], object]:
+        return lambda _: data.explain(sql, epsilon=1)
+
+    def slowest(n: int) -> dict[str, float]:
+        return {"median ms": max(_median_ms(explain(sql), n) for sql in EXPLAINED)}
+
+    slowest(1)
+    return lambda: slowest(n)
+
+
+def discreet_ask(n: int) -> Timed:
+    data = _people()
+    data.ask(PEOPLE, epsilon="0.5")
+
+    def ask(i: int) -> None:
+        answer = data.ask(PEOPLE, epsilon=f"0.1{i:06d}1")  # another ε, or the kept answer would be given
+        if answer.receipt.free:
+            raise RuntimeError("an ask was not charged")
+
+    return lambda: {"median ms": _median_ms(ask, n)}
+
+
+def discreet_again(n: int) -> Timed:
+    data = _people()
+    data.ask(PEOPLE, epsilon="0.5")
+
+    def ask(_: int) -> None:
+        if not data.ask(PEOPLE, epsilon="0.5").receipt.free:
+            raise RuntimeError("a kept answer was charged")
+
+    return lambda: {"median ms": _median_ms(ask, n)}
+
+
+def bare_ask(n: int) -> Timed:
+    """The same rows by DuckDB alone, and one durable row in SQLite."""
+    import sqlite3
+
+    import duckdb
+
+    folder = _folder()
+    source = _parquet(folder, "people", _people_columns())
+    ledger = sqlite3.connect(folder / "bare.db", isolation_level=None)
+    for sql in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "CREATE TABLE charges (what TEXT)"):
+        ledger.execute(sql)
+    connection = duckdb.connect()
+    sql = PEOPLE.replace("FROM people", f"FROM '{source}'")
+
+    def ask(_: int) -> None:
+        ledger.execute("INSERT INTO charges VALUES (?)", ("x" * 3000,))
+        connection.sql(sql).fetchall()
+
+    ask(0)
+    return lambda: {"median ms": _median_ms(ask, n)}
+
+
+def _people() -> Any:
+    cities = ", ".join(f'"{city}"' for city in REGIONS[:5])
+    columns = {
+        "city": f'{{type = "text", values = [{cities}], nullable = false}}',
+        "age": '{type = "integer", lower = 0, upper = 120, nullable = false}',
+    }
+    folder = _folder()
+    _parquet(folder, "people", _people_columns())
+    return _open(folder, "people", 'unit = "row"', columns)
+
+
+def _people_columns() -> dict[str, Any]:
+    import numpy
+
+    generator = numpy.random.default_rng(300)
+    return {"city": _named(generator.integers(5, size=300)), "age": generator.integers(0, 121, size=300)}
+
+
+# A million groups
+
+
+def discreet_groups(what: str, groups: int, pairs: int) -> Timed:
+    """An ask and, right after it, the engine's part of it again."""
+    import numpy
+
+    generator = numpy.random.default_rng(7)
+    rows = {"key": generator.integers(groups, size=groups), "x": generator.integers(0, 101, size=groups)}
+    columns = {
+        "key": f'{{type = "integer", lower = 0, upper = {groups - 1}, nullable = false}}',
+        "x": '{type = "integer", lower = 0, upper = 100, nullable = false}',
+    }
+    folder = _folder()
+    _parquet(folder, "numbers", rows)
+    data = _open(folder, "numbers", 'unit = "row"', columns)
+    sql = f"SELECT key, {GROUPS[what]} FROM numbers GROUP BY key"  # noqa: S608
+    fetch = _engine_alone(data, sql)
+
+    def pair(i: int) -> tuple[float, float]:
+        asked, answer = _seconds(lambda: data.ask(sql, epsilon=f"1.{i:03d}1"))
+        if len(answer) != groups or answer.receipt.free:
+            raise RuntimeError("not every group was answered and charged")
+        return asked, _seconds(fetch)[0]
+
+    pair(999)
+
+    def timed() -> dict[str, float]:
+        both = [pair(i) for i in range(pairs)]
+        return {
+            "ask s": statistics.median(asked for asked, _ in both),
+            "engine s": statistics.median(alone for _, alone in both),
+            "beyond engine s": statistics.median(asked - alone for asked, alone in both),
+        }
+
+    return timed
+
+
+def _engine_alone(data: Any, sql: str) -> Callable[[], object]:
+    """What the engine is asked for a statement, without noise, charge and the rest."""
+    from discreet.query import duckdb
+    from discreet.query.planner import Terms, plan
+
+    written = duckdb.write(plan([sql], data.catalog, Terms(epsilon=1)).releases[0].aggregate)
+    return lambda: data._curator.engine.fetch(written)
+
+
+# The job of the anchors. Each warms up on a thousand rows, and gets its data in the form that it reads fastest.
+
+
+def discreet_job(rows: int) -> Timed:
+    _opened_visits(1000).ask(VISITS, epsilon=1)
+    data = _opened_visits(rows)
+    return _all_processes(lambda: data.ask(VISITS, epsilon=1))
+
+
+def duckdb_job(rows: int) -> Timed:
+    import duckdb
+
+    connection = duckdb.connect()
+
+    def run(source: Path) -> object:
+        return connection.sql(VISITS.replace("FROM visits", f"FROM '{source}'")).to_arrow_table()
+
+    run(_parquet(_folder(), "visits", _visits(1000)))
+    source = _parquet(_folder(), "visits", _visits(rows))
+    return _all_processes(lambda: run(source))
+
+
+def opendp_job(rows: int) -> Timed:
+    """With keep="first": its other way of choosing regions fails for one key. It ranks from 1 and keeps ranks < 3."""
+    import opendp.prelude as dp
+
+    pl: Any = import_module("polars")  # untyped: OpenDP adds `.dp` to its expressions
+    dp.enable_features("contrib")
+
+    def run(frame: Any) -> object:
+        context = dp.Context.compositor(
+            data=frame.lazy(),
+            privacy_unit=dp.unit_of(contributions=1, identifier=pl.col("user_id")),
+            privacy_loss=dp.loss_of(epsilon=1.0),
+            split_evenly_over=1,
+            margins=[dp.polars.Margin(by=[], max_length=2_000_000)],
+        )
+        amount = pl.col("amount").fill_null(0.0).fill_nan(0.0)
+        bounded = context.query().truncate_per_group(5, by=["region"])
+        grouped = bounded.truncate_num_groups(3, by=["region"], keep="first").group_by("region")
+        numbers = grouped.agg(
+            dp.len(signed=True).alias("n"),
+            amount.dp.sum((0.0, 500.0)).alias("total"),
+            amount.dp.mean((0.0, 500.0)).alias("mean"),
+            pl.col("user_id").dp.n_unique(signed=True).alias("users"),
+        )
+        return numbers.with_keys(pl.DataFrame({"region": REGIONS})).release().collect()
+
+    frame = pl.DataFrame(_visits(rows))
+    _warm_up(run, frame.head(1000), frame)
+    return _all_processes(lambda: run(frame))
+
+
+def smartnoise_job(rows: int) -> Timed:
+    import pandas as pd
+
+    snsql: Any = import_module("snsql")
+    table = {
+        "max_ids": 3,
+        "censor_dims": False,
+        "user_id": {"type": "int", "private_id": True},
+        "region": {"type": "string"},
+        "amount": {"type": "float", "lower": 0.0, "upper": 500.0},
+    }
+
+    def run(frame: Any) -> object:
+        privacy = snsql.Privacy(epsilon=1.0, delta=1e-6)
+        reader = snsql.from_df(frame, privacy=privacy, metadata={"": {"bench": {"visits": table}}})
+        return reader.execute(VISITS.replace("FROM visits", "FROM bench.visits"))
+
+    frame = pd.DataFrame(_visits(rows))
+    _warm_up(run, frame.head(1000), frame)
+    return _all_processes(lambda: run(frame))
+
+
+def pipelinedp_job(rows: int) -> Timed:
+    pdp: Any = import_module("pipeline_dp")
+    metrics = pdp.Metrics
+    parameters = pdp.AggregateParams(
+        metrics=[metrics.COUNT, metrics.SUM, metrics.MEAN, metrics.PRIVACY_ID_COUNT],
+        noise_kind=pdp.NoiseKind.LAPLACE,
+        max_partitions_contributed=3,
+        max_contributions_per_partition=5,
+        min_value=0,
+        max_value=500,
+    )
+    extractors = pdp.DataExtractors(
+        privacy_id_extractor=lambda row: row[0],
+        partition_extractor=lambda row: row[1],
+        value_extractor=lambda row: row[2],
+    )
+
+    def run(visits: list[Any]) -> object:
+        accountant = pdp.NaiveBudgetAccountant(total_epsilon=1, total_delta=1e-6)
+        engine = pdp.DPEngine(accountant, pdp.LocalBackend())
+        result = engine.aggregate(visits, parameters, extractors, public_partitions=list(REGIONS))
+        accountant.compute_budgets()
+        return list(result)
+
+    visits = list(zip(*(column.tolist() for column in _visits(rows).values()), strict=True))
+    _warm_up(run, visits[:1000], visits)
+    return _all_processes(lambda: run(visits))
+
+
+def _warm_up(run: Callable[[Any], object], few: Any, whole: Any) -> None:
+    """Run on few rows, unless the whole is hardly more: a smoke run need not do everything twice."""
+    if len(whole) > 20_000:
+        run(few)
+
+
+def _opened_visits(rows: int) -> Any:
+    folder = _folder()
+    _parquet(folder, "visits", _visits(rows))
+    regions = ", ".join(f'"{region}"' for region in REGIONS)
+    columns = {
+        "user_id": '{type = "integer", nullable = false}',
+        "region": f'{{type = "text", values = [{regions}], nullable = false}}',
+        "amount": '{type = "real", lower = 0, upper = 500, granularity = "0.01", nullable = false}',
+    }
+    return _open(folder, "visits", 'unit = "user_id"\ngroups = 3\nrows = 5', columns)
+
+
+def _visits(rows: int) -> dict[str, Any]:
+    """Ten visits a person on average, regions of very different sizes, amounts of 88 on average."""
+    import numpy
+
+    generator = numpy.random.default_rng(2026)
+    weights = 1 / numpy.arange(1, len(REGIONS) + 1) ** 0.65  # a tenth of all visits in the largest
+    return {
+        "user_id": generator.integers(rows // 10, size=rows),
+        "region": _named(generator.choice(len(REGIONS), rows, p=weights / weights.sum())),
+        "amount": generator.exponential(88, rows).clip(0, 500).round(2),
+    }
+
+
+def _named(codes: Any) -> Any:
+    import numpy
+
+    return numpy.array(REGIONS)[codes]
+
+
+# Files, clocks, processes
+
+
+def _open(folder: Path, name: str, unit: str, columns: Mapping[str, str]) -> Any:
+    """A dataset with one table in a Parquet file, and its ledger beside it."""
+    import discreet
+
+    lines = (f"columns.{column} = {what}" for column, what in columns.items())
+    policy = folder / f"{name}.toml"
+    policy.write_text(
+        f'[dataset]\nname = "{name}"\nneighbours = "add or remove one"\n[budget]\nepsilon = 1000000\n'
+        f'[tables.{name}]\nsource = "{name}.parquet"\n{unit}\n' + "\n".join(lines),
+        "utf-8",
+    )
+    return discreet.open(policy, analyst="bench")
+
+
+def _parquet(folder: Path, name: str, columns: dict[str, Any]) -> Path:
+    import pyarrow
+    import pyarrow.parquet
+
+    path = folder / f"{name}.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+def _seconds(act: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = act()
+    return time.perf_counter() - start, result
+
+
+def _median_ms(act: Callable[[int], object], n: int) -> float:
+    return 1e3 * statistics.median(_seconds(partial(act, i))[0] for i in range(n))
+
+
+def _all_processes(act: Callable[[], object]) -> Timed:
+    """Time, and say how much CPU and memory this process and its living children took together."""
+
+    def timed() -> dict[str, float]:
+        before = _cpu_s()
+        act()
+        return {"all CPU s": _cpu_s() - before, "all peak MB": sum(_peak_mb(place) for place in _places())}
+
+    return timed
+
+
+def _cpu_s() -> float:
+    ticks = os.sysconf("SC_CLK_TCK")
+    children = _places()[1:]
+    times = [(place / "stat").read_text().rpartition(")")[2].split()[11:13] for place in children]
+    return time.process_time() + sum(int(user) + int(system) for user, system in times) / ticks
+
+
+def _peak_mb(place: Path) -> float:
+    lines = (place / "status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM"))
+
+
+def _places() -> list[Path]:
+    """This process and its living children in /proc."""
+    children = [text for task in Path("/proc/self/task").iterdir() for text in (task / "children").read_text().split()]
+    return [Path("/proc/self"), *(Path("/proc") / child for child in children)]
+
+
+_KEPT: list[Any] = []
+
+
+def _folder() -> Path:
+    """A new folder on the disk, removed when the process ends."""
+    _KEPT.append(tempfile.TemporaryDirectory(prefix="bench-curator-"))
+    return Path(_KEPT[-1].name)

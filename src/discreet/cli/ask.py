@@ -1,0 +1,326 @@
+"""`discreet ask` and `discreet explain`: an analyst's questions, answered, or only priced."""
+
+import datetime as dt
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from discreet.cli import show
+from discreet.curator.ledger import Ledger, digest
+from discreet.curator.policy import Policy, read_policy
+from discreet.curator.stores.memory import MemoryStore
+from discreet.curator.stores.reader import ReadOnlyStore
+from discreet.errors import DiscreetError, InvalidParameter, LedgerConflict, ReleaseFailed
+
+if TYPE_CHECKING:
+    from discreet.curator.answer import Answer
+    from discreet.dataset import Dataset
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+OPTION = "--{} {}"
+"""How something is stated on the command line: --epsilon 0.5"""
+
+_TERMS = (
+    click.option("--epsilon", metavar="ε", help="What the whole question may cost: 0.5"),
+    click.option(
+        "--error", metavar="±", help="How far off counts and sums may be, instead of ε: the least ε is found."
+    ),
+    click.option("--delta", metavar="δ", help="Needed to name groups that come from the data: 1e-8"),
+    click.option("--groups", type=int, help="A person counts in at most so many groups; the policy says it otherwise."),
+    click.option("--rows", type=int, help="With the weight of at most so many rows in each group; likewise."),
+    click.option("--confidence", default="0.95", show_default=True, help="With which each single interval holds."),
+    click.option("--analyst", help="Who asks; the name of the user, if left out."),
+)
+_STATEMENTS = (
+    click.argument("policy", metavar="POLICY", type=click.Path()),
+    click.argument("sql", metavar="[SQL]...", nargs=-1),
+    click.option("--file", "files", type=click.Path(dir_okay=False), multiple=True, help="Read SQL from a file."),
+)
+owner_log_option = click.option(
+    "--owner-log", type=click.Path(dir_okay=False), help="For the owner: write here why a charged release failed."
+)
+
+
+def terms_options(command: Command) -> Command:
+    """What may be stated beside a statement; each becomes an argument of that name."""
+    for option in reversed(_TERMS):
+        command = option(command)
+    return command
+
+
+def _statements(command: Command) -> Command:
+    for option in reversed(_STATEMENTS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_statements
+@terms_options
+@show.json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print the table alone, as CSV; notes and receipt go to stderr.")
+@click.option("--intervals", is_flag=True, help="With --csv: two more columns, low and high, for each that has them.")
+@show.plot_option
+@owner_log_option
+def ask(
+    policy: str,
+    sql: tuple[str, ...],
+    files: tuple[str, ...],
+    as_json: bool,
+    as_csv: bool,
+    intervals: bool,
+    plot: str | None,
+    owner_log: str | None,
+    **terms: Any,
+) -> None:
+    """The private answer to SQL, charged to the budget of POLICY; the same question again is free.
+
+    SQL is a SELECT, or - to read it from standard input. Several statements (or one text with ; between them) are asked
+    together: one ε pays for all of them. State --epsilon or --error.
+    """
+    check_terms(terms)
+    texts = _read(sql, files)
+    _check_form(len(texts), as_json=as_json, as_csv=as_csv, intervals=intervals, plot=plot)
+    with owner_log_to(owner_log), opened(policy) as data:
+        answers = asked(data, texts, terms)
+    if as_json:
+        documents = [answer.to_json() for answer in answers]
+        click.echo(json.dumps(documents[0] if len(documents) == 1 else {"answers": documents}, ensure_ascii=False))
+    elif as_csv:
+        click.echo(csv_text(answers[0], intervals=intervals), nl=False)
+        click.echo("\n".join([*answers[0].notes, str(answers[0].receipt)]), err=True)
+    else:
+        click.echo("\n\n".join(_without_receipt(answer) for answer in answers))
+        click.echo(str(answers[0].receipt))
+    if plot:
+        answers[0].plot(plot)
+        click.echo(f"wrote {plot}", err=True)
+
+
+@click.command()
+@_statements
+@terms_options
+@show.json_option
+def explain(policy: str, sql: tuple[str, ...], files: tuple[str, ...], as_json: bool, **terms: Any) -> None:
+    """What asking SQL would cost and do: noise, bounds, expected errors, what is left. Free; nothing is written.
+
+    SQL is as for `discreet ask`: one statement, or several that would be asked together.
+    """
+    check_terms(terms)
+    texts = _read(sql, files)
+    with opened(policy, reading=True) as data, stated():
+        told = data.explain(texts if len(texts) > 1 else texts[0], **terms)
+    click.echo(json.dumps(told.to_json(), ensure_ascii=False) if as_json else str(told))
+
+
+# Asking
+
+
+@contextmanager
+def opened(policy: str, *, reading: bool = False, analyst: str | None = None) -> "Iterator[Dataset]":
+    """The dataset. For `reading`, its ledger is neither made nor written."""
+    import discreet
+
+    read = read_policy(policy)
+    try:
+        data = discreet.open(read, ledger=_to_read(read) if reading else None, analyst=analyst)
+    except LedgerConflict as error:
+        said = str(error).partition("; open it with")[0]
+        hint = f"to put the policy's settings on record: discreet ledger amend {policy} --by WHO --why TEXT"
+        raise LedgerConflict(f"{said}; {hint}") from None
+    with data:
+        yield data
+
+
+def asked(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how: str = OPTION) -> "list[Answer]":
+    """The answers. Whatever goes wrong: if something was charged by then, that is said on standard error."""
+    before = ReadOnlyStore(_path(data.policy)).transact(lambda rows: rows.last())
+    try:
+        with stated(how):
+            return data.batch(texts, **terms) if len(texts) > 1 else [data.ask(texts[0], **terms)]
+    except ReleaseFailed:  # which names the charge itself
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        charge = _charge_since(before, data, texts, terms["analyst"])
+        if charge is not None:
+            click.echo(f"charged as #{charge}: {_what_is_left(data, texts, terms)}", err=True)
+        elif isinstance(error, KeyboardInterrupt):
+            click.echo("stopped: nothing was charged", err=True)
+        raise
+
+
+def check_terms(terms: dict[str, Any]) -> None:
+    """Refuse an ε beside an error."""
+    if terms["epsilon"] is not None and terms["error"] is not None:
+        raise click.UsageError("state what the answer may cost (--epsilon) or how exact it must be (--error), not both")
+
+
+@contextmanager
+def stated(how: str = OPTION) -> Iterator[None]:
+    """Where neither ε nor an error was stated but one is needed, say how that is done here."""
+    try:
+        yield
+    except InvalidParameter as error:
+        if error.name != "epsilon, error":
+            raise
+        cost, width = how.format("epsilon", "0.5"), how.format("error", "100")
+        raise click.UsageError(f"state what the answer may cost: {cost}; or how exact it must be: {width}") from None
+
+
+@contextmanager
+def owner_log_to(path: str | None) -> Iterator[None]:
+    """Write what the owner alone may know to a file that the owner alone may read."""
+    if path is None:
+        yield
+        return
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    owner = logging.getLogger("discreet.owner")
+    owner.addHandler(handler)
+    try:
+        yield
+    finally:
+        owner.removeHandler(handler)
+        handler.close()
+
+
+def _path(policy: Policy) -> Path:
+    return policy.base / (policy.ledger or "")
+
+
+def _to_read(policy: Policy) -> Ledger:
+    """The ledger as it is; where the dataset has none yet, one that is kept nowhere."""
+    path = _path(policy)
+    if path.exists() and not (path.is_file() and not path.stat().st_size):
+        store = ReadOnlyStore(path)
+        if store.transact(lambda rows: rows.head(policy.catalog.name)) is not None:
+            return Ledger(store)
+    return Ledger(MemoryStore())
+
+
+def _charge_since(number: int, data: "Dataset", texts: Sequence[str], analyst: str | None) -> int | None:
+    """The charge for these texts after row `number`, if one was made."""
+    data.budget()  # waits for a charge that is being written
+    rows = ReadOnlyStore(_path(data.policy)).transact(
+        lambda rows: rows.after(number, limit=1000, account=data.catalog.name)
+    )
+    ours = ("charge", analyst or data.analyst, digest(";\n".join(texts)))
+    return next((row.number for row in rows if (row.kind, row.who, row.statement) == ours), None)
+
+
+def _what_is_left(data: "Dataset", texts: Sequence[str], terms: dict[str, Any]) -> str:
+    try:
+        kept = (data.explain(texts, **terms).budget or {}).get("free")
+    except DiscreetError:
+        kept = False
+    if kept:
+        return "what it released is kept, so asking the same aggregates again is free"
+    return "it stopped before there was an answer, and asking again costs again"
+
+
+# Reading statements
+
+
+def separated(text: str) -> tuple[list[str], str]:
+    """The statements that end with a semicolon, and what comes after the last of them.
+
+    Semicolons inside quotes and comments are none. Where a quote or comment is left open, nothing has ended.
+
+    >>> separated("SELECT ';' ; -- and; then\\n SELECT 2; SELECT")
+    (["SELECT ';'", '-- and; then\\n SELECT 2'], 'SELECT')
+    >>> separated("SELECT 1; SELECT 'a")
+    ([], "SELECT 1; SELECT 'a")
+    """
+    from sqlglot import TokenError, TokenType, tokenize
+
+    try:
+        tokens = tokenize(text, read="duckdb")
+    except TokenError:
+        return [], text
+    found, begin, empty = [], 0, True
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            found += [] if empty else [text[begin : token.start].strip()]
+            begin, empty = token.end + 1, True
+        else:
+            empty = False
+    return found, "" if empty else text[begin:].strip()
+
+
+def _read(sql: tuple[str, ...], files: tuple[str, ...]) -> list[str]:
+    given = [_decoded(sys.stdin.buffer.read(), "-") if one == "-" else one for one in sql]
+    for file in files:
+        try:
+            given.append(_decoded(Path(file).read_bytes(), file))
+        except OSError as error:
+            raise click.UsageError(f"cannot read {file}: {error.strerror or error}") from None
+    texts = []
+    for text in given:
+        whole, rest = separated(text)
+        texts += [*whole, rest] if rest else whole
+    if not texts:
+        raise click.UsageError("there is no statement; write it after the policy, or - to read it from standard input")
+    return texts
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise click.UsageError(f"cannot read {name}: it is not UTF-8") from None
+
+
+# Printing
+
+
+def _check_form(count: int, *, as_json: bool, as_csv: bool, intervals: bool, plot: str | None) -> None:
+    """Refuse what could not be printed, before anything is charged."""
+    if as_json and as_csv:
+        raise click.UsageError("--json or --csv, not both")
+    if intervals and not as_csv:
+        raise click.UsageError("--intervals goes with --csv; tables and JSON have them anyway")
+    if count > 1 and (as_csv or plot):
+        raise click.UsageError(f"{'--csv' if as_csv else '--plot'} takes one statement, got {count}; use --json")
+
+
+def _without_receipt(answer: "Answer") -> str:
+    """A table and its notes: the receipt, its last line, is one for all answers that were asked together."""
+    return str(answer).rpartition("\n")[0]
+
+
+def csv_text(answer: "Answer", *, intervals: bool) -> str:
+    """The table as CSV: a null is an empty field, an empty text is quoted."""
+    table = answer.to_arrow(intervals=intervals)
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    lines = [",".join(map(_field, row)) for row in (table.column_names, *rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _field(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return repr(value)
+        case dt.datetime():
+            text = value.isoformat(sep=" ")
+        case list() | tuple() | dict():
+            text = json.dumps(value, ensure_ascii=False, default=str)
+        case _:
+            text = str(value)
+    plain = text and text == text.strip() and not any(mark in text for mark in ',"\r\n')
+    return text if plain else '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,162 @@
+"""What is stated is what is spent: shares of ε, the fit of Gaussian noise, the least ε for an error."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.curator.catalog import Catalog, Column, Table
+from discreet.errors import InternalError, InvalidQuery
+from discreet.mechanisms import DiscreteGaussian, Geometric
+from discreet.privacy.accounting import guarantee
+from discreet.privacy.loss import Approximate, Pure, Together
+from discreet.privacy.unit import Unit
+from discreet.query import price
+from discreet.query.planner import Terms, plan
+
+COLUMNS = [
+    Column("person", "integer"),
+    Column("city", "text"),
+    Column("sex", "text", values=["f", "m"]),
+    Column("age", "integer", lower=0, upper=120),
+    Column("pay", "real", lower=-50, upper=1000, granularity="0.25"),
+]
+NUMBERS = (
+    "COUNT(*)",
+    "COUNT(age)",
+    "COUNT(DISTINCT person)",
+    "SUM(age)",
+    "AVG(age)",
+    "SUM(pay)",
+    "AVG(pay)",
+    "SUM(age + 2 * pay)",
+)
+
+
+def catalog(neighbours="add or remove one", unit="person"):
+    return Catalog("c", [Table("t", COLUMNS, unit=Unit(unit))], neighbours=neighbours)
+
+
+def parts(loss):
+    return loss.losses if isinstance(loss, Together) else (loss,)
+
+
+numbers = st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=5, unique=True)
+relations = st.sampled_from(["add or remove one", "change one"])
+epsilons = st.fractions(min_value="1/1000", max_value=20, max_denominator=1000)
+
+
+@settings(max_examples=25)
+@given(
+    numbers,
+    st.sampled_from(["", "GROUP BY sex", "GROUP BY age, sex"]),
+    epsilons,
+    st.integers(1, 9),
+    st.integers(1, 9),
+    relations,
+)
+def test_pure_shares_add_up_to_what_was_stated(asked, grouped, epsilon, groups, rows, neighbours):
+    made = plan(
+        [f"SELECT {', '.join(asked)} FROM t {grouped}"], catalog(neighbours), Terms(epsilon, groups=groups, rows=rows)
+    )
+    assert sum(part.epsilon for part in parts(made.loss)) == epsilon == made.epsilon
+    assert made.delta == 0
+    assert made.derive(catalog(neighbours)) == made.loss
+
+
+@settings(max_examples=25)
+@given(
+    numbers,
+    st.sampled_from(["GROUP BY sex", "GROUP BY city", "GROUP BY age, city"]),
+    epsilons,
+    st.sampled_from(["1e-4", "1e-9"]),
+    st.integers(1, 60),
+    relations,
+)
+def test_the_whole_is_within_the_stated_epsilon_and_delta(asked, grouped, epsilon, delta, groups, neighbours):
+    try:
+        made = plan(
+            [f"SELECT {', '.join(asked)} FROM t {grouped}"],
+            catalog(neighbours),
+            Terms(epsilon, delta=delta, groups=groups, rows=1),
+        )
+    except InvalidQuery:
+        return
+    except ValueError as error:
+        assert "table is too long" in str(error)
+        return
+    assert made.epsilon <= epsilon
+    assert made.delta <= Fraction(delta)
+    named = [part for part in parts(made.loss) if isinstance(part, Approximate)]
+    noise = [part for part in parts(made.loss) if not isinstance(part, Approximate)]
+    spare = made.delta - sum(part.delta for part in named)
+    left = made.epsilon - sum(part.epsilon for part in named)
+    assert spare >= 0
+    assert guarantee(Together(*noise, Pure(0)), delta=spare).epsilon <= float(left) * (1 + 1e-9)
+
+
+def test_selection_of_keys_is_part_of_the_price():
+    made = plan(
+        ["SELECT city, COUNT(*), SUM(age) FROM t GROUP BY city"],
+        catalog(),
+        Terms("0.9", delta="1e-8", groups=2, rows=1),
+    )
+    assert parts(made.loss) == (Pure("0.3"), Pure("0.3"), Approximate("0.3", "1e-8"))
+    assert made.releases[0].selection.keys == 2
+    two = plan(
+        ["SELECT city, COUNT(*) FROM t GROUP BY city"], catalog("change one"), Terms(1, delta="1e-8", groups=2, rows=1)
+    )
+    assert two.releases[0].selection.keys == 4
+
+
+def test_gaussian_noise_is_taken_exactly_where_it_is_smaller():
+    for groups in (1, 2, 5, 10, 20, 40, 80):
+        made = plan(
+            ["SELECT age, COUNT(*) FROM t GROUP BY age"], catalog(), Terms(1, delta="1e-6", groups=groups, rows=1)
+        )
+        (noise,) = made.releases[0].noises
+        width = noise.interval("0.95")
+        laplace = Geometric(epsilon=1, sensitivity=groups).interval("0.95")
+        assert width <= laplace
+        assert isinstance(noise, DiscreteGaussian) == (width < laplace)
+    assert isinstance(noise, DiscreteGaussian)
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 10**7), st.integers(1, 5), st.integers(1, 5), st.sampled_from(["0.5", "0.95", "0.999"]))
+def test_error_is_kept_with_the_least_epsilon(error, groups, rows, confidence):
+    terms = Terms(error=error, groups=groups, rows=rows, confidence=confidence)
+    made = plan(["SELECT sex, COUNT(*), SUM(pay) FROM t GROUP BY sex"], catalog(), terms)
+    for derived, noise in zip(made.releases[0].derived, made.releases[0].noises, strict=True):
+        width = noise.interval(confidence) * derived.step
+        assert width <= error
+        less = Geometric(epsilon=noise.epsilon * Fraction(99, 100), sensitivity=noise.sensitivity)
+        assert less.interval(confidence) * derived.step + derived.step > error * Fraction(97, 100)
+
+
+def test_a_mean_has_no_error_in_advance_and_nothing_has_no_price():
+    with pytest.raises(InvalidQuery, match="AVG"):
+        plan(["SELECT AVG(age) FROM t"], catalog(), Terms(error=1, rows=1))
+    with pytest.raises(InvalidQuery):
+        plan(["SELECT sex FROM t GROUP BY sex"], catalog(), Terms(error=1, groups=1))
+
+
+def test_keys_alone_can_be_asked_for_where_they_are_not_public():
+    made = plan(["SELECT city FROM t GROUP BY city"], catalog(), Terms(epsilon=1, delta="1e-6", groups=1))
+    assert made.loss == Approximate(1, "1e-6")
+    with pytest.raises(InvalidQuery, match="nothing is measured"):
+        plan(["SELECT sex FROM t GROUP BY sex"], catalog(), Terms(epsilon=1, groups=1))
+
+
+def test_bounds_must_be_stated_by_somebody():
+    with pytest.raises(InvalidQuery, match="groups"):
+        plan(["SELECT sex, COUNT(*) FROM t GROUP BY sex"], catalog(), Terms(epsilon=1, rows=1))
+    with pytest.raises(InvalidQuery, match="rows"):
+        plan(["SELECT COUNT(*) FROM t"], catalog(), Terms(epsilon=1))
+    plan(["SELECT COUNT(DISTINCT person) FROM t"], catalog(), Terms(epsilon=1))  # one person, one count
+
+
+def test_a_draft_without_bounds_is_never_priced():
+    with pytest.raises(InternalError):
+        price._bound(type("Draft", (), {"bound": None})())
