@@ -179,13 +179,14 @@ def _number(release: Release, place: int, sure: Fraction) -> dict[str, Any]:
     """The error that a number will have, as far as it can be told before its groups are counted."""
     derived = release.derived[place]
     if isinstance(derived, Direct):
-        return {"error": float(release.noises[derived.measure].interval(sure) * derived.step)}
-    wide = release.noises[derived.total].interval(1 - (1 - sure) / 2)
-    far = release.noises[derived.count].interval(1 - (1 - sure) / 2)
+        error = float(release.noises[derived.measure].interval(sure) * derived.step)
+        return {"number": str(release.aggregate.measures[derived.measure]), "error": error}
+    summed = release.aggregate.measures[derived.total].value
+    wide, far = (release.noises[one].interval(1 - (1 - sure) / 2) for one in (derived.total, derived.count))
     if isinstance(derived, Mean):
         half = (derived.kind.upper or 0) - derived.offset
-        return {"error × rows": float((wide + half * far) * derived.kind.step)}
-    return {"error": float((wide + abs(derived.offset) * far) * derived.step)}
+        return {"number": f"mean of {summed}", "error × rows": float((wide + half * far) * derived.kind.step)}
+    return {"number": f"sum of {summed}", "error": float((wide + abs(derived.offset) * far) * derived.step)}
 
 
 def _lines(release: dict[str, Any]) -> list[str]:
@@ -209,4 +210,10 @@ def _lines(release: dict[str, Any]) -> list[str]:
             f"  {measure['measure']}: {measure['noise']} noise, scale {measure['scale']:.6g}, "
             f"{measure['norm']} sensitivity {measure['sensitivity']:.6g}, within ±{measure['error']:.6g}"
         )
+    measured = {measure["measure"] for measure in release["measures"]}
+    for number in release["numbers"]:
+        if "error × rows" in number:
+            lines.append(f"  {number['number']}: within about ±{number['error × rows']:.6g} ÷ the rows of its group")
+        elif number["number"] not in measured:
+            lines.append(f"  {number['number']}, from the two: within ±{number['error']:.6g}")
     return lines

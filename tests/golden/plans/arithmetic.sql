@@ -7,6 +7,7 @@ reads visits, protects one person, by patient_id (add or remove one)
   sum of (((cost / 2) - (stay * 3)) + 0.5): geometric noise, scale 150015, l1 sensitivity 50005, within ±449405
   sum of floor((cost + 0.5)) about 5000: geometric noise, scale 150000, l1 sensitivity 50000, within ±449360
   count of floor((cost + 0.5)): geometric noise, scale 30, l1 sensitivity 10, within ±90
+  mean of floor((cost + 0.5)): within about ±1.10833e+06 ÷ the rows of its group
 note: a person weighs at most as much as 10 rows: where there are more, each weighs less, so counts and sums shrink, while averages and shares keep their size
 note: rows without patient_id are left out
 note: cost is clamped to 0 to 10000 in steps of 0.01

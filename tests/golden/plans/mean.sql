@@ -7,6 +7,7 @@ reads visits, protects one person, by patient_id (add or remove one)
   one unit: at most 1 group, the weight of 10 rows in each
   sum of stay about 182: geometric noise, scale 3660, l1 sensitivity 1830, within ±10964
   count of stay: geometric noise, scale 20, l1 sensitivity 10, within ±60
+  mean of stay: within about ±27043 ÷ the rows of its group
 note: a person weighs at most as much as 10 rows: where there are more, each weighs less, so counts and sums shrink, while averages and shares keep their size
 note: rows without patient_id are left out
 note: stay is clamped to 0 to 365

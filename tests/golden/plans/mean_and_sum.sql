@@ -9,6 +9,8 @@ reads visits, protects one person, by patient_id (add or remove one)
   sum of cost about 5000: geometric noise, scale 450000, l1 sensitivity 150000, within ±1.34808e+06
   count of cost: geometric noise, scale 90, l1 sensitivity 30, within ±270
   count of rows: geometric noise, scale 90, l1 sensitivity 30, within ±270
+  mean of cost: within about ±3.32e+06 ÷ the rows of its group
+  sum of cost, from the two: within ±3.32e+06
 note: a person counts in at most 3 groups; their others are left out
 note: a person weighs at most as much as 10 rows in each group: where there are more, each weighs less, so counts and sums shrink, while averages and shares keep their size
 note: rows without patient_id are left out
