@@ -388,3 +388,27 @@ def test_gaussian_noise_where_it_is_smaller(clinic):
     answer = data.ask(many, epsilon=1, delta="1e-6", groups=101, rows=1)
     assert len(answer) == 102
     assert set(answer.intervals) == {"n"}
+
+
+@pytest.mark.parametrize(("sql", "columns"), [
+    ("SELECT * FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) AS t WHERE n > -1000 LIMIT 2", {"n"}),
+    ("WITH t AS (SELECT ward, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY ward) SELECT ward, n, s / n AS mean FROM t", {"n", "mean"}),
+    ("WITH t AS (SELECT ward AS w, COUNT(*) AS n FROM visits GROUP BY ward) SELECT n / beds AS rate, beds FROM t JOIN wards ON w = ward", {"rate"}),
+    ("SELECT a.n - b.n AS d FROM (SELECT COUNT(*) AS n FROM visits) AS a, (SELECT COUNT(*) AS n FROM visits WHERE night) AS b", {"d"}),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM visits UNION ALL SELECT COUNT(*) FROM visits WHERE night) AS t", set()),
+    ("SELECT SUM(n) AS n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) AS t", set()),
+    ("WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT a.n, b.n AS m FROM t AS a, t AS b", set()),
+    ("SELECT DISTINCT n FROM (SELECT COUNT(*) AS n FROM visits) AS t", set()),
+])  # fmt: skip
+def test_intervals_pass_through_simple_outer_queries(clinic, sql, columns):
+    answer = clinic().ask(sql, epsilon="0.5")
+    assert set(answer.intervals) == columns
+    for name in columns:
+        low, high = answer.intervals[name]
+        for value, a, b in zip(answer.column(name), low, high, strict=True):
+            assert a.as_py() is None or a.as_py() <= max(value, 0) <= b.as_py() or name in ("mean", "rate", "d")
+    assert not any("released" in name for name in answer.table.column_names)
+    exact = clinic().ask(sql, epsilon=10**7)
+    for name in columns:
+        low, high = exact.intervals[name]
+        assert all(a.as_py() is None or b.as_py() - a.as_py() < 1e-6 for a, b in zip(low, high, strict=True))

@@ -1,5 +1,6 @@
 """`discreet shell`, through a pipe and at a terminal: statements, commands, errors that never end it, Ctrl-C, history."""
 
+import codecs
 import json
 import os
 import pty
@@ -265,15 +266,14 @@ class Terminal:
 
     def __init__(self, folder, *words, before=""):
         self.master, slave = pty.openpty()
-        code = before + "; from discreet.cli import main; main()"
+        code = f"import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n{before}\nfrom discreet.cli import main\nmain()"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code.lstrip("; "), "shell", "policy.toml", *words],
+            [sys.executable, "-c", code, "shell", "policy.toml", *words],
             cwd=folder, stdin=slave, stdout=slave, stderr=slave, close_fds=True, start_new_session=True,
-            preexec_fn=_take_terminal,
             env=os.environ | {"XDG_STATE_HOME": str(folder / "state"), "TERM": "dumb", "PYTHONUTF8": "1"},
         )  # fmt: skip
         os.close(slave)
-        self.seen = ""
+        self.seen, self.decode = "", codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def type(self, text):
         os.write(self.master, text.encode())
@@ -285,27 +285,34 @@ class Terminal:
             assert time.monotonic() < end, f"{text!r} did not come; there is: {self.seen!r}"
             if select.select([self.master], [], [], 0.2)[0]:
                 try:
-                    self.seen += os.read(self.master, 65536).decode(errors="replace")
+                    self.seen += self.decode(os.read(self.master, 65536))
                 except OSError:  # the other side is closed
                     assert text in self.seen, self.seen
         before, _, self.seen = self.seen.partition(text)
         return before
 
-    def end(self):
-        code = self.process.wait(60)
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
         os.close(self.master)
-        return code
 
-
-def _take_terminal():
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    def code(self):
+        return self.process.wait(60)
 
 
 def test_a_conversation(folder):
-    terminal = Terminal(folder, "--epsilon", "3000")
+    with Terminal(folder, "--epsilon", "3000") as terminal:
+        _converse(terminal)
+        assert terminal.code() == 0
+    history = (folder / "state" / "discreet" / "history").read_text()
+    assert "SELECT AVG(age) FROM visits;" in history
+    assert len(charges(folder)) == 2
+
+
+def _converse(terminal):
     terminal.until("clinic ε 100000> ")
     terminal.type("SELECT COUNT(*) AS n\n")
     terminal.until("   ...> ")
@@ -326,10 +333,6 @@ def test_a_conversation(folder):
     terminal.until("   ...> ")
     terminal.type("\x04")
     terminal.until("the unfinished statement was not asked")
-    assert terminal.end() == 0
-    history = (folder / "state" / "discreet" / "history").read_text()
-    assert "SELECT AVG(age) FROM visits;" in history
-    assert len(charges(folder)) == 2
 
 
 SLOW = """
@@ -343,29 +346,29 @@ QueryPlan.run = run
 
 
 def test_ctrl_c_while_rows_are_read_says_that_it_was_charged_and_the_prompt_comes_again(folder):
-    terminal = Terminal(folder, "--epsilon", "3000", "--analyst", "bob", before=SLOW)
-    terminal.until("clinic ε 1> ")  # bob's cap
-    terminal.type(f".epsilon 0.25\n{COUNT};\n")
-    terminal.until("now reading")
-    terminal.type("\x03")
-    terminal.until("charged as #2: it stopped before there was an answer")
-    terminal.until("clinic ε 0.75> ")
-    terminal.type(".quit\n")
-    assert terminal.end() == 0
+    with Terminal(folder, "--epsilon", "3000", "--analyst", "bob", before=SLOW) as terminal:
+        terminal.until("clinic ε 1> ")  # bob's cap
+        terminal.type(f".epsilon 0.25\n{COUNT};\n")
+        terminal.until("now reading")
+        terminal.type("\x03")
+        terminal.until("charged as #2: it stopped before there was an answer")
+        terminal.until("clinic ε 0.75> ")
+        terminal.type(".quit\n")
+        assert terminal.code() == 0
     assert len(charges(folder)) == 1
     assert (folder / "state" / "discreet" / "history").exists()
 
 
 def test_without_readline_and_without_a_place_for_history(folder):
     (folder / "state").touch()
-    terminal = Terminal(folder, "--epsilon", "3000", before="import sys; sys.modules['readline'] = None")
-    terminal.until("clinic ε 100000> ")
-    terminal.type(f"{COUNT};\n")
-    terminal.until("charged as #2")
-    terminal.until("clinic ε 97000> ")
-    terminal.type("\x04")
-    assert terminal.end() == 0
-    terminal = Terminal(folder)
-    terminal.until("clinic ε 97000> ")
-    terminal.type("\x04")
-    assert terminal.end() == 0
+    with Terminal(folder, "--epsilon", "3000", before="import sys; sys.modules['readline'] = None") as terminal:
+        terminal.until("clinic ε 100000> ")
+        terminal.type(f"{COUNT};\n")
+        terminal.until("charged as #2")
+        terminal.until("clinic ε 97000> ")
+        terminal.type("\x04")
+        assert terminal.code() == 0
+    with Terminal(folder) as terminal:
+        terminal.until("clinic ε 97000> ")
+        terminal.type("\x04")
+        assert terminal.code() == 0

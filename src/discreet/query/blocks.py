@@ -41,16 +41,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A statement: its blocks, the public tables it reads, and what remains of it as SQL over released values.
-
-    `outermost` is the block that the outermost SELECT is, if it is one: its columns can carry intervals.
-    """
+    """A statement: its blocks, the public tables it reads, and what remains of it as SQL over released values."""
 
     text: str
     blocks: tuple[Block, ...]
     publics: tuple[str, ...]
     rest: exp.Query
-    outermost: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,6 @@ class _Splitter:
     prefix: str
     blocks: list[Block] = field(default_factory=list)
     publics: dict[str, None] = field(default_factory=dict)
-    outermost: str | None = None
     count: int = 0
     scopes: dict[int, tuple[Any, "Names"]] = field(default_factory=dict)
 
@@ -79,15 +74,15 @@ def split(text: str, catalog: Catalog, *, prefix: str = "released") -> Parts:
     while prefix in text.casefold():
         prefix += "_"
     splitter = _Splitter(catalog, statement, prefix)
-    rest = _query(splitter, statement.tree.copy(), {}, outermost=True)
-    return Parts(text, tuple(splitter.blocks), tuple(splitter.publics), rest, splitter.outermost)
+    rest = _query(splitter, statement.tree.copy(), {})
+    return Parts(text, tuple(splitter.blocks), tuple(splitter.publics), rest)
 
 
 Names = dict[str, _Private | None]
 """What WITH has named so far: private rows, or (None) something released."""
 
 
-def _query(at: _Splitter, node: Any, names: Names, *, outermost: bool = False) -> Any:
+def _query(at: _Splitter, node: Any, names: Names) -> Any:
     """A query over released values only: blocks inside it become released tables."""
     names = _with(at, node, names)
     if node.args.get("with_") and not node.args["with_"].expressions:
@@ -100,7 +95,7 @@ def _query(at: _Splitter, node: Any, names: Names, *, outermost: bool = False) -
             at.statement.refuse(
                 node, "this would give out private rows", "ask for COUNT, SUM or AVG, with or without GROUP BY"
             )
-        return _block(at, node, source, names, outermost=outermost)
+        return _block(at, node, source, names)
     return _descend(at, node, names)
 
 
@@ -307,7 +302,7 @@ def _has_aggregate(node: Any) -> bool:
 # Blocks
 
 
-def _block(at: _Splitter, select: exp.Select, source: _Private, names: Names, *, outermost: bool) -> exp.Select:
+def _block(at: _Splitter, select: exp.Select, source: _Private, names: Names) -> exp.Select:
     """Replace what a block reads by what will be released; the rest of it stays."""
     _only(at, select, _BLOCK)
     at.count += 1
@@ -329,8 +324,6 @@ def _block(at: _Splitter, select: exp.Select, source: _Private, names: Names, *,
     select.set("group", None)
     select.set("where", None if having is None else exp.Where(this=having.this))
     at.blocks.append(Block(name, rows, keys, tuple(block.found)))
-    if outermost and not select.args.get("distinct"):
-        at.outermost = name
     return select
 
 

@@ -1,4 +1,4 @@
-"""Intervals for what the outermost SELECT computes from aggregates: interval arithmetic, written as SQL.
+"""Intervals for what an outermost SELECT computes from aggregates: interval arithmetic, written as SQL.
 
 A value that is computed from m different aggregates has an interval that holds with the stated confidence, because each
 of the m is given an interval that fails with 1/m of the doubt (Bonferroni).
@@ -10,40 +10,33 @@ from typing import Any
 from sqlglot import exp
 
 Pair = tuple[exp.Expr, exp.Expr]
-Ends = Callable[[str], Pair]
-"""From the name of a released column to the columns that hold its ends."""
+Ends = Callable[[exp.Column], Pair | None]
+"""From a column to SQL for its two ends; None where they are not known."""
 
 
-def aggregates(node: Any, released: set[str]) -> set[str]:
-    """The released columns of aggregates that a value is computed from."""
-    return {column.name for column in node.find_all(exp.Column) if column.name in released}
-
-
-def ends(node: Any, released: set[str], of: Ends) -> Pair | None:  # noqa: PLR0911 (one return a rule)
+def ends(node: Any, of: Ends) -> Pair | None:  # noqa: PLR0911 (one return a rule)
     """SQL for the low and the high end of a value; None where no rule is known."""
     match node:
-        case exp.Column() if node.name in released:
-            return of(node.name)
+        case exp.Column():
+            return of(node)
         case exp.Literal() if not node.is_string:
             return node.copy(), node.copy()
         case exp.Paren() | exp.Alias():
-            return ends(node.this, released, of)
+            return ends(node.this, of)
         case exp.Cast() if node.to.this.value in ("DOUBLE", "FLOAT"):
-            return _both(ends(node.this, released, of), lambda end: exp.cast(end, "DOUBLE"))
+            return _both(ends(node.this, of), lambda end: exp.cast(end, "DOUBLE"))
         case exp.Nullif() if isinstance(node.expression, exp.Literal):
-            return ends(node.this, released, of)
+            return ends(node.this, of)
         case exp.Neg():
-            inner = ends(node.this, released, of)
+            inner = ends(node.this, of)
             return None if inner is None else (_neg(inner[1]), _neg(inner[0]))
         case exp.Round():
             digits = node.args.get("decimals")
             if digits is not None and not isinstance(digits, exp.Literal | exp.Neg):
                 return None
-            return _both(
-                ends(node.this, released, of), lambda end: exp.Round(this=end, decimals=digits and digits.copy())
-            )
+            return _both(ends(node.this, of), lambda end: exp.Round(this=end, decimals=digits and digits.copy()))
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
-            one, other = ends(node.this, released, of), ends(node.expression, released, of)
+            one, other = ends(node.this, of), ends(node.expression, of)
             return None if one is None or other is None else _arithmetic(node, one, other)
         case _:
             return None

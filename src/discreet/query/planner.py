@@ -49,7 +49,9 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     parts = [split(text, catalog) for text in texts]
     drafts, places = _shared([block for part in parts for block in part.blocks], limits)
     releases = _priced([rules.apply(draft) for draft in drafts], catalog, terms)
-    rests = tuple(rest_of(part, tuple(_source(block, places, drafts) for block in part.blocks)) for part in parts)
+    rests = tuple(
+        rest_of(part, tuple(_source(block, places, drafts) for block in part.blocks), catalog) for part in parts
+    )
     for rest in rests:
         statement.run(rest, statement.empty(rest, releases, catalog))  # what cannot be computed is found before paying
     loss = together([cost for release in releases for cost in release.losses(catalog.neighbours)])

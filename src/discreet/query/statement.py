@@ -11,7 +11,8 @@ from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.query import derive, domains, sandbox
 from discreet.query.blocks import Parts
 from discreet.query.draft import Direct
-from discreet.query.ends import aggregates, ends
+from discreet.query.ends import Pair
+from discreet.query.lineage import Lineage
 from discreet.query.release import Release
 from discreet.query.text import DIALECT
 
@@ -43,50 +44,34 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The remaining SQL; `visible` columns are the analyst's, `intervals` name the hidden ones that hold their ends."""
+    """The remaining SQL; `intervals` name columns of the analyst and the hidden ones, at the end, with their ends."""
 
     text: str
     sql: str
     sources: tuple[Source, ...]
     publics: tuple[str, ...]
-    visible: int
     intervals: tuple[tuple[str, str, str], ...]
     ends: tuple[End, ...]
 
 
-def rest_of(parts: Parts, sources: tuple[Source, ...]) -> Rest:
-    """Write what remains of a statement, with hidden columns for intervals where the outermost SELECT is a block."""
-    tree: Any = parts.rest
-    names = [part.alias_or_name for part in tree.selects]
-    intervals: list[tuple[str, str, str]] = []
+def rest_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -> Rest:
+    """Write what remains of a statement, with hidden columns for intervals where they are known."""
+    tree: Any = parts.rest.copy()
     wanted: dict[End, None] = {}
-    if parts.outermost is not None:
-        source = next(source for source in sources if source.name == parts.outermost)
-        hidden = []
-        for i, part in enumerate(tree.expressions):
-            found = _ends_of(part, source, wanted)
-            if found is not None:
-                low, high = f"{source.name}_low_of_{i}", f"{source.name}_high_of_{i}"
-                hidden += [exp.alias_(found[0], low, quoted=True), exp.alias_(found[1], high, quoted=True)]
-                intervals.append((part.alias_or_name, low, high))
-        tree = tree.copy()
-        tree.set("expressions", [*tree.expressions, *hidden])
-    sql = tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
-    return Rest(parts.text, sql, sources, parts.publics, len(names), tuple(intervals), tuple(wanted))
 
-
-def _ends_of(part: Any, source: Source, wanted: dict[End, None]) -> Any:
-    released = {f"{source.name}_a{i}": i for i in range(len(source.columns))}
-    used = aggregates(part, set(released))
-    if not used:
-        return None
-
-    def of(column: str) -> Any:
-        end = End(source.name, released[column], len(used))
+    def end_of(source: str, place: int, share: int) -> Pair:
+        end = End(source, place, share)
         wanted[end] = None
-        return tuple(exp.column(end.name(side), table=source.name, quoted=True) for side in ("low", "high"))
+        low, high = (exp.column(end.name(side), table=source, quoted=True) for side in ("low", "high"))
+        return low, high
 
-    return ends(part.unalias(), set(released), of)
+    intervals: list[tuple[str, str, str]] = []
+    if isinstance(tree, exp.Select) and sources:
+        lineage = Lineage(tree, {source.name: len(source.columns) for source in sources}, catalog, end_of)
+        lineage.add(sources[0].name)
+        intervals = lineage.found
+    sql = tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
+    return Rest(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(wanted))
 
 
 def tables(
@@ -163,5 +148,5 @@ def run(rest: Rest, found: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.Table, 
         reason = error.hint.strip().splitlines()[0] if error.hint.strip() else f"expected {error.expected}"
         raise InvalidQuery("what is computed from the released values fails", reason) from None
     hidden = {name: (whole.column(low), whole.column(high)) for name, low, high in rest.intervals}
-    visible = whole.select(list(range(rest.visible))) if rest.intervals else whole
+    visible = whole.select(list(range(whole.num_columns - 2 * len(rest.intervals))))
     return visible, {name: tuple(end.combine_chunks() for end in pair) for name, pair in hidden.items()}
