@@ -322,6 +322,7 @@ def _converse(terminal):
     terminal.until("   ...> ")
     terminal.type("\x03")
     terminal.until("clinic ε 97000> ")
+    time.sleep(1)
     terminal.type(".frobnicate\n")
     terminal.until("there is no command .frobnicate")
     terminal.until("clinic ε 97000> ")

@@ -35,6 +35,9 @@ class ColumnType(StrEnum):
     TIMESTAMP = "timestamp"
 
 
+MOST_CONTRIBUTION = 999_999
+"""The most groups, and the most rows in each, that one person may be allowed."""
+
 NUMERIC = frozenset({ColumnType.INTEGER, ColumnType.REAL})
 
 
@@ -202,7 +205,7 @@ def contribution(given: int | None, where: str, unit: Unit | None) -> int | None
         return None
     if unit is None or unit.key is None:
         raise InvalidParameter(where, given, "no bound", "only a person, named by a unit column, has several rows")
-    return integer(given, where, at_least=1, at_most=2**31)
+    return integer(given, where, at_least=1, at_most=MOST_CONTRIBUTION)
 
 
 def _kind(value: ColumnType | str, where: str) -> ColumnType:

@@ -13,8 +13,9 @@ from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure, Together
 from discreet.privacy.unit import Neighbours
 from discreet.query import statement
-from discreet.query.algebra import scan_of
+from discreet.query.algebra import conditions_of, scan_of
 from discreet.query.explain import notes
+from discreet.query.expression import field, fields_of
 from discreet.query.release import Release
 from discreet.query.statement import Rest
 
@@ -51,9 +52,10 @@ class QueryPlan:
         if catalog.neighbours is not self.neighbours:
             raise InternalError("a plan was made for other neighbours than the catalog's")
         for release in self.releases:
-            table = scan_of(release.group.source).table
-            if catalog.table(table.name) != table or not table.private:
-                raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
+            _check_columns(release, catalog)
+        for name in (name for rest in self.rests for name in rest.publics):
+            if catalog.table(name).private:
+                raise InternalError(f"a plan reads the private table {name!r} as if it were public")
         return together([loss for release in self.releases for loss in release.losses(self.neighbours)])
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
@@ -82,6 +84,18 @@ class QueryPlan:
         table, intervals = statement.run(rest, tables)
         used = [self.releases[source.release] for source in rest.sources]
         return Answer(table, intervals, 1 - doubt(self.confidence), receipt, notes(used))
+
+
+def _check_columns(release: Release, catalog: Catalog) -> None:
+    """The table and the columns that a release reads are those of the catalog, with its bounds."""
+    table = scan_of(release.group.source).table
+    if catalog.table(table.name) != table or not table.private:
+        raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
+    values = [measure.value for measure in release.aggregate.measures if measure.value is not None]
+    parts = [*conditions_of(release.group.source), *(key.value for key in release.group.keys), *values]
+    for one in (one for part in parts for one in fields_of(part)):
+        if one != field(table.column(one.column.name)):
+            raise InternalError(f"a plan was made for another column {one.column.name!r} than the catalog's")
 
 
 def together(losses: list[Loss]) -> Loss:

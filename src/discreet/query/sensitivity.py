@@ -20,17 +20,22 @@ def of(measure: Measure, bound: Bound, neighbours: Neighbours) -> Sensitivity:
     Guarantee: for any two datasets that differ in one unit, the vectors of this measure over all groups differ by at
     most `l1` in ℓ1 norm and √`l2_squared` in ℓ2 norm.
     Proof. The vector is the sum over units of vectors v that depend on that unit's rows alone; v is zero outside at
-    most G groups (`Bound.groups`) and at most b in size within, where b is 1 for People, R for Count and R·reach for
-    Sum: n ≤ R rows add at most n·reach; n > R rows that add t, |t| ≤ n·reach, count as ⌊t·R/n + h⌋ with 0 ≤ h < 1,
-    which lies between −R·reach and R·reach, since these are whole (for Count, between 0 and R). Adding or removing one
-    unit moves the total by one v: ℓ1 ≤ G·b, ℓ2² ≤ G·b². Changing one replaces v by w: ℓ1 ≤ 2·G·b, and
-    ℓ2² = ‖v‖² + ‖w‖² − 2·v·w, at most 2·G·b² where no entry is negative (v·w ≥ 0), at most 4·G·b² otherwise. Clamping
-    totals moves no two further apart.
+    most G groups (`Bound.groups`) and between −a and b within, where −a ≤ 0 ≤ b are whole: 0 and 1 for People, 0 and R
+    for Count, R·min(0, lower − offset) and R·max(0, upper − offset) for Sum. (n ≤ R rows add up to that; n > R rows
+    that add t, between n/R times the ends, count as ⌊t·R/n + h⌋ with 0 ≤ h < 1, which lies between the same ends since
+    they are whole.) Let c = max(a, b). *Add or remove one* moves the total by one v: ℓ1 ≤ G·c, ℓ2² ≤ G·c².
+    *Change one* replaces v by w. In k groups where both are, it moves by at most a + b; in at most 2(G − k) where one
+    of them is, by at most c. There are `size` groups, so 2G − k ≤ size. Since a + b ≤ 2c, ℓ1 is greatest at the least
+    such k; ℓ2² is linear in k, so greatest at the least or at k = G. Clamping totals moves no two further apart.
     """
-    each, signed = _most(measure, bound)
+    low, high = _ends(measure, bound)
+    most, spread, groups = max(1, -low, high), max(1, high - low), bound.groups
     if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
-        return Sensitivity(bound.groups * each, bound.groups * each**2)
-    return Sensitivity(2 * bound.groups * each, (4 if signed else 2) * bound.groups * each**2)
+        return Sensitivity(groups * most, groups * most**2)
+    size = bound.source.size
+    both = 0 if size is None else max(0, 2 * groups - size)
+    l1 = both * spread + 2 * (groups - both) * most
+    return Sensitivity(l1, max(groups * spread**2, both * spread**2 + 2 * (groups - both) * most**2))
 
 
 def keys(bound: Bound, neighbours: Neighbours) -> int:
@@ -41,13 +46,13 @@ def keys(bound: Bound, neighbours: Neighbours) -> int:
     return bound.groups * (1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2)
 
 
-def _most(measure: Measure, bound: Bound) -> tuple[int, bool]:
-    """The most that one unit adds to one group, in size and at least 1, and whether it can be negative."""
+def _ends(measure: Measure, bound: Bound) -> tuple[int, int]:
+    """Between what one unit adds to one group."""
     match measure:
         case People():
-            return 1, False
+            return 0, 1
         case Count():
-            return bound.rows, False
+            return 0, bound.rows
         case Sum():
-            negative = (measure.kind.lower or 0) < measure.offset
-            return max(1, bound.rows * measure.reach), negative
+            lower, upper = (measure.kind.lower or 0) - measure.offset, (measure.kind.upper or 0) - measure.offset
+            return bound.rows * min(0, lower), bound.rows * max(0, upper)
