@@ -203,6 +203,8 @@ class Dataset:
         from discreet.curator.report import down, largest_pure
 
         ledger, account = self._curator.ledger, self.catalog.name
+        if not plan.private:
+            return {"affordable": True, "free": True, "words": "free: nothing private is read"}
         if self._curator.kept(plan):
             return {"affordable": True, "free": True, "words": "free: it was asked before, and its answer is kept"}
         budget, spent, caps = ledger.budget(account), ledger.spent(account), ledger.caps(account)

@@ -320,6 +320,7 @@ def _converse(terminal):
     assert "300" in terminal.until("clinic ε 97000> ")
     terminal.type("SELECT half a statement\n")
     terminal.until("   ...> ")
+    time.sleep(0.5)  # Python looks for signals once it waits for keys, a moment after the prompt
     terminal.type("\x03")
     terminal.until("clinic ε 97000> ")
     time.sleep(1)

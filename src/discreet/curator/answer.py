@@ -74,6 +74,8 @@ class Receipt:
         >>> print(paid, replace(paid, free=True), sep="; ")
         ε 0.5, δ 1e-06 charged as #12 to hospital, 2.5 left; free: kept from charge #12
         """
+        if self.free and not self.charge:
+            return "free: nothing private was read"
         if self.free:
             return f"free: kept from charge #{self.charge}"
         delta = f", δ {_short(self.delta, ROUND_CEILING)}" if self.delta else ""

@@ -10,9 +10,10 @@ from discreet.curator.engines import Engine
 from discreet.curator.ledger import Charge, Ledger, digest
 from discreet.curator.plan import Plan
 from discreet.curator.report import down, largest_pure
-from discreet.errors import InternalError, LedgerConflict, ReleaseFailed
+from discreet.errors import InternalError, InvalidQuery, LedgerConflict, ReleaseFailed
 from discreet.exact import printed_up
 from discreet.noise import Entropy
+from discreet.privacy.loss import Pure
 
 Result = TypeVar("Result")
 
@@ -38,9 +39,15 @@ class Curator:
 
     def release(self, plan: Plan[Result], *, analyst: str) -> Result:
         """What the plan releases; free where the same was released before from the same data."""
+        if not plan.private and plan.derive(self.catalog) == plan.loss == Pure(0):
+            return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
         kept = self.kept(plan)
         charge, released = kept if kept is not None else self._release(plan, self._key(plan), analyst)
-        return plan.finish(released, self._receipt(plan, charge, free=kept is not None), self.engine)
+        try:
+            return plan.finish(released, self._receipt(plan, charge, free=kept is not None), self.engine)
+        except InvalidQuery as error:
+            paid = f"what #{charge.number} released is kept, so asking again is free once this is mended"
+            raise InvalidQuery(error.problem, f"{error.hint}; {paid}" if error.hint else paid) from None
 
     def kept(self, plan: Plan[Result]) -> tuple[Charge, bytes] | None:
         """What was released before under this name from the same data, and the charge that paid for it."""
@@ -69,6 +76,11 @@ class Curator:
             kept = self.ledger.recall(key)
             released = released if kept is None else kept[1]
         return charge, released
+
+    def _unpaid(self, plan: Plan[Result], analyst: str) -> Receipt:
+        """Of a plan that reads nothing private: no charge, and nothing to recall."""
+        left = largest_pure(self.ledger.budget(self.catalog.name), self.ledger.spent(self.catalog.name))
+        return Receipt(self.catalog.name, analyst, 0, "", digest(plan.text), plan.loss, 0.0, 0.0, True, down(left))
 
     def _receipt(self, plan: Plan[Result], charge: Charge, *, free: bool) -> Receipt:
         account = self.catalog.name

@@ -45,6 +45,11 @@ class Plan(Protocol[Result_co]):
         """The δ of the whole."""
         ...
 
+    @property
+    def private(self) -> bool:
+        """Whether it reads private rows at all."""
+        ...
+
     def derive(self, catalog: Catalog) -> Loss:
         """The loss, derived again from the plan's parts against the owner's catalog."""
         ...

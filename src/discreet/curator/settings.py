@@ -50,5 +50,6 @@ def in_words(settings: str) -> str:
     budget, caps = settings_of(settings)
     limits = [f"{cap.describe_limit()} for {analyst!r}" for analyst, cap in sorted(caps.items())]
     protects = protection_of(settings)
-    said = f"budget {budget.describe_limit()}" + (f" and caps {'; '.join(limits)}" if limits else " and no caps")
+    keys = f" ({plain(budget.delta_for_keys)} of it to name groups)" if budget.delta else ""
+    said = f"budget {budget.describe_limit()}{keys}" + (f" and caps {'; '.join(limits)}" if limits else " and no caps")
     return said + (f", protecting {protects}" if protects else "")

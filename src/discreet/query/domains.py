@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InternalError
 from discreet.mechanisms.grid import Grid
+from discreet.query import columns
 from discreet.query.algebra import Group, Key
 from discreet.query.expression import Domain
 from discreet.query.kinds import MOST, Day, Fixed, Kind, Moment, Text, Truth
@@ -38,20 +39,18 @@ def names(group: Group) -> "list[pyarrow.Array]":
     for key in reversed(group.keys):
         size = key.size or 1
         digits = (np.arange(total) // after) % size
-        arrays.append(_values(key).take(_index(digits)))
+        arrays.append(_values(key).take(columns.column(digits)))
         after *= size
     return arrays[::-1]
 
 
 def shown(key: Key, steps: "pyarrow.ChunkedArray") -> Any:
     """Keys that an engine gave, as the analyst sees them: numbers of steps become numbers."""
-    import pyarrow as pa
-
     if not isinstance(key.value.kind, Fixed) or key.value.kind.step == 1:
         return steps
-    missing = np.asarray(steps.is_null())
-    whole = np.asarray(steps.fill_null(0).to_numpy(), np.int64)
-    return pa.array(_numbers(key.value.kind, whole), mask=missing)
+    absent = columns.missing(steps)
+    whole = np.where(absent, 0, columns.numbers(steps))
+    return columns.column(_numbers(key.value.kind, whole), absent)
 
 
 def arrow_type(kind: Kind) -> Any:
@@ -80,17 +79,17 @@ def _digits(key: Key, column: "pyarrow.ChunkedArray") -> tuple[Places, NDArray[n
 
     if key.domain is None:
         raise InternalError("a declared domain was expected")
-    missing = np.asarray(column.is_null())
+    absent = columns.missing(column)
     if isinstance(key.domain, range):
-        digit = np.asarray(column.fill_null(key.domain.start).to_numpy(), np.int64) - key.domain.start
+        digit = np.where(absent, 0, columns.numbers(column) - key.domain.start)
         known = (digit >= 0) & (digit < len(key.domain))
     else:
-        index = pc.index_in(column, value_set=pa.array(list(key.domain), column.type))
-        known = np.asarray(index.is_valid())
-        digit = np.asarray(index.fill_null(0).to_numpy(), np.int64)
+        index = pc.index_in(column, value_set=columns.listed(key.domain, column.type)).cast(pa.int64())
+        known = ~columns.missing(index)
+        digit = np.where(known, columns.numbers(index), 0)
     if key.value.nullable:
-        return np.where(missing, len(key.domain), digit), known | missing
-    return digit, known & ~missing
+        return np.where(absent, len(key.domain), digit), known | absent
+    return digit, known & ~absent
 
 
 def _values(key: Key) -> "pyarrow.Array":
@@ -101,9 +100,9 @@ def _values(key: Key) -> "pyarrow.Array":
         raise InternalError("a declared domain was expected")
     kind = key.value.kind
     if isinstance(kind, Fixed):
-        listed = pa.array(_numbers(kind, _steps(key.domain)))
+        listed = columns.column(_numbers(kind, _steps(key.domain)))
     else:
-        listed = pa.array(list(key.domain), arrow_type(kind))
+        listed = columns.listed(key.domain, arrow_type(kind))
     return pa.concat_arrays([listed, pa.nulls(1, listed.type)]) if key.value.nullable else listed
 
 
@@ -121,9 +120,3 @@ def _whole(kind: Fixed) -> bool:
 
 def _numbers(kind: Fixed, steps: Places) -> Any:
     return steps * kind.step.numerator if _whole(kind) else Grid(kind.step).floats(steps)
-
-
-def _index(digits: Places) -> "pyarrow.Array":
-    import pyarrow as pa
-
-    return pa.array(digits)

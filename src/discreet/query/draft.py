@@ -16,6 +16,11 @@ class Direct:
     measure: int
     step: Fraction
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The measures that it is made of."""
+        return (self.measure,)
+
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -26,6 +31,11 @@ class Mean:
     kind: Fixed
     offset: int
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The measures that it is made of."""
+        return self.total, self.count
+
 
 @dataclass(frozen=True, slots=True)
 class Total:
@@ -35,6 +45,11 @@ class Total:
     count: int
     step: Fraction
     offset: int
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The measures that it is made of."""
+        return self.total, self.count
 
 
 Derived = Direct | Mean | Total

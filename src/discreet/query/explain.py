@@ -76,23 +76,17 @@ def explanation(
     """Everything that can be said about a plan before it is paid for."""
     sure = 1 - doubt(confidence)
     described = tuple(_described(release, neighbours, sure) for release in releases)
-    return Explanation(tuple(texts), epsilon, delta, loss, sure, described, notes(releases))
+    said = dict.fromkeys(note for release in releases for note in notes(release, release.aggregate.measures))
+    return Explanation(tuple(texts), epsilon, delta, loss, sure, described, tuple(said))
 
 
-def notes(releases: Sequence[Release]) -> tuple[str, ...]:
-    """What was bounded, clipped, dropped or selected, in words: every answer carries them."""
-    found: dict[str, None] = {}
-    for release in releases:
-        found.update(dict.fromkeys(_notes(release)))
-    return tuple(found)
-
-
-def _notes(release: Release) -> list[str]:
+def notes(release: Release, measures: Sequence[Measure]) -> list[str]:
+    """What is bounded, clipped, dropped or selected for these measures, in words: every answer carries them."""
     bound, group, table = release.aggregate.source, release.group, scan_of(release.group.source).table
     person = table.unit.key if table.unit is not None else None
     said = []
     if person is not None:
-        weighs = any(isinstance(measure, Count | Sum) for measure in release.aggregate.measures)
+        weighs = any(isinstance(measure, Count | Sum) for measure in measures)
         if group.keys and (group.size is None or bound.groups < group.size):
             said.append(f"a person counts in at most {_many(bound.groups, 'group')}; their others are left out")
         if weighs:
@@ -102,7 +96,7 @@ def _notes(release: Release) -> list[str]:
                 "weighs less, so counts and sums shrink, while averages and shares keep their size"
             )
         said.append(f"rows without {person} are left out")
-    said += [f"{one.column.name} is clamped to {one.kind}" for one in dict.fromkeys(_clamped(release))]
+    said += [f"{one.column.name} is clamped to {one.kind}" for one in dict.fromkeys(_clamped(measures))]
     said += [f"only declared values of {key.name} are answered" for key in group.keys if _listed(key)]
     if release.selection is not None:
         sure = release.selection.interval("0.95")
@@ -117,8 +111,8 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
-def _clamped(release: Release) -> list[Field]:
-    values = [measure.value for measure in release.aggregate.measures if isinstance(measure, Sum)]
+def _clamped(measures: Sequence[Measure]) -> list[Field]:
+    values = [measure.value for measure in measures if isinstance(measure, Sum)]
     return [one for value in values for one in fields_of(value) if one.column.bounded]
 
 

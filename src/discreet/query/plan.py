@@ -82,8 +82,16 @@ class QueryPlan:
         for name in rest.publics:
             tables[name] = engine.fetch(f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"')  # noqa: S608 (public)
         table, intervals = statement.run(rest, tables)
-        used = [self.releases[source.release] for source in rest.sources]
-        return Answer(table, intervals, 1 - doubt(self.confidence), receipt, notes(used))
+        return Answer(table, intervals, 1 - doubt(self.confidence), receipt, self._notes(rest))
+
+    def _notes(self, rest: Rest) -> tuple[str, ...]:
+        """What holds for the measures that a statement itself uses: a batch may have released more."""
+        said: dict[str, None] = {}
+        for source in rest.sources:
+            release = self.releases[source.release]
+            used = {place for column in source.columns for place in release.derived[column].places}
+            said.update(dict.fromkeys(notes(release, [release.aggregate.measures[place] for place in sorted(used)])))
+        return tuple(said)
 
 
 def _check_columns(release: Release, catalog: Catalog) -> None:

@@ -167,7 +167,7 @@ def _selection(
         names = ", ".join(key.name for key in draft.keys if key.domain is None) or "so many declared values"
         raise InvalidQuery(
             f"the groups of {names} come from the data, and naming them privately needs a delta",
-            "state delta=… (say 1e-8), or let the policy declare the column's values",
+            "state a delta, say 1e-8, or let the policy declare the column's values",
         )
     return OptimalSelection(epsilon=epsilon, delta=delta, keys=sensitivity.keys(bound, neighbours))
 

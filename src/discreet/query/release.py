@@ -15,6 +15,7 @@ from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbours
 from discreet.query import domains, duckdb, sensitivity
 from discreet.query.algebra import Aggregate, Group
+from discreet.query.columns import column, numbers, truths
 from discreet.query.draft import Derived
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Release:
         for i, noise in enumerate(self.noises):
             counts = np.zeros(self.group.size or 1, np.int64)
             counts[places] = _whole(exact, f"m{i}")[inside]
-            columns[f"m{i}"] = pa.array(np.atleast_1d(np.asarray(noise.release(counts, entropy=entropy))))
+            columns[f"m{i}"] = column(np.asarray(noise.release(counts, entropy=entropy)))
         return pa.table(columns)
 
     def _selected(self, exact: "pyarrow.Table", entropy: Entropy | None) -> "pyarrow.Table":
@@ -90,10 +91,10 @@ class Release:
             raise InternalError("groups were to be selected without a mechanism")
         kept = self.selection.release(_whole(exact, "units"), entropy=entropy)
         names = [f"k{i}" for i in range(len(self.group.keys))]
-        shown = exact.filter(pa.array(kept)).sort_by([(name, "ascending") for name in names])
+        shown = exact.filter(truths(kept)).sort_by([(name, "ascending") for name in names])
         columns: dict[str, Any] = {name: shown.column(name) for name in names}
         for i, noise in enumerate(self.noises):
-            columns[f"m{i}"] = pa.array(np.asarray(noise.release(_whole(shown, f"m{i}"), entropy=entropy)))
+            columns[f"m{i}"] = column(np.asarray(noise.release(_whole(shown, f"m{i}"), entropy=entropy)))
         return pa.table(columns)
 
 
@@ -109,7 +110,7 @@ def _check_noise(noise: Noise, needed: sensitivity.Sensitivity) -> None:
 
 def _whole(table: "pyarrow.Table", name: str) -> NDArray[np.int64]:
     """A column of whole numbers; an engine that gives anything else is refused."""
-    column = table.column(name)
-    if str(column.type) != "int64" or column.null_count:
-        raise InternalError(f"the engine gave {column.type} for {name}, expected whole numbers without nulls")
-    return np.asarray(column.to_numpy())
+    found = table.column(name)
+    if str(found.type) != "int64" or found.null_count:
+        raise InternalError(f"the engine gave {found.type} for {name}, expected whole numbers without nulls")
+    return np.asarray(numbers(found))

@@ -89,6 +89,7 @@ class _Jail:
             stderr=subprocess.DEVNULL,
             cwd=os.path.abspath(os.sep),
             env=kept,
+            start_new_session=True,  # Ctrl-C at a terminal is not for it
         )
 
     @property

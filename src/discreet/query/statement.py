@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sqlglot import ErrorLevel, exp
 
 from discreet.curator.catalog import Catalog, ColumnType
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.query import derive, domains, sandbox
 from discreet.query.blocks import Parts
+from discreet.query.columns import column, joined, numbers
 from discreet.query.draft import Direct
 from discreet.query.ends import Pair
 from discreet.query.lineage import Lineage
@@ -85,7 +87,7 @@ def tables(
 def _table(source: Source, rest: Rest, release: Release, noisy: "pyarrow.Table", doubt: Fraction) -> "pyarrow.Table":
     import pyarrow as pa
 
-    measures = [noisy.column(f"m{i}").to_numpy() for i in range(len(release.noises))]
+    measures = [numbers(noisy.column(f"m{i}")) for i in range(len(release.noises))]
     group = release.group
     if release.selection is None:
         keys = domains.names(group)
@@ -94,14 +96,14 @@ def _table(source: Source, rest: Rest, release: Release, noisy: "pyarrow.Table",
     columns = {f"{source.name}_k{i}": key for i, key in enumerate(keys)}
     for i, place in enumerate(source.columns):
         found = derive.values(release, release.derived[place], measures)
-        columns[f"{source.name}_a{i}"] = pa.array(found.numbers, mask=found.missing)
+        columns[f"{source.name}_a{i}"] = column(found.numbers, found.missing)
     for end in rest.ends:
         if end.source == source.name:
             derived = release.derived[source.columns[end.place]]
             low, high = derive.interval(release, derived, measures, doubt / end.parts)
-            columns[end.name("low")], columns[end.name("high")] = pa.array(low), pa.array(high)
+            columns[end.name("low")], columns[end.name("high")] = column(low), column(high)
     if not columns:  # keys alone were asked for, and there are none
-        columns["one"] = pa.array([1])
+        columns["one"] = column(np.array([1]))
     return pa.table(columns)
 
 
@@ -122,7 +124,7 @@ def empty(rest: Rest, releases: tuple[Release, ...], catalog: Catalog) -> "dict[
         fields += [
             (end.name(side), pa.float64()) for end in rest.ends if end.source == source.name for side in ("low", "high")
         ]
-        found[source.name] = pa.schema(fields or [("one", pa.int64())]).empty_table()
+        found[source.name] = _without_rows(fields or [("one", pa.int64())])
     return found | {name: _public(catalog, name) for name in rest.publics}
 
 
@@ -137,7 +139,13 @@ def _public(catalog: Catalog, name: str) -> "pyarrow.Table":
         ColumnType.DATE: pa.date32(),
         ColumnType.TIMESTAMP: pa.timestamp("us"),
     }
-    return pa.schema([(column.name, types[column.kind]) for column in catalog.table(name).columns]).empty_table()
+    return _without_rows([(one.name, types[one.kind]) for one in catalog.table(name).columns])
+
+
+def _without_rows(fields: list[tuple[str, Any]]) -> "pyarrow.Table":
+    import pyarrow as pa
+
+    return pa.table({name: pa.nulls(0, kind) for name, kind in fields})
 
 
 def run(rest: Rest, found: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.Table, dict[str, Any]]":
@@ -149,4 +157,4 @@ def run(rest: Rest, found: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.Table, 
         raise InvalidQuery("what is computed from the released values fails", reason) from None
     hidden = {name: (whole.column(low), whole.column(high)) for name, low, high in rest.intervals}
     visible = whole.select(list(range(whole.num_columns - 2 * len(rest.intervals))))
-    return visible, {name: tuple(end.combine_chunks() for end in pair) for name, pair in hidden.items()}
+    return visible, {name: tuple(joined(end) for end in pair) for name, pair in hidden.items()}

@@ -1,5 +1,6 @@
 """The analyst's text: parsed once, and pointed at when it is refused."""
 
+import logging
 from typing import Any, NoReturn
 
 import sqlglot
@@ -9,6 +10,7 @@ from sqlglot.errors import ParseError, TokenError
 from discreet.errors import InvalidParameter, InvalidQuery
 
 DIALECT = "duckdb"
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # what it has to say, we say
 _LONGEST = 50_000
 _DEEPEST = 200
 
@@ -48,7 +50,9 @@ def _parsed(text: str) -> exp.Query:
     except RecursionError:
         raise InvalidQuery("this statement is nested too deeply", "write it with fewer levels") from None
     if len(trees) != 1:
-        raise InvalidQuery(f"got {len(trees)} statements, expected one", "ask one at a time, or use batch")
+        raise InvalidQuery(
+            f"got {len(trees)} statements, expected one", "ask one at a time, or several together as a batch"
+        )
     tree = trees[0]
     if not isinstance(tree, exp.Query):
         raise InvalidQuery(f"got {tree.key.upper()}, expected SELECT", "private data can only be asked about")
