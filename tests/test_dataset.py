@@ -412,3 +412,30 @@ def test_intervals_pass_through_simple_outer_queries(clinic, sql, columns):
     for name in columns:
         low, high = exact.intervals[name]
         assert all(a.as_py() is None or b.as_py() - a.as_py() < 1e-6 for a, b in zip(low, high, strict=True))
+
+
+def test_asking_does_not_import_pandas(tmp_path):
+    """Where pandas is installed, importing it takes longer than the answer."""
+    (tmp_path / "p.csv").write_text("age,sex\n30,f\n40,m\n", encoding="utf-8")
+    (tmp_path / "p.toml").write_text(
+        '[dataset]\nname = "p"\nneighbours = "change one"\n[budget]\nepsilon = 30\ndelta = "1e-6"\n[tables.p]\n'
+        'source = "p.csv"\nunit = "row"\ncolumns.age = {type = "integer", lower = 0, upper = 120}\n'
+        'columns.sex = {type = "text", values = ["f", "m"]}\n', encoding="utf-8",
+    )  # fmt: skip
+    code = (
+        "import sys, discreet\n"
+        f"data = discreet.open({str(tmp_path / 'p.toml')!r})\n"
+        "print(data.explain('SELECT sex, AVG(age) AS a FROM p GROUP BY sex', epsilon=1))\n"
+        "print(data.ask('SELECT sex, AVG(age) AS a FROM p GROUP BY sex ORDER BY a', epsilon=1))\n"
+        "print(data.ask('SELECT age, COUNT(*) AS n FROM p WHERE age > 3 GROUP BY age', epsilon=1, delta='1e-7'))\n"
+        "print(sorted({'pandas', 'polars', 'matplotlib'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_fails_after_the_charge_says_what_is_kept(clinic):
+    data = clinic()
+    with pytest.raises(InvalidQuery, match="#2 released is kept"):
+        data.ask("SELECT error('x') FROM (SELECT COUNT(*) AS n FROM visits)", epsilon=1)
+    assert data.ask("SELECT COUNT(*) AS n FROM visits", epsilon=1).receipt.free
