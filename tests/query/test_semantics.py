@@ -18,6 +18,7 @@ import pytest
 
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
+from discreet.errors import InvalidQuery
 from discreet.mechanisms.additive import DiscreteGaussian, Geometric
 from discreet.mechanisms.grid import whole
 from discreet.mechanisms.partitions import OptimalSelection
@@ -417,3 +418,68 @@ def test_absent_groups_are_answered(engine: DuckDBEngine) -> None:
     found = answer(engine, "SELECT v, COUNT(*) AS n FROM people WHERE v = 'red' GROUP BY v").to_pylist()
     assert [row["v"] for row in found] == ["red", "green", "blue", None]
     assert [row["n"] for row in found][1:] == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.xfail(
+    strict=True, reason="defect 15: the projection of a key without columns is computed again afterwards"
+)
+def test_a_key_made_of_constants(engine: DuckDBEngine) -> None:
+    found = answer(engine, "SELECT CASE WHEN 1 = 1 THEN 'x' END AS k, COUNT(*) AS n FROM people GROUP BY 1").to_pylist()
+    assert [row["n"] for row in found if row["k"] == "x"] == [400]
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.xfail(strict=True, reason="defect 16: DuckDB floors // of whole numbers only")
+@pytest.mark.parametrize("text", ["s // 2", "s // 0.3", "b // 2.5"])
+def test_floor_division_of_fractions(engine: DuckDBEngine, plain: duckdb.DuckDBPyConnection, text: str) -> None:
+    try:
+        got = computed(engine, text)
+    except InvalidQuery:
+        return
+    expected = dict(plain.sql(f"SELECT id, {text} FROM people").fetchall())
+    assert all(same(got[place], expected[place]) for place in expected)
+
+
+@pytest.mark.xfail(strict=True, reason="defect 17: NOT LIKE is refused")
+@pytest.mark.parametrize("text", ["t NOT LIKE 'A%'", "t NOT ILIKE '%A%'", "DATE_PART('month', d)"])
+def test_an_operation_that_should_be_known(engine: DuckDBEngine, plain: duckdb.DuckDBPyConnection, text: str) -> None:
+    expected = dict(plain.sql(f"SELECT id, {text} FROM people").fetchall())
+    got = computed(engine, text)
+    assert all(same(got[place], expected[place]) for place in expected)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.xfail(strict=True, reason="defect 14: an alias of an aggregate is taken as exact")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) AS n, n + COUNT(a) AS z FROM people",
+        "SELECT z FROM (SELECT COUNT(*) AS n, n - COUNT(a) AS z FROM people) AS q",
+    ],
+)
+def test_an_interval_does_not_forget_an_alias(engine: DuckDBEngine, sql: str) -> None:
+    def width(text: str) -> float:
+        made = plan([text], CATALOG, Terms(epsilon=1))
+        ends = made.finish(made.run(engine, None), None, engine)[0].intervals.get("z")  # type: ignore[arg-type]
+        return math.inf if ends is None else ends[1][0].as_py() - ends[0][0].as_py()
+
+    assert width(sql) >= width("SELECT COUNT(*) + COUNT(a) AS z FROM people")
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("seed", range(3))
+def test_an_interval_holds_the_exact_value(engine: DuckDBEngine, plain: duckdb.DuckDBPyConnection, seed: int) -> None:
+    """With no noise, every interval must hold what it is an interval of, however it is computed from aggregates."""
+    draw = Draw(seed)
+    parts = ["COUNT(*)", "COUNT(a)", "SUM(a)", "AVG(r)", "SUM(s)", "2.5", "3"]
+    for _ in range(8):
+        one, other, last = draw.choice(parts[:5]), *draw.choices(parts, k=2)
+        text = f"(({one} {draw.choice('+-*/')} {other}) {draw.choice('+-*')} -{last}) AS z"
+        sql = f"SELECT {text} FROM people WHERE {draw.condition(1)}"
+        made = plan([sql], CATALOG, Terms(epsilon=10))
+        found = made.finish(made.run(engine, None), None, engine)[0]  # type: ignore[arg-type]
+        value = found.table.column("z")[0].as_py()
+        low, high = (end[0].as_py() for end in found.intervals.get("z", ([pa.scalar(None)], [pa.scalar(None)])))
+        assert (low is None) == (high is None)
+        assert value is None or low is None or float(low) - 1e-9 <= float(value) <= float(high) + 1e-9

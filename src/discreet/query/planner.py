@@ -42,7 +42,6 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     >>> plan(["SELECT AVG(age) FROM people"], catalog, Terms(epsilon=1)).loss
     Together(losses=(Pure(epsilon=Fraction(1, 2)), Pure(epsilon=Fraction(1, 2))))
     """
-    sandbox.warm()
     doubt(terms.confidence)
     limits = Limits(*(contribution(given, name, Unit("person")) for name, given in
                       (("groups", terms.groups), ("rows", terms.rows))))  # fmt: skip
@@ -52,6 +51,8 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     rests = tuple(
         rest_of(part, tuple(_source(block, places, drafts) for block in part.blocks), catalog) for part in parts
     )
+    if any(rest.plain is None for rest in rests):
+        sandbox.warm()
     for rest in rests:
         statement.run(rest, statement.empty(rest, releases, catalog))  # what cannot be computed is found before paying
     loss = together([cost for release in releases for cost in release.losses(catalog.neighbours)])

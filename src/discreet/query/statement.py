@@ -46,7 +46,10 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The remaining SQL; `intervals` name columns of the analyst and the hidden ones, at the end, with their ends."""
+    """The remaining SQL; `intervals` name columns of the analyst and the hidden ones, at the end, with their ends.
+
+    `plain` lists (released column, name) where nothing but that remains: then no SQL needs to run.
+    """
 
     text: str
     sql: str
@@ -54,6 +57,7 @@ class Rest:
     publics: tuple[str, ...]
     intervals: tuple[tuple[str, str, str], ...]
     ends: tuple[End, ...]
+    plain: tuple[tuple[str, str], ...] | None
 
 
 def rest_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -> Rest:
@@ -73,7 +77,20 @@ def rest_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -> Rest
         lineage.add(sources[0].name)
         intervals = lineage.found
     sql = tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
-    return Rest(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(wanted))
+    return Rest(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(wanted), _plain(tree, sources))
+
+
+def _plain(tree: Any, sources: tuple[Source, ...]) -> tuple[tuple[str, str], ...] | None:
+    """The columns of a SELECT that only names columns of one released table; None for any other."""
+    clauses = [name for name, value in tree.args.items() if value and name not in ("expressions", "from_")]
+    if not isinstance(tree, exp.Select) or clauses or len(sources) != 1:
+        return None
+    source = tree.args["from_"].this if tree.args.get("from_") else None
+    if not isinstance(source, exp.Table) or source.name != sources[0].name:
+        return None
+    if not all(isinstance(part.unalias(), exp.Column) for part in tree.expressions):
+        return None
+    return tuple((part.unalias().name, part.alias_or_name) for part in tree.expressions)
 
 
 def tables(
@@ -148,10 +165,18 @@ def _without_rows(fields: list[tuple[str, Any]]) -> "pyarrow.Table":
     return pa.table({name: pa.nulls(0, kind) for name, kind in fields})
 
 
+def _renamed(rest: Rest, found: "dict[str, pyarrow.Table]") -> "pyarrow.Table":
+    import pyarrow as pa
+
+    table = found[rest.sources[0].name]
+    columns = [table.column(column) for column, _ in rest.plain or ()]
+    return pa.Table.from_arrays(columns, names=[name for _, name in rest.plain or ()])
+
+
 def run(rest: Rest, found: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.Table, dict[str, Any]]":
     """The analyst's table, and the intervals of its columns."""
     try:
-        whole = sandbox.run(rest.sql, found)
+        whole = _renamed(rest, found) if rest.plain is not None else sandbox.run(rest.sql, found)
     except InvalidParameter as error:
         reason = error.hint.strip().splitlines()[0] if error.hint.strip() else f"expected {error.expected}"
         raise InvalidQuery("what is computed from the released values fails", reason) from None
