@@ -106,7 +106,7 @@ def test_show_lists_every_row_with_its_cost_and_the_running_total(kept):
     lines = run(ledger, "show", "policy.toml").stdout.splitlines()
     assert lines[0].split() == ["row", "when", "(UTC)", "who", "ε", "total", "ε", "what"]
     assert len(lines) == 6
-    assert "opened: budget ε 1, δ 1e-06 and caps ε 0.5, δ 0 for 'bob'" in lines[1]
+    assert "opened: budget ε 1, δ 1e-06 (5e-07 of it to name groups) and caps ε 0.5, δ 0 for 'bob'" in lines[1]
     assert lines[2].split()[3:] == ["ann", "0.1", "0.1", digest("SELECT 0")[:16]]
     assert lines[3].split()[3:] == ["bob", "0.2", "0.3", digest("SELECT 1")[:16]]
     assert "李明" in lines[4]
@@ -558,8 +558,11 @@ def test_amend_puts_budget_caps_and_protection_of_the_policy_on_record(kept):
     edited(kept, 'epsilon = "1"', 'epsilon = "2"')
     edited(kept, 'analysts.bob = {epsilon = "0.5"}', 'analysts.ann = {epsilon = "1.5"}')
     done = amending("--yes")
-    assert "in force    budget ε 1, δ 1e-06 and caps ε 0.5, δ 0 for 'bob'\n" in done.stdout
-    assert "the policy  budget ε 2, δ 1e-06 and caps ε 1.5, δ 0 for 'ann', protecting add or remove one" in done.stdout
+    old, new, _ = done.stdout.splitlines()
+    assert old.startswith("in force    budget ε 1, δ 1e-06")
+    assert old.endswith("and caps ε 0.5, δ 0 for 'bob'")
+    assert new.startswith("the policy  budget ε 2, δ 1e-06")
+    assert "and caps ε 1.5, δ 0 for 'ann', protecting add or remove one: visits" in new
     assert done.stdout.endswith("amended as row 6 of the ledger\n")
     row = last_row()
     assert (row["number"], row["kind"], row["who"], row["why"]) == (6, "amend", "the board", "a new year")

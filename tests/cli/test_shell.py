@@ -323,7 +323,6 @@ def _converse(terminal):
     time.sleep(0.5)  # Python looks for signals once it waits for keys, a moment after the prompt
     terminal.type("\x03")
     terminal.until("clinic ε 97000> ")
-    time.sleep(1)
     terminal.type(".frobnicate\n")
     terminal.until("there is no command .frobnicate")
     terminal.until("clinic ε 97000> ")

@@ -144,6 +144,7 @@ PLANS: dict[str, tuple[list[str], Terms]] = {
     "people": (["SELECT ward, COUNT(DISTINCT patient), SUM(days) FROM visits GROUP BY ward"], Terms(epsilon=2)),
     "named": (["SELECT city, COUNT(*), SUM(days) FROM visits GROUP BY city"], Terms(epsilon=1, delta="1e-6")),
     "gaussian": (["SELECT ward, city, COUNT(*) FROM visits GROUP BY ALL"], Terms(epsilon="0.1", delta="1e-6", groups=40)),
+    "computed": (["SELECT SUM(days + 0) FROM visits"], Terms(epsilon=1)),
     "error": (["SELECT SUM(days) FROM visits"], Terms(error=500)),
     "several": (["SELECT COUNT(*) FROM staff", "SELECT ward, COUNT(*) FROM visits GROUP BY ward"], Terms(epsilon=1)),
     "public": (["SELECT w.beds, i.n FROM wards AS w JOIN (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) AS i ON w.ward = i.ward"], Terms(epsilon=1)),
@@ -343,19 +344,16 @@ TAMPERED: dict[str, tuple[str, Callable[[QueryPlan], QueryPlan]]] = {
     "other neighbours": ("people", lambda p: replace(p, neighbours=CHANGE)),
     "a value said to be smaller than it is": ("people", narrower_kind),
     "a column of wider bounds": ("people", wider_column),
+    "a computed value said to be smaller than it is": ("computed", narrower_kind),
 }  # fmt: skip
-UNNOTICED = {"a value said to be smaller than it is", "a column of wider bounds"}
-"""The gate believes the kinds and the columns inside expressions; see the report of the audit."""
+UNNOTICED = {"a computed value said to be smaller than it is"}
+"""The gate checks columns against the catalog, but believes the ranges that operations state; see the audit's report."""
 
 
 def cases() -> Iterator[Any]:
     for name in TAMPERED:
-        marks = (
-            [pytest.mark.xfail(reason="the gate believes what expressions say of themselves")]
-            if name in UNNOTICED
-            else []
-        )
-        yield pytest.param(name, marks=marks)
+        believed = pytest.mark.xfail(reason="the gate believes the range that an operation states")
+        yield pytest.param(name, marks=[believed] if name in UNNOTICED else [])
 
 
 @pytest.mark.parametrize("what", list(cases()))
@@ -380,13 +378,23 @@ def test_a_plan_for_other_neighbours_than_the_catalog_is_refused(engine):
     assert clinic.events == []
 
 
-@pytest.mark.xfail(reason="finish fetches whatever table the plan calls public, and the gate does not look")
 def test_a_plan_that_calls_a_private_table_public_is_refused(clinic):
     one = made("nothing")
     rest = replace(one.rests[0], publics=("staff",), sql='SELECT age FROM "staff"')
     with pytest.raises(InternalError):
         clinic.curator.release(replace(one, rests=(rest,)), analyst="ann")
     assert not [sql for what, sql in clinic.events if what == "fetch"]
+
+
+@pytest.mark.xfail(reason="where an answer is kept, the gate does not derive, and so looks at nothing")
+def test_it_is_refused_also_where_the_release_is_kept(clinic):
+    one = made("count")
+    clinic.curator.release(one, analyst="ann")
+    clinic.events.clear()
+    rest = replace(one.rests[0], publics=("staff",), sql='SELECT age FROM "staff"', intervals=(), plain=None)
+    with pytest.raises(InternalError):
+        clinic.curator.release(replace(one, rests=(rest,)), analyst="bob")
+    assert clinic.events == []
 
 
 # --- charge first, then look ----------------------------------------------------------------------------------------

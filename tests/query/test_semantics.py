@@ -483,3 +483,24 @@ def test_an_interval_holds_the_exact_value(engine: DuckDBEngine, plain: duckdb.D
         low, high = (end[0].as_py() for end in found.intervals.get("z", ([pa.scalar(None)], [pa.scalar(None)])))
         assert (low is None) == (high is None)
         assert value is None or low is None or float(low) - 1e-9 <= float(value) <= float(high) + 1e-9
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.xfail(strict=True, reason="defects 22 and 23: refused, though it is plain post-processing")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM (SELECT v, COUNT(*) AS n FROM people GROUP BY v) ORDER BY v",
+        "SELECT v, COUNT(*) OVER () AS k, COUNT(*) AS n FROM people GROUP BY v ORDER BY v",
+    ],
+)
+def test_what_comes_after_should_not_be_refused(
+    engine: DuckDBEngine, plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    assert [tuple(row.values()) for row in answer(engine, sql).to_pylist()] == plain.sql(sql).fetchall()
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.xfail(strict=True, raises=KeyError, reason="defect 27: an alias is taken for a released column")
+def test_an_alias_of_an_alias(engine: DuckDBEngine) -> None:
+    assert answer(engine, "SELECT COUNT(*) AS n, n AS m FROM people").to_pylist() == [{"n": 400, "m": 400}]

@@ -150,9 +150,9 @@ def asked(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how: str
         raise
     except (Exception, KeyboardInterrupt) as error:
         charge = _charge_since(before, data, texts, terms["analyst"])
-        if charge is not None:
+        if charge is not None and f"#{charge} " not in str(error):
             click.echo(f"charged as #{charge}: {_what_is_left(data, texts, terms)}", err=True)
-        elif isinstance(error, KeyboardInterrupt):
+        elif charge is None and isinstance(error, KeyboardInterrupt):
             click.echo("stopped: nothing was charged", err=True)
         raise
 
