@@ -28,6 +28,25 @@ def is_aggregate(node: Any) -> bool:
     return isinstance(node, exp.AggFunc | exp.WithinGroup | exp.Filter)
 
 
+def has_aggregate(node: Any) -> bool:
+    """Whether a part of the text holds an aggregate of rows: not inside a query, and not as a window function."""
+    match node:
+        case exp.Query():
+            return False
+        case exp.Window():
+            inner = [
+                *node.this.iter_expressions(),
+                *(part for part in node.iter_expressions() if part is not node.this),
+            ]
+            return any(has_aggregate(part) for part in inner)
+        case _ if is_aggregate(node):
+            return True
+        case exp.Expr():
+            return any(has_aggregate(part) for part in node.iter_expressions())
+        case _:
+            return False
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """An aggregate: rows (with a value), people (with such a row), the sum or the mean of a value."""

@@ -7,26 +7,23 @@ statement is post-processing, and runs where no private row is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 from discreet.curator.catalog import Catalog, Table
-from discreet.errors import InvalidQuery
 from discreet.query.algebra import Filter, Key, Rows, Scan, scan_of
-from discreet.query.asked import Asked, asked, is_aggregate
-from discreet.query.expression import Domain, Expression, Field
+from discreet.query.asked import Asked, has_aggregate
+from discreet.query.expression import Expression
 from discreet.query.expression import field as of_column
-from discreet.query.kinds import Nothing, Real
-from discreet.query.text import DIALECT, Statement
+from discreet.query.grouping import keys_of
+from discreet.query.rewriting import Rewriting, rewrite
+from discreet.query.text import Statement
 from discreet.query.translate import condition_of, translate
 
 _ROWS = {"expressions", "from_", "where", "with_"}
 _BLOCK = _ROWS | {"group", "having", "qualify", "order", "limit", "offset", "distinct", "windows"}
 _TABLE = {"this", "alias"}
-LARGEST_DOMAIN = 10_000_000
-MOST_AGGREGATES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,25 +275,7 @@ def _aggregates(select: exp.Select) -> bool:
     if select.args.get("group") or select.args.get("having"):
         return True
     places = [*select.expressions, select.args.get("order"), select.args.get("qualify")]
-    return any(_has_aggregate(part) for part in places if part is not None)
-
-
-def _has_aggregate(node: Any) -> bool:
-    match node:
-        case exp.Query():
-            return False
-        case exp.Window():
-            inner = [
-                *node.this.iter_expressions(),
-                *(part for part in node.iter_expressions() if part is not node.this),
-            ]
-            return any(_has_aggregate(part) for part in inner)
-        case _ if is_aggregate(node):
-            return True
-        case exp.Expr():
-            return any(_has_aggregate(part) for part in node.iter_expressions())
-        case _:
-            return False
+    return any(has_aggregate(part) for part in places if part is not None)
 
 
 # Blocks
@@ -306,186 +285,14 @@ def _block(at: _Splitter, select: exp.Select, source: _Private, names: Names) ->
     """Replace what a block reads by what will be released; the rest of it stays."""
     _only(at, select, _BLOCK)
     at.count += 1
-    name = f"{at.prefix}_{at.count}"
+    name, table = f"{at.prefix}_{at.count}", scan_of(source.rows).table
     rows = _filtered(at, select, source)
-    keys = _keys(at, select, source)
+    keys = keys_of(at.statement, select, source.columns, table)
     aliases = {part.alias.casefold() for part in select.expressions if part.alias}
-    block = _Rewriting(at, name, source, keys, names, aliases)
-    projections = _outputs(block, select.expressions)
-    for clause in ("having", "qualify", "order", "distinct", "limit", "offset"):
-        if select.args.get(clause):
-            select.set(clause, _rewritten(block, select.args[clause], aliases=clause == "order"))
-    for window in select.args.get("windows") or ():
-        _children(block, window, aliases=False)
-    select.set("expressions", projections)
-    select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(name, quoted=True))))
-    having = select.args.get("having")
-    select.set("having", None)
-    select.set("group", None)
-    select.set("where", None if having is None else exp.Where(this=having.this))
+    unit = table.unit.key if table.unit is not None else None
+    block = Rewriting(
+        at.statement, name, source.columns, unit, keys, aliases, nested=lambda node: _query(at, node, names)
+    )
+    rewrite(block, select)
     at.blocks.append(Block(name, rows, keys, tuple(block.found)))
     return select
-
-
-@dataclass(slots=True)
-class _Rewriting:
-    """A block while its text is rewritten over the released table."""
-
-    at: _Splitter
-    name: str
-    source: _Private
-    keys: tuple[Key, ...]
-    names: Names
-    aliases: set[str]
-    found: list[Asked] = field(default_factory=list)
-
-    def column(self, letter: str, place: int) -> exp.Column:
-        """A column of the released table: k0, k1, … are keys and a0, a1, … aggregates."""
-        return exp.column(f"{self.name}_{letter}{place}", table=self.name, quoted=True)
-
-
-def _outputs(block: _Rewriting, parts: list[Any]) -> list[exp.Expr]:
-    """The projections, each under a name of its own."""
-    found: list[exp.Expr] = []
-    taken: set[str] = set()
-    for part in parts:
-        plain = part.alias if isinstance(part, exp.Alias) else part.name if isinstance(part, exp.Column) else ""
-        base = name = plain or part.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
-        number = 1
-        while name.casefold() in taken:
-            name, number = f"{base}_{number}", number + 1
-        taken.add(name.casefold())
-        found.append(exp.alias_(_rewritten(block, part.unalias()), name, quoted=True))
-    return found
-
-
-def _rewritten(block: _Rewriting, node: Any, *, aliases: bool = False) -> Any:  # noqa: PLR0911 (one return a kind)
-    """A part of a block's text, with keys and aggregates as columns of the released table."""
-    match node:
-        case exp.Select() | exp.SetOperation():
-            return _query(block.at, node, block.names)
-        case exp.Window():
-            node.set("this", _over(block, node.this, aliases))
-            return _children(block, node, aliases, but="this")
-        case _ if is_aggregate(node):
-            return _aggregate(block, node)
-        case exp.Column():
-            return _column(block, node, aliases)
-        case exp.Star() | exp.Columns() | exp.PositionalColumn() | exp.Placeholder() | exp.IgnoreNulls():
-            what = node.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
-            block.at.statement.refuse(node, f"{what} beside aggregates is not supported", "list what you want, by name")
-        case exp.Expr() if (place := _key_of(block, node)) is not None:
-            return block.column("k", place)
-        case exp.Expr():
-            return _children(block, node, aliases)
-    return node
-
-
-def _over(block: _Rewriting, function: Any, aliases: bool) -> Any:
-    """A window function works on released values: not itself an aggregate of rows, but its arguments may be."""
-    if isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
-        function.set("this", _over(block, function.this, aliases))
-        return _children(block, function, aliases, but="this")
-    return _children(block, function, aliases)
-
-
-def _children(block: _Rewriting, node: Any, aliases: bool, *, but: str = "") -> Any:
-    for key, value in list(node.args.items()):
-        if key == but:
-            continue
-        if isinstance(value, list):
-            node.set(key, [_rewritten(block, part, aliases=aliases) for part in value])
-        elif isinstance(value, exp.Expr):
-            node.set(key, _rewritten(block, value, aliases=aliases))
-    return node
-
-
-def _aggregate(block: _Rewriting, node: Any) -> exp.Column:
-    unit = scan_of(block.source.rows).table.unit
-    wanted = asked(node, block.source.columns, block.at.statement, unit.key if unit else None)
-    if wanted not in block.found:
-        block.found.append(wanted)
-    if len(block.found) > MOST_AGGREGATES:
-        block.at.statement.refuse(
-            node, f"more than {MOST_AGGREGATES} aggregates in one SELECT", "ask for fewer at a time"
-        )
-    return block.column("a", block.found.index(wanted))
-
-
-def _column(block: _Rewriting, node: exp.Column, aliases: bool) -> exp.Column:
-    name = node.name.casefold()
-    if name in block.aliases and not node.table and (aliases or name not in block.source.columns):
-        return node
-    place = _key_of(block, node)
-    if place is None:
-        translate(node, block.source.columns, block.at.statement)  # an unknown name says so
-        block.at.statement.refuse(
-            node, f"{node.sql()} is neither grouped by nor aggregated", "put it in GROUP BY, or inside an aggregate"
-        )
-    return block.column("k", place)
-
-
-def _key_of(block: _Rewriting, node: Any) -> int | None:
-    """Which key a part of the text is, if it is one."""
-    if not block.keys or not node.find(exp.Column) or isinstance(node, exp.Ordered | exp.Order | exp.Having):
-        return None
-    try:
-        value = translate(node, block.source.columns, block.at.statement)
-    except InvalidQuery:
-        return None
-    values = [key.value for key in block.keys]
-    return values.index(value) if value in values else None
-
-
-def _keys(at: _Splitter, select: exp.Select, source: _Private) -> tuple[Key, ...]:
-    """What a block groups by."""
-    clause = select.args.get("group")
-    if clause is None:
-        return ()
-    if clause.args.get("all"):
-        parts = [(part.alias_or_name, part.unalias()) for part in select.expressions if not _has_aggregate(part)]
-    else:
-        parts = [_grouped_by(at, part, select, source) for part in clause.expressions]
-    for name, value in clause.args.items():
-        if value and name not in ("expressions", "all"):
-            at.statement.refuse(clause, f"GROUP BY {name.upper()} is not supported", "list what to group by")
-    keys: dict[Expression, Key] = {}
-    for name, part in parts:
-        value = translate(part, source.columns, at.statement)
-        _check_key(at, part, value, scan_of(source.rows).table)
-        keys.setdefault(value, Key(name or part.sql(dialect=DIALECT), value, _domain(value)))
-    total = prod(key.size or 1 for key in keys.values())
-    if total > LARGEST_DOMAIN:
-        at.statement.refuse(
-            clause, f"this makes {total:,} groups", f"group by less: at most {LARGEST_DOMAIN:,} are answered"
-        )
-    return tuple(keys.values())
-
-
-def _grouped_by(at: _Splitter, part: Any, select: exp.Select, source: _Private) -> tuple[str, Any]:
-    """A part of GROUP BY: a number or an alias stands for a projection."""
-    if isinstance(part, exp.Literal) and not part.is_string:
-        if not part.name.isdecimal() or not 1 <= int(part.name) <= len(select.expressions):
-            at.statement.refuse(part, f"GROUP BY {part.name}", f"a number from 1 to {len(select.expressions)}")
-        chosen = select.expressions[int(part.name) - 1]
-        return chosen.alias_or_name, chosen.unalias()
-    if isinstance(part, exp.Column) and not part.table and part.name.casefold() not in source.columns:
-        for projection in select.expressions:
-            if projection.alias.casefold() == part.name.casefold():
-                return projection.alias, projection.unalias()
-    return part.alias_or_name, part
-
-
-def _check_key(at: _Splitter, part: Any, value: Expression, table: Table) -> None:
-    if isinstance(value.kind, Real | Nothing):
-        at.statement.refuse(
-            part, f"GROUP BY of {value.kind}", "declare bounds and granularity, or group ranges: CASE …"
-        )
-    unit = table.unit.key if table.unit else None
-    if isinstance(value, Field) and unit is not None and value.column.name.casefold() == unit.casefold():
-        at.statement.refuse(part, "GROUP BY of the unit would name people", "group by something that people share")
-
-
-def _domain(value: Expression) -> Domain | None:
-    domain = value.domain
-    return None if domain is None or len(domain) > LARGEST_DOMAIN else domain
