@@ -346,17 +346,9 @@ TAMPERED: dict[str, tuple[str, Callable[[QueryPlan], QueryPlan]]] = {
     "a column of wider bounds": ("people", wider_column),
     "a computed value said to be smaller than it is": ("computed", narrower_kind),
 }  # fmt: skip
-UNNOTICED = {"a computed value said to be smaller than it is"}
-"""The gate checks columns against the catalog, but believes the ranges that operations state; see the audit's report."""
 
 
-def cases() -> Iterator[Any]:
-    for name in TAMPERED:
-        believed = pytest.mark.xfail(reason="the gate believes the range that an operation states")
-        yield pytest.param(name, marks=[believed] if name in UNNOTICED else [])
-
-
-@pytest.mark.parametrize("what", list(cases()))
+@pytest.mark.parametrize("what", list(TAMPERED))
 def test_a_plan_that_was_tampered_with_is_refused_and_nothing_happens(what, clinic):
     name, tamper = TAMPERED[what]
     with pytest.raises(InternalError):
@@ -386,7 +378,6 @@ def test_a_plan_that_calls_a_private_table_public_is_refused(clinic):
     assert not [sql for what, sql in clinic.events if what == "fetch"]
 
 
-@pytest.mark.xfail(reason="where an answer is kept, the gate does not derive, and so looks at nothing")
 def test_it_is_refused_also_where_the_release_is_kept(clinic):
     one = made("count")
     clinic.curator.release(one, analyst="ann")

@@ -219,11 +219,7 @@ OUTER = {
 }  # fmt: skip
 
 
-ALIAS = pytest.mark.xfail(reason="a column named in the same SELECT is taken for a key, which has no noise")
-WITHIN = [pytest.param(name, marks=[ALIAS] if name == "a name from the same SELECT" else []) for name in OUTER]
-
-
-@pytest.mark.parametrize("name", WITHIN)
+@pytest.mark.parametrize("name", OUTER)
 def test_intervals_cover_in_what_is_made_of_released_tables(name: str, monkeypatch) -> None:
     """An outer query, a join of blocks, keys in the arithmetic: an interval there is as honest, or there is none."""
     case = Case(OUTER[name], replace(GEOMETRIC, confidence="0.9"))

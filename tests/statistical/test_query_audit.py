@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import beta
 from tests.statistical.power import ALPHA, WRONG, Stream, assert_follows, assert_frequency, assert_rejected, band
-from tests.statistical.test_mechanisms import folded, laplace_cdf
+from tests.statistical.test_mechanisms import folded, gaussian_cdf, laplace_cdf
 
 import discreet
 from discreet.curator.catalog import Catalog, Column, Table
@@ -32,8 +32,9 @@ from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.partitions import OptimalSelection
-from discreet.privacy.loss import Pure
-from discreet.privacy.unit import Unit
+from discreet.privacy.accounting import guarantee
+from discreet.privacy.loss import Concentrated, Pure
+from discreet.privacy.unit import Neighbours, Unit
 from discreet.query import duckdb as writer
 from discreet.query.planner import Terms, plan
 from discreet.query.release import Release
@@ -230,6 +231,23 @@ def test_a_person_in_groups() -> None:
         assert_follows(noise, law, f"measure {place}", stream)
         for factor in (WRONG, 1 / WRONG):
             assert_rejected(noise, law, folded(laplace_cdf(scale * factor)), f"measure {place}, wrong by 30 %", stream)
+
+
+def test_gaussian_noise_is_the_one_that_is_paid_for() -> None:
+    """One person in 50 groups at (ε, δ) = (1, 1e-6): σ from the ρ that is charged, ρ = Δ²/2σ² with Δ² = 50."""
+    question = Question(
+        "SELECT k, COUNT(*) FROM t GROUP BY k", "person", terms=Terms(epsilon=1, delta="1e-6", groups=50, rows=1)
+    )
+    release, stream = question.release(), Stream()
+    (loss,) = release.losses(Neighbours.ADD_OR_REMOVE_ONE)
+    assert isinstance(loss, Concentrated)
+    assert guarantee(loss, delta="1e-6").epsilon <= 1
+    sigma = float((50 / (2 * loss.rho)) ** Fraction(1, 2))
+    (counts,) = released(question, EVERY, 20_000 // GROUPS, stream)
+    noise, law = np.abs(counts[:, :GROUPS] - 3).reshape(-1), folded(gaussian_cdf(sigma))
+    assert_follows(noise, law, "Gaussian", stream)
+    for factor in (WRONG, 1 / WRONG):
+        assert_rejected(noise, law, folded(gaussian_cdf(sigma * factor)), "Gaussian, wrong by 30 %", stream)
 
 
 def test_through_the_front_door() -> None:

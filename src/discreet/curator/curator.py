@@ -39,7 +39,9 @@ class Curator:
 
     def release(self, plan: Plan[Result], *, analyst: str) -> Result:
         """What the plan releases; free where the same was released before from the same data."""
-        if not plan.private and plan.derive(self.catalog) == plan.loss == Pure(0):
+        if plan.derive(self.catalog) != plan.loss:
+            raise InternalError("a plan states another loss than its parts have; nothing was charged or read")
+        if not plan.private and plan.loss == Pure(0):
             return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
         kept = self.kept(plan)
         charge, released = kept if kept is not None else self._release(plan, self._key(plan), analyst)
@@ -57,11 +59,8 @@ class Curator:
         return digest(f"{self.catalog.name}\n{plan.name}\n{self.engine.version}")
 
     def _release(self, plan: Plan[Result], key: str, analyst: str) -> tuple[Charge, bytes]:
-        loss = plan.derive(self.catalog)
-        if loss != plan.loss:
-            raise InternalError("a plan states another loss than its parts have; nothing was charged or read")
         account, statement = self.catalog.name, digest(plan.text)
-        charge = self.ledger.charge(account, analyst=analyst, statement=statement, loss=loss, text=plan.text)
+        charge = self.ledger.charge(account, analyst=analyst, statement=statement, loss=plan.loss, text=plan.text)
         try:
             released = plan.run(self.engine, self.entropy)
         except Exception:

@@ -70,11 +70,12 @@ def interval(
 
 
 def _sum(total: Steps, count: Steps, derived: Total) -> NDArray[np.float64] | Steps:
-    """total + offset·count, exactly where 64 bits hold it."""
+    """total + offset·count, exactly; held at the ends of 64 bits."""
     reach = int(np.abs(count).max(initial=0)) * abs(derived.offset)
     if reach < 2**61 and int(np.abs(total).max(initial=0)) < 2**61:
         return _numbers(total + derived.offset * count, derived.step)
-    return (total.astype(np.float64) + float(derived.offset) * count) * float(derived.step)
+    exact = (int(a) + derived.offset * int(b) for a, b in zip(total, count, strict=True))
+    return _numbers(np.array([max(-(2**63), min(2**63 - 1, one)) for one in exact], np.int64), derived.step)
 
 
 def _numbers(steps: Steps, step: Fraction) -> NDArray[np.float64] | Steps:

@@ -32,6 +32,7 @@ _BINARY = {
     "subtract": "-",
     "multiply": "*",
     "times": "*",
+    "modulo": "%",
     "equal": "=",
     "differ": "<>",
     "less": "<",

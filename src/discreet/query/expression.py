@@ -126,12 +126,12 @@ class Call:
 Expression = Field | Constant | Call
 
 _LARGEST = 5000
-"""Nodes of one expression: some rules use an argument several times, so a short text can grow."""
+"""The work of one expression: some rules use an argument several times, so a short text can grow."""
 
 _SIGNS = {
-    "add": "+", "subtract": "-", "multiply": "*", "equal": "=", "differ": "<>", "less": "<", "less_equal": "<=",
-    "greater": ">", "greater_equal": ">=", "and": "and", "or": "or", "like": "like", "ilike": "ilike",
-    "concatenate": "||",
+    "add": "+", "subtract": "-", "multiply": "*", "modulo": "%", "equal": "=", "differ": "<>", "less": "<",
+    "less_equal": "<=", "greater": ">", "greater_equal": ">=", "and": "and", "or": "or", "like": "like",
+    "ilike": "ilike", "concatenate": "||",
 }  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def field(column: Column) -> Field:
     kinds: dict[ColumnType, Kind] = {
         ColumnType.INTEGER: Fixed(Fraction(1), None, None),
         ColumnType.REAL: Real(),
-        ColumnType.TEXT: Text(),
+        ColumnType.TEXT: Text(None),
         ColumnType.BOOLEAN: Truth(),
         ColumnType.DATE: Day(),
         ColumnType.TIMESTAMP: Moment(),
@@ -187,7 +187,7 @@ def constant(value: Scalar | Fraction) -> Constant:
         case int() | Fraction():
             return _number(Fraction(value))
         case str():
-            return Constant(value, Text())
+            return Constant(value, Text(len(value)))
         case datetime():
             return Constant(value, Moment())
         case _:
@@ -195,12 +195,21 @@ def constant(value: Scalar | Fraction) -> Constant:
 
 
 def call(
-    operation: str, *arguments: Expression, kind: Kind, nullable: bool | None = None, domain: Domain | None = None
+    operation: str,
+    *arguments: Expression,
+    kind: Kind,
+    nullable: bool | None = None,
+    domain: Domain | None = None,
+    work: int = 1,
 ) -> Call:
-    """A node of this operation: null if an argument is, unless said otherwise; refused where steps leave 62 bits."""
+    """A node of this operation: null if an argument is, unless said otherwise; refused where steps leave 62 bits.
+
+    `work` is what it costs on one row, 1 for an operation on numbers. All of an expression is bounded, so that no row
+    can be made slow enough to be told by the clock.
+    """
     if isinstance(kind, Fixed) and any(end is not None and abs(end) >= MOST for end in (kind.lower, kind.upper)):
         raise Unfit(f"{operation} can reach {kind}, too large for 64 bits", "use narrower bounds or a coarser step")
-    size = 1 + sum(argument.size if isinstance(argument, Call) else 1 for argument in arguments)
+    size = work + sum(argument.size if isinstance(argument, Call) else 1 for argument in arguments)
     if size > _LARGEST:
         raise Unfit("this expression is too large", "compute less of it on private rows")
     if nullable is None:

@@ -14,6 +14,9 @@ from sqlglot import exp
 from discreet.curator.catalog import Catalog
 from discreet.query.ends import Pair, ends
 
+_ITSELF = "\0"
+"""Under this name, FROM reads the block that the outermost SELECT itself is."""
+
 EndOf = Callable[[str, int, int], Pair]
 """From a released table, the place of an aggregate and the parts of the doubt to the columns of its ends."""
 
@@ -48,7 +51,7 @@ class Lineage:
         if any(self.tree.args.get(name) for name in ("distinct", "group", "having", "laterals", "pivots")):
             return None
         if self._block(self.tree) is not None:
-            return {"": self.tree}
+            return {_ITSELF: self.tree}
         clause = self.tree.args.get("from_")
         joins = self.tree.args.get("joins") or []
         if clause is None:
@@ -87,6 +90,10 @@ class Lineage:
 
     def _without_stars(self, sources: dict[str, Any]) -> bool:
         """Write out *, where that is simple, so that hidden columns of a block stay hidden."""
+        bare = {column.name.casefold() for part in self.tree.expressions for column in part.find_all(exp.Column)}
+        known = {name for source in sources.values() for name in _names(source)}
+        if (bare - known) & set(sources) or any(part.find(exp.Columns) for part in self.tree.expressions):
+            return False  # a whole row, or columns by a pattern: hidden ones would show
         if not any(part.find(exp.Star) for part in self.tree.expressions):
             return True
         if len(sources) != 1 or len(self.tree.expressions) != 1 or not isinstance(self.tree.expressions[0], exp.Star):
@@ -95,14 +102,14 @@ class Lineage:
         if any(star.args.values()) or not isinstance(block, exp.Select):
             return False
         names = [part.alias_or_name for part in block.expressions]
-        columns = [exp.column(name, table=alias, quoted=True) for name in names]
+        columns = [exp.column(name, table=alias or None, quoted=True) for name in names]
         self.tree.set("expressions", [exp.alias_(c, n, quoted=True) for c, n in zip(columns, names, strict=True)])
         return True
 
     def _resolve(self, column: exp.Column, sources: dict[str, Any]) -> tuple[Any, Any] | None:
         """The block and the projection of it that a column is, or (None, column) where it is public."""
-        if "" in sources:
-            return sources[""], column
+        if _ITSELF in sources:
+            return sources[_ITSELF], column
         places = [column.table.casefold()] if column.table else list(sources)
         found: list[tuple[Any, Any]] = []
         for place in places:
@@ -139,7 +146,9 @@ class Lineage:
 
         def of(inner: exp.Column) -> Pair | None:
             place = self._place(inner.name, name)
-            return (inner.copy(), inner.copy()) if place is None else self.end_of(name, place, parts)
+            if place is not None:
+                return self.end_of(name, place, parts)
+            return (inner.copy(), inner.copy()) if inner.name.startswith(f"{name}_k") else None  # not of an alias
 
         pair = ends(part.unalias() if block is not self.tree else part, of)
         if pair is None or block is self.tree:
@@ -156,6 +165,13 @@ class Lineage:
                 block.append("expressions", exp.alias_(end, hidden, quoted=True))
             outer.append(exp.column(hidden, table=column.table or None, quoted=True))
         return outer[0], outer[1]
+
+
+def _names(source: Any) -> set[str]:
+    """The columns of a source, in lower case."""
+    if isinstance(source, exp.Select):
+        return {part.alias_or_name.casefold() for part in source.expressions}
+    return set(source)
 
 
 def _same(one: str, other: str) -> bool:

@@ -13,7 +13,7 @@ from math import ceil, floor
 
 from discreet.exact import plain
 from discreet.query.expression import Call, Constant, Domain, Expression, Scalar, Unfit, call, constant
-from discreet.query.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth, common_step
+from discreet.query.kinds import MOST, TEXT, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth, common_step
 
 PARTS: dict[str, tuple[int, int]] = {
     "year": (-5877641, 5881580),
@@ -35,7 +35,8 @@ TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour", "minute")
 _NO_BOUNDS = (
     "declare bounds in the policy, or clamp it yourself: LEAST(GREATEST(x, low), high), where a null becomes low"
 )
-_WHOLE = Fraction(1)
+WHOLE = Fraction(1)
+_PATTERN = 100
 
 
 # Arithmetic
@@ -75,19 +76,24 @@ def divide(one: Expression, other: Expression) -> Expression:
 
 
 def floor_divide(one: Expression, other: Expression) -> Expression:
-    """one // a positive constant, of numbers that are not negative."""
+    """one // a positive constant, of whole numbers that are not negative."""
+    if _step(one).denominator != 1 or not isinstance(other, Constant) or (other.number or WHOLE).denominator != 1:
+        raise Unfit("// of numbers that are not whole", "write FLOOR(x / c)")
     lower, _ = _ends("//", one)
-    if not isinstance(other, Constant) or other.number is None or other.number <= 0 or lower < 0:
+    if other.number is None or other.number <= 0 or lower < 0:
         raise Unfit("// of these numbers", "use it on numbers ≥ 0 and a positive constant, or write FLOOR(x / c)")
     return floored(divide(one, other))
 
 
 def modulo(one: Expression, other: Expression) -> Expression:
-    """The remainder of one ÷ a positive constant c, of numbers that are not negative: below c, in their common step."""
-    rest = subtract(one, multiply(floor_divide(one, other), other))
-    step, (_, most) = _step(rest), _ends("%", one)
-    size = other.number if isinstance(other, Constant) and other.number is not None else Fraction(0)
-    return call("same", rest, kind=Fixed(step, 0, min(int(size / step) - 1, int(most * _step(one) / step))))
+    """The remainder of one ÷ a positive constant, of numbers that are not negative: below it, in their common step."""
+    lower, _ = _ends("%", one)
+    if not isinstance(other, Constant) or other.number is None or other.number <= 0 or lower < 0:
+        raise Unfit("% of these numbers", "use it on numbers ≥ 0 and a positive constant")
+    (one, by), step = _aligned("%", one, other)
+    _, most = _ends("%", one)
+    size = by.value if isinstance(by, Constant) and isinstance(by.value, int) else 1
+    return call("modulo", one, by, kind=Fixed(step, 0, min(most, size - 1)))
 
 
 def within(one: Expression, most: int, what: str) -> Expression:
@@ -120,9 +126,9 @@ def floored(one: Expression, *, up: bool = False) -> Expression:
     a, b = _ends("FLOOR", one)
     step = _step(one)
     if step.denominator == 1:
-        return _stepped(one, _WHOLE)
+        return _stepped(one, WHOLE)
     whole = _stepped(one, Fraction(1, step.denominator))
-    kind = Fixed(_WHOLE, floor(a * step), floor(b * step))
+    kind = Fixed(WHOLE, floor(a * step), floor(b * step))
     return call("floor", whole, constant(step.denominator), kind=kind)
 
 
@@ -254,7 +260,7 @@ def _joined(operation: str, parts: Sequence[Expression]) -> Expression:
 def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Expression:
     """CASE WHEN … THEN … ELSE … END; its values are known where all branches are constants."""
     values = _unified([*(value for _, value in branches), otherwise], "CASE")
-    kind = _union([value.kind for value in values])
+    kind = union([value.kind for value in values])
     domain = None
     if all(isinstance(value, Constant) for value in values):
         domain = _distinct([value.value for value in values if isinstance(value, Constant)])
@@ -266,7 +272,7 @@ def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expressio
 def coalesce(arguments: Sequence[Expression]) -> Expression:
     """The first that is not null."""
     values = _unified(arguments, "COALESCE")
-    kind, nullable = _union([value.kind for value in values]), all(value.nullable for value in values)
+    kind, nullable = union([value.kind for value in values]), all(value.nullable for value in values)
     domains = [value.domain for value in values]
     domain = None
     if isinstance(kind, Text) and all(known is not None for known in domains):
@@ -283,39 +289,58 @@ def _distinct(values: list[Scalar]) -> Domain:
 
 def text(operation: str, one: Expression) -> Expression:
     """lower, upper or trim."""
-    _expect(one, Text, operation.upper())
-    return call(operation, one, kind=Text())
+    inner, size = _short(operation.upper(), one)
+    return call(operation, inner, kind=Text(3 * size), work=_work(size))
 
 
 def length(one: Expression) -> Expression:
     """The number of characters."""
-    _expect(one, Text, "LENGTH")
-    return call("length", one, kind=Fixed(_WHOLE, 0, None))
+    inner, size = _short("LENGTH", one)
+    return call("length", inner, kind=Fixed(WHOLE, 0, size), work=_work(size))
 
 
 def substring(one: Expression, start: Expression, size: Expression) -> Expression:
     """`size` characters from the character `start` on, which counts from 1."""
-    _expect(one, Text, "SUBSTRING")
+    inner, most = _short("SUBSTRING", one)
     for name, part, least in (("start", start, 1), ("length", size, 0)):
         whole = isinstance(part, Constant) and part.number is not None and part.number.denominator == 1
         if not whole or not isinstance(part, Constant) or not least <= (part.number or 0) <= 10**6:
             raise Unfit(f"SUBSTRING with this {name}", f"a whole number from {least} to 1000000")
-    return call("substring", one, start, size, kind=Text())
+    kept = size.value if isinstance(size, Constant) and isinstance(size.value, int) else most
+    return call("substring", inner, start, size, kind=Text(min(most, kept)), work=_work(most))
 
 
 def like(operation: str, one: Expression, pattern: Expression) -> Expression:
     """LIKE and ILIKE with a constant pattern."""
-    _expect(one, Text, operation.upper())
+    inner, size = _short(operation.upper(), one)
     if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
         raise Unfit(f"{operation.upper()} with a pattern that varies", "write the pattern as text")
-    return call(operation, one, pattern, kind=Truth())
+    if len(pattern.value) > _PATTERN:
+        raise Unfit(f"{operation.upper()} with a pattern this long", f"use at most {_PATTERN} characters")
+    return call(operation, inner, pattern, kind=Truth(), work=1 + size * len(pattern.value) // 1000)
 
 
 def concatenate(*arguments: Expression) -> Expression:
     """One text after the other."""
-    for one in arguments:
-        _expect(one, Text, "||")
-    return call("concatenate", *arguments, kind=Text())
+    parts = [_short("||", one) for one in arguments]
+    size = sum(size for _, size in parts)
+    if size > 10 * TEXT:
+        raise Unfit("a text that can grow so long", "put fewer, or shorter, texts together")
+    return call("concatenate", *(part for part, _ in parts), kind=Text(size), work=_work(size))
+
+
+def _short(what: str, one: Expression) -> tuple[Expression, int]:
+    """A text whose length is bounded, and that bound: a column is cut to its first characters."""
+    if not isinstance(one.kind, Text):
+        raise Unfit(f"{what} of {one.kind}", "use a column of the right kind")
+    if one.kind.length is not None:
+        return one, one.kind.length
+    cut = call("substring", one, constant(1), constant(TEXT), kind=Text(TEXT), work=_work(TEXT))
+    return cut, TEXT
+
+
+def _work(characters: int) -> int:
+    return 1 + characters // 1000
 
 
 def part(name: str, one: Expression) -> Expression:
@@ -326,7 +351,7 @@ def part(name: str, one: Expression) -> Expression:
         raise Unfit(f"the {name} of a date", "take it from a time (timestamp)")
     _expect(one, Day | Moment, name.upper())
     lower, upper = PARTS[name]
-    return call(name, one, kind=Fixed(_WHOLE, lower, upper), nullable=True)
+    return call(name, one, kind=Fixed(WHOLE, lower, upper), nullable=True)
 
 
 def truncate(unit: str, one: Expression) -> Expression:
@@ -347,7 +372,7 @@ def day_of(one: Expression) -> Expression:
 def number_of(one: Expression) -> Expression:
     """1 for true and 0 for false; numbers stay as they are."""
     if isinstance(one.kind, Truth):
-        return call("number", one, kind=Fixed(_WHOLE, 0, 1))
+        return call("number", one, kind=Fixed(WHOLE, 0, 1))
     return one
 
 
@@ -430,9 +455,12 @@ def _unified(values: Sequence[Expression], what: str) -> list[Expression]:
     return [value if isinstance(value.kind, Nothing) else next(rest) for value in values]
 
 
-def _union(kinds: Sequence[Kind]) -> Kind:
+def union(kinds: Sequence[Kind]) -> Kind:
+    """The narrowest kind that holds all of these, which are of one kind but for nulls."""
     found = [kind for kind in kinds if not isinstance(kind, Nothing)]
     numbers = [kind for kind in found if isinstance(kind, Fixed)]
+    if isinstance(found[0], Text):
+        return Text(_all_known([kind.length for kind in found if isinstance(kind, Text)], max))
     if not numbers:
         return found[0]
     lowers, uppers = [kind.lower for kind in numbers], [kind.upper for kind in numbers]

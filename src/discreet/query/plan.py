@@ -18,6 +18,7 @@ from discreet.query.explain import notes
 from discreet.query.expression import field, fields_of
 from discreet.query.release import Release
 from discreet.query.statement import Rest
+from discreet.query.verify import verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ def _check_columns(release: Release, catalog: Catalog) -> None:
         raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
     values = [measure.value for measure in release.aggregate.measures if measure.value is not None]
     parts = [*conditions_of(release.group.source), *(key.value for key in release.group.keys), *values]
+    for part in parts:
+        verify(part)
     for one in (one for part in parts for one in fields_of(part)):
         if one != field(table.column(one.column.name)):
             raise InternalError(f"a plan was made for another column {one.column.name!r} than the catalog's")

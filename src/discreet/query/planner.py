@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from discreet.curator.catalog import Catalog, contribution
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.exact import Number
 from discreet.mechanisms.mechanism import doubt
 from discreet.privacy.unit import Unit
@@ -15,6 +16,8 @@ from discreet.query.draft import Draft, Limits
 from discreet.query.plan import QueryPlan, together
 from discreet.query.release import Release
 from discreet.query.statement import Source, rest_of
+
+_LEAST_DOUBT = Fraction(1, 10**100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,15 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     >>> plan(["SELECT AVG(age) FROM people"], catalog, Terms(epsilon=1)).loss
     Together(losses=(Pure(epsilon=Fraction(1, 2)), Pure(epsilon=Fraction(1, 2))))
     """
-    doubt(terms.confidence)
+    try:
+        return _planned(texts, catalog, terms)
+    except RecursionError:
+        raise InvalidQuery("this statement is nested too deeply", "write it with fewer levels") from None
+
+
+def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
+    if doubt(terms.confidence) < _LEAST_DOUBT:
+        raise InvalidParameter("confidence", terms.confidence, "at most 1 − 1e-100")
     limits = Limits(*(contribution(given, name, Unit("person")) for name, given in
                       (("groups", terms.groups), ("rows", terms.rows))))  # fmt: skip
     parts = [split(text, catalog) for text in texts]

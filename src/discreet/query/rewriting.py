@@ -76,6 +76,8 @@ def _rewritten(block: Rewriting, node: Any, *, aliases: bool = False) -> Any:  #
         case exp.Window():
             node.set("this", _over(block, node.this, aliases))
             return _children(block, node, aliases, but="this")
+        case exp.Ordered():  # an alias counts where it stands alone
+            return _children(block, node, aliases and isinstance(node.this, exp.Column))
         case _ if is_aggregate(node):
             return _aggregate(block, node)
         case exp.Column():
@@ -95,7 +97,8 @@ def _over(block: Rewriting, function: Any, aliases: bool) -> Any:
     if isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
         function.set("this", _over(block, function.this, aliases))
         return _children(block, function, aliases, but="this")
-    return _children(block, function, aliases)
+    star = isinstance(function.this, exp.Star) and not any(function.this.args.values())
+    return _children(block, function, aliases, but="this" if star else "")
 
 
 def _children(block: Rewriting, node: Any, aliases: bool, *, but: str = "") -> Any:
@@ -133,7 +136,7 @@ def _column(block: Rewriting, node: exp.Column, aliases: bool) -> exp.Column:
 
 def _key_of(block: Rewriting, node: Any) -> int | None:
     """Which key a part of the text is, if it is one."""
-    if not block.keys or not node.find(exp.Column) or isinstance(node, exp.Ordered | exp.Order | exp.Having):
+    if not block.keys or isinstance(node, exp.Literal | exp.Null | exp.Boolean | exp.Ordered | exp.Order | exp.Having):
         return None
     try:
         value = translate(node, block.columns, block.statement)

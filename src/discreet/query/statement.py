@@ -12,7 +12,7 @@ from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.query import derive, domains, sandbox
 from discreet.query.blocks import Parts
 from discreet.query.columns import column, joined, numbers
-from discreet.query.draft import Direct
+from discreet.query.draft import Direct, Total
 from discreet.query.ends import Pair
 from discreet.query.lineage import Lineage
 from discreet.query.release import Release
@@ -88,7 +88,8 @@ def _plain(tree: Any, sources: tuple[Source, ...]) -> tuple[tuple[str, str], ...
     source = tree.args["from_"].this if tree.args.get("from_") else None
     if not isinstance(source, exp.Table) or source.name != sources[0].name:
         return None
-    if not all(isinstance(part.unalias(), exp.Column) for part in tree.expressions):
+    columns = [part.unalias() for part in tree.expressions]
+    if not all(isinstance(column, exp.Column) and column.table == source.name for column in columns):
         return None
     return tuple((part.unalias().name, part.alias_or_name) for part in tree.expressions)
 
@@ -136,7 +137,7 @@ def empty(rest: Rest, releases: tuple[Release, ...], catalog: Catalog) -> "dict[
         ]
         for i, place in enumerate(source.columns):
             derived = release.derived[place]
-            whole = isinstance(derived, Direct) and derived.step == 1
+            whole = isinstance(derived, Direct | Total) and derived.step == 1
             fields.append((f"{source.name}_a{i}", pa.int64() if whole else pa.float64()))
         fields += [
             (end.name(side), pa.float64()) for end in rest.ends if end.source == source.name for side in ("low", "high")

@@ -63,6 +63,8 @@ _FURTHER: dict[type, tuple[str, ...]] = {  # what else a node may carry; anythin
     exp.Div: ("typed", "safe"),
     exp.TimestampTrunc: ("unit",),
     exp.DateTrunc: ("unit",),
+    exp.Like: ("negate",),
+    exp.ILike: ("negate",),
     exp.Greatest: ("ignore_nulls",),
     exp.Least: ("ignore_nulls",),
 }
@@ -138,12 +140,12 @@ def _between(node: exp.Between, go: Go, scope: Scope) -> Expression:
 
 
 def _case(node: exp.Case, go: Go, scope: Scope) -> Expression:
-    subject = node.this
+    subject = None if node.this is None else go(node.this)
     branches = []
     for branch in node.args["ifs"]:
         when = go(branch.this)
         if subject is not None:
-            when = ops.compare("equal", go(subject), when)
+            when = ops.compare("equal", subject, when)
         branches.append((when, go(branch.args["true"])))
     default = node.args.get("default")
     return ops.case(branches, constant(None) if default is None else go(default))
@@ -206,7 +208,7 @@ def _concat(node: exp.Concat, go: Go, scope: Scope) -> Expression:
 
 def _extract(node: exp.Extract, go: Go, scope: Scope) -> Expression:
     name = node.this.name.casefold()
-    return ops.part({"dow": "dayofweek", "doy": "dayofyear"}.get(name, name), go(node.expression))
+    return ops.part(_PARTS.get(name, name), go(node.expression))
 
 
 def _truncate(node: Any, go: Go, scope: Scope) -> Expression:
@@ -215,6 +217,26 @@ def _truncate(node: Any, go: Go, scope: Scope) -> Expression:
 
 def _part(name: str) -> Callable[[Any, Go, Scope], Expression]:
     return lambda node, go, _: ops.part(name, go(node.this))
+
+
+def _like(operation: str) -> Callable[[Any, Go, Scope], Expression]:
+    def rule(node: Any, go: Go, _: Scope) -> Expression:
+        found = ops.like(operation, go(node.this), go(node.expression))
+        return ops.opposite(found) if node.args.get("negate") else found
+
+    return rule
+
+
+def _anonymous(node: exp.Anonymous, go: Go, scope: Scope) -> Expression:
+    """Functions that the parser knows by name only."""
+    if node.name.casefold() in ("date_part", "datepart") and len(node.expressions) == 2:
+        name = go(node.expressions[0])
+        if isinstance(name, Constant) and isinstance(name.value, str):
+            return ops.part(_PARTS.get(name.value.casefold(), name.value.casefold()), go(node.expressions[1]))
+    raise Unfit(f"{_name(node)} is not supported on private rows", _hint(node))
+
+
+_PARTS = {"dow": "dayofweek", "doy": "dayofyear"}
 
 
 def _two(operation: Callable[[Expression, Expression], Expression]) -> Callable[[Any, Go, Scope], Expression]:
@@ -272,8 +294,9 @@ _RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
     exp.Length: _one(ops.length),
     exp.Substring: _substring,
     exp.Left: _left,
-    exp.Like: _two(lambda one, pattern: ops.like("like", one, pattern)),
-    exp.ILike: _two(lambda one, pattern: ops.like("ilike", one, pattern)),
+    exp.Like: _like("like"),
+    exp.ILike: _like("ilike"),
+    exp.Anonymous: _anonymous,
     exp.DPipe: _two(ops.concatenate),
     exp.Concat: _concat,
     exp.Extract: _extract,
@@ -305,6 +328,8 @@ def _name(node: Any) -> str:  # noqa: PLR0911 (one return a kind)
             return "a query inside a condition or value"
         case exp.Window():
             return "a window function"
+        case exp.Placeholder():
+            return "a parameter"
         case exp.Star():
             return "*"
         case exp.Expr():
