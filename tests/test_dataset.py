@@ -346,7 +346,7 @@ def test_a_failed_release_is_charged_and_says_nothing(clinic, caplog):
     with pytest.raises(ReleaseFailed) as caught:
         data.ask("SELECT COUNT(*) FROM visits", epsilon=1)
     assert "42" not in str(caught.value)
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
     assert data.budget().charges == 1
 
 
@@ -439,3 +439,25 @@ def test_what_fails_after_the_charge_says_what_is_kept(clinic):
     with pytest.raises(InvalidQuery, match="#2 released is kept"):
         data.ask("SELECT error('x') FROM (SELECT COUNT(*) AS n FROM visits)", epsilon=1)
     assert data.ask("SELECT COUNT(*) AS n FROM visits", epsilon=1).receipt.free
+
+
+def test_rows_chosen_for_their_noise_are_named(clinic):
+    data = clinic()
+    top = data.ask("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC LIMIT 1", epsilon=1)
+    assert any("chosen for their noisy values" in note for note in top.notes)
+    every = data.ask("SELECT ward, COUNT(*) AS n FROM visits WHERE night GROUP BY ward ORDER BY n DESC", epsilon=1)
+    assert not any("chosen" in note for note in every.notes)
+
+
+def test_a_failure_passes_nothing_on(clinic):
+    data = clinic()
+
+    def broken(sql):
+        raise RuntimeError("secret 42")
+
+    engine = type("Broken", (), {"dialect": "duckdb", "version": data._version, "fetch": staticmethod(broken)})()
+    object.__setattr__(data._curator, "engine", engine)
+    with pytest.raises(ReleaseFailed) as caught:
+        data.ask("SELECT COUNT(*) FROM visits", epsilon=1)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None

@@ -61,14 +61,16 @@ class Curator:
     def _release(self, plan: Plan[Result], key: str, analyst: str) -> tuple[Charge, bytes]:
         account, statement = self.catalog.name, digest(plan.text)
         charge = self.ledger.charge(account, analyst=analyst, statement=statement, loss=plan.loss, text=plan.text)
+        released = None
         try:
             released = plan.run(self.engine, self.entropy)
         except Exception:
             OWNER.exception("charge #%d of %s: the release failed", charge.number, charge.account)
+        if released is None:  # out of the handler: the exception, which may name private values, is not passed on
             raise ReleaseFailed(
                 f"charge #{charge.number} was made, but its release failed; the owner finds the reason under that "
                 "number in the log 'discreet.owner'"
-            ) from None
+            )
         try:
             self.ledger.remember(key, charge.number, released)
         except LedgerConflict:  # somebody asked the same at the same time, and theirs was kept: one answer for both

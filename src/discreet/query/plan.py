@@ -20,6 +20,11 @@ from discreet.query.release import Release
 from discreet.query.statement import Rest
 from discreet.query.verify import verify
 
+_CHOSEN = (
+    "rows were left out after noise was added (WHERE, HAVING, QUALIFY or LIMIT over released values): the intervals of "
+    "rows that were chosen for their noisy values hold less often than stated"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
@@ -92,6 +97,8 @@ class QueryPlan:
             release = self.releases[source.release]
             used = {place for column in source.columns for place in release.derived[column].places}
             said.update(dict.fromkeys(notes(release, [release.aggregate.measures[place] for place in sorted(used)])))
+        if rest.chosen and rest.intervals:
+            said[_CHOSEN] = None
         return tuple(said)
 
 

@@ -48,7 +48,8 @@ class End:
 class Rest:
     """The remaining SQL; `intervals` name columns of the analyst and the hidden ones, at the end, with their ends.
 
-    `plain` lists (released column, name) where nothing but that remains: then no SQL needs to run.
+    `plain` lists (released column, name) where nothing but that remains: then no SQL needs to run. `chosen`: rows are
+    left out after noise was added.
     """
 
     text: str
@@ -58,6 +59,7 @@ class Rest:
     intervals: tuple[tuple[str, str, str], ...]
     ends: tuple[End, ...]
     plain: tuple[tuple[str, str], ...] | None
+    chosen: bool
 
 
 def rest_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -> Rest:
@@ -77,7 +79,9 @@ def rest_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -> Rest
         lineage.add(sources[0].name)
         intervals = lineage.found
     sql = tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
-    return Rest(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(wanted), _plain(tree, sources))
+    chosen = tree.find(exp.Where, exp.Limit, exp.Qualify, exp.Having) is not None
+    plain = _plain(tree, sources)
+    return Rest(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(wanted), plain, chosen)
 
 
 def _plain(tree: Any, sources: tuple[Source, ...]) -> tuple[tuple[str, str], ...] | None:
