@@ -449,7 +449,9 @@ def test_the_owner_finds_why_a_release_failed_and_the_analyst_does_not(run, fold
     assert "charge #2 of clinic: the release failed" in log.read_text()
     assert "row 17 of Zebulon" in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    assert all(not isinstance(handler, logging.FileHandler) for handler in logging.getLogger("discreet.owner").handlers)
+    handlers = logging.getLogger("discreet.owner").handlers
+    left = [one for one in handlers if str(getattr(one, "baseFilename", "")).endswith("owner.log")]
+    assert left == []
     run("ask", "policy.toml", COUNT, "--epsilon", "1", "--owner-log", "owner.log")
     assert log.read_text().count("the release failed") == 2
 
