@@ -198,17 +198,7 @@ def statement(policy: str, output: str | None, as_of: str | None, names: bool, t
     books = _open(policy)
     made = privacy_statement(books.policy, books.ledger, as_of=_time(as_of), names=names, texts=texts)
     text = json.dumps(made.to_json(), ensure_ascii=False) + "\n" if as_json else made.to_markdown()
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        with Path(output).open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise click.ClickException(f"{output} exists already; choose another name") from None
-    except OSError as error:
-        raise click.ClickException(f"cannot write {output}: {error.strerror or error}") from None
-    click.echo(f"wrote {output}: read it before you publish it", err=True)
+    show.text(text, output, "read it before you publish it")
 
 
 # Finding the books

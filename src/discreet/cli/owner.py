@@ -1,7 +1,5 @@
 """`discreet init` and `discreet check`: the owner's policy, drafted and explained."""
 
-from pathlib import Path
-
 import click
 
 from discreet.cli import show
@@ -20,17 +18,7 @@ def init(source: str, output: str | None) -> None:
     from discreet.curator.draft import draft_policy
 
     text = draft_policy(source)
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        with Path(output).open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise click.ClickException(f"{output} exists already; choose another name") from None
-    except OSError as error:
-        raise click.ClickException(f"cannot write {output}: {error.strerror or error}") from None
-    click.echo(f'wrote {output}: decide every "?", then run: discreet check {output}', err=True)
+    show.text(text, output, f'decide every "?", then run: discreet check {output}')
 
 
 @click.command()

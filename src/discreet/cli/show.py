@@ -53,6 +53,21 @@ def facts(values: Mapping[str, Any], *, as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
 
 
+def text(content: str, output: str | None, next_step: str) -> None:
+    """Print a text, or write it to a new file and say what to do next."""
+    if output is None:
+        click.echo(content, nl=False)
+        return
+    try:
+        with Path(output).open("x", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError:
+        raise click.ClickException(f"{output} exists already; choose another name") from None
+    except OSError as error:
+        raise click.ClickException(f"cannot write {output}: {error.strerror or error}") from None
+    click.echo(f"wrote {output}: {next_step}", err=True)
+
+
 def bars(labels: Sequence[str], shares: Sequence[float], *, width: int = 50) -> None:
     """Print a picture of probabilities, one bar a line."""
     top = max(shares, default=0.0) or 1.0

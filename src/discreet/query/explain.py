@@ -194,7 +194,7 @@ def _lines(release: dict[str, Any]) -> list[str]:
     if groups["selection"]:
         chosen = groups["selection"]
         lines.append(
-            f"  selection of groups: ε {chosen['epsilon']:.6g}, δ {chosen['delta']:.3g}, {chosen['keys']} keys"
+            f"  selection of groups: ε {chosen['epsilon']:.6g}, δ {chosen['delta']:.3g}, {_many(chosen['keys'], 'key')}"
         )
     lines.append(
         f"  one unit: at most {_many(bounds['groups'], 'group')}, the weight of {_many(bounds['rows'], 'row')} in each"
