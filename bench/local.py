@@ -1,0 +1,115 @@
+"""A million people report one of 100 or of 10,000 values, and a collector estimates the shares."""
+
+from typing import Any
+
+from bench.harness import Bar, Comparison, Contestant, Timed
+
+REPORTS = 1_000_000
+SIZES = (100, 10_000)
+QUICK_TO_REPORT = ("k-RR", "Hadamard", "OLH", "BLH")
+ORACLES = {
+    "k-RR": ("FlatResponse", "one value"),
+    "Hadamard": ("HadamardResponse", "one code"),
+    "OLH": ("OptimisedHashing", "one code; a field's linear maps"),
+    "BLH": ("BinaryHashing", "one code; a field's linear maps"),
+    "SUE": ("SymmetricUnary", "packed bits, exact"),
+    "OUE": ("OptimisedUnary", "packed bits, exact"),
+    "subset selection": ("SubsetSelection", "packed bits, exact"),
+}
+
+
+def comparison(*, quick: bool) -> Comparison:
+    """Issue 4: reports in under 0.3 s a million; estimates in under 0.3 s, local hashing in under 5 s."""
+    parts = tuple(c for size in SIZES for c in _contestants(size, REPORTS // 20 if quick else REPORTS))
+    return Comparison("local", "The local model: a million reports, ε = 1", parts, tuple(_bars()), rounds=3)
+
+
+def _contestants(size: int, reports: int) -> list[Contestant]:
+    found = []
+    for name, (kind, remark) in ORACLES.items():
+        few = reports if name in QUICK_TO_REPORT or size < 1000 else reports // 10  # a million are scaled from fewer
+        works: tuple[tuple[str, Any, int, float], ...] = (
+            (_report(name, size), randomise, few, few / REPORTS),
+            (_count(name, size), count, reports, reports / REPORTS),
+            (_estimate(name, size), estimate, reports, 1),
+        )
+        for case, prepare, people, work in works:
+            asked = {"kind": kind, "size": size, "reports": people}
+            found.append(Contestant(case, "discreet", prepare, asked, work, "", remark))
+    return found
+
+
+def _bars() -> list[Bar]:
+    quick = ((name, size) for size in SIZES for name in QUICK_TO_REPORT)
+    bars = [Bar("under 0.3 s", _report(name, size), "discreet", at_most=0.3) for name, size in quick]
+    for name in ORACLES:
+        limit = 5.0 if name in ("OLH", "BLH") else 0.3
+        for case in (_count(name, 10_000), _estimate(name, 10_000)):
+            bars.append(Bar(f"under {limit:g} s", case, "discreet", at_most=limit))
+    return bars
+
+
+def _report(name: str, size: int) -> str:
+    return f"{name}, k = {size:,}: randomise"
+
+
+def _count(name: str, size: int) -> str:
+    return f"{name}, k = {size:,}: count the reports and estimate"
+
+
+def _estimate(name: str, size: int) -> str:
+    return f"{name}, k = {size:,}: estimate from counts"
+
+
+# The contestants
+
+
+def randomise(kind: str, size: int, reports: int) -> Timed:
+    oracle, values = _oracle(kind, size), _values(size, reports)
+    oracle.randomise(values[:1000])
+    return lambda: oracle.randomise(values)
+
+
+def count(kind: str, size: int, reports: int) -> Timed:
+    oracle, told = _oracle(kind, size), _told(kind, size, reports)
+    oracle.estimate(oracle.tally(told[:1000]), reports=1000)
+
+    def timed() -> dict[str, float]:
+        shares = oracle.estimate(oracle.tally(told), reports=len(told)).shares
+        return {"MB of reports": told.nbytes / 1e6, "shares": float(len(shares))}
+
+    return timed
+
+
+def estimate(kind: str, size: int, reports: int) -> Timed:
+    oracle, told = _oracle(kind, size), _told(kind, size, reports)
+    tally = oracle.tally(told)
+    oracle.estimate(oracle.tally(told[:1000]), reports=1000)
+
+    def timed() -> None:
+        oracle.estimate(tally, reports=len(told))
+
+    return timed
+
+
+def _told(kind: str, size: int, reports: int) -> Any:
+    """Reports; those of many bits are made for some people and repeated."""
+    import numpy
+
+    oracle = _oracle(kind, size)
+    some = oracle.randomise(_values(size, 10_000))
+    if some.ndim == 1:
+        return oracle.randomise(_values(size, reports))
+    return numpy.tile(some, (-(-reports // len(some)), 1))[:reports]
+
+
+def _values(size: int, reports: int) -> Any:
+    import numpy
+
+    return numpy.arange(reports) * 7919 % size
+
+
+def _oracle(kind: str, size: int) -> Any:
+    import discreet.local
+
+    return getattr(discreet.local, kind)(epsilon=1, size=size)

@@ -1,0 +1,22 @@
+"""The local model: randomisers for devices, and estimators for whoever collects their reports."""
+
+from discreet.local.flat import BinaryResponse, FlatResponse
+from discreet.local.frequencies import Frequencies
+from discreet.local.hadamard import HadamardResponse
+from discreet.local.hashing import BinaryHashing, OptimisedHashing
+from discreet.local.oracle import Oracle
+from discreet.local.subset import SubsetSelection
+from discreet.local.unary import OptimisedUnary, SymmetricUnary
+
+__all__ = [
+    "BinaryHashing",
+    "BinaryResponse",
+    "FlatResponse",
+    "Frequencies",
+    "HadamardResponse",
+    "OptimisedHashing",
+    "OptimisedUnary",
+    "Oracle",
+    "SubsetSelection",
+    "SymmetricUnary",
+]

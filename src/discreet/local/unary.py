@@ -1,0 +1,288 @@
+"""Unary encodings: a report is a bit for each value of the domain, each bit randomised on its own.
+
+A report is a row of ⌈k/64⌉ int64 words; value v is bit v mod 64 of word v div 64, and bits beyond the domain are zero.
+Packed bits are the smallest regular form: a list of the values that are set would hold k/(e^ε+1) of them, more than
+k/64 words while ε < 4.1, and rows of different lengths. For large ε and k `OptimisedHashing` and
+`HadamardResponse` are as accurate or nearly, with a few bytes a report.
+
+A collector needs one sum for each value: `SELECT sum(word0 & 1), sum((word0 >> 1) & 1), …`.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, exp_down, integer
+from discreet.local.frequencies import Frequencies
+from discreet.local.oracle import (
+    Integers,
+    SupportOracle,
+    as_rows,
+    read_epsilon,
+    read_tally,
+    read_values,
+    well_formed_rows,
+)
+from discreet.mechanisms.channel import Channel
+from discreet.noise import Entropy, SystemEntropy, bernoulli
+
+Words = NDArray[np.uint64]
+
+_MOST_SIZE = 1 << 24
+_MOST_WORDS = 1 << 30  # 8 GiB of reports in one call
+_BLOCK = 1 << 15  # words at a time: they stay in the processor's cache
+_TILE = 1 << 14  # words that are counted together
+_ALL = np.uint64(2**64 - 1)
+
+
+class _UnaryOracle(SupportOracle):
+    """A report supports the values whose bits are set."""
+
+    __slots__ = ()
+
+    @property
+    def words(self) -> int:
+        """How many words a report has."""
+        return -(-self.size // 64)
+
+    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+        """A row of packed bits for each value: set with probability `truth` at the value, with `other` elsewhere."""
+        told = read_values(values, self.size)
+        source = SystemEntropy() if entropy is None else entropy
+        bits = random_bits(self.other, told.size, self.size, source)
+        set_bits(bits, told, np.asarray(bernoulli(self.truth, told.shape, entropy=source)))
+        return bits.view(np.int64)
+
+    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
+        """Which rows have the right number of words and no bit beyond the domain."""
+        return valid_bits(reports, self.size)
+
+    def tally(self, reports: ArrayLike) -> Integers:
+        """How many reports have each value's bit set."""
+        return tally_bits(reports, self.size)
+
+    def estimate(self, tally: ArrayLike, *, reports: int) -> Frequencies:
+        """(count/n − other)/(truth − other): unbiased."""
+        counts, count = read_tally(tally, self.size, reports)
+        return self._frequencies(counts, count)
+
+    def channel(self) -> Channel:
+        """p(bits | value) for up to 12 values; outputs are the words."""
+        if self.size > 12:
+            raise InvalidParameter("size", self.size, "at most 12 for a channel of 2^size outputs")
+        patterns = [bits[::-1] for bits in product((0, 1), repeat=self.size)]  # pattern number n has the bits of n
+        one = {True: self.truth, False: self.other}
+
+        def probability(value: int, bits: tuple[int, ...]) -> Fraction:
+            total = Fraction(1)
+            for place, bit in enumerate(bits):
+                total *= one[place == value] if bit else 1 - one[place == value]
+            return total
+
+        rows = [[probability(value, bits) for bits in patterns] for value in range(self.size)]
+        return Channel(rows, inputs=range(self.size), outputs=range(len(patterns)))
+
+
+@dataclass(frozen=True, slots=True)
+class SymmetricUnary(_UnaryOracle):
+    """SUE, the encoding of RAPPOR: each bit is told truthfully with probability e^(ε/2)/(1 + e^(ε/2)).
+
+    Erlingsson, Pihur, Korolova 2014; Wang, Blocki, Li, Jha 2017, section 4.3. Variance e^(ε/2)/(e^(ε/2)−1)² a report.
+
+    Guarantee: ε-LDP.
+    Proof. Two values differ in two bits of the encoding, each of which has likelihood ratio at most
+    truth/(1 − truth) ≤ e^(ε/2), because e^(ε/2) was rounded down.
+
+    >>> from discreet.local.unary import SymmetricUnary
+    >>> round(SymmetricUnary(epsilon=1, size=100).variance(), 2)
+    3.92
+    """
+
+    epsilon: Fraction
+    size: int
+
+    def __init__(self, *, epsilon: Number, size: int) -> None:
+        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
+        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+
+    @property
+    def truth(self) -> Fraction:
+        """The probability that the value's own bit is set."""
+        growth = exp_down(self.epsilon / 2)
+        return growth / (1 + growth)
+
+    @property
+    def other(self) -> Fraction:
+        """The probability that another bit is set."""
+        return 1 - self.truth
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisedUnary(_UnaryOracle):
+    """OUE: the value's own bit is a fair coin, the others are set with probability 1/(1 + e^ε).
+
+    Wang, Blocki, Li, Jha 2017, section 4.3: the two probabilities with the least variance for rare values, which is
+    4e^ε/(e^ε−1)² a report.
+
+    Guarantee: ε-LDP.
+    Proof. Two values differ in two bits; their likelihood ratio is at most truth·(1 − other)/((1 − truth)·other) =
+    (1 − other)/other ≤ e^ε, because e^ε was rounded down.
+
+    >>> from discreet.local.unary import OptimisedUnary
+    >>> oracle = OptimisedUnary(epsilon=1, size=100)
+    >>> oracle.randomise([5, 99]).shape, round(oracle.variance(), 2)
+    ((2, 2), 3.68)
+    """
+
+    epsilon: Fraction
+    size: int
+
+    def __init__(self, *, epsilon: Number, size: int) -> None:
+        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
+        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+
+    @property
+    def truth(self) -> Fraction:
+        """The probability that the value's own bit is set: one half."""
+        return Fraction(1, 2)
+
+    @property
+    def other(self) -> Fraction:
+        """The probability that another bit is set."""
+        return 1 / (1 + exp_down(self.epsilon))
+
+
+# Rows of packed bits
+
+
+def random_bits(p: Fraction, rows: int, size: int, entropy: Entropy) -> Words:
+    """`rows` × ⌈size/64⌉ words of independent bits, each set with probability exactly p; bits beyond `size` are zero.
+
+    Proof. Each bit compares a uniform real U in [0, 1), revealed one binary digit at a time, with p = 0.d₁d₂d₃…: the
+    first digit in which they differ decides, and U < p where U's is 0. All 64 bits of a word look at the same digit of
+    p and at their own digit of U, one bit of a random word. A word is finished when all of its bits are decided,
+    after about 8 digits; p is rational, so any digit can be had exactly. If p ends, what is still open is U ≥ p.
+    """
+    width = -(-size // 64)
+    if rows * width > _MOST_WORDS:
+        raise InvalidParameter(
+            "values", f"{rows} of {width} words", "at most 2^30 words of reports", "randomise in parts"
+        )
+    bits = np.empty(rows * width, np.uint64)
+    for start in range(0, bits.size, _BLOCK):
+        _compare(p, bits[start : start + _BLOCK], entropy)
+    table = bits.reshape(rows, width)
+    table[:, -1] &= _last_mask(size)
+    return table
+
+
+def _compare(p: Fraction, out: Words, entropy: Entropy) -> None:
+    """U < p for each bit of `out`, whole words at a time; words that are finished are set aside now and then."""
+    out[:] = 0
+    below, undecided, unfinished = out, np.full(out.size, _ALL), np.arange(out.size)
+    rest, digit = p, 0
+    while unfinished.size and rest:
+        digit += 1
+        one, rest = divmod(2 * rest, 1)
+        random = entropy.words(undecided.size)
+        if one:
+            np.invert(random, out=random)
+        random &= undecided  # where the digits differ: U has 0 and p has 1, or the other way round
+        undecided ^= random
+        if one:
+            below |= random
+        if digit >= 8 and digit % 3 == 2:
+            out[unfinished] = below
+            left = np.flatnonzero(undecided)
+            below, undecided, unfinished = below[left], undecided[left], unfinished[left]
+    out[unfinished] = below
+
+
+def set_bits(bits: Words, places: Integers, on: NDArray[np.bool_]) -> None:
+    """Set bit places[i] of row i to on[i]."""
+    row = np.arange(places.size)
+    word, mask = places >> 6, np.uint64(1) << (places & 63).astype(np.uint64)
+    kept = bits[row, word] & ~mask
+    bits[row, word] = np.where(on, kept | mask, kept)
+
+
+def valid_bits(reports: ArrayLike, size: int) -> NDArray[np.bool_]:
+    """Which rows are ⌈size/64⌉ words without a bit beyond `size`."""
+    rows = as_rows(reports)
+    fine = well_formed_rows(rows, -(-size // 64))
+    if not fine.any():
+        return fine
+    if rows.ndim == 2:
+        last = rows[:, -1]
+    else:
+        last = np.array([row[-1] if ok else 0 for row, ok in zip(rows, fine, strict=True)])
+    return np.asarray(fine & ((last.astype(np.uint64) & ~_last_mask(size)) == 0))
+
+
+def tally_bits(reports: ArrayLike, size: int) -> Integers:
+    """How many rows have each of the first `size` bits set; none may have another."""
+    rows, width = as_rows(reports), -(-size // 64)
+    problem = InvalidData(f"reports: expected rows of {width} int64 words; drop the malformed ones first (`sift`)")
+    if not well_formed_rows(rows, width).all():
+        raise problem
+    words = np.asarray(rows.tolist() if rows.dtype == object else rows).astype(np.int64, copy=False)
+    counts = count_bits(words.reshape(-1, width))
+    if counts[size:].any():
+        raise problem
+    return counts[:size]
+
+
+def count_bits(rows: Integers) -> Integers:
+    """How many rows have each bit set: the sums of the columns, 64 columns at a time.
+
+    Rows are taken in tiles that fit the processor's cache. A full adder on whole words turns three tiles of one weight
+    into one of that weight and one of twice the weight, so n tiles shrink to two of each weight with 5 operations a
+    word (carry-save addition, as in the population count of Harley and Seal), and only those are unpacked.
+    """
+    words = np.ascontiguousarray(rows).view(np.uint64)
+    width = words.shape[1]
+    height = max(1, _TILE // width)
+    pairs = len(words) // (2 * height)
+    tiles = words[: 2 * pairs * height].reshape(2 * pairs, height * width)
+    rest = words[2 * pairs * height :].reshape(-1)
+    totals = np.zeros(64 * width, np.int64)
+    for weight, tile in [(1, rest), *_carry_save(tiles)]:
+        bits = np.unpackbits(tile.reshape(-1, width).view(np.uint8), axis=1, bitorder="little")
+        totals += weight * bits.sum(axis=0, dtype=np.int64)
+    return totals
+
+
+def _carry_save(tiles: Words) -> list[tuple[int, Words]]:
+    """An even number of tiles, added bit by bit: a few tiles with weights that have the same sum.
+
+    Level j holds a sum of weight 2^j. Two tiles of that weight go into it and make a carry of weight 2^(j+1); every
+    second carry goes up with the one that waited for it.
+    """
+    pairs, length = len(tiles) // 2, tiles.shape[1]
+    levels = pairs.bit_length()
+    sums = [np.zeros(length, np.uint64) for _ in range(levels)]
+    carries = [(np.empty(length, np.uint64), np.empty(length, np.uint64)) for _ in range(levels)]
+    half, both = np.empty(length, np.uint64), np.empty(length, np.uint64)
+    for pair in range(pairs):
+        a, b = tiles[2 * pair], tiles[2 * pair + 1]
+        for level in range(levels):
+            second = pair >> level & 1
+            total, carry = sums[level], carries[level][second]
+            np.bitwise_xor(a, b, half)
+            np.bitwise_and(a, b, carry)
+            np.bitwise_and(half, total, both)
+            np.bitwise_or(carry, both, carry)
+            np.bitwise_xor(total, half, total)
+            if not second:
+                break
+            a, b = carries[level]
+    waiting = [(2 << level, carries[level][0]) for level in range(levels) if pairs >> level & 1]
+    return [(1 << level, total) for level, total in enumerate(sums)] + waiting
+
+
+def _last_mask(size: int) -> np.uint64:
+    return _ALL if size % 64 == 0 else np.uint64((1 << size % 64) - 1)
