@@ -44,8 +44,8 @@ def _bars() -> list[Bar]:
     bars = [Bar("under 0.3 s", _report(name, size), "discreet", at_most=0.3) for name, size in quick]
     for name in ORACLES:
         limit = 5.0 if name in ("OLH", "BLH") else 0.3
-        for case in (_count(name, 10_000), _estimate(name, 10_000)):
-            bars.append(Bar(f"under {limit:g} s", case, "discreet", at_most=limit))
+        cases = (_count(name, 10_000), _estimate(name, 10_000))
+        bars.extend(Bar(f"under {limit:g} s", case, "discreet", at_most=limit) for case in cases)
     return bars
 
 

@@ -15,8 +15,9 @@ from discreet.local.areas import Area
 from discreet.local.flat import FlatResponse
 from discreet.local.ibu import ibu
 from discreet.local.inversion import clip, invert, project
+from discreet.local.metric import MetricResponse
 from discreet.local.models import FlatModel
-from discreet.local.places import MetricResponse, PlanarReport
+from discreet.local.places import PlanarReport
 from discreet.local.transport import earth_mover
 from discreet.mechanisms.channel import Channel
 from discreet.noise import DeterministicEntropy

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.areas import Area, _forward
+from discreet.local.areas import Area
+from discreet.local.projection import forward
 
 NAN, INF = math.nan, math.inf
 F = Fraction
@@ -30,7 +31,7 @@ BUNINYON = degrees(-37, 39, 10.15610), degrees(143, 55, 35.38390)
 )
 def test_surveyed_points(place, easting, northing):
     """Map grid of Australia, zone 55: central meridian 147°, factor 0.9996, false origin 500 km, 10 000 km."""
-    x, y = _forward(np.array([place[0]]), np.array([place[1] - 147]))
+    x, y = forward(np.array([place[0]]), np.array([place[1] - 147]))
     assert float(x[0]) * 999.6 + 500_000 == pytest.approx(easting, abs=0.001)
     assert float(y[0]) * 999.6 + 10_000_000 == pytest.approx(northing, abs=0.001)
 
@@ -43,7 +44,7 @@ def test_the_meridian_has_its_true_length(latitude):
         lambda phi: mpmath.mpf("6378.137") * (1 - e2) / (1 - e2 * mpmath.sin(phi) ** 2) ** 1.5,
         [0, math.radians(latitude)],
     )
-    _, y = _forward(np.array([latitude]), np.zeros(1))
+    _, y = forward(np.array([latitude]), np.zeros(1))
     assert float(y[0]) == pytest.approx(float(arc), abs=1e-9)
     if latitude == 90:
         assert float(y[0]) == pytest.approx(10001.965729, abs=1e-6)

@@ -14,7 +14,9 @@ from tests.statistical.power import ALPHA, Stream
 from discreet.errors import InvalidChannel, InvalidData, InvalidParameter
 from discreet.exact import log_up
 from discreet.local.areas import Area
-from discreet.local.places import MetricResponse, PlanarReport, _laplace_folded, lattice_sum, per_km
+from discreet.local.kernels import laplace_folded, lattice_sum
+from discreet.local.metric import MetricResponse
+from discreet.local.places import PlanarReport, per_km
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import PerDistance
 
@@ -118,14 +120,14 @@ def test_folded_kernels_against_brute_force(t, rows, columns):
     mass /= mass.sum()
     expected = np.zeros((2 * rows + 1, 2 * columns + 1))
     np.add.at(expected, np.ix_(np.clip(z, -rows, rows) + rows, np.clip(z, -columns, columns) + columns), mass)
-    found = _laplace_folded(F(t), rows, columns)
+    found = laplace_folded(F(t), rows, columns)
     assert np.abs(found / expected - 1).max() < 1e-11
     assert found.sum() == pytest.approx(1, abs=1e-14)
 
 
 def test_wide_noise_on_a_fine_grid():
     """1 m cells at ln 2 per km: a scale of 1443 cells, corner mass by difference."""
-    found = _laplace_folded(1 / (per_km("ln 2 at 1 km") / 1000), 60, 40)
+    found = laplace_folded(1 / (per_km("ln 2 at 1 km") / 1000), 60, 40)
     assert found.sum() == pytest.approx(1, abs=1e-13)
     assert found.min() > 0
     assert found[0, 0] == pytest.approx(0.25, abs=0.03)

@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational, sqrt_bounds
+from discreet.local.projection import Floats, angle_from, inverse_mercator, transverse_mercator
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Outside = Literal["reject", "clamp"]
 
@@ -112,9 +112,9 @@ class Area:
         steps = np.linspace(0, 1, 33)
         latitudes = np.concatenate([np.full(33, south), np.full(33, north), south + (north - south) * steps])
         longitudes = np.concatenate([west + span * steps, west + span * steps, np.full(33, west)])
-        if np.max(_angle(latitudes, longitudes, centre)) * 6371 > _WIDEST:
+        if np.max(angle_from(latitudes, longitudes, centre)) * 6371 > _WIDEST:
             raise InvalidParameter("corners", (south, west, north, east), f"at most {2 * _WIDEST} km apart")
-        x, y = _transverse_mercator(latitudes, longitudes, centre)  # the east side mirrors the west side
+        x, y = transverse_mercator(latitudes, longitudes, centre)  # the east side mirrors the west side
         height, width = 2 * np.max(np.abs(y)), 2 * np.max(np.abs(x))
         return cls.around(*centre, width=float(width), height=float(height), cell=cell)
 
@@ -185,7 +185,7 @@ class Area:
         array = _pairs(points)
         centre = self._place()
         factor = self._factor
-        return _inverse_mercator(
+        return inverse_mercator(
             (array[:, 0] - float(self.width) / 2) / factor, (array[:, 1] - float(self.height) / 2) / factor, centre
         )
 
@@ -282,8 +282,8 @@ class Area:
         centre = self._place()
         out = np.full((len(good), 2), np.nan)
         near = good.copy()
-        near[good] = _angle(places[good, 0], places[good, 1], centre) * 6371 < 4 * _WIDEST
-        x, y = _transverse_mercator(places[near, 0], places[near, 1], centre)
+        near[good] = angle_from(places[good, 0], places[good, 1], centre) * 6371 < 4 * _WIDEST
+        x, y = transverse_mercator(places[near, 0], places[near, 1], centre)
         out[near, 0] = x * self._factor + float(self.width) / 2
         out[near, 1] = y * self._factor + float(self.height) / 2
         return out
@@ -301,85 +301,6 @@ class Area:
         row = np.clip(np.where(placed, row, 0), 0, self.rows - 1).astype(np.int64)
         column = np.clip(np.where(placed, column, 0), 0, self.columns - 1).astype(np.int64)
         return np.where(placed, row * self.columns + column, -1)
-
-
-# The projection
-
-_RADIUS = 6378.137  # km, WGS84
-_FLATTENING = 1 / 298.257223563
-_N = _FLATTENING / (2 - _FLATTENING)
-_ECCENTRICITY = math.sqrt(_FLATTENING * (2 - _FLATTENING))
-_RECTIFYING = _RADIUS / (1 + _N) * (1 + _N**2 / 4 + _N**4 / 64)
-_ALPHA = (
-    _N / 2 - _N**2 * 2 / 3 + _N**3 * 5 / 16 + _N**4 * 41 / 180,
-    _N**2 * 13 / 48 - _N**3 * 3 / 5 + _N**4 * 557 / 1440,
-    _N**3 * 61 / 240 - _N**4 * 103 / 140,
-    _N**4 * 49561 / 161280,
-)
-_BETA = (
-    _N / 2 - _N**2 * 2 / 3 + _N**3 * 37 / 96 - _N**4 / 360,
-    _N**2 / 48 + _N**3 / 15 - _N**4 * 437 / 1440,
-    _N**3 * 17 / 480 - _N**4 * 37 / 840,
-    _N**4 * 4397 / 161280,
-)
-
-
-def _transverse_mercator(latitude: Floats, longitude: Floats, centre: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Km east and north of the centre, true to scale on its meridian (Karney 2011, eqs. 7–11)."""
-    x, y = _forward(latitude, longitude - centre[1])
-    _, origin = _forward(np.array([centre[0]]), np.zeros(1))
-    return x, y - origin
-
-
-def _forward(latitude: Floats, east: Floats) -> tuple[Floats, Floats]:
-    angle = np.deg2rad(_wrapped(east))
-    sine = np.sin(np.deg2rad(latitude))
-    with np.errstate(divide="ignore"):  # at the poles τ' is infinite, and what follows is right
-        conformal = np.sinh(np.arctanh(sine) - _ECCENTRICITY * np.arctanh(_ECCENTRICITY * sine))  # τ'
-    xi = np.arctan2(conformal, np.cos(angle))
-    eta = np.arcsinh(np.sin(angle) / np.hypot(conformal, np.cos(angle)))
-    north = xi + sum(a * np.sin(2 * j * xi) * np.cosh(2 * j * eta) for j, a in enumerate(_ALPHA, 1))
-    east_km = eta + sum(a * np.cos(2 * j * xi) * np.sinh(2 * j * eta) for j, a in enumerate(_ALPHA, 1))
-    return _RECTIFYING * east_km, _RECTIFYING * north
-
-
-def _inverse_mercator(x: Floats, y: Floats, centre: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Latitude and longitude of km east and north of the centre (Karney 2011, eqs. 11, 19–21)."""
-    _, origin = _forward(np.array([centre[0]]), np.zeros(1))
-    xi, eta = (y + origin) / _RECTIFYING, x / _RECTIFYING
-    with np.errstate(all="ignore"):  # points beyond the map become NaN
-        xi_0 = xi - sum(b * np.sin(2 * j * xi) * np.cosh(2 * j * eta) for j, b in enumerate(_BETA, 1))
-        eta_0 = eta - sum(b * np.cos(2 * j * xi) * np.sinh(2 * j * eta) for j, b in enumerate(_BETA, 1))
-        conformal = np.sin(xi_0) / np.hypot(np.sinh(eta_0), np.cos(xi_0))
-        latitude = np.rad2deg(np.arctan(_geographic(conformal)))
-        longitude = centre[1] + np.rad2deg(np.arctan2(np.sinh(eta_0), np.cos(xi_0)))
-        return latitude, _wrapped(longitude)
-
-
-def _geographic(conformal: Floats) -> Floats:
-    """tan of the latitude from tan of the conformal latitude, by Newton's method (Karney 2011, eqs. 19–21)."""
-    squared = _ECCENTRICITY**2
-    tau = conformal / (1 - squared)
-    for _ in range(5):
-        size = np.hypot(1, tau)
-        sigma = np.sinh(_ECCENTRICITY * np.arctanh(_ECCENTRICITY * tau / size))
-        guess = tau * np.hypot(1, sigma) - sigma * size
-        step = (conformal - guess) / np.hypot(1, guess) * (1 + (1 - squared) * tau**2) / ((1 - squared) * size)
-        tau = tau + step
-    return np.asarray(tau)
-
-
-def _angle(latitude: Floats, longitude: Floats, centre: tuple[float, float]) -> Floats:
-    """The angle at the centre of a sphere between places and the centre of the area (haversine)."""
-    phi, other = np.deg2rad(latitude), math.radians(centre[0])
-    half = np.sin((phi - other) / 2) ** 2
-    half += np.cos(phi) * math.cos(other) * np.sin(np.deg2rad(longitude - centre[1]) / 2) ** 2
-    return np.asarray(2 * np.arcsin(np.sqrt(np.clip(half, 0, 1))))
-
-
-def _wrapped(degrees: Floats) -> Floats:
-    """Longitudes in [−180, 180)."""
-    return (degrees + 180) % 360 - 180
 
 
 # Reading

@@ -14,7 +14,8 @@ from discreet.local.frequencies import Floats, Frequencies, Limits, Support, ber
 from discreet.local.oracle import Integers, read_codes, read_epsilon, read_tally, read_values, well_formed
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
-from discreet.noise import Entropy, SystemEntropy, bernoulli, uniform_below
+from discreet.noise import Entropy, bernoulli, uniform_below
+from discreet.noise.entropy import SYSTEM
 from discreet.privacy.loss import Loss, Pure
 
 _MOST_SIZE = (1 << 24) - 1
@@ -103,7 +104,7 @@ class HadamardResponse:
         of opposite signs: so it is uniform over those of the right sign. Of the 2B − 1 half blocks that are not the
         value's, one is its own block's −1 half; the others are whole blocks, two halves each.
         """
-        told, source = read_values(values, self.size), SystemEntropy() if entropy is None else entropy
+        told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
         block, row = self._places(told)
         column = np.asarray(uniform_below(self.block, told.size, entropy=source))
         away = ~np.asarray(bernoulli(self.truth, told.size, entropy=source))

@@ -37,7 +37,8 @@ from discreet.local.oracle import (
 from discreet.mechanisms import KaryResponse
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
-from discreet.noise import Entropy, SystemEntropy, uniform_below
+from discreet.noise import Entropy, uniform_below
+from discreet.noise.entropy import SYSTEM
 
 _MOST_SIZE = 1 << 23
 _MOST_CELLS = 1 << 24
@@ -76,7 +77,7 @@ class _HashingOracle(SupportOracle):
 
     def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One code for each value: a uniform function, and the hash by k-ary randomised response."""
-        told, source = read_values(values, self.size), SystemEntropy() if entropy is None else entropy
+        told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
         function = np.asarray(uniform_below(self.functions, told.size, entropy=source))
         hashed = self.hash(function, told)
         noisy = KaryResponse(epsilon=self.epsilon, size=self.hashes).release(hashed, entropy=source)

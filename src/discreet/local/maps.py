@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter, MissingExtra
-from discreet.local.areas import Area, Floats
+from discreet.local.areas import Area
+from discreet.local.projection import Floats
 
 _PICTURES = (".png", ".svg", ".pdf")
 _SIDE = 300  # pixels of the longer side of one map

@@ -1,4 +1,4 @@
-"""Reports of places: planar noise on the cells of an area, and the d-private mechanism of any finite metric.
+"""Reports of places: planar noise on the cells of an area.
 
 >>> from discreet.local.areas import Area
 >>> from discreet.local.places import PlanarReport
@@ -10,10 +10,8 @@ True
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -21,18 +19,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, log_down, rational, sqrt_bounds
-from discreet.local.areas import Area, Floats, Integers
+from discreet.local.areas import Area, Integers
+from discreet.local.kernels import geometric_folded, laplace_folded
 from discreet.local.models import ConvolutionModel, Model
 from discreet.local.oracle import read_codes, read_values, well_formed
+from discreet.local.projection import Floats
 from discreet.mechanisms import PlanarLaplace
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.graph import Metric, distances
 from discreet.mechanisms.grid import add
 from discreet.mechanisms.mechanism import countable, doubt, drawable
-from discreet.mechanisms.stochastic import Label, read_labels
-from discreet.noise import Entropy, discrete_laplace, softmax, uniform_below
-from discreet.noise.categorical import exponents
+from discreet.noise import Entropy, discrete_laplace, uniform_below
 from discreet.privacy.loss import Loss, PerDistance
 
 Noise = Literal["laplace", "geometric"]
@@ -40,9 +37,6 @@ Outside = Literal["keep", "clamp", "remap"]
 
 _WORDS = re.compile(r"\s*(ln\s*)?([\d./eE+-]+)\s+(?:at|within|per)\s+(?:([\d./eE+-]+)\s*)?(km|m)\s*")
 _METRES = {"km": 1000, "m": 1}
-_NATS = 45  # what lies beyond e^−45 of the largest term changes no float
-_MOST_TERMS = 200_000_000
-_MOST_PLACES = 256
 
 
 def per_km(words: Number) -> Fraction:
@@ -233,7 +227,7 @@ class PlanarReport:
     def _folded(self, further: int) -> Floats:
         """P(displacement), the outermost rows and columns standing for all further ones."""
         rows, columns = (max(n - 1 + self.margin + further, 1) for n in self.area.shape)
-        fold = _laplace_folded if self.noise == "laplace" else _geometric_folded
+        fold = laplace_folded if self.noise == "laplace" else geometric_folded
         return fold(self.scale, rows, columns)
 
     def _row(self, folded: Floats, cell: int) -> Floats:
@@ -275,193 +269,3 @@ class _WithUnseen:
 
     def backward(self, r: ArrayLike) -> Floats:
         return self.model.backward(np.asarray(r)[..., :-1])
-
-
-@dataclass(frozen=True, slots=True, init=False, eq=False)
-class MetricResponse:
-    """One of a few places, words or settings, at any distances: z with probability ∝ exp(−ε·d(x, z)/2).
-
-    Where every place sees the same distances to all others (a ring, the discrete metric, the corners of a cube), the
-    normaliser is constant and the factor ½ is dropped (Chatzikokolakis, Andrés, Bordenabe, Palamidessi 2013, §3).
-
-    `metric` is "discrete", "line", a matrix or a function of two labels; floats are read as the decimals they print as.
-
-    Guarantee: P(z|x) ≤ e^(ε·d(x,x'))·P(z|x') for all x, x', z. Proof. Let N(x) = Σ_z e^(−ε·d(x,z)/2s), s such that
-    |d(x,z) − d(x',z)| ≤ s·d(x,x') for all three: 1 where the triangle inequality holds, else found by looking at all
-    triples. The ratio of numerators is then at most e^(ε·d(x,x')/2), and so is that of normalisers; where those are
-    equal only the first remains, and ε need not be halved. Sampling is exact (`noise.softmax`).
-
-    >>> ring = MetricResponse(range(4), lambda a, b: min(abs(a - b), 4 - abs(a - b)), epsilon=1, unit="steps")
-    >>> ring.constant, round(ring.channel().d_privacy(lambda a, b: min(abs(a - b), 4 - abs(a - b))), 9)
-    (True, 1.0)
-    """
-
-    labels: tuple[Label, ...]
-    epsilon: Fraction
-    unit: str
-    constant: bool
-    stretch: Fraction
-    _steps: NDArray[np.object_]
-    _denominator: int
-
-    def __init__(self, labels: Iterable[Label], metric: Metric, *, epsilon: Number, unit: str) -> None:
-        names = tuple(labels)
-        read = read_labels(names, len(names), "place")
-        if not 1 <= len(read) <= _MOST_PLACES:
-            raise InvalidParameter("labels", f"{len(read)} of them", f"1 to {_MOST_PLACES}")
-        steps, denominator = _whole_distances(distances(metric, read))
-        fields = {
-            "labels": read,
-            "epsilon": rational(epsilon, "epsilon", above=0),
-            "unit": PerDistance(0, unit, 0).unit,
-            "constant": len({tuple(sorted(row)) for row in steps.tolist()}) == 1,
-            "stretch": _stretch(steps),
-            "_steps": steps,
-            "_denominator": denominator,
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def loss(self) -> Loss:
-        """ε for each unit of distance."""
-        return PerDistance(self.epsilon, self.unit, 0)
-
-    @property
-    def size(self) -> int:
-        """How many places there are."""
-        return len(self.labels)
-
-    @property
-    def scale(self) -> Fraction:
-        """What distances are divided by: 2s/ε, or s/ε where the normaliser is constant."""
-        return (1 if self.constant else 2) * self.stretch / self.epsilon
-
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
-        """One report for each position in `labels`."""
-        places = read_values(values, self.size)
-        reports = np.empty(places.shape, np.int64)
-        for place in np.unique(places):
-            chosen = places == place
-            count = int(np.count_nonzero(chosen))
-            reports[chosen] = softmax(-self._steps[place], self._wide, count, entropy=entropy)
-        return reports
-
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports could have come from this randomiser."""
-        return well_formed(reports, self.size)
-
-    def tally(self, reports: ArrayLike) -> Integers:
-        """How many reports there are of each place."""
-        return np.bincount(read_codes(reports, self.size), minlength=self.size).astype(np.int64)
-
-    def channel(self) -> Channel:
-        """The channel, to float precision."""
-        weights = np.exp([-exponents(-row, self._wide) for row in self._steps])
-        return Channel(weights, self.labels, self.labels, normalise=True)
-
-    @property
-    def _wide(self) -> Fraction:
-        return self.scale * self._denominator
-
-
-def _whole_distances(matrix: NDArray[np.generic]) -> tuple[NDArray[np.object_], int]:
-    """Distances as whole numbers over one denominator, exactly."""
-    rows = matrix.tolist()
-    if any(value == math.inf for row in rows for value in row):
-        raise InvalidParameter("metric", "an infinite distance", "finite ones", "give each part its own mechanism")
-    exact = [[rational(value, "distance") for value in row] for row in rows]
-    denominator = math.lcm(*(value.denominator for row in exact for value in row))
-    steps = np.array([[int(value * denominator) for value in row] for row in exact], dtype=object)
-    return steps, denominator
-
-
-def _stretch(steps: NDArray[np.object_]) -> Fraction:
-    """The least s ≥ 1 with |d(x,z) − d(x',z)| ≤ s·d(x,x') for all x, x', z."""
-    worst = Fraction(1)
-    for x in range(len(steps)):
-        gaps = np.abs(steps - steps[x]).max(axis=1)
-        for other in np.flatnonzero(gaps > steps[x]).tolist():
-            if not steps[x, other]:
-                raise InvalidParameter(
-                    "metric", "places at distance 0 that are unequally far from a third", "a metric", "merge them"
-                )
-            worst = max(worst, Fraction(gaps[other], steps[x, other]))
-    return worst
-
-
-# Probabilities of displacements
-
-
-@lru_cache(maxsize=16)
-def _geometric_folded(scale: Fraction, rows: int, columns: int) -> Floats:
-    """Discrete Laplace noise on each axis: q^|d|·(1 − q)/(1 + q) within, and q^n/(1 + q) from n on."""
-    q = math.exp(-1 / float(scale))
-    axes = []
-    for reach in (rows, columns):
-        chances = q ** np.abs(np.arange(-reach, reach + 1)) * math.tanh(0.5 / float(scale))
-        chances[[0, -1]] = q**reach / (1 + q)
-        axes.append(chances)
-    return _frozen(np.outer(*axes))
-
-
-@lru_cache(maxsize=16)
-def _laplace_folded(scale: Fraction, rows: int, columns: int) -> Floats:
-    """Planar Laplace noise: e^(−‖d‖/t)/Z within; sides and corners stand for all displacements beyond them."""
-    t = float(scale)
-    i, j = np.arange(rows), np.arange(columns)
-    quarter = np.zeros((rows + 1, columns + 1))  # displacements ≥ 0; the others mirror them
-    quarter[:-1, :-1] = np.exp(-np.hypot(i[:, None], j) / t)
-    quarter[-1, :-1] = _tails(rows, columns, t)
-    quarter[:-1, -1] = _tails(columns, rows, t)
-    total = lattice_sum(scale)
-    quarter[-1, -1] = _corner(rows, columns, t, quarter, total)
-    half = np.concatenate([quarter[:0:-1], quarter])
-    return _frozen(np.concatenate([half[:, :0:-1], half], axis=1) / total)
-
-
-def _tails(start: int, count: int, t: float) -> Floats:
-    """Σ_{i ≥ start} e^(−√(i² + j²)/t) for j = 0 … count − 1, right relatively."""
-    end = math.ceil(math.sqrt((math.hypot(start, count) + _NATS * t) ** 2 - count**2)) + 1 + math.ceil(_NATS * t)
-    countable(float(end - start) * count, "kernel", most=_MOST_TERMS)
-    i = np.arange(start, end, dtype=np.float64)
-    return np.array([np.exp(-np.hypot(i, j) / t).sum() for j in range(count)])
-
-
-def _corner(rows: int, columns: int, t: float, quarter: Floats, total: float) -> float:
-    """Σ_{i ≥ rows, j ≥ columns} e^(−√(i² + j²)/t): added up, or, for wide noise, what all else leaves to the total."""
-    away = math.hypot(rows, columns) + _NATS * t
-    i = np.arange(rows, math.sqrt(away**2 - columns**2) + 1)
-    j = np.arange(columns, math.sqrt(away**2 - rows**2) + 1)
-    if i.size * j.size <= 4_000_000:
-        return float(np.exp(-np.hypot(i[:, None], j) / t).sum())
-    weights = np.outer([1] + [2] * rows, [1] + [2] * columns) * quarter  # its corner is still 0
-    return max(float(total - weights.sum()) / 4, 0.0)
-
-
-def lattice_sum(scale: Number) -> float:
-    """Σ e^(−‖z‖₂/t) over all integer points z of the plane: the normaliser of planar Laplace noise on a grid.
-
-    Poisson summation: Σ_z e^(−‖z‖/t) = 2πt²·Σ_k (1 + (2πt‖k‖)²)^(−3/2) (Stein, Weiss 1971, Theorem I.1.14). For t ≥ 2
-    the terms k ≠ 0 are expanded in 1/(2πt‖k‖)², and Σ_{k≠0} ‖k‖^(−2s) = 4ζ(s)β(s) (Lorenz 1871; Hardy 1920), β being
-    Dirichlet's. Below, the sum is taken as it stands.
-
-    >>> round(lattice_sum(10) / (2 * math.pi * 100), 6)
-    1.000036
-    """
-    from scipy.special import binom, zeta
-
-    t = float(rational(scale, "scale", above=0))
-    if t < 2:
-        z = np.arange(1, math.ceil(_NATS * t) + 2)
-        return float(1 + 4 * np.exp(-np.hypot(z[:, None], z - 1) / t).sum())  # a quarter turn of x ≥ 1, y ≥ 0
-    j = np.arange(10)
-    s = j + 1.5
-    dirichlet = (zeta(s, 0.25) - zeta(s, 0.75)) / 4**s
-    series = binom(-1.5, j) * (2 * math.pi * t) ** (-2 * s) * 4 * zeta(s, 1) * dirichlet
-    return 2 * math.pi * t**2 * float(1 + series.sum())
-
-
-def _frozen(array: Floats) -> Floats:
-    array.setflags(write=False)
-    return array

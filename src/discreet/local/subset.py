@@ -20,7 +20,8 @@ from discreet.local.oracle import Integers, SupportOracle, as_rows, read_epsilon
 from discreet.local.unary import Words, random_bits, set_bits, tally_bits, valid_bits
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
-from discreet.noise import Entropy, SystemEntropy, bernoulli, uniform_below
+from discreet.noise import Entropy, bernoulli, uniform_below
+from discreet.noise.entropy import SYSTEM
 
 _MOST_SIZE = 1 << 24
 _BLOCK = 1 << 21  # words at a time
@@ -83,7 +84,7 @@ class SubsetSelection(SupportOracle):
         right keeps that, and so does starting anew from none because of the number alone. About √w bits are
         changed, where drawing the set one by one would take w steps.
         """
-        told, source = read_values(values, self.size), SystemEntropy() if entropy is None else entropy
+        told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
         start = self.chosen - 2 * isqrt(self.chosen) if self._sparse else self.chosen  # few rows may have too many
         bits = random_bits(Fraction(max(start, 0), self.size), told.size, self.size, source)
         set_bits(bits, told, np.asarray(bernoulli(self.truth, told.shape, entropy=source)))

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InternalError, InvalidData, InvalidParameter
 from discreet.exact import integer
-from discreet.local.areas import Area, Floats
+from discreet.local.areas import Area
+from discreet.local.projection import Floats
 
 _MOST_PAIRS = 4_000_000  # distances held at once: 2000 cells against 2000
 _FEW_PAIRS = 4_000  # below that all arcs are used at once

@@ -28,14 +28,15 @@ from discreet.local.oracle import (
     well_formed_rows,
 )
 from discreet.mechanisms.channel import Channel
-from discreet.noise import Entropy, SystemEntropy, bernoulli
+from discreet.noise import Entropy, bernoulli
+from discreet.noise.entropy import SYSTEM
 
 Words = NDArray[np.uint64]
 
 _MOST_SIZE = 1 << 24
 _MOST_WORDS = 1 << 30  # 8 GiB of reports in one call
 _BLOCK = 1 << 15  # words at a time: they stay in the processor's cache
-_TILE = 1 << 14  # words that are counted together
+_TILE = 1 << 13  # words that are counted together
 _ALL = np.uint64(2**64 - 1)
 
 
@@ -52,7 +53,7 @@ class _UnaryOracle(SupportOracle):
     def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """A row of packed bits for each value: set with probability `truth` at the value, with `other` elsewhere."""
         told = read_values(values, self.size)
-        source = SystemEntropy() if entropy is None else entropy
+        source = SYSTEM if entropy is None else entropy
         bits = random_bits(self.other, told.size, self.size, source)
         set_bits(bits, told, np.asarray(bernoulli(self.truth, told.shape, entropy=source)))
         return bits.view(np.int64)
