@@ -1,0 +1,484 @@
+"""The page against the Python randomisers, in a real browser: Chromium, driven over a pipe (DevTools protocol)."""
+
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from discreet.errors import InvalidParameter
+from discreet.local.areas import Area
+from discreet.local.hadamard import HadamardResponse
+from discreet.local.hashing import BinaryHashing, OptimisedHashing
+from discreet.local.page import channel_of, cost_words, how_words, page
+from discreet.local.subset import SubsetSelection
+from discreet.local.survey import Report, Survey
+from discreet.local.unary import OptimisedUnary, SymmetricUnary
+
+ALPHA = 1e-6
+REPORTS = 20_000
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+LISTED = ["flat", "hadamard", "optimised hashing", "subset", "optimised unary", "symmetric unary"]
+
+
+def survey(randomiser="flat", labels=5, epsilon=1, **changed):
+    fields = {"name": "food", "version": 3, "question": "What did you <eat> & drink?", "times": 2}
+    fields |= {"domain": [f'<b>dish</b> {n} & "co"' for n in range(labels)]}
+    return Survey(**fields | {"randomiser": randomiser, "epsilon": epsilon} | changed)
+
+
+# A small client of the browser
+
+
+class Browser:
+    """Chromium without a window. Commands and answers are JSON, each ended by a zero byte, on its descriptors 3 and 4."""
+
+    def __init__(self, program, folder):
+        inward, self._write = os.pipe()
+        self._read, outward = os.pipe()
+        flags = (
+            "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --remote-debugging-pipe"
+        )
+        command = f'exec "$0" {flags} --user-data-dir="$1" about:blank 3<&{inward} 4>&{outward}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, program, str(folder)],
+            pass_fds=(inward, outward),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(inward)
+        os.close(outward)
+        self._number, self._buffer, self.events = 0, b"", []
+        targets = self.call("Target.getTargets")["targetInfos"]
+        target = next(one["targetId"] for one in targets if one["type"] == "page")
+        self._session = None
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **params):
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if getattr(self, "_session", None):
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._message()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.events.append(answer)
+
+    def _message(self):
+        while b"\0" not in self._buffer:
+            part = os.read(self._read, 1 << 20)
+            assert part, "the browser ended"
+            self._buffer += part
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, address):
+        self.events.clear()
+        self.call("Page.navigate", url=address)
+        self.wait("document.readyState === 'complete' && location.href !== 'about:blank' && !!globalThis.discreet")
+
+    def run(self, script):
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def wait(self, script, seconds=20):
+        end = time.monotonic() + seconds
+        while not self.run(script):
+            assert time.monotonic() < end, f"waited in vain for {script}"
+            time.sleep(0.02)
+
+    def visible(self, name):
+        return self.run(f"document.getElementById('{name}').checkVisibility()")
+
+    def text(self, name):
+        return self.run(f"document.getElementById('{name}').textContent")
+
+    def click(self, name):
+        self.run(f"document.getElementById('{name}').click()")
+
+    def complaints(self):
+        """Errors of scripts, and whatever the policy of the page forbade."""
+        kinds = ("Runtime.exceptionThrown", "Log.entryAdded")
+        return [event for event in self.events if event.get("method") in kinds]
+
+    def close(self):
+        os.close(self._write)
+        os.close(self._read)
+        self._process.terminate()
+        self._process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        reason = f"NO BROWSER: the page is not tested; install one of {', '.join(BROWSERS)}"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    folder = tempfile.mkdtemp()
+    found = Browser(program, folder)
+    yield found
+    found.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open the page of a survey from a file."""
+
+    def open_(asked, **options):
+        path = tmp_path / "page.html"
+        path.write_text(page(asked, **options), encoding="utf-8")
+        browser.open(path.as_uri())
+        return browser
+
+    return open_
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Takes reports from pages; what came stands in `server.bodies`."""
+
+    def do_POST(self):
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.heads.append(dict(self.headers))
+        self.send_response(self.server.status)
+        self.send_header("Access-Control-Allow-Origin", "*")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def collector():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    server.bodies, server.heads, server.status = [], [], 200
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server, f"http://127.0.0.1:{server.server_port}/reports"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+# The channel of the browser is that of Python
+
+
+def drawn(browser, value, count):
+    """Reports of one value, as the page's own script makes them."""
+    reports = browser.run(
+        f"Array.from({{length: {count}}}, () => {{ const r = discreet.randomise({value});"
+        " return Array.isArray(r) ? r.map(String).join(' ') : r; })"
+    )
+    if isinstance(reports[0], str):
+        return np.array([[int(word) for word in report.split()] for report in reports], np.int64)
+    return np.array(reports, np.int64)
+
+
+def outputs(oracle, reports):
+    """The number of each report among the outputs of the channel."""
+    channel = oracle.channel()
+    if reports.ndim == 1:
+        return reports
+    names = {output: place for place, output in enumerate(channel.outputs)}
+    if isinstance(channel.outputs[0], tuple):  # subsets
+        return np.array(
+            [names[tuple(v for v in range(oracle.size) if word >> v & 1)] for word in reports[:, 0].tolist()]
+        )
+    return reports[:, 0]
+
+
+def surprise(counts, chances):
+    """The p-value of Pearson's test, neighbours in the order of probability merged until 20 are expected."""
+    expected = counts.sum() * chances
+    order = np.argsort(expected, kind="stable")
+    starts, total = [0], 0.0
+    for place, size in enumerate(expected[order]):
+        if total >= 20:
+            starts.append(place)
+            total = 0.0
+        total += size
+    merged = [np.add.reduceat(values[order], starts) for values in (counts, expected)]
+    return stats.chisquare(merged[0], merged[1] * counts.sum() / merged[1].sum()).pvalue
+
+
+def row(oracle, value):
+    return np.array([float(p) for p in oracle.channel().matrix[value]])
+
+
+def supporting(oracle, reports, value):
+    """Which reports speak for a value."""
+    if reports.ndim > 1:
+        return (reports[:, value >> 6] >> (value & 63) & 1).astype(bool)
+    chances = row(oracle, value)
+    return chances[reports] == chances.max()
+
+
+def truth_and_other(oracle, factor):
+    """P(a report supports the value), P(it supports another) with an ε that is wrong by a factor, all else the same."""
+    growth = np.exp(float(oracle.epsilon) * factor)
+    match oracle:
+        case OptimisedUnary():
+            return 0.5, 1 / (1 + growth)
+        case SymmetricUnary():
+            return np.sqrt(growth) / (1 + np.sqrt(growth)), 1 / (1 + np.sqrt(growth))
+        case SubsetSelection():
+            truth = oracle.chosen * growth / (oracle.chosen * growth + oracle.size - oracle.chosen)
+            return truth, (oracle.chosen - truth) / (oracle.size - 1)
+        case HadamardResponse():
+            return growth / (growth + 2 * oracle.blocks - 1), None
+        case _:
+            values = getattr(oracle, "hashes", oracle.size)
+            return growth / (growth + values - 1), None
+
+
+CASES = [
+    ("flat", 5, 1),
+    ("flat", 2, "ln 3"),
+    ("hadamard", 6, 1),
+    ("hadamard", 6, 3),  # several blocks
+    ("optimised hashing", 6, "0.8"),  # GF(3)
+    ("optimised hashing", 6, 1),  # GF(4)
+    ("optimised hashing", 9, "1.4"),
+    ("optimised hashing", 12, 2),
+    ("subset", 7, 1),
+    ("subset", 6, "0.8"),
+    ("optimised unary", 5, 1),
+    ("symmetric unary", 5, 2),
+]
+
+
+@pytest.mark.parametrize(("randomiser", "labels", "epsilon"), CASES)
+def test_the_browser_draws_from_the_channel_of_python(opened, randomiser, labels, epsilon):
+    """Every single output by Pearson's test, and, with proven power, how often a report speaks for an answer.
+
+    Hoeffding: the frequency of an event among n reports is further than b from its probability with probability at
+    most 2·exp(−2nb²) = ALPHA/many. A wrong ε whose probability is more than 2b away is accepted no more often.
+    Pearson's p-value is exact only in the limit, so it must be a thousand times smaller to refuse.
+    """
+    asked = survey(randomiser, labels, epsilon)
+    oracle = asked.oracle()
+    browser = opened(asked)
+    many = 4 * len(CASES)
+    allowed = np.sqrt(np.log(2 * many / ALPHA) / (2 * REPORTS))
+    for value in (0, labels - 1):
+        reports = drawn(browser, value, REPORTS)
+        assert oracle.valid(reports).all()
+        found = np.bincount(outputs(oracle, reports), minlength=len(oracle.channel().outputs))
+        p = surprise(found, row(oracle, value))
+        assert p > ALPHA / 1000, f"{randomiser}, {value}: n = {REPORTS}, p = {p}"
+        seen = [supporting(oracle, reports, value).mean(), supporting(oracle, reports, (value + 1) % labels).mean()]
+        pairs = [
+            (observed, *chances)
+            for observed, *chances in zip(seen, *(truth_and_other(oracle, f) for f in (1, 0.7, 1.3)), strict=True)
+            if chances[0] is not None
+        ]
+        for observed, right, *_ in pairs:
+            assert abs(observed - right) <= allowed, f"{randomiser}: n = {REPORTS}, {observed}, expected {right}"
+        for place in (2, 3):
+            told_apart = [pair for pair in pairs if abs(pair[place] - pair[1]) > 2 * allowed]
+            assert told_apart, f"{randomiser}: {REPORTS} are too few to tell a wrong ε"
+            assert all(abs(pair[0] - pair[place]) > allowed for pair in told_apart)
+
+
+@pytest.mark.parametrize("hashes", [2, 3, 4, 5, 8, 16, 31, 256])
+def test_hash_functions_are_the_same_in_every_field(opened, hashes):
+    size = 20
+    oracle = OptimisedHashing(epsilon="20", size=size, hashes=hashes)  # so that the hash is told nearly always
+    text = page(survey("optimised hashing", size)).replace(
+        json.dumps(channel_of(survey("optimised hashing", size).oracle())), json.dumps(channel_of(oracle))
+    )
+    assert f'"hashes": {hashes}' in text
+    browser = opened(survey())
+    path = Path(browser.run("location.pathname"))
+    path.write_text(text, encoding="utf-8")
+    browser.open(path.as_uri())
+    for value in (0, 7, size - 1):
+        reports = drawn(browser, value, 400)
+        function, told = np.divmod(reports, hashes)
+        assert np.mean(oracle.hash(function, value) == told) > 0.98
+        assert np.unique(function).size > min(oracle.functions, 300) / 2
+
+
+def test_wide_domains_use_all_their_words(opened):
+    """200 answers: four words of bits, the last one with 8; every bit beyond 53 and every sign comes through."""
+    for randomiser in ("optimised unary", "subset"):
+        asked = survey(randomiser, 200)
+        oracle = asked.oracle()
+        reports = drawn(opened(asked), 199, 2000)
+        assert oracle.valid(reports).all()
+        counts = oracle.tally(reports)
+        chances = np.full(200, float(oracle.other))
+        chances[199] = float(oracle.truth)
+        allowed = np.sqrt(np.log(2 * 200 / ALPHA) / (2 * 2000))  # Hoeffding, for all 200 together
+        assert np.abs(counts / 2000 - chances).max() < allowed
+
+
+# What a respondent sees and does
+
+
+def choose(browser, value):
+    browser.run(f"document.querySelectorAll('[name=answer]')[{value}].click()")
+
+
+def test_a_respondent_sees_what_is_sent_and_sends_it(opened):
+    asked = survey(times=1)
+    with collector() as (server, address):
+        browser = opened(asked, endpoint=address)
+        assert browser.text("question") == asked.question
+        assert browser.text("cost") == cost_words(asked)
+        assert browser.text("how") == how_words(asked)
+        assert browser.run("document.getElementById('randomise').disabled")
+        assert not browser.visible("report")
+        choose(browser, 2)
+        browser.click("randomise")
+        line = browser.text("line")
+        report = Report.parse(line)
+        assert report.line == line
+        assert (report.survey, report.version) == (asked.digest, asked.version)
+        assert asked.oracle().valid([report.report]).all()
+        assert asked.labels[report.report] in browser.text("meaning")
+        assert browser.run("document.querySelector('[name=answer]:checked')") is None
+        assert server.bodies == []
+        browser.click("send")
+        browser.wait("document.getElementById('said').textContent.startsWith('Sent')")
+        assert server.bodies == [line.encode() + b"\n"]
+        assert not {"Cookie", "Referer"} & set(server.heads[0])
+        assert line in browser.text("sent")
+        assert not browser.visible("form")  # once is enough
+        assert browser.complaints() == []
+
+
+def test_opting_out_sends_nothing_and_keeps_nothing(opened):
+    with collector() as (server, address):
+        browser = opened(survey(version=11), endpoint=address)
+        choose(browser, 1)
+        browser.click("decline")
+        assert "Nothing was sent" in browser.text("said")
+        assert browser.run("document.querySelector('[name=answer]:checked')") is None
+        assert browser.run("Object.keys(localStorage).filter((k) => k.includes('/11/')).length") == 0
+        time.sleep(0.3)
+        assert server.bodies == []
+
+
+def test_nobody_draws_until_they_like_the_outcome(opened):
+    """A report that was drawn and not sent is offered again after a reload; the answer is nowhere."""
+    browser = opened(survey(version=12))
+    choose(browser, 3)
+    browser.click("randomise")
+    line = browser.text("line")
+    browser.click("withdraw")
+    assert "Nothing was sent" in browser.text("said")
+    browser.open(browser.run("location.href"))
+    assert browser.visible("report")
+    assert browser.text("line") == line
+    assert not browser.visible("form")
+    kept = json.loads(browser.run(f"localStorage.getItem('discreet:{survey(version=12).digest}')"))
+    assert set(kept) == {"sent", "waiting"}
+    assert set(kept["waiting"]) == {"line", "fitting"}
+
+
+def test_a_collector_that_fails_gets_the_same_report_again(opened):
+    with collector() as (server, address):
+        server.status = 500
+        browser = opened(survey(version=13), endpoint=address)
+        choose(browser, 0)
+        browser.click("randomise")
+        browser.click("send")
+        browser.wait("document.getElementById('said').textContent.includes('not known')")
+        server.status = 200
+        browser.click("send")
+        browser.wait("document.getElementById('said').textContent.startsWith('Sent')")
+        assert len(server.bodies) == 2
+        assert server.bodies[0] == server.bodies[1]
+        assert browser.visible("form")  # twice is allowed
+
+
+def test_many_answers_are_a_list_to_choose_from(opened):
+    browser = opened(survey("hadamard", 500, version=14))
+    browser.run(
+        "const s = document.querySelector('select'); s.value = '499'; s.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    browser.click("randomise")
+    report = Report.parse(browser.text("line"))
+    assert survey("hadamard", 500, version=14).oracle().valid([report.report]).all()
+    assert "more" in browser.text("meaning")
+
+
+def test_the_policy_of_the_page_forbids_everything_else(opened):
+    browser = opened(survey())
+    assert browser.run("fetch('http://127.0.0.1:9/x').then(() => 'sent', () => 'refused')") == "refused"
+    assert any("Content Security Policy" in json.dumps(event) for event in browser.complaints())
+    browser.events.clear()
+    browser.run(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.evil = 1'}))"
+    )
+    assert browser.run("window.evil") is None
+
+
+# Without a browser
+
+
+@pytest.mark.parametrize("randomiser", LISTED)
+def test_pages_are_one_file(randomiser):
+    text = page(survey(randomiser), endpoint="https://example.org:8443/in?x=1")
+    assert "Math.random" not in text
+    assert not re.search(r"""(src|href)\s*=\s*["']""", text)
+    assert "%%" not in text
+    assert "connect-src https://example.org:8443;" in text
+    assert "<b>dish" not in text
+    assert "<eat>" not in text
+
+
+def test_probabilities_are_whole_numbers():
+    oracle = survey().oracle()
+    top, bottom = map(int, channel_of(oracle)["truth"])
+    assert oracle.truth.numerator * bottom == oracle.truth.denominator * top
+
+
+def test_places_and_long_lists_are_refused():
+    area = Area.plane(width=2, height=2, cell=1)
+    places = survey("planar laplace", epsilon="1 per km", domain=area)
+    with pytest.raises(InvalidParameter, match="pages cannot ask for places yet"):
+        page(places)
+    with pytest.raises(InvalidParameter, match="at most 10,000 on a page"):
+        page(survey(labels=10_001))
+    with pytest.raises(InvalidParameter, match="one that pages know"):
+        channel_of(BinaryHashing(epsilon=1, size=4))
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["", "ftp://a.b", "http://example.org", "https://", "https://a b", "https://a/;x", "javascript:alert(1)",
+     "https://u:p@host/", "//host", "https://a'b", "https://host:99999999/", 'https://a">', 5],
+)  # fmt: skip
+def test_endpoints_must_be_https(endpoint):
+    with pytest.raises(InvalidParameter, match="^endpoint"):
+        page(survey(), endpoint=endpoint)
+
+
+def test_what_it_costs_is_rounded_against_us():
+    assert "ε = 1.099" in cost_words(survey(epsilon="ln 3"))
+    assert "at most 3 times" in cost_words(survey(epsilon="ln 3"))
+    assert "at most 75 % sure" in cost_words(survey(epsilon="ln 3"))
+    assert "at most 2.72 times" in cost_words(survey(epsilon=1))
+    assert "73.2 % sure" in cost_words(survey(epsilon=1))
+    assert "at most 2 times, which costs at most ε = 2 in all" in cost_words(survey(epsilon=1))
+    assert "more than 20,000 times" in cost_words(survey(epsilon=900))
