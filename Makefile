@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo tour test test-slow bench lint types layers docs check clean
+.PHONY: help install demo tour test test-slow browser bench lint types layers docs check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -24,7 +24,12 @@ demo: install  ## a hospital behind its budget: questions, attacks, a report
 tour: install  ## the lower floors: noise, channels, accounting
 	$(BIN)/python examples/tour.py
 
-test: install  ## run all tests but the slow ones
+browser:  ## find Chromium for the tests of pages, or install it
+	@for name in chromium chromium-browser google-chrome google-chrome-stable chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq chromium >/dev/null; \
+	else echo "no Chromium found: install one, or the tests of pages are skipped"; fi
+
+test: install browser  ## run all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: install  ## run the long statistical tests

@@ -18,6 +18,7 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "explain": ("ask", "explain", "What asking would cost and do, before anything is spent."),
     "init": ("owner", "init", "Draft a policy for a file, from its schema alone."),
     "ledger": ("books", "ledger", "Who was charged for what; is the record intact; change a budget on record."),
+    "local": ("local", "group", "Ask people who trust nobody: answers are randomised before they leave the device."),
     "mechanism": ("mechanism", "group", "Look at a mechanism: its noise, cost and error; release a value."),
     "shell": ("shell", "shell", "Ask one question after the other, with history and completion."),
     "statement": ("books", "statement", "The privacy statement to publish."),

@@ -1,0 +1,384 @@
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.local.areas import Area
+from discreet.local.collect import Collection, Counts, estimate
+from discreet.local.survey import PLACES, Report, Survey
+from discreet.local.transport import earth_mover
+from discreet.noise import DeterministicEntropy
+
+LISTED = ["flat", "hadamard", "optimised hashing", "subset", "optimised unary", "symmetric unary"]
+TRUTH = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+
+
+def survey(randomiser="flat", **changed):
+    fields = {"name": "food", "version": 3, "question": "What?", "domain": list("abcde"), "times": 1, "epsilon": 1}
+    return Survey(**fields | {"randomiser": randomiser} | changed)
+
+
+def places(**changed):
+    area = Area.plane(width=6, height=6, cell=1)
+    return survey(PLACES, **{"domain": area, "epsilon": "1 per km"} | changed)
+
+
+def lines(asked, values, seed=1):
+    """Reports of many values at once."""
+    entropy = DeterministicEntropy(seed)
+    reports = asked.randomises().randomise(values, entropy=entropy)
+    ids = entropy.words(2 * len(reports)).tobytes().hex()
+    payloads = [tuple(one) if isinstance(one, list) else one for one in reports.tolist()]
+    return [Report(asked.digest, asked.version, one, ids[32 * n : 32 * n + 32]).line for n, one in enumerate(payloads)]
+
+
+def people(count):
+    return np.repeat(np.arange(5), (TRUTH * count).round().astype(int))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Collection(tmp_path / "reports.duckdb", patience=0.3)
+
+
+@pytest.mark.parametrize("randomiser", LISTED)
+def test_from_reports_to_shares(store, randomiser):
+    asked = survey(randomiser)
+    sent = lines(asked, people(20_000))
+    half = len(sent) // 2
+    assert store.add(asked, sent[:half]) == Counts(accepted=half)
+    assert store.add(asked, iter(sent[half:])).accepted == len(sent) - half
+    found = store.estimate(asked, confidence="0.999999")
+    assert found.reports == 20_000
+    assert np.all(found.low <= TRUTH)
+    assert np.all(found.high >= TRUTH)
+    assert np.all(found.high - found.low < 0.35)
+    assert np.all((found.low <= np.clip(found.shares, 0, 1)) & (np.clip(found.shares, 0, 1) <= found.high))
+
+
+@pytest.mark.parametrize("randomiser", [*LISTED, PLACES])
+def test_the_tally_is_that_of_the_randomiser(store, randomiser):
+    asked = places() if randomiser == PLACES else survey(randomiser, domain=[f"{n}" for n in range(150)])
+    one = asked.randomises()
+    values = np.arange(5000) % 30
+    store.add(asked, lines(asked, values))
+    expected = one.tally(one.randomise(values, entropy=DeterministicEntropy(1)))
+    assert np.array_equal(store.tally(asked), expected)
+
+
+def test_lines_are_counted_by_what_is_wrong_with_them(store):
+    asked, newer, other = survey(), survey(version=4), survey(name="drinks")
+    good = lines(asked, [0, 1, 2])
+    parsed = json.loads(good[0])
+    spaced = json.dumps(dict(reversed((parsed | {"id": "1" * 32}).items())), indent=None)
+    given = [
+        *good,
+        spaced,  # the same fields in another order, with spaces
+        "", "\n", b"  ",  # nothing
+        "hello", b"\xff\xfe", None, 5, ["x"], good[1][:-1], good[1] + "x", "[" * 100_000,  # 8 malformed
+        json.dumps(parsed | {"id": "2" * 32, "report": 1.5}),  # 9
+        lines(newer, [0])[0], survey(epsilon=2).respond("a").line, json.dumps(parsed | {"version": 9}),  # 3 other version
+        other.respond("a").line,  # 1 other survey
+        json.dumps(parsed | {"id": "3" * 32, "report": 5}),  # out of the domain, 5 times
+        json.dumps(parsed | {"id": "4" * 32, "report": -1}),
+        json.dumps(parsed | {"id": "5" * 32, "report": 2**62}),
+        json.dumps(parsed | {"id": "6" * 32, "report": [1]}),
+        Report(asked.digest, asked.version, 999, "7" * 32).line,
+        good[2], good[2], spaced,  # 3 replayed
+        json.dumps(parsed | {"report": (parsed["report"] + 1) % 5}),  # the same id, another report: 4
+    ]  # fmt: skip
+    counts = store.add(asked, given)
+    assert counts == Counts(accepted=4, malformed=9, other_survey=1, other_version=3, out_of_domain=5, replayed=4)
+    assert counts.rejected == 22
+    assert store.counts(asked) == counts
+    assert store.estimate(asked, confidence=None).counts == counts
+    assert store.estimate(asked, confidence=None).reports == 4
+
+
+def test_malformed_words_are_counted(store):
+    asked = survey("optimised unary", domain=[f"{n}" for n in range(70)])
+    good = json.loads(lines(asked, [3])[0])
+    wrong = [[1], [1, 2, 3], 5, [], [0, 1 << 6], [-1, -1], [0, 2**62]]
+    texts = [
+        json.dumps(good | {"id": f"{n:032x}", "report": one}, separators=(",", ":")) for n, one in enumerate(wrong)
+    ]
+    huge = json.dumps(good | {"report": [0, 2**63]}, separators=(",", ":"))
+    counts = store.add(asked, [json.dumps(good), *texts, huge])
+    assert (counts.accepted, counts.rejected) == (1, len(wrong) + 1)
+    assert store.tally(asked).sum() == np.bitwise_count(np.array(good["report"], np.int64).view(np.uint64)).sum()
+
+
+def test_replays_are_found_across_batches_and_files(store, tmp_path):
+    asked = survey()
+    sent = lines(asked, people(1000))
+    store.add(asked, sent)
+    again = Collection(tmp_path / "reports.duckdb").add(asked, sent)
+    assert again == Counts(replayed=1000)
+    assert store.tally(asked).sum() == 1000
+
+
+def test_several_surveys_share_a_store(store):
+    one, two = survey(), survey("hadamard", name="drinks")
+    store.add(one, lines(one, [0] * 10))
+    store.add(two, lines(two, [1] * 20, seed=2))
+    assert store.tally(one).sum() == 10
+    assert store.tally(two).sum() == 20
+    assert store.counts(survey(name="third")) == Counts()
+    with pytest.raises(InvalidData, match="none of this survey yet"):
+        store.estimate(survey(name="third"), confidence="0.9")
+
+
+def test_many_reports_are_quick(store):
+    """Quicker than only reading each line with care, in one run; and the estimate is one GROUP BY."""
+    asked = survey()
+    sent = lines(asked, people(200_000))
+    start = time.perf_counter()
+    for line in sent[:10_000]:
+        Report.parse(line)
+    careful = (time.perf_counter() - start) * 20
+    store.add(asked, sent[:1000])
+    start = time.perf_counter()
+    store.add(asked, sent[1000:])
+    assert time.perf_counter() - start < careful
+    start = time.perf_counter()
+    assert store.tally(asked).sum() == 200_000
+    assert time.perf_counter() - start < careful / 4
+
+
+# Estimators
+
+
+@pytest.mark.parametrize("randomiser", ["flat", "hadamard", "optimised hashing"])
+def test_the_most_likely_distribution(store, randomiser):
+    asked = survey(randomiser)
+    store.add(asked, lines(asked, people(20_000)))
+    found = store.estimate(asked, confidence="0.99", method="ibu")
+    assert found.method == "ibu"
+    assert abs(found.shares.sum() - 1) < 1e-9
+    assert found.shares.min() >= 0
+    assert np.abs(found.shares - TRUTH).max() < 0.1
+    assert np.all((found.low <= found.shares) & (found.shares <= found.high))
+    assert found.low.min() >= 0
+    assert np.all(found.high[:3] - found.low[:3] > 0.01)
+
+
+def test_sets_have_no_ibu():
+    asked = survey("subset")
+    with pytest.raises(InvalidParameter, match="'inversion' for 'subset'"):
+        estimate(asked, asked.oracle().tally(asked.oracle().randomise([1])), reports=1, confidence=None, method="ibu")
+
+
+def test_places(store):
+    asked = places(epsilon="3 per km")
+    cells = np.array([7] * 6000 + [28] * 4000)
+    store.add(asked, lines(asked, cells))
+    found = store.estimate(asked, confidence=None)
+    truth = asked.area.counts(cells) / cells.size
+    assert found.low is None
+    assert found.method == "ibu"
+    near, noisy = (earth_mover(shares, truth, asked.area) for shares in (found.shares, found.noisy))
+    assert near < 0.05 < noisy
+    rows = list(found.rows())
+    assert (rows[7]["cell"], rows[7]["x_km"], rows[7]["y_km"]) == (7, 1.5, 1.5)
+    limits = store.estimate(asked, confidence="0.9", iterations=20)
+    assert limits.low[7] <= limits.shares[7] <= limits.high[7]
+    inverse = store.estimate(asked, confidence="0.9", method="inversion")
+    assert inverse.low[7] < 0.6 < inverse.high[7]
+    assert json.dumps(found.to_json())
+
+
+def test_degrees_come_back():
+    area = Area.around(48.86, 2.34, width=2, height=2, cell=1)
+    asked = places(domain=area)
+    found = estimate(asked, asked.planar().tally([5, 6]), reports=2, confidence=None, iterations=1)
+    row = next(found.rows())
+    assert area.locate([row["latitude"]], [row["longitude"]]).cells[0] == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"method": "guess"}, {"confidence": 1}, {"confidence": "often"}, {"reports": 0}, {"reports": -1}]
+)
+def test_estimates_that_cannot_be_made(wrong):
+    settings = {"reports": 10, "confidence": "0.9"} | wrong
+    with pytest.raises((InvalidParameter, InvalidData)):
+        estimate(survey(), [2, 2, 2, 2, 2], **settings)
+
+
+def test_limits_cover_as_often_as_they_say():
+    """200 surveys of 500 people at 0.8: the proven limits hold at least that often (Hoeffding, 1e-6)."""
+    asked, entropy, held = survey(), DeterministicEntropy(11), 0
+    oracle = asked.oracle()
+    for _ in range(200):
+        tally = oracle.tally(oracle.randomise(people(500), entropy=entropy))
+        found = estimate(asked, tally, reports=500, confidence="0.8")
+        held += bool(np.all((found.low <= TRUTH) & (found.high >= TRUTH)))
+    assert held / 200 > 0.8 - np.sqrt(np.log(1e6) / 400)
+
+
+# Files
+
+
+def refused(action, words):
+    with pytest.raises(InvalidParameter, match=words) as error:
+        action()
+    assert str(error.value).startswith("store: got ")
+
+
+def test_files_that_are_missing(tmp_path):
+    asked = survey()
+    refused(
+        lambda: Collection(tmp_path / "none").tally(asked), "expected an existing collection; discreet local collect"
+    )
+    refused(lambda: Collection(tmp_path / "none").estimate(asked, confidence=None), "an existing collection")
+    assert not (tmp_path / "none").exists()
+    refused(lambda: Collection(tmp_path / "no" / "folder").add(asked, ["x"]), "a folder that exists")
+    refused(lambda: Collection(tmp_path).add(asked, ["x"]), "directory")
+
+
+def test_files_of_another_kind(tmp_path):
+    import sqlite3
+
+    import duckdb
+
+    asked = survey()
+    (tmp_path / "text").write_text("hello " * 2000)
+    (tmp_path / "empty").write_text("")
+    sqlite3.connect(tmp_path / "sqlite").execute("CREATE TABLE t (x)").connection.close()
+    for name in ("text", "empty", "sqlite"):
+        before = (tmp_path / name).read_bytes()
+        refused(lambda name=name: Collection(tmp_path / name).add(asked, ["x"]), "a file of another kind")
+        assert (tmp_path / name).read_bytes() == before
+    with duckdb.connect(str(tmp_path / "other")) as connection:
+        connection.execute("CREATE TABLE reports (x INTEGER)")
+    refused(lambda: Collection(tmp_path / "other").add(asked, ["x"]), "with other tables")
+    refused(lambda: Collection(tmp_path / "other").tally(asked), "with other tables")
+    Collection(tmp_path / "newer").add(asked, ["x"])
+    with duckdb.connect(str(tmp_path / "newer")) as connection:
+        connection.execute("UPDATE discreet_collection SET version = 7")
+    refused(lambda: Collection(tmp_path / "newer").tally(asked), "another version of discreet")
+
+
+def test_a_store_that_was_changed_by_other_means(store):
+    import duckdb
+
+    asked = survey()
+    store.add(asked, lines(asked, [1, 2]))
+    with duckdb.connect(str(store.path)) as connection:
+        connection.execute("UPDATE reports SET report = 77")
+    with pytest.raises(InvalidData, match="changed by other means"):
+        store.tally(asked)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_a_file_that_may_not_be_written(store):
+    asked = survey()
+    store.add(asked, lines(asked, [1]))
+    store.path.chmod(0o444)
+    refused(lambda: store.add(asked, lines(asked, [1], seed=2)), "its permissions forbid it")
+    assert store.tally(asked).sum() == 1
+
+
+def test_words_for_a_disk_that_may_not_be_written(store, monkeypatch):
+    import duckdb
+
+    def refuse(*_, **__):
+        raise duckdb.IOException('Cannot open file "reports.duckdb": Permission denied')
+
+    monkeypatch.setattr(duckdb, "connect", refuse)
+    refused(lambda: store.add(survey(), ["x"]), "expected a file that may be written; its permissions forbid it")
+
+
+HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.readline()"
+
+
+def test_another_program_has_the_file(store):
+    asked = survey()
+    store.add(asked, lines(asked, [1]))
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(store.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "held\n"
+        refused(lambda: store.add(asked, lines(asked, [1], seed=2)), "no other program has open; try again")
+        refused(lambda: store.tally(asked), "no other program has open")
+        threading.Timer(0.5, lambda: holder.communicate("\n")).start()
+        patient = Collection(store.path, patience=30)
+        assert patient.add(asked, lines(asked, [1], seed=2)).accepted == 1
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_threads_do_not_store_a_report_twice(store):
+    asked = survey()
+    sent = lines(asked, people(2000))
+    counts = []
+    threads = [
+        threading.Thread(target=lambda: counts.append(Collection(store.path, patience=60).add(asked, sent)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(one.accepted for one in counts) == 2000
+    assert store.tally(asked).sum() == 2000
+
+
+KILLED = """
+import os, sys
+from discreet.local import collect
+from discreet.local.survey import Survey
+asked = Survey(**eval(sys.argv[2]))
+collect._PART = 500
+add = collect.Collection._add
+def then_die(self, survey, sifted, moment, seen=[]):
+    seen.append(1)
+    if len(seen) == 3:
+        self._opened = dying(self._opened)
+    return add(self, survey, sifted, moment)
+def dying(opened):
+    def inner(*, write):
+        context = opened(write=write)
+        class Context:
+            def __enter__(self):
+                connection = context.__enter__()
+                class Connection:
+                    def __getattr__(self, name): return getattr(connection, name)
+                    def execute(self, text, *rest):
+                        if text == "COMMIT": os._exit(9)
+                        return connection.execute(text, *rest)
+                return Connection()
+            def __exit__(self, *rest): return context.__exit__(*rest)
+        return Context()
+    return inner
+collect.Collection._add = then_die
+collect.Collection(sys.argv[1]).add(asked, sys.stdin)
+"""
+
+
+def test_a_kill_leaves_whole_parts(store):
+    """Killed just before the third part was complete: two parts are there, and adding again adds the rest."""
+    asked = survey()
+    sent = lines(asked, people(2000))
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(store.path), repr(asked.to_json())],
+        input="\n".join(sent),
+        text=True,
+        check=False,
+        capture_output=True,
+    )
+    assert done.returncode == 9, done.stderr
+    assert store.counts(asked).accepted == store.tally(asked).sum() == 1000
+    assert store.add(asked, sent) == Counts(accepted=1000, replayed=1000)
+
+
+def test_a_single_text_is_not_a_list_of_lines(store):
+    with pytest.raises(InvalidData, match="expected a list or a file of lines"):
+        store.add(survey(), "hello")
