@@ -212,7 +212,7 @@ class Sample(_Attributes):
 
         Those who report about an attribute are a uniform sample of all, so the shares are unbiased for all; the
         variance has the sampling in it, s(1 − s)/n_j·(n − n_j)/(n − 1). Limits by support hold for all people too:
-        the supports that are counted are negatively dependent (Borcea, Brändén, Liggett 2009, Thm 4.9: strongly
+        the supports that are counted are negatively dependent (Borcea, Brändén, Liggett 2009: strongly
         Rayleigh), so that their number is distributed as a sum of independent coins: all that `binomial_limits` asks.
         """
         count, parts = integer(reports, "reports", at_least=1), self._tallies(tally, extra=1)

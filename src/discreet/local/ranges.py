@@ -93,7 +93,7 @@ class ClampedGeometric(_Line):
     """Two-sided geometric noise, P(noise = k) ∝ e^(−ε|k|), then clamped: what falls outside moves to the nearer end.
 
     Ghosh, Roughgarden, Sundararajan 2009: for whole numbers no other response at the same ε per unit serves any user
-    better, whatever they expect and want.
+    better, whatever their prior and monotone loss, once they remap reports (claim B15).
 
     Guarantee: ε-d-private for d = |x − x'|, and ε·(size − 1)-LDP.
     Proof. P(x + noise = z)/P(x' + noise = z) = e^(ε(|z − x'| − |z − x|)) ≤ e^(ε|x − x'|) by the triangle inequality;
