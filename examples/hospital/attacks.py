@@ -139,7 +139,7 @@ def attack_by_differencing(trials: int) -> Differencing:
     for guess in attack.guesses:
         print(f"  {guess.name:<40} right {guess.share:6.1%}")
     luck = 2 * math.sqrt(attack.bound * (1 - attack.bound) / trials)
-    print(f"  {'no attack can beat, on average,':<40}       {attack.bound:6.1%} (so few trials tell it within {luck:.0%})")
+    print(f"  {'no attack can beat, on average,':<40}       {attack.bound:6.1%} (seen here within {luck:.0%})")
     return attack
 
 
