@@ -8,6 +8,7 @@ long contributions run in 128 bits; totals are clamped to ±2^61.
 from math import isfinite
 
 from discreet.curator.catalog import Column, ColumnType
+from discreet.curator.engines.columns import literal, quoted
 from discreet.errors import InternalError
 from discreet.query.algebra import (
     Aggregate,
@@ -96,8 +97,8 @@ def _read(scan: Scan, columns: list[Column]) -> str:
     """The columns that are used, each as it is treated, under names that no other column of these queries has."""
     parts = [f"{treated(column)} AS {_name(column)}" for column in columns]
     if scan.unit.key is not None:
-        parts.insert(0, f"{quote(scan.table.column(scan.unit.key).name)} AS u")
-    return f"SELECT {', '.join(parts or ['1 AS one'])} FROM {quote(scan.table.name)}"
+        parts.insert(0, f"{quoted(scan.table.column(scan.unit.key).name)} AS u")
+    return f"SELECT {', '.join(parts or ['1 AS one'])} FROM {quoted(scan.table.name)}"
 
 
 def _chosen(bound: Bound, measures: tuple[Measure, ...], rows: str) -> str:
@@ -161,7 +162,7 @@ def _held(total: str) -> str:
 
 def treated(column: Column) -> str:
     """A column clamped to its bounds and, where it is real, as whole steps of its grid; NaN is null."""
-    name = quote(column.name)
+    name = quoted(column.name)
     if not column.bounded or column.lower is None or column.upper is None or column.granularity is None:
         return name
     step = column.granularity
@@ -254,7 +255,7 @@ def _constant(one: Constant) -> str:
         case int():
             return _int(one.value)
         case str():
-            return "'" + one.value.replace("'", "''") + "'"
+            return literal(one.value)
         case _:
             kind = "DATE" if isinstance(one.kind, Day) else "TIMESTAMP"
             return f"{kind} '{one.value}'"
@@ -272,9 +273,4 @@ def _float(value: float) -> str:
 
 def _name(column: Column) -> str:
     """What a column is called once it is treated: never u, n, k0, v0, t0, … whatever the owner calls it."""
-    return quote(f"c_{column.name}")
-
-
-def quote(name: str) -> str:
-    """An identifier in double quotes."""
-    return '"' + name.replace('"', '""') + '"'
+    return quoted(f"c_{column.name}")

@@ -10,6 +10,7 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from discreet.curator.catalog import Column, ColumnType
+from discreet.curator.engines.columns import literal
 from discreet.exact import plain
 from discreet.query.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth
 
@@ -83,7 +84,7 @@ class Constant:
             case int() if self.number is not None:
                 return plain(self.number)
             case str():
-                return "'" + self.value.replace("'", "''") + "'"
+                return literal(self.value)
             case None:
                 return "null"
             case _:

@@ -26,7 +26,7 @@ class Lineage:
     """The outermost SELECT while hidden columns are added to it; `found` names them by visible column."""
 
     tree: exp.Select
-    counts: dict[str, int]
+    released: set[str]
     catalog: Catalog
     end_of: EndOf
     found: list[tuple[str, str, str]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Lineage:
             return None
         clause = node.args.get("from_")
         name = clause.this.name if clause is not None and isinstance(clause.this, exp.Table) else ""
-        return name if name in self.counts else None
+        return name if name in self.released else None
 
     def _without_stars(self, sources: dict[str, Any]) -> bool:
         """Write out *, where that is simple, so that hidden columns of a block stay hidden."""

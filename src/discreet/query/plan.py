@@ -6,6 +6,7 @@ from fractions import Fraction
 from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog
 from discreet.curator.engines import Engine
+from discreet.curator.engines.columns import quoted
 from discreet.errors import InternalError
 from discreet.exact import Number
 from discreet.mechanisms.mechanism import doubt
@@ -86,7 +87,7 @@ class QueryPlan:
     def _answer(self, rest: Rest, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
         tables = statement.tables(rest, self.releases, noisy, doubt(self.confidence))
         for name in rest.publics:
-            tables[name] = engine.fetch(f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"')  # noqa: S608 (public)
+            tables[name] = engine.fetch(f"SELECT * FROM {quoted(name)}")  # noqa: S608 (public)
         table, intervals = statement.run(rest, tables)
         return Answer(table, intervals, 1 - doubt(self.confidence), receipt, self._notes(rest))
 

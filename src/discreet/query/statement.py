@@ -75,7 +75,7 @@ def rest_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -> Rest
 
     intervals: list[tuple[str, str, str]] = []
     if isinstance(tree, exp.Select) and sources:
-        lineage = Lineage(tree, {source.name: len(source.columns) for source in sources}, catalog, end_of)
+        lineage = Lineage(tree, {source.name for source in sources}, catalog, end_of)
         lineage.add(sources[0].name)
         intervals = lineage.found
     sql = tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
