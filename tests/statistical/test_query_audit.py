@@ -438,7 +438,7 @@ def bounds_of(**wide: int) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 def no_clamp(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(writer, "treated", lambda column: writer.quote(column.name))
+    patch.setattr(writer, "treated", lambda column: writer.quoted(column.name))
 
 
 def all_names(patch: pytest.MonkeyPatch) -> None:
