@@ -1,0 +1,208 @@
+"""What an attack reached, beside what guessing reaches: one form for every attack.
+
+An attack is a frozen value whose fields are what the attacker holds and what the judge knows; `run()` gives an
+`AttackReport`. It never says "re-identified" without the baseline (a guesser who has not seen the release) and, where
+it makes sense, the control (the same attack on people who are not in the release).
+
+>>> from discreet.attacks import AttackReport, Share
+>>> report = AttackReport(
+...     attack="linkage", against="the raw table", goal="name the person of a row", people=100, confidence=0.95,
+...     success=Share.counted(90, 100, confidence=0.95), baseline=Share.known(0.01),
+... )
+>>> report.verdict
+'falls'
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+
+from discreet.drawing import Bars, Chart, Facts, Grid, Page, Part, Text, Verdict
+from discreet.errors import InvalidParameter
+from discreet.intervals import clopper_pearson, newcombe
+
+_PRIVATE = "worst examples are for the owner's eyes: do not pass them on"
+_VERDICTS = {
+    "falls": "The attack succeeds clearly more often than guessing does.",
+    "holds": "The attack does no better than guessing, within the tolerance.",
+    "undecided": "The attack was tried on too few people to say.",
+}
+
+
+class Attack(Protocol):
+    """Anything that can be run and judged."""
+
+    def run(self) -> "AttackReport":
+        """Attack, and judge."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """How often something happened, with confidence limits.
+
+    >>> Share.counted(9, 10, confidence=0.95)
+    90.0 % (55.5–99.7 %; 9 of 10)
+    >>> Share.known(0.25)
+    25.0 %
+    """
+
+    value: float
+    low: float
+    high: float
+    hits: int | None = None
+    trials: int | None = None
+
+    @classmethod
+    def counted(cls, hits: int, trials: int, *, confidence: float) -> "Share":
+        """A share that was counted; its limits are Clopper and Pearson's."""
+        low, high = clopper_pearson(hits, trials, confidence=confidence)
+        return cls(
+            value=hits / trials if trials else 0.0, low=float(low), high=float(high), hits=int(hits), trials=int(trials)
+        )
+
+    @classmethod
+    def known(cls, value: float) -> "Share":
+        """A share that follows from what is known, without doubt."""
+        if not 0 <= value <= 1:
+            raise InvalidParameter("value", value, "a share between 0 and 1")
+        return cls(value=float(value), low=float(value), high=float(value))
+
+    def __repr__(self) -> str:
+        if self.trials is None and self.low == self.high:
+            return _percent(self.value)
+        count = "" if self.trials is None else f"; {self.hits:,} of {self.trials:,}"
+        return f"{_percent(self.value)} ({_percent(self.low)[:-2]}–{_percent(self.high)}{count})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The share as plain values."""
+        return {"value": self.value, "low": self.low, "high": self.high, "hits": self.hits, "trials": self.trials}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackReport:
+    """What was attacked, what counts as success, and how often it came about.
+
+    `worst` holds private examples: they appear in no text, dictionary or page unless `owner=True` is said.
+    """
+
+    attack: str
+    against: str
+    goal: str
+    people: int
+    success: Share
+    baseline: Share
+    confidence: float
+    control: Share | None = None
+    tolerance: float = 0.05
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    worst: tuple[str, ...] = field(default=(), repr=False)
+    charts: tuple[Chart, ...] = field(default=(), repr=False)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def reference(self) -> Share:
+        """What success must be compared with: the larger of baseline and control."""
+        if self.control is None or self.baseline.value >= self.control.value:
+            return self.baseline
+        return self.control
+
+    @property
+    def risk(self) -> Share:
+        """Success beyond the reference, as a share of what was left to gain: (s − r)/(1 − r), between 0 and 1.
+
+        The limits are those of the difference (Newcombe 1998), divided by 1 − r.
+        """
+        first, second = self.success, self.reference
+        left = 1 - second.value
+        if left <= 0:
+            return Share.known(0.0)
+        low, high = newcombe((first.value, first.low, first.high), (second.value, second.low, second.high))
+        parts = np.clip(np.array([first.value - second.value, low, high]) / left, 0, 1)
+        return Share(value=float(parts[0]), low=float(parts[1]), high=float(parts[2]))
+
+    @property
+    def verdict(self) -> str:
+        """`falls` (clearly better than guessing), `holds` (no better, within the tolerance) or `undecided`."""
+        if self.success.low > self.reference.high:
+            return "falls"
+        return "holds" if self.success.high <= self.reference.value + self.tolerance else "undecided"
+
+    def text(self, *, owner: bool = False) -> str:
+        """The report as lines."""
+        rows = {name: str(value) for name, value in self._rows().items()}
+        width = max(map(len, rows))
+        lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
+        lines += [f"- {remark}" for remark in self.remarks]
+        if owner and self.worst:
+            lines += [f"{_PRIVATE}:", *[f"  {example}" for example in self.worst]]
+        return "\n".join(lines)
+
+    def as_dict(self, *, owner: bool = False) -> dict[str, Any]:
+        """The report as plain values, for JSON."""
+        plain: dict[str, Any] = {
+            "attack": self.attack,
+            "against": self.against,
+            "goal": self.goal,
+            "people": self.people,
+            "verdict": self.verdict,
+            "success": self.success.as_dict(),
+            "baseline": self.baseline.as_dict(),
+            "control": None if self.control is None else self.control.as_dict(),
+            "risk": self.risk.as_dict(),
+            "confidence": self.confidence,
+            "facts": {name: _plain(value) for name, value in self.facts.items()},
+            "remarks": list(self.remarks),
+        }
+        return plain | ({"worst": list(self.worst)} if owner else {})
+
+    def json(self, *, owner: bool = False) -> str:
+        """The report as JSON."""
+        return json.dumps(self.as_dict(owner=owner), ensure_ascii=False)
+
+    def chart(self) -> Chart:
+        """Success beside baseline and control."""
+        shares = {"attack": self.success, "guessing": self.baseline}
+        shares |= {} if self.control is None else {"control": self.control}
+        parts = list(shares.values())
+        bars = Bars(list(shares), [s.value for s in parts], low=[s.low for s in parts], high=[s.high for s in parts])
+        return Chart(f"{self.attack}: {self.goal}", [bars], y="share of people", y_range=(0, 1))
+
+    def parts(self, *, owner: bool = False) -> list[Part]:
+        """The report as parts of a page."""
+        good = {"falls": False, "holds": True}.get(self.verdict)
+        shown: list[Part] = [Verdict(self.verdict, _VERDICTS[self.verdict], good), Facts(self._rows())]
+        shown += [self.chart(), *self.charts, *[Text(remark) for remark in self.remarks]]
+        if owner and self.worst:
+            shown.append(Grid([_PRIVATE], [[example] for example in self.worst]))
+        return shown
+
+    def page(self, *, owner: bool = False) -> Page:
+        """The report as an HTML page."""
+        return Page(f"{self.attack} against {self.against}", self.parts(owner=owner), lead=f"Goal: {self.goal}.")
+
+    def _repr_html_(self) -> str:
+        return self.page().fragment()
+
+    def _rows(self) -> dict[str, Any]:
+        rows: dict[str, Any] = {"attack": self.attack, "against": self.against, "goal": self.goal}
+        rows |= {"people attacked": f"{self.people:,}", "success": self.success, "guessing": self.baseline}
+        rows |= {} if self.control is None else {"on people outside": self.control}
+        return rows | {"risk beyond that": self.risk, **self.facts, "verdict": self.verdict}
+
+
+def _percent(share: float) -> str:
+    digits = 1 if share in (0, 1) or 0.001 <= share <= 0.999 else 4
+    return f"{100 * share:.{digits}f} %"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Share):
+        return value.as_dict()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value if isinstance(value, str | int | float | bool | None | list | tuple | dict) else str(value)

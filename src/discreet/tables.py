@@ -1,0 +1,158 @@
+"""One way in for tables that people hold: Arrow, pandas, polars, columns by name, CSV and Parquet files.
+
+These are tables in the hands of somebody who may see them (an owner who anonymises, an auditor who attacks). Private
+rows behind a curator never come this way.
+
+>>> from discreet.tables import as_arrow
+>>> as_arrow({"age": [30, None]}).num_rows
+2
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_EXPECTED = "a pyarrow Table, a pandas or polars DataFrame, columns by name, or a path to a CSV or Parquet file"
+_DELIMITERS = ",;\t|"
+
+
+def as_arrow(table: Any, where: str = "table") -> "pyarrow.Table":
+    """A table as Arrow, with checked names.
+
+    A CSV file is read as texts, so that a ZIP code keeps its leading zero and what is written back is what was read.
+
+    >>> as_arrow({"zip": ["02139", "13053"]}).column("zip").to_pylist()
+    ['02139', '13053']
+    >>> as_arrow([1, 2])
+    Traceback (most recent call last):
+    ...
+    discreet.errors.InvalidParameter: table: got [1, 2], expected a pyarrow Table, a pandas or polars DataFrame, ...
+    """
+    import pyarrow
+
+    try:
+        arrow = _convert(table, where)
+    except pyarrow.ArrowException as error:
+        raise InvalidData(f"{where}: cannot be read as a table: {_first_line(error)}") from None
+    twice = [name for name, count in Counter(arrow.column_names).items() if count > 1]
+    if twice:
+        raise InvalidData(f"{where}: two columns are named {twice[0]!r}; rename one")
+    return arrow
+
+
+def column(table: "pyarrow.Table", name: str, where: str = "table") -> "pyarrow.ChunkedArray":
+    """A column by its name.
+
+    >>> column(as_arrow({"age": [30]}), "agee")
+    Traceback (most recent call last):
+    ...
+    discreet.errors.InvalidParameter: column: got 'agee', expected one of the table's columns: age
+    """
+    if name not in table.column_names:
+        known = ", ".join(table.column_names)
+        raise InvalidParameter("column", name, f"one of the {where}'s columns: {known}")
+    return table.column(name)
+
+
+def texts(array: Any) -> "pyarrow.Array":
+    """Values as texts; missing values are empty texts.
+
+    >>> texts([1.0, 2.5, None]).to_pylist()
+    ['1', '2.5', '']
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    values = (
+        array if isinstance(array, pyarrow.ChunkedArray | pyarrow.Array) else pyarrow.array(array, from_pandas=True)
+    )
+    if isinstance(values, pyarrow.ChunkedArray):
+        values = values.combine_chunks()
+    if pyarrow.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pyarrow.types.is_floating(values.type):
+        whole = compute.all(compute.equal(values, compute.trunc(values))).as_py()
+        fits = compute.all(compute.less(compute.abs(values), 2.0**62)).as_py()
+        values = values.cast(pyarrow.int64()) if whole and fits else values
+    try:
+        return values.cast(pyarrow.string()).fill_null("")
+    except pyarrow.ArrowException:
+        raise InvalidData(f"values of type {values.type} cannot be written as texts") from None
+
+
+def write(table: "pyarrow.Table", path: str | Path) -> Path:
+    """Write a table as CSV or Parquet, as the name's ending says; the path."""
+    target = Path(path)
+    if target.suffix.lower() in (".parquet", ".pq"):
+        from pyarrow import parquet
+
+        parquet.write_table(table, target)
+        return target
+    if target.suffix.lower() != ".csv":
+        raise InvalidParameter("path", target.name, "a name that ends in .csv or .parquet")
+    from pyarrow import csv
+
+    csv.write_csv(table, target, csv.WriteOptions(quoting_style="needed"))
+    return target
+
+
+def _convert(table: Any, where: str) -> "pyarrow.Table":
+    import pyarrow
+
+    kind = (type(table).__module__.partition(".")[0], type(table).__name__)
+    if isinstance(table, str | Path):
+        return _read(Path(table), where)
+    if isinstance(table, pyarrow.Table):
+        return table
+    if kind == ("polars", "DataFrame"):
+        return table.to_arrow()
+    if kind == ("pandas", "DataFrame"):
+        strange = [name for name in table.columns if not isinstance(name, str)]
+        if strange:
+            raise InvalidParameter(where, f"a column named {strange[0]!r}", "columns named by texts")
+        return pyarrow.Table.from_pandas(table, preserve_index=False)
+    if isinstance(table, Mapping) and all(isinstance(name, str) for name in table):
+        lengths = {len(values) for values in table.values()}
+        if len(lengths) > 1:
+            raise InvalidData(f"{where}: columns have different lengths: {sorted(lengths)}")
+        return pyarrow.table({name: pyarrow.array(values, from_pandas=True) for name, values in table.items()})
+    raise InvalidParameter(where, table, _EXPECTED)
+
+
+def _read(path: Path, where: str) -> "pyarrow.Table":
+    if not path.is_file():
+        raise InvalidParameter(where, str(path), "a file that exists")
+    if path.suffix.lower() in (".parquet", ".pq"):
+        from pyarrow import parquet
+
+        return parquet.read_table(path)
+    return _read_csv(path, where)
+
+
+def _read_csv(path: Path, where: str) -> "pyarrow.Table":
+    import pyarrow
+    from pyarrow import csv
+
+    with path.open("rb") as file:
+        raw = file.readline()
+    if not raw.strip():
+        raise InvalidData(f"{where}: {path.name} has no header line")
+    try:
+        header = raw.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise InvalidData(f"{where}: {path.name} is not UTF-8 text; convert it first") from None
+    delimiter = max(_DELIMITERS, key=header.count)
+    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    names = csv.read_csv(pyarrow.BufferReader(raw.rstrip(b"\r\n") + b"\n"), parse_options=parse).column_names
+    types = csv.ConvertOptions(column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False)
+    return csv.read_csv(path, parse_options=parse, convert_options=types)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].split(":")[0] if str(error) else type(error).__name__

@@ -1,0 +1,81 @@
+"""Tables of every library, and files: what is read is what is written, and bad tables are named."""
+
+import pandas
+import polars
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.tables import as_arrow, column, texts, write
+
+COLUMNS = {"zip": ["02139", "13053"], "age": [30, None]}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [COLUMNS, pyarrow.table(COLUMNS), polars.DataFrame(COLUMNS), pandas.DataFrame(COLUMNS)],
+    ids=["dict", "pyarrow", "polars", "pandas"],
+)
+def test_every_library_gives_the_same_texts(table):
+    arrow = as_arrow(table)
+    assert arrow.column_names == ["zip", "age"]
+    assert texts(arrow.column("zip")).to_pylist() == ["02139", "13053"]
+    assert texts(arrow.column("age")).to_pylist() == ["30", ""]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_file_comes_back_as_it_was(tmp_path, ending):
+    table = pyarrow.table({"zip": ["02139", "1,3"], "a b": ['say "x"', "two\nlines"], "ε": ["", "é"]})
+    path = write(table, tmp_path / f"t.{ending}")
+    assert as_arrow(path).to_pydict() == table.to_pydict()
+    assert as_arrow(str(path)).num_rows == 2
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(tmp_path, delimiter):
+    path = tmp_path / "t.csv"
+    path.write_text(f"\ufeffzip{delimiter}age\n02139{delimiter}30\n", encoding="utf-8")
+    assert as_arrow(path).to_pydict() == {"zip": ["02139"], "age": ["30"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "no header"), (b"\n\n", "no header"), (b"a,b\n1,2,3\n", "cannot be read"), (b"\xff\xfe,b\n", "not UTF-8"), (b"a,a\n1,2\n", "two columns")],
+)  # fmt: skip
+def test_a_bad_file_is_named_not_printed(tmp_path, content, words):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(InvalidData, match=words) as caught:
+        as_arrow(path)
+    assert "1,2,3" not in str(caught.value)
+
+
+def test_other_things_are_refused(tmp_path):
+    for thing in (3, [1], None, {1: [2]}):
+        with pytest.raises(InvalidParameter):
+            as_arrow(thing)
+    with pytest.raises(InvalidParameter, match="exists"):
+        as_arrow(tmp_path / "missing.csv")
+    with pytest.raises(InvalidData, match="different lengths"):
+        as_arrow({"a": [1], "b": [1, 2]})
+    with pytest.raises(InvalidParameter, match="named by texts"):
+        as_arrow(pandas.DataFrame({1: [2]}))
+    with pytest.raises(InvalidParameter, match="age"):
+        column(as_arrow(COLUMNS), "nothing")
+    with pytest.raises(InvalidParameter, match=r"\.csv or \.parquet"):
+        write(as_arrow(COLUMNS), tmp_path / "t.xlsx")
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62))))
+def test_whole_numbers_and_gaps_become_their_digits(values):
+    assert texts(pyarrow.array(values, pyarrow.int64())).to_pylist() == ["" if v is None else str(v) for v in values]
+
+
+def test_numbers_that_pandas_made_floats_are_whole_again():
+    assert texts(pandas.Series([1.0, None, 3.0])).to_pylist() == ["1", "", "3"]
+    assert texts([1e300, 2.0]).to_pylist()[1] in ("2", "2.0")
+    assert texts(pyarrow.array(["a", None, "a"]).dictionary_encode()).to_pylist() == ["a", "", "a"]
+    with pytest.raises(InvalidData):
+        texts(pyarrow.array([[1], [2]]))
