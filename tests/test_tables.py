@@ -42,7 +42,7 @@ def test_the_delimiter_is_found(tmp_path, delimiter):
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "no header"), (b"\n\n", "no header"), (b"a,b\n1,2,3\n", "cannot be read"), (b"\xff\xfe,b\n", "not UTF-8"), (b"a,a\n1,2\n", "two columns")],
+    [(b"", "no header"), (b"\n\n", "no header"), (b"a,b\n1,2,3\n", "cannot be read as a table"), (b"\xff\xfe,b\n", "not UTF-8"), (b"a,a\n1,2\n", "two columns")],
 )  # fmt: skip
 def test_a_bad_file_is_named_not_printed(tmp_path, content, words):
     path = tmp_path / "t.csv"
@@ -79,3 +79,19 @@ def test_numbers_that_pandas_made_floats_are_whole_again():
     assert texts(pyarrow.array(["a", None, "a"]).dictionary_encode()).to_pylist() == ["a", "", "a"]
     with pytest.raises(InvalidData):
         texts(pyarrow.array([[1], [2]]))
+
+
+def test_a_column_of_several_kinds_is_named_without_its_values():
+    with pytest.raises(InvalidData, match="column 'age' holds values of different kinds") as caught:
+        as_arrow({"age": [1, "secret"]})
+    assert "secret" not in str(caught.value)
+    with pytest.raises(InvalidData) as caught:
+        as_arrow(pandas.DataFrame({"age": [1, "secret"]}, dtype=object))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_csv_has_quotes_only_where_they_are_needed(tmp_path):
+    plain = write(pyarrow.table({"a": ["x", ""], "b": [1, None]}), tmp_path / "plain.csv")
+    assert plain.read_text() == "a,b\nx,1\n,\n"
+    quoted = write(pyarrow.table({'a,"b': ["x,y", "z"]}), tmp_path / "quoted.csv")
+    assert as_arrow(quoted).to_pydict() == {'a,"b': ["x,y", "z"]}

@@ -19,8 +19,12 @@ from generate import REGIONS
 from story import Averaging, Differencing, Guesses
 
 import discreet
+from discreet.attacks.answers import Answerer, Curator, only
+from discreet.attacks.averaging import gather
+from discreet.attacks.differencing import difference
 from discreet.errors import BudgetExceeded, DiscreetError
 from discreet.mechanisms import Geometric
+from discreet.mechanisms.inference import guess_bound
 
 SEED = 2026  # of the clinic and of the coins; never of noise
 
@@ -75,35 +79,25 @@ class Clinics:
         return discreet.open(self._policy, tables={"treated": self.table(target)}, ledger=ledger, analyst="eve")
 
 
-def only(answer: Any) -> float:
-    """The one number of an answer."""
-    return float(answer.table.column("n")[0].as_py())
-
-
 def attack_by_averaging(repeats: int = 100, each: str = "0.1", furthest: int = 100_000) -> Averaging:
     """Ask the same again and again; then rephrase; then try a system that adds noise but keeps no ledger."""
     print("\nFirst attack: averaging. Is the count 40 or 41? That is one person.")
+    refusals: list[BudgetExceeded] = []
     with tempfile.TemporaryDirectory() as folder, Clinics(Path(folder)).open(target=True) as data:
-        same = {only(data.ask(EVERYBODY, epsilon=each)) for _ in range(repeats)}
-        answers, refused = list(same), ""
-        while not refused:
-            rephrased = f"{EVERYBODY} WHERE age > -{len(answers)}"
-            try:
-                answers.append(only(data.ask(rephrased, epsilon=each)))
-            except BudgetExceeded as error:
-                refused = str(error)
+        eve = Curator(dataset=data, epsilon=each, on_refusal=refusals.append)
+        same = gather(eve, [EVERYBODY] * repeats)
+        rephrased = gather(eve, (f"{EVERYBODY} WHERE age > -{i}" for i in count(1)), until_refused=True)
+    answers = (*set(same.answers), *rephrased.answers)
     noise = Geometric(epsilon=each, sensitivity=1)
-    p = math.exp(-float(noise.epsilon))
-    spread = math.sqrt(2 * p) / (1 - p)  # of one answer: the discrete Laplace distribution's
     careless = np.asarray(noise.release(np.full(furthest, 41)))
     attack = Averaging(
         sql=EVERYBODY,
         truth=41,
         repeats=repeats,
-        different=len(same),
-        answers=tuple(answers),
-        refusal=refused,
-        spread=spread,
+        different=len(set(same.answers)),
+        answers=answers,
+        refusal=str(refusals[0]),
+        spread=math.sqrt(noise.variance),
         furthest=furthest,
         careless=float(careless.mean()),
     )
@@ -128,7 +122,7 @@ def attack_by_differencing(trials: int) -> Differencing:
         sqls=(EVERYBODY, BUT_ONE),
         direct=ONLY_ONE,
         epsilon=1.0,
-        bound=math.e / (1 + math.e),
+        bound=guess_bound(1) / 2,
         guesses=(
             Guesses("exact answers, the difference", right[0], trials),
             Guesses("the curator, the difference", right[1], trials),
@@ -146,20 +140,26 @@ def attack_by_differencing(trials: int) -> Differencing:
 def guess_exactly(table: pa.Table) -> bool:
     """The undefended system: answers are exact, so the difference tells."""
     treated = duckdb.from_arrow(table)
-    counts = [treated.query("treated", sql).fetchall()[0][0] for sql in (EVERYBODY, BUT_ONE)]
-    return bool(counts[0] - counts[1] >= 1)
+    return guess(lambda sql: treated.query("treated", sql).fetchall()[0][0])
 
 
 def guess_by_difference(clinics: Clinics, target: bool) -> bool:
     """Half of the budget for everybody, half for everybody but one."""
     with clinics.open(target) as data:
-        return only(data.ask(EVERYBODY, epsilon="0.5")) - only(data.ask(BUT_ONE, epsilon="0.5")) >= 1
+        return guess(Curator(dataset=data, epsilon="0.5"))
+
+
+def guess(answerer: Answerer) -> bool:
+    """Whether the target is there, by everybody minus everybody but one."""
+    found = difference(answerer, [(EVERYBODY, BUT_ONE)])
+    return found is not None and found > 0.5
 
 
 def guess_directly(clinics: Clinics, target: bool) -> bool:
     """All of the budget for the one person: no attack does better."""
     with clinics.open(target) as data:
-        return only(data.ask(ONLY_ONE, epsilon="1")) >= 1
+        answer = Curator(dataset=data, epsilon="1")(ONLY_ONE)
+        return answer is not None and answer >= 1
 
 
 def try_by_number(clinics: Clinics) -> tuple[str, str]:
@@ -168,6 +168,6 @@ def try_by_number(clinics: Clinics) -> tuple[str, str]:
         try:
             answer = data.ask(BY_NUMBER, epsilon="0.5")
             low, high = (end[0].as_py() for end in answer.intervals["n"])
-            return BY_NUMBER, f"answered like any other, with noise: {only(answer):g}, between {low} and {high}"
+            return BY_NUMBER, f"answered like any other, with noise: {only(answer.table):g}, between {low} and {high}"
         except DiscreetError as error:
             return BY_NUMBER, f"refused: {error}"

@@ -38,8 +38,9 @@ def as_arrow(table: Any, where: str = "table") -> "pyarrow.Table":
 
     try:
         arrow = _convert(table, where)
-    except pyarrow.ArrowException as error:
-        raise InvalidData(f"{where}: cannot be read as a table: {_first_line(error)}") from None
+    except (pyarrow.ArrowException, OverflowError):  # what Arrow says may quote a value
+        hint = "every row needs as many cells as the header, every column values of one kind"
+        raise InvalidData(f"{where}: it cannot be read as a table; {hint}") from None
     twice = [name for name, count in Counter(arrow.column_names).items() if count > 1]
     if twice:
         raise InvalidData(f"{where}: two columns are named {twice[0]!r}; rename one")
@@ -96,10 +97,24 @@ def write(table: "pyarrow.Table", path: str | Path) -> Path:
         return target
     if target.suffix.lower() != ".csv":
         raise InvalidParameter("path", target.name, "a name that ends in .csv or .parquet")
+    import pyarrow
     from pyarrow import csv
 
-    csv.write_csv(table, target, csv.WriteOptions(quoting_style="needed"))
+    header = ",".join(_quoted(name) for name in table.column_names) + "\n"
+    with target.open("wb") as file:
+        file.write(header.encode())
+        start = file.tell()
+        try:  # without quotes, if no value needs them
+            csv.write_csv(table, file, csv.WriteOptions(include_header=False, quoting_style="none"))
+        except pyarrow.ArrowInvalid:
+            file.truncate(file.seek(start))
+            csv.write_csv(table, file, csv.WriteOptions(include_header=False, quoting_style="needed"))
     return target
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"' if any(sign in name for sign in ',"\r\n') else name
 
 
 def _convert(table: Any, where: str) -> "pyarrow.Table":
@@ -121,8 +136,17 @@ def _convert(table: Any, where: str) -> "pyarrow.Table":
         lengths = {len(values) for values in table.values()}
         if len(lengths) > 1:
             raise InvalidData(f"{where}: columns have different lengths: {sorted(lengths)}")
-        return pyarrow.table({name: pyarrow.array(values, from_pandas=True) for name, values in table.items()})
+        return pyarrow.table({name: _array(name, values, where) for name, values in table.items()})
     raise InvalidParameter(where, table, _EXPECTED)
+
+
+def _array(name: str, values: Any, where: str) -> Any:
+    import pyarrow
+
+    try:
+        return pyarrow.array(values, from_pandas=True)
+    except (pyarrow.ArrowException, OverflowError):  # what Arrow says may quote a value
+        raise InvalidData(f"{where}: column {name!r} holds values of different kinds; give it one kind") from None
 
 
 def _read(path: Path, where: str) -> "pyarrow.Table":
@@ -152,7 +176,3 @@ def _read_csv(path: Path, where: str) -> "pyarrow.Table":
     names = csv.read_csv(pyarrow.BufferReader(raw.rstrip(b"\r\n") + b"\n"), parse_options=parse).column_names
     types = csv.ConvertOptions(column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False)
     return csv.read_csv(path, parse_options=parse, convert_options=types)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].split(":")[0] if str(error) else type(error).__name__

@@ -31,6 +31,7 @@ def report(hits=90, trials=100, **changes):
         (90, 100, 0.01, 0.9, "undecided"),  # people outside fall as often: no fault of the release
         (900, 1000, 0.01, 0.9, "holds"),
         (90, 100, 0.01, 0.1, "falls"),
+        (40, 10_000, 0.0001, None, "leaks"),
         (0, 0, 0.1, None, "undecided"),
     ],
 )

@@ -18,6 +18,7 @@ from discreet.local.inversion import clip, invert, project
 from discreet.local.metric import MetricResponse
 from discreet.local.models import FlatModel
 from discreet.local.places import PlanarReport
+from discreet.local.smoothing import smoothed
 from discreet.local.transport import earth_mover
 from discreet.mechanisms.channel import Channel
 from discreet.noise import DeterministicEntropy
@@ -154,6 +155,21 @@ def test_the_comparison_over_many_seeds(people, truth, iterations):
     assert far.mean() > earth_mover(np.ones(CITY.size), truth, CITY) - 0.03
 
 
+@needs_checkins
+@pytest.mark.slow
+@pytest.mark.claim("C8")
+def test_smoothed_maps_are_nearer_than_ibu(people, truth):
+    """At the same guarantee, on twelve draws (300 to 311) with no part in its design: 0.196 km for 0.202, on 11 of 12."""
+    report = PlanarReport(CITY, epsilon=WORDS)
+    usual, better = [], []
+    for seed in range(300, 312):
+        found = smoothed(report, planar(people, seed)[1])
+        usual.append(earth_mover(found.plain, truth, CITY))
+        better.append(earth_mover(found.shares, truth, CITY))
+    assert np.mean(better) < 0.2 < np.mean(usual)
+    assert sum(b < u for b, u in zip(better, usual, strict=True)) >= 10
+
+
 # The experiment beyond C8
 
 
@@ -189,5 +205,6 @@ def test_the_example_runs_on_any_points(example, tmp_path, monkeypatch, capsys):
     told = capsys.readouterr().out
     assert told.startswith("400 people in 8 × 8 cells of 0.25 km; 2 malformed lines, 1 outside the area")
     assert "planar + IBU 500" in told
+    assert "smoothed" in told
     assert "<svg" in (tmp_path / "checkins.html").read_text(encoding="utf-8")
     assert (tmp_path / "checkins.png").stat().st_size > 5000

@@ -4,8 +4,23 @@ None of this is differential privacy: a k-anonymous table promises nothing again
 reports say so; `discreet.attacks` shows it.
 """
 
+from typing import Any
+
 from discreet.anonymity.classes import Classes
 from discreet.anonymity.coded import Coded, Recoding
 from discreet.anonymity.hierarchy import Hierarchy
 
-__all__ = ["Classes", "Coded", "Hierarchy", "Recoding"]
+__all__ = ["Anonymized", "Classes", "Coded", "Hierarchy", "Policy", "Recoding", "anonymize"]
+
+
+def __getattr__(name: str) -> Any:
+    """What builds on the rest, imported when it is first used."""
+    if name == "Policy":
+        from discreet.anonymity.policy import Policy
+
+        return Policy
+    if name in ("Anonymized", "anonymize"):
+        from importlib import import_module
+
+        return getattr(import_module("discreet.anonymity.release"), name)
+    raise AttributeError(f"module 'discreet.anonymity' has no attribute {name!r}")

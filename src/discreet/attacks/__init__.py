@@ -1,8 +1,43 @@
 """Attacks: what a release really gives away, measured beside what guessing gives.
 
 Every attack is a value with a `run()` that returns an `AttackReport`.
+
+>>> from discreet.attacks import Reconstruction
+>>> Reconstruction.__module__
+'discreet.attacks.reconstruction'
 """
+
+from importlib import import_module
+from typing import Any
 
 from discreet.attacks.report import Attack, AttackReport, Share
 
-__all__ = ["Attack", "AttackReport", "Share"]
+_ROOMS = {  # imported when they are first used
+    "Accumulation": "accumulation",
+    "Audit": "audit",
+    "Averaging": "averaging",
+    "ChannelAudit": "audit",
+    "Composition": "composition",
+    "Differencing": "differencing",
+    "GraphMatching": "graph",
+    "Guessing": "guessing",
+    "Inference": "inference",
+    "Intersection": "intersection",
+    "Linkability": "inference",
+    "Linkage": "linkage",
+    "LinkedSecret": "linkage",
+    "Reconstruction": "reconstruction",
+    "SinglingOut": "singling",
+    "SparseMatching": "sparse",
+    "audit_curator": "audit",
+    "audit_mechanism": "audit",
+}
+
+__all__ = ["Attack", "AttackReport", "Share", *_ROOMS]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """An attack by its name."""
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'discreet.attacks' has no attribute {name!r}")
+    return getattr(import_module(f"discreet.attacks.{_ROOMS[name]}"), name)

@@ -28,6 +28,7 @@ from discreet.intervals import clopper_pearson, newcombe
 _PRIVATE = "worst examples are for the owner's eyes: do not pass them on"
 _VERDICTS = {
     "falls": "The attack succeeds clearly more often than guessing does.",
+    "leaks": "The attack succeeds on a few people more than guessing does.",
     "holds": "The attack does no better than guessing, within the tolerance.",
     "undecided": "The attack was tried on too few people to say.",
 }
@@ -127,9 +128,13 @@ class AttackReport:
 
     @property
     def verdict(self) -> str:
-        """`falls` (clearly better than guessing), `holds` (no better, within the tolerance) or `undecided`."""
+        """What follows: `falls`, `leaks`, `holds` or `undecided`.
+
+        Success is above guessing beyond doubt: `falls`, or `leaks` where the difference is within the tolerance. It is
+        not: `holds` if it is at most the tolerance above guessing, beyond doubt, else `undecided`.
+        """
         if self.success.low > self.reference.high:
-            return "falls"
+            return "falls" if self.success.value > self.reference.value + self.tolerance else "leaks"
         return "holds" if self.success.high <= self.reference.value + self.tolerance else "undecided"
 
     def text(self, *, owner: bool = False) -> str:
@@ -174,7 +179,7 @@ class AttackReport:
 
     def parts(self, *, owner: bool = False) -> list[Part]:
         """The report as parts of a page."""
-        good = {"falls": False, "holds": True}.get(self.verdict)
+        good = {"falls": False, "leaks": False, "holds": True}.get(self.verdict)
         shown: list[Part] = [Verdict(self.verdict, _VERDICTS[self.verdict], good), Facts(self._rows())]
         shown += [self.chart(), *self.charts, *[Text(remark) for remark in self.remarks]]
         if owner and self.worst:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.accept import Enclosure, accept, accept_one
+from discreet.noise.enclosure import Sums, cumulative, times
 from discreet.noise.entropy import Entropy
 from discreet.noise.sampler import LARGEST, Integers, Size, sample_often
-from discreet.noise.table import Table
 
 _GUARD = 64
 
@@ -63,7 +63,7 @@ class _Gaussian:
         self._twice_variance = 2 * sigma * sigma
         self._float_twice_variance = float(self._twice_variance)
         self._shift = max(0, int(sigma).bit_length() - 6)  # m = 2^shift, 32 ≤ σ/m < 64
-        self.blocks = _block_table(sigma, 1 << self._shift)
+        self.blocks = cumulative(lambda bits: _block_sums(sigma, 1 << self._shift, bits))
 
     def draw(self, entropy: Entropy) -> int:
         low = (1 << self._shift) - 1
@@ -108,22 +108,7 @@ class _Gaussian:
         return lambda bits: exp_bounds(-place * (2 * nearest + place) / self._twice_variance, bits)
 
 
-def _block_table(sigma: Fraction, m: int) -> Table:
-    def enclose(i: int, bits: int) -> tuple[int, int]:
-        sums, total = _block_sums(sigma, m, bits)
-        return _ratio(sums[i] if i < len(sums) else (sums[-1][0], total[1]), total, bits)
-
-    sums, total = _block_sums(sigma, m, 64)
-    bounds = [_ratio(part, total, 64) for part in sums]
-    last = next(i for i, (lo, _) in enumerate(bounds) if lo >= (1 << 64) - 2)
-    return Table(bounds[: last + 1], enclose)
-
-
-def _ratio(part: tuple[int, int], total: tuple[int, int], bits: int) -> tuple[int, int]:
-    return (part[0] << bits) // total[1], min(-((-part[1] << bits) // total[0]), 1 << bits)
-
-
-def _block_sums(sigma: Fraction, m: int, bits: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+def _block_sums(sigma: Fraction, m: int, bits: int) -> Sums:
     """Enclosures of the weights exp(−e²/2σ²) summed up to each block, and of the sum over all blocks.
 
     With c = m²/2σ², the weights are a(h) = e^(−ch²) and, on the negative side, a(h)·e^(−hm/σ²)·e^(−1/2σ²). Both come
@@ -139,16 +124,12 @@ def _block_sums(sigma: Fraction, m: int, bits: int) -> tuple[list[tuple[int, int
     tilt = exp_bounds(-1 / (2 * variance), precision)  # e^(−hm/σ²)·e^(−1/2σ²)
     weight, weights = (one, one), []
     while True:
-        weights += [weight, _times(weight, tilt, precision)]
-        weight, tilt = _times(weight, ratio, precision), _times(tilt, tilt_step, precision)
-        ratio = _times(ratio, step, precision)
+        weights += [weight, times(weight, tilt, precision)]
+        weight, tilt = times(weight, ratio, precision), times(tilt, tilt_step, precision)
+        ratio = times(ratio, step, precision)
         tail = 2 * weight[1] * one // (one - ratio[1]) + 1
         if tail < one >> (bits + 4):
             break
     lows, highs = accumulate(lo for lo, _ in weights), accumulate(hi for _, hi in weights)
     sums = list(zip(lows, highs, strict=True))
     return sums, (sums[-1][0], sums[-1][1] + tail)
-
-
-def _times(a: tuple[int, int], b: tuple[int, int], precision: int) -> tuple[int, int]:
-    return (a[0] * b[0]) >> precision, -((-a[1] * b[1]) >> precision)

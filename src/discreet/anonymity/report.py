@@ -1,0 +1,298 @@
+"""Reports on an anonymised table, or on a table that somebody thinks of releasing, as one HTML page.
+
+They hold aggregate facts only: sizes, shares, distances. No value of a small class is named. Still, a report is about
+private data and is for its owner; publish it only after reading it as an attacker would.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.anonymity.cells import Cells
+from discreet.anonymity.classes import Classes
+from discreet.anonymity.coded import Recoding
+from discreet.anonymity.models import Model, Target
+from discreet.anonymity.risk import REGULATORS, Risk, risk
+from discreet.anonymity.sensitive import Sensitive, rows_of
+from discreet.anonymity.uniques import LARGEST, Fingerprints, unique_sets
+from discreet.anonymity.utility import Utility, utility
+from discreet.anonymity.verdict import Verdict, judge, verify
+from discreet.anonymity.words import INSTEAD, LIMITS
+from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
+from discreet.drawing import Verdict as Sign
+from discreet.errors import InvalidData
+from discreet.exact import Number
+
+_BINS = (1, 2, 3, 5, 10, 20, 50, 100, 500)
+_FEW = 12  # sets and pairs shown in a table
+
+
+def release_page(
+    original: Any,
+    recoding: Recoding,
+    target: "Target | Model",
+    *,
+    done: Sequence[str] = (),
+    sensitive: Sequence[str] = (),
+    population: "int | NDArray[Any] | None" = None,
+    threshold: Number = REGULATORS,
+    share: Number = "0.5",
+    title: str = "Anonymised table",
+) -> Page:
+    """What was done, risk before and after, models reached, utility, and what none of it promises.
+
+    `done`: sentences on what was done before (columns removed, …). `sensitive`: further columns in which classes are
+    checked for a single value. `population`: people of whom the table is a sample, or the size of each class there.
+
+    >>> from discreet.anonymity import Coded, Hierarchy
+    >>> from discreet.anonymity.models import KAnonymity
+    >>> table = {"zip": ["13053", "13053", "13068", "13068"]}
+    >>> coded = Coded.of(table, [Hierarchy.prefixes("zip", ["13053", "13068"])])
+    >>> recoding = Recoding.full_domain(coded, [2], np.zeros(4, bool))
+    >>> "does not promise" in release_page(table, recoding, KAnonymity(4)).html()
+    True
+    """
+    arrow = rows_of(original)
+    if arrow.num_rows != recoding.coded.rows:
+        raise InvalidData(f"the recoding is of {recoding.coded.rows} rows, the table has {arrow.num_rows}")
+    whole, names = Target.of(target), recoding.coded.names
+    before, after = Classes.of(list(recoding.coded.codes)), recoding.classes
+    counted = population if isinstance(population, int | np.integer) else None
+    risks = (
+        risk(before, threshold=threshold, population=counted),
+        risk(after, threshold=threshold, population=population),
+    )
+    verdict = judge(after, whole.bind(arrow, quasi=names, feasible=False).parts)
+    costs = utility(recoding, k=_k(whole))
+    secrets = tuple(dict.fromkeys([*_columns(whole), *sensitive]))
+    parts: list[Part] = [
+        *_done(done, recoding, costs),
+        *_models(verdict),
+        *_homogeneity(arrow, after, secrets),
+        *_risks(("before", risks[0]), ("after", risks[1])),
+        _sizes(("before", before), ("after", after)),
+        *_costs(costs),
+        *_prints(unique_sets(arrow, names, share=share), "the quasi-identifiers of the original table"),
+        *_limits(whole),
+    ]
+    return Page(title, parts, lead=f"{arrow.num_rows:,} rows; quasi-identifiers: {', '.join(names)}.")
+
+
+def risk_page(
+    table: Any,
+    quasi: Sequence[str],
+    *,
+    models: "Sequence[Model]" = (),
+    sensitive: Sequence[str] = (),
+    population: "int | NDArray[Any] | None" = None,
+    threshold: Number = REGULATORS,
+    columns: Sequence[str] | None = None,
+    share: Number = "0.5",
+    largest: int = LARGEST,
+    title: str = "Risk of a table",
+) -> Page:
+    """The risks of a table as it is, the models that it satisfies, and the column sets that single people out.
+
+    `columns`: those among which such sets are looked for; all of them unless named.
+
+    >>> page = risk_page({"sex": ["F", "F", "M"], "town": ["Pisa", "Rome", "Rome"]}, ["sex"])
+    >>> "prosecutor" in page.html()
+    True
+    """
+    arrow = rows_of(table)
+    names = tuple(quasi)
+    classes = Classes.of_table(arrow, names)
+    found = risk(classes, threshold=threshold, population=population)
+    whole = Target.of(*models) if models else None
+    secrets = tuple(dict.fromkeys([*(_columns(whole) if whole else ()), *sensitive]))
+    prints = unique_sets(arrow, columns, share=share, largest=largest)
+    parts: list[Part] = [
+        *(_models(verify(arrow, quasi=names, models=whole)) if whole else ()),
+        *_homogeneity(arrow, classes, secrets),
+        *_risks(("this table", found)),
+        _sizes(("this table", classes)),
+        *_prints(prints, "all its columns" if columns is None else "the named columns"),
+        *_limits(whole),
+    ]
+    return Page(title, parts, lead=f"{arrow.num_rows:,} rows; quasi-identifiers: {', '.join(names)}.")
+
+
+def homogeneous(classes: Classes, column: Sensitive) -> tuple[int, int]:
+    """How many classes of two or more people hold a single known value of a column, and how many people those hold.
+
+    >>> table = {"zip": ["a", "a", "b", "b"], "ill": ["flu", "flu", "flu", "ulcer"]}
+    >>> homogeneous(Classes.of_table(table, ["zip"]), Sensitive.of(table, "ill"))
+    (1, 2)
+    """
+    cells = Cells.of(classes, column.codes, column.values)
+    single = (cells.distinct == 1) & (classes.sizes > 1)
+    return int(single.sum()), int(classes.sizes[single].sum())
+
+
+# The parts of a page
+
+
+def _done(done: Sequence[str], recoding: Recoding, costs: Utility) -> list[Part]:
+    hidden = int(recoding.suppressed.sum())
+    rows = []
+    for place, hierarchy in enumerate(recoding.coded.hierarchies):
+        levels = recoding.levels[place][~recoding.suppressed]
+        used = f"{levels.min()} to {levels.max()}" if levels.size else "–"
+        rows.append((hierarchy.name, hierarchy.leaves, hierarchy.height, used, costs.drifts[place].ncp))
+    header = ("column", "values", "coarsest level", "levels used", "NCP")
+    return [
+        Heading("What was done"),
+        *[Text(sentence) for sentence in done],
+        Grid(header, rows, "Level 0 is the value itself; NCP is the share of its detail that was lost."),
+        Text(f"{hidden:,} of {recoding.coded.rows:,} rows are suppressed: their quasi-identifiers are all *.")
+        if hidden
+        else Text("No row is suppressed."),
+    ]
+
+
+def _models(verdict: Verdict) -> list[Part]:
+    signs: list[Part] = []
+    for finding in verdict.findings:
+        where = "1 class" if finding.failing_classes == 1 else f"{finding.failing_classes:,} classes"
+        failing = f" It fails in {where} with {finding.failing_people:,} people."
+        sentence = f"{finding.name}: reached {finding.reached_words}." + ("" if finding.holds else failing)
+        signs.append(Sign("holds" if finding.holds else "fails", sentence, finding.holds))
+        signs.append(Text(f"{finding.words.promise} {finding.words.gap}"))
+    return [Heading("Models"), *signs]
+
+
+def _homogeneity(table: Any, classes: Classes, names: Sequence[str]) -> list[Part]:
+    rows = []
+    for name in names:
+        single, people = homogeneous(classes, Sensitive.of(table, name))
+        rows.append((name, classes.count, single, people))
+    if not rows:
+        return []
+    caption = "Classes of two or more people that agree on a secret: to know the class is to know the secret."
+    return [
+        Heading("Secrets that a class tells"),
+        Grid(("column", "classes", "of one value", "people in them"), rows, caption),
+    ]
+
+
+def _risks(*named: tuple[str, Risk]) -> list[Part]:
+    rows: list[tuple[Any, ...]] = [
+        ("rows in classes", *[one.rows for _, one in named]),
+        ("classes", *[one.classes for _, one in named]),
+        ("unique rows", *[one.sample_uniques for _, one in named]),
+        ("share unique", *[one.unique_share for _, one in named]),
+        ("prosecutor, highest", *[one.prosecutor.highest for _, one in named]),
+        ("prosecutor, mean", *[one.prosecutor.mean for _, one in named]),
+        (f"rows above {named[0][1].threshold:.3g}", *[one.prosecutor.at_risk for _, one in named]),
+        ("marketer", *[one.marketer for _, one in named]),
+    ]
+    if all(one.journalist is not None for _, one in named):
+        rows.insert(7, ("journalist, highest", *[one.journalist.highest for _, one in named if one.journalist]))
+        rows.insert(8, ("journalist, mean", *[one.journalist.mean for _, one in named if one.journalist]))
+    if all(one.population_uniques is not None for _, one in named):
+        still = [one.population_uniques.still_unique for _, one in named if one.population_uniques]
+        rows.append(("unique in the population too (estimate)", *still))
+    caption = (
+        "The prosecutor knows that somebody is in the table; the journalist wants to name anybody; the marketer as "
+        f"many as possible (population: {named[-1][1].source})."
+    )
+    return [Heading("Risk of being singled out"), Grid(("", *[name for name, _ in named]), rows, caption)]
+
+
+def _sizes(*named: tuple[str, Classes]) -> Chart:
+    """The share of the people in classes of each size; suppressed people are in none."""
+    labels = [_bin(low, high) for low, high in zip(_BINS, [*_BINS[1:], None], strict=True)]
+    marks = []
+    for name, classes in named:
+        places = np.searchsorted(_BINS, classes.sizes, side="right") - 1
+        people = np.bincount(places, classes.sizes, minlength=len(_BINS))
+        rows = len(classes.of_row) if classes.weights is None else int(classes.weights.sum())
+        marks.append(Bars(labels, people / rows, name if len(named) > 1 else ""))
+    return Chart("How many people look the same", marks, x="people in the class", y="share of all people")
+
+
+def _bin(low: int, high: int | None) -> str:
+    if high is None:
+        return f"{low}+"
+    return str(low) if high == low + 1 else f"{low}–{high - 1}"
+
+
+def _costs(costs: Utility) -> list[Part]:
+    names = [drift.name for drift in costs.drifts]
+    facts: dict[str, Any] = {
+        "normalised certainty penalty (0: nothing lost, 1: all)": costs.ncp,
+        "rows suppressed": f"{costs.suppressed_share:.2%}",
+        "mean class size": costs.mean_size,
+        "median class size": costs.median_size,
+        "discernibility": costs.discernibility,
+    }
+    if costs.average is not None:
+        facts["mean class size over k (1 is best)"] = costs.average
+    moved = [
+        Bars(names, [drift.variation for drift in costs.drifts], "total variation"),
+        Bars(names, [drift.moved for drift in costs.drifts], "earth mover's, in the hierarchy"),
+    ]
+    parts: list[Part] = [
+        Heading("What it costs"),
+        Facts(facts),
+        Chart("How far each column's distribution moved", moved, y="distance"),
+    ]
+    return parts + _pairs(costs, names)
+
+
+def _pairs(costs: Utility, names: list[str]) -> list[Part]:
+    if not costs.pairs:
+        return []
+    matrix = np.zeros((len(names), len(names)))
+    for pair in costs.pairs:
+        one, two = names.index(pair.first), names.index(pair.second)
+        matrix[one, two] = matrix[two, one] = pair.variation
+    changed = sorted(costs.pairs, key=lambda pair: -abs(pair.before - pair.after))[:_FEW]
+    rows = [(pair.first, pair.second, pair.before, pair.after, pair.variation) for pair in changed]
+    left = f" {len(costs.left_out)} pairs are too large to compare." if costs.left_out else ""
+    caption = "Cramér's V, 0 (independent) to 1; pairs whose tie changed most." + left
+    parts: list[Part] = [Grid(("column", "column", "V before", "V after", "total variation"), rows, caption)]
+    if len(names) > 2:
+        parts.insert(0, Chart("How far pairs of columns moved (total variation)", [Heat(matrix, names, names)]))
+    return parts
+
+
+def _prints(found: Fingerprints, among: str) -> list[Part]:
+    shown = found.columns[: 2 * _FEW]
+    bars = [
+        Bars([part.name for part in shown], [part.alone for part in shown], "alone"),
+        Bars([part.name for part in shown], [found.together - part.without for part in shown], "added to all others"),
+    ]
+    sets = [(", ".join(one.columns), len(one.columns), one.share) for one in found.sets[:_FEW]]
+    more = f" {len(found.sets) - _FEW} more are not shown." if len(found.sets) > _FEW else ""
+    reach = "" if found.complete else f" Sets of more than {found.largest} columns were not looked at."
+    wanted = f"at least {found.threshold:.0%} of the rows"
+    caption = f"The smallest sets that single out {wanted}: whoever knows these columns of a person knows the row."
+    parts: list[Part] = [
+        Heading("Fingerprints"),
+        Text(f"Among {among}, all together single out {found.together:.1%} of the rows.{more}{reach}"),
+        Chart("Share of rows that a column singles out", bars, y="share of rows"),
+    ]
+    if sets:
+        return [*parts, Grid(("columns", "how many", "share singled out"), sets, caption)]
+    return [*parts, Text(f"No set of up to {found.largest} of them singles out {wanted}.")]
+
+
+def _limits(target: Target | None) -> list[Part]:
+    head = target.name if target is not None else "k-anonymity"
+    parts: list[Part] = [Heading("What this does not promise")]
+    parts.append(Text(f"Whatever holds above ({head}) is about the rows of one table. It does not promise:"))
+    for limit in LIMITS:
+        parts += [Sign(limit.name, limit.what, None), Text(f"Example. {limit.example}")]
+    return [*parts, Text(INSTEAD)]
+
+
+def _columns(target: Target) -> tuple[str, ...]:
+    """The sensitive columns of a target."""
+    return tuple(str(model.column) for model in target.models if hasattr(model, "column"))
+
+
+def _k(target: Target) -> int | None:
+    return max((int(model.k) for model in target.models if hasattr(model, "k")), default=None)

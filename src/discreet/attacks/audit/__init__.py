@@ -1,0 +1,13 @@
+"""Auditing: how much does a mechanism really give away about one person?
+
+- `Audit`: any function, by its outputs on two neighbouring inputs: a lower bound on ε with a stated confidence;
+- `ChannelAudit`: a finite mechanism given by its probabilities: the exact ε;
+- `audit_mechanism`, `audit_curator`: an `Audit` of a mechanism of the library, of a curator's answers.
+"""
+
+from discreet.attacks.audit.asked import audit_curator, audit_mechanism
+from discreet.attacks.audit.audit import Audit
+from discreet.attacks.audit.exact import ChannelAudit
+from discreet.attacks.audit.finding import Finding
+
+__all__ = ["Audit", "ChannelAudit", "Finding", "audit_curator", "audit_mechanism"]

@@ -1,0 +1,246 @@
+"""A black-box audit: draw from a mechanism on x and on a neighbour, and bound its ε from below.
+
+Half of the draws learn events (see `events`), the other half bounds ε on them (see `bound`, with the theorem): with the
+stated confidence no mechanism of a smaller ε gives these outputs. An audit refutes claims; it never proves them.
+
+>>> from discreet.attacks.audit import Audit
+>>> def coin(bit, n, rng):
+...     return bit ^ (rng.random(n) < 0.1)  # ε = ln 9 = 2.197
+>>> found = Audit(mechanism=coin, x=False, neighbour=True, claimed=1, samples=20_000, seed=1).find()
+>>> found.broken, 2.0 < found.epsilon < 2.2
+(True, True)
+"""
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from discreet.attacks.audit.bound import Counts, ratio_bound
+from discreet.attacks.audit.events import Event, choose
+from discreet.attacks.audit.finding import Finding, Tested
+from discreet.attacks.audit.outputs import Outputs, Raised, Reader, joined, settled
+from discreet.attacks.report import AttackReport
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, integer, rational
+from discreet.privacy.loss import Loss
+
+Claim = Number | tuple[Number, Number] | Loss
+Progress = Callable[[int, int], None]
+
+_EVENTS = 2  # events that the fresh draws are counted on
+_FEWEST = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """A mechanism, two neighbouring inputs and what was claimed.
+
+    `mechanism` draws in one of three ways, told apart by how many arguments it takes: `f(data)` one output,
+    `f(data, n)` n outputs at once, `f(data, n, rng)` the same with a NumPy generator of this seed. Draws must be
+    independent. An exception of an `f(data)` counts as an output, since whoever asks would see it.
+
+    `claimed` is ε, (ε, δ) or a loss (with `delta`); without it only the bound is found, at `delta` (0 if left out).
+    `samples` are drawn on each side. `events` are further events to try: predicates of one output. `seconds` is about
+    how long sampling may take: fewer draws are made then, never a weaker statement. `progress(done, total)` is called
+    between batches.
+    """
+
+    mechanism: Callable[..., Any]
+    x: Any
+    neighbour: Any
+    claimed: Claim | None = None
+    delta: Number | None = None
+    samples: int = 100_000
+    confidence: Number = 0.99
+    seed: int = 0
+    name: str = ""
+    events: tuple[Callable[[Any], bool], ...] = ()
+    seconds: float | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        integer(self.samples, "samples", at_least=2 * _FEWEST)
+        integer(self.seed, "seed", at_least=0)
+        _doubt(self.confidence)
+        claim(self.claimed, self.delta)
+        _arguments(self.mechanism)
+        if not all(callable(event) for event in self.events):
+            raise InvalidParameter("events", self.events, "functions of one output that return True or False")
+        if self.seconds is not None:
+            rational(self.seconds, "seconds", above=0)
+
+    def run(self) -> AttackReport:
+        """Audit, and report: `facts` hold the bound beside the claim, `charts` show the event."""
+        return self.find().report()
+
+    def find(self) -> Finding:
+        """The bound, with the events that it rests on.
+
+        Guarantee: with at least the stated confidence, the mechanism is not (ε,δ)-DP for any ε below
+        `Finding.epsilon`. Proof. The theorem of `bound`, with events and the number of fresh draws fixed by the draws
+        that were made before.
+        """
+        epsilon, delta = claim(self.claimed, self.delta)
+        draws = _Draws(self)
+        first = [draws.batches(data, self.samples // 2, share=(k + 1) / 4) for k, data in enumerate(self._sides)]
+        fresh = draws.left()
+        _check_answers(first)
+        reader = Reader.learn([batch for side in first for batch in side], tuple(self.events))
+        learned = [joined([reader.read(batch) for batch in side]) for side in first]
+        events = choose(*learned, delta=float(delta), deviations=self._deviations, trials=fresh, most=_EVENTS)
+        sides = [joined([reader.read(batch) for batch in draws.batches(data, fresh)]) for data in self._sides]
+        doubt = _doubt(self.confidence) / (2 * max(1, len(events)))
+        tested = tuple(_test(event, sides[0], sides[1], delta, doubt) for event in events)
+        return Finding(
+            name=self.name or getattr(self.mechanism, "__name__", "a mechanism").replace("<lambda>", "a mechanism"),
+            delta=delta,
+            claimed=epsilon,
+            confidence=1 - _doubt(self.confidence),
+            draws=sum(map(len, (*learned, *sides))),
+            tested=tuple(sorted(tested, key=lambda one: -one.epsilon)),
+            sides=(sides[0], sides[1]),
+        )
+
+    @property
+    def _sides(self) -> tuple[Any, Any]:
+        return self.x, self.neighbour
+
+    @property
+    def _deviations(self) -> float:
+        """How many standard deviations one limit lies from its count."""
+        return NormalDist().inv_cdf(1 - float(_doubt(self.confidence)) / (2 * _EVENTS))
+
+
+class _Draws:
+    """Draws of an audit, in batches, with an eye on the clock."""
+
+    def __init__(self, audit: Audit) -> None:
+        self.audit, self.started, self.done = audit, time.monotonic(), 0
+        self._generator = np.random.default_rng(audit.seed)
+        self._arguments = _arguments(audit.mechanism)
+
+    def batches(self, data: Any, count: int, share: float | None = None) -> list[Any]:
+        """`count` draws, or as many as this share of the time allows (a few at least)."""
+        drawn: list[Any] = []
+        left, size = count, (200, 2000, max(1 << 14, count // 10))[self._arguments - 1]
+        while left > 0:
+            now = min(size, left)
+            drawn.append(self._batch(data, now))
+            left -= now
+            self.done += now
+            if self.audit.progress is not None:
+                self.audit.progress(self.done, 2 * self.audit.samples)
+            if share is not None and self._spent > share:
+                break
+        return drawn
+
+    def left(self) -> int:
+        """How many fresh draws of each side the time allows, by how long the draws before took."""
+        wanted = self.audit.samples - self.audit.samples // 2
+        if self.audit.seconds is None or self._spent <= 0:
+            return wanted
+        affordable = int(self.done / 2 * (1 - self._spent) / self._spent)
+        return max(_FEWEST, min(wanted, affordable))
+
+    @property
+    def _spent(self) -> float:
+        """The share of the time that has passed."""
+        seconds = self.audit.seconds
+        return 0.0 if seconds is None else (time.monotonic() - self.started) / float(seconds)
+
+    def _batch(self, data: Any, count: int) -> Any:
+        mechanism = self.audit.mechanism
+        if self._arguments == 1:
+            return [_once(mechanism, data) for _ in range(count)]
+        given = mechanism(data, count) if self._arguments == 2 else mechanism(data, count, self._generator)
+        try:
+            size = len(given)
+        except TypeError:
+            size = -1
+        if size != count:
+            got = "something without a length" if size < 0 else f"{size} outputs"
+            raise InvalidData(f"mechanism: got {got} where {count} were asked for; return one output for each draw")
+        return settled(given)
+
+
+def _once(mechanism: Callable[[Any], Any], data: Any) -> Any:
+    try:
+        return settled([mechanism(data)])[0]
+    except Exception as error:  # whoever asks sees that it failed
+        return Raised(type(error).__name__)
+
+
+def _check_answers(sides: list[list[Any]]) -> None:
+    """A mechanism that always fails is not private but broken in another way: say so."""
+    kinds = set()
+    for output in (output for side in sides for batch in side for output in batch):
+        if not isinstance(output, Raised):
+            return
+        kinds.add(output.kind)
+    raise InvalidParameter("mechanism", ", ".join(sorted(kinds)), "an answer", "it raised this on every single draw")
+
+
+def _test(event: Event, x: Outputs, other: Outputs, delta: Fraction, doubt: Fraction) -> Tested:
+    """The better of the two bounds that the theorem gives for one event."""
+    inside = event.holds(x), event.holds(other)
+    hits, sizes = [int(side.sum()) for side in inside], [len(side) for side in inside]
+    likely, other_side = (0, 1) if event.above else (1, 0)
+    counts = Counts(
+        hits=hits[likely], trials=sizes[likely], other_hits=hits[other_side], other_trials=sizes[other_side]
+    )
+    low, high = counts.limits(doubt)
+    direct = Tested(event, counts, low, high, ratio_bound(low, high, float(delta)), event.above, False)
+    turned = ratio_bound(1 - high, 1 - low, float(delta))
+    if turned <= direct.epsilon + 0.01:
+        return direct
+    return Tested(event, counts.complement, 1 - high, 1 - low, turned, not event.above, True)
+
+
+def claim(claimed: Claim | None, delta: Number | None) -> tuple[Fraction | None, Fraction]:
+    """(ε, δ) as claimed; ε is None where nothing was.
+
+    >>> claim((1, "1e-6"), None)
+    (Fraction(1, 1), Fraction(1, 1000000))
+    """
+    spare = rational(0 if delta is None else delta, "delta", at_least=0, below=1)
+    if claimed is None:
+        return None, spare
+    if isinstance(claimed, tuple):
+        if len(claimed) != 2 or delta is not None:
+            raise InvalidParameter("claimed", claimed, "(ε, δ), and no other delta beside it")
+        return rational(claimed[0], "claimed ε", at_least=0), rational(claimed[1], "claimed δ", at_least=0, below=1)
+    if isinstance(claimed, Loss):
+        from discreet.privacy.accounting import guarantee
+
+        return rational(guarantee(claimed, delta=spare).epsilon, "claimed ε", at_least=0), spare
+    return rational(claimed, "claimed", at_least=0), spare
+
+
+def _doubt(confidence: Number) -> Fraction:
+    exact = rational(confidence, "confidence", above=0, below=1)
+    if 1 - exact < Fraction(1, 10**9):
+        raise InvalidParameter("confidence", confidence, "at most 1 − 1e-9")
+    return 1 - exact
+
+
+def _arguments(mechanism: Callable[..., Any]) -> int:
+    """How many arguments must be given to the mechanism."""
+    hint = "wrap it: lambda data: …, lambda data, n: … or lambda data, n, rng: …"
+    if not callable(mechanism):
+        raise InvalidParameter("mechanism", mechanism, "a function", hint)
+    try:
+        parameters = inspect.signature(mechanism).parameters.values()
+    except (TypeError, ValueError):
+        raise InvalidParameter("mechanism", mechanism, "a function with a signature", hint) from None
+    needed = [
+        one for one in parameters if one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+    ]
+    if not 1 <= len(needed) <= 3 or any(one.kind is one.KEYWORD_ONLY for one in needed):
+        raise InvalidParameter("mechanism", mechanism, "a function of (data), (data, n) or (data, n, rng)", hint)
+    return len(needed)

@@ -1,0 +1,163 @@
+"""What an audit found, as a value and as a report."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import exp, inf, isfinite
+from typing import Any
+
+from discreet.attacks.audit.bound import Counts, ratio_bound
+from discreet.attacks.audit.events import Event
+from discreet.attacks.audit.outputs import Outputs
+from discreet.attacks.report import AttackReport, Share
+from discreet.exact import float_up
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """An event on fresh draws: counts on its likelier side and on the other, their limits, and the ε they prove."""
+
+    event: Event
+    counts: Counts
+    low: float
+    high: float
+    epsilon: float
+    favours_x: bool
+    outside: bool  # whether the complement of the event was used
+
+    @property
+    def words(self) -> str:
+        """The event in words."""
+        plain = self.event.words
+        if not self.outside:
+            return plain
+        turned = plain.replace(" ≥ ", " < ") if " ≥ " in plain else plain.replace(" ≤ ", " > ")
+        return turned if turned != plain else f"not ({plain})"
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """How often it happened on x and on the neighbour."""
+        mine = self.counts.hits / self.counts.trials
+        other = self.counts.other_hits / self.counts.other_trials
+        return (mine, other) if self.favours_x else (other, mine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A lower bound on ε at δ, with its confidence, beside the claim.
+
+    `epsilon` is 0 where nothing tells x from its neighbour; `broken` says that the bound exceeds the claim.
+    """
+
+    name: str
+    delta: Fraction
+    claimed: Fraction | None
+    confidence: Fraction
+    draws: int
+    tested: tuple[Tested, ...]
+    sides: tuple[Outputs, Outputs] = field(repr=False)
+
+    @property
+    def epsilon(self) -> float:
+        """The lower bound."""
+        return max(0.0, self.tested[0].epsilon) if self.tested else 0.0
+
+    @property
+    def broken(self) -> bool:
+        """Whether the bound is above what was claimed."""
+        return self.claimed is not None and self.epsilon > self.claimed
+
+    @property
+    def event(self) -> str:
+        """The event that proves the bound, in words."""
+        return self.tested[0].words if self.tested else "none found"
+
+    @property
+    def estimate(self) -> float:
+        """ln((p − δ)/q) at the observed shares of the best event: no bound, and ∞ where q was never seen."""
+        if not self.tested:
+            return 0.0
+        p, q = _likely_first(self.tested[0])
+        return max(0.0, ratio_bound(p, q, float(self.delta)))
+
+    def report(self) -> AttackReport:
+        """The finding in the form of all attacks.
+
+        The game: x or its neighbour, each with probability ½, gives one output; the attacker speaks up if it lies in
+        the event, and names the likelier side. Success is how often that is right, p/(p + q), with δ taken off p. The
+        reference is the most that the claim allows, e^ε/(1 + e^ε); without a claim it is a coin. The verdict is
+        "falls" exactly where the claim is broken.
+        """
+        from discreet.attacks.audit.charts import charts
+
+        allowed = 0.5 if self.claimed is None else speaks_rightly(float_up(self.claimed))
+        return AttackReport(
+            attack="audit",
+            against=self.name,
+            goal="tell from one output whether a person's data was in it",
+            people=1,
+            success=self._success(),
+            baseline=Share.known(allowed),
+            confidence=float(self.confidence),
+            facts=self._facts(),
+            charts=charts(self),
+            remarks=self._remarks(),
+        )
+
+    def _success(self) -> Share:
+        if not self.tested:
+            return Share(value=0.5, low=0.0, high=1.0)
+        best = self.tested[0]
+        p, q = _likely_first(best)
+        gained = max(0.0, p - float(self.delta))
+        low = speaks_rightly(best.epsilon)
+        value = gained / (gained + q) if gained + q > 0 else 0.5
+        most, least = best.counts.far_limits((1 - self.confidence) / (2 * len(self.tested)))
+        most = max(0.0, most - float(self.delta))
+        high = most / (most + least) if most + least > 0 else 1.0
+        return Share(value=max(low, value), low=low, high=max(low, value, high))
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "ε is at least": _number(self.epsilon),
+            "at δ": float(self.delta),
+            "with confidence": float(self.confidence),
+            "claimed ε": "none" if self.claimed is None else _number(float_up(self.claimed)),
+            "claim": "none" if self.claimed is None else "broken" if self.broken else "not refuted",
+            "ε of the observed shares": _number(self.estimate),
+            "event": self.event,
+        }
+        if self.tested:
+            p, q = self.tested[0].shares
+            facts |= {"probability of the event on x": p, "probability on the neighbour": q}
+        return facts | {"events counted": len(self.tested), "draws": self.draws}
+
+    def _remarks(self) -> tuple[str, ...]:
+        compared = (
+            "Guessing here means a coin."
+            if self.claimed is None
+            else "Guessing here means the best guess that the claim allows: right with probability e^ε/(1 + e^ε)."
+        )
+        return (
+            compared,
+            "An audit refutes a claim or does not; it never proves one: other inputs and other events were not tried.",
+        )
+
+
+def speaks_rightly(epsilon: float) -> float:
+    """e^ε/(1 + e^ε): how often a guess may be right under ε-DP, given that the guesser speaks up.
+
+    >>> speaks_rightly(0.0), round(speaks_rightly(1.0), 4), speaks_rightly(inf)
+    (0.5, 0.7311, 1.0)
+    """
+    if epsilon == -inf:
+        return 0.0
+    return 1 / (1 + exp(-epsilon)) if epsilon > -700 else 0.0
+
+
+def _likely_first(tested: Tested) -> tuple[float, float]:
+    p, q = tested.shares
+    return (p, q) if tested.favours_x else (q, p)
+
+
+def _number(value: float) -> float | str:
+    return round(value, 6) if isfinite(value) else "∞"

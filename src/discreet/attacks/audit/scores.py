@@ -1,0 +1,231 @@
+"""Scores that rank outputs by how much they speak for x and against its neighbour, learned from samples.
+
+By Neyman and Pearson (1933) the best events between two distributions are {likelihood ratio ≥ t}; each score here is an
+estimate of a monotone function of that ratio. A bad estimate costs power only: the bound is computed on fresh draws.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.attacks.audit.features import LabelOf, NumberOf, labels, lowest_bit, numbers
+from discreet.attacks.audit.outputs import Floats, Labels, Outputs
+
+_BINS = 48
+_RIDGE = 1e-2
+_FITTED = 20_000  # draws that a logistic regression needs
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A function of the output that is large where x is likelier; `told` says in words what {score ≥ t} is."""
+
+    words: str
+    of: Callable[[Outputs], Floats]
+    told: Callable[[float, bool], str]
+
+
+def learned(x: Outputs, other: Outputs) -> Iterator[Score]:
+    """All scores, fitted to outputs of x and of its neighbour.
+
+    >>> from discreet.attacks.audit.outputs import Reader
+    >>> reader = Reader.learn([["yes", "no"]])
+    >>> scores = learned(reader.read(["yes"] * 30 + ["no"] * 10), reader.read(["yes"] * 10 + ["no"] * 30))
+    >>> [score.words for score in scores]
+    ['the output', 'the form of the output']
+    """
+    for feature in labels(x, {**x.shown, **other.shown}):
+        found = _cells(feature, feature.of(x), feature.of(other))
+        if found is not None:
+            yield found
+    parts: list[tuple[NumberOf, _Histogram]] = []
+    for number in numbers(x):
+        here, there = number.of(x), number.of(other)
+        if _varies(here, there):
+            shape = _Histogram.fit(here, there)
+            parts.append((number, shape))
+            yield from (_rising(number), _falling(number), _binned(number, shape))
+            yield from _holes(number, shape, x, other)
+    if x.width > 1 and parts:
+        yield _bayes([part for part in parts if part[0].words.startswith("number ") and "−" not in part[0].words])
+        yield _logistic(x, other)
+
+
+@dataclass(frozen=True, slots=True)
+class _Histogram:
+    """ln of the likelihood ratio in bins with about equally many draws; the last bin is for NaN."""
+
+    edges: Floats
+    ratios: Floats
+
+    @classmethod
+    def fit(cls, here: Floats, there: Floats) -> "_Histogram":
+        pooled = np.concatenate([here, there])
+        finite = np.sort(pooled[np.isfinite(pooled)])
+        places = np.linspace(0, max(0, len(finite) - 1), _BINS + 1)[1:-1].astype(np.int64)
+        edges = np.unique(finite[places]) if len(finite) else finite
+        cells = [np.bincount(_bin(side, edges), minlength=len(edges) + 2) for side in (here, there)]
+        return cls(edges, _log_ratio(cells[0], cells[1], len(here), len(there)))
+
+    def of(self, values: Floats) -> Floats:
+        return np.asarray(self.ratios[_bin(values, self.edges)])
+
+
+def _bin(values: Floats, edges: Floats) -> Labels:
+    found = np.searchsorted(edges, values, side="right")
+    return np.where(np.isnan(values), len(edges) + 1, found).astype(np.int64)
+
+
+def _log_ratio(mine: Labels, theirs: Labels, n: int, m: int) -> Floats:
+    """ln of (counts + ½)/n over (counts + ½)/m: finite, and near 0 where little was seen."""
+    return np.asarray(np.log((mine + 0.5) / (n + 1)) - np.log((theirs + 0.5) / (m + 1)))
+
+
+def _varies(here: Floats, there: Floats) -> bool:
+    """Whether a number takes two values at all."""
+    first = here[0]
+    return not all((side == first).all() or (np.isnan(first) and np.isnan(side).all()) for side in (here, there))
+
+
+def _cells(feature: LabelOf, here: Labels, there: Labels) -> Score | None:
+    """Each label by itself: the exact ratio of finite outputs, in the limit."""
+    known, places = np.unique(np.concatenate([here, there]), return_inverse=True)
+    if len(known) == 1:
+        return None
+    counts = [np.bincount(side, minlength=len(known)) for side in (places[: len(here)], places[len(here) :])]
+    ratios = _log_ratio(counts[0], counts[1], len(here), len(there))
+    if (counts[0] + counts[1]).max() <= 2:  # nothing was seen twice on either side: labels tell nothing
+        return None
+
+    def of(some: Outputs) -> Floats:
+        asked = feature.of(some)
+        at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        return np.where(known[at] == asked, ratios[at], 0.0)
+
+    def told(threshold: float, above: bool) -> str:
+        chosen = known[(ratios >= threshold) if above else (ratios <= threshold)]
+        return f"{feature.words} is {_listed(feature, chosen)}"
+
+    return Score(feature.words, of, told)
+
+
+def _listed(feature: LabelOf, chosen: Labels) -> str:
+    """A few labels, a run of them, or how many there are."""
+    if len(chosen) > 3 and int(chosen[-1]) - int(chosen[0]) == len(chosen) - 1:
+        return f"{feature.told(int(chosen[0]))} … {feature.told(int(chosen[-1]))}"
+    names = [feature.told(int(code)) for code in chosen[:4]]
+    if "" in names or not names:
+        return f"one of {len(chosen):,} that were learned"
+    return ", ".join(names) + (f" or one of {len(chosen) - 4:,} others" if len(chosen) > 4 else "")
+
+
+def _rising(number: NumberOf) -> Score:
+    return Score(
+        f"{number.words}, rising",
+        lambda some: np.nan_to_num(number.of(some), nan=-np.inf, posinf=np.inf, neginf=-np.inf),
+        lambda threshold, above: f"{number.words} {'≥' if above else '≤'} {threshold:.6g}",
+    )
+
+
+def _falling(number: NumberOf) -> Score:
+    return Score(
+        f"{number.words}, falling",
+        lambda some: np.nan_to_num(-number.of(some), nan=-np.inf, posinf=np.inf, neginf=-np.inf),
+        lambda threshold, above: f"{number.words} {'≤' if above else '≥'} {-threshold:.6g}",
+    )
+
+
+def _binned(number: NumberOf, shape: _Histogram) -> Score:
+    def told(threshold: float, above: bool) -> str:
+        chosen = shape.ratios >= threshold if above else shape.ratios <= threshold
+        return f"{number.words} lies in {_intervals(chosen, shape.edges)}"
+
+    return Score(f"{number.words}, binned", lambda some: shape.of(number.of(some)), told)
+
+
+def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> Iterator[Score]:
+    """The lowest bit together with where the number lies: floats have their holes in certain intervals."""
+
+    def of(some: Outputs) -> Labels:
+        values = number.of(some)
+        return np.asarray(4096 * _bin(values, shape.edges) + np.minimum(lowest_bit(values), 2000) + 1100, np.int64)
+
+    def told(code: int) -> str:
+        place, bit = divmod(code, 4096)
+        ends = np.concatenate([[-np.inf], shape.edges, [np.inf, np.nan]])
+        return f"2^{bit - 1100} in [{ends[place]:.4g}, {ends[place + 1]:.4g})"
+
+    values = number.of(x)
+    if (values == np.rint(values)).all():
+        return
+    found = _cells(LabelOf(f"where {number.words} lies and its lowest bit", of, told), of(x), of(other))
+    if found is not None:
+        yield found
+
+
+def _intervals(chosen: NDArray[np.bool_], edges: Floats) -> str:
+    """The chosen bins as intervals, neighbours joined."""
+    ends = np.concatenate([[-np.inf], edges, [np.inf]])
+    inside = np.concatenate([[False], chosen[:-1], [False]]).astype(np.int8)
+    starts, stops = np.flatnonzero(np.diff(inside) == 1), np.flatnonzero(np.diff(inside) == -1)
+    texts = [f"[{ends[a]:.6g}, {ends[b]:.6g})" for a, b in zip(starts, stops, strict=True)]
+    texts += ["NaN"] if chosen[-1] else []
+    return " or ".join(texts[:3]) + (f" or {len(texts) - 3} more intervals" if len(texts) > 3 else "")
+
+
+def _bayes(parts: list[tuple[NumberOf, _Histogram]]) -> Score:
+    """Sums of the log-ratios of the numbers: best where they are independent."""
+
+    def of(some: Outputs) -> Floats:
+        total = np.zeros(len(some))
+        for number, shape in parts:
+            total += shape.of(number.of(some))
+        return total
+
+    return Score("all numbers, as if independent", of, _beyond("the summed log-ratios of all numbers"))
+
+
+def _logistic(x: Outputs, other: Outputs) -> Score:
+    """Logistic regression on the numbers and their squares."""
+    from scipy.optimize import minimize
+
+    pooled = np.concatenate([x.numbers[:_FITTED], other.numbers[:_FITTED]])
+    sides = np.repeat([1.0, -1.0], [min(len(x), _FITTED), min(len(other), _FITTED)])
+    centre, spread = _scale(pooled)
+    rows = _expanded(pooled, centre, spread)
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        margins = sides * (rows @ weights)
+        pull = -sides / (1 + np.exp(np.clip(margins, -500, 500)))
+        value = np.logaddexp(0, -margins).mean() + _RIDGE * float(weights @ weights) / 2
+        return float(value), rows.T @ pull / len(sides) + _RIDGE * weights
+
+    weights = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
+    return Score(
+        "logistic regression",
+        lambda some: np.asarray(_expanded(some.numbers, centre, spread) @ weights),
+        _beyond("a logistic regression on the numbers and their squares"),
+    )
+
+
+def _scale(values: Floats) -> tuple[Floats, Floats]:
+    """Median and spread of each column, of its finite numbers."""
+    fine = np.where(np.isfinite(values), values, np.nan)
+    some = ~np.isnan(fine).all(axis=0)
+    centre, spread = np.zeros(values.shape[1]), np.ones(values.shape[1])
+    centre[some] = np.nanmedian(fine[:, some], axis=0)
+    away = np.abs(fine[:, some] - centre[some])
+    spread[some] = np.maximum(np.nanmean(away, axis=0), 1e-300)
+    return centre, spread
+
+
+def _expanded(values: Floats, centre: Floats, spread: Floats) -> Floats:
+    with np.errstate(all="ignore"):
+        even = np.clip(np.nan_to_num((values - centre) / spread, nan=0.0), -20, 20)
+    return np.hstack([even, even**2 / 4, np.isnan(values).astype(np.float64), np.ones((len(values), 1))])
+
+
+def _beyond(words: str) -> Callable[[float, bool], str]:
+    return lambda threshold, above: f"{words} {'≥' if above else '≤'} {threshold:.6g}"

@@ -1,0 +1,171 @@
+"""The same question again and again, or in other words: fresh noise without a ledger averages away.
+
+The mean of m answers with independent noise of standard deviation s is uncertain by s/√m; when that is well below ½ a
+whole number is known. A curator answers the same question with the same number, charges each rephrasing, and refuses
+when the budget is spent, so m cannot grow.
+
+>>> import numpy as np
+>>> from discreet.attacks.answers import Noisy, Raw
+>>> from discreet.attacks.averaging import Averaging
+>>> ill = np.random.default_rng(3).random(30) < 0.5
+>>> about = [[[person]] * 150 for person in range(30)]
+>>> noisy = Noisy(Raw(ill), epsilon="0.5", seed=5)
+>>> Averaging(questions=about, truth=ill, answerer=noisy).run().verdict
+'falls'
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.attacks.answers import Answerer, Fresh, one, words
+from discreet.attacks.differencing import ceiling
+from discreet.attacks.report import AttackReport, Share
+from discreet.drawing import Chart, Line
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Averaging:
+    """For each count attacked, questions that all ask for it: the same one repeated, or equivalent ones.
+
+    `truth` are the true counts, whole numbers. `prior` is the chance that a guess without answers is right; left out,
+    it is the share of the commonest truth, which needs several counts to be fair. `possible` are the values that a
+    count can have, such as (0, 1) for one person's bit: the nearest to the mean is taken (left out: any whole number).
+    `epsilon` as in `Differencing`.
+    """
+
+    questions: Sequence[Sequence[Any]] = field(repr=False)
+    truth: ArrayLike = field(repr=False)
+    answerer: Answerer | Fresh
+    prior: float | None = None
+    possible: Sequence[int] | None = None
+    epsilon: Number | None = None
+    confidence: float = 0.95
+
+    def run(self) -> AttackReport:
+        """Ask everything, take means, round; what was refused is guessed as the commonest truth."""
+        truth = self._checked()
+        gathered = [gather(self._for(number), asked) for number, asked in enumerate(self.questions)]
+        values, counts = np.unique(truth, return_counts=True)
+        commonest = float(values[counts.argmax()])
+        means = np.array([commonest if g.mean is None else g.mean for g in gathered])
+        hit = np.abs(self._guessed(means) - truth) < 0.5
+        prior = float(counts.max() / len(truth)) if self.prior is None else self.prior
+        return AttackReport(
+            attack="averaging",
+            against=words(self.answerer) if not isinstance(self.answerer, Fresh) else self.answerer.words,
+            goal="know a count exactly",
+            people=len(truth),
+            success=Share.counted(int(hit.sum()), len(truth), confidence=self.confidence),
+            baseline=Share.known(prior),
+            confidence=self.confidence,
+            facts={
+                "questions a count": f"{np.mean([len(asked) for asked in self.questions]):.4g}",
+                "answers that count, mean": f"{np.mean([len(g.answers) for g in gathered]):.4g}",
+                "refused, mean": f"{np.mean([g.refused for g in gathered]):.4g}",
+                "error of the mean, average": f"{np.abs(means - truth).mean():.4g}",
+                **ceiling(self.epsilon),
+            },
+            charts=_charts(gathered, truth),
+        )
+
+    def _guessed(self, means: Floats) -> Floats:
+        if self.possible is None:
+            return means
+        values = np.asarray(self.possible, np.float64)
+        if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+            raise InvalidParameter("possible", self.possible, "a list of numbers, at least one")
+        return np.asarray(values[np.abs(means[:, None] - values).argmin(axis=1)])
+
+    def _for(self, number: int) -> Answerer:
+        return self.answerer.make(number) if isinstance(self.answerer, Fresh) else self.answerer
+
+    def _checked(self) -> Floats:
+        truth = np.asarray(self.truth, np.float64)
+        if truth.ndim != 1 or not truth.size or not np.isfinite(truth).all() or (truth != np.rint(truth)).any():
+            raise InvalidData(f"truth: got an array of shape {truth.shape}, expected a list of whole numbers")
+        if len(self.questions) != len(truth):
+            raise InvalidData(f"questions: got those of {len(self.questions)} counts, expected {len(truth)}")
+        if any(isinstance(asked, str) or not len(asked) for asked in self.questions):
+            raise InvalidData("questions: each count needs a list of at least one question")
+        if self.prior is not None and not 0 <= self.prior <= 1:
+            raise InvalidParameter("prior", self.prior, "a share between 0 and 1")
+        return truth
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Answers to questions that all ask for the same number; a question that never varies counts once."""
+
+    answers: tuple[float, ...]
+    received: int
+    refused: int
+
+    @property
+    def mean(self) -> float | None:
+        """What the attacker takes for the truth; None without an answer."""
+        return math.fsum(self.answers) / len(self.answers) if self.answers else None
+
+    def margin(self, spread: float, *, z: float = 1.96) -> float:
+        """How uncertain the mean is, if one answer has this standard deviation."""
+        return margin(spread, len(self.answers), z=z)
+
+
+def gather(answerer: Answerer, questions: Iterable[Any], *, until_refused: bool = False) -> Gathered:
+    """Ask everything (or until the first refusal). Repeats of a question that always gave the same count as one answer.
+
+    >>> gather(lambda question: 41, ["how many?"] * 100)
+    Gathered(answers=(41,), received=100, refused=0)
+    >>> numbers = iter([40, 43, None, 44])
+    >>> gather(lambda question: next(numbers), ["a", "b", "c", "d"], until_refused=True)
+    Gathered(answers=(40, 43), received=2, refused=1)
+    """
+    by_question: dict[Any, list[float]] = {}
+    refused = 0
+    for asked in questions:
+        answer = one(answerer, asked)
+        if answer is not None:
+            by_question.setdefault(_key(asked), []).append(answer)
+            continue
+        refused += 1
+        if until_refused:
+            break
+    kept = [found[:1] if len(set(found)) == 1 else found for found in by_question.values()]
+    received = sum(map(len, by_question.values()))
+    return Gathered(tuple(answer for found in kept for answer in found), received, refused)
+
+
+def margin(spread: float, answers: int, *, z: float = 1.96) -> float:
+    """The uncertainty of a mean of independent answers: z·s/√m; without answers, infinite.
+
+    >>> margin(10, 100, z=2)
+    2.0
+    """
+    return z * spread / math.sqrt(answers) if answers else math.inf
+
+
+def _charts(gathered: Sequence[Gathered], truth: Floats) -> tuple[Chart, ...]:
+    """The error of the running mean against the number of answers, averaged over the counts that got so many."""
+    longest = max(len(g.answers) for g in gathered)
+    if longest < 2:
+        return ()
+    points = np.unique(np.geomspace(1, longest, 60).astype(int))
+    errors = np.full((len(gathered), len(points)), np.nan)
+    for row, (found, true) in enumerate(zip(gathered, truth, strict=True)):
+        own = points[points <= len(found.answers)]
+        errors[row, : len(own)] = np.abs(np.cumsum(found.answers)[own - 1] / own - true)
+    line = Line(points, np.nanmean(errors, axis=0), "attacker")
+    half = Line(points, np.full(len(points), 0.5), "known below this", dashed=True)
+    return (Chart("Error of the mean", [line, half], x="answers", y="mean error", log_x=True),)
+
+
+def _key(asked: Any) -> Any:
+    return asked if isinstance(asked, str) else (type(asked).__name__, np.asarray(asked).tobytes())

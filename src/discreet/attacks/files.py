@@ -1,0 +1,174 @@
+"""Records and networks from files, with names of any kind, as the numbered ones that attacks take.
+
+>>> import pathlib, tempfile
+>>> from discreet.attacks.files import read_ratings
+>>> folder = pathlib.Path(tempfile.mkdtemp())
+>>> _ = (folder / "released.csv").write_text("person,item,rating\\nr1,Alien,5\\nr1,Brazil,2\\nr2,Alien,3\\n")
+>>> _ = (folder / "known.csv").write_text("person,item,rating\\nAnn,Brazil,2\\n")
+>>> _ = (folder / "truth.csv").write_text("person,record\\nAnn,r1\\n")
+>>> case = read_ratings(folder / "released.csv", folder / "known.csv", folder / "truth.csv")
+>>> case.truth.tolist(), case.images
+([0], ('r1', 'r2'))
+"""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.attacks.networks import Network
+from discreet.attacks.ratings import Ratings
+from discreet.attacks.report import AttackReport
+from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, kind, missing
+from discreet.errors import InvalidData
+from discreet.tables import as_arrow
+
+_NUMBERS = re.compile(r"person (\d+) is (record|released node) (\d+)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """What is released, what the attacker holds, and which is whose; `people` and `images` are names by number.
+
+    `truth[i]` is the number of the released record (or node) of person i, −1 if there is none; `seeds` are pairs.
+    """
+
+    released: Any
+    auxiliary: Any
+    truth: NDArray[np.int64]
+    people: tuple[str, ...]
+    images: tuple[str, ...]
+    seeds: NDArray[np.int64] | None = None
+
+    def named(self, report: AttackReport) -> AttackReport:
+        """A report whose private examples speak of names instead of numbers."""
+
+        def words(found: re.Match[str]) -> str:
+            return f"person {self.people[int(found[1])]} is {found[2]} {self.images[int(found[3])]}"
+
+        return replace(report, worst=tuple(_NUMBERS.sub(words, example) for example in report.worst))
+
+
+def read_ratings(released: Any, known: Any, truth: Any) -> Case:
+    """Two tables of person, item, rating and (where known) day, and a table of pairs person, released person.
+
+    People who are not in `truth`, or have an empty cell there, are not in the release. Items have the same names in
+    both tables.
+    """
+    ours, theirs = _entries(known, "known"), _entries(released, "released")
+    items = coded(theirs["item"], ours["item"])
+    count = int(max(codes.max() for codes in items)) + 1
+    (who,), (record,) = coded(ours["person"]), coded(theirs["person"])
+    people, images = distinct(ours["person"], who), distinct(theirs["person"], record)
+    return Case(
+        released=_ratings(theirs, record, items[0], count, "released"),
+        auxiliary=_ratings(ours, who, items[1], count, "known"),
+        truth=_truth(_pairs(truth, "truth"), people, images),
+        people=tuple(as_texts(people)),
+        images=tuple(as_texts(images)),
+    )
+
+
+def read_networks(released: Any, known: Any, truth: Any, seeds: Any = None, *, directed: bool = False) -> Case:
+    """Two tables of edges and tables of pairs (known node, released node); of each the first two columns count.
+
+    Nodes that only `truth` names have no edges. Nodes of the known network that are not in `truth`, or have an empty
+    cell there, are not in the release.
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "edges.csv").write_text("from,to\\nx,y\\ny,z\\n")
+    >>> _ = (folder / "friends.csv").write_text("from,to\\nAnn,Bo\\n")
+    >>> _ = (folder / "truth.csv").write_text("person,node\\nAnn,x\\nBo,y\\n")
+    >>> read_networks(folder / "edges.csv", folder / "friends.csv", folder / "truth.csv").truth.tolist()
+    [0, 1]
+    """
+    whose = _pairs(truth, "truth")
+    ours, people = _network(known, whose[0], "known", directed)
+    theirs, images = _network(released, whose[1], "released", directed)
+    pairs = None
+    if seeds is not None:
+        given = _pairs(seeds, "seeds")
+        found = [_positions(side, names) for side, names in zip(given, (people, images), strict=True)]
+        _refuse((found[0] < 0) | (found[1] < 0), "seeds", "name a node that is in no edge; leave them out")
+        pairs = np.stack(found, axis=1)
+    return Case(
+        released=theirs,
+        auxiliary=ours,
+        truth=_truth(whose, people, images),
+        people=tuple(as_texts(people)),
+        images=tuple(as_texts(images)),
+        seeds=pairs,
+    )
+
+
+def _entries(table: Any, where: str) -> dict[str, Column]:
+    names = ["person", "item", "rating"]
+    dated = "day" in as_arrow(table, where).column_names
+    found = columns(table, [*names, "day"] if dated else names, where=where)
+    for name, column in found.items():
+        _refuse(missing(column), f"{where}, column {name!r}", "are empty; leave those lines out")
+    for name in ("rating", "day") if dated else ("rating",):
+        if kind(found[name]) == "text":
+            raise InvalidData(f"{where}, column {name!r}: there are texts; expected numbers (days may be ISO dates)")
+    return found
+
+
+def _ratings(table: dict[str, Column], person: Codes, item: Codes, items: int, where: str) -> Ratings:
+    day = table.get("day")
+    if day is not None and kind(day) == "number":
+        day = day.astype(np.int64)
+    try:
+        return Ratings.of(person, item, table["rating"], day, items=items)
+    except InvalidData as error:
+        raise InvalidData(f"{where}: {error}") from None
+
+
+def _network(table: Any, more: Column, where: str, directed: bool) -> tuple[Network, Column]:
+    """The network, and the names of its nodes; `more` are nodes that may have no edge."""
+    source, target = _pairs(table, where)
+    _refuse(missing(source) | missing(target), where, "lack an end; leave those lines out")
+    codes = coded(source, target, more)
+    nodes = int(max(side.max() for side in codes)) + 1
+    try:
+        network = Network.of(codes[0], codes[1], nodes=nodes, directed=directed)
+    except InvalidData as error:
+        raise InvalidData(f"{where}: {error}") from None
+    alike = [source, target, more] if len({kind(c) for c in (source, target, more)}) == 1 else []
+    every = np.concatenate(alike or [as_texts(one) for one in (source, target, more)])
+    return network, distinct(every, np.concatenate(codes))
+
+
+def _pairs(table: Any, where: str) -> tuple[Column, Column]:
+    """The first two columns."""
+    names = as_arrow(table, where).column_names[:2]
+    if len(names) < 2:
+        raise InvalidData(f"{where}: it has one column; expected two, with a header line")
+    found = columns(table, names, where=where)
+    return found[names[0]], found[names[1]]
+
+
+def _truth(pairs: tuple[Column, Column], people: Column, images: Column) -> NDArray[np.int64]:
+    who, whose = _positions(pairs[0], people), _positions(pairs[1], images)
+    _refuse((whose < 0) & ~missing(pairs[1]), "truth", "name nobody of the release; leave the cell empty for that")
+    listed = who[who >= 0]
+    if len(np.unique(listed)) < len(listed):
+        raise InvalidData(f"truth: {len(listed) - len(np.unique(listed))} people are listed twice; keep one line each")
+    truth = np.full(len(people), -1, np.int64)
+    truth[listed] = whose[who >= 0]
+    return truth
+
+
+def _positions(wanted: Column, names: Column) -> Codes:
+    """The position of each wanted name among the distinct names, −1 where it is none of them or missing."""
+    a, b = coded(wanted, names)
+    place = np.full(int(max(a.max(initial=-1), b.max(initial=-1))) + 2, -1)
+    place[b] = np.arange(len(b))
+    return np.where(a >= 0, place[a], -1)
+
+
+def _refuse(bad: NDArray[np.bool_], where: str, what: str) -> None:
+    if bad.any():
+        raise InvalidData(f"{where}: {int(bad.sum())} lines {what} (the first is row {int(np.argmax(bad)) + 1})")

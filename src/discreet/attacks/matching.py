@@ -1,0 +1,161 @@
+"""Who fits whom over several columns, without ever forming all pairs.
+
+The labels of a column are put into layers, such that within a layer no two cover the same value (`Relation.layers`). A
+released row then has a layer in each column; for all rows with the same layers every known value has at most one label,
+so that one join by equality finds who fits them. Exact columns and full-domain generalisation need one layer, dates
+within 3 days seven, a hierarchy at most its height. The cost is (combinations of layers that occur) × (known people).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.attacks.rules import Rule, rule_for
+from discreet.attacks.tables import Codes, Column, as_texts, coded, distinct
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Who fits whom. For each released row: how many people fit, and the only one who does (-1: none or several).
+
+    For each person: how many released rows they fit.
+    """
+
+    people: Codes
+    person: Codes
+    rows: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A column of both tables: codes of labels and of values, and how labels cover values."""
+
+    labels: Codes
+    values: Codes
+    count: int
+    layer: Codes
+    owners: list[Codes]
+    agreement: float
+    unfit: int
+
+
+class Join:
+    """The columns of a released and of a known table, ready to be joined.
+
+    >>> join = Join({"zip": np.array(["130**"], object)}, {"zip": np.array(["13053", "14850"], object)}, {})
+    >>> join.fit().person.tolist(), join.fit().rows.tolist()
+    ([0], [1, 0])
+    """
+
+    def __init__(self, released: Mapping[str, Column], known: Mapping[str, Column], rules: Mapping[str, Rule]) -> None:
+        self.names = tuple(released)
+        self.rules = {name: rules.get(name) or rule_for(released[name], known[name]) for name in self.names}
+        self._sides = {name: _side(released[name], known[name], self.rules[name]) for name in self.names}
+        self.shape = len(next(iter(released.values()))), len(next(iter(known.values())))
+
+    def fit(self, names: Sequence[str] | None = None, *, rows: Mask | None = None, people: Mask | None = None) -> Fit:
+        """Who fits whom in all the named columns (all, if none are named), among some rows and people (all)."""
+        sides = [self._sides[name] for name in (self.names if names is None else names)]
+        labels, row_class, row_sizes = _classes([side.labels for side in sides], rows)
+        values, folk_class, folk_sizes = _classes([side.values for side in sides], people)
+        counts, someone = np.zeros(len(row_sizes), np.int64), np.zeros(len(row_sizes), np.int64)
+        fitted = np.zeros(len(folk_sizes), np.int64)
+        for found, classes in _matches(sides, labels, values):
+            counts += np.bincount(classes, folk_sizes[found], len(counts)).astype(np.int64)
+            someone[classes] = found
+            fitted[found] += row_sizes[classes]
+        return _expand(row_class, folk_class, counts, someone, fitted)
+
+    def fits(self, row: Codes, person: Codes) -> Mask:
+        """Whether each row is fitted by the person beside it."""
+        result = np.ones(len(row), bool)
+        for side in self._sides.values():
+            label, value = side.labels[row], side.values[person]
+            held = np.flatnonzero(result & (label >= 0) & (value >= 0))
+            owner = np.stack(side.owners)[side.layer[label[held]], value[held]]
+            result[:] = False
+            result[held] = owner == label[held]
+        return result
+
+    def agreement(self, name: str) -> float:
+        """How often a random row and a random person fit in a column: u in Fellegi and Sunter 1969."""
+        return self._sides[name].agreement
+
+    def unfit(self, name: str) -> int:
+        """How many different labels of a column fit nobody, and may not have been understood."""
+        return self._sides[name].unfit
+
+
+def _side(released: Column, known: Column, rule: Rule) -> _Side:
+    (labels,), (values,) = coded(released), coded(known)
+    distinct_labels, distinct_values = (distinct(a, c) for a, c in ((released, labels), (known, values)))
+    relation = rule.relation(distinct_labels, distinct_values)
+    layer, owners = relation.layers()
+    shares = [np.bincount(codes[codes >= 0], minlength=1) / len(codes) for codes in (labels, values)]
+    agreement = float((shares[0][relation.labels] * shares[1][relation.values]).sum()) if len(relation.values) else 0.0
+    idle = as_texts(distinct_labels[np.diff(relation.starts) == 0])
+    unfit = sum(rule.strange(label) for label in idle)
+    return _Side(labels, values, len(distinct_labels), layer, owners, agreement, unfit)
+
+
+def _classes(columns: list[Codes], among: Mask | None) -> tuple[list[Codes], Codes, Codes]:
+    """The distinct rows of some columns (by column), the class of each row (-1: something is missing), their sizes."""
+    held = [codes >= 0 for codes in columns] + ([] if among is None else [among])
+    whole = np.flatnonzero(np.all(held, axis=0))
+    of_row = np.full(len(columns[0]), -1)
+    (keys,) = keyed([[codes[whole] for codes in columns]])
+    _, first, inverse, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    of_row[whole] = inverse
+    return [codes[whole[first]] for codes in columns], of_row, sizes
+
+
+def keyed(tables: list[list[Codes]]) -> list[Codes]:
+    """One number for each row of codes ≥ 0, the same for the same row in all the tables.
+
+    >>> keyed([[np.array([0, 1]), np.array([2, 0])], [np.array([1]), np.array([0])]])
+    [array([2, 3]), array([3])]
+    """
+    lengths = np.cumsum([len(table[0]) for table in tables])[:-1]
+    key, most = np.zeros(sum(len(table[0]) for table in tables), np.int64), 1
+    for column in zip(*tables, strict=True):
+        codes = np.concatenate(column)
+        size = int(codes.max(initial=0)) + 1
+        if most > (1 << 62) // size:
+            key = np.unique(key, return_inverse=True)[1]
+            most = int(key.max(initial=0)) + 1
+        key, most = key * size + codes, most * size
+    return np.split(key, lengths)
+
+
+def _matches(sides: list[_Side], rows: list[Codes], folk: list[Codes]) -> Iterator[tuple[Codes, Codes]]:
+    """For each combination of layers: classes of people, each once, and the class of rows that each of them fits."""
+    if not len(rows[0]) or not len(folk[0]):
+        return
+    layers = np.stack([side.layer[codes] for side, codes in zip(sides, rows, strict=True)])
+    combinations, which = np.unique(layers, axis=1, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
+    for combination, classes in zip(combinations.T, groups, strict=True):
+        labels = [side.owners[i][codes] for side, i, codes in zip(sides, combination, folk, strict=True)]
+        held = np.flatnonzero(np.all([one >= 0 for one in labels], axis=0))
+        theirs, mine = keyed([[one[held] for one in labels], [codes[classes] for codes in rows]])
+        sort = np.argsort(mine)
+        place = np.minimum(np.searchsorted(mine[sort], theirs), len(mine) - 1)
+        found = mine[sort][place] == theirs
+        yield held[found], classes[sort[place[found]]]
+
+
+def _expand(row_class: Codes, folk_class: Codes, people: Codes, someone: Codes, fitted: Codes) -> Fit:
+    """From classes to rows and persons."""
+    member = np.zeros(len(fitted), np.int64)
+    member[folk_class[folk_class >= 0]] = np.flatnonzero(folk_class >= 0)
+    each = np.where(row_class >= 0, people[row_class], 0) if len(people) else np.zeros(len(row_class), np.int64)
+    only = np.full(len(row_class), -1)
+    sure = np.flatnonzero(each == 1)
+    only[sure] = member[someone[row_class[sure]]]
+    rows = np.where(folk_class >= 0, fitted[folk_class], 0) if len(fitted) else np.zeros(len(folk_class), np.int64)
+    return Fit(each, only, rows)

@@ -1,0 +1,112 @@
+"""`discreet anonymize` and `discreet risk`: what people use today, measured."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from discreet.cli.show import facts, json_option
+
+_FILE = click.Path(exists=True, dir_okay=False)
+_OUT = click.Path(dir_okay=False, writable=True)
+
+
+def _names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """Columns, separated by commas."""
+    return tuple(name.strip() for name in (given or "").split(",") if name.strip())
+
+
+def _new(path: str | None, what: str, *, force: bool) -> None:
+    """Refuse to write over a file, before anything is computed."""
+    if path is not None and Path(path).exists() and not force:
+        raise click.ClickException(f"{path} exists already; choose another name for the {what}, or say --force")
+
+
+report_option = click.option("--report", type=_OUT, help="Write a report with pictures, as an HTML page.")
+force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
+
+
+@click.command()
+@click.argument("data", type=_FILE)
+@click.argument("policy", type=_FILE)
+@click.option("-o", "--out", type=_OUT, required=True, help="The anonymised table, .csv or .parquet.")
+@report_option
+@force_option
+@json_option
+def anonymize(data: str, policy: str, out: str, report: str | None, force: bool, as_json: bool) -> None:
+    """Anonymise DATA (CSV or Parquet) as POLICY (TOML) says: redaction, coarsening, k-anonymity and its kin.
+
+    The result is not differentially private: the report says what it does not promise.
+    """
+    from discreet.anonymity import Policy
+    from discreet.anonymity import anonymize as made
+    from discreet.tables import as_arrow, write
+
+    _new(out, "table", force=force)
+    _new(report, "report", force=force)
+    if Path(out).suffix.lower() not in (".csv", ".parquet", ".pq"):
+        raise click.BadParameter(f"{out!r} does not end in .csv or .parquet", param_hint="--out")
+    result = made(as_arrow(data), Policy.read(policy))
+    write(result.table, out)
+    if report is not None:
+        result.page(title=f"{Path(data).name}, anonymised").save(report)
+    if as_json:
+        facts(result.as_dict(), as_json=True)
+    else:
+        click.echo(result.text())
+    click.echo(f"wrote {out}" + (f" and {report}" if report else ""), err=True)
+
+
+@click.command()
+@click.argument("data", type=_FILE)
+@click.option("--quasi", required=True, callback=_names, help="Columns by which people could be recognised: a,b,c.")
+@click.option("--sensitive", callback=_names, help="Columns that hold secrets: classes are checked for a single value.")
+@click.option("--population", type=click.IntRange(min=1), help="How many people the table is a sample of.")
+@click.option(
+    "--threshold", default="0.09", show_default=True, help="A chance of re-identification above it is a risk."
+)
+@click.option("--share", default="0.5", show_default=True, help="Column sets that single out at least this share.")
+@click.option("--largest", default=4, show_default=True, help="The most columns in such a set.")
+@report_option
+@force_option
+@json_option
+def risk(
+    data: str,
+    quasi: tuple[str, ...],
+    sensitive: tuple[str, ...],
+    population: int | None,
+    threshold: str,
+    share: str,
+    largest: int,
+    report: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """How easily people are recognised in DATA (CSV or Parquet), and by which columns together.
+
+    Prosecutor, journalist and marketer risk by the named columns; and, among all columns, the smallest sets that
+    single people out.
+    """
+    from discreet.anonymity import Classes
+    from discreet.anonymity.report import risk_page
+    from discreet.anonymity.risk import risk as measured
+    from discreet.anonymity.uniques import unique_sets
+    from discreet.tables import as_arrow
+
+    _new(report, "report", force=force)
+    table = as_arrow(data)
+    classes = Classes.of_table(table, quasi)
+    found = measured(classes, threshold=threshold, population=population)
+    prints = unique_sets(table, share=share, largest=largest)
+    if report is not None:
+        settings: dict[str, Any] = {"population": population, "threshold": threshold, "share": share}
+        risk_page(
+            table, quasi, sensitive=sensitive, largest=largest, title=f"Risk of {Path(data).name}", **settings
+        ).save(report)
+    if as_json:
+        facts({**found.as_dict(), "unique_sets": prints.as_dict()}, as_json=True)
+    else:
+        click.echo(found.text())
+        click.echo(prints.text())
+    if report is not None:
+        click.echo(f"wrote {report}", err=True)

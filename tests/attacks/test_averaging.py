@@ -1,0 +1,100 @@
+"""The same again and again."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.attacks.answers import Fresh, Limited, Noisy, Raw, Remembered
+from discreet.attacks.averaging import Averaging, Gathered, gather, margin
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.mechanisms import Geometric
+
+PEOPLE = 60
+ILL = np.random.default_rng(2).random(PEOPLE) < 0.5
+SAME = [[[person]] * 250 for person in range(PEOPLE)]
+
+
+def attack(answerer, questions=SAME, truth=ILL, **more):
+    return Averaging(questions=questions, truth=truth, answerer=answerer, **more).run()
+
+
+def test_noise_without_a_ledger_falls():
+    """ε 0.5 each, 250 times: the mean is within 2.8/√250 = 0.18 of the bit."""
+    report = attack(Noisy(Raw(ILL), epsilon="0.5", seed=4))
+    assert report.success.value > 0.9
+    assert report.verdict == "falls"
+    assert float(report.facts["error of the mean, average"]) < 0.25
+    assert "<svg" in report.charts[0].svg()
+
+
+def test_kept_answers_hold():
+    """The same answer every time is one answer: wrong, mostly, since the noise has scale 20."""
+    report = attack(Remembered(Noisy(Raw(ILL), epsilon="0.05", seed=4)))
+    assert report.facts["answers that count, mean"] == "1"
+    assert report.success.value < 0.2
+    assert report.verdict == "holds"
+
+
+def test_equivalent_questions_within_a_budget_hold():
+    words = [[f"{person} in words {i}" for i in range(250)] for person in range(PEOPLE)]
+
+    def make(person):
+        count = lambda text: int(ILL[person])  # noqa: E731
+        return Limited(Noisy(count, epsilon="0.1", seed=person), answers=10)
+
+    report = attack(Fresh(make, "ε 1 in tenths"), words, epsilon=1)
+    assert report.facts["answers that count, mean"] == "10"
+    assert report.facts["refused, mean"] == "240"
+    assert report.success.value < 0.4
+    assert report.verdict == "holds"
+
+
+def test_everything_refused_is_guessing():
+    report = attack(Limited(Raw(ILL), answers=0))
+    assert report.success.value == report.baseline.value
+    assert report.charts == ()
+
+
+def test_margins_cover():
+    """400 means of 50 answers: about 95 % within the margin; 6 standard errors either way, 30 % too narrow fails."""
+    noise = Geometric(epsilon="0.5", sensitivity=1)
+    spread = math.sqrt(noise.variance)
+    noisy = Noisy(lambda q: 41, epsilon="0.5", seed=1)
+    found = [gather(noisy, ["again"] * 50) for _ in range(400)]
+    error = 6 * math.sqrt(0.05 * 0.95 / 400)
+    share = np.mean([abs(g.mean - 41) <= g.margin(spread) for g in found])
+    narrow = np.mean([abs(g.mean - 41) <= 0.6 * g.margin(spread) for g in found])
+    assert abs(share - 0.95) < error
+    assert narrow < 0.95 - error
+
+
+def test_gathering():
+    numbers = iter([1, 2, None, 4])
+    assert gather(lambda q: next(numbers), "abcd") == Gathered((1, 2, 4), 3, 1)
+    assert gather(lambda q: 5, ["a", "a", "b"]) == Gathered((5, 5), 3, 0)
+    assert Gathered((), 0, 3).mean is None
+    assert margin(1, 0) == math.inf
+
+
+def test_a_prior_may_be_said():
+    report = attack(lambda q: 41, [["everybody"]], [41], prior=0.5)
+    assert (report.success.value, report.baseline.value) == (1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("questions", "truth", "error", "words"),
+    [
+        (SAME[:3], ILL, InvalidData, "those of 3 counts, expected 60"),
+        ([[]], [1], InvalidData, "at least one question"),
+        (["how many?"], [1], InvalidData, "at least one question"),
+        ([["a"]], [0.5], InvalidData, "whole numbers"),
+        ([["a"]], [math.nan], InvalidData, "whole numbers"),
+        ([], [], InvalidData, "whole numbers"),
+    ],
+)
+def test_bad_input(questions, truth, error, words):
+    with pytest.raises(error, match=words):
+        Averaging(questions=questions, truth=truth, answerer=Raw(ILL)).run()
+    with pytest.raises(InvalidParameter, match="prior"):
+        attack(Raw(ILL), [[[0]]], [1], prior=2)
