@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo tour test test-slow browser bench lint types layers docs check clean
+.PHONY: help install demo tour test test-slow browser postgres bench lint types layers docs check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,12 @@ browser:  ## find Chromium for the tests of pages, or install it
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq chromium >/dev/null; \
 	else echo "no Chromium found: install one, or the tests of pages are skipped"; fi
 
-test: install browser  ## run all tests but the slow ones
+postgres:  ## find PostgreSQL for the tests of its store of reports, or install it
+	@if command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; \
+	else echo "no PostgreSQL found: install one, or the tests of its store are skipped"; fi
+
+test: install browser postgres  ## run all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: install  ## run the long statistical tests

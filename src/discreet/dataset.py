@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from discreet.curator.answer import Answer
     from discreet.curator.curator import Curator
     from discreet.curator.report import BudgetReport
+    from discreet.learning.plan import TrainedModel, TrainingPlan
     from discreet.query.explain import Explanation
     from discreet.query.plan import QueryPlan
 
@@ -151,6 +152,48 @@ class Dataset:
         )
         return replace(told, budget=self._prospect(plan, analyst or self.analyst))
 
+    def train(
+        self,
+        table: str,
+        target: str,
+        *,
+        epsilon: Number,
+        delta: Number,
+        examples: int,
+        features: Sequence[str] | None = None,
+        analyst: str | None = None,
+        **settings: Any,
+    ) -> "TrainedModel":
+        """A network that predicts a column of a table, trained by DP-SGD and charged before a row is read.
+
+        `examples` is the rough public number of units (ask for a count first). Further settings are those of
+        `learning.planner.Wish`: hidden, activation, epochs, lot, clip, optimiser.
+        """
+        plan = self.training_plan(
+            table, target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings
+        )
+        self._unchanged()
+        return self._curator.release(plan, analyst=analyst or self.analyst)
+
+    def training_plan(
+        self,
+        table: str,
+        target: str,
+        *,
+        epsilon: Number,
+        delta: Number,
+        examples: int,
+        features: Sequence[str] | None = None,
+        **settings: Any,
+    ) -> "TrainingPlan":
+        """What training would cost and do, before anything is spent: print its `explain()`."""
+        from discreet.learning.planner import Wish, plan
+
+        wish = Wish(
+            table=table, target=target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings
+        )
+        return plan(wish, self.catalog)
+
     def budget(self) -> "BudgetReport":
         """What was spent, by whom, and what is left."""
         from discreet.curator.report import budget_report
@@ -194,9 +237,12 @@ class Dataset:
         return plan(texts, self.catalog, Terms(epsilon, error, delta, groups, rows, confidence))
 
     def _release(self, plan: "QueryPlan", analyst: str | None) -> "tuple[Answer, ...]":
+        self._unchanged()
+        return self._curator.release(plan, analyst=analyst or self.analyst)
+
+    def _unchanged(self) -> None:
         if self._curator.engine.version != self._version:
             raise InvalidData("the data have changed since this dataset was opened: nothing was charged; open it again")
-        return self._curator.release(plan, analyst=analyst or self.analyst)
 
     def _prospect(self, plan: "QueryPlan", analyst: str) -> dict[str, Any]:
         """What the budget would say to this plan."""

@@ -55,7 +55,10 @@ BAD = {
     "nothing": (lambda: Ratings.of([], [], []), "no entries"),
     "different lengths": (lambda: Ratings.of([0, 1], [0], [1]), "different lengths"),
     "days of another length": (lambda: Ratings.of([0], [0], [1], day=[1, 2]), "different lengths"),
-    "a missing date": (lambda: Ratings.of([0], [0], [1], day=np.array(["NaT"], "M8[D]")), "missing at position 0"),
+    "a missing date": (
+        lambda: Ratings.of([0], [0], [1], day=np.array(["NaT"], "M8[D]")),
+        "1 dates are missing, the first at position 0",
+    ),
     "a day far away": (lambda: Ratings.of([0], [0], [1], day=[2**40]), "day"),
     "fractions of days": (lambda: Ratings.of([0], [0], [1], day=[1.5]), "day: expected"),
     "the same twice": (lambda: Ratings.of([4, 1, 4], [2, 1, 2], [1, 2, 3]), "1 entries repeat .* position 2"),

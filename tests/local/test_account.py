@@ -1,5 +1,6 @@
 """The person's account: sums, refusals, words, damage, kills, and two processes at one file."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -335,3 +336,49 @@ def test_who_waits_too_long_is_told(path, monkeypatch):
     with locked(path), pytest.raises(LedgerUnavailable, match="in use"):
         account.charge(Pure(1), survey="s", sent=1)
     account.charge(Pure(1), survey="s", sent=1)
+
+
+def answer(path, ready, go):
+    """Three attempts at a survey that asks twice, from a moment on at which others are waiting as well."""
+    account = DeviceAccount(path, epsilon=1000)
+    ready.release()
+    go.wait(60)
+    for _ in range(3):
+        with contextlib.suppress(BudgetExceeded):
+            account.charge(Pure("0.5"), survey="s", sent=os.getpid(), times=2)
+
+
+def test_processes_never_answer_more_often_than_the_survey_asks(path):
+    """Three processes come to a locked account that holds no report yet; the total would pay for all of theirs."""
+    DeviceAccount(path, epsilon=1000)
+    context = multiprocessing.get_context("spawn")
+    ready, go = context.Semaphore(0), context.Event()
+    workers = [start(answer, path, ready, go) for _ in range(3)]
+    for _ in workers:
+        assert ready.acquire(timeout=60)
+    with locked(path):
+        go.set()
+        time.sleep(1)  # whoever looks before it has the lock sees an empty account now
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    account = DeviceAccount(path, epsilon=1000)
+    assert len(account.entries()) == 2
+    assert account.charge(Pure("0.5"), survey="another", sent=1, times=1).survey == "another"
+
+
+@pytest.mark.parametrize("times", [0, -1, 1.5, "often", True])
+def test_times_are_whole_numbers(path, times):
+    account = DeviceAccount(path, epsilon=1)
+    with pytest.raises(InvalidParameter, match="^times"):
+        account.charge(Pure("0.5"), survey="s", sent=1, times=times)
+    assert account.entries() == ()
+
+
+def test_a_survey_that_was_answered_often_enough_is_refused(path):
+    account = DeviceAccount(path, epsilon=10)
+    for _ in range(2):
+        account.charge(Pure("0.5"), survey="s", sent=1, times=2)
+    with pytest.raises(BudgetExceeded, match="2 of at most 2 reports to 's' were sent; nothing was sent"):
+        account.charge(Pure("0.5"), survey="s", sent=1, times=2)
+    assert account.spent == 1

@@ -255,3 +255,20 @@ def test_bad_tallies_are_refused(kind):
     for count in (0, 1, 3, True):
         with pytest.raises((InvalidData, InvalidParameter)):
             both.estimate(good, reports=count)
+
+
+@pytest.mark.parametrize("kind", [Split, Sample, SampleWithFakes])
+@pytest.mark.parametrize("bad", [[1, None], [0, "x"], [0, float("nan")], [0, 2**70], [0], "x", None])
+def test_one_malformed_row_does_not_spoil_the_others(kind, bad):
+    people = kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
+    good = people.randomise([[0, 1], [1, 2]]).tolist()
+    assert people.valid([*good, bad]).tolist() == [True, True, False]
+    assert people.tally(np.array(good, dtype=object)).tolist() == people.tally(good).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("sizes", {"sizes": 3}), ("sizes", {"sizes": "23"}), ("oracle", {"oracle": 3})]
+)
+def test_settings_of_the_wrong_kind_are_refused(name, change):
+    with pytest.raises(InvalidParameter, match=name):
+        Sample(**{"epsilon": 1, "sizes": [2, 3], "oracle": FlatResponse, **change})

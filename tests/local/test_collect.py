@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -9,8 +8,11 @@ import pytest
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.areas import Area
-from discreet.local.collect import Collection, Counts, estimate
-from discreet.local.survey import PLACES, Report, Survey
+from discreet.local.collect import Collection
+from discreet.local.estimates import estimate
+from discreet.local.report import Report
+from discreet.local.stores import Counts
+from discreet.local.survey import PLACES, Survey
 from discreet.local.transport import earth_mover
 from discreet.noise import DeterministicEntropy
 
@@ -61,45 +63,6 @@ def test_from_reports_to_shares(store, randomiser):
     assert np.all((found.low <= np.clip(found.shares, 0, 1)) & (np.clip(found.shares, 0, 1) <= found.high))
 
 
-@pytest.mark.parametrize("randomiser", [*LISTED, PLACES])
-def test_the_tally_is_that_of_the_randomiser(store, randomiser):
-    asked = places() if randomiser == PLACES else survey(randomiser, domain=[f"{n}" for n in range(150)])
-    one = asked.randomises()
-    values = np.arange(5000) % 30
-    store.add(asked, lines(asked, values))
-    expected = one.tally(one.randomise(values, entropy=DeterministicEntropy(1)))
-    assert np.array_equal(store.tally(asked), expected)
-
-
-def test_lines_are_counted_by_what_is_wrong_with_them(store):
-    asked, newer, other = survey(), survey(version=4), survey(name="drinks")
-    good = lines(asked, [0, 1, 2])
-    parsed = json.loads(good[0])
-    spaced = json.dumps(dict(reversed((parsed | {"id": "1" * 32}).items())), indent=None)
-    given = [
-        *good,
-        spaced,  # the same fields in another order, with spaces
-        "", "\n", b"  ",  # nothing
-        "hello", b"\xff\xfe", None, 5, ["x"], good[1][:-1], good[1] + "x", "[" * 100_000,  # 8 malformed
-        json.dumps(parsed | {"id": "2" * 32, "report": 1.5}),  # 9
-        lines(newer, [0])[0], survey(epsilon=2).respond("a").line, json.dumps(parsed | {"version": 9}),  # 3 other version
-        other.respond("a").line,  # 1 other survey
-        json.dumps(parsed | {"id": "3" * 32, "report": 5}),  # out of the domain, 5 times
-        json.dumps(parsed | {"id": "4" * 32, "report": -1}),
-        json.dumps(parsed | {"id": "5" * 32, "report": 2**62}),
-        json.dumps(parsed | {"id": "6" * 32, "report": [1]}),
-        Report(asked.digest, asked.version, 999, "7" * 32).line,
-        good[2], good[2], spaced,  # 3 replayed
-        json.dumps(parsed | {"report": (parsed["report"] + 1) % 5}),  # the same id, another report: 4
-    ]  # fmt: skip
-    counts = store.add(asked, given)
-    assert counts == Counts(accepted=4, malformed=9, other_survey=1, other_version=3, out_of_domain=5, replayed=4)
-    assert counts.rejected == 22
-    assert store.counts(asked) == counts
-    assert store.estimate(asked, confidence=None).counts == counts
-    assert store.estimate(asked, confidence=None).reports == 4
-
-
 def test_malformed_words_are_counted(store):
     asked = survey("optimised unary", domain=[f"{n}" for n in range(70)])
     good = json.loads(lines(asked, [3])[0])
@@ -111,34 +74,6 @@ def test_malformed_words_are_counted(store):
     counts = store.add(asked, [json.dumps(good), *texts, huge])
     assert (counts.accepted, counts.rejected) == (1, len(wrong) + 1)
     assert store.tally(asked).sum() == np.bitwise_count(np.array(good["report"], np.int64).view(np.uint64)).sum()
-
-
-def test_replays_are_found_across_batches_and_files(store, tmp_path):
-    asked = survey()
-    sent = lines(asked, people(1000))
-    store.add(asked, sent)
-    again = Collection(tmp_path / "reports.duckdb").add(asked, sent)
-    assert again == Counts(replayed=1000)
-    assert store.tally(asked).sum() == 1000
-
-
-def test_several_surveys_share_a_store(store):
-    one, two = survey(), survey("hadamard", name="drinks")
-    store.add(one, lines(one, [0] * 10))
-    store.add(two, lines(two, [1] * 20, seed=2))
-    assert store.tally(one).sum() == 10
-    assert store.tally(two).sum() == 20
-    assert store.counts(survey(name="third")) == Counts()
-    with pytest.raises(InvalidData, match="none of this survey yet"):
-        store.estimate(survey(name="third"), confidence="0.9")
-
-
-def test_many_reports_in_several_batches(store):
-    asked = survey()
-    sent = lines(asked, people(60_000))
-    store.add(asked, sent[:1000])
-    store.add(asked, sent[1000:])
-    assert store.tally(asked).sum() == 60_000
 
 
 # Estimators
@@ -254,26 +189,6 @@ def test_files_of_another_kind(tmp_path):
     refused(lambda: Collection(tmp_path / "newer").tally(asked), "another version of discreet")
 
 
-def test_a_store_that_was_changed_by_other_means(store):
-    import duckdb
-
-    asked = survey()
-    store.add(asked, lines(asked, [1, 2]))
-    with duckdb.connect(str(store.path)) as connection:
-        connection.execute("UPDATE reports SET report = 77")
-    with pytest.raises(InvalidData, match="changed by other means"):
-        store.tally(asked)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-def test_a_file_that_may_not_be_written(store):
-    asked = survey()
-    store.add(asked, lines(asked, [1]))
-    store.path.chmod(0o444)
-    refused(lambda: store.add(asked, lines(asked, [1], seed=2)), "its permissions forbid it")
-    assert store.tally(asked).sum() == 1
-
-
 def test_words_for_a_disk_that_may_not_be_written(store, monkeypatch):
     import duckdb
 
@@ -291,82 +206,18 @@ def test_another_program_has_the_file(store):
     asked = survey()
     store.add(asked, lines(asked, [1]))
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(store.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(store.store.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert holder.stdout.readline() == "held\n"
         refused(lambda: store.add(asked, lines(asked, [1], seed=2)), "no other program has open; try again")
         refused(lambda: store.tally(asked), "no other program has open")
         threading.Timer(0.5, lambda: holder.communicate("\n")).start()
-        patient = Collection(store.path, patience=30)
+        patient = Collection(store.store.path, patience=30)
         assert patient.add(asked, lines(asked, [1], seed=2)).accepted == 1
     finally:
         holder.kill()
         holder.wait()
-
-
-def test_threads_do_not_store_a_report_twice(store):
-    asked = survey()
-    sent = lines(asked, people(2000))
-    counts = []
-    threads = [
-        threading.Thread(target=lambda: counts.append(Collection(store.path, patience=60).add(asked, sent)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(one.accepted for one in counts) == 2000
-    assert store.tally(asked).sum() == 2000
-
-
-KILLED = """
-import os, sys
-from discreet.local import collect
-from discreet.local.survey import Survey
-asked = Survey(**eval(sys.argv[2]))
-collect._PART = 500
-add = collect.Collection._add
-def then_die(self, survey, sifted, moment, seen=[]):
-    seen.append(1)
-    if len(seen) == 3:
-        self._opened = dying(self._opened)
-    return add(self, survey, sifted, moment)
-def dying(opened):
-    def inner(*, write):
-        context = opened(write=write)
-        class Context:
-            def __enter__(self):
-                connection = context.__enter__()
-                class Connection:
-                    def __getattr__(self, name): return getattr(connection, name)
-                    def execute(self, text, *rest):
-                        if text == "COMMIT": os._exit(9)
-                        return connection.execute(text, *rest)
-                return Connection()
-            def __exit__(self, *rest): return context.__exit__(*rest)
-        return Context()
-    return inner
-collect.Collection._add = then_die
-collect.Collection(sys.argv[1]).add(asked, sys.stdin)
-"""
-
-
-def test_a_kill_leaves_whole_parts(store):
-    """Killed just before the third part was complete: two parts are there, and adding again adds the rest."""
-    asked = survey()
-    sent = lines(asked, people(2000))
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(store.path), repr(asked.to_json())],
-        input="\n".join(sent),
-        text=True,
-        check=False,
-        capture_output=True,
-    )
-    assert done.returncode == 9, done.stderr
-    assert store.counts(asked).accepted == store.tally(asked).sum() == 1000
-    assert store.add(asked, sent) == Counts(accepted=1000, replayed=1000)
 
 
 def test_a_single_text_is_not_a_list_of_lines(store):

@@ -128,3 +128,8 @@ def test_bad_values(values):
     search = PrefixExtension(lambda size: FlatResponse(epsilon=1, size=size), width=2, step=4, keep=4)
     with pytest.raises(InvalidInput, match="values"):
         search.find(values, confidence="0.9")
+
+
+def test_no_texts_at_all_are_refused():
+    with pytest.raises(InvalidData, match="texts"):
+        encode(None, width=2)

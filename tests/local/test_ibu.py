@@ -292,3 +292,16 @@ def test_inverted_binomial_numbers_have_the_right_distribution(p, trials):
         variance = size * p * (1 - p)
         assert abs(drawn.mean() - size * p) < 5.5 * np.sqrt(variance / n)
         assert abs(drawn.var() / variance - 1) < 5.5 * np.sqrt((2 + 1 / variance) / n)
+
+
+def test_what_is_not_counts_or_shares_is_refused_by_name():
+    coin = FlatModel(truth="3/4", other="1/4", size=2)
+    for start in (["a", 1], [[1], [2, 3]], {}):
+        with pytest.raises(InvalidData, match="start"):
+            ibu(coin, [10, 10], start=start, stop=None)
+    for rows in ([["a", "b"]], [[1.5, 2.5]], [[-1, 3]], [[1], [2, 3]], [[float("nan"), 1]]):
+        with pytest.raises(InvalidData, match="counts"):
+            ibu_batch(coin, rows, iterations=1)
+    for counts in ([-1, 3], [[1, 2]], ["a"], [0.5]):
+        with pytest.raises(InvalidData, match="counts"):
+            thin(counts, 3)

@@ -13,6 +13,7 @@ from discreet.errors import InvalidData, InvalidParameter, MissingExtra
 from discreet.local import maps
 from discreet.local.areas import Area
 from discreet.local.maps import Map, draw, page, save_page, scale_bar
+from discreet.local.transport import Bounds
 
 AREA = Area.plane(width="0.4", height="0.3", cell="0.1")
 TRUE = np.arange(12.0)
@@ -149,3 +150,9 @@ def test_maps_that_cannot_be_drawn(tmp_path):
     with pytest.raises(InvalidData, match="none"):
         page([], AREA, title="x")
     assert "<path fill" not in page([Map("empty", np.zeros(12)), Map("negative", -np.ones(12))], AREA, title="x")
+
+
+def test_bounds_of_a_distance_are_not_told_as_a_distance():
+    area = Area.plane(width=2, height=1, cell=1)
+    told = page([Map("estimated", [1, 0], distance=Bounds(0.19, 0.215))], area, title="t")
+    assert "estimated: between 0.190 and 0.215 km from the truth" in told

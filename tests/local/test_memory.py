@@ -331,3 +331,14 @@ def test_entropy_of_the_system_is_used_by_default(memoised):
     kept = memoised.remember(1)
     assert memoised.report(kept).shape == (2,)
     assert len({tuple(memoised.report(kept)) for _ in range(20)}) > 15
+
+
+@pytest.mark.parametrize("value", [[], [0, 1]])
+def test_a_device_answers_about_one_value_at_a_time(memoised, tmp_path, value):
+    with pytest.raises(InvalidParameter, match="one value"):
+        device(memoised, tmp_path / "m").respond(value)
+    assert not (tmp_path / "m").exists()
+
+
+def test_losses_that_rounding_makes_equal_leave_nothing_to_flip():
+    assert Memoised(permanent=1, once="0." + "9" * 60, size=3).keep == 1

@@ -15,6 +15,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import exp_bounds
 from discreet.local.numeric import Hybrid, Piecewise, StochasticRounding
 from discreet.local.oracle import sift
+from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
 
 F = Fraction
@@ -58,7 +59,8 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(kind, epsilon, lowe
     """Σ p(code|k)·says(code) = the grid point, Σ p·says² − point² = variance: for every place, no sampling."""
     numeric = kind(epsilon=epsilon, lower=lower, upper=upper, steps=steps)
     channel = numeric.channel()
-    told = np.array([says(numeric, code) for code in channel.outputs])
+    told = np.array([says(numeric, code) if numeric.valid([code])[0] else 0 for code in channel.outputs])
+    assert not channel.matrix[:, ~numeric.valid(list(channel.outputs))].any()
     for place, row in zip(channel.inputs, channel.matrix.astype(float), strict=True):
         point = numeric.lower + numeric.step * place
         spread = numeric.variance(point)
@@ -302,3 +304,73 @@ def test_they_are_values(kind):
     assert hash(numeric) == hash(kind(epsilon=F(1, 3), lower="0", upper=1.0, steps=1024))
     assert numeric != kind(epsilon="1/4", lower=0, upper=1)
     assert numeric.variance("1/2") > 0
+
+
+# --- liars ------------------------------------------------------------------------------------------------------
+
+
+def extremes(numeric):
+    """The valid codes that say least and most."""
+    codes = [code for code in range(numeric.codes) if numeric.valid([code])[0]]
+    return min(codes, key=lambda code: says(numeric, code)), max(codes, key=lambda code: says(numeric, code))
+
+
+@kinds
+@epsilons
+@pytest.mark.parametrize("liars", [1, 30, 100])
+def test_liars_reach_the_documented_bound(kind, epsilon, liars):
+    """100 reports, all at one end; the liars among them turn to the other: β·influence, to the last digits."""
+    numeric = kind(epsilon=epsilon, lower=-3, upper=8, steps=9)
+    low, high = extremes(numeric)
+    honest = numeric.estimate(numeric.tally([low] * 100), reports=100).value
+    poisoned = numeric.estimate(numeric.tally([low] * (100 - liars) + [high] * liars), reports=100).value
+    bound = liars / 100 * numeric.influence
+    assert bound * (1 - 1e-9) <= poisoned - honest <= bound * (1 + 1e-12)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_liars_never_exceed_the_documented_bound(data):
+    """Any honest reports, any lies, as replacements and as additions; in rationals up to the float of the result."""
+    kind = data.draw(st.sampled_from(KINDS))
+    epsilon = data.draw(st.sampled_from(["1/10", "1/2", "61/100", "1", "4"]))
+    numeric = kind(epsilon=epsilon, lower=data.draw(st.integers(-5, 0)), upper=7, steps=data.draw(st.integers(1, 12)))
+    codes = st.integers(0, numeric.codes - 1).filter(lambda code: numeric.valid([code])[0])
+    honest = data.draw(st.lists(codes, min_size=1, max_size=30))
+    lies = data.draw(st.lists(codes, min_size=1, max_size=len(honest)))
+    before = numeric.estimate(numeric.tally(honest), reports=len(honest)).value
+    replaced = [*lies, *honest[len(lies) :]]
+    after = numeric.estimate(numeric.tally(replaced), reports=len(honest)).value
+    assert abs(after - before) <= len(lies) / len(honest) * numeric.influence * (1 + 1e-12) + 1e-12
+    both = [*honest, *lies]
+    added = numeric.estimate(numeric.tally(both), reports=len(both)).value
+    assert abs(added - before) <= len(lies) / len(both) * numeric.influence * (1 + 1e-12) + 1e-12
+
+
+def test_a_simulated_survey_with_liars_stays_within_the_bound_of_the_truth():
+    """A tenth of 20,000 shout the largest code: off by no more than β·influence and the noise of the others (Bernstein)."""
+    for kind in KINDS:
+        numeric, count = kind(epsilon=1, lower=0, upper=1, steps=100), 20_000
+        codes = numeric.randomise(np.full(count, 0.5), entropy=DeterministicEntropy(7))
+        fair = numeric.estimate(numeric.tally(codes), reports=count)
+        codes[: count // 10] = extremes(numeric)[1]
+        lied = numeric.estimate(numeric.tally(codes), reports=count)
+        low, high = fair.interval(1 - F(1, 10**6))
+        noise = high - low
+        assert noise < lied.value - 0.5 <= numeric.influence / 10 + noise
+        assert abs(lied.value - fair.value) <= numeric.influence / 10
+
+
+@pytest.mark.parametrize("epsilon", ["1/10", "61/100"])
+def test_codes_that_no_device_sends_are_not_counted(epsilon):
+    """Up to ε = 0.61 the hybrid sends its bit alone; a piecewise code could lie nearly twice as loud."""
+    numeric = Hybrid(epsilon=epsilon, lower=0, upper=1, steps=10)
+    assert numeric.alpha == 0
+    codes = list(range(-1, numeric.codes + 1))
+    first = numeric.piecewise.codes
+    assert [code for code, fine in zip(codes, numeric.valid(codes), strict=True) if fine] == [first, first + 1]
+    assert numeric.influence == numeric.rounding.influence < numeric.piecewise.influence
+    with pytest.raises(InvalidData, match="bits alone"):
+        numeric.tally([0, first])
+    with pytest.raises(InvalidData, match="no piecewise codes"):
+        numeric.estimate([5, 2, 1, 1], reports=3)

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
+from tests.conftest import stable
 from tests.statistical.power import MANY, Stream, assert_frequency
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.flat import BinaryResponse, FlatResponse
 from discreet.local.hadamard import HadamardResponse, walsh_hadamard
 from discreet.local.hashing import BinaryHashing, Field, OptimisedHashing, decode
+from discreet.local.oracle import sift
 from discreet.local.subset import SubsetSelection
-from discreet.local.unary import OptimisedUnary, SymmetricUnary, count_bits, random_bits
+from discreet.local.unary import OptimisedUnary, SymmetricUnary, count_bits
 from discreet.noise import DeterministicEntropy
 
 F = Fraction
@@ -190,34 +192,6 @@ def test_a_hundred_million_counted_reports_are_estimated_from_counts_alone(kind)
 # --- unary ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [F(0), F(1, 2), F(1, 4), F(3, 4), F(1, 3), F(1, 1000), F(999, 1000)], ids=str)
-@pytest.mark.parametrize("size", [1, 63, 64, 65, 130])
-def test_random_bits_have_their_probability_and_stay_within_the_row(p, size):
-    stream, rows = Stream(), 4000
-    table = random_bits(p, rows, size, stream)
-    assert table.shape == (rows, -(-size // 64))
-    unpacked = np.unpackbits(table.view(np.uint8), axis=1, bitorder="little")
-    assert not unpacked[:, size:].any()
-    assert_frequency(unpacked[:, :size].ravel().astype(bool), float(p), f"bits of {p}", stream)
-    for column in {0, size - 1}:
-        assert_frequency(unpacked[:, column].astype(bool), float(p), f"bit {column} of {p}", stream, tests=2)
-
-
-def test_a_bit_is_decided_by_the_first_digit_that_differs(scripted):
-    """p = 5/8 = 0.101: a first digit 0 is below; 1, 1 is above; 1, 0, 0 is below; 1, 0, 1 is what remains, above."""
-    first, second, third = 0b0111, 0b0011, 0b0001  # bits 3 … 0 see 0??, 10?0, 110?, 101 … one digit each from the words
-    bits = random_bits(F(5, 8), 1, 4, scripted([first, second, third]))
-    decided = {bit: ((first >> bit) & 1, (second >> bit) & 1, (third >> bit) & 1) for bit in range(4)}
-    for bit, digits in decided.items():
-        value = F(digits[0], 2) + F(digits[1], 4) + F(digits[2], 8)
-        assert bool(int(bits[0, 0]) >> bit & 1) == (value < F(5, 8)), digits
-
-
-def test_a_small_probability_far_down_the_digits():
-    """1/3 · 2^−30: only the digits after the thirtieth can decide for a one."""
-    assert not random_bits(F(1, 3 << 30), 100, 64, DeterministicEntropy(3)).any()
-
-
 @settings(max_examples=30)
 @given(st.integers(0, 400), st.integers(1, 200), st.integers(0, 2**32))
 def test_counted_bits_are_the_sums_of_the_columns(rows, size, seed):
@@ -244,7 +218,7 @@ def test_bits_of_a_report_are_independent():
 
 
 def test_a_million_reports_of_many_bits_are_made_in_parts():
-    with pytest.raises(InvalidParameter, match="randomise in parts"):
+    with pytest.raises(InvalidParameter, match="in parts"):
         OptimisedUnary(epsilon=1, size=2**24).randomise(np.zeros(10_000, np.uint8))
 
 
@@ -357,3 +331,53 @@ def test_sets_of_the_wrong_size_are_malformed():
         oracle.tally(reports)
     reports[5, 1] |= 1 << 6  # value 70 does not exist
     assert not oracle.valid(reports)[5]
+
+
+# --- malformed reports --------------------------------------------------------------------------------------------
+
+MALFORMED_CODES = [None, "x", b"x", float("nan"), float("inf"), 1j, 0.5, -1, 3, 2**63, 10**30, [1], {}, "1"]
+MALFORMED_ROWS = [
+    *MALFORMED_CODES,
+    [1, None],
+    [1, "x"],
+    [1, float("nan")],
+    [1.0, 2.0],
+    [1, 2**70],
+    [2**63, 1],
+    [1],
+    [1, 2, 3],
+    [[1], [2]],
+]
+
+
+@pytest.mark.parametrize("bad", MALFORMED_CODES, ids=stable)
+def test_one_malformed_code_does_not_spoil_the_others(bad):
+    """NumPy reads a list with one text in it as texts: a single report could have dropped all others."""
+    kept, dropped = sift(FlatResponse(epsilon=1, size=3), [0, 2, bad, 1])
+    assert (kept.tolist(), kept.dtype, dropped) == ([0, 2, 1], np.int64, 1)
+
+
+@pytest.mark.parametrize("kind", [OptimisedUnary, SubsetSelection])
+@pytest.mark.parametrize("bad", MALFORMED_ROWS, ids=stable)
+def test_one_malformed_row_does_not_spoil_the_others(kind, bad):
+    oracle = kind(epsilon=1, size=100)
+    good = oracle.randomise([1, 63, 99], entropy=DeterministicEntropy(1)).tolist()
+    reports = [*good, bad]
+    kept, dropped = sift(oracle, reports)
+    assert (kept.tolist(), kept.dtype, dropped) == (good, np.int64, 1)
+    assert oracle.valid(reports).tolist() == [True] * 3 + [False]
+    with pytest.raises(InvalidData, match="sift"):
+        oracle.tally(reports)
+
+
+def test_rows_that_are_objects_count_like_any_others():
+    oracle = OptimisedUnary(epsilon=1, size=100)
+    good = oracle.randomise([1, 99])
+    for rows in (good.astype(object), [good[0], good[1].tolist()], [good[0].astype(object), good[1]]):
+        assert oracle.valid(rows).all()
+        assert oracle.tally(rows).tolist() == oracle.tally(good).tolist()
+
+
+def test_a_number_of_blocks_that_is_no_power_of_two_is_refused():
+    with pytest.raises(InvalidParameter, match="power of two"):
+        HadamardResponse(epsilon=1, size=9, blocks=3)

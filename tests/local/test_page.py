@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,14 @@ from scipy import stats
 
 from discreet.errors import InvalidParameter
 from discreet.local.areas import Area
+from discreet.local.collect import Collection
 from discreet.local.hadamard import HadamardResponse
 from discreet.local.hashing import BinaryHashing, OptimisedHashing
 from discreet.local.page import channel_of, cost_words, how_words, page
+from discreet.local.places import PlanarReport
+from discreet.local.report import Report
 from discreet.local.subset import SubsetSelection
-from discreet.local.survey import Report, Survey
+from discreet.local.survey import Survey
 from discreet.local.unary import OptimisedUnary, SymmetricUnary
 
 ALPHA = 1e-6
@@ -334,6 +338,11 @@ def test_wide_domains_use_all_their_words(opened):
 # What a respondent sees and does
 
 
+def randomise(browser):
+    browser.click("randomise")
+    browser.wait("document.getElementById('report').checkVisibility()")
+
+
 def choose(browser, value):
     browser.run(f"document.querySelectorAll('[name=answer]')[{value}].click()")
 
@@ -348,7 +357,7 @@ def test_a_respondent_sees_what_is_sent_and_sends_it(opened):
         assert browser.run("document.getElementById('randomise').disabled")
         assert not browser.visible("report")
         choose(browser, 2)
-        browser.click("randomise")
+        randomise(browser)
         line = browser.text("line")
         report = Report.parse(line)
         assert report.line == line
@@ -382,7 +391,7 @@ def test_nobody_draws_until_they_like_the_outcome(opened):
     """A report that was drawn and not sent is offered again after a reload; the answer is nowhere."""
     browser = opened(survey(version=12))
     choose(browser, 3)
-    browser.click("randomise")
+    randomise(browser)
     line = browser.text("line")
     browser.click("withdraw")
     assert "Nothing was sent" in browser.text("said")
@@ -400,7 +409,7 @@ def test_a_collector_that_fails_gets_the_same_report_again(opened):
         server.status = 500
         browser = opened(survey(version=13), endpoint=address)
         choose(browser, 0)
-        browser.click("randomise")
+        randomise(browser)
         browser.click("send")
         browser.wait("document.getElementById('said').textContent.includes('not known')")
         server.status = 200
@@ -416,7 +425,7 @@ def test_many_answers_are_a_list_to_choose_from(opened):
     browser.run(
         "const s = document.querySelector('select'); s.value = '499'; s.dispatchEvent(new Event('change', {bubbles: true}))"
     )
-    browser.click("randomise")
+    randomise(browser)
     report = Report.parse(browser.text("line"))
     assert survey("hadamard", 500, version=14).oracle().valid([report.report]).all()
     assert "more" in browser.text("meaning")
@@ -431,6 +440,234 @@ def test_the_policy_of_the_page_forbids_everything_else(opened):
         "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.evil = 1'}))"
     )
     assert browser.run("window.evil") is None
+
+
+# Copy and save, as a respondent does it: by real clicks
+
+
+def press(browser, name):
+    """A click of the mouse where the button is, which counts as a deed of the user."""
+    browser.run(f"document.getElementById('{name}').scrollIntoView()")
+    box = browser.run(f"JSON.parse(JSON.stringify(document.getElementById('{name}').getBoundingClientRect()))")
+    where = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "button": "left", "clickCount": 1}
+    for kind in ("mousePressed", "mouseReleased"):
+        browser.call("Input.dispatchMouseEvent", type=kind, **where)
+
+
+def permit(browser, setting):
+    for name in ("clipboard-write", "clipboard-read"):
+        browser.call("Browser.setPermission", permission={"name": name}, setting=setting)
+
+
+def given_out(browser, asked):
+    return json.loads(browser.run(f"localStorage.getItem('discreet:{asked.digest}')"))
+
+
+def test_copy_puts_the_line_on_the_clipboard(opened):
+    asked = survey(version=21)
+    browser = opened(asked)
+    permit(browser, "granted")
+    choose(browser, 2)
+    randomise(browser)
+    line = browser.text("line")
+    press(browser, "copy")
+    browser.wait("document.getElementById('said').textContent.startsWith('Copied')")
+    assert browser.run("navigator.clipboard.readText()") == line
+    assert Report.parse(line).survey == asked.digest
+    assert [one["line"] for one in given_out(browser, asked)["sent"]] == [line]
+    assert given_out(browser, asked)["waiting"] is None
+    assert line in browser.text("sent")
+    assert browser.complaints() == []
+
+
+def test_a_browser_that_does_not_copy_marks_the_line(opened):
+    asked = survey(version=22)
+    browser = opened(asked)
+    permit(browser, "denied")
+    choose(browser, 2)
+    randomise(browser)
+    line = browser.text("line")
+    press(browser, "copy")
+    browser.wait("document.getElementById('said').textContent.includes('copy it by hand')")
+    assert browser.run("getSelection().toString().trim()") == line
+    assert given_out(browser, asked)["sent"] == []  # it was not given out: it still waits
+    permit(browser, "granted")
+    press(browser, "copy")
+    browser.wait("document.getElementById('said').textContent.startsWith('Copied')")
+
+
+def test_save_writes_a_file_that_can_be_collected(opened, tmp_path):
+    asked = survey(version=23)
+    browser = opened(asked)
+    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    choose(browser, 1)
+    randomise(browser)
+    line = browser.text("line")
+    press(browser, "save")
+    browser.wait("document.getElementById('said').textContent.startsWith('Saved')")
+    path, end = tmp_path / "food-report.jsonl", time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end, sorted(tmp_path.iterdir())
+        time.sleep(0.05)
+    assert path.read_text() == line + "\n"
+    store = Collection(tmp_path / "store.duckdb")
+    with path.open("rb") as file:
+        assert store.add(asked, file).accepted == 1
+    assert browser.visible("form")  # twice is allowed
+    assert browser.complaints() == []
+
+
+def test_two_tabs_do_not_answer_twice(opened):
+    """Another tab answers while this one is open: what is kept changes behind this page's back."""
+    asked = survey(version=24, times=1)
+    browser = opened(asked)
+    choose(browser, 2)
+    other = {"sent": [{"line": "a report of the other tab", "when": "2026-11-16"}], "waiting": None}
+    browser.run(f"localStorage.setItem('discreet:{asked.digest}', {json.dumps(json.dumps(other))})")
+    browser.click("randomise")
+    browser.wait("document.getElementById('said').textContent.includes('another tab')")
+    assert not browser.visible("report")
+    assert given_out(browser, asked) == other
+
+
+def test_a_report_that_another_tab_gave_out_is_not_given_out_twice(opened):
+    asked = survey(version=25, times=1)
+    with collector() as (server, address):
+        browser = opened(asked, endpoint=address)
+        choose(browser, 2)
+        randomise(browser)
+        kept = given_out(browser, asked)
+        other = {"sent": [{"line": kept["waiting"]["line"], "when": "2026-11-16"}], "waiting": None}
+        browser.run(f"localStorage.setItem('discreet:{asked.digest}', {json.dumps(json.dumps(other))})")
+        browser.click("send")
+        browser.wait("document.getElementById('said').textContent.includes('already given out')")
+        assert server.bodies == []
+        assert given_out(browser, asked) == other
+
+
+# Places
+
+
+def places(area, epsilon="1 per km", **changed):
+    return survey("planar laplace", epsilon=epsilon, domain=area, **changed)
+
+
+PLACED = [
+    (Area.plane(width=3, height=2, cell=1), "1 per km"),
+    (Area.plane(width=4, height=4, cell=1), "ln 2 at 1 km"),
+    (Area.plane(width=2, height=2, cell="0.5"), "0.4 per km"),
+]
+
+
+@pytest.mark.parametrize(("area", "epsilon"), PLACED)
+def test_the_browser_moves_places_as_python_does(opened, area, epsilon):
+    """Every code by Pearson's test; and, with proven power (Hoeffding, as above), how often a report is near."""
+    asked = places(area, epsilon)
+    planar, count = asked.planar(), 15_000
+    browser = opened(asked)
+    allowed = np.sqrt(np.log(2 * 8 * len(PLACED) / ALPHA) / (2 * count))
+    for value in (0, area.size - 1):
+        reports = drawn(browser, value, count)
+        assert planar.valid(reports).all()
+        chances = np.array(planar.channel().matrix[value], float)
+        p = surprise(np.bincount(reports, minlength=planar.outputs), chances)
+        assert p > ALPHA / 1000, f"{epsilon}, {value}: n = {count}, p = {p}"
+        seen = np.mean(reports == chances.argmax())
+        assert abs(seen - chances.max()) <= allowed
+        wrong = [
+            PlanarReport(area, epsilon=planar.epsilon * factor, margin=planar.margin)
+            for factor in (Fraction(7, 10), Fraction(13, 10))
+        ]
+        far = [np.array(one.channel().matrix[value], float) for one in wrong]
+        order = np.argsort(-chances, kind="stable")
+        for other in far:  # the cells that are likelier, taken together, tell a wrong ε
+            most = order[: 1 + int(np.argmax(np.abs(np.cumsum(chances[order] - other[order]))))]
+            right, lie = chances[most].sum(), other[most].sum()
+            assert abs(right - lie) > 2 * allowed, f"{count} are too few to tell a wrong ε"
+            assert abs(np.isin(reports, most).mean() - right) <= allowed
+
+
+CENTRES = [(37.7855, -122.4075), (0, 179.99), (-60, -180), (89.99, 10), (-90, 0), (51.5, 0)]
+
+
+@pytest.mark.parametrize("centre", CENTRES)
+def test_the_browser_finds_the_cells_that_python_finds(opened, centre):
+    """Random places in and about the area, across the date line and the poles; and those that are too far."""
+    asked = places(Area.around(*centre, width=20, height=12, cell="0.7"))
+    rng = np.random.default_rng(5)
+    points = rng.uniform(-8, 30, (300, 2))
+    latitude, longitude = asked.area.unproject(points)
+    known = ~np.isnan(latitude)
+    given = [(float(a), float(b)) for a, b in zip(latitude[known], longitude[known], strict=True) if abs(a) <= 90]
+    expected = [int(asked.area.locate([a], [b], outside="clamp").cells[0]) for a, b in given]
+    found = opened(asked).run(f"{json.dumps(given)}.map(([a, b]) => discreet.cell_of(a, b))")
+    assert len(given) > 250
+    differing = [n for n in range(len(given)) if expected[n] != found[n]]
+    near = [abs(asked.area.project(*([x] for x in given[n]))[0] / 0.7 % 1 - 0.5).max() for n in differing]
+    assert all(0.5 - close < 1e-6 for close in near)  # on a border of two cells, to a millimetre
+    browser = opened(asked)
+    for odd in (
+        "NaN, 0",
+        "0, Infinity",
+        "91, 0",
+        "0, 181",
+        f"{-centre[0] if abs(centre[0]) > 20 else 60}, {centre[1]}",
+    ):
+        assert browser.run(f"discreet.cell_of({odd})") is None
+
+
+def test_a_respondent_writes_a_place(opened):
+    asked = places(Area.around(37.7855, -122.4075, width=2, height=2, cell="0.1"), "ln 2 at 200 m", version=31, times=1)
+    with collector() as (server, address):
+        browser = opened(asked, endpoint=address)
+        assert browser.text("how") == how_words(asked)
+        assert browser.text("cost") == cost_words(asked)
+
+        def write(first, second):
+            browser.run(
+                f"for (const [n, text] of [{json.dumps(first)}, {json.dumps(second)}].entries()) {{"
+                " const input = document.querySelectorAll('[name=place]')[n]; input.value = text;"
+                " input.dispatchEvent(new Event('input', {bubbles: true})); }"
+            )
+            return not browser.run("document.getElementById('randomise').disabled")
+
+        for wrong in (
+            ("", ""),
+            ("37.78", ""),
+            ("north", "west"),
+            ("37,78", "-122,4"),
+            ("91", "0"),
+            ("-37", "122"),
+            ("1e1", "2"),
+        ):
+            assert not write(*wrong), wrong
+        assert write(" 37.7838 ", "−122.4090")  # a typographic minus
+        randomise(browser)
+        report = Report.parse(browser.text("line"))
+        assert asked.planar().valid([report.report]).all()
+        assert "names a place" in browser.text("meaning") or "further away" in browser.text("meaning")
+        kept = browser.run(f"localStorage.getItem('discreet:{asked.digest}')")
+        assert "37.78" not in kept
+        assert browser.run("[...document.querySelectorAll('[name=place]')].every((input) => input.value === '')")
+        browser.click("send")
+        browser.wait("document.getElementById('said').textContent.startsWith('Sent')")
+        assert server.bodies == [report.line.encode() + b"\n"]
+        assert "for each km" in browser.text("spent")
+        assert browser.complaints() == []
+
+
+def test_a_device_that_knows_where_it_is(opened):
+    asked = places(Area.around(37.7855, -122.4075, width=2, height=2, cell="0.1"), version=32)
+    browser = opened(asked)
+    browser.call("Browser.setPermission", permission={"name": "geolocation"}, setting="granted")
+    browser.call("Emulation.setGeolocationOverride", latitude=37.7838, longitude=-122.409, accuracy=5)
+    assert browser.visible("here")
+    browser.click("here")
+    browser.wait("document.querySelectorAll('[name=place]')[0].value === '37.783800'")
+    randomise(browser)
+    assert asked.planar().valid([Report.parse(browser.text("line")).report]).all()
+    plain = opened(places(Area.plane(width=2, height=2, cell=1), version=33))
+    assert not plain.visible("here")
 
 
 # Without a browser
@@ -453,11 +690,9 @@ def test_probabilities_are_whole_numbers():
     assert oracle.truth.numerator * bottom == oracle.truth.denominator * top
 
 
-def test_places_and_long_lists_are_refused():
-    area = Area.plane(width=2, height=2, cell=1)
-    places = survey("planar laplace", epsilon="1 per km", domain=area)
-    with pytest.raises(InvalidParameter, match="pages cannot ask for places yet"):
-        page(places)
+def test_what_pages_do_not_know_is_refused():
+    with pytest.raises(InvalidParameter, match="one that pages know"):
+        channel_of(PlanarReport(Area.plane(width=2, height=2, cell=1), epsilon=1, outside="clamp"))
     with pytest.raises(InvalidParameter, match="at most 10,000 on a page"):
         page(survey(labels=10_001))
     with pytest.raises(InvalidParameter, match="one that pages know"):

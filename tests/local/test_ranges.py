@@ -30,13 +30,14 @@ def test_channels_have_both_stated_losses(kind, epsilon, size):
     channel = response.channel()
     assert channel.exact
     assert response.per_distance == PerDistance(epsilon, "unit", 0)
-    assert response.loss == Pure(F(epsilon) * (size - 1))
+    whole = F(epsilon) * (size - 1) / (1 if kind is ClampedGeometric else 2)
+    assert response.loss == Pure(whole)
     assert channel.ratio("line") * (1 << 256) <= exp_bounds(F(epsilon), 256)[0]
     assert channel.d_privacy("line") <= float(F(epsilon))
-    assert channel.ratio("all") * (1 << 256) <= exp_bounds(F(epsilon) * (size - 1), 256)[0]
-    if kind is ClampedGeometric:  # and no less
+    assert channel.ratio("all") * (1 << 256) <= exp_bounds(whole, 256)[0]
+    assert channel.epsilon("all") == pytest.approx(float(whole), abs=1e-9)  # and no less
+    if kind is ClampedGeometric:
         assert channel.d_privacy("line") == pytest.approx(float(F(epsilon)), abs=1e-9)
-        assert channel.epsilon("all") == pytest.approx(float(F(epsilon) * (size - 1)), abs=1e-9)
 
 
 def test_the_exponential_response_uses_its_epsilon_up_at_the_ends_of_two():

@@ -11,7 +11,8 @@ from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.local.areas import Area
 from discreet.local.flat import FlatResponse
 from discreet.local.places import PlanarReport
-from discreet.local.survey import PLACES, RANDOMISERS, Report, Survey, parse, read_survey
+from discreet.local.report import Report
+from discreet.local.survey import PLACES, RANDOMISERS, Survey, parse, read_survey
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import PerDistance, Pure
 

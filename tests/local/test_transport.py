@@ -12,7 +12,7 @@ from scipy.stats import wasserstein_distance
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.areas import Area
-from discreet.local.transport import Bounds, earth_mover, earth_mover_bounds
+from discreet.local.transport import Bounds, distance, earth_mover, earth_mover_bounds
 
 GRID = Area.plane(width=3, height=3, cell=1)
 CITY = Area.plane(width=3, height=3, cell="0.1")
@@ -130,3 +130,35 @@ def test_what_is_no_map():
         earth_mover(np.arange(10_000), np.arange(10_000)[::-1], area)
     with pytest.raises(InvalidParameter):
         earth_mover_bounds([1] * 9, [1] * 9, GRID, most_cells=0)
+
+
+@pytest.mark.parametrize("cell", ["1e-9", "1e-5", "1e9"])
+def test_the_unit_of_length_does_not_matter(cell):
+    """The solver's tolerances are absolute: cells of a micrometre were not solved, or solved wrongly."""
+    rng = np.random.default_rng(3)
+    for rows, columns in ((2, 6), (6, 5), (25, 25)):
+        p, q = rng.random((2, rows * columns)) ** 4
+        plain = earth_mover(p, q, Area(rows=rows, columns=columns, cell=1))
+        assert earth_mover(p, q, Area(rows=rows, columns=columns, cell=cell)) == pytest.approx(
+            plain * float(Fraction(cell)), rel=1e-8
+        )
+
+
+def test_huge_counts_do_not_overflow_into_no_distance():
+    line = Area.plane(width=3, height=1, cell=1)
+    assert earth_mover([1e308, 1e308, 0], [0, 0, 1], line) == pytest.approx(1.5)
+
+
+def test_a_distance_is_exact_or_says_that_it_is_not():
+    rng = np.random.default_rng(4)
+    small, large = Area.plane(width=50, height=50, cell=1), Area.plane(width=51, height=50, cell=1)
+    p, q = np.zeros((2, 2500))
+    p[:20], q[-30:] = rng.random(20), rng.random(30)
+    known = distance(p, q, small)
+    assert known.exact
+    assert known.lower == earth_mover(p, q, small)
+    p, q = rng.random((2, 2550)) ** 4
+    found = distance(p, q, large)
+    assert not found.exact
+    assert found == earth_mover_bounds(p, q, large)
+    assert str(found).startswith("between ")

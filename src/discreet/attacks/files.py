@@ -74,8 +74,8 @@ def read_ratings(released: Any, known: Any, truth: Any) -> Case:
 def read_networks(released: Any, known: Any, truth: Any, seeds: Any = None, *, directed: bool = False) -> Case:
     """Two tables of edges and tables of pairs (known node, released node); of each the first two columns count.
 
-    Nodes that only `truth` names have no edges. Nodes of the known network that are not in `truth`, or have an empty
-    cell there, are not in the release.
+    Nodes that only `truth` names have no edges (if most are such, it is refused). Nodes of the known network that are
+    not in `truth`, or have an empty cell there, are not in the release.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -132,6 +132,12 @@ def _network(table: Any, more: Column, where: str, directed: bool) -> tuple[Netw
     _refuse(missing(source) | missing(target), where, "lack an end; leave those lines out")
     codes = coded(source, target, more)
     nodes = int(max(side.max() for side in codes)) + 1
+    strange, told = int((codes[2] > max(codes[0].max(), codes[1].max())).sum()), int((codes[2] >= 0).sum())
+    if 2 * strange > told:
+        raise InvalidData(
+            f"truth: {strange} of {told} lines name a node that is in no edge of the {where} "
+            "network; is it the right file? Its columns are the known node, then the released one"
+        )
     try:
         network = Network.of(codes[0], codes[1], nodes=nodes, directed=directed)
     except InvalidData as error:

@@ -110,13 +110,12 @@ class GraphMatching:
         """Attack the whole network, and judge."""
         found = self.match()
         judge = _Judge.of(self, found)
-        right, _, _ = judge.count(found.mapping)
         return AttackReport(
             attack="graph matching",
             against=self.against,
             goal="name the released node of a person of another network",
             people=judge.people,
-            success=judge.share(right, judge.people),
+            success=judge.share(judge.count(found.mapping)[0], judge.people),
             baseline=Share.known(1 / self.released.nodes),
             control=judge.luck(found.mapping) if judge.strangers else None,
             confidence=self.confidence,

@@ -22,6 +22,7 @@ Rng = np.random.Generator
 
 _BEST = 5  # ratings are 1 … 5
 _MOST_CELLS = 100_000_000
+_MOST_RATING = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +59,7 @@ class Ratings:
         >>> Ratings.of([0, 0], [1, 1], [5, 3])
         Traceback (most recent call last):
         ...
-        discreet.errors.InvalidData: ratings: 1 entries repeat a person and item, the first at position 1; keep one ...
+        discreet.errors.InvalidData: ratings: 1 entries repeat a person and item, the first at position 1
         """
         who, what = _numbers(person, "person", people), _numbers(item, "item", items)
         how, when = _ratings(rating), None if day is None else _days(day)
@@ -154,7 +155,8 @@ def catalogue(
     >>> 30 < len(ratings) / 1000 < 50, bool(ratings.support[:10].mean() > 5 * ratings.support[-250:].mean())
     (True, True)
     """
-    _sizes(people=people, items=items, days=days, least=least)
+    for name, size in (("people", people), ("items", items), ("days", days), ("least", least)):
+        integer(size, name, at_least=1)
     if least > items // 2:
         raise InvalidParameter("least", least, f"at most half of the {items} items")
     average = float(rational(mean, "mean", at_least=1, at_most=items))
@@ -188,7 +190,7 @@ def planted(
     >>> len(case.auxiliary), bool((case.truth[:5] >= 0).all()), case.truth[5:].tolist()
     (40, True, [-1, -1, -1, -1, -1])
     """
-    _sizes(known=known)
+    integer(known, "known", at_least=1)
     chosen = integer(targets, "targets", at_least=0) + integer(absent, "absent", at_least=0)
     if not 0 < chosen <= ratings.people - 1:
         raise InvalidParameter("targets + absent", chosen, f"1 … {ratings.people - 1}, fewer than the people")
@@ -196,16 +198,17 @@ def planted(
     able = np.flatnonzero(np.bincount(ratings.person, minlength=ratings.people) >= known)
     if len(able) < chosen:
         raise InvalidParameter("known", known, f"a number of ratings that at least {chosen} people have")
-    errors = (
-        float(rational(rating_error, "rating_error", at_least=0, at_most=1)),
-        integer(day_error, "day_error", at_least=0),
-        float(rational(wrong, "wrong", at_least=0, at_most=1)),
+    off, mistaken = (
+        float(rational(x, n, at_least=0, at_most=1)) for x, n in ((rating_error, "rating_error"), (wrong, "wrong"))
     )
+    late = integer(day_error, "day_error", at_least=0)
     who = rng.choice(able, chosen, replace=False)
     number = np.full(ratings.people, -1, np.int32)
     stay = np.setdiff1d(np.arange(ratings.people), who[targets:])
     number[stay] = rng.permutation(len(stay))
-    return Planted(_renumbered(ratings, number, len(stay)), _recalled(rng, ratings, who, known, *errors), number[who])
+    return Planted(
+        _renumbered(ratings, number, len(stay)), _recalled(rng, ratings, who, known, off, late, mistaken), number[who]
+    )
 
 
 # What an owner may do to a release before it leaves
@@ -355,41 +358,38 @@ def _misjudged(rng: Rng, rating: Floats, off: float) -> Floats:
 # Checks
 
 
+def _flat(values: ArrayLike, name: str, kinds: str, what: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in kinds):
+        raise InvalidData(f"{name}: expected a flat array of {what}, got {array.dtype} of shape {array.shape}")
+    return array
+
+
+def _refuse(bad: NDArray[np.bool_], name: str, problem: str) -> None:
+    if bad.any():
+        raise InvalidData(f"{name}: {int(bad.sum())} {problem}, the first at position {int(np.argmax(bad))}")
+
+
 def _numbers(values: ArrayLike, name: str, size: int | None) -> Ints:
     """Numbers from 0 to below size, as int32."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise InvalidData(f"{name}: expected a flat array of whole numbers, got {array.dtype} of shape {array.shape}")
+    array = _flat(values, name, "iu", "whole numbers")
     most = np.iinfo(np.int32).max if size is None else integer(size, f"number of {name}s", at_least=1)
-    bad = (array < 0) | (array >= most)
-    if bad.any():
-        first = int(np.argmax(bad))
-        raise InvalidData(f"{name}: {int(bad.sum())} numbers lie outside 0 … {most - 1}, the first at position {first}")
+    _refuse((array < 0) | (array >= most), name, f"numbers lie outside 0 … {most - 1}")
     return array.astype(np.int32)
 
 
 def _ratings(values: ArrayLike) -> Floats:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iuf"):
-        raise InvalidData(f"rating: expected a flat array of numbers, got {array.dtype} of shape {array.shape}")
-    bad = ~np.isfinite(array) if array.size else np.zeros(0, bool)
-    if bad.any():
-        where = f"the first at position {int(np.argmax(bad))}"
-        raise InvalidData(f"rating: {int(bad.sum())} are not finite, {where}; leave such entries out")
+    array = _flat(values, "rating", "iuf", "numbers").astype(np.float64)
+    _refuse(~(np.abs(array) <= _MOST_RATING), "rating", f"are not finite, or beyond ±{_MOST_RATING:,}")
     return array.astype(np.float32)
 
 
 def _days(values: ArrayLike) -> Ints:
-    array = np.asarray(values)
+    array = _flat(values, "day", "iuM", "whole numbers or dates")
     if array.dtype.kind == "M":
-        if np.isnat(array).any():
-            raise InvalidData(f"day: a date is missing at position {int(np.argmax(np.isnat(array)))}")
+        _refuse(np.isnat(array), "day", "dates are missing")
         array = array.astype("datetime64[D]").astype(np.int64)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise InvalidData(f"day: expected a flat array of whole numbers or dates, got {array.dtype}")
-    bad = np.abs(array.astype(np.float64)) > 2**30
-    if bad.any():
-        raise InvalidData(f"day: a number beyond ±2^30 at position {int(np.argmax(bad))}; count in days")
+    _refuse(np.abs(array.astype(np.float64)) > 2**30, "day", "lie beyond ±2^30; count in days")
     return array.astype(np.int32)
 
 
@@ -397,18 +397,10 @@ def _order(who: Ints, what: Ints, people: int) -> Ints:
     """The order by item and person; refuses repetitions."""
     key = what.astype(np.int64) * people + who
     order = np.argsort(key, kind="stable")
-    again = np.flatnonzero(key[order[1:]] == key[order[:-1]])
-    if len(again):
-        raise InvalidData(
-            f"ratings: {len(again)} entries repeat a person and item, the first at position "
-            f"{int(order[again + 1].min())}; keep one of each"
-        )
+    again = np.zeros(len(key), bool)
+    again[order[1:]] = key[order[1:]] == key[order[:-1]]
+    _refuse(again, "ratings", "entries repeat a person and item")
     return order
-
-
-def _sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        integer(size, name, at_least=1)
 
 
 def _generator(seed: int) -> Rng:

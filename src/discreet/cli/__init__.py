@@ -11,7 +11,9 @@ from discreet.errors import DiscreetError
 
 _COMMANDS = {  # name: (module, its command, what it does)
     "account": ("account", "group", "Compose losses, convert them, find the least noise for a guarantee."),
+    "anonymize": ("anonymize", "anonymize", "Redact, coarsen and k-anonymise a table; say what that does not promise."),
     "ask": ("ask", "ask", "Ask private tables in SQL: an answer with error bars, charged to the budget."),
+    "attack": ("attack", "group", "Attack a release of your own; count how often that beats guessing."),
     "budget": ("books", "budget", "What was spent of the budget, by whom, and what is left."),
     "channel": ("channel", "group", "Is this mechanism private? Any finite mechanism, as a matrix."),
     "check": ("owner", "check", "Say what a policy means, in words."),
@@ -20,6 +22,7 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "ledger": ("books", "ledger", "Who was charged for what; is the record intact; change a budget on record."),
     "local": ("local", "group", "Ask people who trust nobody: answers are randomised before they leave the device."),
     "mechanism": ("mechanism", "group", "Look at a mechanism: its noise, cost and error; release a value."),
+    "risk": ("anonymize", "risk", "How easily people are recognised in a table, and by which columns together."),
     "shell": ("shell", "shell", "Ask one question after the other, with history and completion."),
     "statement": ("books", "statement", "The privacy statement to publish."),
 }

@@ -40,7 +40,7 @@ from discreet.errors import (
     NoGuarantee,
     UnknownLoss,
 )
-from discreet.exact import Number, plain, printed_up, rational
+from discreet.exact import Number, integer, plain, printed_up, rational
 from discreet.privacy.accounting import pure
 from discreet.privacy.loss import Loss, Together, from_json, to_json
 
@@ -99,14 +99,23 @@ class DeviceAccount:
                 write(self.path, _text(self.epsilon, []))
             self._read()
 
-    def charge(self, loss: Loss, *, survey: str, sent: Any, when: str | datetime | None = None) -> Sent:
+    def charge(
+        self, loss: Loss, *, survey: str, sent: Any, times: int | None = None, when: str | datetime | None = None
+    ) -> Sent:
         """Write down a report and its cost, durably; only then may it be sent. Refused if the total would be passed.
 
-        `sent` is the randomised report: a number, a text, or lists of them; never the truthful answer.
+        `sent` is the randomised report: a number, a text, or lists of them; never the truthful answer. `times` is how
+        many reports of this survey there may be in all; it is checked under the same lock as the total.
         """
         entry = Sent(_when(when), _survey(survey), _plain(sent), _pure(loss))
+        most = None if times is None else integer(times, "times", at_least=1)
         with locked(self.path):
             entries = self._read()
+            already = sum(one.survey == entry.survey for one in entries)
+            if most is not None and already >= most:
+                raise BudgetExceeded(
+                    f"{already} of at most {most} reports to {entry.survey!r} were sent; nothing was sent"
+                )
             before = _total(entries)
             if before + entry.epsilon > self.epsilon:
                 raise BudgetExceeded(

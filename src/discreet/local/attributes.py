@@ -4,7 +4,8 @@ A value is a tuple, one number for each attribute; `oracle` is the kind of oracl
 A report is a row of int64 words. All three protect the whole person: any two tuples are told apart by at most e^ε.
 
 Splitting leaves each attribute ε/d, and its variances grow with d²; sampling leaves each attribute all of ε for n/d
-people, and they grow with d (Nguyên, Xiao, Yang, Hui, Shin, Shin 2016; Wang et al. 2019, section IV): sampling wins.
+people, and they grow with d (Nguyên, Xiao, Yang, Hui, Shin, Shin 2016; Wang et al. 2019, on several attributes):
+sampling wins.
 
 >>> from discreet.local.flat import FlatResponse
 >>> people = [[0, 3], [1, 4], [1, 1]]
@@ -47,8 +48,9 @@ class _Attributes:
     oracles: tuple[Oracle, ...]
 
     def __init__(self, *, epsilon: Number, sizes: Sequence[int], oracle: Kind | Sequence[Kind]) -> None:
-        total, count = read_epsilon(epsilon), len(sizes)
+        total, count = read_epsilon(epsilon), _length(sizes, "sizes", "a list of sizes, one for each attribute")
         integer(count, "number of sizes", at_least=1, at_most=_MOST_ATTRIBUTES)
+        _length([] if callable(oracle) else oracle, "oracle", "a kind of oracle, or a list of kinds")
         kinds = [oracle] * count if callable(oracle) else list(oracle)
         if len(kinds) != count:
             raise InvalidParameter("oracle", f"{len(kinds)} kinds", f"one kind, or {count}, one for each attribute")
@@ -116,7 +118,7 @@ class _Attributes:
             return np.zeros((0, width), np.int64)
         if not self.valid(reports).all():
             raise InvalidData(f"reports: expected rows of {width} words; drop the malformed ones first (`valid`)")
-        return np.asarray(reports)
+        return _well_formed(reports, width)[0]
 
     def _tallies(self, tally: ArrayLike, extra: int = 0) -> list[NDArray[Any]]:
         lengths = [o.tally(o.randomise([])).size + extra for o in self.oracles]
@@ -134,7 +136,7 @@ class Split(_Attributes):
     """Every attribute is reported with ε/d.
 
     Guarantee: ε-LDP for the whole tuple. Proof. The d reports have independent coins: ε's add up (Dwork, Roth 2014,
-    Thm 3.14).
+    basic composition).
 
     >>> from discreet.local.flat import FlatResponse
     >>> both = Split(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
@@ -332,7 +334,13 @@ def _sampled(oracle: Oracle, part: Integers, reports: int) -> Frequencies:
     return Frequencies(told.shares, told.variance + held * (1 - held) * left, mine, told.evidence)
 
 
-# Rows of words
+# Reading, and rows of words
+
+
+def _length(given: Sequence[Any], name: str, expected: str) -> int:
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
+        raise InvalidParameter(name, given, expected)
+    return len(given)
 
 
 def _width(oracle: Oracle) -> int:

@@ -107,8 +107,8 @@ class BinaryResponse(_ValueOracle):
 class FlatResponse(_ValueOracle):
     """k-RR: the true value with probability e^ε/(k−1+e^ε), each other with 1/(k−1+e^ε).
 
-    Kairouz, Bonawitz, Ramage 2016. The best oracle while k < 3e^ε + 2 (Wang et al. 2017, section 5), poor for large k:
-    variance (k−2+e^ε)/(e^ε−1)² a report.
+    Kairouz, Bonawitz, Ramage 2016. The best oracle while k < 3e^ε + 2 (Wang et al. 2017), poor for large k: variance
+    (k−2+e^ε)/(e^ε−1)² a report.
     Guarantee: ε-LDP, that of `mechanisms.KaryResponse`.
 
     >>> from discreet.local.flat import FlatResponse

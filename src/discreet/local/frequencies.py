@@ -126,7 +126,7 @@ def project(shares: ArrayLike) -> Floats:
 class Support:
     """How many reports support each value: its own with probability `truth`, those of others with `other`.
 
-    These are the "pure" protocols of Wang, Blocki, Li, Jha 2017 (Thm 2 gives estimate and variance).
+    These are the "pure" protocols of Wang, Blocki, Li, Jha 2017, who give estimate and variance.
     """
 
     counts: NDArray[np.int64]
@@ -160,7 +160,7 @@ class Support:
 def support_variance(share: Floats | float, truth: Fraction, other: Fraction) -> Floats:
     """Variance, per report, of a share estimated from support counts: (f·p(1−p) + (1−f)·q(1−q))/(p−q)².
 
-    Wang, Blocki, Li, Jha 2017, Thm 2, for people whose values are fixed. At share 0 it is the n·MSE of the papers.
+    Wang, Blocki, Li, Jha 2017 (pure protocols), for people whose values are fixed. At share 0, the n·MSE of papers.
 
     >>> from fractions import Fraction
     >>> float(support_variance(0.0, Fraction(3, 4), Fraction(1, 4)))
@@ -176,10 +176,11 @@ def binomial_limits(counts: ArrayLike, trials: int, tail: float) -> Limits:
 
     Guarantee: the limits miss the mean probability r with probability at most `tail`.
     Proof. Clopper and Pearson 1934 for equal coins, with half of the tail on each side. For unequal ones, Hoeffding
-    1956, Thm 4: if m ≥ n·r + 1 then P(heads ≥ m) is at most that of equal coins. The lower limit exceeds r only if
-    heads ≥ m, the least m whose binomial tail is ≤ t = min(1 − e^(−tail/2), 1/4). If m < n·r + 1 and n·r ≥ 1, the
-    binomial tail at m is above 1/4 (Greenberg, Mohri 2014), so this does not occur. If n·r < 1 it leaves m = 1:
-    1 − (1−r)^n ≤ t gives n·r ≤ −ln(1 − t) ≤ tail/2, and P(heads ≥ 1) ≤ n·r. The upper limit by symmetry.
+    1956 (on successes in independent trials): if m ≥ n·r + 1 then P(heads ≥ m) is at most that of equal coins. The
+    lower limit exceeds r only if heads ≥ m, the least m whose binomial tail is ≤ t = min(1 − e^(−tail/2), 1/4). If
+    m < n·r + 1 and n·r ≥ 1, the binomial tail at m is above 1/4 (Greenberg, Mohri 2014), so this does not occur. If
+    n·r < 1 it leaves m = 1: 1 − (1−r)^n ≤ t gives n·r ≤ −ln(1 − t) ≤ tail/2, and P(heads ≥ 1) ≤ n·r. The upper limit
+    by symmetry.
 
     >>> low, high = binomial_limits([0, 5, 10], 10, 0.05)
     >>> low.round(3).tolist(), high.round(3).tolist()

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_down, integer, rational
 from discreet.local.frequencies import Floats, Frequencies, Limits, Support, bernstein_reach, binomial_limits
 from discreet.local.oracle import Integers, read_codes, read_epsilon, read_tally, read_values, well_formed
@@ -50,7 +51,9 @@ class HadamardResponse:
         object.__setattr__(self, "epsilon", read_epsilon(epsilon))
         object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
         wanted = self._best_blocks() if blocks is None else integer(blocks, "blocks", at_least=1, at_most=self.size)
-        object.__setattr__(self, "blocks", 1 << (wanted - 1).bit_length())
+        if wanted & (wanted - 1):
+            raise InvalidParameter("blocks", blocks, "a power of two")
+        object.__setattr__(self, "blocks", wanted)
 
     def _best_blocks(self) -> int:
         growth = exp_down(self.epsilon)

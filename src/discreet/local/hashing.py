@@ -125,7 +125,7 @@ class _HashingOracle(SupportOracle):
 
 @dataclass(frozen=True, slots=True)
 class BinaryHashing(_HashingOracle):
-    """BLH: hashes of one bit (Bassily, Smith 2015; Wang, Blocki, Li, Jha 2017, section 4.4).
+    """BLH: hashes of one bit (Bassily, Smith 2015; Wang, Blocki, Li, Jha 2017).
 
     Variance ((e^ε+1)/(e^ε−1))² a report.
     Guarantee: ε-LDP.
@@ -151,7 +151,7 @@ class BinaryHashing(_HashingOracle):
 
 @dataclass(frozen=True, slots=True)
 class OptimisedHashing(_HashingOracle):
-    """OLH: about e^ε + 1 different hashes (Wang, Blocki, Li, Jha 2017, section 4.4), variance 4e^ε/(e^ε−1)² a report.
+    """OLH: about e^ε + 1 different hashes (Wang, Blocki, Li, Jha 2017), variance 4e^ε/(e^ε−1)² a report.
 
     `hashes` is the prime or power of two with the least variance among those whose table of counts can be decoded
     quickly. For k up to 10,000 and ε up to 5 that is within 4 % of 4e^ε/(e^ε−1)²; above, the table's size is the limit.

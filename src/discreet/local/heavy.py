@@ -195,8 +195,8 @@ def encode(texts: Sequence[str | bytes], *, width: int) -> Strings:
     [[97, 98, 0], [97, 98, 99]]
     """
     wide = integer(width, "width", at_least=1, at_most=1024)
-    if isinstance(texts, str | bytes):
-        raise InvalidData("texts: got a single text, expected a list of them")
+    if isinstance(texts, str | bytes) or not hasattr(texts, "__iter__"):
+        raise InvalidData("texts: got a single thing, expected a list of texts")
     rows = [_bytes(text)[:wide].ljust(wide, b"\0") for text in texts]
     return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), wide)
 

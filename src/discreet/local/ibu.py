@@ -120,9 +120,9 @@ def ibu_batch(model: Model, counts: ArrayLike, *, iterations: int, accelerate: b
     >>> ibu_batch(FlatModel(truth="3/4", other="1/4", size=2), [[60, 40], [50, 50]], iterations=60).round(4).tolist()
     [[0.7, 0.3], [0.5, 0.5]]
     """
-    rows = np.asarray(counts, np.int64)
-    if rows.ndim != 2 or rows.shape[1] != model.outputs or rows.min(initial=0) < 0 or not rows.any(axis=1).all():
-        raise InvalidData(f"counts: got shape {rows.shape}, expected rows of {model.outputs} counts ≥ 0, none all zero")
+    rows = whole_counts(counts)
+    if rows.ndim != 2 or rows.shape[1] != model.outputs or not rows.any(axis=1).all():
+        raise InvalidData(f"counts: got shape {rows.shape}, expected rows of {model.outputs} counts, none all zero")
     run = _Run(model, rows, _read_start(model, None), _steps(accelerate, memory))
     for _ in range(integer(iterations, "iterations", at_least=0)):
         run.advance()
@@ -273,7 +273,9 @@ def thin(counts: ArrayLike, parts: int, *, entropy: Entropy | None = None) -> Co
     >>> thin([100, 7], 5).sum(axis=0).tolist()
     [100, 7]
     """
-    rest = np.asarray(counts, np.int64).copy()
+    rest = whole_counts(counts).copy()
+    if rest.ndim != 1:
+        raise InvalidData("counts: expected numbers of reports on one axis")
     rows = np.empty((integer(parts, "parts", at_least=1), rest.size), np.int64)
     for i in range(len(rows) - 1):
         rows[i] = binomial(rest, 1 / (len(rows) - i), entropy=entropy)
@@ -329,27 +331,40 @@ def read_counts(model: Model, counts: ArrayLike) -> Counts:
     Traceback (most recent call last):
     discreet.errors.InvalidData: counts: one is negative, expected numbers of reports ≥ 0
     """
+    array = whole_counts(counts)
+    if array.shape not in ((model.outputs,), getattr(model, "window", None)) or array.size != model.outputs:
+        raise InvalidData(f"counts: got shape {array.shape}, expected {model.outputs} counts, one for each output")
+    if not array.any():
+        raise InvalidData("counts: all are zero; there is nothing to estimate from")
+    return array.ravel()
+
+
+def whole_counts(counts: ArrayLike) -> Counts:
+    """Whole numbers ≥ 0 of any shape.
+
+    >>> whole_counts([[1, 2.0]]).tolist()
+    [[1, 2]]
+    """
     try:
         array = np.asarray(counts)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         raise InvalidData("counts: expected numbers in a regular array") from None
     if array.dtype.kind not in "iuf":
         raise InvalidData(f"counts: got {array.dtype}, expected numbers of reports")
-    if array.shape not in ((model.outputs,), getattr(model, "window", None)) or array.size != model.outputs:
-        raise InvalidData(f"counts: got shape {array.shape}, expected {model.outputs} counts, one for each output")
     if not np.isfinite(array).all() or (array != np.floor(array)).any() or (array >= 2**53).any():
         raise InvalidData("counts: one is NaN, infinite, fractional or beyond 2^53, expected numbers of reports")
     if (array < 0).any():
         raise InvalidData("counts: one is negative, expected numbers of reports ≥ 0")
-    if not array.any():
-        raise InvalidData("counts: all are zero; there is nothing to estimate from")
-    return array.ravel().astype(np.int64)
+    return array.astype(np.int64)
 
 
 def _read_start(model: Model, start: ArrayLike | None) -> Floats:
     if start is None:
         return np.full(model.size, 1 / model.size)
-    shares = np.array(start, np.float64).ravel()
+    try:
+        shares = np.array(start, np.float64).ravel()
+    except (TypeError, ValueError):
+        shares = np.empty(0)
     if shares.size != model.size or not np.isfinite(shares).all() or (shares < 0).any() or not shares.any():
         raise InvalidData(f"start: expected {model.size} shares ≥ 0, not all zero; zeros stay zero for ever")
     return np.asarray(shares / shares.sum())

@@ -87,7 +87,7 @@ def project(shares: ArrayLike) -> Shares:
     """The distribution at the least Euclidean distance, in O(k log k); in Fractions if the shares are.
 
     It is max(share − t, 0) with t such that the sum is one; t is the mean excess of the largest shares that stay
-    positive (Held, Wolfe, Crowder 1974; Duchi et al. 2008, Fig. 1).
+    positive (Held, Wolfe, Crowder 1974; Duchi et al. 2008).
 
     >>> project([Fraction(9, 10), Fraction(3, 10), Fraction(-2, 10)]).tolist()
     [Fraction(4, 5), Fraction(1, 5), Fraction(0, 1)]

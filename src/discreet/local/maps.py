@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.errors import InvalidData, InvalidParameter, MissingExtra
 from discreet.local.areas import Area
 from discreet.local.projection import Floats
+from discreet.local.transport import Bounds
 
 _PICTURES = (".png", ".svg", ".pdf")
 _SIDE = 300  # pixels of the longer side of one map
@@ -33,14 +34,14 @@ _STEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """One map: its title, a share for each cell, and how far it is from the truth in km, where that is known.
+    """One map: its title, a share for each cell, and how far it is from the truth in km, exactly or by its bounds.
 
     Shares may be counts (they are divided by their sum); negative ones, as an inversion gives, are drawn as empty.
     """
 
     title: str
     shares: ArrayLike
-    distance: float | None = None
+    distance: float | Bounds | None = None
 
     @property
     def caption(self) -> str:
@@ -48,8 +49,13 @@ class Map:
 
         >>> Map("estimated", [1], distance=0.2041).caption
         'estimated: 0.204 km from the truth'
+        >>> Map("estimated", [1], distance=Bounds(0.19, 0.215)).caption
+        'estimated: between 0.190 and 0.215 km from the truth'
         """
-        return self.title if self.distance is None else f"{self.title}: {self.distance:.3f} km from the truth"
+        if self.distance is None:
+            return self.title
+        away = self.distance if isinstance(self.distance, Bounds) else Bounds(self.distance, self.distance)
+        return f"{self.title}: {away} from the truth"
 
 
 def page(maps: Sequence[Map], area: Area, *, title: str) -> str:

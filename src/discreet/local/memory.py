@@ -26,10 +26,10 @@ from discreet.exact import Number, integer, plain
 from discreet.local.account import locked, parsed, read, write
 from discreet.local.frequencies import Frequencies
 from discreet.local.oracle import Integers, read_epsilon, read_values
-from discreet.local.unary import SymmetricUnary, random_bits
+from discreet.local.unary import SymmetricUnary
 from discreet.mechanisms.channel import Channel
 from discreet.noise import Entropy
-from discreet.noise.entropy import SYSTEM
+from discreet.noise.bits import random_bits
 from discreet.privacy.loss import Loss, Pure
 
 _FORMAT, _VERSION = "discreet memory", 1
@@ -107,7 +107,7 @@ class Memoised:
     @property
     def keep(self) -> Fraction:
         """s: the probability that a report tells a permanent bit as it is."""
-        return (1 + (2 * self.single.truth - 1) / (2 * self.first.truth - 1)) / 2
+        return min((1 + (2 * self.single.truth - 1) / (2 * self.first.truth - 1)) / 2, Fraction(1))  # e^ε is rounded
 
     # On the device
 
@@ -123,7 +123,7 @@ class Memoised:
         rows = np.atleast_2d(np.asarray(kept))
         if rows.shape[0] != 1 or not self.first.valid(rows).all():
             raise InvalidData("kept: expected a permanent response, as `remember` gives it")
-        flips = random_bits(1 - self.keep, 1, self.size, SYSTEM if entropy is None else entropy)
+        flips = random_bits(1 - self.keep, 1, self.size, entropy=entropy)
         report: Integers = rows.astype(np.int64)[0] ^ flips.view(np.int64)[0]
         return report
 
@@ -204,7 +204,7 @@ class Device:
         Proof. One process at a time holds the lock; a response is read from the file, or written to it and synced
         before its first use.
         """
-        told = int(read_values(value, self.memoised.size).item())
+        told = self._told(value)
         with locked(self.path):
             memory = self._load()
             before = memory.get(told)
@@ -218,6 +218,12 @@ class Device:
             write(self.path, self._text(memory))
         cost = _cost(self.memoised, count + 1) - _cost(self.memoised, count)
         return self.memoised.report(np.array([words], np.int64), entropy=entropy), Pure(cost)
+
+    def _told(self, value: int) -> int:
+        values = read_values(value, self.memoised.size)
+        if values.size != 1:
+            raise InvalidParameter("value", f"{values.size} of them", "one value; a device answers for one person")
+        return int(values[0])
 
     @property
     def spent(self) -> Pure:

@@ -26,7 +26,7 @@ class MetricResponse:
     """One of a few places, words or settings, at any distances: z with probability ∝ exp(−ε·d(x, z)/2).
 
     Where every place sees the same distances to all others (a ring, the discrete metric, the corners of a cube), the
-    normaliser is constant and the factor ½ is dropped (Chatzikokolakis, Andrés, Bordenabe, Palamidessi 2013, §3).
+    normaliser is constant and the factor ½ is dropped (Chatzikokolakis, Andrés, Bordenabe, Palamidessi 2013).
 
     `metric` is "discrete", "line", a matrix or a function of two labels; floats are read as the decimals they print as.
 

@@ -13,59 +13,30 @@ intervals include; where the numbers lie on the grid it moves nothing.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, float_down, integer, rational
-from discreet.local.frequencies import bernstein_reach, binomial_limits
+from discreet.exact import Number, exp_down, float_up, integer, rational
+from discreet.local.frequencies import binomial_limits
+from discreet.local.means import Bounded, Evidence, Mean
 from discreet.local.oracle import Integers, read_codes, read_epsilon, well_formed
 from discreet.mechanisms import RandomizedResponse
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import finite, regular
-from discreet.mechanisms.mechanism import countable, doubt
+from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy, bernoulli, uniform_below
 from discreet.noise.entropy import SYSTEM
 from discreet.privacy.loss import Loss, Pure
+
+__all__ = ["Bounded", "Hybrid", "Mean", "Piecewise", "StochasticRounding"]
 
 _MOST_STEPS = 1 << 24
 _MOST_REPORTS = 1 << 37  # sums of codes below 2^25 stay in int64
 _FAR = 10**100  # bounds whose squares, with the noise, are still floats
 _HYBRID_FROM = Fraction(61, 100)  # ε* of Wang et al. 2019, eq. 5, where the piecewise mechanism begins to pay
-
-
-class Evidence(Protocol):
-    """What was counted, and how far from the truth that can be."""
-
-    def limits(self, tail: float) -> tuple[float, float]:
-        """Limits that miss the mean of the grid points with probability at most `tail`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """An unbiased mean, so it may lie beyond the bounds; `variance` is an upper bound of its variance.
-
-    The variance is that of the noise for the people who reported; sampling them from more people is not in it.
-
-    >>> told = StochasticRounding(epsilon=1, lower=0, upper=1).estimate([55, 100], reports=100)
-    >>> round(told.value, 3), [round(end, 2) for end in told.interval("0.95")]
-    (0.608, [0.38, 0.82])
-    """
-
-    value: float
-    variance: float
-    reports: int
-    lower: float
-    upper: float
-    evidence: Evidence
-
-    def interval(self, confidence: Number) -> tuple[float, float]:
-        """Limits, within the bounds, of the true mean; proven for any number of reports, snapping included."""
-        low, high = self.evidence.limits(float_down(doubt(confidence)))
-        return min(max(low, self.lower), self.upper), max(min(high, self.upper), self.lower)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -133,6 +104,25 @@ class _Numeric:
         """The largest variance over all places: it is quadratic and symmetric in the place."""
         return max(self._moment(0), self._moment(self.steps // 2), self._moment((self.steps + 1) // 2))
 
+    @property
+    def influence(self) -> float:
+        """What one report can move the estimated mean, times the number of reports; rounded up.
+
+        Guarantee: whatever a share β of n reports says, it moves the estimate by at most β·influence, from what it
+        would be with any other β·n reports in their place, or without them. Some sets of reports reach that.
+        Proof. The estimate is the mean of n numbers, each told by one report alone, from an interval of this length. To
+        replace m of them changes their sum by at most m·influence, which is reached where they told one end and now
+        tell the other. To add m to n − m others moves their mean x̄ to x̄ + (m/n)·(ȳ − x̄), ȳ the mean of the m, and both
+        means lie in the interval. Clipping to the bounds moves two numbers no further apart.
+        """
+        least, most = self._told
+        return float_up((most - least) * self.step)
+
+    @property
+    def _told(self) -> tuple[Fraction, Fraction]:
+        """The least and the greatest place that one report can tell."""
+        raise NotImplementedError
+
     def channel(self) -> Channel:
         """p(code | place) for up to a million entries, in rationals."""
         countable((self.steps + 1) * self.codes, "channel", most=1_000_000)
@@ -142,7 +132,7 @@ class _Numeric:
     def _row(self, place: int) -> list[Fraction]:
         raise NotImplementedError
 
-    def _mean(self, place: Fraction, moment: Fraction, reports: int, evidence: "Fraction | Evidence") -> Mean:
+    def _mean(self, place: Fraction, moment: Fraction, reports: int, evidence: Fraction | Evidence) -> Mean:
         """The mean of places as one of numbers; `evidence` may be the width of what one report can say, in steps."""
         value, spread = float(self.lower + self.step * place), float(moment * self.step**2)
         if isinstance(evidence, Fraction):
@@ -186,6 +176,11 @@ class StochasticRounding(_Numeric):
         place = self.steps * (Fraction(ones, count) - 1 + self.response.truth) / self.response.keep
         held = min(max(place, Fraction(0)), Fraction(self.steps))
         return self._mean(place, self._moment(held), count, _Coins(ones, count, self))
+
+    @property
+    def _told(self) -> tuple[Fraction, Fraction]:
+        away = self.steps * (1 - self.response.truth) / self.response.keep
+        return -away, self.steps + away
 
     def _moment(self, place: int | Fraction) -> Fraction:
         one = (1 - self.response.truth) + Fraction(place) / self.steps * self.response.keep
@@ -252,6 +247,11 @@ class Piecewise(_Numeric):
         place = (Fraction(total, count) - shift) / gain
         return self._mean(place, self._worst(), count, (self.codes - 1) / gain)
 
+    @property
+    def _told(self) -> tuple[Fraction, Fraction]:
+        shift, gain = self._affine
+        return -shift / gain, (self.codes - 1 - shift) / gain
+
     def _moment(self, place: int | Fraction) -> Fraction:
         return self._square(place) - place**2
 
@@ -307,9 +307,18 @@ class Hybrid(_Numeric):
         codes, bits = self.piecewise._draw(places, entropy), self.rounding._draw(places, entropy)
         return np.where(many, codes, self.piecewise.codes + bits).astype(np.int64)
 
+    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
+        """Which reports are codes that a device can send: where it always sends the bit, others would lie louder."""
+        fine = well_formed(reports, self.codes)
+        if not self.alpha:
+            fine &= ~well_formed(reports, self.piecewise.codes)
+        return fine
+
     def tally(self, reports: ArrayLike) -> Integers:
         """The sum and number of the piecewise codes, then of the bits."""
         codes, first = read_codes(reports, self.codes), self.piecewise.codes
+        if not self.valid(codes).all():
+            raise InvalidData("reports: expected bits alone at this ε; drop the malformed ones first (`valid`)")
         parts = codes[codes < first], codes[codes >= first] - first
         return np.concatenate([_sum_and_count(part) for part in parts])
 
@@ -317,10 +326,17 @@ class Hybrid(_Numeric):
         """The mean of what each report says: unbiased, since each part is. Variance and interval as for `Piecewise`."""
         (codes, many), (bits, few) = _read(tally, reports, self.piecewise.codes, 2)
         count = many + few
+        if many and not self.alpha:
+            raise InvalidData("tally: expected no piecewise codes, which no device sends at this ε")
         (shift, gain), response = self.piecewise._affine, self.rounding.response
         told = (codes - many * shift) / gain + self.steps * (bits - few * (1 - response.truth)) / response.keep
-        low = min(-shift / gain, -self.steps * (1 - response.truth) / response.keep)  # the least that a report can say
-        return self._mean(told / count, self._worst(), count, self.steps - 2 * low)
+        least, most = self._told
+        return self._mean(told / count, self._worst(), count, most - least)
+
+    @property
+    def _told(self) -> tuple[Fraction, Fraction]:
+        bit, many = self.rounding._told, self.piecewise._told
+        return (min(bit[0], many[0]), max(bit[1], many[1])) if self.alpha else bit
 
     def _moment(self, place: int | Fraction) -> Fraction:
         bit = self.rounding._moment(place) + place**2
@@ -348,26 +364,6 @@ class _Coins:
         low, high = ((float(p) - lie) / keep for p in binomial_limits(self.ones, self.reports, tail))
         lower, width, half = float(of.lower), float(of.upper - of.lower), float(of.step / 2)
         return lower + width * low - half, lower + width * high + half
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded:
-    """The mean of independent terms of bounded variance, each within `reach` of its expectation.
-
-    >>> [round(end, 4) for end in Bounded(0.5, 0.25, 1.0, 10_000, 0.0).limits(0.05)]
-    [0.4863, 0.5137]
-    """
-
-    value: float
-    variance: float
-    reach: float
-    reports: int
-    slack: float
-
-    def limits(self, tail: float) -> tuple[float, float]:
-        """Bernstein's limits (`bernstein_reach`)."""
-        away = float(bernstein_reach(np.asarray(self.variance), self.reach, self.reports, tail)) + self.slack
-        return self.value - away, self.value + away
 
 
 # Sums

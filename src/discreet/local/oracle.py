@@ -128,7 +128,7 @@ def sift(oracle: Oracle, reports: ArrayLike) -> tuple[Integers, int]:
         return oracle.randomise([]), int(fine.size)
     kept = rows[fine]
     if kept.dtype.kind == "O":
-        kept = np.array(kept.tolist())
+        kept = np.array(kept.tolist(), np.int64)
     return kept.astype(np.int64), int(fine.size - fine.sum())
 
 
@@ -190,20 +190,30 @@ def read_codes(reports: ArrayLike, below: int) -> Integers:
 def well_formed_rows(reports: ArrayLike, width: int) -> NDArray[np.bool_]:
     """Which rows are `width` whole numbers of 64 bits."""
     array = as_rows(reports)
-    if array.ndim == 1 and array.dtype.kind == "O":
-        return np.array([_is_row(row, width) for row in array.tolist()], np.bool_)
+    if array.dtype.kind == "O":
+        return np.array([_is_row(row, width) for row in array], np.bool_)
     return np.full(len(array), array.shape[1:] == (width,) and array.dtype.kind in "iu")
 
 
 def as_rows(reports: ArrayLike) -> NDArray[Any]:
-    """An array with a row for each report, whatever the reports are."""
+    """An array with a row for each report, whatever the reports are.
+
+    A list becomes an array of whole numbers or, if any report is not made of those, of objects, one for each report:
+    so a malformed one does not change how NumPy reads the others.
+
+    >>> as_rows([[1, 2], [3, "x"]]).tolist(), as_rows([[1, 2], [3, 4]]).shape
+    ([[1, 2], [3, 'x']], (2, 2))
+    """
     try:
         array = np.asarray(reports)
-    except (ValueError, TypeError, OverflowError):  # ragged: every row is an object
-        array = np.fromiter(reports, object)  # type: ignore[arg-type]
+    except (ValueError, TypeError, OverflowError):  # ragged, or numbers beyond 64 bits
+        array = np.empty(1, object)
     if array.ndim == 0:
         raise InvalidData("reports: got a single thing, expected a list of reports")
-    return array
+    if array.dtype.kind in "iu" or isinstance(reports, np.ndarray) or not array.size:
+        return array
+    given: Any = reports
+    return np.fromiter(given, object, count=len(given))
 
 
 def _is_code(code: object, below: int) -> bool:
@@ -214,7 +224,8 @@ def _is_code(code: object, below: int) -> bool:
 
 def _is_row(row: object, width: int) -> bool:
     try:
-        array = np.asarray(row)
+        array = np.asarray(row.tolist() if isinstance(row, np.ndarray) else row)
     except (ValueError, TypeError, OverflowError):
         return False
-    return array.shape == (width,) and array.dtype.kind in "iu"
+    whole = array.dtype.kind == "i" or (array.dtype.kind == "u" and bool((array < 2**63).all()))
+    return array.shape == (width,) and whole

@@ -17,15 +17,19 @@ from urllib.parse import urlsplit
 
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import exp_up, printed_up
+from discreet.local import projection
+from discreet.local.areas import Area
 from discreet.local.flat import FlatResponse
 from discreet.local.hadamard import HadamardResponse
 from discreet.local.hashing import Field, OptimisedHashing
 from discreet.local.oracle import Oracle
+from discreet.local.places import PlanarReport
 from discreet.local.subset import SubsetSelection
 from discreet.local.survey import Survey
 from discreet.local.unary import OptimisedUnary, SymmetricUnary
 
 _MOST_ANSWERS = 10_000
+_SCRIPTS = ("chances", "answers", "places", "page")
 _MARK = re.compile("%%([A-Z]+)%%")
 _ADDRESS = re.compile(r"[A-Za-z0-9:/?#\[\]@!$&()*+=._~%-]+")  # no quotes, spaces, commas or semicolons
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -34,36 +38,34 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 
 
 def page(survey: Survey, *, endpoint: str | None = None) -> str:
-    """The page of a survey with a list of answers; `endpoint` is where it POSTs reports, one line each.
+    """The page of a survey; `endpoint` is where it POSTs reports, one line each.
 
-    Guarantee: what the page sends, copies or saves is a report of `survey.oracle()`, with the same probabilities.
+    Guarantee: what the page sends, copies or saves is a report of `survey.randomises()`, with the same probabilities.
     Proof. They are the same rationals, printed as whole numbers. The page decides with uniform whole numbers below
     their denominators, by rejection from the bits of `crypto.getRandomValues`, in integers of any size: no float
-    decides anything. The tests compare the two channels in a real browser.
+    decides anything. For places, probabilities that are no rationals are compared bit by bit with rational bounds until
+    they are decided; floats only find the cell that a place lies in. The tests compare the channels in a real browser.
 
     >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
     ...                 times=1)
     >>> "connect-src 'none'" in page(survey)
     True
     """
-    if survey.places:
-        raise InvalidParameter(
-            "randomiser", survey.randomiser, "one for a list of answers", "pages cannot ask for places yet"
-        )
-    if len(survey.labels) > _MOST_ANSWERS:
+    if not survey.places and len(survey.labels) > _MOST_ANSWERS:
         raise InvalidParameter("domain", f"{len(survey.labels)} answers", f"at most {_MOST_ANSWERS:,} on a page")
-    template = files("discreet.local").joinpath("page.html").read_text(encoding="utf-8")
+    template = _template()
     document = {
         "digest": survey.digest,
         "version": survey.version,
         "question": survey.question,
-        "answers": list(survey.labels),
+        "answers": [] if survey.places else list(survey.labels),
+        "area": _area(survey.area) if survey.places else None,
         "times": survey.times,
         "epsilon": _shown(survey.cost),
         "how": how_words(survey),
         "cost": cost_words(survey),
         "endpoint": endpoint,
-        "channel": channel_of(survey.oracle()),
+        "channel": channel_of(survey.randomises()),
     }
     parts = {
         "POLICY": _policy(template, _origin(endpoint)),
@@ -73,7 +75,7 @@ def page(survey: Survey, *, endpoint: str | None = None) -> str:
     return _MARK.sub(lambda mark: parts[mark[1]], template)
 
 
-def channel_of(oracle: Oracle) -> dict[str, Any]:
+def channel_of(oracle: Oracle | PlanarReport) -> dict[str, Any]:
     """What the page needs to know of a randomiser: whole numbers, and probabilities as two of them.
 
     >>> channel_of(FlatResponse(epsilon=1, size=3))["kind"]
@@ -92,6 +94,9 @@ def channel_of(oracle: Oracle) -> dict[str, Any]:
             return {"kind": "subset", "chosen": oracle.chosen, "truth": _ratio(oracle.truth)}
         case OptimisedUnary() | SymmetricUnary():
             return {"kind": "unary", "truth": _ratio(oracle.truth), "other": _ratio(oracle.other)}
+        case PlanarReport(noise="laplace", outside="keep"):
+            shape = {"rows": oracle.area.rows, "columns": oracle.area.columns, "margin": oracle.margin}
+            return {"kind": "planar", **shape, "rate": _ratio(1 / oracle.scale)}
     raise InvalidParameter("randomiser", type(oracle).__name__, "one that pages know")
 
 
@@ -106,6 +111,12 @@ def how_words(survey: Survey) -> str:
     'Before anything is sent, ... With probability 75 % the report is your answer, else another one, by chance. ...'
     """
     before = "Before anything is sent, this device changes your answer by chance."
+    if survey.places:
+        near, far = (f"{survey.planar().interval(share):.2g} km" for share in ("0.5", "0.95"))
+        what = f"The report is a place near yours: half of the time within {near}, 95 % of the time within {far}."
+        return (
+            f"{before} {what} One report leaves open where you are; from many one can tell where how many people are."
+        )
     oracle = survey.oracle()
     told = f"{100 * float(oracle.truth):.3g} %"  # type: ignore[attr-defined]
     match oracle:
@@ -162,6 +173,26 @@ def _sure(epsilon: Fraction) -> str:
 
 
 # Inside
+
+
+def _template() -> str:
+    """The page with its script, which is the same for all surveys, so that one hash names it."""
+    folder = files("discreet.local").joinpath("browser")
+    script = "\n".join(folder.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
+    text = folder.joinpath("page.html").read_text(encoding="utf-8")
+    return text.replace("%%SCRIPT%%", f'"use strict";\n(() => {{\n{script}}})();\n')
+
+
+def _area(area: Area) -> dict[str, Any]:
+    """What the page needs to find the cell of a place."""
+    shape = {"rows": area.rows, "columns": area.columns, "cell": float(area.cell)}
+    shape |= {"up": float(area.cell.denominator), "down": float(area.cell.numerator)}
+    if area.centre is None:
+        return shape | {"centre": None}
+    sizes = {"width": float(area.width), "height": float(area.height)}
+    reach = {"factor": area._factor, "clamped": area._clamped_from}
+    series = {"radius": projection._RECTIFYING, "eccentricity": projection._ECCENTRICITY, "alpha": projection._ALPHA}
+    return shape | sizes | reach | {"centre": area.centre, "map": series}
 
 
 def _ratio(p: Fraction) -> list[str]:

@@ -1,7 +1,7 @@
 """Whole numbers 0 … size − 1 with noise that protects near numbers more than far ones (d-privacy on a line, claim C4).
 
-Each response states two losses: `per_distance`, ε for each unit of distance, and `loss`, the plain ε-LDP that follows
-for the whole range, ε·(size − 1). Reports are numbers of the same range; a collector counts them with GROUP BY. The
+Each response states two losses: `per_distance`, ε for each unit of distance, and `loss`, the plain ε-LDP of the whole
+range, at most ε·(size − 1). Reports are numbers of the same range; a collector counts them with GROUP BY. The
 mean is estimated unbiased in closed form; the distribution through `channel` (`inversion.invert`, `ibu`).
 
 >>> from discreet.local.inversion import invert
@@ -56,7 +56,7 @@ class _Line:
 
     @property
     def loss(self) -> Loss:
-        """The ε-LDP of the whole range: ε·(size − 1)."""
+        """The ε-LDP of the whole range."""
         return Pure(self.epsilon * (self.size - 1))
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
@@ -228,9 +228,11 @@ class ExponentialResponse(_Line):
     Half of ε pays for the normalisation, so `ClampedGeometric` is the better response on a line; this one never piles
     reports up at the ends, and works alike in any metric.
 
-    Guarantee: ε-d-private for d = |x − x'|, and ε·(size − 1)-LDP.
+    Guarantee: ε-d-private for d = |x − x'|, and ε/2·(size − 1)-LDP, no less.
     Proof. With q = e^(−ε/2), p(y|x) = q^|x−y|/Z(x). q^|x−y| ≤ q^(−d)·q^|x'−y| by the triangle inequality, and summed
-    over y, Z(x') ≤ q^(−d)·Z(x).
+    over y, Z(x') ≤ q^(−d)·Z(x). For the whole range let n = size − 1 and x < x' (the rest by symmetry): Z is concave,
+    so Z(x) ≥ Z(0) = Z(n), and Z(x') ≤ q^(−(n−x'))·Z(n); hence p(y|x)/p(y|x') ≤ q^(−(x'−x)−(n−x')) ≤ q^(−n), reached
+    by y = x = 0 and x' = n.
 
     Unbiased: p is T/Z with T = q^|x−y|, whose inverse is tridiagonal, (1, 1+q², …, 1 | −q)/(1−q²) (Kac, Murdock, Szegő
     1953); so φ = T⁻¹(x·Z(x)) has Σ_y p(y|x)·φ(y) = x.
@@ -239,6 +241,11 @@ class ExponentialResponse(_Line):
     >>> answer.channel().as_float().matrix.round(4).tolist()[1:]
     [[0.25, 0.5, 0.25], [0.1429, 0.2857, 0.5714]]
     """
+
+    @property
+    def loss(self) -> Loss:
+        """The ε-LDP of the whole range: ε/2·(size − 1), for the ends have equal normalisers."""
+        return Pure(self.epsilon * (self.size - 1) / 2)
 
     def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One number of the range for each value; at most about three attempts each, on average.

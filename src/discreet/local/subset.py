@@ -17,10 +17,11 @@ from discreet.errors import InvalidData
 from discreet.exact import Number, exp_down, integer
 from discreet.local.frequencies import Frequencies
 from discreet.local.oracle import Integers, SupportOracle, as_rows, read_epsilon, read_tally, read_values
-from discreet.local.unary import Words, random_bits, set_bits, tally_bits, valid_bits
+from discreet.local.unary import set_bits, tally_bits, valid_bits
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy, bernoulli, uniform_below
+from discreet.noise.bits import Words, random_bits
 from discreet.noise.entropy import SYSTEM
 
 _MOST_SIZE = 1 << 24
@@ -85,8 +86,8 @@ class SubsetSelection(SupportOracle):
         changed, where drawing the set one by one would take w steps.
         """
         told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
-        start = self.chosen - 2 * isqrt(self.chosen) if self._sparse else self.chosen  # few rows may have too many
-        bits = random_bits(Fraction(max(start, 0), self.size), told.size, self.size, source)
+        likely = self.chosen - 2 * isqrt(self.chosen) if self._sparse else self.chosen  # few rows may have too many
+        bits = random_bits(Fraction(max(likely, 0), self.size), told.size, self.size, entropy=source)
         set_bits(bits, told, np.asarray(bernoulli(self.truth, told.shape, entropy=source)))
         step = max(1, _BLOCK // bits.shape[1])
         for start in range(0, told.size, step):
@@ -122,7 +123,7 @@ class SubsetSelection(SupportOracle):
         rows = as_rows(reports)
         fine = valid_bits(rows, self.size)
         if fine.any():
-            kept = rows[fine] if rows.ndim == 2 else np.array(rows[fine].tolist())
+            kept = np.array(rows[fine].tolist(), np.int64) if rows.dtype.kind == "O" else rows[fine]
             fine[fine] = np.bitwise_count(kept.astype(np.uint64)).sum(axis=1, dtype=np.int64) == self.chosen
         return fine
 

@@ -29,6 +29,7 @@ document. The digest of the document is on every report: change anything, and re
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -46,6 +47,7 @@ from discreet.local.hadamard import HadamardResponse
 from discreet.local.hashing import OptimisedHashing
 from discreet.local.oracle import Oracle
 from discreet.local.places import PlanarReport, per_km
+from discreet.local.report import MOST_VERSION, Report
 from discreet.local.subset import SubsetSelection
 from discreet.local.unary import OptimisedUnary, SymmetricUnary
 from discreet.noise import Entropy, SystemEntropy
@@ -66,15 +68,10 @@ RANDOMISERS: Mapping[str, type] = {
 """The randomisers that a survey can name. "flat" is k-ary randomised response."""
 
 _FIELDS = ("name", "version", "question", "domain", "randomiser", "epsilon", "times")
-_REPORT_FIELDS = ("survey", "version", "report", "id")
-_ID = re.compile(r"[0-9a-f]{32}")
-_DIGEST = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}/[1-9]\d{0,9}/[0-9a-f]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 _LOGARITHM = re.compile(r"\s*ln\s*([\d./eE+-]+)\s*")
 _MOST_LABELS = 100_000
 _MOST_TEXT = 1000
-_MOST_VERSION = 10**9
-_MOST_LINE = 8_000_000
 _AREAS = (
     ("latitude", "longitude", "width", "height", "cell"),
     ("south", "west", "north", "east", "cell"),
@@ -124,7 +121,7 @@ class Survey:
             raise InvalidParameter("randomiser", randomiser, f"one of {', '.join(RANDOMISERS)}")
         fields = {
             "name": name,
-            "version": integer(version, "version", at_least=1, at_most=_MOST_VERSION),
+            "version": integer(version, "version", at_least=1, at_most=MOST_VERSION),
             "question": _text(question, "question"),
             "domain": domain if isinstance(domain, Area) else _labels(domain),
             "randomiser": randomiser,
@@ -198,7 +195,7 @@ class Survey:
 
     # On the device
 
-    def respond(self, answer: object, *, entropy: Entropy | None = None) -> "Report":
+    def respond(self, answer: object, *, entropy: Entropy | None = None) -> Report:
         """The report of one answer: a label; for places, (latitude, longitude), or (x, y) in km on a plain area.
 
         Guarantee: as the class. The answer is in no message and is not kept.
@@ -259,63 +256,6 @@ class Survey:
         return f"{self.name}/{self.version}/{sha256(text.encode()).hexdigest()[:32]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What one person sends: ``{"survey":"commute/1/9f…","version":1,"report":3,"id":"5be0…"}``.
-
-    `report` is one whole number, or a tuple of 64-bit words (unary encodings and subsets). `id` is 128 random bits,
-    drawn for this report alone: a line that comes twice is counted once.
-    """
-
-    survey: str
-    version: int
-    report: int | tuple[int, ...]
-    id: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.survey, str) or not _DIGEST.fullmatch(self.survey):
-            raise InvalidParameter("survey", self.survey, "the digest of a survey: name/version/32 hexadecimal digits")
-        integer(self.version, "version", at_least=1, at_most=_MOST_VERSION)
-        if not isinstance(self.id, str) or not _ID.fullmatch(self.id):
-            raise InvalidParameter("id", self.id, "32 hexadecimal digits")
-        for word in self.words:
-            integer(word, "report", at_least=-(2**63), at_most=2**63 - 1)
-
-    @property
-    def words(self) -> tuple[int, ...]:
-        """The report as words: one, if it is a single number."""
-        return self.report if isinstance(self.report, tuple) else (self.report,)
-
-    @property
-    def line(self) -> str:
-        """The report as one line of JSON, without an end of line.
-
-        >>> Report("coin/1/" + "0" * 32, 1, 0, "f" * 32).line[-52:]
-        ',"report":0,"id":"ffffffffffffffffffffffffffffffff"}'
-        """
-        document = {"survey": self.survey, "version": self.version, "report": self.report, "id": self.id}
-        return json.dumps(document, separators=(",", ":"))
-
-    @classmethod
-    def parse(cls, line: str | bytes) -> "Report":
-        """Read a line; what is not a report is refused with the reason.
-
-        >>> Report.parse('{"survey": 5}')
-        Traceback (most recent call last):
-        discreet.errors.InvalidData: report: no 'version', expected the fields survey, version, report, id
-        """
-        document = _document(line)
-        missing = [f"no {name!r}" for name in _REPORT_FIELDS if name not in document]
-        unknown = ["an unknown field" for name in document if name not in _REPORT_FIELDS]
-        if missing or unknown:
-            raise InvalidData(f"report: {(missing + unknown)[0]}, expected the fields {', '.join(_REPORT_FIELDS)}")
-        payload = document["report"]
-        try:
-            return cls(**document | {"report": tuple(payload) if isinstance(payload, list) else payload})
-        except InvalidParameter as error:
-            raise InvalidData(f"report: its {error.name} is not {error.expected}") from None
-
-
 def read_survey(path: str | Path) -> Survey:
     """Read and check a survey file, TOML or (named .json) JSON.
 
@@ -362,8 +302,7 @@ def _labels(domain: object) -> tuple[str, ...]:
         raise InvalidParameter("domain", got, f"a list of 2 to {_MOST_LABELS:,} answers")
     labels = tuple(_text(label, "domain") for label in domain)
     if len(set(labels)) < len(labels):
-        twice = next(label for position, label in enumerate(labels) if label in labels[:position])
-        raise InvalidParameter("domain", twice, "each answer once")
+        raise InvalidParameter("domain", Counter(labels).most_common(1)[0][0], "each answer once")
     return labels
 
 
@@ -414,7 +353,7 @@ def _exactly(value: object, where: str, choices: Sequence[tuple[str, ...]]) -> d
 def _cell(area: Area, answer: object) -> int:
     parts = answer.split(",") if isinstance(answer, str) else answer
     words = "latitude, longitude" if area.centre else "x, y in km"
-    if not isinstance(parts, list | tuple | np.ndarray) or len(parts) != 2:
+    if not isinstance(parts, list | tuple | np.ndarray) or len(parts) != 2 or any(np.ndim(part) for part in parts):
         raise InvalidData(f"answer: expected two numbers: {words}")
     first, second = ([part] for part in parts)
     if area.centre:
@@ -433,29 +372,3 @@ def _number(part: object) -> float:
         return float(cast(float, part))
     except (TypeError, ValueError):
         return float("nan")
-
-
-def _document(line: str | bytes) -> dict[str, Any]:
-    if len(line) > _MOST_LINE:
-        raise InvalidData(f"report: the line is longer than {_MOST_LINE:,} characters")
-    try:
-        text = line.decode() if isinstance(line, bytes) else line
-        document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except UnicodeDecodeError:
-        raise InvalidData("report: the line is not UTF-8") from None
-    except (ValueError, RecursionError):  # JSONDecodeError; a number of thousands of digits; a million brackets
-        raise InvalidData("report: the line is not JSON, or names a field twice") from None
-    if not isinstance(document, dict):
-        raise InvalidData("report: the line is not a JSON object")
-    return document
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise ValueError
-    return fields
-
-
-def _no_constant(_: str) -> float:
-    raise ValueError

@@ -4,6 +4,7 @@ from discreet.noise.categorical import accept_each, categorical, softmax
 from discreet.noise.entropy import DeterministicEntropy, Entropy, SystemEntropy
 from discreet.noise.gaussian import discrete_gaussian
 from discreet.noise.geometric import discrete_laplace, geometric
+from discreet.noise.normal import rounded_gaussian
 from discreet.noise.planar import planar_laplace
 from discreet.noise.staircase import staircase
 from discreet.noise.uniform import bernoulli, bernoulli_exp, uniform_below
@@ -20,6 +21,7 @@ __all__ = [
     "discrete_laplace",
     "geometric",
     "planar_laplace",
+    "rounded_gaussian",
     "softmax",
     "staircase",
     "uniform_below",

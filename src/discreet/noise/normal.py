@@ -26,6 +26,7 @@ Elsewhere `below` compares rationals, while both U and L are revealed bit by bit
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,26 +84,26 @@ class _Rounded:
                 return (size ^ -negative) + negative  # −|K| if negative, without a branch
 
     def fill(self, entropy: Entropy, out: Integers) -> None:
+        """Accepted proposals; a few more than are missing are made, so that one more round is enough as a rule."""
         propose = self._propose if self._shift < _SHORT else self._propose_large
         pending = np.flatnonzero(~propose(entropy, out))
         while pending.size:
-            part = np.empty(pending.size, np.int64)
-            accepted = propose(entropy, part)
-            out[pending] = part
-            pending = pending[~accepted]
+            spare = np.empty(pending.size + pending.size // 8 + 16, np.int64)
+            found = spare[propose(entropy, spare)][: pending.size]
+            out[pending[: found.size]] = found
+            pending = pending[found.size :]
 
     def _propose(self, entropy: Entropy, out: Integers) -> NDArray[np.bool_]:
         """One proposal for each position of `out`, and which of them are accepted; see the module for the proof."""
         block = self.blocks.picks(entropy, out.size)
         words = entropy.words((out.size + 1) // 2).view(np.uint32)[: out.size]
         place = words & np.uint32((1 << _SHORT) - 1)
-        size = (place + np.uint32(1 << (_SHORT - 1 - self._shift))) >> np.uint32(_SHORT - self._shift)
-        out[:] = block
-        out <<= self._shift
-        out += size.view(np.int32)
-        negative = -(words >> np.uint32(31)).astype(np.int64)  # −1 or 0
-        out ^= negative
-        out -= negative
+        rest = place + np.uint32(1 << (_SHORT - 1 - self._shift))
+        rest >>= np.uint32(_SHORT - self._shift)
+        sign = words.view(np.int32) >> np.int32(31)  # −1 or 0
+        out[:] = _signed(block, sign.astype(np.int16))
+        out *= 1 << self._shift
+        out += _signed(rest.view(np.int32), sign)
         return self._accepted(block, place, entropy)
 
     def _accepted(self, block: NDArray[np.int16], place: NDArray[np.uint32], entropy: Entropy) -> NDArray[np.bool_]:
@@ -118,10 +119,13 @@ class _Rounded:
             np.exp(np.negative(np.minimum(gamma, 80, out=gamma), out=gamma), out=gamma)
         coins = sixteen_bits(entropy, block.size)
         gamma *= 65536
-        gamma -= coins  # 2^16·(p − u), where u ≤ U < u + 2^−16
-        heads: NDArray[np.bool_] = gamma > 0.5
-        np.abs(np.subtract(gamma, 0.5, out=gamma), out=gamma)
-        for k in np.flatnonzero(gamma < 0.5 + _MARGIN):
+        gamma -= coins.astype(np.float32)  # 2^16·(p − u), where u ≤ U < u + 2^−16
+        gamma -= np.float32(0.5)
+        heads: NDArray[np.bool_] = gamma > 0
+        open_ = np.abs(gamma, out=gamma) < np.float32(0.5 + _MARGIN)
+        if block.max(initial=0) >= len(self.blocks.thresholds):
+            open_ |= block >= len(self.blocks.thresholds)  # beyond the table: the error of γ has no bound there
+        for k in np.flatnonzero(open_):
             word = (int(coins[k]) << 48) | (int(entropy.words(1)[0]) >> 16)
             heads[k] = below(word, self._acceptance(int(block[k]), int(place[k]), _SHORT, entropy), entropy)
         return heads
@@ -164,6 +168,13 @@ class _Rounded:
 
     def _exponent(self, block: int, length: Fraction) -> Fraction:
         return length * (2 * (block << self._shift) + length) / self._twice_variance
+
+
+def _signed(size: NDArray[Any], sign: NDArray[Any]) -> NDArray[Any]:
+    """−size where the sign is −1, size where it is 0, without a branch."""
+    signed: NDArray[Any] = size ^ sign
+    signed -= sign
+    return signed
 
 
 def _block_sums(sigma: Fraction, m: int, bits: int) -> Sums:

@@ -1,0 +1,123 @@
+"""Maps of `discreet local`: points from a CSV file, what a survey would make of them, files to look at."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discreet.cli import show
+from discreet.errors import InvalidData
+
+if TYPE_CHECKING:
+    from discreet.local.estimates import Estimate
+    from discreet.local.maps import Map
+    from discreet.local.survey import Survey
+    from discreet.local.transport import Bounds
+    from discreet.noise import Entropy
+
+MOST_PEOPLE = 10_000_000
+_MAPS = (".png", ".svg", ".pdf", ".html")
+
+
+def check(path: str) -> None:
+    """Refuse a map that could not be drawn or written, before anything is computed."""
+    if Path(path).suffix.lower() not in _MAPS:
+        raise click.BadParameter(f"{path!r} does not end in {', '.join(_MAPS)}", param_hint="--output")
+    if Path(path).suffix.lower() != ".html":
+        show.checked_picture(click.get_current_context(), click.Option(["--output"]), path)
+    elif not Path(path).parent.is_dir():
+        raise click.BadParameter(f"cannot write {path}: there is no folder {Path(path).parent}", param_hint="--output")
+
+
+def simulated(
+    survey: "Survey", given: dict[str, Any], iterations: int | None, entropy: "Entropy"
+) -> "tuple[dict[str, Any], list[Map]]":
+    """The true, the noisy and the estimated map of people whose reports are drawn here, and what to tell of them."""
+    from discreet.local.estimates import estimate as estimated
+    from discreet.local.maps import Map
+
+    people, planar = given.pop("people"), survey.planar()
+    truth = survey.area.counts(people) / len(people)
+    tally = planar.tally(planar.randomise(people, entropy=entropy))
+    found = estimated(survey, tally, reports=len(people), confidence=None, iterations=iterations)
+    noisy, near = km(found.noisy, truth, survey), km(found.shares, truth, survey)
+    facts = {
+        "people": len(people),
+        **given,
+        "noisy_km_from_the_truth": told(noisy),
+        "estimated_km_from_the_truth": told(near),
+    }
+    seen = truth * 0 if found.noisy is None else found.noisy
+    return facts, [Map("true", truth), Map("noisy", seen, noisy), Map("estimated", found.shares, near)]
+
+
+def of_store(found: "Estimate") -> "list[Map]":
+    """The estimated map and the noisy one."""
+    from discreet.local.maps import Map
+
+    noisy = [] if found.noisy is None else [Map("noisy", found.noisy)]
+    return [Map("estimated", found.shares), *noisy]
+
+
+def km(shares: Any, truth: Any, survey: "Survey") -> "Bounds | None":
+    """The earth mover's distance, exact or within bounds; none where nothing lies in the area."""
+    from discreet.local.transport import distance
+
+    if shares is None or not max(shares) > 0:
+        return None
+    return distance([max(share, 0.0) for share in shares], truth, survey.area)
+
+
+def told(away: "Bounds | None") -> Any:
+    """A distance for JSON and for people: a number, or on large areas the two that it lies between."""
+    if away is None:
+        return None
+    low, high = round(away.lower, 6), round(away.upper, 6)
+    return low if low == high else [low, high]
+
+
+def write(path: str, maps: "list[Map]", survey: "Survey") -> None:
+    """Write maps to a picture or a page."""
+    from discreet.local.maps import draw, save_page
+
+    save = save_page if Path(path).suffix.lower() == ".html" else draw
+    try:
+        save(path, maps, survey.area, title=survey.question)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
+    click.echo(f"wrote {Path(path).name}", err=True)
+
+
+def points(survey: "Survey", path: str, names: tuple[str, str, str | None]) -> dict[str, Any]:
+    """The cells of the people in a CSV file, and how many lines could not be placed."""
+    import csv
+
+    import numpy as np
+
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            missing = [name for name in names if name is not None and name not in (rows.fieldnames or [])]
+            if missing:
+                raise click.UsageError(
+                    f"{path} has no column {missing[0]!r}; it has: {', '.join(rows.fieldnames or [])}"
+                )
+            table = [[row[name] if name else "1" for name in names] for row in rows]
+    except OSError as error:
+        raise click.ClickException(f"cannot read {path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise click.ClickException(f"cannot read {path}: {error}") from None
+    weights = [int(row[2]) if (row[2] or "").isdecimal() and len(row[2]) < 10 else 0 for row in table]
+    first, second = ([row[column] for row in table] for column in (0, 1))
+    area = survey.area
+    if area.centre is not None:
+        found = area.locate(first, second)
+    else:
+        found = area.cells_of(np.array([second, first], dtype=object).T)
+    if sum(weights) > MOST_PEOPLE:
+        raise click.ClickException(f"{path} stands for {sum(weights):,} people; at most {MOST_PEOPLE:,} are simulated")
+    people = np.repeat(found.cells, weights)
+    kept = people[people >= 0]
+    if not kept.size:
+        raise InvalidData(f"points: none of {len(table)} lines lies in the area ({found.malformed} malformed)")
+    return {"people": kept, "malformed": found.malformed + weights.count(0), "outside": found.outside}

@@ -1,0 +1,1 @@
+"""Learning with privacy: DP-SGD and classical models."""

@@ -1,0 +1,239 @@
+"""Exact whole sums over rows, and exact noise on them.
+
+A row is clamped to its declared bounds, scaled to [−1, 1] and snapped to whole numbers from −UNIT to UNIT. What a model
+needs is a sum over rows of whole numbers: the values, their squares, their products, ones. All sums are exact, so they
+do not depend on the order of rows, and what one row adds is bounded exactly.
+
+>>> import numpy as np
+>>> from discreet.learning.classical.sums import UNIT, Part, planned
+>>> count = Part(l1=1, square=1, unit=1)
+>>> planned([count], epsilon=1, delta=0).loss
+Pure(epsilon=Fraction(1, 1))
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, float_up, integer, rational, sqrt_bounds
+from discreet.learning.classical.reading import Box
+from discreet.noise import Entropy, discrete_laplace
+from discreet.noise.normal import rounded_gaussian
+from discreet.noise.sampler import LARGEST
+from discreet.privacy.accounting.rounding import decimal_up
+from discreet.privacy.calibration import gaussian_multiplier
+from discreet.privacy.loss import GaussianNoise, Loss, Pure, Repeated
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+UNIT = 1 << 15
+"""Whole numbers for the scaled value 1. Products of two are below 2³⁰."""
+
+MOST_ROWS = 1 << 31
+_BLOCK = 1 << 16  # rows at a time: 2¹⁶ products below 2³⁰ are exact in float64 in any order
+_ROOT_BITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the numbers of one release: the most that one row adds to them.
+
+    `l1` and `square` bound the ℓ1 norm and the squared ℓ2 norm of what a row adds, `unit` any one number of it;
+    `share` is the part's share of the budget.
+    """
+
+    l1: int
+    square: int
+    unit: int
+    share: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Noise for the parts of one release: discrete Laplace or rounded Gaussian, a scale for each part."""
+
+    gaussian: bool
+    scales: tuple[Fraction, ...]
+    loss: Loss
+
+    def add(self, part: int, sums: Ints, entropy: Entropy | None) -> Ints:
+        """The sums of a part with fresh noise."""
+        draw = rounded_gaussian if self.gaussian else discrete_laplace
+        return np.asarray(sums + draw(self.scales[part], sums.shape, entropy=entropy), np.int64)
+
+    def deviation(self, part: int) -> float:
+        """The standard deviation of the noise on each number of a part, nearly."""
+        return float(self.scales[part]) * (1 if self.gaussian else math.sqrt(2))
+
+
+def planned(
+    parts: Sequence[Part], *, epsilon: Number, delta: Number, times: int = 1, rows: int | None = None
+) -> Noise:
+    """The noise with which these parts may be released `times` times, all together for (ε, δ).
+
+    Guarantee: under "add or remove one" the releases cost `Noise.loss`, which is (ε, δ)-DP. Under "change one" a row
+    leaves and another enters: Pure(2ε), or a Gaussian of half the multiplier.
+    Proof. δ = 0: part p has scale b_p = l1_p/(share_p·ε/times), so one release has log ratio at most
+    Σ l1_p/b_p ≤ ε/times (`mechanisms.Geometric`). Gaussian: σ_p = m·√(square_p/share_p). Dividing each part by its σ_p
+    leaves a shift of squared norm at most Σ square_p/σ_p² ≤ 1/m² under standard normal noise; rounding to whole numbers
+    is post-processing, since the sums are whole (`noise.normal`). `times` Gaussians of multiplier √times·m₁ shift by
+    1/m₁² together. Where δ > 0 both hold, and the one with less noise is taken: a choice by public settings.
+
+    If the owner states that there are about `rows` rows, an ε whose noise drowns them is refused here.
+    """
+    target, at = rational(epsilon, "epsilon", above=0), rational(delta, "delta", at_least=0, below=1)
+    count = integer(times, "times", at_least=1)
+    if sum(part.share for part in parts) > 1:
+        raise InvalidParameter("share", "shares that add up to more than 1", "at most 1")
+    noise = _laplace(parts, target, count)
+    if at:
+        other = _gaussian(parts, target, at, count)
+        noise = min(noise, other, key=lambda one: sum(math.log(one.deviation(p)) for p in range(len(parts))))
+    _possible(noise, parts, epsilon, rows)
+    return noise
+
+
+def _laplace(parts: Sequence[Part], epsilon: Fraction, times: int) -> Noise:
+    each = epsilon / times
+    loss: Loss = Pure(each) if times == 1 else Repeated(Pure(each), times)
+    return Noise(False, tuple(part.l1 / (part.share * each) for part in parts), loss)
+
+
+def _gaussian(parts: Sequence[Part], epsilon: Fraction, delta: Fraction, times: int) -> Noise:
+    once = gaussian_multiplier(epsilon=epsilon, delta=delta, method="analytic")
+    each = decimal_up(once * root_up(Fraction(times)))
+    loss: Loss = GaussianNoise(each) if times == 1 else Repeated(GaussianNoise(each), times)
+    scales = (decimal_up(each * root_up(part.square / part.share)) for part in parts)
+    return Noise(True, tuple(max(scale, Fraction(1, 8)) for scale in scales), loss)
+
+
+def _possible(noise: Noise, parts: Sequence[Part], epsilon: Number, rows: int | None) -> None:
+    if max(noise.scales) > LARGEST:
+        raise InvalidParameter("epsilon", epsilon, "a larger ε", "its noise would not fit the grid of exact sums")
+    if rows is None:
+        return
+    count = integer(rows, "rows", at_least=1, at_most=MOST_ROWS)
+    drowned = max(noise.deviation(place) / (part.unit * count) for place, part in enumerate(parts))
+    if drowned >= 1:
+        raise InvalidParameter(
+            "epsilon",
+            epsilon,
+            f"a larger ε for about {count} rows",
+            f"the noise would be {drowned:.3g} times the largest possible sum; "
+            "use fewer columns, a smaller norm, or more rows",
+        )
+
+
+def root_up(x: Fraction) -> Fraction:
+    """A rational not below √x, near to it.
+
+    >>> float(root_up(Fraction(9)))
+    3.0
+    """
+    return Fraction(sqrt_bounds(x, _ROOT_BITS)[1], 1 << _ROOT_BITS)
+
+
+def snapped(values: Floats, box: Box, square: int | None = None) -> Ints:
+    """Rows clamped, scaled and snapped: whole numbers from −UNIT to UNIT, and Σz² ≤ square in each row if it is given.
+
+    Guarantee: both bounds hold exactly, whatever the values are. Proof. `Box.scaled` ends in a clip to [−1, 1], so
+    rounding to nearest stays within ±UNIT. Squared norms are added up in int64, below 2⁶³ for up to 2³² columns; rows
+    above `square` are shortened in floats, cut towards zero and measured again, and would count as zero if still above.
+    """
+    z = box.scaled(values) * UNIT
+    whole = np.rint(z).astype(np.int64)
+    if square is None or square >= UNIT * UNIT * whole.shape[1]:
+        return whole
+    for place in np.flatnonzero(norms(whole) > square):
+        shrink = math.sqrt(square / float((z[place] ** 2).sum())) * (1 - 2.0**-40)
+        whole[place] = np.trunc(z[place] * min(shrink, 1.0)).astype(np.int64)
+    whole[norms(whole) > square] = 0
+    return whole
+
+
+def norms(whole: Ints) -> Ints:
+    """The squared norm of each row, exactly."""
+    return np.asarray((whole * whole).sum(axis=1), np.int64)
+
+
+def products(left: Ints, right: Ints) -> Ints:
+    """leftᵀ·right, exactly, for entries up to UNIT in size.
+
+    Guarantee: exact. Proof. In a block of 2¹⁶ rows all partial sums are whole and below 2¹⁶·2³⁰ < 2⁵³, so float64
+    products and sums are exact in any order; blocks are added up in int64, exact for up to 2³¹ rows.
+
+    >>> products(np.array([[1], [2]]), np.array([[3], [4]])).tolist()
+    [[11]]
+    """
+    if len(left) > MOST_ROWS:
+        raise InvalidData(f"got {len(left)} rows, expected at most {MOST_ROWS}")
+    total = np.zeros((left.shape[1], right.shape[1]), np.int64)
+    for start in range(0, len(left), _BLOCK):
+        a, b = left[start : start + _BLOCK], right[start : start + _BLOCK]
+        total += (a.astype(np.float64).T @ b.astype(np.float64)).astype(np.int64)
+    return total
+
+
+def indicators(places: Ints, count: int) -> Ints:
+    """For each row, a 1 at its place among `count`.
+
+    >>> indicators(np.array([1, 0]), 2).tolist()
+    [[0, 1], [1, 0]]
+    """
+    ones = np.zeros((len(places), count), np.int64)
+    ones[np.arange(len(places)), places] = 1
+    return ones
+
+
+def row_square(columns: int, norm: Number | None) -> int:
+    """The most that Σz² can be in a row of whole numbers: by the bounds, or by a declared norm of the scaled row.
+
+    >>> row_square(4, None) == 4 * UNIT**2, row_square(4, 1) == UNIT**2
+    (True, True)
+    """
+    most = columns * UNIT * UNIT
+    if norm is None:
+        return most
+    exact = rational(norm, "norm", at_least=Fraction(1, 1000))
+    return min(most, math.floor(exact * exact * UNIT * UNIT))
+
+
+def length(columns: int, square: int) -> int:
+    """The most that Σ|z| can be in such a row: √columns·‖z‖ (Cauchy, Schwarz), or columns·UNIT."""
+    return min(columns * UNIT, math.isqrt(columns * square))
+
+
+def triangle(symmetric: Ints) -> Ints:
+    """The upper triangle, with the diagonal, of a symmetric matrix."""
+    return np.asarray(symmetric[np.triu_indices(len(symmetric))], np.int64)
+
+
+def mirrored(upper: Ints, size: int) -> Floats:
+    """The symmetric matrix of an upper triangle.
+
+    >>> mirrored(np.array([1, 2, 3]), 2).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    full = np.zeros((size, size))
+    full[np.triu_indices(size)] = upper
+    return np.asarray(full + np.triu(full, 1).T)
+
+
+def triangle_part(columns: int, square: int, *, constant: bool, share: Fraction) -> Part:
+    """What a row v adds to the upper triangle of Σvvᵀ, v being the row z, after a UNIT if `constant`.
+
+    Proof. Σ_{i≤j}(vᵢvⱼ)² = (‖v‖⁴ + Σvᵢ⁴)/2 and Σvᵢ⁴ ≤ UNIT²·‖v‖². Σ_{i≤j}|vᵢvⱼ| = (‖v‖₁² + ‖v‖²)/2.
+    """
+    whole, l1 = (square + UNIT * UNIT, length(columns, square) + UNIT) if constant else (square, length(columns, square))
+    return Part((l1 * l1 + whole) // 2, (whole * whole + UNIT * UNIT * whole) // 2, UNIT * UNIT, share)
+
+
+def noisy_float(deviation: float) -> float:
+    """A deviation in whole numbers as one of products of scaled values."""
+    return float_up(Fraction(deviation)) / (UNIT * UNIT)

@@ -1,0 +1,40 @@
+"""A training run between two steps."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from discreet.learning.gradients import Array
+from discreet.learning.network import Network, Parameters
+from discreet.learning.recipe import Recipe
+
+
+@dataclass(slots=True)
+class State:
+    """A run between two steps: what a checkpoint holds. Nothing in it but noisy values and public settings.
+
+    >>> from discreet.learning import layers, losses, optimisers
+    >>> network = Network([layers.Dense(2)], losses.Softmax(), inputs=(3,))
+    >>> recipe = Recipe(rate="0.1", lot=10, steps=5, multiplier=1, clip=1, optimiser=optimisers.Sgd(1))
+    >>> State.start(network, recipe).step
+    0
+    """
+
+    step: int
+    parameters: Parameters
+    memory: list[Array]
+    average: Parameters
+    clip: Fraction
+    losses: list[float] = field(default_factory=list)
+    clips: list[float] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, network: Network, recipe: Recipe) -> "State":
+        """Before the first step."""
+        parameters = network.start(seed=recipe.seed)
+        memory = recipe.optimiser.memory(parameters)
+        return cls(0, parameters, memory, [p.copy() for p in parameters], recipe.clip)
+
+
+def finished(state: State, recipe: Recipe) -> Parameters:
+    """The parameters to use: the running average if the recipe keeps one."""
+    return state.average if recipe.average else state.parameters

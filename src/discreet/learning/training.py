@@ -1,0 +1,172 @@
+"""DP-SGD: Poisson lots, clipped gradients summed exactly, Gaussian noise rounded to the same grid, a step.
+
+Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang 2016 ("Deep learning with differential privacy"), Algorithm 1.
+
+>>> import numpy as np
+>>> from discreet.learning.layers import Dense
+>>> from discreet.learning.losses import Softmax
+>>> from discreet.learning.network import Network
+>>> from discreet.learning.recipe import Recipe, Sgd
+>>> from discreet.learning.training import finished, train
+>>> network = Network([Dense(2)], Softmax(), inputs=(3,))
+>>> recipe = Recipe(rate="0.5", lot=2, steps=3, multiplier=1, clip=1, optimiser=Sgd("0.1"))
+>>> state = train(network, np.eye(4, 3), np.array([0, 1, 0, 1]), recipe)
+>>> state.step, len(state.losses), finished(state, recipe)[0].shape
+(3, 3, (4, 2))
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidData
+from discreet.learning.blocks import gradients_of, steady_size
+from discreet.learning.checkpoint import Checkpoint
+from discreet.learning.gradients import UNITS, Array, Clip, ClippedSum, Ints, clipped_sum
+from discreet.learning.network import Augment, Network, Parameters
+from discreet.learning.recipe import Recipe
+from discreet.learning.state import State, finished
+from discreet.noise import Entropy, bernoulli
+from discreet.noise.normal import rounded_gaussian
+
+__all__ = ["Augment", "Checkpoint", "State", "contributions", "finished", "train"]
+
+_SMALLEST, _LARGEST = 1e-6, 1e6  # of an adaptive clipping norm
+
+
+def train(
+    network: Network,
+    x: Array,
+    y: NDArray[Any],
+    recipe: Recipe,
+    *,
+    entropy: Entropy | None = None,
+    state: State | None = None,
+    augment: Augment | None = None,
+    each: Callable[[State], None] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> State:
+    """Run a recipe to its end, from its start, from a state or from the checkpoint; `each` is called after each step.
+
+    With a checkpoint, `each` is called after a step has been saved, not before: what nobody saw and nothing kept was
+    not released, so a run that was killed goes on from its checkpoint at no cost. See `Checkpoint`.
+
+    Guarantee: all that `each` and the caller see costs `recipe.loss`. See `Recipe`.
+    """
+    x, y = network.examples(x), network.loss.targets(np.asarray(y), network.outputs)
+    if len(x) != len(y):
+        raise InvalidData(f"{len(x)} examples but {len(y)} targets")
+    with nullcontext() if checkpoint is None else checkpoint.held():
+        if checkpoint is not None and state is None:
+            state = checkpoint.load(network, recipe)
+        state = State.start(network, recipe) if state is None else state
+        while state.step < recipe.steps:
+            _advance(network, state, x, y, recipe, entropy, augment)
+            saved = checkpoint is None or checkpoint.save(network, recipe, state)
+            if each is not None and saved:
+                each(state)
+    return state
+
+
+def _advance(
+    network: Network,
+    state: State,
+    x: Array,
+    y: NDArray[Any],
+    recipe: Recipe,
+    entropy: Entropy | None,
+    augment: Augment | None,
+) -> None:
+    """One step: a lot, its noisy sum, and what follows from it."""
+    lot = np.flatnonzero(bernoulli(recipe.rate, size=len(x), entropy=entropy))
+    total = contributions(network, state, x, y, lot, recipe, augment)
+    noisy = [part + rounded_gaussian(recipe.multiplier * UNITS, part.shape, entropy=entropy) for part in total]
+    _step(state, noisy, recipe)
+
+
+def contributions(
+    network: Network, state: State, x: Array, y: NDArray[Any], lot: Ints, recipe: Recipe, augment: Augment | None = None
+) -> list[Ints]:
+    """What a lot adds up to, on the grid: gradients for each parameter, then the riders.
+
+    Guarantee: one example more or less in the lot changes the whole by a vector of norm at most UNITS. Proof. What an
+    example contributes depends on it alone (`blocks.gradients_of`), and sums of whole numbers are exact. Its gradients
+    have norm at most √(1 − s)·UNITS (`clipped_sum`), its riders at most √s_j·UNITS each (`_riders`), with Σs_j = s.
+    """
+    clip = _clip(state, recipe)
+    size = steady_size(network, recipe.copies)
+    total: list[Ints] = [np.zeros(p.shape, np.int64) for p in state.parameters] + [np.zeros(2, np.int64)]
+    for part in _parts(lot, state.parameters, recipe, size):
+        with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
+            losses, gradients = gradients_of(
+                network, state.parameters, x[part], y[part], size=size, augment=augment, copies=recipe.copies
+            )
+        found = clipped_sum(gradients, clip, share=1 - sum(recipe.riders))
+        for place, units in enumerate(found.units):
+            total[place] += units
+        total[-1] += _riders(losses, found, float(state.clip), recipe)
+    return total
+
+
+def _riders(losses: Array, found: ClippedSum, clip: float, recipe: Recipe) -> Ints:
+    """Each example's loss, from 0 to the worst as 0 to 1, and whether its norm is below the clip, 1 or −1, added up.
+
+    Guarantee: an example adds whole numbers of size at most √share·UNITS, exactly. Proof. In float64 a value of size
+    at most 1 times ⌊√share·UNITS⌋ is rounded to at most that, because rounding is monotone, and cut towards zero; sums
+    of whole numbers below 2⁵³ are exact in every order.
+    """
+    with np.errstate(all="ignore"):
+        level = losses.astype(np.float64) / float(recipe.worst_loss)
+        level = np.clip(np.nan_to_num(level, nan=1.0), 0, 1)
+    small = np.where(found.norms <= clip, 1.0, -1.0)
+    scales = [math.isqrt(int(share * UNITS * UNITS)) for share in recipe.riders]
+    return np.array([int(np.trunc(v * s).sum()) for v, s in zip((level, small), scales, strict=True)], np.int64)
+
+
+def _step(state: State, noisy: Sequence[Ints], recipe: Recipe) -> None:
+    lot = float(recipe.lot)
+    scale = float(state.clip) / (UNITS * math.sqrt(1 - sum(recipe.riders)) * lot)
+    gradients = [(part * scale).astype(np.float32) for part in noisy[:-1]]
+    with np.errstate(all="ignore"):
+        recipe.optimiser.step(state.parameters, state.memory, gradients, state.step / recipe.steps)
+        state.step += 1
+        if recipe.average:
+            _follow_parameters(state, recipe)
+    _follow_riders(state, noisy[-1] / (UNITS * lot), recipe)
+
+
+def _follow_parameters(state: State, recipe: Recipe) -> None:
+    """The running average; in its first steps it forgets its start sooner."""
+    decay = min(float(recipe.average), (1 + state.step) / (10 + state.step))
+    for place, parameter in enumerate(state.parameters):
+        state.average[place] += np.float32(1 - decay) * (parameter - state.average[place])
+
+
+def _follow_riders(state: State, riders: NDArray[np.float64], recipe: Recipe) -> None:
+    """Keep the learning curve, and move the adaptive norm: geometrically (Andrew et al. 2021, Algorithm 1)."""
+    state.clips.append(float(state.clip))
+    if recipe.curve:
+        state.losses.append(float(riders[0]) / math.sqrt(recipe.curve) * float(recipe.worst_loss))
+    if recipe.adaptive is not None:
+        below = (1 + float(riders[1]) / math.sqrt(recipe.adaptive.share)) / 2
+        change = math.exp(-float(recipe.adaptive.speed) * (min(max(below, 0.0), 1.0) - float(recipe.adaptive.quantile)))
+        state.clip = Fraction(min(max(float(state.clip) * change, _SMALLEST), _LARGEST))
+
+
+def _clip(state: State, recipe: Recipe) -> Clip:
+    if not recipe.per_layer:
+        return Clip(state.clip)
+    count = len(state.parameters)
+    return Clip(state.clip, shares=[Fraction(1, count)] * count)
+
+
+def _parts(lot: Ints, parameters: Parameters, recipe: Recipe, block: int) -> list[Ints]:
+    """The lot in parts of whole blocks that fit the memory; sums on the grid do not depend on where it is cut."""
+    each = 4 * sum(p.size for p in parameters)
+    size = max(1, recipe.memory // max(each, 1) // block) * block
+    return [lot[start : start + size] for start in range(0, len(lot), size)]

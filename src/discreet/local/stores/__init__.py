@@ -1,0 +1,175 @@
+"""Where reports are kept: a DuckDB file, or a PostgreSQL database, both behind one protocol.
+
+A store is append-only: it has no operation that changes or removes a report, and what was changed by other means is
+refused when it is read. What every store promises (tests/contracts/test_report_store.py):
+
+* *whole*: a batch is stored with its counts or not at all, also if the process is killed, the disk full or the
+  connection lost; when `append` returns, it is on disk;
+* *once*: an id is stored once, whichever batch, process or survey it came with; the others count as replayed;
+* *counted*: `read` is one moment of the store, and what it tallies are exactly the reports that were accepted.
+
+Reports hold nothing that anybody would have to be trusted with. Which of them came together, and when, is kept too.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from discreet.errors import InvalidData
+from discreet.local.oracle import Integers
+from discreet.local.survey import Survey
+
+ADDRESSES = ("postgresql://", "postgres://")
+"""How the address of a database begins; anything else is the path of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of lines: how many were stored, and how many were dropped for which reason.
+
+    >>> str(Counts(accepted=5, replayed=2))
+    '5 accepted, 2 rejected (2 replayed)'
+    """
+
+    accepted: int = 0
+    malformed: int = 0
+    other_survey: int = 0
+    other_version: int = 0
+    out_of_domain: int = 0
+    replayed: int = 0
+
+    @property
+    def rejected(self) -> int:
+        """All that were not stored."""
+        return sum(self.reasons.values())
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many were dropped, by reason."""
+        return {name: count for name, count in asdict(self).items() if name != "accepted"}
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in COUNTED))
+
+    def __str__(self) -> str:
+        why = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.reasons.items() if count)
+        return f"{self.accepted} accepted, {self.rejected} rejected" + (f" ({why})" if why else "")
+
+
+COUNTED = tuple(field.name for field in fields(Counts))
+"""The columns of a batch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Reports of one survey that can be stored, each id once, and what was wrong with the other lines."""
+
+    ids: list[str]  # 32 hexadecimal digits each
+    reports: Integers  # a code for each id, or a row of words
+    dropped: Counts
+
+    def counts(self, stored: int) -> Counts:
+        """What became of the lines, when so many of the reports were new."""
+        return self.dropped + Counts(accepted=stored, replayed=len(self.ids) - stored)
+
+
+class ReportStore(Protocol):
+    """Where reports are kept; see this module for what it promises. It holds nothing open between calls."""
+
+    def append(self, survey: Survey, batch: Batch, received: datetime) -> Counts:
+        """Add the reports that are new, and the counts of the batch; the store is made if there is none."""
+        ...
+
+    def counts(self, survey: Survey) -> Counts:
+        """What became of all lines so far for this survey."""
+        ...
+
+    def read(self, survey: Survey) -> tuple[Counts, Integers]:
+        """The counts and, of the same moment, the tally that the survey's randomiser estimates from."""
+        ...
+
+
+def opened(address: str | Path, *, patience: float) -> ReportStore:
+    """The store at a path, or at an address `postgresql://user@host/database`.
+
+    `patience` is how many seconds to wait while another program has the file, or for a server to answer.
+
+    >>> opened("reports.duckdb", patience=1)
+    DuckdbReports('reports.duckdb')
+    """
+    if isinstance(address, str) and is_address(address):
+        from discreet.local.stores.postgres import PostgresReports
+
+        return PostgresReports(address, patience=patience)
+    from discreet.local.stores.duckdb import DuckdbReports
+
+    return DuckdbReports(address, patience=patience)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a database, not a path.
+
+    >>> is_address("postgresql://ann@localhost/surveys"), is_address("reports.duckdb")
+    (True, False)
+    """
+    return text.lower().startswith(ADDRESSES)
+
+
+# What a database counted, as a tally
+
+
+def tally_of_codes(survey: Survey, codes: Integers, many: Integers, accepted: int) -> Integers:
+    """The tally of reports that are single numbers, from how many there are of each.
+
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
+    ...               times=1)
+    >>> tally_of_codes(coin, np.array([1]), np.array([7]), 7)
+    array([0, 7])
+    """
+    randomiser = survey.randomises()
+    total = np.array(randomiser.tally(randomiser.randomise([])))
+    if not randomiser.valid(codes).all() or many.sum() != accepted:
+        raise changed()
+    total[codes] = many
+    return total
+
+
+def tally_of_words(survey: Survey, parts: Iterable[Integers], accepted: int) -> Integers:
+    """The tally of reports that are rows of words, part by part.
+
+    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="symmetric unary",
+    ...               epsilon=1, times=1)
+    >>> tally_of_words(bits, [np.array([[3], [2]])], 2)
+    array([1, 2])
+    """
+    randomiser, seen = survey.randomises(), 0
+    total = np.array(randomiser.tally(randomiser.randomise([])))
+    for rows in parts:
+        if not randomiser.valid(rows).all():
+            raise changed()
+        total += randomiser.tally(rows)
+        seen += len(rows)
+    if seen != accepted:
+        raise changed()
+    return total
+
+
+def width(survey: Survey) -> int | None:
+    """How many words a report has; None where it is one number.
+
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
+    ...               times=1)
+    >>> width(coin) is None
+    True
+    """
+    none = survey.randomises().randomise([])
+    return None if none.ndim == 1 else none.shape[1]
+
+
+def changed() -> InvalidData:
+    """What to raise where the store does not hold what was added to it."""
+    return InvalidData("store: it does not hold the reports that were added to it; it was changed by other means")

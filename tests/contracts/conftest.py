@@ -1,0 +1,84 @@
+"""A PostgreSQL server for the tests: its own folder, its own socket, no network, gone afterwards."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+PASSWORD = "ge%h@im"
+
+
+def program(name: str) -> str | None:
+    places = [os.environ.get("PATH", ""), *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True))]
+    return shutil.which(name, path=os.pathsep.join(places))
+
+
+def unprivileged() -> tuple[list[str], str | None]:
+    """How to run the server, which refuses to be root: the words before the command, and whose its folder is."""
+    if os.geteuid() != 0:
+        return [], None
+    for user in ("postgres", "nobody"):
+        if subprocess.run(["id", user], capture_output=True, check=False).returncode == 0:
+            return ["runuser", "-u", user, "--"], user
+    return ["false"], None
+
+
+class Server:
+    """A running server; `address` names one of its databases."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, (self.words, user) = folder, unprivileged()
+        (folder / "password").write_text(PASSWORD)
+        if user:
+            for path in (folder, folder / "password"):
+                shutil.chown(path, user)
+        self.run("initdb", "-D", "data", "-U", "owner", "-A", "scram-sha-256", "--pwfile=password", "-E", "UTF8")
+        self.start()
+
+    def run(self, name: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [*self.words, program(name) or name, *arguments],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{name}: {done.stdout}"
+
+    def start(self) -> None:
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c fsync=off"
+        self.run("pg_ctl", "-D", "data", "-l", "log", "-w", "-o", options, "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        self.run("pg_ctl", "-D", "data", "-w", "-m", mode, "stop")
+
+    def address(self, database: str, user: str = "owner", password: str = PASSWORD) -> str:
+        return f"postgresql://{user}:{quote(password)}@/{database}?host={quote(str(self.folder), safe='')}"
+
+    def emptied(self) -> str:
+        """The address of a database without a collection."""
+        import psycopg
+
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS discreet_collection CASCADE")
+        return self.address("postgres")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    if program("initdb") is None or program("pg_ctl") is None:
+        reason = "NO POSTGRESQL: its store of reports is not tested; install it (`make postgres`)"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        server = Server(Path(folder))
+        try:
+            yield server
+        finally:
+            server.stop()

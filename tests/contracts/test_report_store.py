@@ -1,0 +1,354 @@
+"""What every store of reports promises: one suite that all of them run. To add a store, add it to `STORES`."""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidData
+from discreet.local.areas import Area
+from discreet.local.collect import Collection
+from discreet.local.lines import sift
+from discreet.local.report import Report
+from discreet.local.stores import Batch, Counts, opened
+from discreet.local.survey import PLACES, Survey
+from discreet.noise import DeterministicEntropy
+
+STORES = ("duckdb", "postgres")
+LISTED = ["flat", "hadamard", "optimised hashing", "subset", "optimised unary", "symmetric unary"]
+NOW = datetime(2026, 11, 16, 8, tzinfo=UTC)
+
+
+def survey(randomiser="flat", **changed):
+    fields = {"name": "food", "version": 3, "question": "What?", "domain": list("abcde"), "times": 1, "epsilon": 1}
+    if randomiser == PLACES:
+        fields |= {"domain": Area.plane(width=6, height=6, cell=1), "epsilon": "1 per km"}
+    return Survey(**fields | {"randomiser": randomiser} | changed)
+
+
+def lines(asked, values, seed=1):
+    """Reports of many values at once."""
+    entropy = DeterministicEntropy(seed)
+    reports = asked.randomises().randomise(values, entropy=entropy)
+    ids = entropy.words(2 * len(reports)).tobytes().hex()
+    payloads = [tuple(one) if isinstance(one, list) else one for one in reports.tolist()]
+    return [Report(asked.digest, asked.version, one, ids[32 * n : 32 * n + 32]).line for n, one in enumerate(payloads)]
+
+
+@pytest.fixture(params=STORES)
+def address(request, tmp_path):
+    """Where a store can be that is not there yet."""
+    if request.param == "duckdb":
+        return str(tmp_path / "reports.duckdb")
+    return request.getfixturevalue("postgres").emptied()
+
+
+@pytest.fixture
+def store(address):
+    return Collection(address, patience=20)
+
+
+def meddle(address, statement):
+    """Change a store by other means, past what protects it."""
+    if address.startswith("postgresql"):
+        import psycopg
+
+        with psycopg.connect(address) as connection:
+            for table in ("reports", "batches"):
+                connection.execute(f"ALTER TABLE discreet_collection.{table} DISABLE TRIGGER only_added")
+            connection.execute("SET search_path TO discreet_collection")
+            connection.execute(statement)
+    else:
+        import duckdb
+
+        with duckdb.connect(address) as connection:
+            connection.execute(statement)
+
+
+# Counting
+
+
+@pytest.mark.parametrize("randomiser", [*LISTED, PLACES])
+def test_the_tally_is_that_of_the_randomiser(store, randomiser):
+    asked = survey(PLACES) if randomiser == PLACES else survey(randomiser, domain=[f"{n}" for n in range(150)])
+    one, values = asked.randomises(), np.arange(5000) % 30
+    sent = lines(asked, values)
+    store.add(asked, sent[:1234])
+    store.add(asked, iter(sent[1234:]))
+    expected = one.tally(one.randomise(values, entropy=DeterministicEntropy(1)))
+    assert np.array_equal(store.tally(asked), expected)
+    assert store.counts(asked) == Counts(accepted=5000)
+    assert store.estimate(asked, confidence=None, iterations=5).reports == 5000
+
+
+def test_words_of_all_bits_come_through(store):
+    """Words are signed: the first, the last, and all bits of every word, of more words than one block holds."""
+    asked = survey("symmetric unary", domain=[f"{n}" for n in range(128)])
+    corners = [(0, 0), (-1, -1), (-(2**63), 1), (2**63 - 1, -(2**63))]
+    sent = [Report(asked.digest, 3, words, f"{n:032x}").line for n, words in enumerate(corners)]
+    assert store.add(asked, sent).accepted == 4
+    assert np.array_equal(store.tally(asked), asked.oracle().tally(np.array(corners)))
+
+
+def test_a_tally_of_many_blocks(store, monkeypatch):
+    from discreet.local.stores import postgres as module
+
+    monkeypatch.setattr(module, "_BLOCK", 1000)
+    for asked in (survey("hadamard", domain=[f"{n}" for n in range(500)]), survey("subset")):
+        values = np.arange(3000) % 5
+        store.add(asked, lines(asked, values, seed=len(asked.digest)))
+        assert store.counts(asked).accepted == 3000
+        assert store.tally(asked).sum() >= 3000
+
+
+def test_several_surveys_share_a_store(store):
+    one, two, three = survey(), survey("hadamard", name="drinks"), survey("optimised unary", name="third")
+    store.add(one, lines(one, [0] * 10))
+    store.add(two, lines(two, [1] * 20, seed=2))
+    assert store.tally(one).sum() == 10
+    assert store.tally(two).sum() == 20
+    for none in (three, survey(name="fourth")):
+        assert store.counts(none) == Counts()
+        assert store.tally(none).sum() == 0
+        with pytest.raises(InvalidData, match="none of this survey yet"):
+            store.estimate(none, confidence="0.9")
+
+
+# Lines that are no reports
+
+
+def test_lines_are_counted_by_what_is_wrong_with_them(store):
+    asked, newer, other = survey(), survey(version=4), survey(name="drinks")
+    good = lines(asked, [0, 1, 2])
+    parsed = json.loads(good[0])
+    spaced = json.dumps(dict(reversed((parsed | {"id": "1" * 32}).items())), indent=None)
+    given = [
+        *good,
+        spaced,  # the same fields in another order, with spaces
+        "", "\n", b"  ",  # nothing
+        "hello", b"\xff\xfe", None, 5, ["x"], good[1][:-1], good[1] + "x", "[" * 100_000,  # 8 malformed
+        json.dumps(parsed | {"id": "2" * 32, "report": 1.5}),  # 9
+        lines(newer, [0])[0], survey(epsilon=2).respond("a").line, json.dumps(parsed | {"version": 9}),  # 3 other version
+        other.respond("a").line,  # 1 other survey
+        json.dumps(parsed | {"id": "3" * 32, "report": 5}),  # out of the domain, 5 times
+        json.dumps(parsed | {"id": "4" * 32, "report": -1}),
+        json.dumps(parsed | {"id": "5" * 32, "report": 2**62}),
+        json.dumps(parsed | {"id": "6" * 32, "report": [1]}),
+        Report(asked.digest, asked.version, 999, "7" * 32).line,
+        good[2], good[2], spaced,  # 3 replayed
+        json.dumps(parsed | {"report": (parsed["report"] + 1) % 5}),  # the same id, another report: 4
+    ]  # fmt: skip
+    counts = store.add(asked, given)
+    assert counts == Counts(accepted=4, malformed=9, other_survey=1, other_version=3, out_of_domain=5, replayed=4)
+    assert counts.rejected == 22
+    assert store.counts(asked) == counts
+    assert store.estimate(asked, confidence=None).counts == counts
+    assert store.estimate(asked, confidence=None).reports == 4
+
+
+def test_lines_that_are_all_wrong_are_counted_too(store):
+    asked = survey()
+    assert store.add(asked, ["hello"] * 7) == store.counts(asked) == Counts(malformed=7)
+    assert store.add(asked, []) == Counts()
+
+
+def test_the_first_of_two_reports_with_one_id_is_kept(store):
+    asked = survey()
+    first = Report(asked.digest, 3, 2, "a" * 32).line
+    others = [Report(asked.digest, 3, n, "a" * 32).line for n in (0, 1, 3)]
+    assert store.add(asked, [first, *others]) == Counts(accepted=1, replayed=3)
+    assert store.add(asked, others) == Counts(replayed=3)
+    assert store.tally(asked).tolist() == [0, 0, 1, 0, 0]
+
+
+# Once
+
+
+def test_replays_are_found_across_batches_and_openings(store, address):
+    asked = survey()
+    sent = lines(asked, np.arange(1000) % 5)
+    store.add(asked, sent)
+    assert Collection(address).add(asked, sent) == Counts(replayed=1000)
+    more = lines(asked, np.arange(10) % 5, seed=2)
+    assert Collection(address).add(asked, [*sent[:5], *more]) == Counts(accepted=10, replayed=5)
+    assert store.tally(asked).sum() == 1010
+
+
+def test_an_id_is_stored_once_for_all_surveys(store):
+    one, two = survey(), survey(name="drinks")
+    store.add(one, [Report(one.digest, 3, 1, "a" * 32).line])
+    assert store.add(two, [Report(two.digest, 3, 1, "a" * 32).line]) == Counts(replayed=1)
+
+
+def test_threads_do_not_store_a_report_twice(address):
+    asked = survey()
+    sent = lines(asked, np.arange(2000) % 5)
+    counts, faults = [], []
+
+    def add(part):
+        try:
+            counts.append(Collection(address, patience=60).add(asked, part))
+        except Exception as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=add, args=(part,)) for part in (sent, sent[::-1], sent[1000:], sent)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert sum(one.accepted for one in counts) == 2000
+    assert Collection(address).tally(asked).sum() == 2000
+
+
+ADD = """
+import sys
+from discreet.local.collect import Collection
+from discreet.local.lines import lines_of
+from discreet.local.survey import Survey
+print(Collection(sys.argv[1], patience=60).add(Survey(**eval(sys.argv[2])), lines_of(sys.stdin.buffer)).accepted)
+"""
+
+
+def adding(address, asked, sent, code=ADD):
+    with tempfile.TemporaryFile("w+") as file:  # not a pipe: a pipe would be as slow as the process
+        file.write("\n".join(sent))
+        file.seek(0)
+        return subprocess.Popen(
+            [sys.executable, "-c", code, address, repr(asked.to_json())],
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def test_processes_do_not_store_a_report_twice(address):
+    asked = survey()
+    sent = lines(asked, np.arange(3000) % 5)
+    processes = [adding(address, asked, part) for part in (sent, sent[::-1])]
+    assert sum(int(process.stdout.read()) for process in processes) == 3000
+    assert [process.wait() for process in processes] == [0, 0]
+    assert Collection(address).counts(asked) == Counts(accepted=3000, replayed=3000)
+    for process in processes:
+        process.stdout.close()
+        process.stderr.close()
+
+
+# Whole
+
+
+KILLED = """
+import os, sys
+from discreet.local import lines, stores
+lines._PART = 500
+counted = stores.Batch.counts
+def then_die(self, stored, seen=[]):
+    seen.append(1)
+    if len(seen) == 3:
+        os._exit(9)  # the reports of the third part are inserted, its counts are not, and nothing is committed
+    return counted(self, stored)
+stores.Batch.counts = then_die
+"""
+
+
+def test_a_kill_leaves_whole_parts(store, address):
+    """Killed just before the third part was complete: two parts are there, and adding again adds the rest."""
+    asked = survey()
+    sent = lines(asked, np.arange(2000) % 5)
+    process = adding(address, asked, sent, KILLED + ADD)
+    assert process.wait() == 9, process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
+    assert store.counts(asked).accepted == store.tally(asked).sum() == 1000
+    assert store.add(asked, sent) == Counts(accepted=1000, replayed=1000)
+
+
+TELLING = """
+from discreet.local import collect, lines
+lines._PART = 200
+def telling(address, patience, opened=collect.opened):
+    store = opened(address, patience=patience)
+    append = store.append
+    store.append = lambda *given: (append(*given), print("stored", flush=True))[0]
+    return store
+collect.opened = telling
+"""
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(store, address, parts):
+    asked = survey()
+    sent = lines(asked, np.arange(6000) % 5)
+    process = adding(address, asked, sent, TELLING + ADD)
+    assert [process.stdout.readline() for _ in range(parts)] == ["stored\n"] * parts
+    time.sleep(0.03 * parts)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+    left = store.add(asked, sent)
+    assert left.accepted + left.replayed == 6000
+    assert left.replayed % 200 == 0
+    assert left.replayed >= 200 * parts
+    assert store.counts(asked).accepted == store.tally(asked).sum() == 6000
+
+
+def test_a_batch_that_fails_is_not_there(address):
+    """The counts cannot be stored: then the reports are not either."""
+    asked = survey()
+    store = opened(address, patience=5)
+    store.append(asked, sift(asked, lines(asked, [1, 2])), NOW)
+    batch = sift(asked, lines(asked, [1, 2], seed=2))
+    broken = Batch(batch.ids, batch.reports, Counts(malformed=2**63))
+    with pytest.raises((OverflowError, ValueError)):
+        store.append(asked, broken, NOW)
+    assert store.read(asked)[0] == Counts(accepted=2)
+    assert store.append(asked, batch, NOW) == Counts(accepted=2)
+
+
+# Changed by other means
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE reports SET report = 77",
+        "UPDATE reports SET report = NULL",
+        "DELETE FROM reports WHERE report = 1",
+        "UPDATE batches SET accepted = accepted + 1",
+    ],
+)
+def test_codes_that_were_changed_are_not_counted(store, address, statement):
+    asked = survey()
+    store.add(asked, [Report(asked.digest, 3, n, f"{n:032x}").line for n in range(5)])
+    meddle(address, statement)
+    with pytest.raises(InvalidData, match="changed by other means"):
+        store.tally(asked)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE reports SET words = NULL",
+        "UPDATE reports SET words = ARRAY[1, 2, 3]",
+        "UPDATE reports SET words = ARRAY[1, NULL]",
+        "UPDATE reports SET words = ARRAY[-1, -1]",  # bits beyond the domain
+        "UPDATE reports SET words = CASE WHEN words[1] = 1 THEN ARRAY[1] ELSE ARRAY[1, 2, 3] END",  # as many in all
+        "DELETE FROM reports WHERE words[1] = 1",
+    ],
+)
+def test_words_that_were_changed_are_not_counted(store, address, statement):
+    asked = survey("optimised unary", domain=[f"{n}" for n in range(70)])
+    store.add(asked, [Report(asked.digest, 3, (n, 0), f"{n:032x}").line for n in (1, 2)])
+    assert store.tally(asked)[:3].tolist() == [1, 1, 0]
+    meddle(address, statement)
+    with pytest.raises(InvalidData, match="changed by other means"):
+        store.tally(asked)

@@ -1,0 +1,101 @@
+"""Smoothed maps: an average of three estimates that are distributions, right where reports are clear, never a crash."""
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.local.areas import Area
+from discreet.local.models import dense
+from discreet.local.places import PlanarReport
+from discreet.local.smoothing import Coarse, _cosines, one_cluster, smooth_field, smoothed
+from discreet.local.transport import earth_mover
+from discreet.noise import DeterministicEntropy
+
+TOWN = Area.plane(width=3, height=2, cell="0.25")
+
+
+def drawn(report, shares, people=4000, seed=1):
+    cells = np.repeat(np.arange(report.size), np.random.default_rng(seed).multinomial(people, shares))
+    return report.tally(report.randomise(cells, entropy=DeterministicEntropy(seed)))
+
+
+def bump(area, x, y, radius):
+    away = np.hypot(*(area.centres() - [x, y]).T)
+    weights = np.exp(-((away / radius) ** 2) / 2) + 0.02
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize("outside", ["keep", "clamp", "remap"])
+@pytest.mark.parametrize("people", [1, 50, 5000])
+@pytest.mark.parametrize("size", [(1, 1), (3, 1), (1, 4), (5, 4)])
+def test_every_part_is_a_distribution(outside, people, size):
+    report = PlanarReport(Area.plane(width=size[0], height=size[1], cell=1), epsilon="1", outside=outside)
+    found = smoothed(report, report.tally(report.randomise([0] * people, entropy=DeterministicEntropy(people))))
+    for shares in (found.shares, found.plain, found.field, found.cluster):
+        assert shares.shape == (report.size,)
+        assert (shares >= 0).all()
+        assert shares.sum() == pytest.approx(1, abs=1e-9)
+    assert found.shares == pytest.approx((found.plain + found.field + found.cluster) / 3)
+
+
+def test_blocks_add_up_what_the_channel_says():
+    report = PlanarReport(TOWN, epsilon="2")
+    counts = drawn(report, bump(TOWN, 1, 1, 0.4))
+    coarse = Coarse.of(report, counts)
+    assert coarse.counts.sum() == counts.sum()
+    assert coarse.matrix.sum(axis=1) == pytest.approx(np.ones(TOWN.size))
+    assert coarse.matrix.shape[1] <= 18 * 18 + 1
+    matrix = dense(report.model())  # the last block is what fell beyond the window
+    assert coarse.matrix[:, -1] == pytest.approx(matrix[:, -1], abs=1e-12)
+
+
+def test_clear_reports_are_followed():
+    """Little noise and many people: all three see the town where it is."""
+    truth = bump(TOWN, 2.1, 0.6, 0.4)
+    report = PlanarReport(TOWN, epsilon="20")
+    found = smoothed(report, drawn(report, truth, people=20_000))
+    for shares in (found.plain, found.field, found.cluster, found.shares):
+        assert earth_mover(shares, truth, TOWN) < 0.05
+
+
+def test_wide_noise_is_smoothed():
+    """Where noise is wider than the town, the average is nearer than IBU, over ten draws."""
+    truth = bump(TOWN, 1.9, 0.8, 0.45)
+    report = PlanarReport(TOWN, epsilon="ln 2 at 1 km")
+    found = [smoothed(report, drawn(report, truth, seed=seed)) for seed in range(10)]
+    better, usual = (
+        np.mean([earth_mover(s, truth, TOWN) for s in m])
+        for m in zip(*((f.shares, f.plain) for f in found), strict=True)
+    )
+    assert better < 0.95 * usual
+
+
+def test_waves_are_orthogonal():
+    waves, pace = _cosines(TOWN)
+    assert waves.T @ waves / TOWN.size == pytest.approx(np.eye(waves.shape[1]), abs=1e-12)
+    assert waves.mean(axis=0) == pytest.approx(np.zeros(waves.shape[1]), abs=1e-12)
+    assert (pace > 0).all()
+
+
+def test_the_fits_climb():
+    """Both fits are likelier than the uniform map."""
+    report = PlanarReport(TOWN, epsilon="1")
+    coarse = Coarse.of(report, drawn(report, bump(TOWN, 1, 1, 0.3)))
+    flat = coarse.fit(np.full(TOWN.size, 1 / TOWN.size))
+    assert coarse.fit(smooth_field(coarse, TOWN)) > flat + 10
+    assert coarse.fit(one_cluster(coarse, TOWN)) > flat + 10
+
+
+def test_bad_input():
+    report = PlanarReport(TOWN, epsilon="1")
+    with pytest.raises(InvalidParameter, match="PlanarReport"):
+        smoothed(TOWN, [1])
+    with pytest.raises(InvalidData, match="counts"):
+        smoothed(report, [1, 2])
+    with pytest.raises(InvalidData, match="zero"):
+        smoothed(report, np.zeros(report.outputs, int))
+    with pytest.raises(InvalidParameter, match="iterations"):
+        smoothed(report, np.ones(report.outputs, int), iterations=-1)
+    large = PlanarReport(Area.plane(width=101, height=100, cell=1), epsilon="1")
+    with pytest.raises(InvalidParameter, match="larger cells"):
+        smoothed(large, np.ones(large.outputs, int))
