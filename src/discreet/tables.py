@@ -32,12 +32,14 @@ def as_arrow(table: Any, where: str = "table") -> "pyarrow.Table":
     >>> as_arrow([1, 2])
     Traceback (most recent call last):
     ...
-    discreet.errors.InvalidParameter: table: got [1, 2], expected a pyarrow Table, a pandas or polars DataFrame, ...
+    discreet.errors.InvalidParameter: table: got 'list', expected a pyarrow Table, a pandas or polars DataFrame, ...
     """
     import pyarrow
 
     try:
         arrow = _convert(table, where)
+    except UnicodeDecodeError:
+        raise InvalidData(f"{where}: it is not UTF-8 text; convert it first") from None
     except (pyarrow.ArrowException, OverflowError):  # what Arrow says may quote a value
         hint = "every row needs as many cells as the header, every column values of one kind"
         raise InvalidData(f"{where}: it cannot be read as a table; {hint}") from None
@@ -78,6 +80,7 @@ def texts(array: Any) -> "pyarrow.Array":
     if pyarrow.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pyarrow.types.is_floating(values.type):
+        values = compute.if_else(compute.is_nan(values), pyarrow.scalar(None, values.type), values)
         whole = compute.all(compute.equal(values, compute.trunc(values))).as_py()
         fits = compute.all(compute.less(compute.abs(values), 2.0**62)).as_py()
         values = values.cast(pyarrow.int64()) if whole and fits else values
@@ -137,7 +140,7 @@ def _convert(table: Any, where: str) -> "pyarrow.Table":
         if len(lengths) > 1:
             raise InvalidData(f"{where}: columns have different lengths: {sorted(lengths)}")
         return pyarrow.table({name: _array(name, values, where) for name, values in table.items()})
-    raise InvalidParameter(where, table, _EXPECTED)
+    raise InvalidParameter(where, type(table).__name__, _EXPECTED)  # the table itself is private
 
 
 def _array(name: str, values: Any, where: str) -> Any:
@@ -163,16 +166,24 @@ def _read_csv(path: Path, where: str) -> "pyarrow.Table":
     import pyarrow
     from pyarrow import csv
 
-    with path.open("rb") as file:
-        raw = file.readline()
+    raw = _header(path)
     if not raw.strip():
         raise InvalidData(f"{where}: {path.name} has no header line")
     try:
-        header = raw.decode("utf-8-sig").rstrip("\r\n")
+        header = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidData(f"{where}: {path.name} is not UTF-8 text; convert it first") from None
-    delimiter = max(_DELIMITERS, key=header.count)
-    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    plain = "".join(header.split('"')[::2])  # what stands outside quotation marks
+    parse = csv.ParseOptions(delimiter=max(_DELIMITERS, key=plain.count), newlines_in_values=True)
     names = csv.read_csv(pyarrow.BufferReader(raw.rstrip(b"\r\n") + b"\n"), parse_options=parse).column_names
     types = csv.ConvertOptions(column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False)
     return csv.read_csv(path, parse_options=parse, convert_options=types)
+
+
+def _header(path: Path) -> bytes:
+    """The first line, with the lines that its quotation marks hold together."""
+    with path.open("rb") as file:
+        raw = file.readline()
+        while raw.count(b'"') % 2 and (more := file.readline()):
+            raw += more
+    return raw

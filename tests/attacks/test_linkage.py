@@ -238,9 +238,9 @@ KNOWN = {"id": ["ann-secret", "bob-secret"], "x": [1, 2]}
         (
             {"known": {"id": ["ann-secret", "ann-secret"], "x": [1, 2]}},
             InvalidData,
-            "1 names appear again .first in row 1",
+            "1 names appear again .first in row 2",
         ),
-        ({"known": {"id": ["ann-secret", None], "x": [1, 2]}}, InvalidData, "row 1 has no name"),
+        ({"known": {"id": ["ann-secret", None], "x": [1, 2]}}, InvalidData, "row 2 has no name"),
         ({"known": {"id": ["ann-secret"], "y": [1]}}, InvalidParameter, "known: got a table without a column 'x'"),
         ({"released": {"y": [1, 2]}}, InvalidParameter, "released: got a table without a column 'x'"),
         ({"released": {"x": []}, "truth": []}, InvalidData, "released: it has no rows"),

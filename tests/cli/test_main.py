@@ -8,7 +8,7 @@ import pytest
 import discreet as package
 
 COMMANDS = [
-    "account", "ask", "budget", "channel", "check", "explain", "init", "ledger", "local", "mechanism", "shell",
+    "account", "anonymize", "ask", "attack", "budget", "channel", "check", "explain", "init", "ledger", "local", "mechanism", "risk", "shell",
     "statement",
 ]  # fmt: skip
 
@@ -27,7 +27,7 @@ def test_every_single_command_has_help(discreet, command):
     assert command in ("init", "shell") or "--json" in printed.out
 
 
-@pytest.mark.parametrize("group", ["account", "channel", "ledger", "local", "mechanism"])
+@pytest.mark.parametrize("group", ["account", "attack", "channel", "ledger", "local", "mechanism"])
 def test_every_group_and_command_has_help(discreet, group):
     top = discreet(group, "--help")
     assert top.code == 0

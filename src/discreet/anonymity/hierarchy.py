@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number, rational
 from discreet.tables import texts
 
 Codes = NDArray[np.int32]
+Exact = int | Fraction
 TOP = "*"
 _MOST_LEAVES = 10_000_000
 
@@ -99,6 +103,8 @@ class Hierarchy:
                     f"hierarchy of {name!r}: line {number} has {len(line)} levels, line 1 has {len(lines[0])}; "
                     "every line needs the same levels"
                 )
+            if line[0] and "" in line:
+                raise InvalidData(f"hierarchy of {name!r}: line {number} has a gap at level {line.index('')}; fill it in")
         return _assembled(name, list(zip(*lines, strict=True)))
 
     @classmethod
@@ -146,9 +152,10 @@ class Hierarchy:
 
     @classmethod
     def intervals(
-        cls, name: str, *, widths: Sequence[float], values: Any = None, low: int | None = None, high: int | None = None
+        cls, name: str, *, widths: Sequence[Number], values: Any = None, low: int | None = None, high: int | None = None
     ) -> "Hierarchy":
-        """Numbers in wider and wider intervals; leaves are `values`, or the whole numbers from low to high.
+        """Numbers in wider and wider intervals; leaves are `values` as they are written, or the whole numbers from low
+        to high. A missing value stays missing until it is hidden. Bounds are exact: 0.3 is in [0.3, 0.4).
 
         >>> Hierarchy.intervals("age", low=0, high=99, widths=(5, 20)).labels[1][:3]
         ('0-4', '5-9', '10-14')
@@ -157,11 +164,9 @@ class Hierarchy:
         """
         leaves = _numbers(name, values, low, high)
         steps = _nested(name, widths)
-        whole = all(float(leaf).is_integer() for leaf in leaves) and all(float(step).is_integer() for step in steps)
-        order = sorted(leaves)
-        levels = [[_plain(leaf) for leaf in order]]
-        levels += [[_interval(leaf, step, whole=whole) for leaf in order] for step in steps]
-        return _assembled(name, levels)
+        whole = all(isinstance(number, int) for number in (*leaves.values(), *steps) if number is not None)
+        levels = [[_interval(leaf, step, whole=whole) for leaf in leaves.values()] for step in steps]
+        return _assembled(name, [list(leaves), *levels])
 
     @classmethod
     def dates(cls, name: str, values: Any) -> "Hierarchy":
@@ -179,7 +184,7 @@ class Hierarchy:
         return _assembled(name, [leaves, *[[cut(leaf) if leaf else "" for leaf in leaves] for cut in cuts[1:]]])
 
     @classmethod
-    def grid(cls, name: str, values: Any, *, cells: Sequence[float]) -> "Hierarchy":
+    def grid(cls, name: str, values: Any, *, cells: Sequence[Number]) -> "Hierarchy":
         """Places "latitude,longitude" in wider and wider cells, in degrees.
 
         >>> Hierarchy.grid("home", ["48.8566,2.3522", "48.8534,2.3488"], cells=(0.01, 0.1)).labels[1]
@@ -197,6 +202,10 @@ class Hierarchy:
 def _assembled(name: str, levels: Sequence[Sequence[str]]) -> Hierarchy:
     """Number the nodes of each level, in the order in which they appear; add `*` where the top is not one node."""
     labels, codes = [], []
+    if TOP in levels[0]:
+        raise InvalidData(
+            f"column {name!r}: a value is written {TOP!r}, which means hidden; write it in another way, or leave it empty"
+        )
     for place, level in enumerate(levels):
         numbers: dict[str, int] = {}
         codes.append(np.array([numbers.setdefault(label, len(numbers)) for label in level], np.int32))
@@ -254,44 +263,64 @@ def _cut(leaf: str, width: int, level: int) -> str:
     return leaf if level == 0 else padded[: width - level] + "*" * level
 
 
-def _numbers(name: str, values: Any, low: int | None, high: int | None) -> list[float]:
-    if (values is None) == (low is None or high is None):
-        raise InvalidParameter("values", values, "either values, or both low and high", f"for column {name!r}")
+def _numbers(name: str, values: Any, low: int | None, high: int | None) -> dict[str, Exact | None]:
+    """The leaves in ascending order, as they are written, with their numbers; the missing one is last."""
+    given = (values is not None, low is not None, high is not None)
+    if given not in ((True, False, False), (False, True, True)):
+        named = [word for word, there in zip(("values", "low", "high"), given, strict=True) if there]
+        got = " and ".join(named) or "none of them"
+        raise InvalidParameter(f"intervals of {name!r}", got, "either values, or both low and high")
     if values is None:
         if not (isinstance(low, int) and isinstance(high, int) and low <= high and high - low < _MOST_LEAVES):
             raise InvalidParameter("low, high", (low, high), "whole numbers, low ≤ high, at most ten million apart")
-        return list(range(low, high + 1))
+        return {str(number): number for number in range(low, high + 1)}
+    numbers = {text: _number(name, text) for text in _distinct(values)}
+    return dict(sorted(numbers.items(), key=lambda leaf: (leaf[1] is None, leaf[1] or 0)))
+
+
+def _number(name: str, text: str) -> Exact | None:
+    if not text.strip():
+        return None
     try:
-        numbers = {float(text) for text in _distinct(values)}
+        rough = float(text)
     except ValueError:
-        raise InvalidData(
-            f"column {name!r}: not all its values are numbers; give it a hierarchy for missing ones"
-        ) from None
-    if not all(map(math.isfinite, numbers)):
+        raise InvalidData(f"column {name!r}: not all its values are numbers; correct them, or leave them empty") from None
+    if not math.isfinite(rough):
         raise InvalidData(f"column {name!r}: a value is not finite")
-    return sorted(numbers)
+    return _least(Fraction(Decimal(text.strip())))
 
 
-def _nested(name: str, widths: Sequence[float]) -> list[float]:
-    steps = [float(width) for width in widths]
-    if not steps or not all(math.isfinite(step) and step > 0 for step in steps):
+def _least(number: Fraction) -> Exact:
+    """A whole number as such: it is faster."""
+    return int(number) if number.denominator == 1 else number
+
+
+def _nested(name: str, widths: Sequence[Number]) -> list[Exact]:
+    try:
+        steps = [_least(rational(width, "widths", above=0)) for width in widths]
+    except InvalidParameter:
+        steps = []
+    if not steps:
         raise InvalidParameter("widths", list(widths), f"positive numbers for column {name!r}")
     for finer, coarser in pairwise(steps):
-        ratio = coarser / finer
-        if ratio <= 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
+        if coarser <= finer or coarser % finer:
             raise InvalidParameter("widths", list(widths), "each a multiple of the one before it, e.g. 5, 10, 20")
     return steps
 
 
-def _plain(number: float) -> str:
-    return str(int(number)) if float(number).is_integer() else repr(float(number))
+def _plain(number: Exact) -> str:
+    if isinstance(number, int):
+        return str(number)
+    return format(Decimal(number.numerator) / Decimal(number.denominator), "f")
 
 
-def _interval(leaf: float, step: float, *, whole: bool) -> str:
-    start = math.floor(leaf / step) * step
+def _interval(leaf: Exact | None, step: Exact, *, whole: bool) -> str:
+    if leaf is None:
+        return ""
+    start = leaf // step * step
     if whole:
         return _plain(start) if step == 1 else f"{_plain(start)}-{_plain(start + step - 1)}"
-    return f"[{start:.12g}, {start + step:.12g})"
+    return f"[{_plain(start)}, {_plain(start + step)})"
 
 
 def _is_date(text: str) -> bool:
@@ -302,20 +331,23 @@ def _is_date(text: str) -> bool:
     return len(text) >= 10
 
 
-def _point(name: str, leaf: str) -> tuple[float, float] | None:
+def _point(name: str, leaf: str) -> tuple[Exact, Exact] | None:
     if not leaf:
         return None
+    parts = leaf.split(",")
     try:
-        latitude, longitude = (float(part) for part in leaf.split(","))
+        latitude, longitude = (_number(name, part) for part in parts)
     except ValueError:
-        raise InvalidData(f'column {name!r}: not all its values are places like "48.8566,2.3522"') from None
+        latitude = longitude = None
+    if latitude is None or longitude is None:
+        raise InvalidData(f'column {name!r}: not all its values are places like "48.8566,2.3522"')
     if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
         raise InvalidData(f"column {name!r}: a latitude is beyond ±90 or a longitude beyond ±180")
     return latitude, longitude
 
 
-def _cell(point: tuple[float, float] | None, step: float) -> str:
+def _cell(point: tuple[Exact, Exact] | None, step: Exact) -> str:
     if point is None:
         return ""
-    starts = [math.floor(part / step + 1e-9) * step for part in point]
-    return ",".join(f"{start:.10g}…{start + step:.10g}" for start in starts)
+    starts = [part // step * step for part in point]
+    return ",".join(f"{_plain(start)}…{_plain(start + step)}" for start in starts)

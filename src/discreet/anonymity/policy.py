@@ -147,6 +147,7 @@ class Policy:
                 "policy: no column is a quasi-identifier; name those by which a person could be recognised"
             )
         method = _one_of(settings, "method", METHODS)
+        roles.check(_presence(settings))
         for rule in roles.quasi:
             if (rule.kind == "number") != (method == "mondrian"):
                 expected = "'number' with the method 'mondrian', and with no other"
@@ -236,6 +237,16 @@ class _Roles:
                 self.sensitive[name] = ()
             case _:
                 raise InvalidParameter(f"columns.{name}", role, _ROLES)
+
+    def check(self, presence: Presence | None) -> None:
+        """Refuse a column that is used up by two roles: a part of a place, or what says who is a member."""
+        taken = {*self.identifiers, *self.others, *self.sensitive, *(rule.column for rule, _ in self.coarsen)}
+        taken |= {rule.column for rule in self.quasi}
+        parts = [source for rule in self.quasi for source in rule.sources if rule.sources != (rule.column,)]
+        parts += [] if presence is None or presence.member is None else [presence.member]
+        for name in parts:
+            if name in taken or parts.count(name) > 1:
+                raise InvalidData(f"policy: column {name!r} has two roles; it is used up by one of them: keep that one")
 
     def _rule(self, name: str, kind: str, settings: Mapping[Any, Any]) -> Rule:
         if kind not in _RULES and not kind.endswith(".csv"):

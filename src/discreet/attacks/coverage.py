@@ -5,7 +5,8 @@ label                                  covers
 =====================================  =========================================================================
 `*`, `**`, `***`                       every value
 `130**`, `3*`, `1987-**-**`            texts (or numbers and dates as texts) that agree; a star is one character,
-                                       and stars at the end are any ending where no value has that length
+                                       and stars at the end may stand for fewer (shorter texts are filled up with
+                                       spaces), or for any ending where no value has that length
 `[20, 30)`, `(20, 30]`, `[20, 30]`     numbers or dates in the interval
 `20-29`, `20–29`, `20…29`              numbers from 20 to 29; a whole range `20-29` also covers 29.5
 `<30`, `<=30`, `≤30`, `>40`, `≥40`     numbers or dates below or above
@@ -16,7 +17,8 @@ label                                  covers
 anything else                          the value itself
 =====================================  =========================================================================
 
-Every label covers the value that is written like it. Labels that need a hierarchy ("Asia", "white collar") are
+Every label covers the value that is written like it. Known texts that are all numbers, or all dates, are read as such.
+Labels that need a hierarchy ("Asia", "white collar") are
 explained by `covers`.
 """
 
@@ -37,7 +39,7 @@ Covers = Mapping[str, Collection[Any]] | Callable[[str, Any], bool]
 Mask = NDArray[np.bool_]
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_DATE = r"\d{4}-\d\d-\d\d"
+_DATE = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?"
 _POINT = rf"(?:{_DATE}|{_NUMBER}|[-+]?(?:inf|∞))"
 _INTERVAL = re.compile(rf"\s*([\[(])\s*({_POINT})\s*[,;–…]\s*({_POINT})\s*([\])])\s*")
 _RANGE = re.compile(rf"\s*({_NUMBER})\s*(?:-|–|…|\.\.\.?)\s*({_NUMBER})\s*")
@@ -57,8 +59,9 @@ class Known:
     """
 
     def __init__(self, values: Column) -> None:
-        self.values, self.kind = values, kind(values)
-        self.held = ~missing(values)
+        self.values, self.held = values, ~missing(values)
+        self._read = _read(values) if kind(values) == "text" else values
+        self.kind = kind(self._read)
 
     @cached_property
     def texts(self) -> NDArray[np.str_]:
@@ -81,7 +84,7 @@ class Known:
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """The values as numbers; NaN where missing."""
-        return as_numbers(self.values)
+        return as_numbers(self._read)
 
 
 def covered(label: str, values: Column | Known, covers: Covers | None = None) -> Mask:
@@ -108,9 +111,7 @@ def looks_coarse(labels: Collection[Any], values: Collection[Any]) -> bool:
     >>> looks_coarse({"130**"}, {"13053"}), looks_coarse({"Don*"}, {"Don*"}), looks_coarse({"Ann"}, {"Bo"})
     (True, False, False)
     """
-    new = [label for label in labels if label is not None and label not in values]
-    forms = (_INTERVAL, _RANGE, _HALF, _PLUS, _SET, _CELL)
-    return any("*" in label or any(form.fullmatch(label) for form in forms) for label in new)
+    return any(_written(label) for label in labels if label is not None and label not in values)
 
 
 def understood(label: str, covers: Covers | None = None) -> bool:
@@ -120,8 +121,24 @@ def understood(label: str, covers: Covers | None = None) -> bool:
     (True, True, False, True)
     """
     explained = covers is not None and (not isinstance(covers, Mapping) or label in covers)
+    return explained or _written(label)
+
+
+def _written(label: str) -> bool:
+    """Whether a label is written in one of the forms of coarsened labels."""
     forms = (_INTERVAL, _RANGE, _HALF, _PLUS, _SET, _MONTH, _DECADE, _CELL)
-    return explained or "*" in label or any(form.fullmatch(label) for form in forms)
+    return "*" in label or any(form.fullmatch(label) for form in forms)
+
+
+def _read(values: Column) -> Column:
+    """Texts as numbers or dates, if all of them (but missing and empty ones) are; else as they are."""
+    held = [text.strip() for text in as_texts(values) if text and text.strip()]
+    plain = [None if text is None else text.strip() or None for text in as_texts(values)]
+    if held and all(re.fullmatch(_NUMBER, text) for text in held):
+        return np.array([math.nan if text is None else float(text) for text in plain])
+    if held and all(re.fullmatch(_DATE, text) for text in held):
+        return np.array([np.datetime64("NaT") if text is None else np.datetime64(text) for text in plain], "M8[us]")
+    return values
 
 
 def _explained(label: str, known: Known, covers: Covers) -> Mask:
@@ -131,9 +148,10 @@ def _explained(label: str, known: Known, covers: Covers) -> Mask:
 
 
 def _same(label: str, known: Known) -> Mask:
-    if known.kind == "number":
-        return known.numbers == _point(label) if re.fullmatch(_NUMBER, label.strip()) else _none(known)
-    return np.asarray(known.texts == label, bool)
+    same = np.asarray(known.texts == label, bool)
+    if known.kind == "number" and re.fullmatch(_NUMBER, label.strip()):
+        same |= known.numbers == _point(label)
+    return same
 
 
 def _ordered(label: str, known: Known) -> Mask:
@@ -174,9 +192,8 @@ def _pattern(label: str, known: Known) -> Mask:
         return _none(known)
     stem = label.rstrip("*")
     if "*" not in stem:
-        begins = np.strings.startswith(known.texts, stem)
-        long = known.lengths == len(label)
-        return begins & long if long.any() else begins
+        begins = np.strings.startswith(np.strings.ljust(known.texts, len(stem)), stem)
+        return begins & (known.lengths <= len(label)) if (known.lengths == len(label)).any() else begins
     form = re.compile(".".join(re.escape(part) for part in label.split("*")), re.DOTALL)
     return np.array([form.fullmatch(text) is not None for text in known.texts.tolist()], bool)
 
@@ -206,7 +223,7 @@ def _below(at: NDArray[np.float64], limit: str, *, closed: bool) -> Mask:
 def _point(text: str) -> float:
     plain = text.strip().replace("∞", "inf")
     if re.fullmatch(_DATE, plain):
-        return float(np.datetime64(plain, "D").astype(np.int64))
+        return float(as_numbers(np.array([plain], "datetime64[us]"))[0])
     return float(plain)
 
 

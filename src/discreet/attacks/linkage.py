@@ -295,13 +295,13 @@ class _Held:
 def _distinct_names(names: Column, column: str) -> None:
     gone = np.flatnonzero(missing(names))
     if len(gone):
-        raise InvalidData(f"known, column {column!r}: row {gone[0]} has no name; each person needs one")
+        raise InvalidData(f"known, column {column!r}: row {gone[0] + 1} has no name; each person needs one")
     (codes,) = coded(names)
     first = np.unique(codes, return_index=True)[1]
     if len(first) < len(codes):
         again = np.setdiff1d(np.arange(len(codes)), first)
         raise InvalidData(
-            f"known, column {column!r}: {len(again)} names appear again (first in row {again[0]}); "
+            f"known, column {column!r}: {len(again)} names appear again (first in row {again[0] + 1}); "
             "give a column with one name each, such as a number"
         )
 
@@ -345,7 +345,7 @@ def _read(claimed: Codes, told: Codes, people: int) -> Codes:
 
 def _examples(held: _Held, claimed: Codes, owner: Codes) -> tuple[str, ...]:
     rows = np.flatnonzero((claimed >= 0) & (claimed == owner))[:_MOST_EXAMPLES]
-    return tuple(f"row {row} is {name}" for row, name in zip(rows, as_texts(held.names[claimed[rows]]), strict=True))
+    return tuple(f"row {row + 1} is {name}" for row, name in zip(rows, as_texts(held.names[claimed[rows]]), strict=True))
 
 
 def _candidates_chart(fit: Fit) -> Chart:

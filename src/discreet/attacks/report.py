@@ -14,6 +14,7 @@ it makes sense, the control (the same attack on people who are not in the releas
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet.drawing import Bars, Chart, Facts, Grid, Page, Part, Text, Verdict
+from discreet.drawing.page import shown
 from discreet.errors import InvalidParameter
 from discreet.intervals import clopper_pearson, newcombe
 
@@ -32,6 +34,7 @@ _VERDICTS = {
     "holds": "The attack does no better than guessing, within the tolerance.",
     "undecided": "The attack was tried on too few people to say.",
 }
+_UNREAD = "The attack does no better than guessing, but it could not read all that it was given: that shows nothing."
 
 
 class Attack(Protocol):
@@ -88,7 +91,9 @@ class Share:
 class AttackReport:
     """What was attacked, what counts as success, and how often it came about.
 
-    `worst` holds private examples: they appear in no text, dictionary or page unless `owner=True` is said.
+    `worst` holds private examples: they appear in no text, dictionary or page unless `owner=True` is said. `unread`
+    says what the attack could not make sense of (labels without explanation, a control that is none): an attack that
+    fails for such a reason never makes a release hold.
     """
 
     attack: str
@@ -104,6 +109,7 @@ class AttackReport:
     worst: tuple[str, ...] = field(default=(), repr=False)
     charts: tuple[Chart, ...] = field(default=(), repr=False)
     remarks: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def reference(self) -> Share:
@@ -121,8 +127,8 @@ class AttackReport:
         first, second = self.success, self.reference
         left = 1 - second.value
         if left <= 0:
-            return Share.known(0.0)
-        low, high = newcombe((first.value, first.low, first.high), (second.value, second.low, second.high))
+            return Share(value=0.0, low=0.0, high=0.0 if second.low == 1 else 1.0)
+        low, high = self._gain
         parts = np.clip(np.array([first.value - second.value, low, high]) / left, 0, 1)
         return Share(value=float(parts[0]), low=float(parts[1]), high=float(parts[2]))
 
@@ -131,18 +137,34 @@ class AttackReport:
         """What follows: `falls`, `leaks`, `holds` or `undecided`.
 
         Success is above guessing beyond doubt: `falls`, or `leaks` where the difference is within the tolerance. It is
-        not: `holds` if it is at most the tolerance above guessing, beyond doubt, else `undecided`.
+        not: `holds` if the upper limit of the difference (Newcombe 1998) is at most the tolerance, and the attack could
+        read everything; else `undecided`.
         """
         if self.success.low > self.reference.high:
             return "falls" if self.success.value > self.reference.value + self.tolerance else "leaks"
-        return "holds" if self.success.high <= self.reference.value + self.tolerance else "undecided"
+        return "holds" if self._no_gain and not self.unread else "undecided"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence."""
+        return _UNREAD if self.verdict == "undecided" and self._no_gain else _VERDICTS[self.verdict]
+
+    @property
+    def _gain(self) -> tuple[float, float]:
+        """The limits of the difference of success and reference."""
+        parts = [(share.value, share.low, share.high) for share in (self.success, self.reference)]
+        return newcombe(parts[0], parts[1])
+
+    @property
+    def _no_gain(self) -> bool:
+        return self._gain[1] <= self.tolerance
 
     def text(self, *, owner: bool = False) -> str:
         """The report as lines."""
-        rows = {name: str(value) for name, value in self._rows().items()}
+        rows = {name: shown(value) for name, value in self._rows().items()}
         width = max(map(len, rows))
         lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
-        lines += [f"- {remark}" for remark in self.remarks]
+        lines += [f"- {remark}" for remark in (*self.unread, *self.remarks)]
         if owner and self.worst:
             lines += [f"{_PRIVATE}:", *[f"  {example}" for example in self.worst]]
         return "\n".join(lines)
@@ -161,13 +183,14 @@ class AttackReport:
             "risk": self.risk.as_dict(),
             "confidence": self.confidence,
             "facts": {name: _plain(value) for name, value in self.facts.items()},
+            "unread": list(self.unread),
             "remarks": list(self.remarks),
         }
         return plain | ({"worst": list(self.worst)} if owner else {})
 
     def json(self, *, owner: bool = False) -> str:
         """The report as JSON."""
-        return json.dumps(self.as_dict(owner=owner), ensure_ascii=False)
+        return json.dumps(self.as_dict(owner=owner), ensure_ascii=False, allow_nan=False)
 
     def chart(self) -> Chart:
         """Success beside baseline and control."""
@@ -180,11 +203,11 @@ class AttackReport:
     def parts(self, *, owner: bool = False) -> list[Part]:
         """The report as parts of a page."""
         good = {"falls": False, "leaks": False, "holds": True}.get(self.verdict)
-        shown: list[Part] = [Verdict(self.verdict, _VERDICTS[self.verdict], good), Facts(self._rows())]
-        shown += [self.chart(), *self.charts, *[Text(remark) for remark in self.remarks]]
+        parts: list[Part] = [Verdict(self.verdict, self.sentence, good), Facts(self._rows())]
+        parts += [self.chart(), *self.charts, *[Text(remark) for remark in (*self.unread, *self.remarks)]]
         if owner and self.worst:
-            shown.append(Grid([_PRIVATE], [[example] for example in self.worst]))
-        return shown
+            parts.append(Grid([_PRIVATE], [[example] for example in self.worst]))
+        return parts
 
     def page(self, *, owner: bool = False) -> Page:
         """The report as an HTML page."""
@@ -209,5 +232,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Share):
         return value.as_dict()
     if hasattr(value, "tolist"):
-        return value.tolist()
-    return value if isinstance(value, str | int | float | bool | None | list | tuple | dict) else str(value)
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no infinity
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

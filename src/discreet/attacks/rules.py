@@ -194,9 +194,11 @@ def rule_for(released: Column, known: Column) -> Rule:
     >>> rule_for(np.array(["130**"], object), np.array(["13053"], object))
     Coarse(error='1/100', covers=None)
     """
-    if kind(released) != "text" or released.dtype.kind == "b":
+    if released.dtype.kind == "b" or kind(released) == kind(known) != "text":
         return Exact()
-    return Coarse() if kind(known) != "text" or looks_coarse(set(released.tolist()), set(known.tolist())) else Exact()
+    if kind(released) != kind(known):  # 1987 for a date, "20-29" for a number
+        return Coarse()
+    return Coarse() if looks_coarse(set(released.tolist()), set(known.tolist())) else Exact()
 
 
 def _equal(labels: Codes, values: Codes, *, size: int) -> Relation:

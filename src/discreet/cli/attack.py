@@ -2,7 +2,7 @@
 
 import click
 
-from discreet.cli import attack_answers, attack_audit, attack_example, attack_records, attack_tables
+from discreet.cli import attack_answers, attack_audit, attack_example, attack_records, attack_tables, gallery
 
 
 @click.group(name="attack")
@@ -35,5 +35,6 @@ for _command in (
     attack_audit.audit,
     attack_audit.guess,
     attack_example.example,
+    gallery.gallery,
 ):
     group.add_command(_command)

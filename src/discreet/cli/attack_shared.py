@@ -57,6 +57,8 @@ def tell(found: "AttackReport", *, as_json: bool, report: str | None, plot: str 
         show.facts(found.as_dict(owner=owner), as_json=True)
     else:
         click.echo(found.text(owner=owner))
+    if owner and not found.worst:
+        click.echo("there are no examples to show", err=True)
     write(found.page(owner=owner) if report else None, report)
     write((found.charts[0] if found.charts else found.chart()) if plot else None, plot)
 

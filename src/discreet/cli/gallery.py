@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from discreet.cli.show import facts, json_option
+
 
 @click.command()
 @click.argument("exhibits", nargs=-1)
@@ -11,12 +13,13 @@ import click
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Other people, same story.")
 @click.option("--list", "listed", is_flag=True, help="Say what there is, and stop.")
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
-def gallery(exhibits: tuple[str, ...], out: str, seed: int, listed: bool, force: bool) -> None:
+@json_option
+def gallery(exhibits: tuple[str, ...], out: str, seed: int, listed: bool, force: bool, as_json: bool) -> None:
     """Run all attacks (or the named EXHIBITS) on generated people, and write what falls and what holds to a page.
 
     It takes a few minutes. Nobody in it exists.
     """
-    from discreet.gallery import EXHIBITS, run
+    from discreet.gallery import EXHIBITS, page, visit
 
     if listed:
         width = max(len(exhibit.name) for exhibit in EXHIBITS)
@@ -25,8 +28,10 @@ def gallery(exhibits: tuple[str, ...], out: str, seed: int, listed: bool, force:
         return
     if Path(out).exists() and not force:
         raise click.ClickException(f"{out} exists already; choose another name, or say --force")
-    page = run(exhibits or None, seed=seed, progress=_tell)
-    page.save(out)
+    finished = visit(exhibits or None, seed=seed, progress=_tell)
+    page(finished, seed=seed).save(out)
+    if as_json:
+        facts({one.exhibit.name: [report.as_dict() for report in one.shown.reports] for one in finished}, as_json=True)
     click.echo(f"wrote {out}", err=True)
 
 

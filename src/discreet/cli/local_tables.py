@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli.local_maps import km
+from discreet.cli.local_maps import km, told
 
 if TYPE_CHECKING:
     from discreet.local.estimates import Estimate
@@ -71,8 +71,8 @@ def errors(found: "Estimate", truth: list[float]) -> dict[str, Any]:
     away = [abs(a - b) for a, b in zip(found.shares.tolist(), truth, strict=True)]
     facts: dict[str, Any] = {"people": found.reports, "method": found.method, "largest_error": max(away)}
     if found.survey.places:
-        facts["noisy_km_from_the_truth"] = km(found.noisy, truth, found.survey)
-        facts["estimated_km_from_the_truth"] = km(found.shares, truth, found.survey)
+        facts["noisy_km_from_the_truth"] = told(km(found.noisy, truth, found.survey))
+        facts["estimated_km_from_the_truth"] = told(km(found.shares, truth, found.survey))
         return facts
     facts["mean_error"] = sum(away) / len(away)
     oracle: Any = found.survey.oracle()

@@ -15,7 +15,7 @@ from discreet.errors import InvalidParameter
 from discreet.gallery import answers, promises, records, tables
 from discreet.gallery.exhibit import Exhibit, Finished, Shown, summary
 
-__all__ = ["EXHIBITS", "Exhibit", "Finished", "Shown", "run"]
+__all__ = ["EXHIBITS", "Exhibit", "Finished", "Shown", "page", "run", "visit"]
 
 EXHIBITS: tuple[Exhibit, ...] = (*tables.EXHIBITS, *records.EXHIBITS, *answers.EXHIBITS, *promises.EXHIBITS)
 """All of them, in the order of the page."""
@@ -24,14 +24,19 @@ Progress = Callable[[int, int, str], None]
 
 
 def run(names: Sequence[str] | None = None, *, seed: int, progress: Progress | None = None) -> Page:
-    """Run the named exhibits (all, unless named) and put them on a page; `progress(done, of, title)` is told each."""
+    """Run the named exhibits (all, unless named) and put them on a page."""
+    return page(visit(names, seed=seed, progress=progress), seed=seed)
+
+
+def visit(names: Sequence[str] | None = None, *, seed: int, progress: Progress | None = None) -> list[Finished]:
+    """Run the named exhibits (all, unless named); `progress(done, of, title)` is told before each."""
     chosen = EXHIBITS if names is None else tuple(_named(name) for name in names)
     finished: list[Finished] = []
     for number, exhibit in enumerate(chosen):
         if progress is not None:
             progress(number, len(chosen), exhibit.title)
         finished.append(exhibit.run(seed=seed))
-    return page(finished, seed=seed)
+    return finished
 
 
 def page(finished: Sequence[Finished], *, seed: int) -> Page:

@@ -92,7 +92,7 @@ def _unfolded(windows: Windows, x: Array) -> Array:
     views = views[:, ::down, ::right].transpose(0, 1, 2, 4, 5, 3)[:, :rows, :columns]
     room = np.empty((len(x), rows * columns, inputs + 1), np.float32)
     room[:, :, -1] = 1
-    inner = room[:, :, :-1].reshape(len(x), rows, columns, height, width, -1, copy=False)
+    inner = room[:, :, :-1].reshape(len(x), rows, columns, height, width, windows.image[2], copy=False)
     inner[...] = views
     return room
 

@@ -91,7 +91,9 @@ class Squared:
         width = _width(outputs, "one number for each target", 1)
         numbers = np.asarray(y)
         if numbers.dtype.kind not in "iuf" or numbers.size != len(numbers) * width:
-            raise InvalidData(f"targets of shape {numbers.shape} and type {numbers.dtype}, expected {width} numbers each")
+            raise InvalidData(
+                f"targets of shape {numbers.shape} and type {numbers.dtype}, expected {width} numbers each"
+            )
         flat = numbers.astype(np.float32).reshape(len(numbers), width)
         if not np.isfinite(flat).all():
             raise InvalidData(f"target {int(np.argmin(np.isfinite(flat).all(axis=1)))} is not a finite number")

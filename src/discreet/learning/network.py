@@ -77,8 +77,9 @@ class Network:
         """The examples as the network takes them: float32, of the declared shape."""
         array = np.asarray(x)
         if array.dtype.kind not in "fiub" or array.shape[1:] != self.inputs or not array.ndim:
+            wanted = ", ".join(map(str, ("n", *self.inputs)))
             raise InvalidData(
-                f"examples of shape {array.shape} and type {array.dtype}, expected numbers of shape (n, {_listed(self.inputs)})"
+                f"examples of shape {array.shape} and type {array.dtype}, expected numbers of shape ({wanted})"
             )
         return np.ascontiguousarray(array, np.float32)
 
@@ -130,7 +131,3 @@ class Network:
         if place != len(parameters):
             raise InvalidData(f"{len(parameters)} parameters for a network of {place}")
         return shared
-
-
-def _listed(shape: Shape) -> str:
-    return ", ".join(map(str, shape))

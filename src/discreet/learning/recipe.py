@@ -174,7 +174,7 @@ def steps_for(
     """The most steps with this noise within (ε, δ).
 
     >>> steps_for(Fraction(2), Fraction("1e-5"), Fraction("0.01"), Fraction(1))
-    1165
+    1202
     """
     _left(epsilon, delta, beside)
 
@@ -206,7 +206,7 @@ def _left(epsilon: Fraction, delta: Fraction, beside: Loss | None) -> None:
     """Refuse where nothing of the budget is left for the training."""
     if beside is not None and _spent(beside, delta) >= epsilon:
         raise BudgetExceeded(
-            f"what is spent beside the training alone costs the whole of ε = {float(epsilon):g} at δ = {float(delta):g}; "
+            f"what is spent beside the training alone costs all of ε = {float(epsilon):g} at δ = {float(delta):g}; "
             "give it more noise"
         )
 

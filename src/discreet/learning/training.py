@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidData
-from discreet.learning.blocks import gradients_of, steady_size
 from discreet.learning.checkpoint import Checkpoint
+from discreet.learning.company import require_independent
 from discreet.learning.gradients import UNITS, Array, Clip, ClippedSum, Ints, clipped_sum
 from discreet.learning.network import Augment, Network, Parameters
 from discreet.learning.recipe import Recipe
@@ -61,6 +61,7 @@ def train(
     x, y = network.examples(x), network.loss.targets(np.asarray(y), network.outputs)
     if len(x) != len(y):
         raise InvalidData(f"{len(x)} examples but {len(y)} targets")
+    require_independent(network)
     with nullcontext() if checkpoint is None else checkpoint.held():
         if checkpoint is not None and state is None:
             state = checkpoint.load(network, recipe)
@@ -95,17 +96,14 @@ def contributions(
     """What a lot adds up to, on the grid: gradients for each parameter, then the riders.
 
     Guarantee: one example more or less in the lot changes the whole by a vector of norm at most UNITS. Proof. What an
-    example contributes depends on it alone (`blocks.gradients_of`), and sums of whole numbers are exact. Its gradients
+    example contributes depends on it alone (`layers`, `company`), and sums of whole numbers are exact. Its gradients
     have norm at most √(1 − s)·UNITS (`clipped_sum`), its riders at most √s_j·UNITS each (`_riders`), with Σs_j = s.
     """
     clip = _clip(state, recipe)
-    size = steady_size(network, recipe.copies)
     total: list[Ints] = [np.zeros(p.shape, np.int64) for p in state.parameters] + [np.zeros(2, np.int64)]
-    for part in _parts(lot, state.parameters, recipe, size):
+    for part in _parts(lot, state.parameters, recipe):
         with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
-            losses, gradients = gradients_of(
-                network, state.parameters, x[part], y[part], size=size, augment=augment, copies=recipe.copies
-            )
+            losses, gradients = network.mean_gradients(state.parameters, x[part], y[part], augment, recipe.copies)
         found = clipped_sum(gradients, clip, share=1 - sum(recipe.riders))
         for place, units in enumerate(found.units):
             total[place] += units
@@ -165,8 +163,8 @@ def _clip(state: State, recipe: Recipe) -> Clip:
     return Clip(state.clip, shares=[Fraction(1, count)] * count)
 
 
-def _parts(lot: Ints, parameters: Parameters, recipe: Recipe, block: int) -> list[Ints]:
-    """The lot in parts of whole blocks that fit the memory; sums on the grid do not depend on where it is cut."""
+def _parts(lot: Ints, parameters: Parameters, recipe: Recipe) -> list[Ints]:
+    """The lot in parts that fit the memory; sums on the grid do not depend on where it is cut."""
     each = 4 * sum(p.size for p in parameters)
-    size = max(1, recipe.memory // max(each, 1) // block) * block
+    size = max(1, recipe.memory // max(each, 1))
     return [lot[start : start + size] for start in range(0, len(lot), size)]

@@ -15,8 +15,9 @@ product is ∝ exp(−x²/2σ²). Rounding looks at the bits of L down to ½, wh
 independent of what it returns. Floats decide acceptance only where they can prove it:
 
 - Arrays: L/m is known to 31 bits, which leaves γ = L(2mh + L)/2σ² open by at most 2⁻³¹·m(mh + m)/σ² ≤ 2⁻²³ in every
-  block of the table (σ ≥ 1/8). The float32 of γ carries six roundings of 2⁻²⁴, its exponential an error of a few units
-  in the last place (tests hold it to 2⁻²¹): p̂ is within 2⁻²⁰ of p, 2¹⁶·p̂ within 1/16. U is known to 16 bits,
+  block that the table lists (σ ≥ 1/8); other blocks are not left to floats. The float32 of γ carries eight roundings
+  of 2⁻²⁴, which move p by at most 2⁻²¹/e, and its exponential is within 2⁻²¹ (a few units in the last place; tests hold
+  it to that). So p̂ is within 2⁻²³ + 2⁻²¹/e + 2⁻²¹ < 2⁻²⁰ of p, 2¹⁶·p̂ within 1/16. U is known to 16 bits,
   u ≤ 2¹⁶·U < u + 1. If 2¹⁶·p̂ − u is above 1 + 1/8 then U < p, if it is below −1/8 then U ≥ p.
 - Single draws, and σ ≥ 2³⁶: L/m is known to 63 bits, and `accept` holds what its own proof asks.
 

@@ -85,7 +85,7 @@ class Finding:
         The game: x or its neighbour, each with probability ½, gives one output; the attacker speaks up if it lies in
         the event, and names the likelier side. Success is how often that is right, p/(p + q), with δ taken off p. The
         reference is the most that the claim allows, e^ε/(1 + e^ε); without a claim it is a coin. The verdict is
-        "falls" exactly where the claim is broken.
+        "falls" or "leaks" exactly where the claim is broken.
         """
         from discreet.attacks.audit.charts import charts
 

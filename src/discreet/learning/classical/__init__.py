@@ -1,0 +1,57 @@
+"""Classical models with the scikit-learn API, exact noise and declared bounds.
+
+=========================  ============================================================================================
+`LinearRegression`         noisy XᵀX and Xᵀy; `Ridge` with a penalty
+`LogisticRegression`       a few noisy steps in the metric of a noisy XᵀX
+`GaussianNB`               noisy counts, sums and squares of each class; `CategoricalNB` noisy counts of categories
+`DecisionTreeClassifier`   splits by the exponential mechanism; `RandomForestClassifier` over disjoint parts of the rows
+`PCA`, `StandardScaler`    noisy covariance; noisy means and deviations
+`KMeans`                   Lloyd's iterations with noisy counts and sums
+`Histogram`                noisy counts; `KernelDensity` smoothed from them
+`choose`                   one of several models by the exponential mechanism
+=========================  ============================================================================================
+
+Constructors are free; `fit` spends. After it, `loss_` says how much, under "add or remove one". ε, δ, bounds and classes
+are declared, by keyword, without defaults: nothing is learned from the data in silence. The number of rows is not
+treated as public. `rows=` may state it roughly: it is used to refuse an ε that cannot work, and never compared.
+
+`entropy=` is for tests: a known stream is not private.
+
+Which of scikit-learn's own estimator checks cannot pass
+---------------------------------------------------------
+`check_estimator` is run on all of them (tests/learning/classical/test_estimator_checks.py, where the list is exact):
+
+- `check_parameters_default_constructible`: ε, δ, bounds and classes have no defaults, on purpose.
+- `check_fit_idempotent`, `check_methods_sample_order_invariance` and the like are skipped by scikit-learn itself,
+  because the estimators say that they are not deterministic: every `fit` draws fresh noise.
+- `check_clustering` (KMeans): it asks for `labels_`, a fact about each training row, which is not kept.
+"""
+
+from discreet.learning.classical.bayes import CategoricalNB, GaussianNB
+from discreet.learning.classical.choice import Choice, choose, closeness, right_answers
+from discreet.learning.classical.histogram import Histogram, KernelDensity
+from discreet.learning.classical.kmeans import KMeans
+from discreet.learning.classical.linear import LinearRegression, Ridge
+from discreet.learning.classical.logistic import LogisticRegression
+from discreet.learning.classical.pca import PCA
+from discreet.learning.classical.scaler import StandardScaler
+from discreet.learning.classical.trees import DecisionTreeClassifier, RandomForestClassifier
+
+__all__ = [
+    "PCA",
+    "CategoricalNB",
+    "Choice",
+    "DecisionTreeClassifier",
+    "GaussianNB",
+    "Histogram",
+    "KMeans",
+    "KernelDensity",
+    "LinearRegression",
+    "LogisticRegression",
+    "RandomForestClassifier",
+    "Ridge",
+    "StandardScaler",
+    "choose",
+    "closeness",
+    "right_answers",
+]

@@ -127,7 +127,7 @@ class CategoricalNB(Classifier):
         part = Part(l1=columns, square=columns, unit=1)
         noise = planned([part], epsilon=self.epsilon, delta=self.delta, rows=self.rows)
         exact = category_counts(codes, groups, sizes, len(self.classes_))
-        noisy = [np.maximum(noise.add(0, table, self.entropy), 0).astype(np.float64) for table in exact]
+        noisy = [noise.add(0, table, self.entropy).astype(np.float64) for table in exact]
         self.loss_ = noise.loss
         self._settle(noisy, alpha, sizes)
         return self
@@ -136,7 +136,7 @@ class CategoricalNB(Classifier):
         self.n_categories_, self.category_count_ = np.array(sizes), noisy
         self.class_count_ = np.maximum(np.mean([table.sum(axis=1) for table in noisy], axis=0), 1.0)
         self.class_log_prior_ = np.log(self.class_count_ / self.class_count_.sum())
-        smooth = [table + alpha for table in noisy]
+        smooth = [np.maximum(table, 0.0) + alpha for table in noisy]
         self.feature_log_prob_ = [np.log(table / table.sum(axis=1, keepdims=True)) for table in smooth]
 
     def predict_log_proba(self, X: Any) -> Floats:

@@ -59,7 +59,7 @@ def box_of(bounds: Bounds, columns: Sequence[str], name: str = "bounds") -> Box:
 
     >>> box_of([(0, 1)], ["'age'", "'pay'"])
     Traceback (most recent call last):
-    discreet.errors.InvalidParameter: bounds: got 1 pairs for 2 columns, expected bounds for column 'pay' too; ...
+    discreet.errors.InvalidParameter: bounds: got '1 pairs for 2 columns', expected bounds for column 'pay' too; ...
     """
     hint = "declare them from public knowledge: they are never learned from the data"
     if bounds is None:

@@ -23,7 +23,7 @@ class StandardScaler(Transformer):
     >>> import numpy as np
     >>> x = np.linspace(10, 20, 1000)[:, None]
     >>> scaler = StandardScaler(epsilon=5, delta=0, bounds=(0, 30)).fit(x)
-    >>> abs(scaler.mean_[0] - 15) < 1, scaler.loss_
+    >>> bool(abs(scaler.mean_[0] - 15) < 1), scaler.loss_
     (True, Pure(epsilon=Fraction(5, 1)))
     """
 

@@ -27,7 +27,7 @@ from discreet.noise.normal import rounded_gaussian
 from discreet.noise.sampler import LARGEST
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.calibration import gaussian_multiplier
-from discreet.privacy.loss import GaussianNoise, Loss, Pure, Repeated
+from discreet.privacy.loss import GaussianNoise, Loss, Pure, Repeated, Together
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,13 +45,14 @@ class Part:
     """Some of the numbers of one release: the most that one row adds to them.
 
     `l1` and `square` bound the ℓ1 norm and the squared ℓ2 norm of what a row adds, `unit` any one number of it;
-    `share` is the part's share of the budget.
+    `share` is the part's share of the budget, over all the `times` that it is released.
     """
 
     l1: int
     square: int
     unit: int
     share: Fraction = Fraction(1)
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def planned(
     Σ l1_p/b_p ≤ ε/times (`mechanisms.Geometric`). Gaussian: σ_p = m·√(square_p/share_p). Dividing each part by its σ_p
     leaves a shift of squared norm at most Σ square_p/σ_p² ≤ 1/m² under standard normal noise; rounding to whole numbers
     is post-processing, since the sums are whole (`noise.normal`). `times` Gaussians of multiplier √times·m₁ shift by
-    1/m₁² together. Where δ > 0 both hold, and the one with less noise is taken: a choice by public settings.
+    1/m₁² together, also if each is chosen after seeing those before (Dong, Roth, Su 2022, Cor. 3.3). A part that is
+    released `part.times` times gets its share divided by them. Where δ > 0 both hold, and the one with less noise is taken: a choice by public settings.
 
     If the owner states that there are about `rows` rows, an ε whose noise drowns them is refused here.
     """
@@ -101,16 +103,27 @@ def planned(
 
 def _laplace(parts: Sequence[Part], epsilon: Fraction, times: int) -> Noise:
     each = epsilon / times
-    loss: Loss = Pure(each) if times == 1 else Repeated(Pure(each), times)
-    return Noise(False, tuple(part.l1 / (part.share * each) for part in parts), loss)
+    alone = [Pure(part.share * each / part.times) for part in parts]
+    scales = tuple(part.l1 * part.times / (part.share * each) for part in parts)
+    return Noise(False, scales, _together(parts, Pure(each), alone, times))
 
 
 def _gaussian(parts: Sequence[Part], epsilon: Fraction, delta: Fraction, times: int) -> Noise:
     once = gaussian_multiplier(epsilon=epsilon, delta=delta, method="analytic")
     each = decimal_up(once * root_up(Fraction(times)))
-    loss: Loss = GaussianNoise(each) if times == 1 else Repeated(GaussianNoise(each), times)
-    scales = (decimal_up(each * root_up(part.square / part.share)) for part in parts)
+    multipliers = [decimal_up(each * root_up(part.times / part.share)) for part in parts]
+    scales = (decimal_up(m * root_up(Fraction(part.square))) for m, part in zip(multipliers, parts, strict=True))
+    alone = [GaussianNoise(m) for m in multipliers]
+    loss = _together(parts, GaussianNoise(each), alone, times)
     return Noise(True, tuple(max(scale, Fraction(1, 8)) for scale in scales), loss)
+
+
+def _together(parts: Sequence[Part], joint: Loss, alone: Sequence[Loss], times: int) -> Loss:
+    """One loss for parts that are released side by side; part by part where they are released at different times."""
+    loss = joint
+    if any(part.times > 1 for part in parts):
+        loss = Together(*(Repeated(one, part.times) for one, part in zip(alone, parts, strict=True)))
+    return loss if times == 1 else Repeated(loss, times)
 
 
 def _possible(noise: Noise, parts: Sequence[Part], epsilon: Number, rows: int | None) -> None:
@@ -163,7 +176,7 @@ def norms(whole: Ints) -> Ints:
 
 
 def products(left: Ints, right: Ints) -> Ints:
-    """leftᵀ·right, exactly, for entries up to UNIT in size.
+    """leftᵀ·right, exactly, for entries whose products are at most UNIT² in size.
 
     Guarantee: exact. Proof. In a block of 2¹⁶ rows all partial sums are whole and below 2¹⁶·2³⁰ < 2⁵³, so float64
     products and sums are exact in any order; blocks are added up in int64, exact for up to 2³¹ rows.

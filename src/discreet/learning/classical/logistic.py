@@ -1,0 +1,160 @@
+"""Logistic regression by a few noisy steps in the metric of a noisy XᵀX.
+
+Compared on Adult (public) at ε = 0.1, 1 and 10: output perturbation (Chaudhuri, Monteleoni, Sarwate 2011), noisy
+gradient descent with momentum, and this. Output perturbation, whose noise grows with the dimension and whose guarantee
+needs the exact minimiser, was the least accurate everywhere; descent needs some 200 steps to come near to what ten
+steps reach here, because columns are on different scales and correlated. The metric is public after one release.
+
+Böhning, Lindsay 1988: the Hessian of the logistic loss is at most XᵀX/4, for several classes at most XᵀX/2 in each, so
+w − 4(XᵀX)⁻¹·gradient never overshoots. All sums are whole and exact, and no convergence has to be proven for privacy.
+"""
+
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from discreet.exact import Number, integer, rational
+from discreet.learning.classical import reading
+from discreet.learning.classical.bayes import normalised
+from discreet.learning.classical.estimator import Classifier, Floats
+from discreet.learning.classical.sums import (
+    UNIT,
+    Ints,
+    Part,
+    indicators,
+    length,
+    mirrored,
+    noisy_float,
+    norms,
+    planned,
+    products,
+    row_square,
+    snapped,
+    triangle,
+    triangle_part,
+)
+from discreet.noise import Entropy
+
+_METRIC = Fraction(1, 4)  # its share of the budget
+_STEPS_PURE, _STEPS = 4, 12
+
+
+class LogisticRegression(Classifier):
+    """Logistic regression for two or more classes, (ε, δ)-differentially private.
+
+    bounds     (low, high) of the features: one pair, a pair for each column, or pairs by column name
+    classes    declared, or "public" as in `GaussianNB`
+    norm       the largest norm of a scaled row (each column from −1 to 1), √columns if None; a smaller one means less
+               noise, and longer rows are shortened. Columns of one category's indicators have norm 1 together
+    C          as in scikit-learn: a penalty ‖w‖²/2C, here on the weights of the scaled columns, constant included
+    max_iter   how many steps to pay for; None: 12, and 4 where delta=0
+    rows       as in `Ridge`; the number of rows is not needed and not released
+
+    Guarantee: `fit` costs `loss_` under "add or remove one", which is (ε, δ)-DP (ε-DP for delta=0).
+    Proof. A row adds to the metric the upper triangle of vvᵀ, v = (1, z), bounded in `sums.triangle_part`; and to each
+    gradient q ⊗ v, q being the whole numbers of `residuals`: ‖q ⊗ v‖² = ‖q‖²·‖v‖², ‖q ⊗ v‖₁ = ‖q‖₁·‖v‖₁. The weights at
+    which residuals are taken come from earlier noisy sums, so releases compose adaptively (`sums.planned`).
+
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 2000)[:, None]
+    >>> model = LogisticRegression(epsilon=2, delta="1e-6", bounds=(-1, 1), classes=["left", "right"])
+    >>> model.fit(x, np.where(x[:, 0] > 0, "right", "left")).predict([[-0.5], [0.5]]).tolist()
+    ['left', 'right']
+    """
+
+    coef_: Floats
+    intercept_: Floats
+    n_iter_: int
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number,
+        bounds: reading.Bounds,
+        classes: Any,
+        norm: Number | None = None,
+        C: Number = 1,
+        max_iter: int | None = None,
+        rows: int | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
+        self.norm, self.C, self.max_iter, self.rows, self.entropy = norm, C, max_iter, rows, entropy
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn, and spend `loss_`."""
+        penalty = 1 / float(rational(self.C, "C", above=0))
+        usual = _STEPS if rational(self.delta, "delta", at_least=0, below=1) else _STEPS_PURE
+        steps = integer(usual if self.max_iter is None else self.max_iter, "max_iter", at_least=1, at_most=10**4)
+        values, groups = self._begin_classes(X, y)
+        box = reading.box_of(self.bounds, self._columns())
+        square = row_square(values.shape[1], self.norm)
+        several = len(self.classes_) > 2
+        parts = gradient_parts(values.shape[1], square, several=several, steps=steps)
+        noise = planned(parts, epsilon=self.epsilon, delta=self.delta, rows=self.rows)
+        z = snapped(values, box, square)
+        v = np.hstack([np.full((len(z), 1), UNIT), z])
+        target = indicators(groups, len(self.classes_))
+        target = target if several else target[:, 1:]
+        gram = mirrored(noise.add(0, triangle(products(v, v)), self.entropy), v.shape[1]) / UNIT**2
+        metric = _inverse(gram * (0.5 if several else 0.25), noisy_float(noise.deviation(0)), penalty)
+        weights = np.zeros((v.shape[1], target.shape[1]))
+        for _ in range(steps):
+            exact = products(v, residuals(v, weights, target))
+            noisy = noise.add(1, exact, self.entropy) / UNIT**2
+            weights = weights - metric @ (noisy + penalty * weights)
+        self.loss_, self.n_iter_ = noise.loss, steps
+        self.coef_ = (weights[1:] / box.half[:, None]).T
+        self.intercept_ = weights[0] - self.coef_ @ box.centre
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """w·x + intercept: one number a row for two classes, else one for each class."""
+        scores = self._later(X) @ self.coef_.T + self.intercept_
+        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores, np.float64)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithms of the probabilities of the classes."""
+        scores = self.decision_function(X)
+        return normalised(np.stack([np.zeros(len(scores)), scores], axis=1) if scores.ndim == 1 else scores)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of each class, in the order of `classes_`."""
+        return np.asarray(np.exp(self.predict_log_proba(X)), np.float64)
+
+
+def gradient_parts(columns: int, square: int, *, several: bool, steps: int) -> list[Part]:
+    """What a row adds to the metric, and to each of the gradients; see `LogisticRegression` and `residuals`."""
+    factor = 2 if several else 1
+    l1, whole = length(columns, square) + UNIT, square + UNIT * UNIT
+    gradient = Part(factor * UNIT * l1, factor * UNIT * UNIT * whole, UNIT * UNIT, 1 - _METRIC, steps)
+    return [triangle_part(columns, square, constant=True, share=_METRIC), gradient]
+
+
+def residuals(v: Ints, weights: Floats, target: Ints) -> Ints:
+    """(p − target)·UNIT for each row and class, cut to whole numbers towards zero.
+
+    Guarantee: one class (two labels): |q| ≤ UNIT. Several: ‖q‖₁ ≤ 2·UNIT and ‖q‖² ≤ 2·UNIT², exactly: rows where
+    rounding of floats broke that would count as zero.
+    Proof. p and the target both add up to 1, so ‖p − target‖₁ ≤ 2 and ‖p − target‖² ≤ 2; cutting makes nothing larger,
+    and both norms are then measured in whole numbers.
+    """
+    with np.errstate(all="ignore"):
+        scores = np.clip(np.nan_to_num((v / UNIT) @ weights), -700, 700)
+        if target.shape[1] == 1:
+            chances = 1 / (1 + np.exp(-scores))
+        else:
+            chances = np.exp(normalised(scores))
+    q = np.clip(np.trunc((chances - target) * UNIT), -UNIT, UNIT).astype(np.int64)
+    if target.shape[1] > 1:
+        q[(norms(q) > 2 * UNIT * UNIT) | (np.abs(q).sum(axis=1) > 2 * UNIT)] = 0
+    return q
+
+
+def _inverse(bound: Floats, deviation: float, penalty: float) -> Floats:
+    """(bound + penalty)⁻¹, eigenvalues held above what noise alone can reach."""
+    values, vectors = np.linalg.eigh(bound)
+    floor = max(deviation * np.sqrt(len(bound)) / 4, 1e-9 * max(float(values[-1]), 1.0))
+    return np.asarray((vectors / (np.maximum(values, floor) + penalty)) @ vectors.T, np.float64)

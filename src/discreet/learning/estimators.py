@@ -1,0 +1,370 @@
+"""Networks trained by DP-SGD, with the scikit-learn protocol.
+
+>>> import numpy as np
+>>> from discreet.learning.estimators import DPClassifier
+>>> x = np.linspace(-1, 1, 4000).reshape(-1, 1)
+>>> y = np.where(x[:, 0] > 0, "above", "below")
+>>> model = DPClassifier(
+...     hidden=(), epsilon=1, delta="1e-5", bounds="unit", classes=["above", "below"], rows=4000, steps=50
+... ).fit(x, y)
+>>> model.predict([[0.9], [-0.9]]).tolist(), model.epsilon_ <= 1
+(['above', 'below'], True)
+
+What must be said, because the rows would tell it otherwise: the bounds of the columns, the classes, and about how many
+rows there are (`rows`: it sets the chance to be in a lot; a wrong number costs accuracy, never privacy). Settings that
+are not said are fixed here and the same for all data.
+"""
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.drawing import Chart
+from discreet.errors import InvalidParameter
+from discreet.exact import Number, integer
+from discreet.learning.classical import reading
+from discreet.learning.classical.estimator import Classifier, Estimator, Regressor
+from discreet.learning.curves import Bar, curve_noise, learning_chart, smoothed
+from discreet.learning.layers import Dense, Layer, Relu, Tanh
+from discreet.learning.losses import Loss as Objective
+from discreet.learning.losses import Softmax, Squared
+from discreet.learning.network import Network, Parameters
+from discreet.learning.optimisers import Sgd
+from discreet.learning.projection import PrivatePca, Projection
+from discreet.learning.recipe import Adaptive, Recipe
+from discreet.learning.schedule import Schedule
+from discreet.learning.state import State, finished
+from discreet.learning.training import Checkpoint, train
+from discreet.noise import Entropy
+from discreet.privacy.accounting import guarantee
+from discreet.privacy.loss import Loss, Together
+
+Floats = NDArray[np.float64]
+
+_ACTIVATIONS: dict[str, type[Relu] | type[Tanh]] = {"relu": Relu, "tanh": Tanh}
+_LOT = 4800
+_HOPELESS, _DOUBTFUL = 1.0, 0.1
+
+
+class _Trained(Estimator):
+    """What the classifier and the regressor share: planning, paying, training."""
+
+    hidden: tuple[int, ...]
+    epsilon: Number
+    delta: Number
+    bounds: Any
+    rows: int
+    project: int | None
+    project_share: Number
+    activation: str
+    lot: int | None
+    steps: int
+    clip: Number
+    learning_rate: Number
+    momentum: Number
+    average: Number
+    adaptive: Adaptive | None
+    curve: Number
+    seed: int
+    progress: bool | None
+    checkpoint: Checkpoint | None
+    entropy: Entropy | None
+
+    loss_: float  # type: ignore[assignment]  # what users of scikit-learn expect; the cost is `privacy_`
+    curve_: list[float]
+    privacy_: Loss
+    epsilon_: float
+    recipe_: Recipe
+
+    def explain(self, columns: int) -> str:
+        """What `fit` would do and cost for rows of so many columns. Nothing is read, nothing is spent."""
+        pca, recipe = self._planned()
+        network = self._network(columns if pca is None else pca.dimensions)
+        first = "" if pca is None else f"{pca.dimensions} private components: noise {float(pca.multiplier):.4g}\n"
+        return f"{first}{recipe.words()}\n{_expected(recipe, network)}"
+
+    def learning_curve(self) -> Chart:
+        """The noisy loss during the training: paid for with the rest."""
+        self._fitted()
+        return learning_chart(self.curve_, noise=curve_noise(self.recipe_))
+
+    def _train(self, values: Floats, y: NDArray[Any]) -> None:
+        """Plan, check, spend, train: in this order."""
+        pca, recipe = self._planned()
+        self._box = reading.box_of((-1, 1) if self._unit() else self.bounds, self._columns())
+        columns = values.shape[1]
+        if pca is not None and pca.dimensions > columns:
+            raise InvalidParameter("project", self.project, f"at most the {columns} columns")
+        network = self._network(columns if pca is None else pca.dimensions)
+        _require_hope(recipe, network, self.epsilon)
+        loss: Loss = recipe.loss if pca is None else Together(pca.loss, recipe.loss)
+        spent = guarantee(loss, delta=self.delta).epsilon
+        scaled = self._box.scaled(values)
+        self._projection = None if pca is None else self._directions(pca, scaled)
+        bar = Bar(recipe.steps) if self.progress or self.progress is None else None
+        state = train(
+            network,
+            self._prepared(scaled),
+            y,
+            recipe,
+            entropy=self.entropy,
+            each=None if bar is None else lambda state: _show(bar, state),
+            checkpoint=self.checkpoint,
+        )
+        self._keep(network, recipe, state)
+        self.privacy_, self.epsilon_ = loss, spent
+
+    def _keep(self, network: Network, recipe: Recipe, state: State) -> None:
+        self.network_, self.recipe_ = network, recipe
+        self.parameters_: Parameters = finished(state, recipe)
+        self.curve_, self.loss_ = state.losses, smoothed(state.losses)
+        if not all(np.isfinite(parameter).all() for parameter in self.parameters_):
+            warnings.warn(
+                "the training ran away: parameters are no longer numbers, and the budget is spent; "
+                "take a smaller learning_rate",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _planned(self) -> tuple[PrivatePca | None, Recipe]:
+        """The projection and the recipe, from settings alone. The split of the budget is `project_share`, fixed."""
+        rows = integer(self._said_rows(), "rows", at_least=1)
+        lot = min(rows, _LOT if self.lot is None else integer(self.lot, "lot", at_least=1))
+        pca = None
+        if self.project is not None:
+            pca = PrivatePca.for_share(self.project, epsilon=self.epsilon, delta=self.delta, share=self.project_share)
+        recipe = Recipe.for_budget(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rate=f"{lot}/{rows}",
+            examples=rows,
+            steps=self.steps,
+            beside=None if pca is None else pca.loss,
+            clip=self.clip,
+            optimiser=Sgd(self.learning_rate, self.momentum, Schedule("linear")),
+            average=self.average,
+            adaptive=self.adaptive,
+            curve=self.curve,
+            seed=self.seed,
+        )
+        return pca, recipe
+
+    def _said_rows(self) -> int:
+        if self.rows is None:
+            hint = "how many there are exactly may be private: say rows=len(X) if it is not, or a round number near it"
+            raise InvalidParameter("rows", None, "about how many rows there are", hint)
+        return self.rows
+
+    def _unit(self) -> bool:
+        if isinstance(self.bounds, str) and self.bounds != "unit":
+            raise InvalidParameter("bounds", self.bounds, "(low, high), one pair a column, or 'unit' for −1 to 1")
+        return isinstance(self.bounds, str)
+
+    def _network(self, inputs: int) -> Network:
+        if self.activation not in _ACTIVATIONS:
+            raise InvalidParameter("activation", self.activation, f"one of {', '.join(_ACTIVATIONS)}")
+        if isinstance(self.hidden, int | str) or not hasattr(self.hidden, "__iter__"):
+            raise InvalidParameter("hidden", self.hidden, "widths of the hidden layers, such as (100,) or ()")
+        layers: list[Layer] = []
+        for width in self.hidden:
+            layers += [Dense(integer(width, "hidden", at_least=1)), _ACTIVATIONS[self.activation]()]
+        return Network([*layers, Dense(self._width())], self._objective(), (inputs,))
+
+    def _directions(self, pca: PrivatePca, scaled: Floats) -> Projection:
+        """The private components; kept beside the checkpoint, so that a run that is resumed does not pay them twice."""
+        if self.checkpoint is None:
+            return pca.release(scaled, entropy=self.entropy)
+        path = Path(f"{self.checkpoint.path}.projection")
+        with self.checkpoint.held():
+            if not path.exists():
+                pca.release(scaled, entropy=self.entropy).save(path)
+            return Projection.load(path, columns=scaled.shape[1], dimensions=pca.dimensions)
+
+    def _prepared(self, scaled: Floats) -> Any:
+        return scaled if self._projection is None else self._projection.apply(scaled)
+
+    def _output(self, X: Any) -> Any:
+        values = self._later(X)
+        return self.network_.predict(self.parameters_, self._prepared(self._box.scaled(values)))
+
+    def _width(self) -> int:
+        raise NotImplementedError
+
+    def _objective(self) -> Objective:
+        raise NotImplementedError
+
+
+class DPClassifier(_Trained, Classifier):
+    """A network that says which class, trained by DP-SGD within (ε, δ), under "add or remove one row".
+
+    hidden: widths of the hidden layers; () is a softmax regression. bounds: (low, high) for all columns, a pair for
+    each, pairs by name, or "unit" for values from −1 to 1; values beyond are clamped. classes: the labels there are, or
+    "public". rows: about how many rows there are. project: train on so many private principal components, which get
+    `project_share` of the budget. lot, steps, clip, learning_rate, momentum, average (of parameters): see `Recipe`.
+    progress: a bar on the terminal; None shows it where there is one. checkpoint: a `Checkpoint`.
+
+    After `fit`: `predict`, `predict_proba`, `score`, `learning_curve()`; `loss_` the noisy training loss at the end,
+    `curve_` at each step, `privacy_` what was spent, as a loss, `epsilon_` the same as ε at δ, `recipe_`,
+    `parameters_`. Every `fit` spends anew.
+
+    Guarantee: what `fit` keeps costs `privacy_`, at most (ε, δ). Proof. Bounds, classes and rows are declared; scaling and projecting are done row by row; the components cost `PrivatePca.loss`, the rest `Recipe.loss`. With
+    classes="public" the labels that occur are not protected: that is what the word says.
+    """
+
+    def __init__(
+        self,
+        hidden: tuple[int, ...] = (100,),
+        *,
+        epsilon: Number,
+        delta: Number,
+        bounds: Any = None,
+        classes: Any = None,
+        rows: Any = None,
+        project: int | None = None,
+        project_share: Number = "1/20",
+        activation: str = "relu",
+        lot: int | None = None,
+        steps: int = 300,
+        clip: Number = 1,
+        learning_rate: Number = 2,
+        momentum: Number = "0.9",
+        average: Number = "0.95",
+        adaptive: Adaptive | None = None,
+        curve: Number = "1/100",
+        seed: int = 1,
+        progress: bool | None = None,
+        checkpoint: Checkpoint | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        _store(self, locals())
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train, and spend `privacy_`. Everything that can be refused is refused before anything is spent."""
+        values, places = self._begin_classes(X, y)
+        self._train(values, places)
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of each class, in the order of `classes_`."""
+        return np.asarray(Softmax().shares(self._output(X)), np.float64)
+
+    def _width(self) -> int:
+        known = getattr(self, "classes_", None)
+        if known is None:
+            known = reading.declared_classes(self.classes)
+        if known is None:
+            raise InvalidParameter("classes", self.classes, "declared classes, to explain a run before `fit`")
+        return len(known)
+
+    def _objective(self) -> Objective:
+        return Softmax()
+
+
+class DPRegressor(_Trained, Regressor):
+    """A network that says a number, trained by DP-SGD within (ε, δ), under "add or remove one row".
+
+    target: the bounds (low, high) of what is predicted, declared; values beyond are clamped. All else as in
+    `DPClassifier`, and the same guarantee.
+
+    >>> x = np.linspace(-1, 1, 4000).reshape(-1, 1)
+    >>> model = DPRegressor(
+    ...     hidden=(), epsilon=2, delta="1e-5", bounds="unit", target=(0, 10), rows=4000, steps=50, learning_rate="0.5"
+    ... ).fit(x, 5 + 5 * x[:, 0])
+    >>> model.score(x, 5 + 5 * x[:, 0]) > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        hidden: tuple[int, ...] = (100,),
+        *,
+        epsilon: Number,
+        delta: Number,
+        bounds: Any = None,
+        target: Any = None,
+        rows: Any = None,
+        project: int | None = None,
+        project_share: Number = "1/20",
+        activation: str = "relu",
+        lot: int | None = None,
+        steps: int = 300,
+        clip: Number = 1,
+        learning_rate: Number = "0.5",
+        momentum: Number = "0.9",
+        average: Number = "0.95",
+        adaptive: Adaptive | None = None,
+        curve: Number = "1/100",
+        seed: int = 1,
+        progress: bool | None = None,
+        checkpoint: Checkpoint | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        _store(self, locals())
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train, and spend `privacy_`. Everything that can be refused is refused before anything is spent."""
+        reading.target_given(type(self).__name__, y)
+        values = self._begin(X)
+        numbers = reading.numbers(y, len(values))
+        self._target = reading.box_of([self.target], ["y"], "target").centred()  # type: ignore[attr-defined]
+        self._train(values, self._target.scaled(numbers[:, None]))
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """A number for each row, within the declared bounds."""
+        z = np.clip(np.asarray(self._output(X), np.float64)[:, 0], -1, 1)
+        return np.asarray(self._target.centre[0] + z * self._target.half[0])
+
+    def _width(self) -> int:
+        return 1
+
+    def _objective(self) -> Objective:
+        return Squared()
+
+
+def _store(model: Any, settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        if name not in ("self", "__class__"):
+            setattr(model, name, value)
+
+
+def _show(bar: Bar, state: State) -> None:
+    bar.show(state.step, smoothed(state.losses) if state.losses else None)
+
+
+def drowned(recipe: Recipe, parameters: int) -> float:
+    """The norm of the noise in the mean of all gradients of a run, in clipping norms; rows that all agree would give 1.
+
+    >>> round(drowned(Recipe(rate=1, lot=100, steps=100, multiplier=10, clip=1, optimiser=Sgd(1)), 10_000), 6)
+    1.0
+    """
+    return float(recipe.multiplier / recipe.lot) * math.sqrt(parameters / recipe.steps)
+
+
+def _size(network: Network) -> int:
+    return sum(parameter.size for parameter in network.start(seed=0))
+
+
+def _expected(recipe: Recipe, network: Network) -> str:
+    count = _size(network)
+    each, whole = float(recipe.multiplier / recipe.lot), drowned(recipe, count)
+    return (
+        f"{count:,} parameters; noise in a mean gradient {each:.2g} clipping norms in each, "
+        f"over the run {whole:.2g} of the most that all rows together could say"
+    )
+
+
+def _require_hope(recipe: Recipe, network: Network, epsilon: Number) -> None:
+    """Refuse a run whose noise is larger than anything that the rows could say; warn where it is of that order."""
+    noise = drowned(recipe, _size(network))
+    advice = "take fewer parameters (a smaller `hidden`, `project`), more rows, or a larger ε"
+    if noise > _HOPELESS:
+        raise InvalidParameter(
+            "epsilon", epsilon, "more for so few rows and so many parameters", f"{_expected(recipe, network)}; {advice}"
+        )
+    if noise > _DOUBTFUL:
+        warnings.warn(f"expect little: {_expected(recipe, network)}; {advice}", stacklevel=5)

@@ -1,0 +1,190 @@
+"""Private principal components: the directions in which rows vary most, from a noisy matrix of second moments.
+
+Dwork, Talwar, Thakurta, Zhang 2014 ("Analyze Gauss"): one Gaussian mechanism on the sum of x⊗x over rows of norm at
+most 1. What is computed from the noisy matrix is free.
+
+>>> import numpy as np
+>>> from discreet.learning.projection import PrivatePca
+>>> from discreet.noise import DeterministicEntropy
+>>> rows = np.zeros((1000, 4)); rows[:, 2] = np.linspace(-1, 1, 1000)
+>>> found = PrivatePca(1, multiplier=5).release(rows, entropy=DeterministicEntropy(1))
+>>> np.abs(found.directions[:, 0]).round(1).tolist()
+[0.0, 0.0, 1.0, 0.0]
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidData
+from discreet.exact import Number, integer, rational, sqrt_bounds
+from discreet.learning.gradients import Array, Ints
+from discreet.noise import Entropy
+from discreet.noise.normal import rounded_gaussian
+from discreet.privacy.calibration import gaussian_multiplier
+from discreet.privacy.loss import GaussianNoise
+
+GRID = 1 << 14
+"""The norm 1 in steps of the grid on which rows are snapped."""
+
+_PART = 1 << 12  # rows at a time: 2^12 squares of at most 2^28 stay below 2^53
+_WIDEST = 1 << 13  # columns: the matrix of moments has their square
+_ROOT = Fraction(sqrt_bounds(Fraction(1, 2), 60)[1], 1 << 60)  # 1/√2, rounded up
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """Directions (one a column), the mean square of rows along each, and how rows are made from them. Public.
+
+    A row is shortened to norm 1 if it is longer, projected, and each direction is divided by its spread to the power
+    `whiten`: 0 keeps the spreads, 1 makes them equal. In the mean, coordinates have mean square 1.
+    """
+
+    directions: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+    whiten: float
+
+    def apply(self, x: Any) -> Array:
+        """Rows in the new coordinates.
+
+        >>> one = Projection(np.eye(2, 1), np.array([0.25]), 0.5)
+        >>> one.apply(np.array([[0.5, 0.1]])).tolist()
+        [[1.0]]
+        """
+        rows = _rows(x, len(self.directions)).astype(np.float32)
+        root = np.sqrt(self.spreads)
+        shrunk = root**-self.whiten
+        scale = shrunk * math.sqrt(len(root) / float(np.square(root * shrunk).sum()))
+        lengths = np.maximum(1, np.sqrt(np.vecdot(rows, rows)))[:, None]
+        matrix = (self.directions * scale).astype(np.float32)
+        projected: Array = (rows @ matrix) / lengths
+        return projected
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        beside = path.with_name(path.name + ".new")
+        with open(beside, "wb") as sink:
+            np.savez(sink, allow_pickle=False, directions=self.directions, spreads=self.spreads, whiten=self.whiten)
+            sink.flush()
+            os.fsync(sink.fileno())
+        beside.replace(path)
+
+    @classmethod
+    def load(cls, path: Path, *, columns: int, dimensions: int) -> "Projection":
+        """Read it back; one of another shape is refused."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                found = cls(stored["directions"], stored["spreads"], float(stored["whiten"]))
+        except (BadZipFile, ValueError, KeyError, EOFError, OSError) as error:
+            raise InvalidData(f"{path.name} is not a projection that can be read; delete it to start anew") from error
+        if found.directions.shape != (columns, dimensions) or found.spreads.shape != (dimensions,):
+            raise InvalidData(f"{path.name} is a projection of another shape; delete it to start anew")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatePca:
+    """The first principal components (not centred) of rows shortened to norm 1, at the cost of one Gaussian release."""
+
+    dimensions: int
+    multiplier: Fraction
+    whiten: Fraction
+
+    def __init__(self, dimensions: int, *, multiplier: Number, whiten: Number = "1/2") -> None:
+        exact = rational(multiplier, "multiplier", at_least=Fraction(1, 1 << 20), at_most=1 << 20)
+        object.__setattr__(self, "dimensions", integer(dimensions, "dimensions", at_least=1, at_most=_WIDEST))
+        object.__setattr__(self, "multiplier", exact)
+        object.__setattr__(self, "whiten", rational(whiten, "whiten", at_least=0, at_most=1))
+
+    @classmethod
+    def for_share(
+        cls, dimensions: int, *, epsilon: Number, delta: Number, share: Number, whiten: Number = "1/2"
+    ) -> "PrivatePca":
+        """Give it a share of the budget: noise 1/√share times that of a Gaussian release that spends all of (ε, δ).
+
+        In the terms of Gaussian privacy (Dong, Roth, Su 2022) μ² adds up, and this is the part `share` of it.
+
+        >>> float(round(PrivatePca.for_share(60, epsilon=2, delta="1e-5", share="0.1").multiplier, 2))
+        6.3
+        """
+        part = rational(share, "share", above=0, below=1)
+        whole = gaussian_multiplier(epsilon=epsilon, delta=delta, method="analytic")
+        root = Fraction(sqrt_bounds(1 / part, 40)[1], 1 << 40)
+        multiplier = Fraction(math.ceil(whole * root * 10**6), 10**6)
+        return cls(dimensions, multiplier=multiplier, whiten=whiten)
+
+    @property
+    def loss(self) -> GaussianNoise:
+        """One Gaussian release of sensitivity 1, under "add or remove one"."""
+        return GaussianNoise(self.multiplier)
+
+    def release(self, x: Any, *, entropy: Entropy | None = None) -> Projection:
+        """The projection of these rows.
+
+        Guarantee: costs `loss` under "add or remove one". Proof. A row becomes whole numbers k with Σk² ≤ GRID²
+        (`_snapped`) and adds k⊗k to the sum, exactly. Of the symmetric matrix, the diagonal gets Gaussian noise of
+        deviation s = multiplier·GRID², and each pair of equal entries above and below it one noise of at least s/√2.
+        A row moves the entries, each divided by its deviation, by a vector of squared norm
+        (Σ_i k_i⁴ + 2·Σ_{i<j} k_i²k_j²)/s² = (Σk²)²/s² ≤ 1/multiplier². Noise is rounded to the grid of the sums.
+        """
+        rows = _rows(x, None)
+        columns = rows.shape[1]
+        if self.dimensions > columns:
+            raise InvalidData(f"{self.dimensions} components of {columns} columns; ask for at most {columns}")
+        noisy = _noisy(_moments(rows), self.multiplier, entropy)
+        values, vectors = np.linalg.eigh(noisy / float(GRID * GRID))
+        first = np.argsort(values)[::-1][: self.dimensions]
+        spreads = np.maximum(values[first], max(float(values[first[0]]), 1e-9) * 1e-3)
+        return Projection(vectors[:, first], spreads, float(self.whiten))
+
+
+def _noisy(total: Ints, multiplier: Fraction, entropy: Entropy | None) -> NDArray[np.float64]:
+    columns = len(total)
+    scale = multiplier * GRID * GRID
+    above = np.triu_indices(columns, 1)
+    noisy = np.zeros((columns, columns))
+    noisy[above] = total[above] + rounded_gaussian(scale * _ROOT, len(above[0]), entropy=entropy)
+    noisy += noisy.T
+    noisy[np.diag_indices(columns)] = total.diagonal() + rounded_gaussian(scale, columns, entropy=entropy)
+    return noisy
+
+
+def _moments(rows: NDArray[Any]) -> Ints:
+    """Σ k⊗k over the rows on the grid, exactly: sums stay below 2⁵³ within a part, and parts are added as integers."""
+    total = np.zeros((rows.shape[1], rows.shape[1]), np.int64)
+    for part in _snapped(rows):
+        total += (part.T @ part).astype(np.int64)
+    return total
+
+
+def _snapped(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
+    """Rows shortened to norm 1, times GRID, cut to whole numbers; a row that is still too long would be left out.
+
+    Squares of whole numbers up to GRID in rows of up to 2¹³ are summed exactly, so rounding has no part in this check.
+    """
+    for start in range(0, len(rows), _PART):
+        part = rows[start : start + _PART].astype(np.float64)
+        with np.errstate(all="ignore"):
+            lengths = np.maximum(1, np.sqrt(np.vecdot(part, part)))
+            whole = np.trunc(np.clip(part * (GRID * (1 - 2.0**-40) / lengths)[:, None], -GRID, GRID))
+        whole[~(np.vecdot(whole, whole) <= GRID * GRID)] = 0
+        yield whole
+
+
+def _rows(x: Any, columns: int | None) -> NDArray[Any]:
+    rows = np.asarray(x)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub" or not 0 < rows.shape[1] <= _WIDEST:
+        raise InvalidData(
+            f"rows of shape {rows.shape} and type {rows.dtype}, expected up to {_WIDEST} columns of numbers"
+        )
+    if columns is not None and rows.shape[1] != columns:
+        raise InvalidData(f"rows of {rows.shape[1]} columns, expected {columns}")
+    return rows
