@@ -38,10 +38,8 @@ def as_arrow(table: Any, where: str = "table") -> "pyarrow.Table":
 
     try:
         arrow = _convert(table, where)
-    except UnicodeDecodeError:
-        raise InvalidData(f"{where}: it is not UTF-8 text; convert it first") from None
     except (pyarrow.ArrowException, OverflowError):  # what Arrow says may quote a value
-        hint = "every row needs as many cells as the header, every column values of one kind"
+        hint = "every row needs as many cells as the header, every column values of one kind; texts are UTF-8"
         raise InvalidData(f"{where}: it cannot be read as a table; {hint}") from None
     twice = [name for name, count in Counter(arrow.column_names).items() if count > 1]
     if twice:

@@ -9,9 +9,10 @@ import pytest
 from discreet.errors import InvalidParameter
 from discreet.learning.convolution import Conv2D
 from discreet.learning.gradients import Clip, Outer, Rows, clipped_sum
-from discreet.learning.layers import Dense, Flatten, Relu, Tanh, TemperedSigmoid, product
+from discreet.learning.layers import Dense, Flatten, Relu, Tanh, TemperedSigmoid
 from discreet.learning.normalising import GroupNorm
 from discreet.learning.pooling import AvgPool2D, MaxPool2D
+from discreet.learning.products import product
 from discreet.learning.starting import normal
 from discreet.learning.windows import Windows
 

@@ -104,7 +104,9 @@ class Hierarchy:
                     "every line needs the same levels"
                 )
             if line[0] and "" in line:
-                raise InvalidData(f"hierarchy of {name!r}: line {number} has a gap at level {line.index('')}; fill it in")
+                raise InvalidData(
+                    f"hierarchy of {name!r}: line {number} has a gap at level {line.index('')}; fill it in"
+                )
         return _assembled(name, list(zip(*lines, strict=True)))
 
     @classmethod
@@ -204,7 +206,7 @@ def _assembled(name: str, levels: Sequence[Sequence[str]]) -> Hierarchy:
     labels, codes = [], []
     if TOP in levels[0]:
         raise InvalidData(
-            f"column {name!r}: a value is written {TOP!r}, which means hidden; write it in another way, or leave it empty"
+            f"column {name!r}: a value is written {TOP!r}, which means hidden; write it otherwise, or leave it empty"
         )
     for place, level in enumerate(levels):
         numbers: dict[str, int] = {}
@@ -284,7 +286,9 @@ def _number(name: str, text: str) -> Exact | None:
     try:
         rough = float(text)
     except ValueError:
-        raise InvalidData(f"column {name!r}: not all its values are numbers; correct them, or leave them empty") from None
+        raise InvalidData(
+            f"column {name!r}: not all its values are numbers; correct them, or leave them empty"
+        ) from None
     if not math.isfinite(rough):
         raise InvalidData(f"column {name!r}: a value is not finite")
     return _least(Fraction(Decimal(text.strip())))

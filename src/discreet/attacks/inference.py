@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.attacks.matching import Join, unread
 from discreet.attacks.nearest import Near, Space
 from discreet.attacks.report import AttackReport, Share
-from discreet.attacks.tables import Codes, Column, coded, columns, kind, missing
+from discreet.attacks.rules import Exact
+from discreet.attacks.tables import Codes, Column, coded, columns, kind, missing, no_control
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 
@@ -76,6 +78,7 @@ class Inference:
             control=_share(right[1], self.confidence),
             confidence=self.confidence,
             facts={"released rows": len(told), "people of the control": len(right[1])},
+            unread=doubts(released, people, controls, exact=(self.secret,)),
         )
 
     def _guess(self, space: Space, told: Column, people: Table) -> Column:
@@ -138,6 +141,7 @@ class Linkability:
                 "rows found by the left party, on average": _rows_found(spaces[0], near[0][0]),
                 "rows found by the right party, on average": _rows_found(spaces[1], near[0][1]),
             },
+            unread=doubts(released, people, controls),
         )
 
 
@@ -148,6 +152,17 @@ def read_tables(attack: Any, names: Sequence[str]) -> tuple[Table, Table, Table]
         columns(attack.people, names, where="people"),
         columns(attack.controls, names, where="controls"),
     )
+
+
+def doubts(released: Table, people: Table, controls: Table, *, exact: Sequence[str] = ()) -> tuple[str, ...]:
+    """Why it may mean nothing that the attack fails: labels that were misread, controls who are the people themselves.
+
+    >>> ages = {"age": np.array(["20-29", "young"], object)}
+    >>> len(doubts(ages, {"age": np.array([24, 35])}, {"age": np.array([20, 30])}))
+    1
+    """
+    join = Join(released, people, {name: Exact() for name in exact})
+    return (*unread(join.uncovered(), "the people"), *no_control(people, controls))
 
 
 def sample(table: Table, count: int, seed: int) -> Table:

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from discreet.attacks.coverage import Covers, Known, covered
 from discreet.attacks.report import AttackReport, Share
-from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct
+from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, no_control
 from discreet.drawing import Bars, Chart
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
 
 Candidates = NDArray[np.bool_]
 _BLOCK = 4096
+_FEW = 0.05  # of the people may be missing from a release by error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class Intersection:
             worst=tuple(f"row {row + 1} of the known people" for row in np.flatnonzero(_pinned(together, truth))[:5]),
             charts=(_chart(shares),),
             remarks=("A guesser who has seen no release is certain of nobody's value.",),
+            unread=self._unread(sets, truth),
         )
 
     def candidates(self, people: Any) -> tuple[list[Candidates], NDArray[np.int64]]:
@@ -128,6 +130,22 @@ class Intersection:
                     "if its labels are written in a way of their own, explain them with covers={column: …}"
                 )
         return int(unfit.any(axis=0).sum())
+
+    def _unread(self, sets: Sequence[Candidates], truth: NDArray[np.int64]) -> tuple[str, ...]:
+        """Releases in which many people have no row that fits, or none with their true value: labels were misread."""
+        said = []
+        for number, found in enumerate(sets, 1):
+            lost = float((found[:, -1] | ~found[np.arange(len(truth)), truth]).mean())
+            if lost > _FEW:
+                said.append(
+                    f"release {number}: {100 * lost:.0f} % of the known people have no row that fits them with their "
+                    "value; explain coarsened labels with covers={column: …}; as it is, failing shows nothing"
+                )
+        if self.outside is not None:
+            names = [*self.on, self.sensitive]
+            known, outside = columns(self.known, names, where="known"), columns(self.outside, names, where="outside")
+            said += no_control(known, outside)
+        return tuple(said)
 
     def _control(self) -> Share:
         sets, truth = self.candidates(self.outside)

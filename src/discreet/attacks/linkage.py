@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.matching import Fit, Join
+from discreet.attacks.matching import Fit, Join, unread
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.rules import Exact, Rule
 from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, missing
@@ -95,7 +95,12 @@ class Linkage:
             worst=_examples(held, claimed, owner),
             charts=(_candidates_chart(fit),),
             remarks=_remarks(held),
+            unread=self._unread(held, owner),
         )
+
+    def _unread(self, held: "_Held", owner: Codes) -> tuple[str, ...]:
+        rows = np.flatnonzero(owner >= 0)
+        return unread(held.join.strangers(rows, owner[rows]), "those whose row it is")
 
     def _owners(self, held: "_Held") -> Codes:
         """The position on the list of each row's person, -1 for none."""
@@ -189,6 +194,7 @@ class LinkedSecret:
             },
             charts=(_candidates_chart(fit),),
             remarks=_remarks(held),
+            unread=unread(held.join.uncovered(inside) | {self.secret: _unsaid(secret, answers[inside])}, "the members"),
         )
 
 
@@ -343,9 +349,16 @@ def _read(claimed: Codes, told: Codes, people: int) -> Codes:
     return guess
 
 
+def _unsaid(told: Column, answers: Column) -> float:
+    """The share of answers that no row says; numbers need not be said to the digit."""
+    return Join({"": told}, {"": answers}, {"": Exact()}).uncovered().get("", 0.0)
+
+
 def _examples(held: _Held, claimed: Codes, owner: Codes) -> tuple[str, ...]:
     rows = np.flatnonzero((claimed >= 0) & (claimed == owner))[:_MOST_EXAMPLES]
-    return tuple(f"row {row + 1} is {name}" for row, name in zip(rows, as_texts(held.names[claimed[rows]]), strict=True))
+    return tuple(
+        f"row {row + 1} is {name}" for row, name in zip(rows, as_texts(held.names[claimed[rows]]), strict=True)
+    )
 
 
 def _candidates_chart(fit: Fit) -> Chart:

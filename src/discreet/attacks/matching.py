@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.attacks.rules import Rule, rule_for
-from discreet.attacks.tables import Codes, Column, as_texts, coded, distinct
+from discreet.attacks.tables import Codes, Column, as_texts, coded, distinct, kind
 
 Mask = NDArray[np.bool_]
+_FEW = 0.05  # of the people may have a value that no released one covers: errors, people who were left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class _Side:
     owners: list[Codes]
     agreement: float
     unfit: int
+    covered: Mask  # of values: whether some label covers them
+    labelled: bool  # not numbers or dates on both sides
 
 
 class Join:
@@ -74,12 +77,21 @@ class Join:
         """Whether each row is fitted by the person beside it."""
         result = np.ones(len(row), bool)
         for side in self._sides.values():
-            label, value = side.labels[row], side.values[person]
-            held = np.flatnonzero(result & (label >= 0) & (value >= 0))
-            owner = np.stack(side.owners)[side.layer[label[held]], value[held]]
-            result[:] = False
-            result[held] = owner == label[held]
+            result &= _fits(side, row, person) & (side.labels[row] >= 0) & (side.values[person] >= 0)
         return result
+
+    def strangers(self, row: Codes, person: Codes) -> dict[str, float]:
+        """For each column, the share of rows whose own person, given beside it, does not fit (missing ones do)."""
+        return {name: 1 - float(_fits(side, row, person).mean()) for name, side in self._sides.items()}
+
+    def uncovered(self, people: Mask | None = None) -> dict[str, float]:
+        """For each column that is not of numbers or dates on both sides, the share of people whom no label covers."""
+        among = np.ones(self.shape[1], bool) if people is None else people
+        return {
+            name: float((~np.append(side.covered, True)[side.values[among]]).mean())
+            for name, side in self._sides.items()
+            if side.labelled and among.any()
+        }
 
     def agreement(self, name: str) -> float:
         """How often a random row and a random person fit in a column: u in Fellegi and Sunter 1969."""
@@ -99,7 +111,32 @@ def _side(released: Column, known: Column, rule: Rule) -> _Side:
     agreement = float((shares[0][relation.labels] * shares[1][relation.values]).sum()) if len(relation.values) else 0.0
     idle = as_texts(distinct_labels[np.diff(relation.starts) == 0])
     unfit = sum(rule.strange(label) for label in idle)
-    return _Side(labels, values, len(distinct_labels), layer, owners, agreement, unfit)
+    covered = np.bincount(relation.values, minlength=len(distinct_values)) > 0
+    labelled = not kind(released) == kind(known) != "text"
+    return _Side(labels, values, len(distinct_labels), layer, owners, agreement, unfit, covered, labelled)
+
+
+def _fits(side: _Side, row: Codes, person: Codes) -> Mask:
+    """Whether rows and people fit in one column; where something is missing, they do."""
+    label, value = side.labels[row], side.values[person]
+    held = np.flatnonzero((label >= 0) & (value >= 0))
+    result = np.ones(len(row), bool)
+    result[held] = np.stack(side.owners)[side.layer[label[held]], value[held]] == label[held]
+    return result
+
+
+def unread(shares: Mapping[str, float], what: str) -> tuple[str, ...]:
+    """Sentences on columns in which more than one in twenty do not fit, so that labels may have been misread.
+
+    >>> unread({"land": 0.5, "zip": 0.01}, "the people")
+    ("column 'land': no released value covers that of 50 % of the people; explain coarsened labels (covers), ...",)
+    """
+    hint = "explain coarsened labels (covers), or allow for errors; as it is, failing shows nothing"
+    return tuple(
+        f"column {name!r}: no released value covers that of {100 * share:.0f} % of {what}; {hint}"
+        for name, share in shares.items()
+        if share > _FEW
+    )
 
 
 def _classes(columns: list[Codes], among: Mask | None) -> tuple[list[Codes], Codes, Codes]:

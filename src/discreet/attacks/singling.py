@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.inference import names_of, read_tables
+from discreet.attacks.inference import doubts, names_of, read_tables
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.rules import rule_for
 from discreet.attacks.tables import Codes, Column, as_numbers, coded, columns, distinct, kind
@@ -72,14 +72,15 @@ class SinglingOut:
             raise InvalidData("released: every column is missing everywhere; there is nothing to say about anybody")
         sizes = len(people[names[0]]), len(controls[names[0]])
         counts = [np.array([len(_true(said, sentence, table)) for sentence in sentences]) for table in (1, 2)]
+        control = _control(counts[1], sizes, self.confidence)
         return AttackReport(
             attack="singling out",
             against=self.against,
             goal=f"say what is true of exactly one person, in {width} column{'s' if width > 1 else ''}",
             people=len(sentences),
             success=Share.counted(int((counts[0] == 1).sum()), len(sentences), confidence=self.confidence),
-            baseline=_by_weight(counts[1] / sizes[1], sizes[0]),
-            control=_control(counts[1], sizes, self.confidence),
+            baseline=_by_weight(counts[1] / sizes[1], sizes[0], control),
+            control=control,
             confidence=self.confidence,
             facts={
                 "people in the data": sizes[0],
@@ -87,6 +88,7 @@ class SinglingOut:
                 "sentences true of exactly one released row": sum(len(_true(said, s, 0)) == 1 for s in sentences),
                 "sentences true of nobody in the data": int((counts[0] == 0).sum()),
             },
+            unread=doubts(released, people, controls),
         )
 
 
@@ -201,11 +203,11 @@ def _true(said: list[_Clause], sentence: Sentence, table: int) -> Codes:
     return rows
 
 
-def _by_weight(weights: NDArray[np.float64], people: int) -> Share:
-    """The mean of n·w·(1 − w)^(n−1), with its sampling error over sentences."""
+def _by_weight(weights: NDArray[np.float64], people: int, control: Share) -> Share:
+    """The mean of n·w·(1 − w)^(n−1), with its sampling error over sentences; w is no better known than the control."""
     alone = people * weights * (1 - weights) ** (people - 1)
     mean, error = float(alone.mean()), 2 * float(alone.std()) / np.sqrt(len(alone))
-    return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, mean + error))
+    return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, max(mean + error, control.high)))
 
 
 def _control(counts: Codes, sizes: tuple[int, int], confidence: float) -> Share:

@@ -12,7 +12,7 @@ an empty cell of a CSV file) stay missing, and a missing value is equal to nothi
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +30,7 @@ Codes = NDArray[np.int64]
 Kind = Literal["number", "date", "text"]
 
 _EXACT_IN_FLOATS = 2**53
+_BY_CHANCE, _FEW = 1e-6, 20
 _ISO = r"^\d{4}-\d\d-\d\d$"
 
 
@@ -47,7 +48,7 @@ def columns(table: Any, names: Sequence[str] | None = None, *, where: str = "tab
     ...
     discreet.errors.InvalidParameter: released: got a table without a column 'sex', expected one with: age, sex; ...
     """
-    arrow = _arrow(table, where)
+    arrow = as_arrow(table, where)
     wanted = tuple(arrow.column_names) if names is None else _names(names, where)
     for name in wanted:
         if name not in arrow.column_names:
@@ -136,6 +137,41 @@ def as_numbers(column: Column) -> NDArray[np.float64]:
     return np.where(np.isnat(column), np.nan, column.astype("datetime64[us]").astype(np.int64) / 86_400_000_000)
 
 
+def alike(first: Mapping[str, Column], second: Mapping[str, Column]) -> int:
+    """How many rows of the first table a row of the second equals, if that is more than chance allows; else 0.
+
+    Two tables of different people, drawn in the same way, are exchangeable: of rows that occur exactly twice among
+    all n + m, a share 2nm/((n + m)(n + m − 1)) has one in each table. If the same people are in both, more have.
+
+    >>> people = {"age": np.arange(50)}
+    >>> alike(people, people), alike(people, {"age": np.arange(50) + 49})
+    (50, 0)
+    """
+    from scipy.special import betainc
+
+    pairs = [coded(first[name], second[name]) for name in first]
+    keys = np.unique(np.stack([np.append(a, b) for a, b in pairs]), axis=1, return_inverse=True)[1]
+    mine, theirs = np.split(keys.ravel(), [len(pairs[0][0])])
+    counts = [np.bincount(side, minlength=int(keys.max()) + 1) for side in (mine, theirs)]
+    twice = counts[0] + counts[1] == 2
+    split, total = int((twice & (counts[0] == 1)).sum()), int(twice.sum())
+    n, m = len(mine), len(theirs)
+    chance = betainc(split, total - split + 1, 2 * n * m / ((n + m) * (n + m - 1))) if split else 1.0
+    same = (counts[0] == counts[1]).all() and (counts[0] > 0).sum() > 1 and n > _FEW
+    return int((counts[1][mine] > 0).sum()) if same or chance < _BY_CHANCE else 0
+
+
+def no_control(people: Mapping[str, Column], controls: Mapping[str, Column]) -> tuple[str, ...]:
+    """A sentence where the controls seem to be the people themselves.
+
+    >>> no_control({"age": np.arange(50)}, {"age": np.arange(50, 100)})
+    ()
+    """
+    same = alike(people, controls)
+    said = f"{same} of the people are also among the controls, more than by chance: those are no control"
+    return (said,) if same else ()
+
+
 def distinct(column: Column, codes: Codes) -> Column:
     """The value of each code.
 
@@ -153,16 +189,6 @@ class _Said(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-def _arrow(table: Any, where: str) -> "pyarrow.Table":
-    try:
-        return as_arrow(table, where)
-    except InvalidData as error:
-        if "cannot be read as a table" not in str(error):
-            raise
-        # What Arrow says may hold a value.
-        raise InvalidData(f"{where}: a column mixes values of different types; write them all as texts") from None
 
 
 def _names(names: Sequence[str], where: str) -> tuple[str, ...]:

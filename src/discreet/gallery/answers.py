@@ -49,8 +49,8 @@ def _averaging(seed: int) -> Shown:
     loose = Noisy(Raw(ill), epsilon="0.5", seed=seed)
     paid = Noisy(Raw(ill), epsilon="0.1", seed=seed)
     return Shown([
-        Averaging(questions=again, truth=ill, answerer=loose).run(),
-        Averaging(questions=once, truth=ill, answerer=paid, epsilon="0.1").run(),
+        Averaging(questions=again, truth=ill, answerer=loose, possible=(0, 1)).run(),
+        Averaging(questions=once, truth=ill, answerer=paid, epsilon="0.1", possible=(0, 1)).run(),
     ])  # fmt: skip
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from discreet.exact import integer
 from discreet.learning.gradients import Array, Gradient, Outer, Rows
-from discreet.learning.layers import Draw, Shape, product, starting
+from discreet.learning.layers import Draw, Shape, starting
+from discreet.learning.products import product
 from discreet.learning.windows import Padding, Pair, Windows, padded, pair
 
 
@@ -98,7 +99,7 @@ def _unfolded(windows: Windows, x: Array) -> Array:
 
 
 def _products(rows: Array, weights: Array) -> Array:
-    """One product for each example, so that BLAS sees one shape always; see `layers`."""
+    """One product for each example, so that BLAS sees one shape, and each example at one place; see `products`."""
     count, places, _ = rows.shape
     found: Array = np.matmul(rows, weights) if places > 1 else product(rows[:, 0], weights)
     return found.reshape(count, places, weights.shape[1])

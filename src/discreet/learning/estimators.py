@@ -211,7 +211,8 @@ class DPClassifier(_Trained, Classifier):
     `curve_` at each step, `privacy_` what was spent, as a loss, `epsilon_` the same as ε at δ, `recipe_`,
     `parameters_`. Every `fit` spends anew.
 
-    Guarantee: what `fit` keeps costs `privacy_`, at most (ε, δ). Proof. Bounds, classes and rows are declared; scaling and projecting are done row by row; the components cost `PrivatePca.loss`, the rest `Recipe.loss`. With
+    Guarantee: what `fit` keeps costs `privacy_`, at most (ε, δ). Proof. Bounds, classes and rows are declared; scaling
+    and projecting are done row by row; the components cost `PrivatePca.loss`, the rest `Recipe.loss`. With
     classes="public" the labels that occur are not protected: that is what the word says.
     """
 

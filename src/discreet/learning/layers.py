@@ -6,9 +6,8 @@ keeps for `backward` is passed back. Images are (example, height, width, channel
 Guarantee: what a layer computes for an example, and its gradients, depend on this example and on the parameters alone,
 bit for bit: not on which other examples are in the lot, nor on how many, nor on its place among them. Without this an
 example would change the gradients of others by their rounding, and the norm that it is clipped to would not bound
-what it changes. Proof. Elementwise operations and sums within an example see only the example. A matrix product does
-not: BLAS chooses its kernel by the shapes of all it is given. `product` shows it one shape always. That a row's place
-in a block does not matter is not promised by BLAS; the tests hold it to that.
+what it changes. Proof. Elementwise operations and sums within an example see only the example; matrix products are
+left to `products`.
 
 Images go through `convolution`, `pooling` and `normalising`.
 """
@@ -23,12 +22,11 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.gradients import Array, Gradient, Outer
+from discreet.learning.products import product
 
 Shape = tuple[int, ...]
 Draw = Any
 """Draws starting values: (shape) → standard normal numbers. Public: no data are involved."""
-
-_ROWS = 64  # in each product that BLAS is given
 
 
 class Layer(Protocol):
@@ -59,26 +57,6 @@ class Layer(Protocol):
         It may overwrite `dy`, and what it returns may be overwritten: gradients must not share its memory.
         """
         ...
-
-
-def product(x: Array, weights: Array) -> Array:
-    """x @ weights, so that a row of the result depends on that row of x alone, bit for bit.
-
-    >>> x, weights = np.ones((3, 2), np.float32), np.ones((2, 1), np.float32)
-    >>> product(x, weights).tolist()
-    [[2.0], [2.0], [2.0]]
-    """
-    count, inner = x.shape
-    whole = count - count % _ROWS
-    y = np.empty((count, weights.shape[1]), np.float32)
-    if whole:
-        blocks = x[:whole].reshape(-1, _ROWS, inner)
-        np.matmul(blocks, weights, out=y[:whole].reshape(-1, _ROWS, weights.shape[1]))
-    if whole < count:
-        last = np.zeros((_ROWS, inner), np.float32)
-        last[: count - whole] = x[whole:]
-        y[whole:] = np.matmul(last, weights)[: count - whole]
-    return y
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational, sqrt_bounds
 from discreet.learning.gradients import Array, Ints
+from discreet.learning.layers import product
 from discreet.noise import Entropy
 from discreet.noise.normal import rounded_gaussian
 from discreet.privacy.calibration import gaussian_multiplier
@@ -65,7 +66,7 @@ class Projection:
         scale = shrunk * math.sqrt(len(root) / float(np.square(root * shrunk).sum()))
         lengths = np.maximum(1, np.sqrt(np.vecdot(rows, rows)))[:, None]
         matrix = (self.directions * scale).astype(np.float32)
-        projected: Array = (rows @ matrix) / lengths
+        projected: Array = product(rows, matrix) / lengths  # a row's image depends on the row alone
         return projected
 
     def save(self, path: Path) -> None:

@@ -1,7 +1,6 @@
 """Naive Bayes: Gaussian and categorical, from noisy sums of each class."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +13,6 @@ from discreet.learning.classical.estimator import Classifier, Floats
 from discreet.learning.classical.scaler import moment_parts, noisy_moments
 from discreet.learning.classical.sums import Ints, Part, planned, snapped
 from discreet.noise import Entropy
-
-_LEAST_DEVIATION = Fraction(1, 100)
 
 
 class GaussianNB(Classifier):
@@ -30,8 +27,8 @@ class GaussianNB(Classifier):
 
     >>> import numpy as np
     >>> x = np.vstack([np.full((500, 1), -1.0), np.full((500, 1), 1.0)])
-    >>> model = GaussianNB(epsilon=2, delta=0, bounds=(-3, 3), classes=["no", "yes"]).fit(x, ["no"] * 500 + ["yes"] * 500)
-    >>> model.predict([[-1.0], [1.0]]).tolist(), model.loss_
+    >>> model = GaussianNB(epsilon=2, delta=0, bounds=(-3, 3), classes=["no", "yes"])
+    >>> model.fit(x, ["no"] * 500 + ["yes"] * 500).predict([[-1.0], [1.0]]).tolist(), model.loss_
     (['no', 'yes'], Pure(epsilon=Fraction(2, 1)))
     """
 
@@ -47,7 +44,7 @@ class GaussianNB(Classifier):
         delta: Number,
         bounds: reading.Bounds,
         classes: Any,
-        least: Number = _LEAST_DEVIATION,
+        least: Number = 0.01,
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:

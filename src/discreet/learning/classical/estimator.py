@@ -31,7 +31,7 @@ class Estimator:
     def _names(cls) -> list[str]:
         return sorted(name for name in inspect.signature(cls).parameters)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings, as they were given."""
         return {name: getattr(self, name) for name in self._names()}
 
@@ -79,7 +79,13 @@ class Estimator:
         return hasattr(self, "loss_")
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags, TransformerTags
+        from sklearn.utils import (  # type: ignore[import-untyped]
+            ClassifierTags,
+            RegressorTags,
+            Tags,
+            TargetTags,
+            TransformerTags,
+        )
 
         supervised = self.kind in ("classifier", "regressor")
         tags = Tags(estimator_type=self.kind, target_tags=TargetTags(required=supervised), non_deterministic=True)
@@ -165,7 +171,7 @@ def _not_fitted(name: str) -> Exception:
     words = f"This {name} instance is not fitted yet: call fit before using it"
     if "sklearn" not in sys.modules:
         return InvalidData(words)
-    from sklearn.exceptions import NotFittedError
+    from sklearn.exceptions import NotFittedError  # type: ignore[import-untyped]
 
     kind = type("NotFitted", (InvalidData, NotFittedError), {})
     return kind(words)  # type: ignore[no-any-return]

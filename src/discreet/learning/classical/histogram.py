@@ -52,7 +52,7 @@ class Histogram(Estimator):
         self.epsilon, self.delta, self.bounds = epsilon, delta, bounds
         self.bins, self.rows, self.entropy = bins, rows, entropy
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Count, and spend `loss_`."""
         values = self._begin(X)
         columns = values.shape[1]
@@ -81,7 +81,7 @@ class Histogram(Estimator):
         with np.errstate(divide="ignore"):
             return np.where(inside, np.log(self.density_[tuple(cells(values, self.edges_).T)]), -np.inf)
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+    def score(self, X: Any, y: Any = None) -> float:
         """The sum of `score_samples`. Exact, so for public or held-out data only."""
         return float(self.score_samples(X).sum())
 

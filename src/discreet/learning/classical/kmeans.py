@@ -67,7 +67,7 @@ class KMeans(Estimator):
         self.n_clusters, self.epsilon, self.delta, self.bounds = n_clusters, epsilon, delta, bounds
         self.max_iter, self.seed, self.rows, self.entropy = max_iter, seed, rows, entropy
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn, and spend `loss_`."""
         values = self._begin(X)
         box = reading.box_of(self.bounds, self._columns()).centred()
@@ -101,7 +101,7 @@ class KMeans(Estimator):
         """`fit`, then `transform` of the same rows: what comes out is as private as they are."""
         return self.fit(X, y).transform(X)
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+    def score(self, X: Any, y: Any = None) -> float:
         """Minus the sum of squared distances. Exact, so for public or held-out data only."""
         return -float(np.maximum(_squares(self._near(X), self._scaled).min(axis=1), 0).sum())
 

@@ -143,10 +143,7 @@ def residuals(v: Ints, weights: Floats, target: Ints) -> Ints:
     """
     with np.errstate(all="ignore"):
         scores = np.clip(np.nan_to_num((v / UNIT) @ weights), -700, 700)
-        if target.shape[1] == 1:
-            chances = 1 / (1 + np.exp(-scores))
-        else:
-            chances = np.exp(normalised(scores))
+        chances = 1 / (1 + np.exp(-scores)) if target.shape[1] == 1 else np.exp(normalised(scores))
     q = np.clip(np.trunc((chances - target) * UNIT), -UNIT, UNIT).astype(np.int64)
     if target.shape[1] > 1:
         q[(norms(q) > 2 * UNIT * UNIT) | (np.abs(q).sum(axis=1) > 2 * UNIT)] = 0

@@ -61,7 +61,7 @@ class PCA(Transformer):
         self.epsilon, self.delta, self.bounds, self.norm = epsilon, delta, bounds, norm
         self.n_components, self.rows, self.entropy = n_components, rows, entropy
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn, and spend `loss_`."""
         values = self._begin(X)
         columns = values.shape[1]

@@ -64,7 +64,9 @@ def box_of(bounds: Bounds, columns: Sequence[str], name: str = "bounds") -> Box:
     hint = "declare them from public knowledge: they are never learned from the data"
     if bounds is None:
         raise InvalidParameter(name, None, f"a pair (low, high) for each column: {', '.join(columns)}", hint)
-    pairs = _by_name(bounds, columns, name, hint) if isinstance(bounds, Mapping) else _pairs(bounds, columns, name, hint)
+    pairs = (
+        _by_name(bounds, columns, name, hint) if isinstance(bounds, Mapping) else _pairs(bounds, columns, name, hint)
+    )
     low, high = (np.array([_number(pair[side], name) for pair in pairs]) for side in (0, 1))
     if not (low < high).all():
         place = columns[int(np.argmin(low < high))]
@@ -86,7 +88,9 @@ def _by_name(bounds: Mapping[Any, Any], columns: Sequence[str], name: str, hint:
 def _pairs(bounds: Any, columns: Sequence[str], name: str, hint: str) -> list[Any]:
     if not isinstance(bounds, Sequence | np.ndarray) or isinstance(bounds, str) or not len(bounds):
         raise InvalidParameter(name, bounds, "a pair (low, high), or one for each column", hint)
-    if len(bounds) == 2 and all(np.ndim(side) == 0 for side in bounds):
+    if len(bounds) == 2 and not any(
+        isinstance(side, Sequence | np.ndarray) and not isinstance(side, str) for side in bounds
+    ):
         return [_pair(bounds, name)] * len(columns)
     if len(bounds) < len(columns):
         missing = ", ".join(columns[len(bounds) :])
@@ -98,7 +102,7 @@ def _pairs(bounds: Any, columns: Sequence[str], name: str, hint: str) -> list[An
 
 
 def _pair(pair: Any, name: str) -> Any:
-    if isinstance(pair, str) or np.ndim(pair) != 1 or len(pair) != 2:
+    if not isinstance(pair, Sequence | np.ndarray) or isinstance(pair, str) or len(pair) != 2:
         raise InvalidParameter(name, pair, "a pair (low, high)")
     return pair
 
@@ -246,7 +250,7 @@ def _conversion() -> tuple[str, type[Warning]]:
     words = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
     if "sklearn" not in sys.modules:
         return words, UserWarning
-    from sklearn.exceptions import DataConversionWarning
+    from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
 
     return words, DataConversionWarning
 

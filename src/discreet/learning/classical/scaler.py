@@ -46,7 +46,7 @@ class StandardScaler(Transformer):
         self.epsilon, self.delta, self.bounds = epsilon, delta, bounds
         self.with_mean, self.with_std, self.rows, self.entropy = with_mean, with_std, rows, entropy
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn, and spend `loss_`."""
         values = self._begin(X)
         box = reading.box_of(self.bounds, self._columns()).centred()

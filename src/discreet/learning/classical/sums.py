@@ -73,9 +73,7 @@ class Noise:
         return float(self.scales[part]) * (1 if self.gaussian else math.sqrt(2))
 
 
-def planned(
-    parts: Sequence[Part], *, epsilon: Number, delta: Number, times: int = 1, rows: int | None = None
-) -> Noise:
+def planned(parts: Sequence[Part], *, epsilon: Number, delta: Number, times: int = 1, rows: int | None = None) -> Noise:
     """The noise with which these parts may be released `times` times, all together for (ε, δ).
 
     Guarantee: under "add or remove one" the releases cost `Noise.loss`, which is (ε, δ)-DP. Under "change one" a row
@@ -84,8 +82,9 @@ def planned(
     Σ l1_p/b_p ≤ ε/times (`mechanisms.Geometric`). Gaussian: σ_p = m·√(square_p/share_p). Dividing each part by its σ_p
     leaves a shift of squared norm at most Σ square_p/σ_p² ≤ 1/m² under standard normal noise; rounding to whole numbers
     is post-processing, since the sums are whole (`noise.normal`). `times` Gaussians of multiplier √times·m₁ shift by
-    1/m₁² together, also if each is chosen after seeing those before (Dong, Roth, Su 2022, Cor. 3.3). A part that is
-    released `part.times` times gets its share divided by them. Where δ > 0 both hold, and the one with less noise is taken: a choice by public settings.
+    1/m₁² together, also if each is chosen after seeing those before (Dong, Roth, Su 2022: composition of Gaussian DP).
+    A part that is released `part.times` times has its share divided by them. Where δ > 0 both hold, and the one with
+    less noise is taken: a choice by public settings.
 
     If the owner states that there are about `rows` rows, an ε whose noise drowns them is refused here.
     """
@@ -243,7 +242,9 @@ def triangle_part(columns: int, square: int, *, constant: bool, share: Fraction)
 
     Proof. Σ_{i≤j}(vᵢvⱼ)² = (‖v‖⁴ + Σvᵢ⁴)/2 and Σvᵢ⁴ ≤ UNIT²·‖v‖². Σ_{i≤j}|vᵢvⱼ| = (‖v‖₁² + ‖v‖²)/2.
     """
-    whole, l1 = (square + UNIT * UNIT, length(columns, square) + UNIT) if constant else (square, length(columns, square))
+    whole, l1 = (
+        (square + UNIT * UNIT, length(columns, square) + UNIT) if constant else (square, length(columns, square))
+    )
     return Part((l1 * l1 + whole) // 2, (whole * whole + UNIT * UNIT * whole) // 2, UNIT * UNIT, share)
 
 

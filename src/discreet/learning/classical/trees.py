@@ -58,7 +58,9 @@ class TreePlan:
     @property
     def loss(self) -> Loss:
         """All levels, then the leaves."""
-        return Together(Repeated(BoundedRange(self.split), self.depth), Pure(self.leaf)) if self.depth else Pure(self.leaf)
+        return (
+            Together(Repeated(BoundedRange(self.split), self.depth), Pure(self.leaf)) if self.depth else Pure(self.leaf)
+        )
 
 
 class DecisionTreeClassifier(Classifier):
@@ -88,7 +90,7 @@ class DecisionTreeClassifier(Classifier):
         classes: Any,
         max_depth: int = 4,
         thresholds: int | Sequence[Sequence[float]] = 16,
-        split_share: Number = Fraction(1, 2),
+        split_share: Number = 0.5,
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:
@@ -141,7 +143,7 @@ class RandomForestClassifier(Classifier):
         max_depth: int = 4,
         max_features: int | None = None,
         thresholds: int | Sequence[Sequence[float]] = 16,
-        split_share: Number = Fraction(1, 2),
+        split_share: Number = 0.5,
         seed: int = 0,
         rows: int | None = None,
         entropy: Entropy | None = None,
@@ -182,7 +184,7 @@ def grown(
     features: Ints,
     entropy: Entropy | None,
 ) -> Tree:
-    """Choose the splits level by level, then count the leaves: the only function here that sees rows. See `TreePlan`."""
+    """Choose the splits level by level, then count the leaves: all that sees rows. Guarantee and proof: `TreePlan`."""
     inner = 2**plan.depth - 1
     feature, threshold = np.zeros(inner, np.int64), np.zeros(inner)
     column, cut = _candidates(cuts, features)
@@ -270,14 +272,14 @@ def _candidates(cuts: Sequence[Floats], features: Ints) -> tuple[Ints, Ints]:
 
 def _cuts(thresholds: Any, box: reading.Box) -> list[Floats]:
     columns = len(box.low)
-    if np.ndim(thresholds) == 0:
+    if not isinstance(thresholds, Sequence | np.ndarray) or isinstance(thresholds, str):
         count = integer(thresholds, "thresholds", at_least=1, at_most=10**5)
         return [np.linspace(box.low[j], box.high[j], count + 2)[1:-1] for j in range(columns)]
     if len(thresholds) != columns:
         raise InvalidParameter("thresholds", f"{len(thresholds)} lists for {columns} columns", "a list for each column")
-    cuts = [np.unique(np.asarray(list(one), np.float64)) for one in thresholds]
-    if any(not len(one) or not np.isfinite(one).all() for one in cuts):
-        raise InvalidParameter("thresholds", "an empty list or NaN", "at least one finite number for each column")
+    cuts = [np.unique(np.array([float(rational(cut, "thresholds")) for cut in one])) for one in thresholds]
+    if any(not len(one) for one in cuts):
+        raise InvalidParameter("thresholds", "an empty list", "at least one number for each column")
     return cuts
 
 
