@@ -79,7 +79,7 @@ def ours(model: str, table: str, epsilon: str, fits: int, delta: str) -> Timed:
             return LogisticRegression(**budget, delta=delta, norm="2.6")
         if model == "naive Bayes":
             return GaussianNB(**budget, delta=delta)
-        return RandomForestClassifier(**budget, n_estimators=2, max_depth=4, thresholds=_thresholds())
+        return RandomForestClassifier(**budget, n_estimators=2, max_depth=6, thresholds=_thresholds())
 
     return _timed(made, fits, train, test, y, truth)
 

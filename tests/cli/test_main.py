@@ -8,8 +8,8 @@ import pytest
 import discreet as package
 
 COMMANDS = [
-    "account", "anonymize", "ask", "attack", "budget", "channel", "check", "explain", "init", "ledger", "local", "mechanism", "risk", "shell",
-    "statement",
+    "account", "anonymize", "ask", "attack", "budget", "channel", "check", "explain", "init", "ledger", "local", "mechanism", "predict", "risk", "shell",
+    "statement", "train",
 ]  # fmt: skip
 
 

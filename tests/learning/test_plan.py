@@ -11,7 +11,7 @@ import discreet
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.errors import BudgetExceeded, InternalError, InvalidData, InvalidParameter, ReleaseFailed
 from discreet.learning.features import Features, Target
-from discreet.learning.plan import packed, unpacked
+from discreet.learning.model import Model, packed
 from discreet.learning.planner import Wish, plan
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.unit import Unit
@@ -113,7 +113,7 @@ def test_the_stated_epsilon_covers_the_loss():
 
 def test_a_plan_that_was_tampered_with_is_refused_at_the_gate():
     made = plan(WISH, CATALOG)
-    wider = replace(made, features=Features((Column("age", "integer", lower=0, upper=200),)))
+    wider = replace(made, shape=replace(made.shape, features=Features((Column("age", "integer", lower=0, upper=200),))))
     other = replace(made, table=Table("visits", COLUMNS, unit=Unit()))
     for changed in (wider, other):
         with pytest.raises(InternalError):
@@ -148,6 +148,8 @@ def test_values_that_nobody_declared_are_missing():
     features = Features((COLUMNS[1], COLUMNS[2], COLUMNS[3]))
     encoded = features.encode({"age": [None, 1000, -5], "ward": ["z", None, "b"], "ill": [None, True, False]})
     assert encoded.tolist() == [[0, 1, 0, 0, 1, 0, 1], [1, 0, 0, 0, 1, 1, 0], [-1, 0, 0, 1, 0, -1, 0]]
+    spelled = Features((COLUMNS[3],)).encode({"ill": ["true", "False", "1", "no", "?", None]})
+    assert spelled.tolist() == [[1, 0], [-1, 0], [1, 0], [-1, 0], [0, 1], [0, 1]]
     codes, known = Target(COLUMNS[2]).encode({"ward": ["b", "z", None]})
     assert codes[known].tolist() == [1]
 
@@ -184,12 +186,22 @@ def test_other_neighbours_have_no_proof():
         plan(WISH, changing)
 
 
-def test_parameters_survive_packing():
-    parameters = [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((0, 4), np.float32)]
-    back, losses = unpacked(packed(parameters, [0.5, float("nan")]))
-    assert all((a == b).all() and a.dtype == b.dtype for a, b in zip(parameters, back, strict=True))
-    assert losses[0] == 0.5
-    assert np.isnan(losses[1])
+def test_a_model_is_saved_and_read_again(tmp_path):
+    shape = plan(WISH, CATALOG).shape
+    model = Model(shape, shape.network.start(seed=1))
+    again = Model.load(model.save(tmp_path / "ill.model"))
+    table = visits(50)
+    assert (again.predict_proba(table) == model.predict_proba(table)).all()
+    assert again.shape == shape
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"hello", packed([np.ones(1, np.float32)], {"form": "other"}), packed([], {})])  # fmt: skip
+def test_a_file_that_is_no_model_is_named(tmp_path, content):
+    (tmp_path / "x.model").write_bytes(content)
+    with pytest.raises(InvalidData, match="x.model"):
+        Model.load(tmp_path / "x.model")
+    with pytest.raises(InvalidParameter, match="exists"):
+        Model.load(tmp_path / "missing.model")
 
 
 def test_rates_are_rational():

@@ -185,7 +185,7 @@ def _risks(*named: tuple[str, Risk]) -> list[Part]:
         ("share unique", *[one.unique_share for _, one in named]),
         ("prosecutor, highest", *[one.prosecutor.highest for _, one in named]),
         ("prosecutor, mean", *[one.prosecutor.mean for _, one in named]),
-        (f"rows above {named[0][1].threshold:.3g}", *[one.prosecutor.at_risk for _, one in named]),
+        (f"share of rows above {named[0][1].threshold:.3g}", *[one.prosecutor.at_risk for _, one in named]),
         ("marketer", *[one.marketer for _, one in named]),
     ]
     if all(one.journalist is not None for _, one in named):

@@ -77,7 +77,7 @@ class Intersection:
             worst=tuple(f"row {row + 1} of the known people" for row in np.flatnonzero(_pinned(together, truth))[:5]),
             charts=(_chart(shares),),
             remarks=("A guesser who has seen no release is certain of nobody's value.",),
-            unread=self._unread(sets, truth),
+            unread=self._unread(sets),
         )
 
     def candidates(self, people: Any) -> tuple[list[Candidates], NDArray[np.int64]]:
@@ -131,16 +131,14 @@ class Intersection:
                 )
         return int(unfit.any(axis=0).sum())
 
-    def _unread(self, sets: Sequence[Candidates], truth: NDArray[np.int64]) -> tuple[str, ...]:
-        """Releases in which many people have no row that fits, or none with their true value: labels were misread."""
-        said = []
-        for number, found in enumerate(sets, 1):
-            lost = float((found[:, -1] | ~found[np.arange(len(truth)), truth]).mean())
-            if lost > _FEW:
-                said.append(
-                    f"release {number}: {100 * lost:.0f} % of the known people have no row that fits them with their "
-                    "value; explain coarsened labels with covers={column: …}; as it is, failing shows nothing"
-                )
+    def _unread(self, sets: Sequence[Candidates]) -> tuple[str, ...]:
+        """Releases in which many people have no row that fits: labels were misread, or the people are not in it."""
+        said = [
+            f"release {number}: it has no row that fits {100 * lost:.0f} % of the known people; explain coarsened labels "
+            "with covers={column: …}; as it is, failing shows nothing"
+            for number, lost in enumerate([float(found[:, -1].mean()) for found in sets], 1)
+            if lost > _FEW
+        ]
         if self.outside is not None:
             names = [*self.on, self.sensitive]
             known, outside = columns(self.known, names, where="known"), columns(self.outside, names, where="outside")

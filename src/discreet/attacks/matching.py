@@ -16,6 +16,7 @@ from discreet.attacks.rules import Rule, rule_for
 from discreet.attacks.tables import Codes, Column, as_texts, coded, distinct, kind
 
 Mask = NDArray[np.bool_]
+_OFTEN = 10  # a value that this many rows should have is not missing from all of them by chance (e^-10)
 _FEW = 0.05  # of the people may have a value that no released one covers: errors, people who were left out
 
 
@@ -85,13 +86,13 @@ class Join:
         return {name: 1 - float(_fits(side, row, person).mean()) for name, side in self._sides.items()}
 
     def uncovered(self, people: Mask | None = None) -> dict[str, float]:
-        """For each column that is not of numbers or dates on both sides, the share of people whom no label covers."""
+        """For each column that is not of numbers or dates on both sides, the share of people whom no label covers.
+
+        A value so rare that it may be missing from as many rows by chance does not count, unless nobody is covered.
+        """
         among = np.ones(self.shape[1], bool) if people is None else people
-        return {
-            name: float((~np.append(side.covered, True)[side.values[among]]).mean())
-            for name, side in self._sides.items()
-            if side.labelled and among.any()
-        }
+        sides = {name: side for name, side in self._sides.items() if side.labelled and among.any()}
+        return {name: _uncovered(side, side.values[among]) for name, side in sides.items()}
 
     def agreement(self, name: str) -> float:
         """How often a random row and a random person fit in a column: u in Fellegi and Sunter 1969."""
@@ -123,6 +124,15 @@ def _fits(side: _Side, row: Codes, person: Codes) -> Mask:
     result = np.ones(len(row), bool)
     result[held] = np.stack(side.owners)[side.layer[label[held]], value[held]] == label[held]
     return result
+
+
+def _uncovered(side: _Side, values: Codes) -> float:
+    held = values[values >= 0]
+    lost = ~side.covered[held]
+    if not len(held) or lost.all():
+        return float(bool(len(held)))
+    expected = np.bincount(held, minlength=len(side.covered)) / len(held) * (side.labels >= 0).sum()
+    return float((lost & (expected[held] >= _OFTEN)).mean())
 
 
 def unread(shares: Mapping[str, float], what: str) -> tuple[str, ...]:

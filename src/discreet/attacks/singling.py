@@ -79,7 +79,7 @@ class SinglingOut:
             goal=f"say what is true of exactly one person, in {width} column{'s' if width > 1 else ''}",
             people=len(sentences),
             success=Share.counted(int((counts[0] == 1).sum()), len(sentences), confidence=self.confidence),
-            baseline=_by_weight(counts[1] / sizes[1], sizes[0], control),
+            baseline=_by_weight(counts[1] / sizes[1], sizes[0], control.high if sizes[1] < sizes[0] else 0.0),
             control=control,
             confidence=self.confidence,
             facts={
@@ -203,11 +203,11 @@ def _true(said: list[_Clause], sentence: Sentence, table: int) -> Codes:
     return rows
 
 
-def _by_weight(weights: NDArray[np.float64], people: int, control: Share) -> Share:
-    """The mean of n·w·(1 − w)^(n−1), with its sampling error over sentences; w is no better known than the control."""
+def _by_weight(weights: NDArray[np.float64], people: int, at_most: float) -> Share:
+    """The mean of n·w·(1 − w)^(n−1), with its sampling error over sentences; it may be as high as `at_most`."""
     alone = people * weights * (1 - weights) ** (people - 1)
     mean, error = float(alone.mean()), 2 * float(alone.std()) / np.sqrt(len(alone))
-    return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, max(mean + error, control.high)))
+    return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, max(mean + error, at_most)))
 
 
 def _control(counts: Codes, sizes: tuple[int, int], confidence: float) -> Share:

@@ -22,8 +22,10 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "ledger": ("books", "ledger", "Who was charged for what; is the record intact; change a budget on record."),
     "local": ("local", "group", "Ask people who trust nobody: answers are randomised before they leave the device."),
     "mechanism": ("mechanism", "group", "Look at a mechanism: its noise, cost and error; release a value."),
+    "predict": ("train", "predict", "What a model says of rows that you may see."),
     "risk": ("anonymize", "risk", "How easily people are recognised in a table, and by which columns together."),
     "shell": ("shell", "shell", "Ask one question after the other, with history and completion."),
+    "train": ("train", "train", "Train a model on private rows by DP-SGD, charged to the budget."),
     "statement": ("books", "statement", "The privacy statement to publish."),
 }
 

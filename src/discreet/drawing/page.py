@@ -8,6 +8,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,7 @@ def _part(part: Part) -> str:
         case Text():
             return f"<p>{escape(part.words)}</p>"
         case Facts():
-            rows = "".join(
-                f"<tr><th>{escape(str(n))}</th><td>{escape(shown(v))}</td></tr>" for n, v in part.values.items()
-            )
+            rows = "".join(f"<tr><th>{escape(str(n))}</th><td>{_words(v)}</td></tr>" for n, v in part.values.items())
             return f'<table class="facts">{rows}</table>'
         case Grid():
             return _grid(part)
@@ -106,15 +105,25 @@ def _part(part: Part) -> str:
 
 
 def _grid(grid: Grid) -> str:
-    head = "".join(f"<th>{escape(str(name))}</th>" for name in grid.header)
-    rows = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in grid.rows)
-    caption = f"<caption>{escape(grid.caption)}</caption>" if grid.caption else ""
-    return f'<table class="grid">{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    first = grid.rows[0] if grid.rows else [""] * len(grid.header)
+    head = "".join(
+        f"<th{_side(value)}>{escape(str(name))}</th>" for name, value in zip(grid.header, first, strict=True)
+    )
+    rows = "".join(
+        f"<tr>{''.join(f'<td{_side(value)}>{_words(value)}</td>' for value in row)}</tr>" for row in grid.rows
+    )
+    # as a paragraph: a <caption> is as narrow as its table
+    caption = f'<p class="caption">{escape(grid.caption)}</p>' if grid.caption else ""
+    return f'{caption}<table class="grid"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _cell(value: Any) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f'<td class="number">{shown(value)}</td>' if number else f"<td>{escape(shown(value))}</td>"
+def _side(value: Any) -> str:
+    """Numbers stand on the right."""
+    return ' class="number"' if isinstance(value, Real) and not isinstance(value, bool) else ""
+
+
+def _words(value: Any) -> str:
+    return escape(shown(value)).replace(" %", "\u00a0%")
 
 
 def shown(value: Any) -> str:
@@ -128,10 +137,10 @@ def shown(value: Any) -> str:
             return "–"
         case bool():
             return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:.4g}"
+        case Integral():
+            return f"{int(value):,}"
+        case Real():
+            return f"{float(value):.4g}"
         case list() | tuple():
             return ", ".join(shown(part) for part in value)
         case _:
@@ -142,10 +151,11 @@ _STYLE = """
 .discreet { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 960px; margin: 2em auto; padding: 0 1em; }
 .discreet h1 { font-size: 1.6em; } .discreet h2 { font-size: 1.2em; margin-top: 2em; border-bottom: 1px solid #ddd; }
 .discreet .lead { color: #555; } .discreet figure { margin: 1em 0; } .discreet svg { max-width: 100%; height: auto; }
-.discreet table { border-collapse: collapse; margin: 1em 0; } .discreet caption { text-align: left; color: #555; }
+.discreet table { border-collapse: collapse; margin: 1em 0; } .discreet .caption { color: #555; margin: 1em 0 0; }
 .discreet th, .discreet td { text-align: left; padding: 3px 12px 3px 0; vertical-align: top; }
 .discreet th, .discreet td { border-bottom: 1px solid #eee; }
-.discreet .facts th { font-weight: 500; color: #555; } .discreet td.number { text-align: right; }
+.discreet .facts th { font-weight: 500; color: #555; } .discreet .number { text-align: right; }
+.discreet .caption + table { margin-top: 0.3em; }
 .discreet .verdict { border-left: 5px solid #888; padding: 6px 12px; background: #f6f6f2; }
 .discreet .verdict.good { border-color: #5b8a3c; } .discreet .verdict.bad { border-color: #b3261e; }
 """

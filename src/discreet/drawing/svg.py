@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
+from textwrap import wrap
 
 import numpy as np
 
@@ -16,7 +17,10 @@ _WIDTH, _HEIGHT = 640, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 42, 48
 _INK, _FAINT = "#333", "#e2e2dc"
 _MOST_NAMES = 40
-_LINE = 72  # longer titles are set smaller
+_LINE = 70  # longer titles take several lines
+_LETTER = 6.6  # the width of a letter of text, about
+_SIN, _COS = math.sin(math.radians(35)), math.cos(math.radians(35))  # of the slant of long names
+_LONGEST, _WIDEST = 24, 170  # letters of a slanted name; the margin for names of rows
 
 
 def drawn(chart: Chart) -> str:
@@ -39,8 +43,7 @@ def _curves(chart: Chart, marks: list[Line | Points]) -> str:
     for number, mark in enumerate(marks):
         colour = COLOURS[number % len(COLOURS)]
         parts.append(_line(mark, across, up, colour) if isinstance(mark, Line) else _points(mark, across, up, colour))
-    named = [(mark.label, COLOURS[i % len(COLOURS)]) for i, mark in enumerate(marks) if mark.label]
-    return _framed(chart, [*parts, _legend(named)])
+    return _framed(chart, parts)
 
 
 def _line(mark: Line, across: Axis, up: Axis, colour: str) -> str:
@@ -103,9 +106,8 @@ def _bars(chart: Chart, bars: list[Bars]) -> str:
     parts = [_rows(up, width, chart)]
     for number, mark in enumerate(bars):
         parts += [_bar(mark, i, slot * (i + 0.1) + thick * number, thick, up, number) for i in range(len(names))]
-    parts.append(_names(names, slot, height))
-    parts.append(_legend([(mark.label, COLOURS[i % len(COLOURS)]) for i, mark in enumerate(bars) if mark.label]))
-    return _framed(chart, parts, deeper=60 if max(map(len, names), default=0) * 7 > slot else 0)
+    shown, depth = _names(names, slot, height, _LEFT)
+    return _framed(chart, [*parts, shown], deeper=depth)
 
 
 def _bar(mark: Bars, place: int, left: float, thick: float, up: Axis, number: int) -> str:
@@ -126,19 +128,31 @@ def _bar(mark: Bars, place: int, left: float, thick: float, up: Axis, number: in
     return shape + _whisker(left + thick / 2, up.length - up.place(a), up.length - up.place(b), _INK)
 
 
-def _names(names: Sequence[str], slot: float, height: float) -> str:
+def _names(names: Sequence[str], slot: float, height: float, left: float) -> tuple[str, float]:
+    """The names below their places, slanted where they are too long to stand side by side; and how deep they reach.
+
+    A slanted name is cut where it would leave the picture on the left.
+    """
     every = max(1, math.ceil(len(names) / _MOST_NAMES))
-    slanted = max(map(len, names), default=0) * 7 > slot * every
-    shown = []
-    for i, name in enumerate(names):
-        if i % every:
-            continue
-        x, short = slot * (i + 0.5), escape(name if len(name) <= 24 else name[:23] + "…")
-        turn = (
-            f' transform="rotate(-35 {x:.1f} {height + 12})" text-anchor="end"' if slanted else ' text-anchor="middle"'
-        )
-        shown.append(f'<text x="{x:.1f}" y="{height + (12 if slanted else 16)}"{turn}>{short}</text>')
-    return "".join(shown)
+    if max(map(len, names), default=0) * 7 <= slot * every:
+        straight = [
+            f'<text x="{slot * (i + 0.5):.1f}" y="{height + 16}" text-anchor="middle">{escape(name)}</text>'
+            for i, name in enumerate(names)
+            if i % every == 0
+        ]
+        return "".join(straight), 0.0
+    shown, longest = [], 0
+    for i in range(0, len(names), every):
+        x = slot * (i + 0.5)
+        text = _short(names[i], min(_LONGEST, int((left + x) / (_LETTER * _COS))))
+        longest = max(longest, len(text))
+        turn = f' transform="rotate(-35 {x:.1f} {height + 12})" text-anchor="end"'
+        shown.append(f'<text x="{x:.1f}" y="{height + 12}"{turn}>{escape(text)}</text>')
+    return "".join(shown), max(0.0, longest * _LETTER * _SIN - 10)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: max(most - 1, 1)] + "…"
 
 
 # Heat
@@ -148,7 +162,9 @@ def _heat(chart: Chart, mark: Heat) -> str:
     matrix = np.asarray(mark.values, np.float64)
     finite = matrix[np.isfinite(matrix)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    width, height = _WIDTH - _LEFT - _RIGHT - 60, _HEIGHT - _TOP - _BOTTOM
+    title = 18 if chart.y else 0
+    margin = min(_WIDEST, max(_LEFT, title + 14 + _LETTER * max((len(str(name)) for name in mark.rows), default=0)))
+    width, height = _WIDTH - margin - _RIGHT - 60, _HEIGHT - _TOP - _BOTTOM
     side, tall = width / matrix.shape[1], height / matrix.shape[0]
     cells = [
         f'<rect x="{j * side:.2f}" y="{i * tall:.2f}" width="{side + 0.3:.2f}" height="{tall + 0.3:.2f}" '
@@ -158,7 +174,8 @@ def _heat(chart: Chart, mark: Heat) -> str:
     ]
     every = max(1, math.ceil(len(mark.rows) / 24))
     left = [
-        f'<text x="-6" y="{(i + 0.5) * tall + 4:.1f}" text-anchor="end">{escape(str(name)[:12])}</text>'
+        f'<text x="-6" y="{(i + 0.5) * tall + 4:.1f}" text-anchor="end">'
+        f"{escape(_short(str(name), int((margin - title - 12) / _LETTER)))}</text>"
         for i, name in enumerate(mark.rows)
         if i % every == 0
     ]
@@ -168,9 +185,8 @@ def _heat(chart: Chart, mark: Heat) -> str:
         f'fill="{_shade(low + (high - low) * i / 19, low, high)}"/>'
         for i in range(20)
     )
-    names = _names([str(name) for name in mark.columns], side, height) if mark.columns else ""
-    deeper = 60 if mark.columns and max(len(str(n)) for n in mark.columns) * 7 > side else 0
-    return _framed(chart, [*cells, *left, key, ends, names], deeper=deeper)
+    names, depth = _names([str(name) for name in mark.columns], side, height, margin) if mark.columns else ("", 0.0)
+    return _framed(chart, [*cells, *left, key, ends, names], deeper=depth, left=margin)
 
 
 def _shade(value: float, low: float, high: float) -> str:
@@ -185,21 +201,25 @@ def _shade(value: float, low: float, high: float) -> str:
 # What all charts share
 
 
-def _framed(chart: Chart, parts: list[str], *, deeper: int = 0) -> str:
-    height = _HEIGHT + deeper
-    across, up = _LEFT + (_WIDTH - _LEFT - _RIGHT) / 2, _TOP + (_HEIGHT - _TOP - _BOTTOM) / 2
-    long = len(chart.title) > _LINE
-    title = f'x="{10 if long else _LEFT}" y="16" font-size="{11 if long else 14}" font-weight="600"'
+def _framed(chart: Chart, parts: list[str], *, deeper: float = 0.0, left: float = _LEFT) -> str:
+    title = wrap(chart.title, _LINE) or [""]
+    legend, rows = _legend(chart, _WIDTH - left - _RIGHT)
+    top = _TOP + 17 * (len(title) - 1) + 15 * max(rows - 1, 0)
+    height = round(_HEIGHT + deeper + top - _TOP)
+    across, up = left + (_WIDTH - left - _RIGHT) / 2, top + (_HEIGHT - _TOP - _BOTTOM) / 2
+    lines = "".join(
+        f'<text x="{left:.0f}" y="{16 + 17 * i}" font-size="14" font-weight="600">{escape(line)}</text>'
+        for i, line in enumerate(title)
+    )
     words = (
-        f"<text {title}>{escape(chart.title)}</text>"
-        f'<text x="{across}" y="{height - 8}" text-anchor="middle">{escape(chart.x)}</text>'
+        f'{lines}<text x="{across}" y="{height - 8}" text-anchor="middle">{escape(chart.x)}</text>'
         f'<text x="14" y="{up}" text-anchor="middle" transform="rotate(-90 14 {up})">{escape(chart.y)}</text>'
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         f'role="img" aria-label="{escape(chart.title)}" font-family="system-ui, sans-serif" font-size="12" '
         f'fill="{_INK}">'
-        f'{words}<g transform="translate({_LEFT},{_TOP})">{"".join(parts)}</g></svg>'
+        f'{words}<g transform="translate({left:.0f},{top})">{"".join(parts)}{legend}</g></svg>'
     )
 
 
@@ -236,13 +256,26 @@ def _whisker(x: float, low: float, high: float, colour: str) -> str:
     )
 
 
-def _legend(named: list[tuple[str, str]]) -> str:
-    shown, x = [], 6.0
-    for name, colour in named:
-        shown.append(f'<rect x="{x:.0f}" y="-13" width="10" height="10" fill="{colour}"/>')
-        shown.append(f'<text x="{x + 14:.0f}" y="-4">{escape(name)}</text>')
-        x += 26 + 6.6 * len(name)
-    return "".join(shown)
+def _legend(chart: Chart, width: float) -> tuple[str, int]:
+    """What the colours mean, in as many rows as it takes, the last one just above the picture; and how many."""
+    rows: list[list[tuple[float, str, str]]] = []
+    x = width
+    for number, mark in enumerate(chart.marks):
+        name = _short(getattr(mark, "label", ""), int(width / _LETTER) - 4)
+        wide = 26 + _LETTER * len(name)
+        if name and x + wide > width:
+            rows.append([])
+            x = 6.0
+        if name:
+            rows[-1].append((x, name, COLOURS[number % len(COLOURS)]))
+            x += wide
+    shown = [
+        f'<rect x="{x:.0f}" y="{-13 - 15 * up}" width="10" height="10" fill="{colour}"/>'
+        f'<text x="{x + 14:.0f}" y="{-4 - 15 * up}">{escape(name)}</text>'
+        for up, row in enumerate(reversed(rows))
+        for x, name, colour in row
+    ]
+    return "".join(shown), len(rows)
 
 
 def _all(marks: list[Bars] | list[Line | Points], *names: str) -> list[float]:

@@ -70,6 +70,9 @@ class Target:
     def encode(self, table: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The class numbers, or numbers between −1 and 1; and for which rows the target is known."""
         values = column(as_arrow(table), self.column.name)
+        if self.column.values is None and self.column.kind is ColumnType.BOOLEAN:
+            flags = _flags(values)
+            return np.nan_to_num(flags).astype(np.int64), np.isfinite(flags)
         if self.classes is not None:
             codes = _places(values, self.classes)
             return np.maximum(codes, 0), codes >= 0
@@ -105,11 +108,21 @@ def _encoded(values: Any, one: Column) -> Array:
         places = np.zeros((len(codes), len(one.values) + 1), np.float32)
         places[np.arange(len(codes)), codes] = 1  # −1, unknown, is the last place
         return places
-    numbers = _numbers(values, one)
+    numbers = _flags(values) if one.kind is ColumnType.BOOLEAN else _numbers(values, one)
     missing = ~np.isfinite(numbers)
     low, high = (0.0, 1.0) if one.kind is ColumnType.BOOLEAN else _ends(one)
     scaled = np.where(missing, 0.0, 2 * (np.clip(numbers, low, high) - low) / (high - low) - 1)
     return np.stack([scaled, missing], axis=1).astype(np.float32)
+
+
+def _flags(values: Any) -> NDArray[np.float64]:
+    """1 for true, 0 for false, in any spelling that tables use; anything else is missing."""
+    encoded = values.combine_chunks().dictionary_encode()
+    meaning = {"true": 1.0, "t": 1.0, "1": 1.0, "yes": 1.0, "false": 0.0, "f": 0.0, "0": 0.0, "no": 0.0}
+    of_value = [meaning.get(_key(value).lower(), np.nan) for value in encoded.dictionary.to_pylist()] + [np.nan]
+    codes = encoded.indices.fill_null(len(of_value) - 1).to_numpy(zero_copy_only=False)
+    found: NDArray[np.float64] = np.array(of_value)[codes]
+    return found
 
 
 def _numbers(values: Any, one: Column) -> NDArray[np.float64]:

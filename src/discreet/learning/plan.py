@@ -4,35 +4,28 @@ One example is one unit: where the policy protects a person, one of their rows i
 columns used. So one unit more or less is one example more or less, and the run costs what its recipe says.
 """
 
-import io
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.curator.answer import Receipt
-from discreet.curator.catalog import Catalog, Table
+from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines import Engine
 from discreet.curator.engines.columns import quoted
 from discreet.drawing import Chart, Facts, Heading, Line, Page, Part, Text
 from discreet.errors import InternalError, InvalidData, InvalidParameter
 from discreet.exact import plain, printed_up
-from discreet.learning.features import Features, Target
-from discreet.learning.layers import Dense, Layer, Relu, Tanh
-from discreet.learning.losses import Loss as Objective
-from discreet.learning.losses import Softmax, Squared
-from discreet.learning.network import Network, Parameters
+from discreet.learning.model import Model, Shape, packed, unpacked
+from discreet.learning.network import Parameters
 from discreet.learning.recipe import Recipe
 from discreet.learning.training import finished, train
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbours
-
-ACTIVATIONS: dict[str, Callable[[], Layer]] = {"relu": Relu, "tanh": Tanh}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +33,7 @@ class TrainingPlan:
     """Everything about a training run, decided before a row is seen."""
 
     table: Table
-    features: Features
-    target: Target
-    hidden: tuple[int, ...]
-    activation: str
+    shape: Shape
     recipe: Recipe
     neighbours: Neighbours
     epsilon: Fraction
@@ -56,26 +46,25 @@ class TrainingPlan:
             raise InvalidParameter(
                 "neighbours", str(self.neighbours), "'add or remove one'", "sampled lots have no proof here otherwise"
             )
-        if self.activation not in ACTIVATIONS:
-            raise InvalidParameter("activation", self.activation, f"one of {', '.join(ACTIVATIONS)}")
         key = self.table.unit.key if self.table.unit else None
-        used = [one.name for one in (*self.features.columns, self.target.column)]
-        if key is not None and key.casefold() in [name.casefold() for name in used]:
+        if key is not None and key.casefold() in [one.name.casefold() for one in self.columns]:
             raise InvalidParameter("features", key, "columns other than the one that names the person")
-        if self.target.column in self.features.columns:
-            raise InvalidParameter("features", self.target.column.name, "columns other than the target")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are read: the features, then the target."""
+        return (*self.shape.features.columns, self.shape.target.column)
 
     @property
     def text(self) -> str:
         """What was asked."""
-        names = ", ".join(one.name for one in self.features.columns)
-        return f"train {self.target.column.name} from {names} of {self.table.name}"
+        *features, target = [one.name for one in self.columns]
+        return f"train {target} from {', '.join(features)} of {self.table.name}"
 
     @property
     def name(self) -> str:
         """What is released and how."""
-        model = f"{self.features!r}\n{self.target!r}\n{self.hidden} {self.activation}"
-        return f"{self.neighbours}\n{self.table!r}\n{model}\n{self.recipe!r}"
+        return f"{self.neighbours}\n{self.table!r}\n{self.shape!r}\n{self.recipe!r}"
 
     @property
     def loss(self) -> Loss:
@@ -87,23 +76,13 @@ class TrainingPlan:
         """It reads private rows."""
         return True
 
-    @property
-    def network(self) -> Network:
-        """The network."""
-        layers: list[Layer] = []
-        for width in self.hidden:
-            layers += [Dense(width), ACTIVATIONS[self.activation]()]
-        classes = self.target.classes
-        objective: Objective = Squared() if classes is None else Softmax()
-        return Network([*layers, Dense(1 if classes is None else len(classes))], objective, (self.features.width,))
-
     def derive(self, catalog: Catalog) -> Loss:
         """The loss, from the recipe; the columns must be those of the catalog."""
         if catalog.neighbours is not self.neighbours:
             raise InternalError("a plan was made for other neighbours than the catalog's")
         if catalog.table(self.table.name) != self.table:
             raise InternalError(f"a plan was made for another table {self.table.name!r} than the catalog's")
-        for one in (*self.features.columns, self.target.column):
+        for one in self.columns:
             if self.table.column(one.name) != one:
                 raise InternalError(f"a plan was made for another column {one.name!r} than the catalog's")
         return self.recipe.loss
@@ -111,8 +90,7 @@ class TrainingPlan:
     @property
     def sql(self) -> str:
         """One row for each unit, the columns that are used."""
-        names = [quoted(one.name) for one in (*self.features.columns, self.target.column)]
-        listed = ", ".join(names)
+        listed = ", ".join(quoted(one.name) for one in self.columns)
         unit = self.table.unit.key if self.table.unit else None
         source = quoted(self.table.name)
         if unit is None:
@@ -128,15 +106,15 @@ class TrainingPlan:
         encoding is row by row; the rest is `train`.
         """
         rows = engine.fetch(self.sql)
-        x = self.features.encode(rows)
-        y, known = self.target.encode(rows)
-        state = train(self.network, x[known], y[known], self.recipe, entropy=entropy)
-        return packed(finished(state, self.recipe), state.losses)
+        x = self.shape.features.encode(rows)
+        y, known = self.shape.target.encode(rows)
+        state = train(self.shape.network, x[known], y[known], self.recipe, entropy=entropy)
+        return packed(finished(state, self.recipe), {"losses": state.losses})
 
     def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> "TrainedModel":
         """The model, from its noisy parameters."""
-        parameters, losses = unpacked(released)
-        return TrainedModel(self, parameters, losses, receipt)
+        parameters, facts = unpacked(released)
+        return TrainedModel(Model(self.shape, parameters), self, tuple(facts["losses"]), receipt)
 
     def explain(self) -> str:
         """What training would cost and do, in words."""
@@ -145,7 +123,7 @@ class TrainingPlan:
         lines = {
             "trains": self.text,
             "protects": str(unit) + ("" if unit is None or unit.key is None else "; one of their rows is used"),
-            "network": " → ".join(str(width) for width in (self.features.width, *self.hidden, *self.network.outputs)),
+            "network": self.shape.words,
             "cost": f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}",
             "lots": f"{recipe.steps:,} of about {plain(recipe.lot)}; the chance to be in one is {plain(recipe.rate)}",
             "noise": f"{plain(recipe.multiplier)} clipping norms of {plain(recipe.clip)} on each sum",
@@ -157,43 +135,38 @@ class TrainingPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
-    """A model that was trained privately: noisy parameters and what they cost. Everything done with it is free."""
+    """A model that was trained privately, how, and what it cost. Everything done with it is free."""
 
+    model: Model
     plan: TrainingPlan
-    parameters: Parameters
     losses: tuple[float, ...]
     receipt: Receipt
 
     def predict(self, table: Any) -> NDArray[Any]:
         """The likeliest class of each row, or the number expected."""
-        output = self._output(table)
-        classes = self.plan.target.classes
-        if classes is None:
-            return self.plan.target.decode(output[:, 0])
-        chosen: NDArray[Any] = np.array(classes, object)[output.argmax(axis=1)]
-        return chosen
+        return self.model.predict(table)
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
         """The probability of each class, in the order of `classes`."""
-        if self.classes is None:
-            raise InvalidData("this model predicts a number, not a class")
-        return Softmax().shares(self._output(table)).astype(np.float64)
+        return self.model.predict_proba(table)
+
+    def score(self, table: Any) -> float:
+        """On rows that you may see: the share of right classes, or R² of numbers."""
+        return self.model.score(table)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file (`Model.load` reads it); the path."""
+        return self.model.save(path)
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
         """The classes, or None for a number."""
-        return self.plan.target.classes
+        return self.model.classes
 
-    def score(self, table: Any) -> float:
-        """Of rows that you may see: the share of right classes, or R² of numbers."""
-        truth, known = self.plan.target.encode(table)
-        if not known.any():
-            raise InvalidData("no row has a known target")
-        output = self._output(table)[known]
-        if self.classes is not None:
-            return float((output.argmax(axis=1) == truth[known]).mean())
-        left = np.square(np.clip(output[:, 0], -1, 1) - truth[known]).sum()
-        return float(1 - left / np.square(truth[known] - truth[known].mean()).sum())
+    @property
+    def parameters(self) -> Parameters:
+        """The noisy parameters."""
+        return self.model.parameters
 
     def curve(self) -> Chart:
         """The noisy learning curve: it was paid for with the rest."""
@@ -214,28 +187,6 @@ class TrainedModel:
 
     def _repr_html_(self) -> str:
         return self.page().fragment()
-
-    def _output(self, table: Any) -> Any:
-        return self.plan.network.predict(self.parameters, self.plan.features.encode(table))
-
-
-def packed(parameters: Parameters, losses: list[float]) -> bytes:
-    """Parameters and the learning curve as bytes.
-
-    >>> unpacked(packed([np.ones(2, np.float32)], [0.5]))
-    ([array([1., 1.], dtype=float32)], (0.5,))
-    """
-    sink = io.BytesIO()
-    arrays = {f"p{place}": parameter for place, parameter in enumerate(parameters)}
-    np.savez_compressed(sink, allow_pickle=False, losses=np.frombuffer(json.dumps(losses).encode(), np.uint8), **arrays)
-    return sink.getvalue()
-
-
-def unpacked(released: bytes) -> tuple[Parameters, tuple[float, ...]]:
-    """What `packed` packed."""
-    with np.load(io.BytesIO(released), allow_pickle=False) as stored:
-        losses = tuple(json.loads(stored["losses"].tobytes().decode()))
-        return [stored[f"p{place}"] for place in range(len(stored.files) - 1)], losses
 
 
 def _smooth(losses: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from discreet.curator.catalog import Catalog
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.features import Features, Target
+from discreet.learning.model import Shape
 from discreet.learning.optimisers import Optimiser, Sgd
 from discreet.learning.plan import TrainingPlan
 from discreet.learning.recipe import Recipe
@@ -61,7 +62,8 @@ def plan(wish: Wish, catalog: Catalog) -> TrainingPlan:
     recipe = _recipe(wish)
     epsilon, delta = rational(wish.epsilon, "epsilon", above=0), rational(wish.delta, "delta", above=0, below=1)
     hidden = tuple(integer(width, "hidden", at_least=1, at_most=100_000) for width in wish.hidden)
-    return TrainingPlan(table, features, target, hidden, wish.activation, recipe, catalog.neighbours, epsilon, delta)
+    shape = Shape(features, target, hidden, wish.activation)
+    return TrainingPlan(table, shape, recipe, catalog.neighbours, epsilon, delta)
 
 
 def _recipe(wish: Wish) -> Recipe:

@@ -57,7 +57,7 @@ def _apart(x: Array, weights: Array, places: NDArray[np.int64]) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _alike(inner: int, width: int, contiguous: bool) -> NDArray[np.int64]:  # noqa: FBT001
+def _alike(inner: int, width: int, contiguous: bool) -> NDArray[np.int64]:
     """The places of a block whose rows are rounded like the first, for products of this shape and order."""
     weights = _numbers(inner * width, 1).reshape((inner, width) if contiguous else (width, inner))
     rows = _numbers(_ASKED * inner, 2).reshape(_ASKED, 1, inner)

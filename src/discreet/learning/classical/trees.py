@@ -90,7 +90,7 @@ class DecisionTreeClassifier(Classifier):
         classes: Any,
         max_depth: int = 4,
         thresholds: int | Sequence[Sequence[float]] = 16,
-        split_share: Number = 0.5,
+        split_share: Number = 0.7,
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:
@@ -139,11 +139,11 @@ class RandomForestClassifier(Classifier):
         epsilon: Number,
         bounds: reading.Bounds,
         classes: Any,
-        n_estimators: int = 8,
+        n_estimators: int = 4,
         max_depth: int = 4,
         max_features: int | None = None,
         thresholds: int | Sequence[Sequence[float]] = 16,
-        split_share: Number = 0.5,
+        split_share: Number = 0.7,
         seed: int = 0,
         rows: int | None = None,
         entropy: Entropy | None = None,
@@ -272,7 +272,7 @@ def _candidates(cuts: Sequence[Floats], features: Ints) -> tuple[Ints, Ints]:
 
 def _cuts(thresholds: Any, box: reading.Box) -> list[Floats]:
     columns = len(box.low)
-    if not isinstance(thresholds, Sequence | np.ndarray) or isinstance(thresholds, str):
+    if np.isscalar(thresholds) or thresholds is None:
         count = integer(thresholds, "thresholds", at_least=1, at_most=10**5)
         return [np.linspace(box.low[j], box.high[j], count + 2)[1:-1] for j in range(columns)]
     if len(thresholds) != columns:

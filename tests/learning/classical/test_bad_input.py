@@ -1,0 +1,143 @@
+"""Every refusal comes in clear words, and before any noise is drawn."""
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidData, InvalidInput, InvalidParameter
+from discreet.learning.classical import (
+    PCA,
+    CategoricalNB,
+    DecisionTreeClassifier,
+    GaussianNB,
+    Histogram,
+    KMeans,
+    LinearRegression,
+    LogisticRegression,
+    StandardScaler,
+    choose,
+)
+
+X, Y = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]), [0, 1, 1]
+
+
+class Untouched:
+    """Fails if anything is drawn."""
+
+    def words(self, count):
+        raise AssertionError("noise was drawn")
+
+
+def bayes(**more):
+    return GaussianNB(**{"epsilon": 1, "delta": 0, "bounds": (0, 1), "classes": [0, 1], "entropy": Untouched(), **more})
+
+
+def linear(**more):
+    fixed = {"epsilon": 1, "delta": 0, "bounds": (0, 1), "target_bounds": (0, 1), "entropy": Untouched()}
+    return LinearRegression(**{**fixed, **more})
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        ([[np.nan, 1.0]], [0], "NaN or inf at position"),
+        ([[np.inf, 1.0]], [0], "NaN or inf at position"),
+        ([["a", "b"]], [0], "got text"),
+        (np.empty((0, 2)), [], "0 sample"),
+        (np.empty((3, 0)), [0, 1, 1], "0 feature"),
+        ([1.0, 2.0], [0, 1], "Reshape your data"),
+        (X, [0, 1], "3 rows but 2 targets"),
+        (X, None, "the target y is None"),
+        (X, [0, 1, 2], "position 2 is not among the declared classes"),
+        (X, ["a", "b", "a"], "different kinds"),
+        (X, [0.5, 1, 1], "Unknown label type"),
+        (X, [0, None, 1], "Unknown label type"),
+        (X, [[0, 1]] * 3, "one value for each row"),
+        (X * 1j, Y, "Complex"),
+    ],
+)
+def test_data(x, y, words):
+    with pytest.raises(InvalidInput, match=words):
+        bayes().fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"delta": 1}, "delta"),
+        ({"bounds": None}, "bounds: got None"),
+        ({"bounds": [(0, 1)]}, "bounds for column 1 too"),
+        ({"bounds": [(0, 1)] * 3}, "one pair for each column"),
+        ({"bounds": [(0, 1), (2, 2)]}, "low ≥ high for column 1"),
+        ({"bounds": "0-1"}, "bounds"),
+        ({"bounds": [(0, 1), (0, 1, 2)]}, "a pair"),
+        ({"bounds": (0, float("inf"))}, "bounds"),
+        ({"classes": None}, "classes"),
+        ({"classes": [1, 1]}, "two different labels"),
+        ({"rows": 5}, "a larger ε for about 5 rows"),
+        ({"rows": 0}, "rows"),
+    ],
+)
+def test_settings(settings, words):
+    with pytest.raises(InvalidParameter, match=words):
+        bayes(**settings).fit(X, Y)
+
+
+def test_missing_bounds_are_named():
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=["age", "pay"])
+    with pytest.raises(InvalidParameter, match="none for column 'pay'"):
+        bayes(bounds={"age": (0, 1)}).fit(frame, Y)
+    bayes(bounds={"age": (0, 1), "pay": (0, 1)}, entropy=None).fit(frame, Y)
+
+
+@pytest.mark.parametrize(
+    "kind", [GaussianNB, LogisticRegression, LinearRegression, KMeans, PCA, StandardScaler, Histogram]
+)
+def test_privacy_parameters_have_no_defaults_and_are_keywords(kind):
+    with pytest.raises(TypeError, match="epsilon"):
+        kind()
+    with pytest.raises(TypeError):
+        kind(1, 0)
+
+
+def test_one_class_in_the_data_is_no_trouble_where_classes_are_declared():
+    model = bayes(entropy=None, epsilon=100).fit(np.repeat(X, 50, axis=0), [1] * 150)
+    assert set(model.predict(X)) <= {0, 1}
+    with pytest.raises(InvalidData, match="1 class"):
+        bayes(classes="public").fit(X, [1, 1, 1])
+
+
+def test_a_constant_column_is_no_trouble():
+    x = np.hstack([np.linspace(0, 1, 500)[:, None], np.full((500, 1), 0.5)])
+    model = linear(epsilon=50, entropy=None).fit(x, x[:, 0])
+    assert np.isfinite(model.coef_).all()
+
+
+def test_tiny_data_and_tiny_epsilon_give_finite_models():
+    for model in (
+        linear(epsilon="0.001", entropy=None),
+        bayes(epsilon="0.001", entropy=None),
+        LogisticRegression(epsilon="0.001", delta=0, bounds=(0, 1), classes=[0, 1]),
+        DecisionTreeClassifier(epsilon="0.001", bounds=(0, 1), classes=[0, 1]),
+    ):
+        assert np.isfinite(model.fit(X, Y).predict(X)).all()
+
+
+def test_other_refusals():
+    with pytest.raises(InvalidParameter, match="target_bounds"):
+        linear(target_bounds=None).fit(X, Y)
+    with pytest.raises(InvalidParameter, match="n_components"):
+        PCA(epsilon=1, delta=0, bounds=(0, 1), norm=1, n_components=3, entropy=Untouched()).fit(X)
+    with pytest.raises(InvalidData, match="whole number below"):
+        CategoricalNB(epsilon=1, delta=0, categories=2, classes=[0, 1], entropy=Untouched()).fit([[2], [0]], [0, 1])
+    with pytest.raises(InvalidParameter, match="cells"):
+        Histogram(epsilon=1, delta=0, bounds=(0, 1), bins=10_000, entropy=Untouched()).fit(X)
+    with pytest.raises(InvalidParameter, match="leaves"):
+        DecisionTreeClassifier(epsilon=1, bounds=(0, 1), classes=[0, 1], rows=20, entropy=Untouched()).fit(X, Y)
+    with pytest.raises(InvalidData, match="models"):
+        choose(["a"], [1, 2], epsilon=1, sensitivity=1)
+    with pytest.raises(InvalidParameter, match="settings"):
+        bayes().set_params(speed=1)
+    with pytest.raises(InvalidInput, match="not fitted"):
+        bayes().predict(X)
