@@ -95,3 +95,28 @@ def test_a_csv_has_quotes_only_where_they_are_needed(tmp_path):
     assert plain.read_text() == "a,b\nx,1\n,\n"
     quoted = write(pyarrow.table({'a,"b': ["x,y", "z"]}), tmp_path / "quoted.csv")
     assert as_arrow(quoted).to_pydict() == {'a,"b': ["x,y", "z"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('"zip\ncode",age\n02139,03\n', {"zip\ncode": ["02139"], "age": ["03"]}),  # a line within a name
+        ('"a;b;c",d\n01,2\n', {"a;b;c": ["01"], "d": ["2"]}),  # the delimiter is what stands outside quotation marks
+        ("\ufeff" + '"zip",age\n02139,3\n', {"zip": ["02139"], "age": ["3"]}),
+        ("a,b\r01,2\r", {"a": ["01"], "b": ["2"]}),
+    ],
+)
+def test_strange_headers(tmp_path, content, expected):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content.encode())
+    assert as_arrow(path).to_pydict() == expected
+
+
+def test_what_is_no_table_is_named_by_its_type_alone():
+    with pytest.raises(InvalidParameter, match="'list'") as caught:
+        as_arrow([{"name": "Xylophone"}])
+    assert "Xylophone" not in str(caught.value)
+
+
+def test_not_a_number_is_missing():
+    assert texts(pyarrow.array([1.0, float("nan"), None])).to_pylist() == ["1", "", ""]

@@ -55,10 +55,11 @@ def column(table: "pyarrow.Table", name: str, where: str = "table") -> "pyarrow.
     ...
     discreet.errors.InvalidParameter: column: got 'agee', expected one of the table's columns: age
     """
-    if name not in table.column_names:
+    place = table.schema.get_field_index(name)  # at once, however many columns there are
+    if place < 0:
         known = ", ".join(table.column_names)
         raise InvalidParameter("column", name, f"one of the {where}'s columns: {known}")
-    return table.column(name)
+    return table.column(place)
 
 
 def texts(array: Any) -> "pyarrow.Array":

@@ -1,5 +1,7 @@
 """Hierarchies: each level a function of the one below; gaps, circles and strangers are refused without their values."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -132,3 +134,56 @@ def test_numbers_texts_and_floats_meet_the_same_leaf():
     ages = Hierarchy.intervals("age", low=0, high=99, widths=(10,))
     for values in ([30, 31], ["30", "31"], np.array([30.0, 31.0])):
         assert ages.code(values).tolist() == [30, 31]
+
+
+def test_bounds_of_intervals_are_exact():
+    """0.3/0.1 is 2.999… in floating point; 0.3 belongs to [0.3, 0.4), and widths 0.1, 0.3 nest."""
+    values = ["0.1", "0.2", "0.25", "0.3", "0.6", "0.7", "1000000000000000.5"]
+    tenths = Hierarchy.intervals("x", values=values, widths=(0.1, 0.3))
+    check(tenths)
+    for value in values:
+        low, high = (Fraction(end) for end in labels_of(tenths, value)[1].strip("[)").split(", "))
+        assert low <= Fraction(value) < high
+    places = Hierarchy.grid("home", ["0.3,-0.3", "0.7,0.6"], cells=(0.1, 0.3))
+    assert labels_of(places, "0.3,-0.3")[1] == "0.3…0.4,-0.3…-0.2"
+    check(places)
+
+
+def test_numbers_are_known_as_they_are_written():
+    weights = Hierarchy.intervals("kg", values=["60.0", "07", "60.50", ""], widths=(10,))
+    assert weights.code(["07", "60.0", "60.50", ""]).tolist() == [0, 1, 2, 3]
+    assert [labels_of(weights, text)[1] for text in ("07", "60.0", "60.50", "")] == [
+        "[0, 10)",
+        "[60, 70)",
+        "[60, 70)",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Hierarchy.flat("zip", ["13053", "*"]), "means hidden"),
+        (lambda: Hierarchy.rows("zip", [("*", "1"), ("2", "1")]), "means hidden"),
+        (lambda: Hierarchy.rows("job", [("a", "x"), ("b", "")]), "line 2 has a gap at level 1"),
+    ],
+)
+def test_stars_and_gaps_are_refused(make, words):
+    with pytest.raises(InvalidData, match=words):
+        make()
+
+
+@pytest.mark.parametrize("more", [{"low": 1}, {"high": 1}, {"low": 1, "high": 9}])
+def test_values_beside_limits_are_refused_unseen(more):
+    with pytest.raises(InvalidParameter, match="either values, or both low and high") as caught:
+        Hierarchy.intervals("age", values=[34234], widths=(5,), **more)
+    assert "34234" not in str(caught.value)
+
+
+def test_files_are_read_as_csv(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_bytes('"a\nb";B\r\nc\u2028d;B\r\ne;C\r\n'.encode())
+    assert Hierarchy.read("job", path).labels[0] == ("a\nb", "c\u2028d", "e")
+    path.write_text("x" * 200_000 + ";y\n")
+    with pytest.raises(InvalidData, match="not a CSV file"):
+        Hierarchy.read("job", path)

@@ -202,3 +202,9 @@ def test_targets_and_names_that_cannot_be() -> None:
 def test_one_row() -> None:
     table = {"x": [7]}
     assert mondrian.partition(table, ["x"], KAnonymity(1).bind(table)).table(table).to_pydict() == {"x": ["7"]}
+
+
+def test_the_largest_numbers_there_are():
+    made = mondrian.partition({"a": [1e308, -1e308, 0.0, 1.0]}, ["a"], KAnonymity(2).bind({"a": [1.0] * 4}))
+    assert made.classes.sizes.tolist() == [2, 2]
+    assert 0 < made.ncp < 1

@@ -189,3 +189,42 @@ def test_missing_values_form_their_own_class_or_are_hidden():
     people = {"zip": ["13053", None, None, "13053"], "age": [30, 30, 30, 30], "illness": ["a", "b", "a", "b"]}
     released = anonymize(people, policy())
     assert np.bincount(Classes.of_table(released.table, ["zip", "age"]).of_row).tolist() in ([2, 2], [4])
+
+
+@pytest.mark.parametrize(
+    "role", ["other", "identifier", "sensitive", {"quasi": "flat"}, {"coarsen": "flat", "level": 1}]
+)
+def test_a_column_of_two_roles_is_refused(role):
+    home = {"quasi": "grid", "cells": [1], "from": ["lat", "lon"]}
+    with pytest.raises(InvalidData, match="'lat' has two roles"):
+        Policy.of({"anonymity": {"k": 2, "method": "local"}, "columns": {"home": home, "lat": role}})
+    settings = {"k": 2, "method": "local", "presence": {"low": 0, "high": 1, "member": "in"}}
+    with pytest.raises(InvalidData, match="'in' has two roles"):
+        Policy.of({"anonymity": settings, "columns": {"zip": {"quasi": "flat"}, "in": role}})
+
+
+def test_the_order_of_rows_and_a_second_run_change_nothing():
+    rng = np.random.default_rng(3)
+    rows = [(str(z), int(a), str(i)) for z, a, i in zip(rng.integers(13000, 13060, 200), rng.integers(20, 60, 200), rng.integers(0, 4, 200), strict=True)]  # fmt: skip
+    order = rng.permutation(200)
+    for method in ("local", "optimal"):
+        given = policy(anonymity={"method": method})
+        first, again = anonymize(table(rows), given).table, anonymize(table(rows), given).table
+        assert first.equals(again)
+        shuffled = anonymize(table([rows[i] for i in order]), given).table
+        assert shuffled.equals(first.take(order))
+
+
+def test_a_column_of_one_value_is_not_hidden():
+    """Every level costs nothing: the value stays, and the rows are not taken for suppressed ones."""
+    for method in ("optimal", "local"):
+        made = Policy.of({"anonymity": {"k": 5, "method": method}, "columns": {"a": {"quasi": "flat"}}})
+        released = anonymize({"a": ["x"] * 5}, made)
+        assert released.table.column("a").to_pylist() == ["x"] * 5
+        assert released.suppressed == 0
+
+
+def test_a_level_is_a_number():
+    columns = {"a": {"quasi": "flat"}, "b": {"coarsen": "flat", "level": True}}
+    with pytest.raises(InvalidParameter, match="columns.b"):
+        Policy.of({"anonymity": {"k": 2, "method": "local"}, "columns": columns})

@@ -104,3 +104,31 @@ def test_what_looks_coarse():
     assert looks_coarse({"<30", None}, {"25"})
     assert not looks_coarse({"20-29"}, {"20-29"})
     assert not looks_coarse({"Smith"}, {"Jones"})
+
+
+@pytest.mark.parametrize(
+    ("values", "label", "inside"),
+    [
+        (["A", "AB", "ABCD", "B"], "A***", ["A", "AB", "ABCD"]),  # stars at the end stand for fewer letters too
+        (["A", "AB", "ABCD"], "AB *", ["AB"]),  # shorter texts are filled up with spaces
+        (["AB", "ABC", "ABCD"], "AB**", ["AB", "ABC", "ABCD"]),
+        (["5", "53", "61"], "5*", ["5", "53"]),
+        (["07", "12", "41"], "5-14", ["07", "12"]),  # texts that are numbers
+        (["1.50", "2"], "[1.5, 2)", ["1.50"]),
+        (["1987-03-12", "1991-01-01", ""], "1980s", ["1987-03-12"]),  # texts that are dates
+        (["1987-03-12", "1991-01-01", ""], "[1987-03-12–1987-04-01]", ["1987-03-12"]),
+    ],
+)
+def test_labels_of_texts_of_several_lengths_numbers_and_dates(values, label, inside):
+    known = np.array(values, object)
+    assert known[covered(label, known)].tolist() == inside
+
+
+def test_intervals_of_times():
+    times = np.array(["2020-01-01T10:00", "2020-01-02T11:00", "2020-01-02T11:01"], "datetime64[us]")
+    assert covered("[2020-01-01 10:00:00–2020-01-02 11:00:00]", times).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("label", ["1980s", "1987-03", "1987"])
+def test_years_months_and_decades_look_coarse(label):
+    assert looks_coarse({label}, {"1987-03-12"})

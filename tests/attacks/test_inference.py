@@ -95,7 +95,7 @@ def test_adult_copied_and_sampled():
     assert copy.success.value == 1
     assert copy.verdict == "falls"
     assert copy.risk.low > 0.9
-    sample = Linkability(released=third, **common).run()
+    sample = Linkability(released=third, **common, targets=10_000).run()
     assert sample.verdict == "holds"
     assert sample.risk.value < 0.05
 

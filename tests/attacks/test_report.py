@@ -81,3 +81,29 @@ def test_words_numbers_and_pictures_are_all_there():
 def test_impossible_shares_are_refused():
     with pytest.raises(InvalidParameter):
         Share.known(1.5)
+
+
+def test_a_control_of_one_person_makes_nothing_hold():
+    """100 % success beside 1 of 1 in the control: the control says next to nothing."""
+    found = report(400, 400, baseline=Share.known(0.25), control=Share.counted(1, 1, confidence=0.95))
+    assert found.verdict == "undecided"
+    assert found.risk.high == 1
+
+
+def test_what_could_not_be_read_never_holds():
+    assert report(0, 1000).verdict == "holds"
+    found = report(0, 1000, unread=("labels of 'land'",))
+    assert found.verdict == "undecided"
+    assert "labels of 'land'" in found.text()
+    assert "labels of &#x27;land&#x27;" in found.page().html()
+    assert found.as_dict()["unread"] == ["labels of 'land'"]
+    assert "could not read" in found.sentence
+    assert report(900, 1000, unread=("labels of 'land'",)).verdict == "falls"
+
+
+def test_json_has_no_infinity():
+    facts = {"ε": float("inf"), "both": (np.float64("nan"), 1), "shares": [Share.known(0.5)]}
+    found = json.loads(report(facts=facts).json(), parse_constant=lambda _: pytest.fail("not JSON"))["facts"]
+    assert found["ε"] == "inf"
+    assert found["both"] == ["nan", 1]
+    assert found["shares"][0]["value"] == 0.5

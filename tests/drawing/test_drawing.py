@@ -112,3 +112,37 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
 
 def test_labels_are_short():
     assert [label(v) for v in (0.0, 0.5, 1000.0, 999999.0, 1e6, -2e-4, 12.5)] == ["0", "0.5", "1,000", "999,999", "1e6", "-0.0002", "12.5"]  # fmt: skip
+
+
+def _texts(svg):
+    return [(node.getAttribute("x"), node.firstChild.data if node.firstChild else "") for node in parseString(svg).getElementsByTagName("text")]  # fmt: skip
+
+
+def test_long_titles_and_legends_take_several_lines():
+    title = " ".join(["many words"] * 12)
+    chart = Chart(title, [Line([1, 2], [1, 2], f"a curve with a long name {i}") for i in range(6)])
+    texts = [text for _, text in _texts(chart.svg())]
+    assert title not in texts
+    assert all(len(text) <= 72 for text in texts)
+    places = [float(x) + 6.6 * len(text) for x, text in _texts(chart.svg()) if text.startswith("a curve")]
+    assert len(places) == 6
+    assert max(places) <= 640 - 70
+    assert parseString(chart.svg()).documentElement.getAttribute("height") > "340"
+
+
+def test_long_names_stay_within_the_picture():
+    names = [f"a very long name of a column {i}" for i in range(20)]
+    bars, heat = Chart("b", [Bars(names, range(20))]), Chart("h", [Heat([[0.0] * 20] * 20, names, names)], y="rows")
+    for chart, margin in ((bars, 70), (heat, 170)):
+        slanted = re.findall(r'<text x="([\d.]+)" y="[\d.]+" transform="rotate\(-35[^>]*>([^<]*)<', chart.svg())
+        assert len(slanted) == 20
+        for x, text in slanted:
+            assert margin + float(x) - 6.6 * len(text) * math.cos(math.radians(35)) >= -7
+    rows = re.findall(r'<text x="-6"[^>]*>([^<]*)<', heat.svg())
+    assert all(text.endswith("…") and 6.6 * len(text) <= 170 - 12 for text in rows)
+
+
+def test_a_caption_is_no_narrower_than_the_page():
+    page = Page("t", [Grid(("a", "n"), [("x", 1)], "A <long> caption")]).html()
+    assert '<p class="caption">A &lt;long&gt; caption</p><table' in page
+    assert '<th class="number">n</th>' in page

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-
 from pathlib import Path
 
 import numpy as np
@@ -124,13 +123,15 @@ def test_damaged_files_are_refused(tmp_path, damage):
 
 def test_a_file_of_another_format_and_one_with_parts_missing(tmp_path):
     path = tmp_path / "run"
-    np.savez(path.open("wb"), header=np.frombuffer(b'{"format":"x"}', np.uint8))
+    with path.open("wb") as sink:
+        np.savez(sink, header=np.frombuffer(b'{"format":"x"}', np.uint8))
     with pytest.raises(InvalidData, match="not a checkpoint of this version"):
         Checkpoint(path, every=1).load(NETWORK, recipe())
     train(NETWORK, X, Y, recipe(), checkpoint=Checkpoint(tmp_path / "good", every=5))
     with np.load(tmp_path / "good") as stored:
         parts = {name: stored[name] for name in stored.files if name != "memory1"}
-    np.savez(path.open("wb"), **parts)
+    with path.open("wb") as sink:
+        np.savez(sink, **parts)
     with pytest.raises(InvalidData, match="not a whole checkpoint"):
         Checkpoint(path, every=1).load(NETWORK, recipe())
 

@@ -39,10 +39,10 @@ print(all(company(np.random.default_rng(1), *shape, np.matmul) for shape in SHAP
 """
 
 
-@pytest.mark.parametrize("kernel", ["Haswell", "Zen", "Sandybridge", "SkylakeX"])
+@pytest.mark.parametrize("kernel", ["Haswell", "Sandybridge"])
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_whatever_kernel_blas_has(kernel, threads):
-    """Haswell's and Zen's treat rows differently by their place; BLAS takes what the processor can do."""
+    """Haswell's (also AMD's) treat rows differently by their place; BLAS takes what the processor can do."""
     env = {**os.environ, "OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": threads, "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True)
     ours, plain = done.stdout.split()

@@ -45,8 +45,9 @@ class Axis:
 
     def widths(self, low: Ints, high: Ints) -> Floats:
         """The share of the column's whole range that each range of ranks covers; 1 if a value in it is missing."""
-        whole = self.positions[-1] - self.positions[1] if len(self.positions) > 1 else 0.0
-        span = self.positions[np.maximum(high, 1)] - self.positions[np.maximum(low, 1)] if whole > 0 else 0.0 * low
+        at = self.positions / 2  # the difference of halves is never infinite
+        whole = at[-1] - at[1] if len(at) > 1 else 0.0
+        span = at[np.maximum(high, 1)] - at[np.maximum(low, 1)] if whole > 0 else 0.0 * low
         return np.where(low == high, 0.0, np.where(low == 0, 1.0, span / (whole or 1.0)))
 
     def labels(self, low: Ints, high: Ints) -> list[str | None]:

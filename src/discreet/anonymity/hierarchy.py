@@ -10,6 +10,7 @@ tree. Each level is a function of the one below it, so coarsening never separate
 """
 
 import csv
+import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,12 +117,15 @@ class Hierarchy:
         if not source.is_file():
             raise InvalidParameter("hierarchy", str(source), f"a CSV file with the levels of column {name!r}")
         try:
-            content = source.read_text(encoding="utf-8-sig")
+            content = source.read_bytes().decode("utf-8-sig")  # line ends as they are
         except UnicodeDecodeError:
             raise InvalidData(f"hierarchy of {name!r}: {source.name} is not UTF-8 text") from None
         first = content.partition("\n")[0]
         delimiter = ";" if first.count(";") >= first.count(",") else ","
-        lines = [line for line in csv.reader(content.splitlines(), delimiter=delimiter) if line]
+        try:
+            lines = [line for line in csv.reader(io.StringIO(content, newline=""), delimiter=delimiter) if line]
+        except csv.Error:
+            raise InvalidData(f"hierarchy of {name!r}: {source.name} is not a CSV file of levels") from None
         return cls.rows(name, lines)
 
     @classmethod

@@ -28,7 +28,7 @@ def optimal(coded: Coded, model: Aim, *, suppression: Number) -> Recoding:
     At a node of the lattice the rows of every class for which the (bound) model does not hold are suppressed. A node
     is *feasible* if these are at most ⌊suppression · rows⌋. Among all feasible nodes the result has the least NCP (a
     suppressed row costs 1), up to the rounding of floating-point sums; of equals, the one that is found first, which
-    does not depend on the order of the rows.
+    does not depend on the order of the rows. A column that can have one value only keeps it: hiding it gains nothing.
 
     Guarantee: the model holds for every class of the result. Proof: all rows of the other classes are suppressed.
 
@@ -60,6 +60,7 @@ def optimal(coded: Coded, model: Aim, *, suppression: Number) -> Recoding:
     levels = search.run()
     if levels is None:
         raise InvalidData(_infeasible(tuples, limit))
+    levels = tuple(level if h.leaves > 1 else 0 for h, level in zip(coded.hierarchies, levels, strict=True))
     return Recoding.full_domain(coded, levels, ~_held(tuples, levels)[tuples.of_row])
 
 

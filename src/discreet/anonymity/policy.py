@@ -228,7 +228,7 @@ class _Roles:
                 self.others.append(name)
             case {"quasi": str(kind), **settings}:
                 self.quasi.append(self._rule(name, kind, settings))
-            case {"coarsen": str(kind), "level": int(level), **settings}:
+            case {"coarsen": str(kind), "level": int(level), **settings} if not isinstance(level, bool):
                 self.coarsen.append((self._rule(name, kind, settings), level))
             case {"sensitive": models, **rest} if not rest:
                 listed = models if isinstance(models, list) else [models]

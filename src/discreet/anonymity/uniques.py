@@ -148,7 +148,7 @@ def unique_sets(
 
 
 class _Search:
-    """The level-wise search over columns given as codes; a set is a tuple of places and a mask of bits."""
+    """The level-wise search over columns given as codes; a set is a tuple of places."""
 
     def __init__(self, coded: list[Ints], needed: int, together: int, without: list[int]) -> None:
         order = np.argsort([-int(codes.max()) for codes in coded], kind="stable")  # many values first: short partitions
@@ -160,9 +160,8 @@ class _Search:
         self.complete, self.reached = True, 0
         self._stack: list[tuple[int, _Partition]] = []
         self._hopeless = together < needed
-        # what fails with all columns but one fails in every part of it
-        every = (1 << len(coded)) - 1
-        self._failing = [every & ~(1 << at) for at, place in enumerate(self._order) if without[place] < needed]
+        # what fails with all columns but one fails in every part of it: that one is needed
+        self._essential = frozenset(at for at, place in enumerate(self._order) if without[place] < needed)
 
     def run(self, largest: int, most: int) -> list[tuple[tuple[int, ...], int]]:
         """The minimal sets with the number of rows that each singles out."""
@@ -183,8 +182,7 @@ class _Search:
 
     def _alone_at_most(self, places: tuple[int, ...]) -> int:
         """How many rows these columns single out; −1 where it is known that they are too few."""
-        mask = _mask(places)
-        return -1 if any(mask & ~failing == 0 for failing in self._failing) else self._alone(places)
+        return self._alone(places) if self._essential.issubset(places) else -1
 
     def _alone(self, places: tuple[int, ...]) -> int:
         """How many rows these columns single out; partitions of the shared beginning are kept between calls."""
@@ -253,10 +251,6 @@ def _candidates(failed: list[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
             if all(joined[:skip] + joined[skip + 1 :] in known for skip in range(len(joined) - 2)):
                 yield joined
         start = stop
-
-
-def _mask(places: Sequence[int]) -> int:
-    return sum(1 << place for place in places)
 
 
 def _parts(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from discreet.attacks.networks import Network
 from discreet.attacks.ratings import Ratings
 from discreet.attacks.report import AttackReport
-from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, kind, missing
+from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, kind, missing, positions
 from discreet.errors import InvalidData
 from discreet.tables import as_arrow
 
@@ -91,7 +91,7 @@ def read_networks(released: Any, known: Any, truth: Any, seeds: Any = None, *, d
     pairs = None
     if seeds is not None:
         given = _pairs(seeds, "seeds")
-        found = [_positions(side, names) for side, names in zip(given, (people, images), strict=True)]
+        found = [positions(side, names) for side, names in zip(given, (people, images), strict=True)]
         _refuse((found[0] < 0) | (found[1] < 0), "seeds", "name a node that is in no edge; leave them out")
         pairs = np.stack(found, axis=1)
     return Case(
@@ -157,7 +157,7 @@ def _pairs(table: Any, where: str) -> tuple[Column, Column]:
 
 
 def _truth(pairs: tuple[Column, Column], people: Column, images: Column) -> NDArray[np.int64]:
-    who, whose = _positions(pairs[0], people), _positions(pairs[1], images)
+    who, whose = positions(pairs[0], people), positions(pairs[1], images)
     _refuse((whose < 0) & ~missing(pairs[1]), "truth", "name nobody of the release; leave the cell empty for that")
     listed = who[who >= 0]
     if len(np.unique(listed)) < len(listed):
@@ -165,14 +165,6 @@ def _truth(pairs: tuple[Column, Column], people: Column, images: Column) -> NDAr
     truth = np.full(len(people), -1, np.int64)
     truth[listed] = whose[who >= 0]
     return truth
-
-
-def _positions(wanted: Column, names: Column) -> Codes:
-    """The position of each wanted name among the distinct names, −1 where it is none of them or missing."""
-    a, b = coded(wanted, names)
-    place = np.full(int(max(a.max(initial=-1), b.max(initial=-1))) + 2, -1)
-    place[b] = np.arange(len(b))
-    return np.where(a >= 0, place[a], -1)
 
 
 def _refuse(bad: NDArray[np.bool_], where: str, what: str) -> None:

@@ -157,7 +157,7 @@ def read_tables(attack: Any, names: Sequence[str]) -> tuple[Table, Table, Table]
 def doubts(released: Table, people: Table, controls: Table, *, exact: Sequence[str] = ()) -> tuple[str, ...]:
     """Why it may mean nothing that the attack fails: labels that were misread, controls who are the people themselves.
 
-    >>> ages = {"age": np.array(["20-29", "young"], object)}
+    >>> ages = {"age": np.array(["young", "old"], object)}
     >>> len(doubts(ages, {"age": np.array([24, 35])}, {"age": np.array([20, 30])}))
     1
     """

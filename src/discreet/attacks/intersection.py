@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.coverage import Covers, Known, covered
+from discreet.attacks.coverage import Covers, Known, covered, understood
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, no_control
 from discreet.drawing import Bars, Chart
@@ -132,18 +132,35 @@ class Intersection:
         return int(unfit.any(axis=0).sum())
 
     def _unread(self, sets: Sequence[Candidates]) -> tuple[str, ...]:
-        """Releases in which many people have no row that fits: labels were misread, or the people are not in it."""
-        said = [
-            f"release {number}: it has no row that fits {100 * lost:.0f} % of the known people; explain coarsened labels "
-            "with covers={column: …}; as it is, failing shows nothing"
-            for number, lost in enumerate([float(found[:, -1].mean()) for found in sets], 1)
-            if lost > _FEW
-        ]
+        """Releases in which many people have no row that fits, and many rows a label that was not understood."""
+        said = []
+        for number, (found, table) in enumerate(zip(sets, self.releases, strict=True), 1):
+            lost, strange = float(found[:, -1].mean()), self._strange(table)
+            if lost > _FEW and strange:
+                said.append(
+                    f"release {number}: no row fits {100 * lost:.0f} % of the known people, and labels of "
+                    f"{', '.join(map(repr, strange))} were not understood; explain them with covers={{column: …}}"
+                )
         if self.outside is not None:
             names = [*self.on, self.sensitive]
             known, outside = columns(self.known, names, where="known"), columns(self.outside, names, where="outside")
             said += no_control(known, outside)
         return tuple(said)
+
+    def _strange(self, table: Any) -> list[str]:
+        """The columns in which many rows have a label that covers nobody known and is not written in a known form."""
+        known, rows = columns(self.known, self.on, where="known"), columns(table, self.on, where="release")
+        found = []
+        for name in self.on:
+            labels, codes = _labels(rows[name])
+            explained = self.covers.get(name)
+            values = Known(_Known.of(known[name]).values)
+            odd = [
+                label is not None and not understood(label, explained) and not covered(label, values, explained).any()
+                for label in labels
+            ]
+            found += [name] if np.array(odd)[codes].mean() > _FEW else []
+        return found
 
     def _control(self) -> Share:
         sets, truth = self.candidates(self.outside)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from discreet.attacks.matching import Fit, Join, unread
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.rules import Exact, Rule
-from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, missing
+from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, missing, positions
 from discreet.drawing import Bars, Chart
 from discreet.errors import InvalidData
 from discreet.exact import integer, rational
@@ -100,14 +100,14 @@ class Linkage:
 
     def _unread(self, held: "_Held", owner: Codes) -> tuple[str, ...]:
         rows = np.flatnonzero(owner >= 0)
-        return unread(held.join.strangers(rows, owner[rows]), "those whose row it is")
+        return unread(held.join.misread(rows, owner[rows]), "those whose row it is")
 
     def _owners(self, held: "_Held") -> Codes:
         """The position on the list of each row's person, -1 for none."""
         given = np.array(list(self.truth), object) if not isinstance(self.truth, np.ndarray) else self.truth
         if len(given) != held.rows:
             raise InvalidData(f"truth: got {len(given)} names, expected {held.rows}, one for each released row")
-        owner = _positions(columns({"truth": given}, where="truth")["truth"], held.names)
+        owner = positions(columns({"truth": given}, where="truth")["truth"], held.names)
         if not self.repeated and np.bincount(owner[owner >= 0], minlength=1).max() > 1:
             raise InvalidData("truth: somebody has several released rows; say repeated=True if that may be")
         return owner
@@ -310,14 +310,6 @@ def _distinct_names(names: Column, column: str) -> None:
             f"known, column {column!r}: {len(again)} names appear again (first in row {again[0] + 1}); "
             "give a column with one name each, such as a number"
         )
-
-
-def _positions(wanted: Column, names: Column) -> Codes:
-    """The position of each wanted name among the names, -1 where it is none of them."""
-    a, b = coded(wanted, names)
-    place = np.full(max(a.max(initial=-1), b.max(initial=-1)) + 2, -1)
-    place[b] = np.arange(len(b))
-    return np.where(a >= 0, place[a], -1)
 
 
 def _passes(join: Join, slips: int) -> Iterable[tuple[str, ...]]:

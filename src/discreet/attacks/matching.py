@@ -43,6 +43,7 @@ class _Side:
     owners: list[Codes]
     agreement: float
     unfit: int
+    idle: Mask  # of labels: whether they cover nobody
     covered: Mask  # of values: whether some label covers them
     labelled: bool  # not numbers or dates on both sides
 
@@ -85,6 +86,14 @@ class Join:
         """For each column, the share of rows whose own person, given beside it, does not fit (missing ones do)."""
         return {name: 1 - float(_fits(side, row, person).mean()) for name, side in self._sides.items()}
 
+    def misread(self, row: Codes, person: Codes) -> dict[str, float]:
+        """The same where labels may be misread: rows whose label fits nobody, in columns of texts or of mixed kinds."""
+        return {
+            name: float((~_fits(side, row, person) & np.append(side.idle, False)[side.labels[row]]).mean())
+            for name, side in self._sides.items()
+            if side.labelled
+        }
+
     def uncovered(self, people: Mask | None = None) -> dict[str, float]:
         """For each column that is not of numbers or dates on both sides, the share of people whom no label covers.
 
@@ -110,11 +119,11 @@ def _side(released: Column, known: Column, rule: Rule) -> _Side:
     layer, owners = relation.layers()
     shares = [np.bincount(codes[codes >= 0], minlength=1) / len(codes) for codes in (labels, values)]
     agreement = float((shares[0][relation.labels] * shares[1][relation.values]).sum()) if len(relation.values) else 0.0
-    idle = as_texts(distinct_labels[np.diff(relation.starts) == 0])
-    unfit = sum(rule.strange(label) for label in idle)
+    idle = np.diff(relation.starts) == 0
+    unfit = sum(rule.strange(label) for label in as_texts(distinct_labels[idle]))
     covered = np.bincount(relation.values, minlength=len(distinct_values)) > 0
     labelled = not kind(released) == kind(known) != "text"
-    return _Side(labels, values, len(distinct_labels), layer, owners, agreement, unfit, covered, labelled)
+    return _Side(labels, values, len(distinct_labels), layer, owners, agreement, unfit, idle, covered, labelled)
 
 
 def _fits(side: _Side, row: Codes, person: Codes) -> Mask:

@@ -157,7 +157,7 @@ def alike(first: Mapping[str, Column], second: Mapping[str, Column]) -> int:
     split, total = int((twice & (counts[0] == 1)).sum()), int(twice.sum())
     n, m = len(mine), len(theirs)
     chance = betainc(split, total - split + 1, 2 * n * m / ((n + m) * (n + m - 1))) if split else 1.0
-    same = (counts[0] == counts[1]).all() and (counts[0] > 0).sum() > 1 and n > _FEW
+    same = np.array_equal(mine, theirs) and n > _FEW and mine.min() < mine.max()
     return int((counts[1][mine] > 0).sum()) if same or chance < _BY_CHANCE else 0
 
 
@@ -170,6 +170,18 @@ def no_control(people: Mapping[str, Column], controls: Mapping[str, Column]) -> 
     same = alike(people, controls)
     said = f"{same} of the people are also among the controls, more than by chance: those are no control"
     return (said,) if same else ()
+
+
+def positions(wanted: Column, names: Column) -> Codes:
+    """The position of each wanted value among distinct ones, -1 where it is none of them or missing.
+
+    >>> positions(np.array(["b", "z", None], object), np.array(["a", "b"], object)).tolist()
+    [1, -1, -1]
+    """
+    a, b = coded(wanted, names)
+    place = np.full(int(max(a.max(initial=-1), b.max(initial=-1))) + 2, -1)
+    place[b] = np.arange(len(b))
+    return np.where(a >= 0, place[a], -1)
 
 
 def distinct(column: Column, codes: Codes) -> Column:

@@ -123,7 +123,7 @@ def _side(value: Any) -> str:
 
 
 def _words(value: Any) -> str:
-    return escape(shown(value)).replace(" %", "\u00a0%")
+    return escape(shown(value))
 
 
 def shown(value: Any) -> str:

@@ -86,7 +86,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as stored:
+            with open(self.path, "rb") as source, np.load(source, allow_pickle=False) as stored:
                 header = json.loads(stored["header"].tobytes().decode())
                 arrays = {name: stored[name] for name in stored.files if name != "header"}
         except (BadZipFile, ValueError, KeyError, EOFError, OSError) as error:

@@ -67,6 +67,7 @@ class _Trained(Estimator):
     learning_rate: Number
     momentum: Number
     average: Number
+    per_layer: bool
     adaptive: Adaptive | None
     curve: Number
     seed: int
@@ -136,7 +137,9 @@ class _Trained(Estimator):
         lot = min(rows, _LOT if self.lot is None else integer(self.lot, "lot", at_least=1))
         pca = None
         if self.project is not None:
-            pca = PrivatePca.for_share(self.project, epsilon=self.epsilon, delta=self.delta, share=self.project_share)
+            pca = PrivatePca.for_share(
+                self.project, epsilon=self.epsilon, delta=self.delta, share=self.project_share, rows=rows
+            )
         recipe = Recipe.for_budget(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -147,6 +150,7 @@ class _Trained(Estimator):
             clip=self.clip,
             optimiser=Sgd(self.learning_rate, self.momentum, Schedule("linear")),
             average=self.average,
+            per_layer=self.per_layer,
             adaptive=self.adaptive,
             curve=self.curve,
             seed=self.seed,
@@ -204,7 +208,7 @@ class DPClassifier(_Trained, Classifier):
     hidden: widths of the hidden layers; () is a softmax regression. bounds: (low, high) for all columns, a pair for
     each, pairs by name, or "unit" for values from −1 to 1; values beyond are clamped. classes: the labels there are, or
     "public". rows: about how many rows there are. project: train on so many private principal components, which get
-    `project_share` of the budget. lot, steps, clip, learning_rate, momentum, average (of parameters): see `Recipe`.
+    `project_share` of the budget. lot, steps, clip, learning_rate, momentum, average, per_layer: see `Recipe`.
     progress: a bar on the terminal; None shows it where there is one. checkpoint: a `Checkpoint`.
 
     After `fit`: `predict`, `predict_proba`, `score`, `learning_curve()`; `loss_` the noisy training loss at the end,
@@ -234,6 +238,7 @@ class DPClassifier(_Trained, Classifier):
         learning_rate: Number = 2,
         momentum: Number = "0.9",
         average: Number = "0.95",
+        per_layer: bool = False,
         adaptive: Adaptive | None = None,
         curve: Number = "1/100",
         seed: int = 1,
@@ -297,6 +302,7 @@ class DPRegressor(_Trained, Regressor):
         learning_rate: Number = "0.5",
         momentum: Number = "0.9",
         average: Number = "0.95",
+        per_layer: bool = False,
         adaptive: Adaptive | None = None,
         curve: Number = "1/100",
         seed: int = 1,

@@ -7,7 +7,7 @@ most 1. What is computed from the noisy matrix is free.
 >>> from discreet.learning.projection import PrivatePca
 >>> from discreet.noise import DeterministicEntropy
 >>> rows = np.zeros((1000, 4)); rows[:, 2] = np.linspace(-1, 1, 1000)
->>> found = PrivatePca(1, multiplier=5).release(rows, entropy=DeterministicEntropy(1))
+>>> found = PrivatePca(1, multiplier=5, rows=1000).release(rows, entropy=DeterministicEntropy(1))
 >>> np.abs(found.directions[:, 0]).round(1).tolist()
 [0.0, 0.0, 1.0, 0.0]
 """
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational, sqrt_bounds
 from discreet.learning.gradients import Array, Ints
-from discreet.learning.layers import product
+from discreet.learning.products import product
 from discreet.noise import Entropy
 from discreet.noise.normal import rounded_gaussian
 from discreet.privacy.calibration import gaussian_multiplier
@@ -82,7 +82,7 @@ class Projection:
     def load(cls, path: Path, *, columns: int, dimensions: int) -> "Projection":
         """Read it back; one of another shape is refused."""
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with open(path, "rb") as source, np.load(source, allow_pickle=False) as stored:
                 found = cls(stored["directions"], stored["spreads"], float(stored["whiten"]))
         except (BadZipFile, ValueError, KeyError, EOFError, OSError) as error:
             raise InvalidData(f"{path.name} is not a projection that can be read; delete it to start anew") from error
@@ -93,34 +93,39 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class PrivatePca:
-    """The first principal components (not centred) of rows shortened to norm 1, at the cost of one Gaussian release."""
+    """The first principal components (not centred) of rows shortened to norm 1, at the cost of one Gaussian release.
+
+    `rows` is the public number of rows, about: it sets the scale of what comes out, and no more.
+    """
 
     dimensions: int
     multiplier: Fraction
+    rows: Fraction
     whiten: Fraction
 
-    def __init__(self, dimensions: int, *, multiplier: Number, whiten: Number = "1/2") -> None:
+    def __init__(self, dimensions: int, *, multiplier: Number, rows: Number, whiten: Number = "1/2") -> None:
         exact = rational(multiplier, "multiplier", at_least=Fraction(1, 1 << 20), at_most=1 << 20)
         object.__setattr__(self, "dimensions", integer(dimensions, "dimensions", at_least=1, at_most=_WIDEST))
         object.__setattr__(self, "multiplier", exact)
+        object.__setattr__(self, "rows", rational(rows, "rows", at_least=1))
         object.__setattr__(self, "whiten", rational(whiten, "whiten", at_least=0, at_most=1))
 
     @classmethod
     def for_share(
-        cls, dimensions: int, *, epsilon: Number, delta: Number, share: Number, whiten: Number = "1/2"
+        cls, dimensions: int, *, epsilon: Number, delta: Number, share: Number, rows: Number, whiten: Number = "1/2"
     ) -> "PrivatePca":
         """Give it a share of the budget: noise 1/√share times that of a Gaussian release that spends all of (ε, δ).
 
         In the terms of Gaussian privacy (Dong, Roth, Su 2022) μ² adds up, and this is the part `share` of it.
 
-        >>> float(round(PrivatePca.for_share(60, epsilon=2, delta="1e-5", share="0.1").multiplier, 2))
+        >>> float(round(PrivatePca.for_share(60, epsilon=2, delta="1e-5", share="0.1", rows=100).multiplier, 2))
         6.3
         """
         part = rational(share, "share", above=0, below=1)
         whole = gaussian_multiplier(epsilon=epsilon, delta=delta, method="analytic")
         root = Fraction(sqrt_bounds(1 / part, 40)[1], 1 << 40)
         multiplier = Fraction(math.ceil(whole * root * 10**6), 10**6)
-        return cls(dimensions, multiplier=multiplier, whiten=whiten)
+        return cls(dimensions, multiplier=multiplier, rows=rows, whiten=whiten)
 
     @property
     def loss(self) -> GaussianNoise:
@@ -143,7 +148,7 @@ class PrivatePca:
         noisy = _noisy(_moments(rows), self.multiplier, entropy)
         values, vectors = np.linalg.eigh(noisy / float(GRID * GRID))
         first = np.argsort(values)[::-1][: self.dimensions]
-        spreads = np.maximum(values[first], max(float(values[first[0]]), 1e-9) * 1e-3)
+        spreads = np.maximum(values[first], max(float(values[first[0]]), 1e-9) * 1e-3) / float(self.rows)
         return Projection(vectors[:, first], spreads, float(self.whiten))
 
 

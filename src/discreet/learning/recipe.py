@@ -41,7 +41,7 @@ class Adaptive:
         object.__setattr__(self, "share", rational(share, "share", above=0, at_most=Fraction(1, 4)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Recipe:
     """A run of DP-SGD (Abadi et al. 2016, Algorithm 1).
 
@@ -63,30 +63,53 @@ class Recipe:
     multiplier: Fraction
     clip: Fraction
     optimiser: Optimiser
-    adaptive: Adaptive | None = None
-    per_layer: bool = False
-    curve: Fraction = Fraction(1, 100)
-    worst_loss: Fraction = Fraction(5)
-    average: Fraction = Fraction(0)
-    copies: int = 1
-    memory: int = 1 << 28
-    seed: int = 1
+    adaptive: Adaptive | None
+    per_layer: bool
+    curve: Fraction
+    worst_loss: Fraction
+    average: Fraction
+    copies: int
+    memory: int
+    seed: int
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "rate", rational(self.rate, "rate", above=0, at_most=1))
-        put(self, "lot", rational(self.lot, "lot", above=0))
-        put(self, "steps", integer(self.steps, "steps", at_least=1, at_most=_MOST_STEPS))
-        put(self, "multiplier", rational(self.multiplier, "multiplier", at_least=Fraction(1, 1 << 20), at_most=1 << 20))
-        put(self, "clip", rational(self.clip, "clip", at_least=Fraction(1, 10**6), at_most=10**6))
-        put(self, "curve", rational(self.curve, "curve", at_least=0, at_most=Fraction(1, 4)))
-        put(self, "worst_loss", rational(self.worst_loss, "worst_loss", above=0))
-        put(self, "average", rational(self.average, "average", at_least=0, below=1))
-        put(self, "copies", integer(self.copies, "copies", at_least=1))
-        put(self, "memory", integer(self.memory, "memory", at_least=1 << 20))
-        put(self, "seed", integer(self.seed, "seed"))
-        if self.adaptive is not None and self.per_layer:
-            raise InvalidParameter("adaptive", self.adaptive, "one of adaptive and per_layer, not both")
+    def __init__(
+        self,
+        *,
+        rate: Number,
+        lot: Number,
+        steps: int,
+        multiplier: Number,
+        clip: Number,
+        optimiser: Optimiser,
+        adaptive: Adaptive | None = None,
+        per_layer: bool = False,
+        curve: Number = "1/100",
+        worst_loss: Number = 5,
+        average: Number = 0,
+        copies: int = 1,
+        memory: int = 1 << 28,
+        seed: int = 1,
+    ) -> None:
+        values = {
+            "rate": rational(rate, "rate", above=0, at_most=1),
+            "lot": rational(lot, "lot", above=0),
+            "steps": integer(steps, "steps", at_least=1, at_most=_MOST_STEPS),
+            "multiplier": rational(multiplier, "multiplier", at_least=Fraction(1, 1 << 20), at_most=1 << 20),
+            "clip": rational(clip, "clip", at_least=Fraction(1, 10**6), at_most=10**6),
+            "optimiser": optimiser,
+            "adaptive": adaptive,
+            "per_layer": bool(per_layer),
+            "curve": rational(curve, "curve", at_least=0, at_most=Fraction(1, 4)),
+            "worst_loss": rational(worst_loss, "worst_loss", above=0),
+            "average": rational(average, "average", at_least=0, below=1),
+            "copies": integer(copies, "copies", at_least=1),
+            "memory": integer(memory, "memory", at_least=1 << 20),
+            "seed": integer(seed, "seed"),
+        }
+        if adaptive is not None and per_layer:
+            raise InvalidParameter("adaptive", adaptive, "one of adaptive and per_layer, not both")
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def for_budget(

@@ -215,9 +215,11 @@ def _scale(values: Floats) -> tuple[Floats, Floats]:
     fine = np.where(np.isfinite(values), values, np.nan)
     some = ~np.isnan(fine).all(axis=0)
     centre, spread = np.zeros(values.shape[1]), np.ones(values.shape[1])
-    centre[some] = np.nanmedian(fine[:, some], axis=0)
-    away = np.abs(fine[:, some] - centre[some])
-    spread[some] = np.maximum(np.nanmean(away, axis=0), 1e-300)
+    largest = np.finfo(float).max
+    with np.errstate(over="ignore"):  # numbers near the largest ones: their sums and differences may be infinite
+        centre[some] = np.clip(np.nanmedian(fine[:, some], axis=0), -largest, largest)
+        away = np.abs(fine[:, some] - centre[some])
+        spread[some] = np.clip(np.nanmean(away, axis=0), 1e-300, largest)
     return centre, spread
 
 

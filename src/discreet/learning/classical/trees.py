@@ -272,7 +272,7 @@ def _candidates(cuts: Sequence[Floats], features: Ints) -> tuple[Ints, Ints]:
 
 def _cuts(thresholds: Any, box: reading.Box) -> list[Floats]:
     columns = len(box.low)
-    if np.isscalar(thresholds) or thresholds is None:
+    if not isinstance(thresholds, list | tuple | np.ndarray):
         count = integer(thresholds, "thresholds", at_least=1, at_most=10**5)
         return [np.linspace(box.low[j], box.high[j], count + 2)[1:-1] for j in range(columns)]
     if len(thresholds) != columns:

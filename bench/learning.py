@@ -1,0 +1,183 @@
+"""One epoch of DP-SGD: against plain SGD in the same library, and against Opacus in its modes.
+
+The network is 60 → 1000 → 10 on 60,000 rows in lots of 600; the small CNN is the one of Opacus' MNIST example, on 6,000
+images, scaled to 60,000. Rows are random numbers: time does not depend on what is learned. What is learned is in
+bench/results/mnist.md, made by examples/mnist.py.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from bench.harness import Bar, Comparison, Contestant, Timed
+
+ROWS, LOT = 60_000, 600
+IMAGES = 6_000
+DENSE = "60 → 1000 → 10, lot 600, one epoch"
+CNN = "small CNN, lot 600, one epoch of 60,000 images"
+
+
+def comparison(*, quick: bool) -> Comparison:
+    """Issue 6: at most 1.6 × plain SGD, 2 × less CPU than Opacus' ghost mode, 40 × less than its hooks."""
+    rows, images = (ROWS // 20, IMAGES // 5) if quick else (ROWS, IMAGES)
+    parts = [*_of(DENSE, "dense", rows, rows / ROWS), *_of(CNN, "cnn", images, images / ROWS)]
+    if quick:
+        parts = [part for part in parts if not part.peer]
+    return Comparison("learning", "DP-SGD: one epoch", tuple(parts), _BARS, rounds=3)
+
+
+_BARS = (
+    Bar("at most 1.6 × plain SGD", DENSE, "discreet DP-SGD", "discreet plain SGD", at_most=1.6),
+    Bar("at least 2 × less CPU than Opacus ghost", DENSE, "Opacus ghost", "discreet DP-SGD", at_least=2),
+    Bar("at least 40 × less CPU than Opacus hooks", DENSE, "Opacus hooks", "discreet DP-SGD", at_least=40),
+    Bar("less CPU than Opacus ew", CNN, "Opacus ew", "discreet DP-SGD", at_least=1),
+    Bar("less CPU than Opacus hooks", CNN, "Opacus hooks", "discreet DP-SGD", at_least=1),
+    Bar("less CPU than Opacus ghost", CNN, "Opacus ghost", "discreet DP-SGD", at_least=1),
+)
+
+
+def _of(case: str, kind: str, rows: int, work: float) -> list[Contestant]:
+    asked = {"kind": kind, "rows": rows}
+    ours = [
+        Contestant(case, "discreet DP-SGD", private, asked, work, remark="Poisson lots, exact noise"),
+        Contestant(case, "discreet plain SGD", plain, asked, work, remark="no privacy"),
+    ]
+    modes = ("hooks", "ew", "ghost")
+    peers = [
+        Contestant(case, f"Opacus {mode}", opacus, {**asked, "mode": mode}, work, "opacus", packages=("torch",))
+        for mode in modes
+    ]
+    return [*ours, *peers, Contestant(case, "torch SGD", torch_sgd, asked, work, "opacus", "no privacy", ("torch",))]
+
+
+# Ours
+
+
+def _network(kind: str) -> Any:
+    from discreet.learning.convolution import Conv2D
+    from discreet.learning.layers import Dense, Flatten, Layer, Relu
+    from discreet.learning.losses import Softmax
+    from discreet.learning.network import Network
+    from discreet.learning.pooling import MaxPool2D
+
+    if kind == "dense":
+        return Network([Dense(1000), Relu(), Dense(10)], Softmax(), (60,))
+    layers: list[Layer] = [
+        Conv2D(16, 8, stride=2, padding="same"),
+        Relu(),
+        MaxPool2D(2, stride=1),
+        Conv2D(32, 4, stride=2),
+        Relu(),
+        MaxPool2D(2, stride=1),
+        Flatten(),
+        Dense(32),
+        Relu(),
+        Dense(10),
+    ]
+    return Network(layers, Softmax(), (28, 28, 1))
+
+
+def _rows(kind: str, rows: int, *, channels_last: bool) -> tuple[Any, Any]:
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    image = (28, 28, 1) if channels_last else (1, 28, 28)
+    shape = (rows, 60) if kind == "dense" else (rows, *image)
+    return rng.normal(size=shape).astype(np.float32) / 8, rng.integers(0, 10, rows)
+
+
+def private(kind: str, rows: int) -> Timed:
+    from discreet.learning.optimisers import Sgd
+    from discreet.learning.recipe import Recipe
+    from discreet.learning.training import train
+
+    network = _network(kind)
+    x, y = _rows(kind, rows, channels_last=True)
+
+    def run(steps: int) -> Callable[[], object]:
+        recipe = Recipe(
+            rate=f"{LOT}/{rows}", lot=LOT, steps=steps, multiplier="1.1", clip=1, optimiser=Sgd("0.1"), curve=0
+        )
+        return lambda: train(network, x, y, recipe)
+
+    run(1)()
+    return run(rows // LOT)
+
+
+def plain(kind: str, rows: int) -> Timed:
+    from discreet.learning.optimisers import Sgd
+    from discreet.learning.plain import train_without_privacy
+
+    network = _network(kind)
+    x, y = _rows(kind, rows, channels_last=True)
+    train_without_privacy(network, x, y, Sgd("0.1"), lot=LOT, steps=1)
+    return lambda: train_without_privacy(network, x, y, Sgd("0.1"), lot=LOT, steps=rows // LOT)
+
+
+# Theirs
+
+
+def _module(kind: str) -> Any:
+    from torch import nn  # type: ignore[import-not-found]
+
+    if kind == "dense":
+        return nn.Sequential(nn.Linear(60, 1000), nn.ReLU(), nn.Linear(1000, 10))
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 8, 2, padding=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Conv2d(16, 32, 4, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Flatten(),
+        nn.Linear(32 * 4 * 4, 32),
+        nn.ReLU(),
+        nn.Linear(32, 10),
+    )
+
+
+def _loader(kind: str, rows: int) -> Any:
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset  # type: ignore[import-not-found]
+
+    torch.set_num_threads(1)
+    x, y = _rows(kind, rows, channels_last=False)
+    return DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=LOT)
+
+
+def torch_sgd(kind: str, rows: int) -> Timed:
+    import torch
+
+    loader, module = _loader(kind, rows), _module(kind)
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
+    return _epoch(module, optimiser, torch.nn.CrossEntropyLoss(), loader)
+
+
+def opacus(kind: str, rows: int, mode: str) -> Timed:
+    import warnings
+
+    import torch
+    from opacus import PrivacyEngine  # type: ignore[import-not-found]
+
+    warnings.simplefilter("ignore")
+    loader, module = _loader(kind, rows), _module(kind)
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
+    given = {"module": module, "optimizer": optimiser, "data_loader": loader}
+    given |= {"noise_multiplier": 1.1, "max_grad_norm": 1.0, "grad_sample_mode": mode}
+    if mode == "ghost":
+        criterion = torch.nn.CrossEntropyLoss(reduction="mean")
+        made = PrivacyEngine().make_private(criterion=criterion, **given)
+        module, optimiser, criterion, loader = made
+        return _epoch(module, optimiser, criterion, loader)
+    module, optimiser, loader = PrivacyEngine().make_private(**given)
+    return _epoch(module, optimiser, torch.nn.CrossEntropyLoss(), loader)
+
+
+def _epoch(module: Any, optimiser: Any, criterion: Any, loader: Any) -> Timed:
+    def run() -> None:
+        for x, y in loader:
+            optimiser.zero_grad()
+            loss = criterion(module(x), y)
+            loss.backward()
+            optimiser.step()
+
+    return run

@@ -1,0 +1,88 @@
+"""White box, canary gradients: plant gradients of one's own in training, and look for them in what training gives away.
+
+The strongest attack that differentially private training allows: a canary is a gradient in a direction of its own; the
+noisy gradients (or the final update) along that direction tell whether it was in (Nasr et al. 2023, "Tight auditing of
+differentially private machine learning"; Andrew et al. 2024, "One-shot empirical privacy estimation for federated
+learning"; Steinke, Nasr, Jagielski 2023). Each canary is put in by a fair coin, so one run bounds ε.
+
+>>> import numpy as np
+>>> from discreet.attacks.membership import CanaryGradients, coins, directions
+>>> planted, inside = directions(300, 2000, norm=1, seed=1), coins(300, seed=2)
+>>> without_noise = planted[inside].sum(axis=0)
+>>> found = CanaryGradients(
+...     directions=planted, observed=without_noise, members=inside, design="coins", claimed=(1, "1e-5")
+... ).find()
+>>> found.broken
+True
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.attacks.membership.attack import MembershipAttack
+from discreet.attacks.membership.gradients import along, norms
+from discreet.attacks.membership.scores import Bools, Floats, numbers
+from discreet.errors import InvalidData
+from discreet.exact import Number, integer, rational
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CanaryGradients(MembershipAttack):
+    """`directions` of the canaries (canaries × weights); `observed` is what training gives away.
+
+    `observed` is the sum of noisy gradients, or one for each step (steps × weights); a canary that is in adds its
+    direction to it. Of a model that was updated by gradient descent, pass minus the update.
+    """
+
+    directions: ArrayLike
+    observed: ArrayLike
+
+    attack: ClassVar[str] = "canary gradients"
+    sees: ClassVar[str] = "noisy gradients or the update (white box)"
+
+    def scores(self) -> Floats:
+        """The sum of what was observed, along each canary."""
+        given = np.asarray(self.observed)
+        seen = numbers(given, "observed", dimensions=2 if given.ndim == 2 else 1)
+        way = seen.sum(axis=0) if seen.ndim == 2 else seen
+        return along(self.directions, way, scaled=True, name="directions")
+
+
+def coins(count: int, *, seed: int) -> Bools:
+    """Who is in: a fair coin for each. Keep the seed from whoever trains.
+
+    >>> coins(4, seed=1).tolist()
+    [True, False, False, True]
+    """
+    integer(count, "count", at_least=1)
+    return np.asarray(np.random.default_rng([integer(seed, "seed", at_least=0), 7]).random(count) < 0.5)
+
+
+def directions(count: int, weights: int, *, norm: Number, seed: int) -> Floats:
+    """Random directions of this length; at right angles to one another where there are no more of them than weights.
+
+    >>> rows = directions(3, 5, norm=2, seed=1)
+    >>> np.allclose(rows @ rows.T, 4 * np.eye(3))
+    True
+    """
+    integer(count, "count", at_least=1)
+    integer(weights, "weights", at_least=1)
+    length = float(rational(norm, "norm", above=0))
+    rows = np.random.default_rng([integer(seed, "seed", at_least=0), 4]).normal(size=(count, weights))
+    if count <= weights:
+        rows = np.linalg.qr(rows.T)[0].T
+    return np.asarray(length * rows / norms(rows)[:, None])
+
+
+def check_norms(rows: ArrayLike, *, most: Number) -> None:
+    """Refuse canaries that are longer than clipping would leave them: they would overstate the loss of a right build.
+
+    >>> check_norms([[3.0, 4.0]], most=5)
+    """
+    limit = float(rational(most, "most", above=0))
+    longer = int((norms(numbers(rows, "directions", dimensions=2)) > limit * (1 + 1e-9)).sum())
+    if longer:
+        raise InvalidData(f"directions: {longer} canaries are longer than the clipping norm; shorten them")

@@ -1,0 +1,219 @@
+"""What a membership attack found, as a value and as a report: the curve, and ε at least beside ε claimed."""
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import sqrt
+from typing import Any
+
+from discreet.attacks.membership.bound import Design, EpsilonBound, Family
+from discreet.attacks.membership.onerun import one_run
+from discreet.attacks.membership.roc import Point, Roc, roc_chart
+from discreet.attacks.membership.scores import Scores
+from discreet.attacks.membership.trials import trials
+from discreet.attacks.report import AttackReport, Share
+from discreet.drawing import Bars, Chart
+from discreet.exact import float_up
+
+RATES = (0.01, 0.001)  # false-positive rates that are told
+_TRIED = (0.001, 0.01, 0.1, 0.5)  # false-positive rates that success is judged at: the best on the first half
+_CLEAR = 2.0  # standard deviations; where no rate leads so clearly the last is taken, at which a leak hides least
+_MUTE = "All scores are equal: the attack says nothing about anybody."
+_NO_BOUND = (
+    "No bound on ε: it needs members drawn by fair coins (design='coins') or a training run for each score "
+    "(design='trials'). Rates of one model with members chosen otherwise prove nothing about ε."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """Scores of an attack and what follows from them.
+
+    `bound` is None where the design allows no conclusion about ε.
+    """
+
+    attack: str
+    sees: str
+    against: str
+    scores: Scores = field(repr=False)
+    roc: Roc = field(repr=False)
+    design: Design
+    curve: Family
+    claimed: Fraction | None
+    delta: Fraction
+    confidence: Fraction
+    seed: int
+    bound: EpsilonBound | None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        attack: str,
+        sees: str,
+        against: str,
+        scores: Scores,
+        design: Design,
+        curve: Family,
+        claimed: Fraction | None,
+        delta: Fraction,
+        confidence: Fraction,
+        seed: int,
+    ) -> "Found":
+        """Judge the scores."""
+        return cls(
+            attack=attack,
+            sees=sees,
+            against=against,
+            scores=scores,
+            roc=Roc.of(scores),
+            design=design,
+            curve=curve,
+            claimed=claimed,
+            delta=delta,
+            confidence=confidence,
+            seed=seed,
+            bound=bound_of(scores, design, curve, delta=delta, confidence=confidence, seed=seed),
+        )
+
+    @property
+    def broken(self) -> bool:
+        """Whether the bound is above what was claimed."""
+        return self.bound is not None and self.bound.breaks(self.claimed)
+
+    @property
+    def claim(self) -> str:
+        """What became of the claim, in words."""
+        if self.claimed is None:
+            return "none"
+        if self.bound is None:
+            return "not tested"
+        return "broken" if self.broken else "not refuted"
+
+    def at(self, confidence: Fraction) -> "Found":
+        """The same scores, judged with another confidence."""
+        bound = bound_of(self.scores, self.design, self.curve, delta=self.delta, confidence=confidence, seed=self.seed)
+        return replace(self, confidence=confidence, bound=bound)
+
+    def rates(self) -> dict[float, Point]:
+        """True positives at low false-positive rates."""
+        return {rate: self.roc.at(rate, confidence=float(self.confidence)) for rate in RATES}
+
+    def auc(self) -> Share:
+        """The area under the curve."""
+        return self.roc.auc(confidence=float(self.confidence))
+
+    def report(self) -> AttackReport:
+        """The finding in the form of all attacks.
+
+        Half of the targets choose a threshold; on the other half success is the share of members that it names, and
+        the control the share of non-members that it names: the same attack on people outside. A guesser who has not
+        seen the model and names as many people as the threshold aims at names that share of either.
+        """
+        point, rate = self._point()
+        return AttackReport(
+            attack=self.attack,
+            against=self.against,
+            goal="say of a person that the model was trained on their data",
+            people=len(self.scores),
+            success=point.true,
+            baseline=Share.known(rate),
+            control=point.false,
+            confidence=float(self.confidence),
+            facts=self.facts(),
+            charts=self.charts(),
+            remarks=self._remarks(),
+            unread=(_MUTE,) if self.scores.mute else (),
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """The measured numbers."""
+        facts: dict[str, Any] = {
+            "attacker sees": self.sees,
+            "members": self.roc.members,
+            "non-members": self.roc.outsiders,
+        }
+        facts |= {f"true positives at {_percent(rate)} false": point.true for rate, point in self.rates().items()}
+        facts |= {
+            "AUC": f"{(auc := self.auc()).value:.3f} ({auc.low:.3f}–{auc.high:.3f})",
+            "ε is at least": None if self.bound is None else round(self.bound.epsilon, 6),
+            "at δ": float(self.delta),
+            "with confidence": float(self.confidence),
+            "claimed ε": "none" if self.claimed is None else float_up(self.claimed),
+            "claim": self.claim,
+        }
+        return facts | ({} if self.bound is None else {"counted": self.bound.counted, "by": self.bound.theorem})
+
+    def charts(self) -> tuple[Chart, ...]:
+        """The curve on logarithmic axes; the bound beside the claim."""
+        curve = roc_chart(f"{self.attack}: ROC", {self.attack: self.roc}, confidence=float(self.confidence))
+        return (curve,) if self.bound is None else (curve, beside([self], f"{self.attack}: claimed and proven"))
+
+    def _point(self) -> tuple[Point, float]:
+        """The threshold that does best on the first half, judged on the second; the rate it aims at."""
+        first, second = (Roc.of(half) for half in self.scores.halves(self.seed))
+        sure = float(self.confidence)
+        tried = [(rate, first.at(rate, confidence=sure)) for rate in _TRIED]
+        rate, best = max(tried, key=lambda one: _lead(one[1]))
+        if _lead(best) < _CLEAR:
+            rate, best = tried[-1]
+        place = int((second.thresholds >= best.threshold).sum()) - 1
+        return second.point(place, confidence=sure), rate
+
+    def _remarks(self) -> tuple[str, ...]:
+        made = []
+        coarse = [rate for rate in RATES if rate * self.roc.outsiders < 1]
+        if coarse:
+            rates = " and ".join(_percent(rate) for rate in coarse)
+            made.append(
+                f"{self.roc.outsiders:,} non-members are too few to see {rates} of false positives: "
+                "those rates are told at no false positive at all."
+            )
+        made.append(_NO_BOUND if self.bound is None else _WHAT)
+        return tuple(made)
+
+
+_WHAT = (
+    "The bound refutes a smaller ε or does not; it never proves a larger one safe: stronger attacks may find more. "
+    "It counts only if leaving a target out gives a neighbour in the sense of the claim."
+)
+
+
+def bound_of(
+    scores: Scores, design: Design, curve: Family, *, delta: Fraction, confidence: Fraction, seed: int
+) -> EpsilonBound | None:
+    """The bound that the design allows.
+
+    >>> scores = Scores.pair(range(50), range(50))
+    >>> bound_of(scores, "unknown", "any", delta=Fraction(0), confidence=Fraction(19, 20), seed=0) is None
+    True
+    """
+    match design:
+        case "coins":
+            return one_run(scores, delta=delta, confidence=confidence, curve=curve, seed=seed)
+        case "trials":
+            return trials(scores, delta=delta, confidence=confidence, curve=curve, seed=seed)
+        case "unknown":
+            return None
+
+
+def beside(found: list[Found], title: str) -> Chart:
+    """ε at least beside ε claimed, for each finding; no claim is a gap."""
+    names = [one.attack if len(found) > 1 else one.against for one in found]
+    proven = [0.0 if one.bound is None else one.bound.epsilon for one in found]
+    bars = [Bars(names, proven, "ε is at least")]
+    if any(one.claimed is not None for one in found):
+        claimed = [0.0 if one.claimed is None else float_up(one.claimed) for one in found]
+        bars = [Bars(names, claimed, "ε claimed"), *bars]
+    return Chart(title, bars, y="ε")
+
+
+def _lead(point: Point) -> float:
+    """True above false positives, in standard deviations (pooled)."""
+    sides = [(one.hits or 0, one.trials or 1) for one in (point.true, point.false)]
+    pooled = (sides[0][0] + sides[1][0] + 1) / (sides[0][1] + sides[1][1] + 2)
+    spread = sqrt(pooled * (1 - pooled) * (1 / sides[0][1] + 1 / sides[1][1]))
+    return (point.true.value - point.false.value) / spread
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:g} %"
