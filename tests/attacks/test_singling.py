@@ -140,3 +140,12 @@ def test_the_same_seed_gives_the_same_report():
 def test_bad_input(change, error, words):
     with pytest.raises(error, match=words):
         SinglingOut(**{"released": PEOPLE, "people": PEOPLE, "controls": OTHERS} | change).run()
+
+
+def test_few_controls_leave_the_baseline_in_doubt():
+    """Ten controls show nothing of sentences that are true of one person in two hundred."""
+    rng = np.random.default_rng(7)
+    people, others, third = ({"a": rng.integers(0, 200, n), "b": rng.integers(0, 2, n)} for n in (200, 10, 200))
+    report = SinglingOut(released=third, people=people, controls=others, columns=["a", "b"], width=2).run()
+    assert report.baseline.high >= report.control.high > 0.05
+    assert report.verdict not in ("falls", "leaks")

@@ -82,12 +82,11 @@ class Join:
             result &= _fits(side, row, person) & (side.labels[row] >= 0) & (side.values[person] >= 0)
         return result
 
-    def strangers(self, row: Codes, person: Codes) -> dict[str, float]:
-        """For each column, the share of rows whose own person, given beside it, does not fit (missing ones do)."""
-        return {name: 1 - float(_fits(side, row, person).mean()) for name, side in self._sides.items()}
-
     def misread(self, row: Codes, person: Codes) -> dict[str, float]:
-        """The same where labels may be misread: rows whose label fits nobody, in columns of texts or of mixed kinds."""
+        """For each column of texts or of mixed kinds, the share of rows that fit nobody, not even their own person.
+
+        Their own people are given beside them; where something is missing, they fit.
+        """
         return {
             name: float((~_fits(side, row, person) & np.append(side.idle, False)[side.labels[row]]).mean())
             for name, side in self._sides.items()

@@ -53,7 +53,8 @@ def _legend() -> list[Part]:
     return [
         Text(
             "falls: success is clearly above guessing and above the same attack on people outside the data. leaks: so "
-            "it is, but on few people. holds: it is not, within the tolerance. undecided: too few people to say."
+            "it is, but on few people. holds: it is not, within the tolerance. undecided: too few people, "
+            "or not all could be read."
         )
     ]
 

@@ -8,9 +8,9 @@ What may be concluded depends on how the targets came to be members, and nothing
   one another, and members may differ from non-members for reasons other than membership, so (TPR, FPR) of one model
   bounds nothing, however sure the attack is.
 
-`curve="gaussian"` asks for more of the claim, and so finds more: that the training is as private as one Gaussian release
-(as full-batch DP-SGD is, and as accountants of Gaussian noise claim). The bound is then on that release's μ, told as its
-ε at δ, and holds for trainings with such a curve only; `curve="any"` holds for all.
+`curve="gaussian"` asks for more of the claim, and so finds more: that the training is as private as one Gaussian
+release (as full-batch DP-SGD is, and as accountants of Gaussian noise claim). The bound is then on that release's μ,
+told as its ε at δ, and holds for trainings with such a curve only; `curve="any"` holds for all.
 
 In both designs leaving a target out must give a neighbour in the sense of the claim (add or remove one).
 """

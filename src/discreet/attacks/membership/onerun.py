@@ -12,8 +12,9 @@ corollary 5.4 in arXiv 2305.08846v1). For every v,
 Theorem 2 (proved here; it pays less where ε is large). For every v, P[W ≥ v] ≤ f(v) + mδ/(1 + e^ε).
 
 Proof. Count the auditor's own randomness to y, and reveal the coins one by one. Let p₁, p₀ be the densities of y given
-the earlier coins s and the i-th coin in or out, the later coins being fair. As mixtures of neighbours they are (ε,δ)-close both
-ways (joint convexity of the hockey-stick divergence). Given y and s, the coin is "in" with probability p₁/(p₀ + p₁),
+the earlier coins s and the i-th coin in or out, the later coins being fair. As mixtures of neighbours they are
+(ε,δ)-close both ways (joint convexity of the hockey-stick divergence). Given y and s, the coin is "in" with probability
+p₁/(p₀ + p₁),
 which exceeds q by (p₁ − e^ε·p₀)/((1 + e^ε)(p₀ + p₁)) where that is positive, and likewise for "out"; both are never
 positive at once. So the larger excess F_i, averaged over y of density (p₀ + p₁)/2, is at most
 (δ + δ)/(2(1 + e^ε)) = δ/(1 + e^ε). Now let h(k, w) = P[Bin(k, q) ≥ v − w]. Given y the guesses are fixed; if k are
@@ -22,13 +23,13 @@ h(k − 1, ·) grows by at most 1 per right guess, so the mean of h after it is 
 h(r, 0) = f(v), end with 1[W ≥ v], and take means.  ∎  With δ = 0 both theorems are P[W ≥ v] ≤ f(v).
 
 Theorem 3 (any inversion is sound). Let a training with parameter ε be within a family of claims that grows with ε, and
-let "(v, ε) is refuted" imply P[W ≥ v] ≤ α for all trainings within the claim ε, r being fixed. Let ℓ be any function such
-that (v, ℓ(v)) is refuted wherever ℓ(v) > 0. If the training is within the claim ε then P[ℓ(W) > ε] ≤ α.
+let "(v, ε) is refuted" imply P[W ≥ v] ≤ α for all trainings within the claim ε, r being fixed. Let ℓ be any function
+such that (v, ℓ(v)) is refuted wherever ℓ(v) > 0. If the training is within the claim ε then P[ℓ(W) > ε] ≤ α.
 Proof. Let v₀ be the least v with ℓ(v) > ε. The training is within the claim ℓ(v₀) too, so
 P[ℓ(W) > ε] ≤ P[W ≥ v₀] ≤ α.  ∎
 
-Theorem 4 stands in `curves`; it is the strongest where δ times the number of canaries is not small, and the only one for
-Gaussian curves. All of them bound the same probability, so whichever refutes, refutes.
+Theorem 4 stands in `curves`; it is the strongest where δ times the number of canaries is not small, and the only one
+for Gaussian curves. All of them bound the same probability, so whichever refutes, refutes.
 
 How many to guess is fixed beforehand by a short list, tried in full at α over its length (Boole).
 
@@ -74,8 +75,8 @@ def one_run(
 
     Guarantee: if each target was put in or left out by a fair coin of its own, the scores depend on the coins through
     the training's output only, and the training is (ε,δ)-DP when one target is added or removed, the bound exceeds ε
-    with probability at most 1 − confidence. With `curve="gaussian"` the training must be within a Gaussian curve instead,
-    and ε is that curve's at δ. Proof. Theorems 1 to 4, and Boole over the choices.  ∎
+    with probability at most 1 − confidence. With `curve="gaussian"` the training must be within a Gaussian curve
+    instead, and ε is that curve's at δ. Proof. Theorems 1 to 4, and Boole over the choices.  ∎
 
     >>> rng = np.random.default_rng(1)
     >>> coins = rng.random(4000) < 0.5
@@ -232,7 +233,7 @@ def _choices_of(targets: int, given: Sequence[Guesses] | None) -> tuple[Guesses,
     expected = "pairs (called in, called out) of whole numbers with a sum between 1 and the number of targets"
     try:
         pairs = tuple((integer(a, "guesses", at_least=0), integer(b, "guesses", at_least=0)) for a, b in given)
-    except TypeError:
+    except (TypeError, ValueError):
         raise InvalidParameter("guesses", given, expected) from None
     if not pairs or any(not 1 <= a + b <= targets for a, b in pairs):
         raise InvalidParameter("guesses", given, expected)

@@ -85,18 +85,23 @@ def _of(found: tuple[float, Counts]) -> float:
 
 
 def _choose(scores: Scores, delta: Fraction, doubt: Fraction, curve: Family) -> list[_Event]:
-    """The most promising event that says "in", and the most promising one that says "in" by a low score."""
+    """The most promising events: high and low scores, each by the event itself and by its complement.
+
+    The promise is the bound on these scores, at a doubt divided by the number of thresholds: a threshold that leads by
+    luck in the tails is not taken.
+    """
     thresholds = _candidates(scores.values)
+    confidence = float(1 - doubt * SPARE / len(thresholds))
     inside, outside = np.sort(scores.inside), np.sort(scores.outside)
-    found = []
+    found: list[tuple[float, _Event]] = []
     for above in (True, False):
         hits, alarms = (_count(side, thresholds, above=above) for side in (inside, outside))
-        confidence = float(1 - doubt * SPARE)
         low = lower_limit(hits, len(inside), confidence=confidence)
         high = upper_limit(alarms, len(outside), confidence=confidence)
-        promise = _shifts(low, high) if curve == "gaussian" else _ratios(low, high, float(delta))
-        found.append(_Event(float(thresholds[int(np.argmax(promise))]), above))
-    return found
+        for promise in [_shifts(low, high)] if curve == "gaussian" else _ratios(low, high, float(delta)):
+            place = int(np.argmax(promise))
+            found.append((float(promise[place]), _Event(float(thresholds[place]), above)))
+    return [event for _, event in sorted(found, key=lambda one: -one[0])[:_EVENTS]]
 
 
 def _shifts(low: Floats, high: Floats) -> Floats:
@@ -106,12 +111,12 @@ def _shifts(low: Floats, high: Floats) -> Floats:
     return np.asarray(ndtri(np.clip(low, 1e-15, 1 - 1e-15)) - ndtri(np.clip(high, 1e-15, 1 - 1e-15)))
 
 
-def _ratios(low: Floats, high: Floats, delta: float) -> Floats:
-    """The larger of both bounds, at each threshold."""
+def _ratios(low: Floats, high: Floats, delta: float) -> list[Floats]:
+    """Both bounds at each threshold: by the event, and by its complement."""
     with np.errstate(divide="ignore", invalid="ignore"):
         direct = np.log(np.maximum(low - delta, 0) / high)
         turned = np.log(np.maximum(1 - high - delta, 0) / (1 - low))
-    return np.asarray(np.fmax(np.fmax(direct, turned), -np.inf))
+    return [np.asarray(np.fmax(one, -np.inf)) for one in (direct, turned)]
 
 
 def _candidates(values: Floats) -> Floats:

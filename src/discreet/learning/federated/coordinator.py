@@ -255,15 +255,15 @@ class Coordinator:
             if share and commitment(share, f"{what} share".encode()) == marks[holder]:
                 shares[self.terms.points[holder]] = share
             else:
-                reason = (
-                    f"its share of the {what} of {owner!r} is not the one that {owner!r} promised: one of them is wrong"
-                )
+                fault = "was not the one promised" if share else "could not be read"
+                reason = f"its share of the {what} of {owner!r} {fault}: one of the two is wrong"
                 self.refusals.append(Refusal(holder, Unmasking.kind, reason))
         try:
             secret = recover(shares, threshold=self.terms.threshold)
             true = public(secret) == self._keys[owner].padding if what == "key" else _is_seed(secret, promised)
         except InvalidData as error:
-            raise self._abandoned(f"the {what} of {owner!r} is lost: {error}") from None
+            reason = f"the {what} of {owner!r} is lost, by its fault or that of those who hold its shares: {error}"
+            raise self._abandoned(reason) from None
         if not true:
             raise self._abandoned(f"{owner!r} shared something else than its {what}")
         return secret

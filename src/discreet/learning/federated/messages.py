@@ -22,6 +22,7 @@ roster (`context_of`): whatever was made for another round, or for another list 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Self, get_type_hints
 
@@ -210,6 +211,7 @@ def in_order(names: tuple[str, ...]) -> bool:
     return all(first < second for first, second in pairwise(coded))
 
 
+@cache
 def _checks(kind: type[Message]) -> list[Callable[[Any], bool]]:
     hints = get_type_hints(kind)
     return [_CHECKS[hints[field.name]] for field in fields(kind)]

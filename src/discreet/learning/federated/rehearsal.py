@@ -55,6 +55,7 @@ def rehearse(
     clients = {name: clients[name] for name in survivors.names}
     round_.collect(clients, 3, lambda client: client.agree(survivors))
     agreements = coordinator.agreements()
+    clients = {name: clients[name] for name in agreements.signers}
     round_.collect(clients, 4, lambda client: client.unmask(agreements))
     return coordinator.total()
 
