@@ -105,7 +105,22 @@ def padded(table: Any, quasi: Sequence[str], *, k: int, entropy: Entropy | None 
         for name in arrow.column_names
     }
     whole = pyarrow.concat_tables([arrow, pyarrow.table(columns, schema=arrow.schema)])
-    return whole.take(pyarrow.array(_shuffled(whole.num_rows, entropy))), len(models)
+    return shuffled(whole, entropy=entropy), len(models)
+
+
+def shuffled(table: Any, *, entropy: Entropy | None = None) -> "pyarrow.Table":
+    """The table with its rows in a random order: the order of rows can tell whose they are.
+
+    >>> sorted(shuffled({"zip": ["a", "b", "c"]}).column("zip").to_pylist())
+    ['a', 'b', 'c']
+    """
+    import pyarrow
+
+    arrow = as_arrow(table)
+    if not arrow.num_rows:
+        return arrow
+    words = np.asarray(uniform_below(2**63, arrow.num_rows, entropy=entropy))  # ties: below 2⁻⁶⁴·rows², in order
+    return arrow.take(pyarrow.array(np.argsort(words, kind="stable")))
 
 
 def _first_rows(classes: Classes) -> NDArray[np.int64]:
@@ -113,12 +128,6 @@ def _first_rows(classes: Classes) -> NDArray[np.int64]:
     kept = np.flatnonzero(classes.of_row >= 0)[::-1]
     first[classes.of_row[kept]] = kept
     return first
-
-
-def _shuffled(count: int, entropy: Entropy | None) -> NDArray[np.int64]:
-    """A random order: rows sorted by random words (ties, of probability below 2⁻⁶⁴·count², keep their order)."""
-    words = np.asarray(uniform_below(2**63, count, entropy=entropy))
-    return np.argsort(words, kind="stable")
 
 
 def _at_least_one(k: int) -> None:

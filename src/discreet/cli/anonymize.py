@@ -30,16 +30,21 @@ force_option = click.option("--force", is_flag=True, help="Write over files that
 @click.argument("data", type=_FILE)
 @click.argument("policy", type=_FILE)
 @click.option("-o", "--out", type=_OUT, required=True, help="The anonymised table, .csv or .parquet.")
+@click.option("--keep-order", is_flag=True, help="Leave rows as they come; their order can tell whose they are.")
 @report_option
 @force_option
 @json_option
-def anonymize(data: str, policy: str, out: str, report: str | None, force: bool, as_json: bool) -> None:
+def anonymize(
+    data: str, policy: str, out: str, keep_order: bool, report: str | None, force: bool, as_json: bool
+) -> None:
     """Anonymise DATA (CSV or Parquet) as POLICY (TOML) says: redaction, coarsening, k-anonymity and its kin.
 
-    The result is not differentially private: the report says what it does not promise.
+    Rows are written in a random order. The result is not differentially private: the report says what it does not
+    promise.
     """
     from discreet.anonymity import Policy
     from discreet.anonymity import anonymize as made
+    from discreet.anonymity.operations import shuffled
     from discreet.tables import as_arrow, write
 
     _new(out, "table", force=force)
@@ -47,7 +52,7 @@ def anonymize(data: str, policy: str, out: str, report: str | None, force: bool,
     if Path(out).suffix.lower() not in (".csv", ".parquet", ".pq"):
         raise click.BadParameter(f"{out!r} does not end in .csv or .parquet", param_hint="--out")
     result = made(as_arrow(data), Policy.read(policy))
-    write(result.table, out)
+    write(result.table if keep_order else shuffled(result.table), out)
     if report is not None:
         result.page(title=f"{Path(data).name}, anonymised").save(report)
     if as_json:

@@ -12,7 +12,7 @@ def group() -> None:
     Every report says how often the attack succeeds, how often guessing does, and (where it makes sense) how often the
     same attack succeeds on people who are not in the release at all. The verdict is `falls` (clearly better than
     guessing), `leaks` (better, but by less than 5 percentage points), `holds` (no better, up to that) or `undecided`
-    (too few people to say).
+    (too few people to say, or labels that the attack could not read).
 
     Whoever attacks here is the judge too, who knows the truth: keep those files, and the reports with --owner, to
     yourself. `discreet attack example DIR` writes generated files to try everything on.

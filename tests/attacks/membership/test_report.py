@@ -1,0 +1,96 @@
+"""One page, before and after: what it says, with what confidence, and what it never shows."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.attacks.membership import LossThreshold, MembershipReport, coins
+from discreet.errors import InvalidData
+
+
+def attack(*, leak, claimed=None, design="coins", seed=1, **more):
+    rng, inside = np.random.default_rng(seed), coins(600, seed=2)
+    losses = rng.exponential(np.where(inside, 1 - leak, 1.0))
+    return LossThreshold(losses=losses, members=inside, design=design, claimed=claimed, **more)
+
+
+def test_before_and_after_stand_side_by_side():
+    report = MembershipReport.of(
+        before=[attack(leak=0.99, against="plain")], after=[attack(leak=0, claimed=(1, "1e-5"), against="private")]
+    )
+    html = report.page().html()
+    for words in ("before", "after", "ε at least", "ε claimed", "not refuted", "AUC", "plain", "private", "<svg"):
+        assert words in html
+    assert not report.broken
+    assert report.before[0].bound.epsilon > 1.5
+    assert report.after[0].bound.epsilon < 1
+    assert "Before: the best attack (loss threshold) names" in report.text()
+    assert json.loads(report.json())["broken"] is False
+    assert html.count("<figure>") >= 4
+
+
+def test_a_broken_claim_is_said_so():
+    report = MembershipReport.of(after=[attack(leak=0.99, claimed=(1, "1e-5"))])
+    assert report.broken
+    assert "A claim is refuted" in report.page().html()
+    assert report.reports()[0].facts["claim"] == "broken"
+
+
+def test_all_bounds_of_a_page_hold_together():
+    one = attack(leak=0.9)
+    alone, four = MembershipReport.of(before=[one]), MembershipReport.of(before=[one, one], after=[one, one])
+    assert alone.before[0].confidence == Fraction(19, 20)
+    assert {found.confidence for found in (*four.before, *four.after)} == {1 - Fraction(1, 80)}
+    assert four.before[0].bound.epsilon < alone.before[0].bound.epsilon
+    assert four.confidence == 0.95
+
+
+def test_an_unknown_design_gives_no_bound_and_tests_no_claim():
+    report = MembershipReport.of(after=[attack(leak=0.99, design="unknown", claimed=1)])
+    assert not report.broken
+    assert report.after[0].bound is None
+    assert report.after[0].claim == "not tested"
+    html = report.page().html()
+    assert "No attack could test a claimed ε" in html
+    assert "prove nothing about ε" in html
+    assert report.reports()[0].verdict == "falls"
+
+
+def test_equal_scores_hold_nothing():
+    inside = coins(600, seed=2)
+    report = LossThreshold(losses=np.ones(600), members=inside, design="coins").run()
+    assert report.verdict == "undecided"
+    assert "All scores are equal" in report.unread[0]
+    assert report.facts["ε is at least"] == 0
+
+
+def test_a_guesser_of_many_targets_holds():
+    rng, inside = np.random.default_rng(5), coins(20_000, seed=2)
+    assert LossThreshold(losses=rng.exponential(size=20_000), members=inside).run().verdict == "holds"
+
+
+def test_a_small_leak_over_many_targets_is_seen_though_no_low_rate_shows_it():
+    rng, inside = np.random.default_rng(5), coins(8000, seed=2)
+    losses = rng.exponential(np.where(inside, 0.7, 1.0))
+    assert LossThreshold(losses=losses, members=inside).run().verdict == "falls"
+
+
+def test_too_few_outsiders_for_a_rate_are_named():
+    remarks = " ".join(attack(leak=0.5).run().remarks)
+    assert "too few to see 0.1 %" in remarks
+
+
+def test_no_score_appears_on_the_page():
+    rng, inside = np.random.default_rng(1), coins(100, seed=2)
+    losses = 7000 + rng.random(100)
+    page = MembershipReport.of(after=[LossThreshold(losses=losses, members=inside, design="coins")]).page().html()
+    assert "700" not in page.replace("#", "")
+
+
+def test_mixed_confidences_and_nothing_at_all_are_refused():
+    with pytest.raises(InvalidData, match="one confidence"):
+        MembershipReport.of(before=[attack(leak=0)], after=[attack(leak=0, confidence=0.9)])
+    with pytest.raises(InvalidData, match="give attacks"):
+        MembershipReport.of()
