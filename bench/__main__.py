@@ -9,7 +9,19 @@ from pathlib import Path
 from bench.harness import ROOT, Comparison, Result, compare
 from bench.report import as_json, as_markdown, write
 
-COMPARISONS = ("noise", "selection", "accounting", "timing", "ledger", "curator", "local", "ibu", "anonymity", "attacks")
+COMPARISONS = (
+    "noise",
+    "selection",
+    "accounting",
+    "timing",
+    "ledger",
+    "curator",
+    "local",
+    "ibu",
+    "anonymity",
+    "attacks",
+    "classical",
+)
 """One file each in this folder, with a function `comparison(quick: bool) -> Comparison`."""
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from attacks import attack_by_averaging, attack_by_differencing
 from generate import REGIONS, generate
 from pictures import short
 from questions import BEYOND_THE_CAP, PATIENTS, PEOPLE_WITH, QUESTIONS, ROWS, Question
 from story import Asked, Point, Refused, Story
 
 import discreet
+from attacks import attack_by_averaging, attack_by_differencing
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import explain, read_policy
 from discreet.curator.statement import privacy_statement
