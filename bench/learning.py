@@ -1,8 +1,8 @@
 """One epoch of DP-SGD: against plain SGD in the same library, and against Opacus in its modes.
 
 The network is 60 → 1000 → 10 on 60,000 rows in lots of 600; the small CNN is the one of Opacus' MNIST example, on 6,000
-images, scaled to 60,000. Rows are random numbers: time does not depend on what is learned. What is learned is in
-bench/results/mnist.md, made by examples/mnist.py.
+images, scaled to 60,000. Rows are random numbers: time does not depend on what is learned. For accuracy see
+examples/mnist.py.
 """
 
 from collections.abc import Callable

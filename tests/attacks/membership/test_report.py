@@ -77,9 +77,21 @@ def test_a_small_leak_over_many_targets_is_seen_though_no_low_rate_shows_it():
     assert LossThreshold(losses=losses, members=inside).run().verdict == "falls"
 
 
+def test_where_nothing_leads_success_is_judged_where_a_leak_hides_least():
+    report = attack(leak=0).run()
+    assert report.baseline.value == 0.5
+    assert report.verdict == "undecided"  # 600 targets are too few to call five percent nothing
+
+
 def test_too_few_outsiders_for_a_rate_are_named():
     remarks = " ".join(attack(leak=0.5).run().remarks)
     assert "too few to see 0.1 %" in remarks
+
+
+def test_two_attacks_of_one_name_have_a_curve_each():
+    report = MembershipReport.of(before=[attack(leak=0.9), attack(leak=0.5)], after=[attack(leak=0)])
+    labels = [mark.label for mark in report._curves()[0].marks]
+    assert labels == ["guessing", "before", "before (2)", "after"]
 
 
 def test_no_score_appears_on_the_page():

@@ -65,6 +65,7 @@ def test_equal_scores_prove_nothing():
 
 
 def test_thresholds_are_chosen_on_one_half_and_counted_on_the_other():
-    bound = trials(Scores.pair([2.0] * 100, [1.0] * 60), delta=0, confidence="0.95")
-    assert "30 of 30" in bound.counted or "50 of 50" in bound.counted
-    assert "0 of 30" in bound.counted or "0 of 50" in bound.counted
+    """101 and 61 runs: the first half has 50 and 30, the second 51 and 31."""
+    bound = trials(Scores.pair([2.0] * 101, [1.0] * 61), delta=0, confidence="0.95")
+    assert "31 of 31" in bound.counted or "51 of 51" in bound.counted
+    assert "0 of 31" in bound.counted or "0 of 51" in bound.counted

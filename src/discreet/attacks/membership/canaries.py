@@ -28,6 +28,8 @@ from discreet.attacks.membership.scores import Bools, Floats, numbers
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational
 
+_MOST = 4_000_000  # numbers that are made orthogonal
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CanaryGradients(MembershipAttack):
@@ -62,7 +64,10 @@ def coins(count: int, *, seed: int) -> Bools:
 
 
 def directions(count: int, weights: int, *, norm: Number, seed: int) -> Floats:
-    """Random directions of this length; at right angles to one another where there are no more of them than weights.
+    """Random directions of this length.
+
+    They stand at right angles to one another where there are no more of them than weights and both are not too many;
+    else nearly so, if weights are many more.
 
     >>> rows = directions(3, 5, norm=2, seed=1)
     >>> np.allclose(rows @ rows.T, 4 * np.eye(3))
@@ -72,7 +77,7 @@ def directions(count: int, weights: int, *, norm: Number, seed: int) -> Floats:
     integer(weights, "weights", at_least=1)
     length = float(rational(norm, "norm", above=0))
     rows = np.random.default_rng([integer(seed, "seed", at_least=0), 4]).normal(size=(count, weights))
-    if count <= weights:
+    if count <= weights and count * weights <= _MOST:
         rows = np.linalg.qr(rows.T)[0].T
     return np.asarray(length * rows / norms(rows)[:, None])
 

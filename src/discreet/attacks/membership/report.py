@@ -19,7 +19,7 @@ from typing import Any
 
 from discreet.attacks.membership.attack import MembershipAttack
 from discreet.attacks.membership.found import RATES, Found
-from discreet.attacks.membership.roc import roc_chart
+from discreet.attacks.membership.roc import Roc, roc_chart
 from discreet.attacks.report import AttackReport
 from discreet.drawing import Bars, Chart, Grid, Heading, Page, Part, Text, Verdict
 from discreet.drawing.page import shown
@@ -153,8 +153,12 @@ class MembershipReport:
         names = list(dict.fromkeys(one.attack for _, one in self._sides()))
         charts = []
         for name in names:
-            both = {side: one.roc for side, one in self._sides() if one.attack == name}
-            charts.append(roc_chart(f"{name}: ROC", both, confidence=self.confidence))
+            curves: dict[str, Roc] = {}
+            for side, one in self._sides():
+                if one.attack == name:
+                    again = sum(label.split(" ")[0] == side for label in curves)
+                    curves[f"{side} ({again + 1})" if again else side] = one.roc
+            charts.append(roc_chart(f"{name}: ROC", curves, confidence=self.confidence))
         return charts
 
     def _bounds(self) -> list[Part]:

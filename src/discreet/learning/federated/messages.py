@@ -22,7 +22,6 @@ roster (`context_of`): whatever was made for another round, or for another list 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Self, get_type_hints
 
@@ -186,7 +185,7 @@ def decode(data: bytes) -> Message:
     if not isinstance(value, tuple) or not value or not isinstance(value[0], str) or value[0] not in _KINDS:
         raise InvalidData("this is not a message of a round of secure aggregation")
     kind, content = _KINDS[value[0]], value[1:]
-    checks = _checks(kind)
+    checks = _FIELDS[kind.kind]
     if len(content) != len(checks) or not all(check(part) for check, part in zip(checks, content, strict=True)):
         raise InvalidData(f"the fields of this {kind.kind} are not as they should be")
     return kind(*content)
@@ -211,7 +210,6 @@ def in_order(names: tuple[str, ...]) -> bool:
     return all(first < second for first, second in pairwise(coded))
 
 
-@cache
 def _checks(kind: type[Message]) -> list[Callable[[Any], bool]]:
     hints = get_type_hints(kind)
     return [_CHECKS[hints[field.name]] for field in fields(kind)]
@@ -231,3 +229,4 @@ _CHECKS: dict[Any, Callable[[Any], bool]] = {
     tuple[str, ...]: _names,
     tuple[bytes, ...]: _texts,
 }
+_FIELDS = {name: _checks(kind) for name, kind in _KINDS.items()}
