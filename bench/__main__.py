@@ -21,6 +21,7 @@ COMPARISONS = (
     "anonymity",
     "attacks",
     "classical",
+    "learning",
 )
 """One file each in this folder, with a function `comparison(quick: bool) -> Comparison`."""
 
