@@ -255,3 +255,11 @@ def test_predictions_do_not_depend_on_how_many_at_once():
 def test_schedules(form, at):
     schedule = Schedule(form, warmup="0.5", last="0.2")
     assert [round(schedule.at(done), 6) for done in (0, 0.5, 0.75, 1)] == at
+
+
+def test_several_numbers_are_predicted_at_once():
+    network = Network((Dense(3),), Squared(), (2,))
+    x = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    y = np.stack([x[:, 0], x[:, 1], x.sum(axis=1)], axis=1)
+    recipe = Recipe(rate="1/2", lot=100, steps=3, multiplier=1, clip=1, optimiser=Sgd("0.1"))
+    assert train(network, x, y, recipe, entropy=DeterministicEntropy(1)).step == 3

@@ -17,11 +17,12 @@ True
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InternalError
+from discreet.errors import InternalError, InvalidData
 from discreet.learning.gradients import Array
 from discreet.learning.network import Network
 from discreet.learning.starting import normal
@@ -53,7 +54,16 @@ def independent(network: Network) -> bool:
 
 
 def _rows(network: Network, parameters: Sequence[Array], x: Array) -> list[NDArray[np.float32]]:
-    y = network.loss.targets(np.zeros((len(x), *network.outputs), np.int64)[:, 0], network.outputs)
+    y = _targets(network, len(x))
     with np.errstate(all="ignore"):
         losses, gradients = network.gradients(parameters, x, y)
     return [losses, *(side for gradient in gradients for side in gradient.sides)]
+
+
+def _targets(network: Network, count: int) -> NDArray[Any]:
+    """Targets to try with: one number for each example, or as many as come out."""
+    trial = np.zeros((count, *network.outputs), np.int64)
+    try:
+        return network.loss.targets(trial[:, 0], network.outputs)
+    except InvalidData:
+        return network.loss.targets(trial, network.outputs)
