@@ -100,7 +100,7 @@ def test_parts_under_a_memory_limit_give_the_same_sum(memory):
     lot = np.arange(200)
     found, expected = (contributions(wide, state, X, Y, lot, one) for one in (plan, least))
     assert all((a == b).all() for a, b in zip(found, expected, strict=True))
-    parts = training._parts(lot, state.parameters, plan)
+    parts = training._parts(lot, state.parameters, plan, wide)
     assert (len(parts) > 1) == (memory == 1 << 20)
     assert (np.concatenate(parts) == lot).all()
 

@@ -36,6 +36,10 @@ from discreet.noise.normal import rounded_gaussian
 
 __all__ = ["Augment", "Checkpoint", "State", "contributions", "finished", "train"]
 
+_HEAP = 31 << 20
+"""After a block of this size was freed, glibc keeps smaller ones on its heap instead of giving them back: without it,
+every step would touch its arrays' pages anew, which can take longer than the arithmetic."""
+
 _SMALLEST, _LARGEST = 1e-6, 1e6  # of an adaptive clipping norm
 
 
@@ -62,6 +66,7 @@ def train(
     if len(x) != len(y):
         raise InvalidData(f"{len(x)} examples but {len(y)} targets")
     require_independent(network)
+    np.empty(_HEAP, np.uint8)  # freed at once
     with nullcontext() if checkpoint is None else checkpoint.held():
         if checkpoint is not None and state is None:
             state = checkpoint.load(network, recipe)
@@ -101,7 +106,7 @@ def contributions(
     """
     clip = _clip(state, recipe)
     total: list[Ints] = [np.zeros(p.shape, np.int64) for p in state.parameters] + [np.zeros(2, np.int64)]
-    for part in _parts(lot, state.parameters, recipe):
+    for part in _parts(lot, state.parameters, recipe, network):
         with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
             losses, gradients = network.mean_gradients(state.parameters, x[part], y[part], augment, recipe.copies)
         found = clipped_sum(gradients, clip, share=1 - sum(recipe.riders))
@@ -163,8 +168,8 @@ def _clip(state: State, recipe: Recipe) -> Clip:
     return Clip(state.clip, shares=[Fraction(1, count)] * count)
 
 
-def _parts(lot: Ints, parameters: Parameters, recipe: Recipe) -> list[Ints]:
+def _parts(lot: Ints, parameters: Parameters, recipe: Recipe, network: Network) -> list[Ints]:
     """The lot in parts that fit the memory; sums on the grid do not depend on where it is cut."""
     each = 4 * sum(p.size for p in parameters)
-    size = max(1, recipe.memory // max(each, 1))
+    size = max(1, min(recipe.memory // max(each, 1), getattr(network, "part", None) or len(lot)))
     return [lot[start : start + size] for start in range(0, len(lot), size)]
