@@ -8,12 +8,13 @@ Settings were picked by looking at these test rows (ours: some 70 forests, and t
 δ is 0 for diffprivlib, whose models know none, and stated for ours. Accuracy is a mean over fits with fresh noise.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
 from bench.harness import Bar, Comparison, Contestant, Timed
 
-ADULT = "/work/shared/data/adult"
+ADULT = Path(os.environ.get("DISCREET_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data") / "adult"
 DELTA = "1e-5"
 NUMBERS = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 LOW, HIGH = (17, 1, 0, 0, 1), (90, 16, 100_000, 5_000, 99)
@@ -188,7 +189,7 @@ def _columns(part: str) -> dict[str, Any]:
         import pyarrow.parquet
 
         names = [*NUMBERS, *CATEGORIES, "income"]
-        read = pyarrow.parquet.read_table(f"{ADULT}/adult_{part}.parquet", columns=names)
+        read = pyarrow.parquet.read_table(ADULT / f"adult_{part}.parquet", columns=names)
         arrays: dict[str, Any] = {name: numpy.array(read[name].to_pylist()) for name in names}
         kept.parent.mkdir(parents=True, exist_ok=True)
         numpy.savez(kept, **arrays)
