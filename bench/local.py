@@ -3,9 +3,16 @@
 Peers handle one report after the other, so their time grows with the reports: what takes them long is timed on fewer
 and multiplied, and the remark says on how many. Their local hashing is left out: multi-freq-ldpy's crashes with the
 current xxhash, and both would take hours at k = 10,000 (ANCHORS).
+
+Reports are estimated from three places: numbers in memory (a million rows of 10,000 bits are 1.25 GB, and each bit is
+looked at), a collector's store, and the counts alone. The hundred million reports are written into their store by SQL;
+the million through `append`, as lines would be.
 """
 
+import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from bench.harness import Bar, Comparison, Contestant, Timed
@@ -23,10 +30,20 @@ ORACLES = {
     "subset selection": ("SubsetSelection", "packed bits, exact"),
 }
 
+STORED = {
+    "k-RR": "flat",
+    "Hadamard": "hadamard",
+    "SUE": "symmetric unary",
+    "OUE": "optimised unary",
+    "subset selection": "subset",
+}
+_HUNDRED = "k-RR, k = 100: estimate from a store of a hundred million reports"
+
 
 def comparison(*, quick: bool) -> Comparison:
     """Issue 4: reports in under 0.3 s a million; estimates in under 0.3 s, local hashing in under 5 s."""
     parts = tuple(c for size in SIZES for c in _contestants(size, REPORTS // 20 if quick else REPORTS))
+    parts += tuple(_stores(REPORTS // 20 if quick else REPORTS))
     if not quick:
         parts += tuple(c for size in SIZES for c in _peers(size))
     return Comparison("local", "The local model: a million reports, ε = 1", parts, tuple(_bars()), rounds=3)
@@ -45,6 +62,15 @@ def _contestants(size: int, reports: int) -> list[Contestant]:
             asked = {"kind": kind, "size": size, "reports": people}
             found.append(Contestant(case, "discreet", prepare, asked, work, "", remark))
     return found
+
+
+def _stores(reports: int) -> list[Contestant]:
+    found = []
+    for name, kind in STORED.items():
+        asked = {"kind": kind, "size": 10_000, "reports": reports}
+        found.append(Contestant(_stored(name), "discreet", stored, asked, 1, "", "a DuckDB file"))
+    many = {"size": 100, "reports": 100 * reports}
+    return [*found, Contestant(_HUNDRED, "discreet", hundred_million, many, 1, "", "a DuckDB file")]
 
 
 def _peers(size: int) -> list[Contestant]:
@@ -71,9 +97,10 @@ def _bars() -> list[Bar]:
     bars = [Bar("under 0.3 s", _report(name, size), "discreet", at_most=0.3) for name, size in quick]
     for name in ORACLES:
         limit = 5.0 if name in ("OLH", "BLH") else 0.3
-        cases = (_count(name, 10_000), _estimate(name, 10_000))
+        cases: tuple[str, ...] = (_count(name, 10_000), _estimate(name, 10_000))
+        cases = cases[1:] if name in ("SUE", "OUE", "subset selection") else cases  # a bar for what the store keeps
         bars.extend(Bar(f"under {limit:g} s", case, "discreet", at_most=limit) for case in cases)
-    return bars
+    return bars + [Bar("under 0.3 s", _stored(name), "discreet", at_most=0.3) for name in STORED]
 
 
 def _report(name: str, size: int) -> str:
@@ -82,6 +109,10 @@ def _report(name: str, size: int) -> str:
 
 def _count(name: str, size: int) -> str:
     return f"{name}, k = {size:,}: count the reports and estimate"
+
+
+def _stored(name: str) -> str:
+    return f"{name}, k = 10,000: estimate from a store of a million reports"
 
 
 def _estimate(name: str, size: int) -> str:
@@ -119,11 +150,68 @@ def estimate(kind: str, size: int, reports: int) -> Timed:
     return timed
 
 
+def stored(kind: str, size: int, reports: int) -> Timed:
+    """A store to which the reports were added, in parts."""
+    from discreet.local.collect import Collection
+    from discreet.local.stores import Batch, Counts
+    from discreet.noise.entropy import SYSTEM
+
+    survey, store = _survey(kind, size), Collection(Path(tempfile.mkdtemp()) / "reports.duckdb")
+    told = _repeated(survey.randomises(), size, reports)
+    for start in range(0, reports, 50_000):
+        part = told[start : start + 50_000]
+        ids = SYSTEM.words(2 * len(part)).tobytes().hex()
+        batch = Batch([ids[32 * n : 32 * n + 32] for n in range(len(part))], part, Counts())
+        store.store.append(survey, batch, datetime.now(UTC))
+    return _from_store(store, survey)
+
+
+def hundred_million(size: int, reports: int) -> Timed:
+    """A store into which codes were written by SQL."""
+    import duckdb
+
+    from discreet.local.collect import Collection
+
+    survey, path = _survey("flat", size), Path(tempfile.mkdtemp()) / "reports.duckdb"
+    Collection(path).add(survey, ["no report"])
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "INSERT INTO reports SELECT uuid(), 1, 2, now()::TIMESTAMP, hash(n) % ?, NULL FROM range(?) AS one(n)",
+            [size, reports],
+        )
+        connection.execute("INSERT INTO batches VALUES (1, 2, now()::TIMESTAMP, ?, 0, 0, 0, 0, 0)", [reports])
+    return _from_store(Collection(path), survey)
+
+
+def _from_store(store: Any, survey: Any) -> Timed:
+    from shutil import rmtree
+
+    store.estimate(survey, confidence=None)
+
+    def timed() -> dict[str, float]:
+        found = store.estimate(survey, confidence=None)
+        size = store.store.path.stat().st_size / 1e6
+        rmtree(store.store.path.parent)
+        return {"MB of reports": size, "reports": float(found.reports)}
+
+    return timed
+
+
+def _survey(kind: str, size: int) -> Any:
+    from discreet.local.survey import Survey
+
+    domain = [f"{n}" for n in range(size)]
+    return Survey(name="bench", version=1, question="?", domain=domain, randomiser=kind, epsilon=1, times=1)
+
+
 def _told(kind: str, size: int, reports: int) -> Any:
+    return _repeated(_oracle(kind, size), size, reports)
+
+
+def _repeated(oracle: Any, size: int, reports: int) -> Any:
     """Reports; those of many bits are made for some people and repeated."""
     import numpy
 
-    oracle = _oracle(kind, size)
     some = oracle.randomise(_values(size, 10_000))
     if some.ndim == 1:
         return oracle.randomise(_values(size, reports))

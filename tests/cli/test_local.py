@@ -188,6 +188,18 @@ def test_estimate_in_json_and_csv_say_the_same(collected):
     assert collected("local", "estimate", "store.duckdb", "commute.toml", "--csv", "--json").code == 2
 
 
+def test_estimate_after_a_recount(collected, tmp_path):
+    asked = ("local", "estimate", "store.duckdb", "commute.toml")
+    assert collected(*asked, "--recount", "--json").json == collected(*asked, "--json").json
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "store.duckdb")) as connection:
+        connection.execute("UPDATE batches SET accepted = accepted + 1")
+    refused = collected(*asked, "--recount")
+    assert refused.code != 0
+    assert "changed by other means" in refused.stderr
+
+
 def test_estimate_by_ibu(collected):
     document = collected("local", "estimate", "store.duckdb", "commute.toml", "--json", "--method", "ibu").json
     shares = [row["share"] for row in document["answers"]]

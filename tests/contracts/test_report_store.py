@@ -61,7 +61,7 @@ def meddle(address, statement):
         import psycopg
 
         with psycopg.connect(address) as connection:
-            for table in ("reports", "batches"):
+            for table in ("reports", "tallies", "batches"):
                 connection.execute(f"ALTER TABLE discreet_collection.{table} DISABLE TRIGGER only_added")
             connection.execute("SET search_path TO discreet_collection")
             connection.execute(statement)
@@ -352,3 +352,97 @@ def test_words_that_were_changed_are_not_counted(store, address, statement):
     meddle(address, statement)
     with pytest.raises(InvalidData, match="changed by other means"):
         store.tally(asked)
+
+
+# Sums that are kept
+
+
+BITS = survey("optimised unary", domain=[f"{n}" for n in range(70)])
+
+
+def added_up(address):
+    """(until which batch, how many reports) of every sum that a store keeps."""
+    query = "SELECT until, counted FROM {}tallies ORDER BY until"
+    if address.startswith("postgresql"):
+        import psycopg
+
+        with psycopg.connect(address) as connection:
+            return connection.execute(query.format("discreet_collection.")).fetchall()
+    import duckdb
+
+    with duckdb.connect(address, read_only=True) as connection:
+        return connection.execute(query.format("")).fetchall()
+
+
+def test_words_are_added_up_once_there_are_enough(store, address, monkeypatch):
+    for module in ("duckdb", "postgres"):
+        monkeypatch.setattr(f"discreet.local.stores.{module}.ENOUGH", 100)
+    sent, values = lines(BITS, np.arange(500) % 70), np.arange(500) % 70
+    for start, end in ((0, 30), (30, 60), (60, 250), (250, 251), (240, 255), (255, 500)):
+        store.add(BITS, sent[start:end])
+        expected = BITS.oracle().tally(BITS.oracle().randomise(values, entropy=DeterministicEntropy(1))[:end])
+        assert np.array_equal(store.tally(BITS), expected)
+    assert added_up(address) == [(3, 250), (6, 250)]
+    assert np.array_equal(store.recount(BITS), store.tally(BITS))
+    store.add(survey(), lines(survey(), [1] * 200, seed=5))
+    assert len(added_up(address)) == 2, "codes are counted by the database"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tallies SET counted = counted - 1",
+        "UPDATE tallies SET until = until - 1",
+        "UPDATE tallies SET sums = ARRAY[1, 2]",
+        "DELETE FROM tallies",
+        "DELETE FROM reports WHERE words[1] % 2 = 1",
+        "UPDATE batches SET accepted = accepted + 1",
+    ],
+)
+def test_sums_that_do_not_fit_the_reports_are_refused(store, address, monkeypatch, statement):
+    for module in ("duckdb", "postgres"):
+        monkeypatch.setattr(f"discreet.local.stores.{module}.ENOUGH", 100)
+    store.add(BITS, lines(BITS, np.arange(150) % 70))
+    store.add(BITS, lines(BITS, np.arange(7), seed=2))
+    meddle(address, statement)
+    if statement.startswith("DELETE FROM tallies"):
+        assert np.array_equal(store.tally(BITS), store.recount(BITS)), "nothing is lost: they are counted again"
+        return
+    with pytest.raises(InvalidData, match="changed by other means"):
+        store.tally(BITS)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE reports SET words = ARRAY[0, 0]", "UPDATE tallies SET sums[3] = 0"])
+def test_a_recount_finds_what_an_estimate_does_not_read(store, address, monkeypatch, statement):
+    for module in ("duckdb", "postgres"):
+        monkeypatch.setattr(f"discreet.local.stores.{module}.ENOUGH", 100)
+    store.add(BITS, lines(BITS, np.arange(150) % 70))
+    if not address.startswith("postgresql") and "sums[3]" in statement:
+        statement = "UPDATE tallies SET sums = list_concat([0, 0, 0], sums[4:])"
+    meddle(address, statement)
+    store.tally(BITS)
+    with pytest.raises(InvalidData, match="changed by other means"):
+        store.recount(BITS)
+
+
+def test_words_of_several_threads_are_all_added_up(address, monkeypatch):
+    for module in ("duckdb", "postgres"):
+        monkeypatch.setattr(f"discreet.local.stores.{module}.ENOUGH", 64)
+    sent, faults = lines(BITS, np.arange(800) % 70), []
+
+    def add(part):
+        try:
+            for start in range(0, len(part), 25):
+                Collection(address, patience=60).add(BITS, part[start : start + 25])
+        except Exception as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=add, args=(sent[n::4],)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    store = Collection(address)
+    assert store.counts(BITS).accepted == 800
+    assert np.array_equal(store.recount(BITS), store.tally(BITS))

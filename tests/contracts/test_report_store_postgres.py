@@ -43,12 +43,14 @@ def refused(action, words):
 # Append-only
 
 
-@pytest.mark.parametrize("table", ["reports", "batches", "surveys", "form"])
+@pytest.mark.parametrize("table", ["reports", "batches", "tallies", "surveys", "form"])
 @pytest.mark.parametrize("statement", ["DELETE FROM {}", "TRUNCATE {}", "UPDATE {} SET {} = {}"])
 def test_what_is_stored_cannot_be_changed(address, table, statement):
     store = Collection(address)
     store.add(ASKED, sent(0, 10))
-    column = {"reports": "report", "batches": "accepted", "surveys": "digest", "form": "version"}[table]
+    column = {"reports": "report", "batches": "accepted", "tallies": "counted", "surveys": "digest", "form": "version"}[
+        table
+    ]
     with psycopg.connect(address) as connection, pytest.raises(psycopg.errors.RaiseException, match="only ever added"):
         connection.execute(statement.format(f"discreet_collection.{table}", column, column))
     assert store.tally(ASKED).tolist() == [5, 5]

@@ -94,6 +94,7 @@ def collect(store: str, survey: str, lines: str, as_json: bool) -> None:
 @confidence_option
 @method_option
 @click.option("--intervals", is_flag=True, help="For places: intervals too, by the bootstrap, which takes a while.")
+@click.option("--recount", is_flag=True, help="Read every report again first, and compare with the counts kept.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @show.json_option
 @show.plot_option
@@ -103,6 +104,7 @@ def estimate(
     confidence: str,
     method: Any,
     intervals: bool,
+    recount: bool,
     as_csv: bool,
     as_json: bool,
     plot: str | None,
@@ -117,7 +119,10 @@ def estimate(
         raise click.UsageError("--json or --csv, not both")
     read = _read(survey)
     wanted = confidence if intervals or not read.places else None
-    found = Collection(store).estimate(read, confidence=wanted, method=method)
+    collection = Collection(store)
+    if recount:
+        collection.recount(read)
+    found = collection.estimate(read, confidence=wanted, method=method)
     if as_json:
         click.echo(json.dumps(found.to_json(), ensure_ascii=False))
     elif as_csv:

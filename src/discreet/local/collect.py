@@ -49,8 +49,12 @@ class Collection:
         return total
 
     def tally(self, survey: Survey) -> Integers:
-        """What the estimator needs to know: counted by the database, or, for words of bits, added up in parts."""
+        """What the estimator needs to know: counted by the database, or, for words of bits, added up when they came."""
         return self.store.read(survey)[1]
+
+    def recount(self, survey: Survey) -> Integers:
+        """The tally from all reports, read anew; refused if it is not the one that is kept."""
+        return self.store.recount(survey)[1]
 
     def counts(self, survey: Survey) -> Counts:
         """How many lines were stored and dropped so far for this survey."""

@@ -1,7 +1,9 @@
 """Where reports are kept: a DuckDB file, or a PostgreSQL database, both behind one protocol.
 
 A store is append-only: it has no operation that changes or removes a report, and what was changed by other means is
-refused when it is read. What every store promises (tests/contracts/test_report_store.py):
+refused when it is read. Rows of words are added up when they are stored, a few thousand together, and their sums are
+kept beside them: an estimate reads sums, not words, and `recount` reads the words again and compares.
+What every store promises (tests/contracts/test_report_store.py):
 
 * *whole*: a batch is stored with its counts or not at all, also if the process is killed, the disk full or the
   connection lost; when `append` returns, it is on disk;
@@ -60,6 +62,9 @@ class Counts:
         return f"{self.accepted} accepted, {self.rejected} rejected" + (f" ({why})" if why else "")
 
 
+ENOUGH = 1 << 12
+"""So many rows of words, or more, are added up together: their sum is then small beside them."""
+
 COUNTED = tuple(field.name for field in fields(Counts))
 """The columns of a batch."""
 
@@ -90,6 +95,10 @@ class ReportStore(Protocol):
 
     def read(self, survey: Survey) -> tuple[Counts, Integers]:
         """The counts and, of the same moment, the tally that the survey's randomiser estimates from."""
+        ...
+
+    def recount(self, survey: Survey) -> tuple[Counts, Integers]:
+        """The same from the reports alone; refused if it is not what `read` says."""
         ...
 
 
@@ -138,8 +147,8 @@ def tally_of_codes(survey: Survey, codes: Integers, many: Integers, accepted: in
     return total
 
 
-def tally_of_words(survey: Survey, parts: Iterable[Integers], accepted: int) -> Integers:
-    """The tally of reports that are rows of words, part by part.
+def tally_of_words(survey: Survey, parts: Iterable[Integers], expected: int) -> Integers:
+    """The tally of so many reports that are rows of words, part by part.
 
     >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="symmetric unary",
     ...               epsilon=1, times=1)
@@ -153,8 +162,24 @@ def tally_of_words(survey: Survey, parts: Iterable[Integers], accepted: int) -> 
             raise changed()
         total += randomiser.tally(rows)
         seen += len(rows)
-    if seen != accepted:
+    if seen != expected:
         raise changed()
+    return total
+
+
+def kept_tally(survey: Survey, sums: Iterable[Integers]) -> Integers:
+    """What was added up before, together; each sum has a number for each value.
+
+    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="symmetric unary",
+    ...               epsilon=1, times=1)
+    >>> kept_tally(bits, [np.array([1, 2]), np.array([3, 0])])
+    array([4, 2])
+    """
+    total = tally_of_words(survey, [], 0)
+    for one in sums:
+        if one.shape != total.shape:
+            raise changed()
+        total += one
     return total
 
 

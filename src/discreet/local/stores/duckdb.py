@@ -14,25 +14,36 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.local.oracle import Integers
-from discreet.local.stores import COUNTED, Batch, Counts, changed, tally_of_codes, tally_of_words, width
+from discreet.local.stores import (
+    COUNTED,
+    ENOUGH,
+    Batch,
+    Counts,
+    changed,
+    kept_tally,
+    tally_of_codes,
+    tally_of_words,
+    width,
+)
 from discreet.local.survey import Survey
 
 if TYPE_CHECKING:
     import duckdb
 
-_SCHEMA = 1  # what _TABLES says, too
+_SCHEMA = 2  # what _TABLES says, too
 _TABLES = (
     "CREATE TABLE discreet_collection (version INTEGER)",
-    "INSERT INTO discreet_collection VALUES (1)",
+    "INSERT INTO discreet_collection VALUES (2)",
     "CREATE TABLE surveys (number INTEGER, digest VARCHAR, document VARCHAR)",
-    "CREATE TABLE reports (id UUID, survey INTEGER, received TIMESTAMP, report BIGINT, words BIGINT[])",
-    "CREATE TABLE batches (survey INTEGER, received TIMESTAMP, accepted BIGINT, malformed BIGINT, "
+    "CREATE TABLE reports (id UUID, survey INTEGER, batch INTEGER, received TIMESTAMP, report BIGINT, words BIGINT[])",
+    "CREATE TABLE tallies (survey INTEGER, until INTEGER, counted BIGINT, sums BIGINT[])",  # of batches up to `until`
+    "CREATE TABLE batches (survey INTEGER, batch INTEGER, received TIMESTAMP, accepted BIGINT, malformed BIGINT, "
     "other_survey BIGINT, other_version BIGINT, out_of_domain BIGINT, replayed BIGINT)",
 )
 _KEYED = "CREATE TEMP TABLE incoming AS SELECT id::UUID AS key, place, report, words FROM batch"
 _SEEN = "CREATE TEMP TABLE seen AS SELECT id FROM reports SEMI JOIN incoming ON reports.id = incoming.key"
 _INSERT = (
-    "INSERT INTO reports SELECT key, ?, ?, report, words FROM incoming ANTI JOIN seen ON incoming.key = seen.id "
+    "INSERT INTO reports SELECT key, ?, ?, ?, report, words FROM incoming ANTI JOIN seen ON incoming.key = seen.id "
     "ORDER BY place"
 )
 _IN_USE = ("lock", "different configuration", "already attached", "unique file handle")
@@ -71,14 +82,16 @@ class DuckdbReports:
         with self._opened(write=True) as connection:
             connection.execute("BEGIN")
             number = _number(connection, survey, make=True)
+            place = _one(connection, "SELECT coalesce(max(batch), 0) + 1 FROM batches")
             connection.register("batch", _table(batch))
             connection.execute(_KEYED)
             connection.execute(_SEEN)
-            connection.execute(_INSERT, [number, moment])
+            connection.execute(_INSERT, [number, place, moment])
             stored = len(batch.ids) - _one(connection, "SELECT count(*) FROM seen")
             counts = batch.counts(stored)
-            values = [number, moment, *asdict(counts).values()]
-            connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            values = [number, place, moment, *asdict(counts).values()]
+            connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            _add_up(connection, survey, number, place)
             connection.execute("DROP TABLE incoming")
             connection.execute("DROP TABLE seen")
             connection.execute("COMMIT")
@@ -94,6 +107,17 @@ class DuckdbReports:
         with self._opened(write=False) as connection:
             counts = _counts(connection, survey)
             return counts, _tally(connection, survey, counts.accepted)
+
+    def recount(self, survey: Survey) -> tuple[Counts, Integers]:
+        """All reports, counted anew; refused if they are not what was counted before."""
+        with self._opened(write=False) as connection:
+            counts = _counts(connection, survey)
+            found, wide = _tally(connection, survey, counts.accepted), width(survey)
+            if wide is not None:
+                words = _words(connection, _number(connection, survey), wide, after=0)
+                if not np.array_equal(found, tally_of_words(survey, words, counts.accepted)):
+                    raise changed()
+            return counts, found
 
     # Opening
 
@@ -212,7 +236,7 @@ def _counts(connection: "duckdb.DuckDBPyConnection", survey: Survey) -> Counts:
 def _tally(connection: "duckdb.DuckDBPyConnection", survey: Survey, accepted: int) -> Integers:
     number, wide = _number(connection, survey), width(survey)
     if wide is not None:
-        return tally_of_words(survey, _words(connection, number, wide), accepted)
+        return _tally_of_words(connection, survey, number, wide, accepted)
     query = "SELECT report, count(*) AS many FROM reports WHERE survey = ? GROUP BY report"
     found = connection.execute(query, [number]).fetchnumpy()
     if np.ma.is_masked(found["report"]):
@@ -220,11 +244,43 @@ def _tally(connection: "duckdb.DuckDBPyConnection", survey: Survey, accepted: in
     return tally_of_codes(survey, np.asarray(found["report"], np.int64), np.asarray(found["many"], np.int64), accepted)
 
 
-def _words(connection: "duckdb.DuckDBPyConnection", number: int | None, wide: int) -> Iterator[Integers]:
-    """The rows of words, some 16 MB at a time."""
+def _tally_of_words(
+    connection: "duckdb.DuckDBPyConnection", survey: Survey, number: int | None, wide: int, accepted: int
+) -> Integers:
+    """What was added up before, and the few reports that were not."""
+    until, counted = _counted(connection, number)
+    if _one(connection, "SELECT count(*) FROM reports WHERE survey = ?", number) != accepted:
+        raise changed()
+    sums = connection.sql("SELECT sums FROM tallies WHERE survey = ?", params=[number]).to_arrow_table()
+    kept = kept_tally(survey, (one.values.to_numpy(zero_copy_only=False) for one in sums.column(0)))
+    return kept + tally_of_words(survey, _words(connection, number, wide, after=until), accepted - counted)
+
+
+def _add_up(connection: "duckdb.DuckDBPyConnection", survey: Survey, number: int | None, place: int) -> None:
+    """Once there are enough rows of words that nobody added up: do, and keep their sum."""
+    wide = width(survey)
+    if wide is None:
+        return
+    until, _ = _counted(connection, number)
+    query = "SELECT sum(accepted) FROM batches WHERE survey = ? AND batch > ?"
+    waiting = _one(connection, query, number, until)
+    if waiting >= ENOUGH:
+        sums = tally_of_words(survey, _words(connection, number, wide, after=until), waiting)
+        connection.execute("INSERT INTO tallies VALUES (?, ?, ?, ?)", [number, place, waiting, sums.tolist()])
+
+
+def _counted(connection: "duckdb.DuckDBPyConnection", number: int | None) -> tuple[int, int]:
+    """Up to which batch reports of a survey were added up, and how many they are."""
+    query = "SELECT coalesce(max(until), 0), coalesce(sum(counted), 0)::BIGINT FROM tallies WHERE survey = ?"
+    until, counted = connection.execute(query, [number]).fetchall()[0]
+    return int(until), int(counted)
+
+
+def _words(connection: "duckdb.DuckDBPyConnection", number: int | None, wide: int, *, after: int) -> Iterator[Integers]:
+    """The rows of words of later batches, some 16 MB at a time."""
     if number is None:
         return
-    rows = connection.sql("SELECT words FROM reports WHERE survey = ?", params=[number])
+    rows = connection.sql("SELECT words FROM reports WHERE survey = ? AND batch > ?", params=[number, after])
     for part in rows.to_arrow_reader(max(2048, (1 << 21) // wide)):
         column = part.column(0)
         if column.null_count or (np.asarray(column.value_lengths()) != wide).any() or column.flatten().null_count:
@@ -232,6 +288,6 @@ def _words(connection: "duckdb.DuckDBPyConnection", number: int | None, wide: in
         yield column.flatten().to_numpy(zero_copy_only=False).reshape(-1, wide)
 
 
-def _one(connection: "duckdb.DuckDBPyConnection", query: str) -> int:
-    rows = connection.execute(query).fetchall()
+def _one(connection: "duckdb.DuckDBPyConnection", query: str, *values: int | None) -> int:
+    rows = connection.execute(query, list(values)).fetchall()
     return int(rows[0][0] or 0)

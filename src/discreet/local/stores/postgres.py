@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.local.oracle import Integers
-from discreet.local.stores import COUNTED, Batch, Counts, changed, tally_of_codes, tally_of_words, width
+from discreet.local.stores import (
+    COUNTED,
+    ENOUGH,
+    Batch,
+    Counts,
+    changed,
+    kept_tally,
+    tally_of_codes,
+    tally_of_words,
+    width,
+)
 from discreet.local.survey import Survey
 
 if TYPE_CHECKING:
@@ -24,20 +34,24 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-_SCHEMA = 1  # what _TABLES says, too
+_SCHEMA = 2  # what _TABLES says, too
 _MAKING = 0x646973637265  # the number of the lock under which the tables are made: "discre"
 _TABLES = """
 CREATE SCHEMA discreet_collection;
 CREATE TABLE discreet_collection.form (version integer NOT NULL);
-INSERT INTO discreet_collection.form VALUES (1);
+INSERT INTO discreet_collection.form VALUES (2);
 CREATE TABLE discreet_collection.surveys (
     number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, digest text UNIQUE NOT NULL, document text NOT NULL);
 CREATE TABLE discreet_collection.reports (
-    id uuid PRIMARY KEY, survey integer NOT NULL, received timestamptz NOT NULL, report bigint, words bigint[]);
+    id uuid PRIMARY KEY, survey integer NOT NULL, batch bigint NOT NULL, received timestamptz NOT NULL, report bigint,
+    words bigint[]);
+CREATE INDEX ON discreet_collection.reports (survey, batch);
+CREATE TABLE discreet_collection.tallies (
+    survey integer NOT NULL, until bigint NOT NULL, counted bigint NOT NULL, sums bigint[] NOT NULL);
 CREATE TABLE discreet_collection.batches (
-    survey integer NOT NULL, received timestamptz NOT NULL, accepted bigint NOT NULL, malformed bigint NOT NULL,
-    other_survey bigint NOT NULL, other_version bigint NOT NULL, out_of_domain bigint NOT NULL,
-    replayed bigint NOT NULL);
+    survey integer NOT NULL, batch bigint NOT NULL, received timestamptz NOT NULL, accepted bigint NOT NULL,
+    malformed bigint NOT NULL, other_survey bigint NOT NULL, other_version bigint NOT NULL,
+    out_of_domain bigint NOT NULL, replayed bigint NOT NULL);
 CREATE FUNCTION discreet_collection.refuse() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'reports are only ever added, never changed or removed'; END $$;
 """
@@ -49,10 +63,17 @@ _DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_se
 _SURVEY = "INSERT INTO discreet_collection.surveys (digest, document) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _INCOMING = "CREATE TEMP TABLE incoming (id uuid, {} {}) ON COMMIT DROP"
 _INSERT = (
-    "INSERT INTO discreet_collection.reports (id, survey, received, {0}) "
-    "SELECT id, %s, %s, {0} FROM incoming ORDER BY id ON CONFLICT DO NOTHING"
+    "INSERT INTO discreet_collection.reports (id, survey, batch, received, {0}) "
+    "SELECT id, %s, %s, %s, {0} FROM incoming ORDER BY id ON CONFLICT DO NOTHING"
 )
-_BATCH = "INSERT INTO discreet_collection.batches VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+_PLACE = "SELECT coalesce(max(batch), 0) + 1 FROM discreet_collection.batches WHERE survey = %s"
+_BATCH = "INSERT INTO discreet_collection.batches VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+_WAITING = "SELECT coalesce(sum(accepted), 0)::bigint FROM discreet_collection.batches WHERE survey = %s AND batch > %s"
+_COUNTED = (
+    "SELECT coalesce(max(until), 0), coalesce(sum(counted), 0)::bigint FROM discreet_collection.tallies "
+    "WHERE survey = %s"
+)
+_TALLY = "INSERT INTO discreet_collection.tallies VALUES (%s, %s, %s, %s)"
 _CODES = "SELECT coalesce(report, -1), count(*) FROM discreet_collection.reports WHERE survey = {} GROUP BY report"
 _SIGNATURE = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _END = b"\xff\xff"
@@ -83,9 +104,11 @@ class PostgresReports:
         with self._opened(write=True) as connection:
             connection.execute(_DURABLE)
             number = _number(connection, survey, make=True)
-            stored = _insert(connection, batch, number, received) if batch.ids else 0
+            place = _place(connection, survey, number)
+            stored = _insert(connection, batch, number, place, received) if batch.ids else 0
             counts = batch.counts(stored)
-            connection.execute(_BATCH, [number, received, *asdict(counts).values()])
+            connection.execute(_BATCH, [number, place, received, *asdict(counts).values()])
+            _add_up(connection, survey, number, place)
         return counts
 
     def counts(self, survey: Survey) -> Counts:
@@ -99,6 +122,18 @@ class PostgresReports:
             number = _number(connection, survey)
             counts = _counts(connection, number)
             return counts, _tally(connection, survey, number, counts.accepted)
+
+    def recount(self, survey: Survey) -> tuple[Counts, Integers]:
+        """All reports, counted anew; refused if they are not what was counted before."""
+        with self._opened(write=False) as connection:
+            number, wide = _number(connection, survey), width(survey)
+            counts = _counts(connection, number)
+            found = _tally(connection, survey, number, counts.accepted)
+            if wide is not None:
+                words = _rows(connection, number, wide, after=0)
+                if not np.array_equal(found, tally_of_words(survey, words, counts.accepted)):
+                    raise changed()
+            return counts, found
 
     # Opening
 
@@ -200,7 +235,7 @@ def _make(connection: "Connection") -> None:
     if _exists(connection):
         return
     connection.execute(_TABLES)
-    for table in ("form", "surveys", "reports", "batches"):
+    for table in ("form", "surveys", "reports", "tallies", "batches"):
         connection.execute(_TRIGGER.format(table))
 
 
@@ -214,7 +249,18 @@ def _number(connection: "Connection", survey: Survey, *, make: bool = False) -> 
     return None if row is None else int(row[0])
 
 
-def _insert(connection: "Connection", batch: Batch, number: int | None, received: datetime) -> int:
+def _place(connection: "Connection", survey: Survey, number: int | None) -> int:
+    """The number of a new batch among those of its survey.
+
+    Where words are added up, batches of a survey wait for each other: else one could be added up past another that is
+    not there yet.
+    """
+    if width(survey) is not None:
+        connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_MAKING & 0x7FFFFFFF, number])
+    return int((connection.execute(_PLACE, [number]).fetchone() or (1,))[0])
+
+
+def _insert(connection: "Connection", batch: Batch, number: int | None, place: int, received: datetime) -> int:
     """How many of the batch were new."""
     column, kind = ("report", "bigint") if batch.reports.ndim == 1 else ("words", "bigint[]")
     connection.execute(_INCOMING.format(column, kind))
@@ -222,7 +268,7 @@ def _insert(connection: "Connection", batch: Batch, number: int | None, received
         copy.write(_SIGNATURE)
         copy.write(_packed(batch).tobytes())
         copy.write(_END)
-    return connection.execute(_INSERT.format(column), [number, received]).rowcount
+    return connection.execute(_INSERT.format(column), [number, place, received]).rowcount
 
 
 def _counts(connection: "Connection", number: int | None) -> Counts:
@@ -237,9 +283,40 @@ def _tally(connection: "Connection", survey: Survey, number: int | None, accepte
     if wide is None:
         found = np.concatenate(list(_copied(connection, _CODES.format(number or 0), _COUNTED_CODES)))
         return tally_of_codes(survey, found["code"].astype(np.int64), found["many"].astype(np.int64), accepted)
-    query = f"SELECT words FROM discreet_collection.reports WHERE survey = {number or 0}"  # noqa: S608
-    parts = _copied(connection, query, np.dtype([("fields", ">i2"), *_words(wide)]))
-    return tally_of_words(survey, (_unpacked(part, wide) for part in parts), accepted)
+    return _tally_of_words(connection, survey, number, wide, accepted)
+
+
+def _tally_of_words(connection: "Connection", survey: Survey, number: int | None, wide: int, accepted: int) -> Integers:
+    """What was added up before, and the few reports that were not."""
+    until, counted = connection.execute(_COUNTED, [number]).fetchone() or (0, 0)
+    all_of_it = "SELECT count(*) FROM discreet_collection.reports WHERE survey = %s"
+    if connection.execute(all_of_it, [number]).fetchone() != (accepted,):
+        raise changed()
+    size = len(tally_of_words(survey, [], 0))
+    sums = f"SELECT sums FROM discreet_collection.tallies WHERE survey = {number or 0}"  # noqa: S608
+    kept = (_unpacked(part, size) for part in _copied(connection, sums, np.dtype([("fields", ">i2"), *_words(size)])))
+    before = kept_tally(survey, (row for rows in kept for row in rows))
+    return before + tally_of_words(survey, _rows(connection, number, wide, after=until), accepted - counted)
+
+
+def _add_up(connection: "Connection", survey: Survey, number: int | None, place: int) -> None:
+    """Once there are enough rows of words that nobody added up: do, and keep their sum."""
+    wide = width(survey)
+    if wide is None:
+        return
+    until, _ = connection.execute(_COUNTED, [number]).fetchone() or (0, 0)
+    waiting = (connection.execute(_WAITING, [number, until]).fetchone() or (0,))[0]
+    if waiting >= ENOUGH:
+        sums = tally_of_words(survey, _rows(connection, number, wide, after=until), waiting)
+        connection.execute(_TALLY, [number, place, waiting, sums.tolist()])
+
+
+def _rows(connection: "Connection", number: int | None, wide: int, *, after: int) -> Iterator[Integers]:
+    """The rows of words of later batches."""
+    where = f"WHERE survey = {number or 0} AND batch > {after}"
+    query = f"SELECT words FROM discreet_collection.reports {where}"  # noqa: S608
+    for part in _copied(connection, query, np.dtype([("fields", ">i2"), *_words(wide)])):
+        yield _unpacked(part, wide)
 
 
 # PostgreSQL's binary form of COPY: a signature; rows: how many fields, then the size and the bytes of each; an end
