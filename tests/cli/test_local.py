@@ -197,7 +197,7 @@ def test_estimate_after_a_recount(collected, tmp_path):
         connection.execute("UPDATE batches SET accepted = accepted + 1")
     refused = collected(*asked, "--recount")
     assert refused.code != 0
-    assert "changed by other means" in refused.stderr
+    assert "changed by other means" in refused.err
 
 
 def test_estimate_by_ibu(collected):
