@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discreet.learning.plan import TrainedModel, TrainingPlan
     from discreet.query.explain import Explanation
     from discreet.query.plan import QueryPlan
+    from discreet.synthetic.commuting.plan import CommuteMap, CommutePlan
 
 
 def open(  # noqa: A001 (discreet.open, as gzip.open)
@@ -193,6 +194,35 @@ class Dataset:
             table=table, target=target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings
         )
         return plan(wish, self.catalog)
+
+    def commute(
+        self,
+        table: str,
+        places: Any,
+        *,
+        origin: str,
+        destination: str,
+        epsilon: Number,
+        analyst: str | None = None,
+        **settings: Any,
+    ) -> "CommuteMap":
+        """Synthetic flows between two columns of a table, charged before a row is read.
+
+        `places` is a public table of names and coordinates. Further settings are those of
+        `synthetic.commuting.Scheme`: delta, promise, cap, bands, groups, hubs.
+        """
+        plan = self.commute_plan(table, places, origin=origin, destination=destination, epsilon=epsilon, **settings)
+        self._unchanged()
+        return self._curator.release(plan, analyst=analyst or self.analyst)
+
+    def commute_plan(
+        self, table: str, places: Any, *, origin: str, destination: str, epsilon: Number, **settings: Any
+    ) -> "CommutePlan":
+        """What a map would cost and do, before anything is spent: print its `explain()`."""
+        from discreet.synthetic.commuting.plan import commute_plan
+
+        ends = {"origin": origin, "destination": destination}
+        return commute_plan(self.catalog, table, places, **ends, epsilon=epsilon, **settings)
 
     def budget(self) -> "BudgetReport":
         """What was spent, by whom, and what is left."""

@@ -12,6 +12,7 @@
     ├── NoGuarantee               the accountant cannot state a finite ε for this loss at this δ
     ├── BudgetExceeded            the budget cannot pay for this loss
     ├── ReleaseFailed             a charged release failed; why is told to the owner only
+    ├── NotAccepted               no candidate of a private selection was accepted; what it cost is spent
     ├── LedgerError               the ledger could not do what was asked; nothing that it holds was lost
     │   ├── LedgerUnavailable     its file cannot be opened, locked or written just now
     │   ├── LedgerDamaged         what is stored is not a ledger, or not what was once written
@@ -82,6 +83,10 @@ class BudgetExceeded(DiscreetError):
 
 class ReleaseFailed(DiscreetError):
     """A release failed after it was charged. The reason may depend on the data, so only the owner is told it."""
+
+
+class NotAccepted(DiscreetError):
+    """No candidate of a private selection was accepted; what it cost is spent."""
 
 
 class LedgerError(DiscreetError):

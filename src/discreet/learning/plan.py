@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines import Engine
-from discreet.curator.engines.columns import quoted
+from discreet.curator.rows import one_row_each, require_same
 from discreet.drawing import Chart, Facts, Heading, Line, Page, Part, Text
-from discreet.errors import InternalError, InvalidData, InvalidParameter
+from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import plain, printed_up
 from discreet.learning.model import Model, Shape, packed, unpacked
 from discreet.learning.network import Parameters
@@ -46,9 +46,7 @@ class TrainingPlan:
             raise InvalidParameter(
                 "neighbours", str(self.neighbours), "'add or remove one'", "sampled lots have no proof here otherwise"
             )
-        key = self.table.unit.key if self.table.unit else None
-        if key is not None and key.casefold() in [one.name.casefold() for one in self.columns]:
-            raise InvalidParameter("features", key, "columns other than the one that names the person")
+        one_row_each(self.table, self.columns)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -78,26 +76,13 @@ class TrainingPlan:
 
     def derive(self, catalog: Catalog) -> Loss:
         """The loss, from the recipe; the columns must be those of the catalog."""
-        if catalog.neighbours is not self.neighbours:
-            raise InternalError("a plan was made for other neighbours than the catalog's")
-        if catalog.table(self.table.name) != self.table:
-            raise InternalError(f"a plan was made for another table {self.table.name!r} than the catalog's")
-        for one in self.columns:
-            if self.table.column(one.name) != one:
-                raise InternalError(f"a plan was made for another column {one.name!r} than the catalog's")
+        require_same(self.table, self.columns, self.neighbours, catalog)
         return self.recipe.loss
 
     @property
     def sql(self) -> str:
         """One row for each unit, the columns that are used."""
-        listed = ", ".join(quoted(one.name) for one in self.columns)
-        unit = self.table.unit.key if self.table.unit else None
-        source = quoted(self.table.name)
-        if unit is None:
-            return f"SELECT {listed} FROM {source}"  # noqa: S608 (names of the catalog)
-        person = quoted(self.table.column(unit).name)
-        first = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
-        return f"SELECT {listed} FROM {source} WHERE {person} IS NOT NULL QUALIFY {first} = 1"  # noqa: S608
+        return one_row_each(self.table, self.columns)
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, train, and give out the noisy parameters.

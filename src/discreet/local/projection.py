@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.earth import angle_between
+
 Floats = NDArray[np.float64]
 
 _RADIUS = 6378.137  # km, WGS84
@@ -74,10 +76,7 @@ def _geographic(conformal: Floats) -> Floats:
 
 def angle_from(latitude: Floats, longitude: Floats, centre: tuple[float, float]) -> Floats:
     """The angle at the centre of a sphere between places and the centre of the area (haversine)."""
-    phi, other = np.deg2rad(latitude), math.radians(centre[0])
-    half = np.sin((phi - other) / 2) ** 2
-    half += np.cos(phi) * math.cos(other) * np.sin(np.deg2rad(longitude - centre[1]) / 2) ** 2
-    return np.asarray(2 * np.arcsin(np.sqrt(np.clip(half, 0, 1))))
+    return angle_between(latitude, longitude, *centre)
 
 
 def _wrapped(degrees: Floats) -> Floats:

@@ -7,7 +7,7 @@ from discreet.noise.geometric import discrete_laplace, geometric
 from discreet.noise.normal import rounded_gaussian
 from discreet.noise.planar import planar_laplace
 from discreet.noise.staircase import staircase
-from discreet.noise.uniform import bernoulli, bernoulli_exp, uniform_below
+from discreet.noise.uniform import bernoulli, bernoulli_exp, uniform_below, uniform_each
 
 __all__ = [
     "DeterministicEntropy",
@@ -25,4 +25,5 @@ __all__ = [
     "softmax",
     "staircase",
     "uniform_below",
+    "uniform_each",
 ]

@@ -1,0 +1,44 @@
+"""One row for each unit: what plans read that use whole rows, not aggregates."""
+
+from collections.abc import Sequence
+
+from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.engines.columns import quoted
+from discreet.errors import InternalError, InvalidParameter
+from discreet.privacy.unit import Neighbours
+
+
+def one_row_each(table: Table, columns: Sequence[Column]) -> str:
+    """SQL for these columns, one row for each unit of a private table: all rows, or the first of each person.
+
+    Guarantee: what one unit contributes is one row at most, the same whatever the other units are. Proof. Where a row
+    is a unit, its row. Where a person is one, the first of their rows in the order of the columns; rows of nobody are
+    left out.
+
+    >>> from discreet.curator.catalog import Column, Table
+    >>> from discreet.privacy.unit import Unit
+    >>> who, age = Column("who", "integer"), Column("age", "integer", lower=0, upper=120)
+    >>> print(one_row_each(Table("people", [who, age], unit=Unit()), [age]))
+    SELECT "age" FROM "people"
+    """
+    names = [one.name.casefold() for one in columns]
+    key = table.unit.key if table.unit else None
+    if key is not None and key.casefold() in names:
+        raise InvalidParameter("columns", key, "columns other than the one that names the person")
+    listed, source = ", ".join(quoted(one.name) for one in columns), quoted(table.name)
+    if key is None:
+        return f"SELECT {listed} FROM {source}"  # noqa: S608 (names of the catalog)
+    person = quoted(table.column(key).name)
+    first = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
+    return f"SELECT {listed} FROM {source} WHERE {person} IS NOT NULL QUALIFY {first} = 1"  # noqa: S608
+
+
+def require_same(table: Table, columns: Sequence[Column], neighbours: Neighbours, catalog: Catalog) -> None:
+    """Refuse a plan that was made for other neighbours, another table or another column than the catalog's."""
+    if catalog.neighbours is not neighbours:
+        raise InternalError("a plan was made for other neighbours than the catalog's")
+    if catalog.table(table.name) != table:
+        raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
+    for one in columns:
+        if table.column(one.name) != one:
+            raise InternalError(f"a plan was made for another column {one.name!r} than the catalog's")

@@ -1,0 +1,182 @@
+"""Who lives where and works where, counted: places, and the flows among them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.earth import RADIUS, angle_between
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.tables import as_arrow, column, texts
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+DEGREES, KILOMETRES = ("latitude", "longitude"), ("x_km", "y_km")
+_SHORT = {"lat": "latitude", "lon": "longitude", "lng": "longitude", "long": "longitude", "x": "x_km", "y": "y_km"}
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Public cells of a map: their names and where they are, in degrees or in km on a plane.
+
+    >>> from discreet.synthetic.commuting.flows import Places
+    >>> towns = Places(["a", "b"], [[0.0, 0.0], [3.0, 4.0]])
+    >>> towns.distances(0).tolist()
+    [0.0, 5.0]
+    """
+
+    names: tuple[str, ...]
+    points: Floats
+    degrees: bool
+
+    def __init__(self, names: Sequence[str], points: ArrayLike, *, degrees: bool = False) -> None:
+        found = np.asarray(points, np.float64)
+        if found.shape != (len(names), 2) or not len(names) or not np.isfinite(found).all():
+            raise InvalidData(f"places: expected two finite coordinates for each of {len(names)} names")
+        if degrees and ((abs(found[:, 0]) > 90) | (abs(found[:, 1]) > 180)).any():
+            raise InvalidData("places: expected latitudes from −90 to 90 and longitudes from −180 to 180")
+        if len(set(names)) != len(names):
+            raise InvalidData("places: a name is given twice")
+        object.__setattr__(self, "names", tuple(names))
+        object.__setattr__(self, "points", found)
+        object.__setattr__(self, "degrees", bool(degrees))
+
+    @classmethod
+    def read(cls, table: Any, *, name: str | None = None) -> "Places":
+        """From a table with a name (its first column, if not said) and latitude, longitude or x_km, y_km.
+
+        >>> Places.read({"county": ["36001"], "lat": [42.65], "lon": [-73.9]}).degrees
+        True
+        """
+        arrow = as_arrow(table, "places")
+        named = {_SHORT.get(one.casefold(), one.casefold()): one for one in arrow.column_names}
+        pair = next((pair for pair in (DEGREES, KILOMETRES) if set(pair) <= set(named)), None)
+        if pair is None:
+            expected = "columns latitude and longitude, or x_km and y_km"
+            raise InvalidParameter("places", ", ".join(arrow.column_names), expected)
+        names = texts(column(arrow, name or arrow.column_names[0], "places")).to_pylist()
+        points = np.column_stack([_numbers(column(arrow, named[one], "places"), named[one]) for one in pair])
+        return cls(names, points, degrees=pair is DEGREES)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def distances(self, place: int, others: Integers | None = None) -> Floats:
+        """Km from one place to others, or to all."""
+        there = self.points if others is None else self.points[others]
+        here = self.points[place]
+        if self.degrees:
+            return RADIUS * angle_between(there[:, 0], there[:, 1], here[0], here[1])
+        return np.asarray(np.hypot(*(there - here).T))
+
+    def codes(self, names: Any, what: str) -> Integers:
+        """The number of each named place."""
+        from pyarrow import array, compute
+
+        found = compute.index_in(texts(names), value_set=array(self.names))
+        if found.null_count:
+            raise InvalidData(
+                f"{what}: {found.null_count:,} values are no place of the map; add them, or drop the rows"
+            )
+        return np.asarray(found, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """How many people go from which origin to which destination; pairs without people are left out.
+
+    >>> from discreet.synthetic.commuting.flows import Flows, Places
+    >>> towns = Places(["a", "b"], [[0.0, 0.0], [3.0, 4.0]])
+    >>> flows = Flows.read({"id": [1, 2, 3], "origin": ["a", "b", "b"], "destination": ["a", "a", "b"]}, towns)
+    >>> flows.total, flows.to(0)
+    (3, (array([0, 1]), array([1, 1])))
+    """
+
+    places: Places
+    origin: Integers
+    destination: Integers
+    people: Integers
+
+    def __init__(self, places: Places, origin: ArrayLike, destination: ArrayLike, people: ArrayLike) -> None:
+        """Pairs may come in any order and several times."""
+        pair = np.asarray(destination, np.int64) * len(places) + np.asarray(origin, np.int64)
+        distinct, where = np.unique(pair, return_inverse=True)
+        many = np.zeros(len(distinct), np.int64)
+        np.add.at(many, where, np.asarray(people, np.int64))
+        some = many > 0
+        object.__setattr__(self, "places", places)
+        object.__setattr__(self, "destination", distinct[some] // len(places))
+        object.__setattr__(self, "origin", distinct[some] % len(places))
+        object.__setattr__(self, "people", many[some])
+
+    @classmethod
+    def read(
+        cls,
+        table: Any,
+        places: Places,
+        *,
+        origin: str = "origin",
+        destination: str = "destination",
+        people: str | None = None,
+    ) -> "Flows":
+        """From one row a person, or, where a column says how many `people` a row stands for, from rows of counts."""
+        arrow = as_arrow(table, "people")
+        start, end = (places.codes(column(arrow, name, "people"), name) for name in (origin, destination))
+        if people is None:
+            many = np.ones(arrow.num_rows, np.int64)
+        else:
+            counted = _numbers(column(arrow, people, "people"), people)
+            if ((counted < 0) | (counted != np.floor(counted)) | (counted > 1e12)).any():
+                raise InvalidData(f"{people}: expected whole numbers of people, from 0")
+            many = counted.astype(np.int64)
+        return cls(places, start, end, many)
+
+    @property
+    def total(self) -> int:
+        """How many people there are."""
+        return int(self.people.sum())
+
+    @property
+    def destinations(self) -> Integers:
+        """The destinations that somebody goes to."""
+        return np.unique(self.destination)
+
+    def to(self, place: int) -> tuple[Integers, Integers]:
+        """The origins of the people who go to a place, and how many from each."""
+        start, end = np.searchsorted(self.destination, [place, place + 1])
+        return self.origin[start:end], self.people[start:end]
+
+    def table(self) -> Any:
+        """origin, destination, people: an Arrow table of counts."""
+        import pyarrow
+
+        names = np.array(self.places.names, object)
+        columns = {"origin": names[self.origin], "destination": names[self.destination], "people": self.people}
+        return pyarrow.table(columns)
+
+    def persons(self) -> Any:
+        """id, origin, destination: an Arrow table with a row for each person; ids are new."""
+        import pyarrow
+
+        names = np.array(self.places.names, object)
+        where = np.repeat(np.arange(len(self.people)), self.people)
+        ids = pyarrow.array(np.arange(1, len(where) + 1))
+        codes = (pyarrow.array(part[where].astype(np.int32)) for part in (self.origin, self.destination))
+        ends = [pyarrow.DictionaryArray.from_arrays(one, pyarrow.array(names)).dictionary_decode() for one in codes]
+        return pyarrow.table({"id": ids, "origin": ends[0], "destination": ends[1]})
+
+
+def _numbers(values: Any, name: str) -> Floats:
+    import pyarrow
+    from pyarrow import compute
+
+    try:
+        found = compute.cast(values, pyarrow.float64())
+    except pyarrow.ArrowException:
+        raise InvalidData(f"{name}: expected numbers") from None
+    if found.null_count or not np.isfinite(np.asarray(found)).all():
+        raise InvalidData(f"{name}: expected a finite number in every row")
+    return np.asarray(found, np.float64)
