@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from discreet.query.explain import Explanation
     from discreet.query.plan import QueryPlan
     from discreet.synthetic.commuting.plan import CommuteMap, CommutePlan
+    from discreet.synthetic.plan import SynthesisPlan, SyntheticTable
 
 
 def open(  # noqa: A001 (discreet.open, as gzip.open)
@@ -194,6 +195,37 @@ class Dataset:
             table=table, target=target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings
         )
         return plan(wish, self.catalog)
+
+    def synthesize(
+        self,
+        table: str,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        analyst: str | None = None,
+        **settings: Any,
+    ) -> "SyntheticTable":
+        """A synthetic table that looks like a private one, charged before a row is read.
+
+        δ is that of the budget, if left out: the release is Gaussian, and takes no part of it for itself. Further
+        settings are those of `synthetic.planner.Wish`: columns, leave_out, bins, values, discover, at_most, never,
+        target, rows_each, people, rows.
+        """
+        plan = self.synthesis_plan(table, epsilon=epsilon, delta=delta, **settings)
+        self._unchanged()
+        return self._curator.release(plan, analyst=analyst or self.analyst)
+
+    def synthesis_plan(
+        self, table: str, *, epsilon: Number, delta: Number | None = None, **settings: Any
+    ) -> "SynthesisPlan":
+        """What a synthetic table would cost and do, before anything is spent: print its `explain()`."""
+        from discreet.synthetic.planner import Wish, plan
+
+        at = self.policy.budget.delta if delta is None else delta
+        if not at:
+            hint = "synthetic tables use Gaussian noise; a budget with δ = 0 cannot pay for it"
+            raise InvalidParameter("delta", at, "a δ above 0 in the policy's budget, or here", hint)
+        return plan(Wish(table=table, epsilon=epsilon, delta=at, **settings), self.catalog)
 
     def commute(
         self,

@@ -11,15 +11,21 @@ from discreet.privacy.unit import Neighbours
 def one_row_each(table: Table, columns: Sequence[Column]) -> str:
     """SQL for these columns, one row for each unit of a private table: all rows, or the first of each person.
 
-    Guarantee: what one unit contributes is one row at most, the same whatever the other units are. Proof. Where a row
-    is a unit, its row. Where a person is one, the first of their rows in the order of the columns; rows of nobody are
-    left out.
-
     >>> from discreet.curator.catalog import Column, Table
     >>> from discreet.privacy.unit import Unit
     >>> who, age = Column("who", "integer"), Column("age", "integer", lower=0, upper=120)
     >>> print(one_row_each(Table("people", [who, age], unit=Unit()), [age]))
     SELECT "age" FROM "people"
+    """
+    return rows_each(table, columns, most=1)
+
+
+def rows_each(table: Table, columns: Sequence[Column], *, most: int, numbered: bool = False) -> str:
+    """The same, with at most so many rows for each person; `numbered` adds which of their rows each is, from 1.
+
+    Guarantee: what one unit contributes is at most `most` rows, the same whatever the other units are. Proof. Where a
+    row is a unit, its row. Where a person is one, the first of their rows in the order of the columns; rows of nobody
+    are left out.
     """
     names = [one.name.casefold() for one in columns]
     key = table.unit.key if table.unit else None
@@ -27,10 +33,12 @@ def one_row_each(table: Table, columns: Sequence[Column]) -> str:
         raise InvalidParameter("columns", key, "columns other than the one that names the person")
     listed, source = ", ".join(quoted(one.name) for one in columns), quoted(table.name)
     if key is None:
-        return f"SELECT {listed} FROM {source}"  # noqa: S608 (names of the catalog)
+        return f"SELECT {listed}{', 1' if numbered else ''} FROM {source}"  # noqa: S608 (names of the catalog)
     person = quoted(table.column(key).name)
-    first = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
-    return f"SELECT {listed} FROM {source} WHERE {person} IS NOT NULL QUALIFY {first} = 1"  # noqa: S608
+    number = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
+    shown = f"{listed}, {number}" if numbered else listed
+    bound = "= 1" if most == 1 else f"<= {most:d}"
+    return f"SELECT {shown} FROM {source} WHERE {person} IS NOT NULL QUALIFY {number} {bound}"  # noqa: S608
 
 
 def require_same(table: Table, columns: Sequence[Column], neighbours: Neighbours, catalog: Catalog) -> None:

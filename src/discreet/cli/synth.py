@@ -1,0 +1,163 @@
+"""`discreet synth`: a synthetic table that looks like a private one, charged to the budget."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discreet.cli.show import facts, json_option
+
+if TYPE_CHECKING:
+    from discreet.dataset import Dataset
+    from discreet.synthetic.plan import SyntheticTable
+
+_OUT = click.Path(dir_okay=False, writable=True)
+
+
+def _names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
+
+
+def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one in given:
+        name, sign, bins = one.partition("=")
+        if not sign or not bins.strip():
+            raise click.BadParameter(f"{one!r}: write age=10, or age=0,18,65,120")
+        parts = [part.strip() for part in bins.split(",")]
+        found[name.strip()] = int(parts[0]) if len(parts) == 1 and parts[0].isdigit() else parts
+    return found
+
+
+@click.command()
+@click.argument("policy", type=click.Path())
+@click.option("--table", help="The table; the only private one, if left out.")
+@click.option("--epsilon", required=True, metavar="ε", help="What the table may cost.")
+@click.option("--delta", metavar="δ", help="The budget's, if left out.")
+@click.option("--columns", callback=_names, help="Columns to synthesise: a,b,c; all but the key, if left out.")
+@click.option("--leave-out", callback=_names, help="Columns that are not synthesised.")
+@click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help="age=10, or age=0,18,65,120")
+@click.option("--discover", callback=_names, help="Columns of text whose values are found privately.")
+@click.option("--at-most", multiple=True, metavar="A<=B", help="In every row, A is at most B.")
+@click.option("--never", multiple=True, metavar="A=x,B=y", help="Values that never occur together.")
+@click.option("--target", help="A column that models will predict: measured more closely.")
+@click.option("--rows-each", default=1, show_default=True, type=click.IntRange(min=1), help="Most rows of a person.")
+@click.option("--people", type=click.IntRange(min=1), help="About how many there are: to warn if ε is too small.")
+@click.option("--rows", type=click.IntRange(min=1), help="How many rows to write; as many as there are, about.")
+@click.option("-o", "--out", type=_OUT, help="Write the table here: .parquet or .csv")
+@click.option("--report", type=_OUT, help="Write a page from noisy numbers alone; it may be published.")
+@click.option("--owner-report", type=_OUT, help="Write a page that compares with the real rows. For the owner only.")
+@click.option("--controls", type=click.Path(exists=True, dir_okay=False), help="People not in the data: for attacks.")
+@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
+@click.option("--analyst", help="Who asks; the name of the user, if left out.")
+@json_option
+def synth(
+    policy: str,
+    table: str | None,
+    out: str | None,
+    report: str | None,
+    owner_report: str | None,
+    controls: str | None,
+    explain: bool,
+    analyst: str | None,
+    as_json: bool,
+    **wish: Any,
+) -> None:
+    """Make a synthetic table from a private one of POLICY: the same columns, nobody's rows.
+
+    It is made from noisy counts of all columns and pairs of columns. Only columns with declared values, bounds or bins
+    can be used. What is written to --out and --report is private: publish it.
+    """
+    import discreet
+
+    if not explain and out is None:
+        raise click.UsageError("where to? say -o TABLE.parquet, or --explain to see what it would cost")
+    for path in (out, report, owner_report):
+        if path is not None and Path(path).exists():
+            raise click.ClickException(f"{path} exists already; choose another name")
+    wish = {name: value for name, value in wish.items() if value is not None}
+    with discreet.open(policy, analyst=analyst) as data:
+        chosen = table or _only(data)
+        plan = data.synthesis_plan(chosen, **wish)
+        click.echo(plan.explain(), err=not explain)
+        if explain:
+            return
+        made = data.synthesize(chosen, **wish)
+        with _told(plan.settings.iterations) as told:
+            made.fit(told)
+        made.save(str(out))
+        if report is not None:
+            from discreet.synthetic.report import public_page
+
+            public_page(made).save(report)
+        if owner_report is not None:
+            _owner_page(data, made, owner_report, wish.get("target"), controls)
+    facts({"table": out, "rows": len(made.codes), "cost": str(made.receipt)}, as_json=as_json)
+
+
+def _only(data: "Dataset") -> str:
+    """The name of the only private table."""
+    private = [table.name for table in data.catalog.tables.values() if table.private]
+    if len(private) != 1:
+        raise click.UsageError(f"which table? say --table with one of {', '.join(private)}")
+    return private[0]
+
+
+def _owner_page(data: "Dataset", made: "SyntheticTable", path: str, target: str | None, controls: str | None) -> None:
+    """Compare with the real rows. They are read past the gate, for whoever can read the owner's files anyway."""
+    from discreet.curator.engines.duckdb import DuckDBEngine
+    from discreet.curator.rows import rows_each
+    from discreet.synthetic.report import Quality
+
+    plan, policy = made.plan, data.policy
+    engine = DuckDBEngine(policy.catalog, policy.sources, base=policy.base)
+    try:
+        rows = engine.fetch(rows_each(plan.table, plan.columns, most=plan.rows_each))
+    finally:
+        engine.close()
+    real, _ = made.schema.encode(rows)
+    parts = None if controls is None else _attacks(made, rows, controls)
+    Quality(made.schema, real, made.codes).page(target=target, attacks=parts).save(path)
+    click.echo(f"wrote {path}: it compares with real rows; do not publish it", err=True)
+
+
+def _attacks(made: "SyntheticTable", people: Any, controls: str) -> list[Any]:
+    """What an attacker gains from the table: singling out, and inferring each of a few columns from the others."""
+    from discreet.attacks.inference import Inference
+    from discreet.attacks.singling import SinglingOut
+    from discreet.drawing import Grid, Heading
+    from discreet.tables import as_arrow
+
+    names = list(made.schema.names)
+    given: dict[str, Any] = {"released": made.table.select(names), "people": people, "controls": as_arrow(controls)}
+    width = min(3, len(names))
+    reports = [SinglingOut(**given, columns=names, width=width, against="the synthetic table").run()]
+    for secret in names[-3:]:
+        known = [name for name in names if name != secret][:6]
+        if known and made.schema.attributes[made.schema.place(secret)].values is not None:
+            reports.append(Inference(**given, known=known, secret=secret, against="the synthetic table").run())
+    rows = [
+        [
+            one.attack,
+            one.goal,
+            f"{one.success.value:.3f}",
+            f"{one.control.value:.3f}" if one.control else "",
+            one.verdict,
+        ]
+        for one in reports
+    ]
+    return [Heading("What an attacker gains"), Grid(["attack", "goal", "success", "on others", "verdict"], rows)]
+
+
+@contextmanager
+def _told(most: int) -> Iterator[Callable[[int, float], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    with click.progressbar(length=most, label="fitting", file=sys.stderr) as bar:
+
+        def told(step: int, misfit: float) -> None:
+            bar.update(step - bar.pos)
+
+        yield told

@@ -1,0 +1,157 @@
+"""Pages about a synthetic table: one from noisy numbers alone, and one for the owner's eyes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
+from discreet.errors import InvalidData, MissingExtra
+from discreet.synthetic.plan import SyntheticTable
+from discreet.synthetic.quality import Closeness, area_under_curve, closeness
+from discreet.synthetic.schema import Codes, Schema
+
+_SHOWN = 12
+
+
+def public_page(made: SyntheticTable) -> Page:
+    """What can be said from noisy numbers alone: it was paid for with the table, and may be published with it."""
+    found = sorted(made.residuals(), key=lambda one: -one.misfit)
+    names = made.schema.names
+    worst = [[" × ".join(names[a] for a in one.attributes), f"{one.misfit:.2f}"] for one in found[:_SHOWN]]
+    parts: list[Part] = [
+        Facts({"cost": str(made.receipt), "rows": len(made.codes), "marginals measured": len(made.measurements)}),
+        Heading("How it was made"),
+        Text(made.plan.explain()),
+        Heading("How well it fits what was measured"),
+        Text("The mean squared gap to each noisy marginal, in units of its noise: about 1 is as near as noise allows."),
+        Grid(["marginal", "misfit"], worst),
+        Heading("Columns"),
+        *[_column(made.schema, made.codes, place, None) for place in range(len(names))],
+    ]
+    return Page(f"Synthetic {made.plan.table.name}", parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """A synthetic table against the real rows. Exact, and so for the owner's eyes only.
+
+    >>> import numpy as np
+    >>> from discreet.curator.catalog import Column
+    >>> from discreet.synthetic.schema import Attribute, Schema
+    >>> schema = Schema([Attribute.of(Column(name, "boolean", nullable=False)) for name in "ab"])
+    >>> rows = np.array([[0, 0], [1, 1], [0, 1], [1, 0]] * 50)
+    >>> Quality(schema, rows, rows).closeness(2).mean
+    0.0
+    """
+
+    schema: Schema
+    real: Codes
+    synthetic: Codes
+
+    def __post_init__(self) -> None:
+        if not len(self.real) or not len(self.synthetic):
+            raise InvalidData("quality: expected rows in both tables")
+
+    def closeness(self, order: int) -> Closeness:
+        """Total variation over all marginals of one order."""
+        return closeness(self.real, self.synthetic, self.schema.sizes, order)
+
+    def predicts(self, target: str, test: Codes | None = None) -> dict[str, float]:
+        """The area under the curve of gradient boosting on real test rows: trained on real rows, and on synthetic ones.
+
+        The target is a column; its last known value is predicted against the others. Without test rows, a third of the
+        real ones are kept apart from training.
+        """
+        try:
+            from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
+        except ImportError:
+            raise MissingExtra("scikit-learn", "learn") from None
+        place = self.schema.place(target)
+        positive = self.schema.attributes[place].known - 1
+        if test is None:
+            third = np.arange(len(self.real)) % 3 == 0
+            train, test = self.real[~third], self.real[third]
+        else:
+            train = self.real
+        found = {}
+        for name, rows in (("real", train), ("synthetic", self.synthetic)):
+            labels = rows[:, place] == positive
+            if labels.all() or not labels.any():
+                found[name] = float("nan")
+                continue
+            model = HistGradientBoostingClassifier(random_state=0).fit(np.delete(rows, place, axis=1), labels)
+            scores = model.predict_proba(np.delete(test, place, axis=1))[:, 1]
+            found[name] = area_under_curve(scores, test[:, place] == positive)
+        return found
+
+    def associations(self, codes: Codes) -> "np.typing.NDArray[np.float64]":
+        """Cramér's V of each pair of columns: 0 where they are independent, 1 where one decides the other."""
+        from discreet.synthetic.marginals import counts
+
+        sizes, many = self.schema.sizes, len(self.schema.sizes)
+        found = np.eye(many)
+        for first in range(many):
+            for second in range(first + 1, many):
+                table = counts(codes, sizes, (first, second)) / len(codes)
+                found[first, second] = found[second, first] = _cramer(table)
+        return found
+
+    def facts(self, target: str | None = None) -> dict[str, Any]:
+        """The main numbers."""
+        told: dict[str, Any] = {"real rows": len(self.real), "synthetic rows": len(self.synthetic)}
+        for order in range(1, min(3, len(self.schema.sizes)) + 1):
+            found = self.closeness(order)
+            told[f"{order}-way total variation"] = round(found.mean, 4)
+            told[f"{order}-way of a fresh sample"] = round(found.floor, 4)
+        if len(self.schema.sizes) > 1:
+            told["k-marginal score"] = round(self.closeness(2).score)
+        if target is not None:
+            for name, value in self.predicts(target).items():
+                told[f"area under curve, trained on {name} rows"] = round(value, 4)
+        return told
+
+    def page(self, *, target: str | None = None, attacks: list[Part] | None = None) -> Page:
+        """A report for the owner."""
+        names = list(self.schema.names)
+        parts: list[Part] = [
+            Text("For the owner's eyes only: what follows compares with the real rows, and is not private."),
+            Facts(self.facts(target)),
+        ]
+        if len(names) > 1:
+            order, furthest = self.closeness(2), []
+            for place in np.argsort(-np.asarray(order.distances))[:_SHOWN].tolist():
+                pair = " × ".join(names[a] for a in order.marginals[place])
+                furthest.append([pair, f"{order.distances[place]:.3f}", f"{order.floors[place]:.3f}"])
+            parts += [Heading("Pairs that are furthest off"), Grid(["pair", "distance", "of a fresh sample"], furthest)]
+            parts += [
+                Heading("Which columns go together (Cramér's V)"),
+                Chart("Real", [Heat(self.associations(self.real), names, names)]),
+                Chart("Synthetic", [Heat(self.associations(self.synthetic), names, names)]),
+            ]
+        parts += [*(attacks or []), Heading("Columns")]
+        parts += [_column(self.schema, self.synthetic, place, self.real) for place in range(len(names))]
+        return Page("Quality of a synthetic table", parts)
+
+
+def _column(schema: Schema, synthetic: Codes, place: int, real: Codes | None) -> Chart:
+    attribute = schema.attributes[place]
+    labels, size = attribute.labels, attribute.size
+    shown = np.arange(size)
+    marks: list[Bars] = []
+    for rows, label in ((real, "real"), (synthetic, "synthetic")):
+        if rows is not None:
+            shares = np.bincount(rows[:, place], minlength=size) / max(len(rows), 1)
+            if size > 40 and not marks:
+                shown = np.sort(np.argsort(-shares)[:40])
+            marks.append(Bars([labels[n] for n in shown], shares[shown], label))
+    return Chart(schema.names[place], marks, y="share of rows")
+
+
+def _cramer(shares: "np.typing.NDArray[np.float64]") -> float:
+    """Cramér's V (1946) of a table of shares."""
+    expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
+    some = expected > 0
+    square = float(((shares - expected)[some] ** 2 / expected[some]).sum())
+    least = min(int((shares.sum(axis=1) > 0).sum()), int((shares.sum(axis=0) > 0).sum())) - 1
+    return float(np.sqrt(min(square / least, 1.0))) if least > 0 else 0.0
