@@ -8,7 +8,7 @@ from discreet.errors import InvalidParameter
 from discreet.gallery import EXHIBITS, run
 from discreet.gallery.exhibit import summary
 
-QUICK = ("homogeneity", "fingerprints", "intersection", "composition", "accumulation", "differencing", "reconstruction", "harm", "guessing")  # fmt: skip
+QUICK = ("homogeneity", "fingerprints", "intersection", "composition", "accumulation", "differencing", "reconstruction", "harm", "guessing", "updates")  # fmt: skip
 VERDICTS = {
     "linkage": ["falls", "holds", "holds"],
     "homogeneity": ["falls", "holds"],
@@ -25,6 +25,8 @@ VERDICTS = {
     "harm": ["holds", "holds"],
     "audit": ["holds"],
     "guessing": ["holds"],
+    "membership": ["falls", "falls", "falls", "holds", "holds", "holds"],
+    "updates": ["falls", "holds", "holds", "falls", "holds"],
 }
 
 

@@ -2,7 +2,15 @@
 
 import click
 
-from discreet.cli import attack_answers, attack_audit, attack_example, attack_records, attack_tables, gallery
+from discreet.cli import (
+    attack_answers,
+    attack_audit,
+    attack_example,
+    attack_models,
+    attack_records,
+    attack_tables,
+    gallery,
+)
 
 
 @click.group(name="attack")
@@ -34,6 +42,9 @@ for _command in (
     attack_answers.average,
     attack_audit.audit,
     attack_audit.guess,
+    attack_models.membership,
+    attack_models.audit_training,
+    attack_models.coins,
     attack_example.example,
     gallery.gallery,
 ):

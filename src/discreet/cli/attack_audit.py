@@ -24,7 +24,7 @@ def _outputs(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command(short_help="A lower bound on the ε of any function; a zoo of broken ones.")
+@click.command(short_help="A lower bound on any function's ε; a zoo of broken ones.")
 @click.argument("target", metavar="[FILE.py:FUNCTION | MODULE:FUNCTION]", required=False)
 @click.option("--first", help=f"The data, {_LITERAL_HELP}.")
 @click.option("--second", help="Its neighbour: the same data without one person, or with one person's changed.")

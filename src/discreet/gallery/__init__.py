@@ -12,12 +12,18 @@ from collections.abc import Callable, Sequence
 
 from discreet.drawing import Heading, Page, Part, Text
 from discreet.errors import InvalidParameter
-from discreet.gallery import answers, promises, records, tables
+from discreet.gallery import answers, learning, promises, records, tables
 from discreet.gallery.exhibit import Exhibit, Finished, Shown, summary
 
 __all__ = ["EXHIBITS", "Exhibit", "Finished", "Shown", "page", "run", "visit"]
 
-EXHIBITS: tuple[Exhibit, ...] = (*tables.EXHIBITS, *records.EXHIBITS, *answers.EXHIBITS, *promises.EXHIBITS)
+EXHIBITS: tuple[Exhibit, ...] = (
+    *tables.EXHIBITS,
+    *records.EXHIBITS,
+    *answers.EXHIBITS,
+    *promises.EXHIBITS,
+    *learning.EXHIBITS,
+)
 """All of them, in the order of the page."""
 
 Progress = Callable[[int, int, str], None]

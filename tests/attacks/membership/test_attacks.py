@@ -135,6 +135,32 @@ def test_two_thousand_canaries_find_half_the_noise(share, broken):
         assert CanaryGradients(observed=model.sums, curve="gaussian", **known).find().broken == broken
 
 
+def test_sampled_steps_are_weighed_by_their_likelihood():
+    """The score is ln(Π ((1 − q)·N(0) + q·N(1)) / N(0)); without directions a canary is a weight of its own."""
+    rng, inside = np.random.default_rng(3), coins(60, seed=1)
+    seen = rng.normal(size=(7, 60)) * 2
+    known = {"observed": seen, "members": inside, "rate": "1/4", "noise": 2}
+    got = CanaryGradients(directions=None, **known).scores()
+    dense = 0.75 * norm.pdf(seen, 0, 2) + 0.25 * norm.pdf(seen, 1, 2)
+    assert got == pytest.approx(np.log(dense / norm.pdf(seen, 0, 2)).sum(axis=0))
+    assert CanaryGradients(directions=np.eye(60), **known).scores() == pytest.approx(got)
+    longer = CanaryGradients(directions=3 * np.eye(60), **known).scores()
+    dense = 0.75 * norm.pdf(seen, 0, 2) + 0.25 * norm.pdf(seen, 3, 2)
+    assert longer == pytest.approx(np.log(dense / norm.pdf(seen, 0, 2)).sum(axis=0))
+    assert CanaryGradients(directions=None, **known | {"rate": 1}).scores() == pytest.approx(seen.sum(axis=0))
+    with pytest.raises(InvalidParameter, match="rate"):
+        CanaryGradients(directions=None, **known | {"rate": 0}).scores()
+
+
+def test_the_likelihood_finds_more_than_the_sum():
+    rng, inside = np.random.default_rng(4), coins(2000, seed=1)
+    seen = rng.normal(size=(40, 2000)) * 0.4 + (rng.random((40, 2000)) < 0.05) * inside
+    known = {"directions": None, "observed": seen, "members": inside, "design": "coins"}
+    added, weighed = CanaryGradients(**known).find(), CanaryGradients(rate="0.05", noise="0.4", **known).find()
+    assert weighed.auc().value > added.auc().value + 0.05
+    assert weighed.bound.epsilon > added.bound.epsilon
+
+
 def test_directions_of_more_canaries_than_weights_have_their_length():
     rows = directions(30, 10, norm="1/2", seed=1)
     assert np.linalg.norm(rows, axis=1) == pytest.approx(np.full(30, 0.5))

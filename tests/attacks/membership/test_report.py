@@ -35,6 +35,7 @@ def test_a_broken_claim_is_said_so():
     report = MembershipReport.of(after=[attack(leak=0.99, claimed=(1, "1e-5"))])
     assert report.broken
     assert "A claim is refuted" in report.page().html()
+    assert "- broken: A claim is refuted" in report.text()
     assert report.reports()[0].facts["claim"] == "broken"
 
 
@@ -90,7 +91,7 @@ def test_too_few_outsiders_for_a_rate_are_named():
 
 def test_two_attacks_of_one_name_have_a_curve_each():
     report = MembershipReport.of(before=[attack(leak=0.9), attack(leak=0.5)], after=[attack(leak=0)])
-    labels = [mark.label for mark in report._curves()[0].marks]
+    labels = [mark.label for mark in report.curves()[0].marks]
     assert labels == ["guessing", "before", "before (2)", "after"]
 
 

@@ -36,21 +36,44 @@ class CanaryGradients(MembershipAttack):
     """`directions` of the canaries (canaries × weights); `observed` is what training gives away.
 
     `observed` is the sum of noisy gradients, or one for each step (steps × weights); a canary that is in adds its
-    direction to it. Of a model that was updated by gradient descent, pass minus the update.
+    direction to it. Of a model that was updated by gradient descent, pass minus the update. Without `directions` canary
+    i is weight i alone, and adds 1 to it.
+
+    Where each step takes a canary with probability `rate` only, and `noise`, its standard deviation in every weight, is
+    known, as both are in public recipes, steps are weighed by their likelihood: no test of them is better (Neyman,
+    Pearson 1933). Otherwise they are added up.
     """
 
-    directions: ArrayLike
+    directions: ArrayLike | None
     observed: ArrayLike
+    rate: Number = 1
+    noise: Number | None = None
 
     attack: ClassVar[str] = "canary gradients"
     sees: ClassVar[str] = "noisy gradients or the update (white box)"
 
     def scores(self) -> Floats:
-        """The sum of what was observed, along each canary."""
+        """For each canary the sum of what was observed along it, or the logarithm of its likelihood ratio."""
         given = np.asarray(self.observed)
-        seen = numbers(given, "observed", dimensions=2 if given.ndim == 2 else 1)
-        way = seen.sum(axis=0) if seen.ndim == 2 else seen
+        steps = np.atleast_2d(numbers(given, "observed", dimensions=2 if given.ndim == 2 else 1))
+        rate = float(rational(self.rate, "rate", above=0, at_most=1))
+        if self.noise is None or rate == 1:
+            return self._along(steps.sum(axis=0))
+        spread = float(rational(self.noise, "noise", above=0))
+        length = self._lengths()
+        total = np.zeros(len(self._along(steps[0])))
+        for step in steps:
+            ratio = (self._along(step) * length - length**2 / 2) / spread**2
+            total += np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
+        return total
+
+    def _along(self, way: Floats) -> Floats:
+        if self.directions is None:
+            return way
         return along(self.directions, way, scaled=True, name="directions")
+
+    def _lengths(self) -> Floats:
+        return np.ones(1) if self.directions is None else norms(numbers(self.directions, "directions", dimensions=2))
 
 
 def coins(count: int, *, seed: int) -> Bools:

@@ -91,12 +91,14 @@ class MembershipReport:
         rows = [[shown(cell) for cell in row] for row in (_HEADER, *self._rows())]
         widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADER))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self.title, *lines, *(f"- {sentence}" for sentence in self._sentences())])
+        verdict = self._verdict()
+        said = [*self._sentences(), f"{verdict.word}: {verdict.sentence}"]
+        return "\n".join([self.title, *lines, *(f"- {sentence}" for sentence in said)])
 
     def page(self) -> Page:
         """The report as one HTML page; it holds no target's score."""
         parts: list[Part] = [self._verdict(), *[Text(sentence) for sentence in self._sentences()]]
-        parts += [Grid(_HEADER, self._rows(), "Every attack, before and after"), Heading("Curves"), *self._curves()]
+        parts += [Grid(_HEADER, self._rows(), "Every attack"), Heading("Curves"), *self.curves()]
         parts += [Heading("ε proven beside ε claimed"), *self._bounds(), Heading("How to read this")]
         parts += [Text(words) for words in _READING]
         for report in self.reports():
@@ -107,7 +109,9 @@ class MembershipReport:
         return self.page().fragment()
 
     def _sides(self) -> list[tuple[str, Found]]:
-        return [("before", one) for one in self.before] + [("after", one) for one in self.after]
+        """Every finding with its side; where there is one side only it needs no name."""
+        names = ("before", "after") if self.before and self.after else ("", "")
+        return [(name, one) for name, side in zip(names, (self.before, self.after), strict=True) for one in side]
 
     def _rows(self) -> list[list[Any]]:
         return [
@@ -137,27 +141,27 @@ class MembershipReport:
     def _sentences(self) -> list[str]:
         """What the strongest attack on each side means, in plain words."""
         made = []
-        for name, side in (("Before", self.before), ("After", self.after)):
-            if not side:
-                continue
-            best = max(side, key=lambda one: one.rates()[RATES[0]].true.low)
-            point = best.rates()[RATES[0]]
+        for name in dict.fromkeys(side for side, _ in self._sides()):
+            best = max((one.report() for side, one in self._sides() if side == name), key=_gain)
+            opening = f"{name.capitalize()}: the" if name else "The"
+            outside = best.reference if best.control is None else best.control
             made.append(
-                f"{name}: the best attack ({best.attack}) names {_of(point.true.value)} people whose data was used, "
-                f"while it wrongly names {_of(point.false.value)} people outside."
+                f"{opening} best attack ({best.attack}) names {_of(best.success.value)} people whose data was used, "
+                f"while it wrongly names {_of(outside.value)} people outside: {best.verdict}."
             )
         return made
 
-    def _curves(self) -> list[Chart]:
-        """One chart for each attack, with both curves."""
+    def curves(self) -> list[Chart]:
+        """One chart for each attack, with the curves before and after, on logarithmic axes."""
         names = list(dict.fromkeys(one.attack for _, one in self._sides()))
         charts = []
         for name in names:
             curves: dict[str, Roc] = {}
             for side, one in self._sides():
                 if one.attack == name:
-                    again = sum(label.split(" ")[0] == side for label in curves)
-                    curves[f"{side} ({again + 1})" if again else side] = one.roc
+                    label = side or "attack"
+                    again = sum(drawn.split(" ")[0] == label for drawn in curves)
+                    curves[f"{label} ({again + 1})" if again else label] = one.roc
             charts.append(roc_chart(f"{name}: ROC", curves, confidence=self.confidence))
         return charts
 
@@ -165,7 +169,7 @@ class MembershipReport:
         shown_ones = [(side, one) for side, one in self._sides() if one.bound is not None]
         if not shown_ones:
             return [Text("No attack had members drawn in a way that allows a conclusion about ε.")]
-        names = [f"{one.attack}, {side}" for side, one in shown_ones]
+        names = [f"{one.attack}, {side}" if side else one.attack for side, one in shown_ones]
         claims = [0.0 if one.claimed is None else float_up(one.claimed) for _, one in shown_ones]
         proven = [one.bound.epsilon for _, one in shown_ones if one.bound is not None]
         bars = [Bars(names, claims, "ε claimed"), Bars(names, proven, "ε is at least")]
@@ -194,6 +198,10 @@ _READING = (
 
 def _stricter(found: Found, level: Fraction, count: int) -> Found:
     return found if count <= 1 or found.bound is None else found.at(1 - (1 - level) / count)
+
+
+def _gain(report: AttackReport) -> tuple[float, float]:
+    return report.risk.low, report.risk.value
 
 
 def _of(share: float) -> str:

@@ -43,29 +43,49 @@ bijection (take off leaves one by one). A pad that only one of a pair has makes 
 With an honest but curious coordinator that runs the protocol as written, the lists are consistent anyway, and t − 1
 colluding clients learn no more than the sum over the rest.
 
+Whole trainings stand on this: a `Federation` says what is decided beforehand and what it costs whom, each client is a
+`Member`, `run` conducts the rounds over a `Fleet`.
+
 Tests show the parts: by enumeration of all pads in a small modulus, of all polynomials over a small field, by attacks
 of a coordinator that shows two lists or asks twice, and with a statistical test on what is sent.
 """
 
 from discreet.learning.federated.client import Client
 from discreet.learning.federated.coordinator import Coordinator, Refusal, Total
+from discreet.learning.federated.federation import Federation, Secure
+from discreet.learning.federated.fleet import Arrival, Fleet, InProcessFleet
+from discreet.learning.federated.judging import Dropped
 from discreet.learning.federated.keys import Identity
+from discreet.learning.federated.member import Member
 from discreet.learning.federated.messages import Message, decode
 from discreet.learning.federated.noise import GaussianShare, NoiseShare, PolyaShare
 from discreet.learning.federated.rehearsal import rehearse
+from discreet.learning.federated.rounds import Outcome, Report, run
+from discreet.learning.federated.steps import Local
 from discreet.learning.federated.terms import Terms
 
 __all__ = [
+    "Arrival",
     "Client",
     "Coordinator",
+    "Dropped",
+    "Federation",
+    "Fleet",
     "GaussianShare",
     "Identity",
+    "InProcessFleet",
+    "Local",
+    "Member",
     "Message",
     "NoiseShare",
+    "Outcome",
     "PolyaShare",
     "Refusal",
+    "Report",
+    "Secure",
     "Terms",
     "Total",
     "decode",
     "rehearse",
+    "run",
 ]

@@ -1,0 +1,232 @@
+"""One round's sum: in the clear, for a coordinator that is trusted, or under pads."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from discreet.errors import InvalidData, ReleaseFailed
+from discreet.learning.federated import pads
+from discreet.learning.federated.coordinator import Coordinator, Refusal, Total
+from discreet.learning.federated.federation import Federation
+from discreet.learning.federated.fleet import Arrival, Fleet
+from discreet.learning.federated.judging import Dropped, Judge, Kind, vector_of
+from discreet.learning.federated.messages import Masked, Signed, context_of
+from discreet.learning.federated.orders import SECURE, UPDATE, Order, Update, pack_model
+from discreet.learning.federated.terms import Terms
+from discreet.learning.federated.updates import length
+from discreet.learning.gradients import Array, Ints
+from discreet.learning.network import Network
+from discreet.noise import Entropy, bernoulli
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """What a round brought: the exact sum (secure: with its noise), or None and why."""
+
+    asked: tuple[str, ...]
+    arrived: tuple[str, ...]
+    dropped: tuple[Dropped, ...]
+    total: Ints | None
+    abandoned: str = ""
+
+
+class Gathering(Protocol):
+    """A way to get sums."""
+
+    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> Gathered:
+        """The sum of one round."""
+        ...
+
+
+class TrustedGathering:
+    """Updates in the clear. The coordinator tosses the clients' coins, unless it is examples that are sampled.
+
+    Guarantee: the sum is over vectors that passed `vector_of`, one for each client at most.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        network: Network,
+        fleet: Fleet,
+        keys: dict[str, bytes],
+        run: bytes,
+        entropy: Entropy | None,
+    ) -> None:
+        self._federation, self._fleet, self._keys = federation, fleet, keys
+        self._run, self._entropy, self._length = run, entropy, length(network)
+        self._judge = Judge(keys)
+
+    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> Gathered:
+        """Ask those whose coin says so, and add up what can be used."""
+        asked = self._chosen()
+        self._judge.open(self._federation.round_id(self._run, number))
+        model = pack_model(parameters, clip)
+        order = Order(self._federation.digest, self._run, number, UPDATE, b"", model).encode()
+        arrivals = self._fleet.ask(dict.fromkeys(asked, order)) if asked else ()
+        tray = _Tray(asked)
+        for arrival in arrivals:
+            self._take(arrival, tray)
+        dropped = (*tray.dropped, *tray.missing(UPDATE, tray.vectors))
+        total = sum(tray.vectors.values(), np.zeros(self._length, np.int64))
+        return Gathered(asked, tuple(name for name in asked if name in tray.vectors), dropped, total)
+
+    def _chosen(self) -> tuple[str, ...]:
+        names = tuple(self._keys)
+        if self._federation.level == "example":
+            return names
+        coins = np.asarray(bernoulli(self._federation.rate, size=len(names), entropy=self._entropy))
+        return tuple(name for name, coin in zip(names, coins, strict=True) if coin)
+
+    def _take(self, arrival: Arrival, tray: "_Tray") -> None:
+        message = self._judge.read(arrival, UPDATE)
+        if isinstance(message, Dropped):
+            tray.drop(message)
+        elif not isinstance(message, Update):
+            tray.drop(Dropped(message.sender, UPDATE, "refused", "the coordinator asked for an update"))
+        elif message.sender not in tray.asked:
+            tray.drop(Dropped(message.sender, UPDATE, "refused", "it was not asked in this round"))
+        elif message.sender in tray.settled:
+            tray.drop(Dropped(message.sender, UPDATE, "refused", "it signed two different answers; none is taken"))
+            tray.vectors.pop(message.sender, None)
+        else:
+            tray.put(message.sender, vector_of(message, self._federation, self._length))
+
+
+_SIGNED = {"NaN", "declined", "wrong shape", "too large"}
+"""What settles a client's answer in this round, by its own signature."""
+
+_KNOWN = {"died", "malformed", *_SIGNED}
+"""What explains why nothing of a client is in the sum; a late or replayed message does not."""
+
+
+@dataclass(slots=True)
+class _Tray:
+    """What came in during one phase."""
+
+    asked: tuple[str, ...]
+    vectors: dict[str, Ints] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    dropped: list[Dropped] = field(default_factory=list)
+
+    def put(self, name: str, vector: Ints | Dropped) -> None:
+        """Keep a vector, or why there is none."""
+        self.settled.add(name)
+        if isinstance(vector, Dropped):
+            self.drop(vector)
+        else:
+            self.vectors[name] = vector
+
+    def drop(self, dropped: Dropped) -> None:
+        """Note what is wrong. A client that says that it does not answer has no vector, whatever it sent before."""
+        self.dropped.append(dropped)
+        if dropped.kind in _SIGNED:
+            self.settled.add(dropped.client)
+            self.vectors.pop(dropped.client, None)
+
+    def missing(self, phase: str, present: Iterable[str]) -> list[Dropped]:
+        """Those of whom nothing came that would explain where they are."""
+        explained = {dropped.client for dropped in self.dropped if dropped.kind in _KNOWN}
+        away = (name for name in self.asked if name not in explained and name not in set(present))
+        settled = self.settled
+        return [Dropped(name, phase, "died", "nothing came in time") for name in away if name not in settled]
+
+
+class SecureGathering:
+    """Sums under pads: five phases, all clients in every round (`discreet.learning.federated`)."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        network: Network,
+        fleet: Fleet,
+        keys: dict[str, bytes],
+        run: bytes,
+        entropy: Entropy | None,
+    ) -> None:
+        self._federation, self._fleet, self._keys, self._run = federation, fleet, keys, run
+        self._length = length(network)
+        self._judge = Judge(keys)
+
+    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> Gathered:
+        """All phases; the sum over those who stayed, or none if too few did."""
+        terms = self._federation.terms(self._keys, self._run, number, self._length)
+        self._judge.open(terms.digest, self._federation.round_id(self._run, number))
+        blank = Order(self._federation.digest, self._run, number, "", b"", b"")
+        secure = _SecureRound(blank, Coordinator(terms), self._fleet, self._judge)
+        try:
+            total = secure.through(pack_model(parameters, clip))
+        except ReleaseFailed as error:
+            return Gathered(terms.names, (), secure.report(), None, str(error))
+        return Gathered(terms.names, total.clients, secure.report(), total.values)
+
+
+class _SecureRound:
+    """One round: what the coordinator's state machine says goes out; what comes in goes to it, if it fits."""
+
+    def __init__(self, blank: Order, coordinator: Coordinator, fleet: Fleet, judge: Judge) -> None:
+        self._blank, self._coordinator, self._fleet, self._judge = blank, coordinator, fleet, judge
+        self._dropped: list[Dropped] = []
+        self._told: list[Refusal] = []
+
+    def through(self, model: bytes) -> Total:
+        """From the first phase to the sum."""
+        coordinator = self._coordinator
+        self._ask(SECURE[0], lambda _: b"")
+        roster = coordinator.roster()
+        self._judge.also(context_of(coordinator.terms.digest, roster))
+        self._ask(SECURE[1], lambda _: roster.encode())
+        deliveries = coordinator.deliveries()
+        self._ask(SECURE[2], lambda name: deliveries[name].encode(), model)
+        survivors = coordinator.survivors()
+        self._ask(SECURE[3], lambda _: survivors.encode())
+        agreements = coordinator.agreements()
+        self._ask(SECURE[4], lambda _: agreements.encode())
+        return coordinator.total()
+
+    def report(self) -> tuple[Dropped, ...]:
+        """All that was dropped, with what the coordinator found when it took the pads off."""
+        known = {(drop.client, drop.phase) for drop in self._dropped}
+        late = [refusal for refusal in self._coordinator.refusals if not any(refusal is told for told in self._told)]
+        found = (Dropped(r.client, r.phase, "refused", r.reason) for r in late if (r.client, r.phase) not in known)
+        return (*self._dropped, *found)
+
+    def _ask(self, phase: str, content: Callable[[str], bytes], model: bytes = b"") -> None:
+        """One phase: an order to each client that may still answer, and what came of it."""
+        asked = self._coordinator.missing
+        orders = {name: replace(self._blank, phase=phase, content=content(name), model=model) for name in asked}
+        tray = _Tray(asked)
+        for arrival in self._fleet.ask({name: order.encode() for name, order in orders.items()}):
+            dropped = self._take(arrival, phase)
+            if dropped is not None:
+                tray.drop(dropped)
+        away = set(self._coordinator.missing)
+        self._dropped += [*tray.dropped, *tray.missing(phase, set(asked) - away)]
+
+    def _take(self, arrival: Arrival, phase: str) -> Dropped | None:
+        message = self._judge.read(arrival, phase)
+        if isinstance(message, Dropped):
+            return message
+        wrong = _out_of_place(message, phase, self._coordinator.terms)
+        if wrong is not None:
+            return Dropped(message.sender, phase, *wrong)
+        refusal = self._coordinator.receive(arrival.data)
+        if refusal is None:
+            return None
+        self._told.append(refusal)
+        return Dropped(refusal.client, phase, "refused", refusal.reason)
+
+
+def _out_of_place(message: Signed, phase: str, terms: Terms) -> tuple[Kind, str] | None:
+    """What is wrong with a message of this round: the two faults that have names of their own."""
+    if message.kind in SECURE and SECURE.index(message.kind) < SECURE.index(phase):
+        return "late", f"its phase, {message.kind}, is over"
+    if isinstance(message, Masked):
+        try:
+            pads.parse(message.vector, terms.bits, terms.length)
+        except InvalidData as error:
+            return "wrong shape", str(error)
+    return None

@@ -1,0 +1,235 @@
+"""A client's endpoint: orders come in as bytes, answers go out as bytes. The same in one process and over a network."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.learning.company import require_independent
+from discreet.learning.federated.client import Client
+from discreet.learning.federated.federation import Federation
+from discreet.learning.federated.keys import KEY, Identity, random_key
+from discreet.learning.federated.messages import Message, Signed, decode
+from discreet.learning.federated.orders import (
+    NAN,
+    SECURE,
+    UPDATE,
+    Declined,
+    Order,
+    Update,
+    pack_vector,
+    round_id,
+    unpack_model,
+)
+from discreet.learning.federated.packing import pack, unpack
+from discreet.learning.federated.updates import Contribution, length, update
+from discreet.learning.gradients import Ints
+from discreet.learning.network import Network
+from discreet.noise import DeterministicEntropy, Entropy, bernoulli
+
+_RUN = 16
+
+
+class Member:
+    """One client in all rounds of one run.
+
+    It believes its own settings (`federation`, `network`, and `keys`, the public keys of all clients, agreed on
+    beforehand), its identity and its rows; not the coordinator. An order that does not fit is declined.
+
+    Guarantee: in one run a coordinator gets from this client at most one answer for each phase of each round, for at
+    most `federation.rounds` rounds. With secure aggregation what it gets in all of them tells about the rows what
+    `federation.loss_to_coordinator` allows. Proof. Rounds are taken in increasing order and below `rounds`, phases of a
+    round in their order; whatever was asked is gone, also if it was declined. The run is bound by the first order, and
+    `saved` keeps all this. With secure aggregation every client takes part in every round, computes its update whether
+    its coin says that it counts or not, and says nothing about NaN: so the messages do not depend on coins or rows
+    except through the vector under the pads. How long an answer takes is not hidden at level "example".
+
+    All randomness of a round comes from a secret of 32 bytes: fresh from the operating system for each round, or, for
+    runs that are to be repeated exactly, derived from `secret` (**then whoever knows it knows the noise**).
+
+    `saved()` is what another process needs to go on, between phases too; it is secret. Store it before an answer is
+    sent: a client that forgot what it has sent might hide two vectors under the same pads.
+
+    >>> from discreet.learning.layers import Dense
+    >>> from discreet.learning.losses import Softmax
+    >>> from discreet.learning.optimisers import Sgd
+    >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
+    >>> plan = Federation(
+    ...     clients=1, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimiser=Sgd(1), secure=None
+    ... )
+    >>> ann = Identity.new()
+    >>> member = Member(plan, network, "ann", ann, {"ann": ann.public}, np.eye(4, 3), [0, 1, 0, 1])
+    >>> from discreet.learning.federated.orders import decode_answer
+    >>> decode_answer(member.answer(b"junk")).reason
+    'the message ends too early'
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        network: Network,
+        name: str,
+        identity: Identity,
+        keys: Mapping[str, bytes],
+        x: ArrayLike,
+        y: ArrayLike,
+        *,
+        secret: bytes | None = None,
+        state: bytes | None = None,
+    ) -> None:
+        if keys.get(name) != identity.public:
+            raise InvalidParameter("identity", "another one", f"the identity whose public key is known for {name!r}")
+        if len(keys) != federation.clients:
+            raise InvalidParameter("keys", f"{len(keys)} keys", f"those of all {federation.clients} clients")
+        if secret is not None and (type(secret) is not bytes or len(secret) != KEY):
+            raise InvalidParameter("secret", "something else", "32 secret bytes, or None")
+        if federation.level == "example":
+            require_independent(network)
+        self.federation, self.network, self.name, self.keys = federation, network, name, dict(keys)
+        self._identity, self._secret = identity, secret
+        self._x, self._y = _rows(network, x, y)
+        self._start = network.start(seed=federation.seed)
+        self._length = length(network)
+        self._run, self._round = b"", _Round(-1, b"", place=-1)
+        if state is not None:
+            self._restore(state)
+
+    def answer(self, order: bytes) -> bytes:
+        """The answer to an order. What cannot be taken is declined, with the reason."""
+        context = bytes(KEY)
+        try:
+            read = Order.decode(order)
+            context = round_id(read.federation, read.run, read.number)
+            return self._taken(read).encode()
+        except InvalidData as error:
+            return Declined(context, self.name, str(error)).signed(self._identity).encode()
+
+    def saved(self) -> bytes:
+        """All that must not be forgotten, as bytes. Secret."""
+        current = self._round
+        return pack((self._run, str(current.number + 1), str(current.place + 1), current.secret, tuple(current.orders)))
+
+    def _restore(self, state: bytes) -> None:
+        """Take the steps of the current round again, with the same randomness, and without the vector."""
+        value = unpack(state)
+        if not isinstance(value, tuple) or tuple(map(type, value)) != (bytes, str, str, bytes, tuple):
+            raise InvalidData("this is not the saved state of a member")
+        run, number, place, secret, orders = value
+        self._run, current = run, _Round(int(number) - 1, secret, place=-1)
+        self._round = current
+        for data in orders:
+            try:
+                self._step(current, Order.decode(data), again=True)
+            except InvalidData:  # it was declined the first time too
+                break
+        current.place, current.orders = int(place) - 1, list(orders)
+
+    def _taken(self, order: Order) -> Message:
+        phases = SECURE if self.federation.secure else (UPDATE,)
+        self._check(order, phases)
+        if order.phase == phases[0]:
+            secret = random_key() if self._secret is None else self._secret
+            self._run, self._round = order.run, _Round(order.number, secret, place=-1)
+        current = self._round
+        current.place = phases.index(order.phase)
+        if self.federation.secure:
+            current.orders.append(replace(order, model=b"").encode())
+        return self._step(current, order)
+
+    def _check(self, order: Order, phases: tuple[str, ...]) -> None:
+        """Refuse what was asked before, what is out of turn, and what belongs to something else."""
+        current = self._round
+        if order.federation != self.federation.digest:
+            raise InvalidData("the coordinator has other settings for this federation")
+        if len(order.run) != _RUN or (self._run and order.run != self._run):
+            raise InvalidData("this client takes part in another run; another one would cost again")
+        if order.phase not in phases:
+            raise InvalidData(f"this federation has no phase of this name; it has {', '.join(phases)}")
+        if order.number >= self.federation.rounds:
+            raise InvalidData(f"round {order.number} is not one of the {self.federation.rounds} that were agreed on")
+        place = phases.index(order.phase)
+        fits = order.number > current.number if place == 0 else order.number == current.number
+        if not fits or (place and place != current.place + 1):
+            raise InvalidData(f"the {order.phase} of round {order.number} was asked for before, or out of turn")
+
+    def _step(self, current: "_Round", order: Order, again: bool = False) -> Signed:
+        """One phase. `again`: only to come to the same state; the answer is thrown away."""
+        if order.phase == UPDATE:
+            return self._update(current, order)
+        if order.phase == SECURE[0]:
+            terms = self.federation.terms(self.keys, order.run, order.number, self._length)
+            entropy = self._stream(current, "masking")
+            current.client = Client(terms, self.name, self._identity, entropy=entropy)
+            return current.client.advertise()
+        content: Any = decode(order.content)
+        if current.client is None:
+            raise InvalidData("this round has not begun")
+        match order.phase:
+            case "sharing":
+                return current.client.share(content)
+            case "masked":
+                values = np.zeros(self._length, np.int64) if again else self._hidden(current, order)
+                return current.client.mask(content, values)
+            case "agreement":
+                return current.client.agree(content)
+            case _:
+                return current.client.unmask(content)
+
+    def _update(self, current: "_Round", order: Order) -> Signed:
+        """The vector as it is, for a coordinator that is trusted."""
+        context = self.federation.round_id(order.run, order.number)
+        mine = self._contribution(current, order)
+        if not mine.finite:
+            return Declined(context, self.name, NAN).signed(self._identity)
+        return Update(context, self.name, pack_vector(mine.vector)).signed(self._identity)
+
+    def _hidden(self, current: "_Round", order: Order) -> Ints:
+        """The vector on the grid of secure sums; zero at level "client" where this client's coin says so."""
+        vector = self._contribution(current, order).vector * self.federation.grain
+        if self.federation.level == "example":
+            return vector
+        return vector * int(bernoulli(self.federation.rate, entropy=self._stream(current, "coin")))
+
+    def _contribution(self, current: "_Round", order: Order) -> Contribution:
+        parameters, clip = unpack_model(order.model, self._start)
+        entropy = self._stream(current, "lot")
+        return update(self.federation, self.network, parameters, clip, self._x, self._y, entropy=entropy)
+
+    def _stream(self, current: "_Round", purpose: str) -> Entropy:
+        return stream(current.secret, self._run, self.name, current.number, purpose)
+
+
+@dataclass(slots=True)
+class _Round:
+    """Where a member is: the last phase it was asked for, and what it needs to go on."""
+
+    number: int
+    secret: bytes = field(repr=False)
+    place: int
+    orders: list[bytes] = field(default_factory=list, repr=False)
+    client: Client | None = field(default=None, repr=False)
+
+
+def stream(secret: bytes, run: bytes, name: str, number: int, purpose: str) -> Entropy:
+    """The random words of one client for one purpose in one round of one run.
+
+    Guarantee: streams of different secrets, runs, names, rounds or purposes are independent, and look random to whoever
+    does not know the secret: SHA-256 of the secret, then AES-256-CTR (`DeterministicEntropy`; the seed is a key).
+
+    >>> stream(bytes(32), b"run", "ann", 1, "coin").words(1) == stream(bytes(32), b"run", "ann", 2, "coin").words(1)
+    array([False])
+    """
+    text = pack(("discreet federated stream", secret, run, name, str(number), purpose))
+    return DeterministicEntropy(int.from_bytes(hashlib.sha256(text).digest(), "big"))
+
+
+def _rows(network: Network, x: ArrayLike, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
+    examples = network.examples(np.asarray(x))
+    targets = network.loss.targets(np.asarray(y), network.outputs)
+    if len(examples) != len(targets):
+        raise InvalidData(f"{len(examples)} examples but {len(targets)} targets")
+    return examples, targets
