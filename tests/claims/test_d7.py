@@ -42,5 +42,5 @@ def test_models_are_trained_chosen_and_paid_for():
     choice = classical.choose(models, right, epsilon=1, sensitivity=1, monotone=True, entropy=DeterministicEntropy(3))
     assert choice.model is models[1]
     assert choice.model.score(X, Y) > 0.95
-    assert [guarantee(model.loss_, delta=0).epsilon for model in models] == pytest.approx([0.001, 4])
+    assert [guarantee(model.cost_, delta=0).epsilon for model in models] == pytest.approx([0.001, 4])
     assert guarantee(choice.loss, delta=0).epsilon == 1

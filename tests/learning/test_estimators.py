@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -40,8 +42,8 @@ def test_a_classifier_learns_and_says_what_it_cost():
     chances = model.predict_proba(X[:7])
     assert chances.shape == (7, 2)
     np.testing.assert_allclose(chances.sum(axis=1), 1, rtol=1e-6)
-    assert isinstance(model.privacy_, Repeated)
-    assert model.epsilon_ == guarantee(model.privacy_, delta="1e-5").epsilon <= 2
+    assert isinstance(model.cost_, Repeated)
+    assert model.epsilon_ == guarantee(model.cost_, delta="1e-5").epsilon <= 2
     assert len(model.curve_) == 40
     assert abs(model.loss_ - 0.3) < 5 * curve_noise(model.recipe_)
     assert "<svg" in model.learning_curve().svg()
@@ -50,7 +52,7 @@ def test_a_classifier_learns_and_says_what_it_cost():
 def test_a_hidden_layer_and_a_projection():
     model = classifier(hidden=(20,), project=3, project_share="1/5", activation="tanh").fit(X, Y)
     assert model.score(X, Y) > 0.7
-    assert isinstance(model.privacy_, Together)
+    assert isinstance(model.cost_, Together)
     assert 1.99 < model.epsilon_ <= 2
     assert [p.shape for p in model.parameters_] == [(4, 20), (21, 2)]
 
@@ -248,3 +250,18 @@ def test_fit_writes_nothing_where_there_is_no_terminal(capsys):
     classifier().fit(X, Y)
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
+
+
+def test_the_package_exports_every_estimator_and_importing_it_imports_none():
+    import discreet.learning as learning
+    from discreet.learning import classical
+
+    models = {name for name in classical.__all__ if hasattr(getattr(classical, name), "fit")}
+    assert set(learning.__all__) == models | {"DPClassifier", "DPRegressor", "choose"}
+    assert learning.DPClassifier is DPClassifier
+    assert all(getattr(learning, name) is getattr(classical, name) for name in models)
+    assert set(learning.__all__) <= set(dir(learning))
+    with pytest.raises(AttributeError, match="DPCluster"):
+        _ = learning.DPCluster
+    code = "import sys, discreet.learning; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -75,9 +75,8 @@ class _Trained(Estimator):
     checkpoint: Checkpoint | None
     entropy: Entropy | None
 
-    loss_: float  # type: ignore[assignment]  # what users of scikit-learn expect; the cost is `privacy_`
+    loss_: float
     curve_: list[float]
-    privacy_: Loss
     epsilon_: float
     recipe_: Recipe
 
@@ -117,7 +116,7 @@ class _Trained(Estimator):
             checkpoint=self.checkpoint,
         )
         self._keep(network, recipe, state)
-        self.privacy_, self.epsilon_ = loss, spent
+        self.cost_, self.epsilon_ = loss, spent
 
     def _keep(self, network: Network, recipe: Recipe, state: State) -> None:
         self.network_, self.recipe_ = network, recipe
@@ -212,10 +211,10 @@ class DPClassifier(_Trained, Classifier):
     progress: a bar on the terminal; None shows it where there is one. checkpoint: a `Checkpoint`.
 
     After `fit`: `predict`, `predict_proba`, `score`, `learning_curve()`; `loss_` the noisy training loss at the end,
-    `curve_` at each step, `privacy_` what was spent, as a loss, `epsilon_` the same as ε at δ, `recipe_`,
+    `curve_` at each step, `cost_` what was spent, as a loss, `epsilon_` the same as ε at δ, `recipe_`,
     `parameters_`. Every `fit` spends anew.
 
-    Guarantee: what `fit` keeps costs `privacy_`, at most (ε, δ). Proof. Bounds, classes and rows are declared; scaling
+    Guarantee: what `fit` keeps costs `cost_`, at most (ε, δ). Proof. Bounds, classes and rows are declared; scaling
     and projecting are done row by row; the components cost `PrivatePca.loss`, the rest `Recipe.loss`. With
     classes="public" the labels that occur are not protected: that is what the word says.
     """
@@ -249,7 +248,7 @@ class DPClassifier(_Trained, Classifier):
         _store(self, locals())
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train, and spend `privacy_`. Everything that can be refused is refused before anything is spent."""
+        """Train, and spend `cost_`. Everything that can be refused is refused before anything is spent."""
         values, places = self._begin_classes(X, y)
         self._train(values, places)
         return self
@@ -313,7 +312,7 @@ class DPRegressor(_Trained, Regressor):
         _store(self, locals())
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train, and spend `privacy_`. Everything that can be refused is refused before anything is spent."""
+        """Train, and spend `cost_`. Everything that can be refused is refused before anything is spent."""
         reading.target_given(type(self).__name__, y)
         values = self._begin(X)
         numbers = reading.numbers(y, len(values))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
+from discreet.learning import classical
 from discreet.learning.classical import (
     PCA,
     CategoricalNB,
@@ -16,6 +17,7 @@ from discreet.learning.classical import (
     StandardScaler,
     choose,
 )
+from discreet.privacy import guarantee
 
 X, Y = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]), [0, 1, 1]
 
@@ -75,7 +77,7 @@ def test_data(x, y, words):
         ({"bounds": (0, float("inf"))}, "bounds"),
         ({"classes": None}, "classes"),
         ({"classes": [1, 1]}, "two different labels"),
-        ({"rows": 5}, "a larger ε for about 5 rows"),
+        ({"rows": 2}, "a larger ε for about 2 rows"),
         ({"rows": 0}, "rows"),
     ],
 )
@@ -135,9 +137,74 @@ def test_other_refusals():
         Histogram(epsilon=1, delta=0, bounds=(0, 1), bins=10_000, entropy=Untouched()).fit(X)
     with pytest.raises(InvalidParameter, match="leaves"):
         DecisionTreeClassifier(epsilon=1, bounds=(0, 1), classes=[0, 1], rows=20, entropy=Untouched()).fit(X, Y)
+    logistic = {"epsilon": 1, "delta": 0, "bounds": (0, 1), "classes": [0, 1], "entropy": Untouched()}
+    with pytest.raises(InvalidParameter, match="method"):
+        LogisticRegression(**logistic, method="newton").fit(X, Y)
+    with pytest.raises(InvalidParameter, match="l1"):
+        LogisticRegression(**logistic, l1=0).fit(X, Y)
+    with pytest.raises(InvalidParameter, match="a larger ε for about 3 rows"):
+        LogisticRegression(**logistic, rows=3).fit(X, Y)
     with pytest.raises(InvalidData, match="models"):
         choose(["a"], [1, 2], epsilon=1, sensitivity=1)
     with pytest.raises(InvalidParameter, match="settings"):
         bayes().set_params(speed=1)
     with pytest.raises(InvalidInput, match="not fitted"):
         bayes().predict(X)
+
+
+BUDGET = {"epsilon": 1, "delta": 0, "bounds": (0, 1)}
+EVERY = {
+    "LinearRegression": {**BUDGET, "target_bounds": (0, 1)},
+    "Ridge": {**BUDGET, "target_bounds": (0, 1)},
+    "LogisticRegression": {**BUDGET, "classes": ["a", "b"]},
+    "GaussianNB": {**BUDGET, "classes": ["a", "b"]},
+    "CategoricalNB": {"epsilon": 1, "delta": 0, "categories": 2, "classes": ["a", "b"]},
+    "PCA": {**BUDGET, "norm": None},
+    "StandardScaler": BUDGET,
+    "KMeans": {**BUDGET, "n_clusters": 2},
+    "DecisionTreeClassifier": {"epsilon": 1, "bounds": (0, 1), "classes": ["a", "b"]},
+    "RandomForestClassifier": {"epsilon": 1, "bounds": (0, 1), "classes": ["a", "b"]},
+    "Histogram": BUDGET,
+    "KernelDensity": {**BUDGET, "bandwidth": 1},
+}
+TABLE = np.tile([[0.0, 1.0], [1.0, 1.0]], (300, 1))  # the second column is constant
+
+
+def made(name, **more):
+    return getattr(classical, name)(**{**EVERY[name], **more})
+
+
+def targets(name):
+    return np.array(["a", "b"] * 300) if "classes" in EVERY[name] else TABLE[:, 0]
+
+
+def test_every_model_is_listed():
+    assert set(EVERY) == {name for name in classical.__all__ if hasattr(getattr(classical, name), "fit")}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_too_small_a_budget_for_the_rows_is_refused_before_noise_is_drawn(name):
+    with pytest.raises(InvalidParameter, match="a larger ε for"):
+        made(name, epsilon="0.01", rows=20, entropy=Untouched()).fit(TABLE, targets(name))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_constant_column_and_one_class_give_finite_models(name):
+    y = np.full(600, "a") if "classes" in EVERY[name] else targets(name)
+    model = made(name, epsilon=10).fit(TABLE, y)
+    for call in ("predict_proba", "predict", "transform", "score_samples"):
+        if hasattr(model, call):
+            found = getattr(model, call)(TABLE)
+            assert found.dtype.kind == "U" or np.isfinite(found).all()
+    if "classes" in EVERY[name]:
+        assert set(model.predict(TABLE)) <= {"a", "b"}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_labels_are_text_and_the_cost_is_said(name):
+    model = made(name, epsilon=10).fit(TABLE, targets(name))
+    assert guarantee(model.cost_, delta=0).epsilon <= 10
+    assert not hasattr(model, "loss_")
+    if "classes" in EVERY[name]:
+        assert model.classes_.tolist() == ["a", "b"]
+        assert model.predict(TABLE[:2]).tolist() == ["a", "b"]

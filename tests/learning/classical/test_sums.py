@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
 from discreet.learning.classical.reading import box_of
-from discreet.learning.classical.sums import UNIT, Part, planned, products, row_square, snapped
+from discreet.learning.classical.scaler import moment_part, moment_sums
+from discreet.learning.classical.sums import UNIT, Part, length, planned, products, row_square, snapped
 from discreet.noise import DeterministicEntropy
 
 DRAWS = 40_000
@@ -39,13 +40,21 @@ def test_shares_must_not_exceed_one():
 @given(
     rows=st.lists(st.lists(st.floats(-1e12, 1e12), min_size=3, max_size=3), min_size=1, max_size=4),
     norm=st.sampled_from(["0.01", "0.3", "1", "1.5", None]),
+    l1=st.sampled_from(["0.01", "0.5", "1.2", "2.9", None]),
 )
-def test_rows_are_within_both_bounds_exactly(rows, norm):
+def test_rows_are_within_all_bounds_exactly(rows, norm, l1):
     square = row_square(3, norm)
-    whole = snapped(np.array(rows), box_of([(-1, 1), (0, 5), (10, 1000)], list("abc")), square)
+    sums = length(3, square, l1)
+    whole = snapped(np.array(rows), box_of([(-1, 1), (0, 5), (10, 1000)], list("abc")), square, sums)
     for row in whole.tolist():
         assert all(abs(z) <= UNIT for z in row)
         assert sum(z * z for z in row) <= square
+        assert sum(map(abs, row)) <= sums
+
+
+def test_long_rows_keep_their_direction_and_what_length_they_may():
+    whole = snapped(np.array([[0.8, -0.4, 0.0]]), box_of((-1, 1), list("abc")), None, length(3, 3 * UNIT**2, "0.6"))
+    assert np.abs(whole - np.array([[0.4, -0.2, 0.0]]) * UNIT).max() <= 2
 
 
 def test_rows_inside_the_norm_are_not_shortened():
@@ -63,3 +72,15 @@ def test_too_few_rows_are_refused_in_words():
     with pytest.raises(InvalidParameter, match="a larger ε for about 10 rows"):
         planned([Part(1, 1, 1)], epsilon="0.01", delta=0, rows=10)
     planned([Part(1, 1, 1)], epsilon="0.01", delta=0, rows=1000)
+
+
+@given(st.lists(st.integers(0, UNIT), min_size=1, max_size=5), st.integers(0, UNIT))
+def test_moments_are_exact_and_a_row_moves_them_by_one(values, more):
+    u = np.array([*values, more])[:, None]
+    less, all_ = (moment_sums(part, np.zeros(len(part), np.int64), 1)[0, :, 0].tolist() for part in (u[:-1], u))
+    assert less == [sum(f(v) for v in values) for f in BERNSTEIN]
+    assert sum(abs(a - b) for a, b in zip(all_, less, strict=True)) == UNIT**2 == moment_part(1).l1
+    assert sum((a - b) ** 2 for a, b in zip(all_, less, strict=True)) <= moment_part(1).square
+
+
+BERNSTEIN = (lambda v: (UNIT - v) ** 2, lambda v: 2 * v * (UNIT - v), lambda v: v * v)

@@ -2,8 +2,8 @@
 
 =========================  ============================================================================================
 `LinearRegression`         noisy XᵀX and Xᵀy; `Ridge` with a penalty
-`LogisticRegression`       a few noisy steps in the metric of a noisy XᵀX
-`GaussianNB`               noisy counts, sums and squares of each class; `CategoricalNB` noisy counts of categories
+`LogisticRegression`       objective perturbation, or a few noisy steps in the metric of a noisy XᵀX
+`GaussianNB`               noisy moments of each class; `CategoricalNB` noisy counts of categories
 `DecisionTreeClassifier`   splits by the exponential mechanism; `RandomForestClassifier` over disjoint parts of the rows
 `PCA`, `StandardScaler`    noisy covariance; noisy means and deviations
 `KMeans`                   Lloyd's iterations with noisy counts and sums
@@ -11,7 +11,7 @@
 `choose`                   one of several models by the exponential mechanism
 =========================  ============================================================================================
 
-Constructors are free; `fit` spends. After it, `loss_` says how much, under "add or remove one". ε, δ, bounds and
+Constructors are free; `fit` spends. After it, `cost_` says how much, under "add or remove one". ε, δ, bounds and
 classes are declared, by keyword, without defaults: nothing is learned from the data in silence. The number of rows is
 not treated as public. `rows=` may state it roughly: it is used to refuse an ε that cannot work, and never compared.
 
@@ -19,13 +19,15 @@ not treated as public. `rows=` may state it roughly: it is used to refuse an ε 
 
 Which of scikit-learn's own estimator checks cannot pass
 ---------------------------------------------------------
-`check_estimator` is run on all of them (tests/learning/classical/test_estimator_checks.py). With noise held still all
-pass. With fresh noise those cannot that fit twice and want the same result:
+`check_estimator` is run on all of them, and on `DPClassifier` and `DPRegressor`, for which the same holds
+(tests/learning/classical/test_estimator_checks.py). With noise held still all pass. With fresh noise those cannot that
+fit twice and want the same result:
 
 - `check_fit_idempotent`, `check_supervised_y_2d`, `check_regressors_int`, `check_regressor_data_not_an_array`,
   `check_classifier_data_not_an_array`.
 - `check_pipeline_consistency`, `check_transformer_general` and `check_transformer_data_not_an_array` are skipped by
-  scikit-learn itself, because the estimators say that they are not deterministic.
+  scikit-learn itself, because the estimators say that they are not deterministic (and `check_array_api_input` where
+  SCIPY_ARRAY_API is not set).
 - `check_clustering` asks for `labels_`, a fact about each training row. `KMeans` does not keep it, and is not run
   through that check because it does not derive from scikit-learn's `ClusterMixin`.
 

@@ -10,7 +10,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.classical import reading
 from discreet.learning.classical.estimator import Classifier, Floats
-from discreet.learning.classical.scaler import moment_parts, noisy_moments
+from discreet.learning.classical.scaler import moment_part, noisy_moments
 from discreet.learning.classical.sums import Ints, Part, planned, snapped
 from discreet.noise import Entropy
 
@@ -19,16 +19,16 @@ class GaussianNB(Classifier):
     """Gaussian naive Bayes, (ε, δ)-differentially private.
 
     `bounds` of the features and `classes` are declared: that somebody has a rare label is private. `classes="public"`
-    states that the labels that occur are public. `rows` as in `Ridge`. Variances are held above (`least` · half the
+    states that the labels that occur are public. `rows` as in `Ridge`. Variances are raised by (`smoothing` · half the
     bounds' width)², because noise can make them vanish.
 
-    Guarantee: `fit` costs `loss_` under "add or remove one", which is (ε, δ)-DP.
-    Proof. A row adds to the sums of its own class alone, and by no more than `scaler.moment_parts` says.
+    Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP.
+    Proof. A row adds to the sums of its own class alone, and by no more than `scaler.moment_part` says.
 
     >>> import numpy as np
     >>> x = np.vstack([np.full((500, 1), -1.0), np.full((500, 1), 1.0)])
     >>> model = GaussianNB(epsilon=2, delta=0, bounds=(-3, 3), classes=["no", "yes"])
-    >>> model.fit(x, ["no"] * 500 + ["yes"] * 500).predict([[-1.0], [1.0]]).tolist(), model.loss_
+    >>> model.fit(x, ["no"] * 500 + ["yes"] * 500).predict([[-1.0], [1.0]]).tolist(), model.cost_
     (['no', 'yes'], Pure(epsilon=Fraction(2, 1)))
     """
 
@@ -44,24 +44,24 @@ class GaussianNB(Classifier):
         delta: Number,
         bounds: reading.Bounds,
         classes: Any,
-        least: Number = 0.01,
+        smoothing: Number = "0.03",
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
-        self.least, self.rows, self.entropy = least, rows, entropy
+        self.smoothing, self.rows, self.entropy = smoothing, rows, entropy
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn, and spend `loss_`."""
+        """Learn, and spend `cost_`."""
         values, groups = self._begin_classes(X, y)
-        box = reading.box_of(self.bounds, self._columns()).centred()
-        least = float(rational(self.least, "least", above=0, at_most=1))
-        noise = planned(moment_parts(values.shape[1]), epsilon=self.epsilon, delta=self.delta, rows=self.rows)
+        box = reading.box_of(self.bounds, self._columns()).upward()
+        more = float(rational(self.smoothing, "smoothing", above=0, at_most=1)) / 2
+        noise = planned([moment_part(values.shape[1])], epsilon=self.epsilon, delta=self.delta, rows=self.rows)
         count, mean, var = noisy_moments(snapped(values, box), groups, len(self.classes_), noise, self.entropy)
-        self.loss_ = noise.loss
+        self.cost_ = noise.loss
         self.class_count_, self.class_prior_ = count, count / count.sum()
         self.theta_ = box.centre + box.half * mean
-        self.var_ = box.half**2 * np.maximum(var, least**2)
+        self.var_ = box.half**2 * (var + more**2)
         self._box = box
         return self
 
@@ -85,7 +85,7 @@ class CategoricalNB(Classifier):
     `categories` (one number for all columns, or one for each) and `classes` are declared. `alpha` is added to every
     count. `rows` as in `Ridge`.
 
-    Guarantee: `fit` costs `loss_` under "add or remove one", which is (ε, δ)-DP.
+    Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP.
     Proof. A row adds 1 to one cell for each column: `columns` in ℓ1 norm and in squared ℓ2 norm. Class sizes are
     averages over columns of these noisy cells.
 
@@ -115,7 +115,7 @@ class CategoricalNB(Classifier):
         self.alpha, self.rows, self.entropy = alpha, rows, entropy
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn, and spend `loss_`."""
+        """Learn, and spend `cost_`."""
         values, groups = self._begin_classes(X, y)
         columns = values.shape[1]
         sizes = _sizes(self.categories, self._columns())
@@ -125,7 +125,7 @@ class CategoricalNB(Classifier):
         noise = planned([part], epsilon=self.epsilon, delta=self.delta, rows=self.rows)
         exact = category_counts(codes, groups, sizes, len(self.classes_))
         noisy = [noise.add(0, table, self.entropy).astype(np.float64) for table in exact]
-        self.loss_ = noise.loss
+        self.cost_ = noise.loss
         self._settle(noisy, alpha, sizes)
         return self
 

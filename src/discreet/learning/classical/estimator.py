@@ -1,7 +1,7 @@
 """What all classical models share: the scikit-learn protocol, without scikit-learn.
 
 Settings are stored as given and read when `fit` is called, so that `clone`, `Pipeline` and `GridSearchCV` work. Every
-call of `fit` draws fresh noise and costs `loss_` again.
+call of `fit` draws fresh noise and costs `cost_` again.
 
 scikit-learn is imported only inside methods that scikit-learn itself calls, or to raise the exceptions that it expects.
 """
@@ -24,7 +24,7 @@ class Estimator:
     """Settings by name, columns by name, and a clear word where `fit` was not called."""
 
     kind: ClassVar[str | None] = None
-    loss_: Loss
+    cost_: Loss
     n_features_in_: int
 
     @classmethod
@@ -72,11 +72,11 @@ class Estimator:
         return values
 
     def _fitted(self) -> None:
-        if not hasattr(self, "loss_"):
+        if not hasattr(self, "cost_"):
             raise _not_fitted(type(self).__name__)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "loss_")
+        return hasattr(self, "cost_")
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import (  # type: ignore[import-untyped]
@@ -155,7 +155,7 @@ class Transformer(Estimator):
     kind = "transformer"
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn, and spend `loss_`."""
+        """Learn, and spend `cost_`."""
         raise NotImplementedError
 
     def transform(self, X: Any) -> Floats:

@@ -25,7 +25,7 @@ class Histogram(Estimator):
 
     `counts_` is as released, so it may be negative; `density_` is held at 0 and adds up to 1 over the bounds.
 
-    Guarantee: `fit` costs `loss_` under "add or remove one", which is (ε, δ)-DP (ε-DP for delta=0).
+    Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP (ε-DP for delta=0).
     Proof. A row adds 1 to one cell; the cells are public.
 
     >>> import numpy as np
@@ -53,7 +53,7 @@ class Histogram(Estimator):
         self.bins, self.rows, self.entropy = bins, rows, entropy
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Count, and spend `loss_`."""
+        """Count, and spend `cost_`."""
         values = self._begin(X)
         columns = values.shape[1]
         bins = integer(self.bins, "bins", at_least=1, at_most=_MOST_CELLS)
@@ -65,7 +65,7 @@ class Histogram(Estimator):
         edges = [np.linspace(low, high, bins + 1) for low, high in zip(box.low, box.high, strict=True)]
         exact = cell_counts(values, edges)
         self.counts_ = noise.add(0, exact, self.entropy)
-        self.loss_, self.edges_, self._box = noise.loss, edges, box
+        self.cost_, self.edges_, self._box = noise.loss, edges, box
         self.density_ = self._shares() * float(np.prod(bins / (box.high - box.low)))
         return self
 
@@ -113,7 +113,7 @@ class KernelDensity(Histogram):
         self.bins, self.rows, self.entropy = bins, rows, entropy
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Count, and spend `loss_`."""
+        """Count, and spend `cost_`."""
         self._width = float(rational(self.bandwidth, "bandwidth", above=0))
         super().fit(X, y)
         return self

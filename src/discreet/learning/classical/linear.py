@@ -41,7 +41,7 @@ class Ridge(Regressor):
     rows            about how many rows there are, if that is public: an ε that cannot work is refused. The number is
                     not needed otherwise; the model releases a noisy count among its sums
 
-    Guarantee: `fit` costs `loss_` under "add or remove one", which is (ε, δ)-DP (ε-DP for delta=0).
+    Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP (ε-DP for delta=0).
     Proof. A row adds to the sums the upper triangle of vvᵀ and v·y, v = (1, z): z is clamped, snapped and of squared
     norm at most `row_square` (`sums.snapped`), |y| ≤ UNIT, so (`sums.triangle_part`) the first part is bounded, and
     ‖v·y‖² ≤ ‖v‖²·UNIT², ‖v·y‖₁ ≤ ‖v‖₁·UNIT. Each gets half of the budget (`sums.planned`). What is computed from the
@@ -50,7 +50,7 @@ class Ridge(Regressor):
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 2000)[:, None]
     >>> model = Ridge(epsilon=10, delta="1e-6", bounds=(-1, 1), target_bounds=(-4, 4)).fit(x, 3 * x[:, 0])
-    >>> bool(abs(model.coef_[0] - 3) < 0.2), model.loss_  # in so few dimensions Laplace noise is the smaller
+    >>> bool(abs(model.coef_[0] - 3) < 0.2), model.cost_  # in so few dimensions Laplace noise is the smaller
     (True, Pure(epsilon=Fraction(10, 1)))
     """
 
@@ -74,7 +74,7 @@ class Ridge(Regressor):
         self.alpha, self.fit_intercept, self.norm, self.rows, self.entropy = alpha, fit_intercept, norm, rows, entropy
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn, and spend `loss_`."""
+        """Learn, and spend `cost_`."""
         reading.target_given(type(self).__name__, y)
         values = self._begin(X)
         targets = reading.numbers(y, len(values))
@@ -85,7 +85,7 @@ class Ridge(Regressor):
         v = self._rows(values, box)
         gram, cross = statistics(v, snapped(targets[:, None], goal))
         gram, cross = (noise.add(part, sums, self.entropy) for part, sums in enumerate((gram, cross)))
-        self.loss_ = noise.loss
+        self.cost_ = noise.loss
         deviation = noisy_float(noise.deviation(0))
         self._solve(mirrored(gram, v.shape[1]) / UNIT**2, cross / UNIT**2, deviation, alpha, box, goal)
         return self
@@ -130,7 +130,7 @@ class LinearRegression(Ridge):
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 2000)[:, None]
     >>> model = LinearRegression(epsilon=10, delta=0, bounds=(-1, 1), target_bounds=(-4, 4)).fit(x, 3 * x[:, 0] + 1)
-    >>> abs(model.intercept_ - 1) < 0.2, model.loss_
+    >>> abs(model.intercept_ - 1) < 0.2, model.cost_
     (True, Pure(epsilon=Fraction(10, 1)))
     """
 

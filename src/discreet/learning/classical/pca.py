@@ -30,7 +30,7 @@ class PCA(Transformer):
              usual setting; it has no default, because it decides about noise and bias; None: what the bounds imply
     rows     as in `Ridge`
 
-    Guarantee: `fit` costs `loss_` under "add or remove one", which is (ε, δ)-DP.
+    Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP.
     Proof. A row adds the upper triangle of vvᵀ, v = (1, z), bounded in `sums.triangle_part`. Centring, eigenvalues and
     eigenvectors come from the noisy matrix.
 
@@ -62,7 +62,7 @@ class PCA(Transformer):
         self.n_components, self.rows, self.entropy = n_components, rows, entropy
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn, and spend `loss_`."""
+        """Learn, and spend `cost_`."""
         values = self._begin(X)
         columns = values.shape[1]
         kept = columns if self.n_components is None else integer(self.n_components, "n_components", at_least=1)
@@ -75,7 +75,7 @@ class PCA(Transformer):
         z = snapped(values, box, square)
         v = np.hstack([np.full((len(z), 1), UNIT), z])
         noisy = noise.add(0, triangle(products(v, v)), self.entropy)
-        self.loss_ = noise.loss
+        self.cost_ = noise.loss
         self._settle(mirrored(noisy, columns + 1) / UNIT**2, box, kept)
         return self
 

@@ -45,13 +45,23 @@ class Box:
 
     def scaled(self, values: Floats) -> Floats:
         """z, with x clamped to its bounds: always from −1 to 1."""
-        z = (np.clip(values, self.low, self.high) - self.centre) / self.half
-        return np.clip(z, -1.0, 1.0)
+        z = np.clip(values, self.low, self.high)
+        z -= self.centre
+        z /= self.half
+        return np.clip(z, -1.0, 1.0, out=z)
 
     def centred(self) -> "Box":
         """The same bounds with the middle as the centre of every column."""
         middle, half = self.low / 2 + self.high / 2, self.high / 2 - self.low / 2
         return Box(self.low, self.high, middle, half)
+
+    def upward(self) -> "Box":
+        """The same bounds with low as the centre of every column: z is from 0 to 1.
+
+        >>> box_of([(20, 60)], ["a"]).upward().scaled(np.array([[20.0], [30.0], [60.0]])).ravel().tolist()
+        [0.0, 0.25, 1.0]
+        """
+        return Box(self.low, self.high, self.low, self.high - self.low)
 
 
 def box_of(bounds: Bounds, columns: Sequence[str], name: str = "bounds") -> Box:
@@ -141,7 +151,7 @@ def _floats(values: Any, name: str) -> Floats:
         raise InvalidData(f"{name}: Complex data not supported")
     if array.dtype.kind in "OSUTmMV":
         array = _numeric(array, name)
-    floats = array.astype(np.float64)
+    floats = array.astype(np.float64, copy=False)
     if not np.isfinite(floats).all():
         place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(np.atleast_1d(floats))))
         raise InvalidData(f"{name}: got NaN or inf at position {place}; remove such rows or fill them in first")

@@ -151,22 +151,36 @@ def root_up(x: Fraction) -> Fraction:
     return Fraction(sqrt_bounds(x, _ROOT_BITS)[1], 1 << _ROOT_BITS)
 
 
-def snapped(values: Floats, box: Box, square: int | None = None) -> Ints:
-    """Rows clamped, scaled and snapped: whole numbers from −UNIT to UNIT, and Σz² ≤ square in each row if it is given.
+def snapped(values: Floats, box: Box, square: int | None = None, l1: int | None = None) -> Ints:
+    """Rows clamped, scaled and snapped: whole numbers from −UNIT to UNIT; Σz² ≤ square and Σ|z| ≤ l1 where given.
 
-    Guarantee: both bounds hold exactly, whatever the values are. Proof. `Box.scaled` ends in a clip to [−1, 1], so
-    rounding to nearest stays within ±UNIT. Squared norms are added up in int64, below 2⁶³ for up to 2³² columns; rows
-    above `square` are shortened in floats, cut towards zero and measured again, and would count as zero if still above.
+    Guarantee: the bounds hold exactly, whatever the values are. Proof. `Box.scaled` ends in a clip to [−1, 1], so
+    rounding to nearest stays within ±UNIT. Norms are added up in int64, squares below 2⁶³ for up to 2³² columns; rows
+    above a bound are shortened in floats, cut towards zero and measured again, and would count as zero if still above.
     """
-    z = box.scaled(values) * UNIT
+    z = box.scaled(values)
+    z *= UNIT
     whole = np.rint(z).astype(np.int64)
-    if square is None or square >= UNIT * UNIT * whole.shape[1]:
-        return whole
-    for place in np.flatnonzero(norms(whole) > square):
-        shrink = math.sqrt(square / float((z[place] ** 2).sum())) * (1 - 2.0**-40)
-        whole[place] = np.trunc(z[place] * min(shrink, 1.0)).astype(np.int64)
-    whole[norms(whole) > square] = 0
+    long = _beyond(whole, square, l1)
+    if len(long):
+        rows = z[long]
+        squares, sums = (rows**2).sum(axis=1), np.abs(rows).sum(axis=1)
+        shrink = np.ones(len(long)) if square is None else np.minimum(1.0, np.sqrt(square / squares))
+        shrink = shrink if l1 is None else np.minimum(shrink, l1 / sums)
+        whole[long] = np.trunc(rows * (shrink * (1 - 2.0**-40))[:, None]).astype(np.int64)
+        whole[_beyond(whole, square, l1)] = 0
     return whole
+
+
+def _beyond(whole: Ints, square: int | None, l1: int | None) -> Ints:
+    """The rows that are longer than allowed."""
+    columns = whole.shape[1]
+    odd = np.zeros(len(whole), bool)
+    if square is not None and square < UNIT * UNIT * columns:
+        odd |= norms(whole) > square
+    if l1 is not None and l1 < UNIT * columns:
+        odd |= np.abs(whole).sum(axis=1) > l1
+    return np.flatnonzero(odd)
 
 
 def norms(whole: Ints) -> Ints:
@@ -216,9 +230,14 @@ def row_square(columns: int, norm: Number | None) -> int:
     return min(most, math.floor(exact * exact * UNIT * UNIT))
 
 
-def length(columns: int, square: int) -> int:
-    """The most that Σ|z| can be in such a row: √columns·‖z‖ (Cauchy, Schwarz), or columns·UNIT."""
-    return min(columns * UNIT, math.isqrt(columns * square))
+def length(columns: int, square: int, l1: Number | None = None) -> int:
+    """The most that Σ|z| can be in such a row: √columns·‖z‖ (Cauchy, Schwarz), columns·UNIT, or a declared sum.
+
+    >>> length(4, row_square(4, None)) == 4 * UNIT, length(4, row_square(4, 1)) == 2 * UNIT
+    (True, True)
+    """
+    most = min(columns * UNIT, math.isqrt(columns * square))
+    return most if l1 is None else min(most, math.floor(rational(l1, "l1", at_least=Fraction(1, 1000)) * UNIT))
 
 
 def triangle(symmetric: Ints) -> Ints:
@@ -237,15 +256,14 @@ def mirrored(upper: Ints, size: int) -> Floats:
     return np.asarray(full + np.triu(full, 1).T)
 
 
-def triangle_part(columns: int, square: int, *, constant: bool, share: Fraction) -> Part:
+def triangle_part(columns: int, square: int, *, constant: bool, share: Fraction, l1: Number | None = None) -> Part:
     """What a row v adds to the upper triangle of Σvvᵀ, v being the row z, after a UNIT if `constant`.
 
     Proof. Σ_{i≤j}(vᵢvⱼ)² = (‖v‖⁴ + Σvᵢ⁴)/2 and Σvᵢ⁴ ≤ UNIT²·‖v‖². Σ_{i≤j}|vᵢvⱼ| = (‖v‖₁² + ‖v‖²)/2.
     """
-    whole, l1 = (
-        (square + UNIT * UNIT, length(columns, square) + UNIT) if constant else (square, length(columns, square))
-    )
-    return Part((l1 * l1 + whole) // 2, (whole * whole + UNIT * UNIT * whole) // 2, UNIT * UNIT, share)
+    one = int(constant)
+    whole, sum_ = square + one * UNIT * UNIT, length(columns, square, l1) + one * UNIT
+    return Part((sum_ * sum_ + whole) // 2, (whole * whole + UNIT * UNIT * whole) // 2, UNIT * UNIT, share)
 
 
 def noisy_float(deviation: float) -> float:

@@ -73,7 +73,7 @@ class DecisionTreeClassifier(Classifier):
     split_share  how much of ε goes to the choice of splits; the rest to the leaves' counts
     rows         about how many rows there are, if that is public: an ε that cannot work is refused
 
-    Guarantee: `fit` costs `loss_` under "add or remove one", which is ε-DP; proof in `TreePlan`.
+    Guarantee: `fit` costs `cost_` under "add or remove one", which is ε-DP; proof in `TreePlan`.
 
     >>> import numpy as np
     >>> x = np.linspace(0, 1, 2000)[:, None]
@@ -98,14 +98,14 @@ class DecisionTreeClassifier(Classifier):
         self.thresholds, self.split_share, self.rows, self.entropy = thresholds, split_share, rows, entropy
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn, and spend `loss_`."""
+        """Learn, and spend `cost_`."""
         plan = _plan(self.epsilon, self.max_depth, self.split_share, self.rows)
         values, groups = self._begin_classes(X, y)
         box = reading.box_of(self.bounds, self._columns())
         cuts = _cuts(self.thresholds, box)
         every = np.arange(values.shape[1])
         self.tree_ = grown(binned(values, cuts), groups, len(self.classes_), cuts, plan, every, self.entropy)
-        self.loss_ = plan.loss
+        self.cost_ = plan.loss
         return self
 
     def predict_proba(self, X: Any) -> Floats:
@@ -120,7 +120,7 @@ class RandomForestClassifier(Classifier):
     n_estimators   how many trees; every row is given to one of them by an exact coin of its own
     max_features   how many features each tree may use, chosen by the public `seed`; None: all
 
-    Guarantee: `fit` costs `loss_` under "add or remove one", which is ε-DP.
+    Guarantee: `fit` costs `cost_` under "add or remove one", which is ε-DP.
     Proof. Given the coins, which no row's data or place decides, one row more or less changes the part of one tree
     (parallel composition); each tree is ε-DP by `TreePlan`.
 
@@ -153,7 +153,7 @@ class RandomForestClassifier(Classifier):
         self.thresholds, self.split_share, self.rows, self.entropy = thresholds, split_share, rows, entropy
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn, and spend `loss_`."""
+        """Learn, and spend `cost_`."""
         trees = integer(self.n_estimators, "n_estimators", at_least=1, at_most=10**4)
         each = None if self.rows is None else max(1, integer(self.rows, "rows", at_least=1) // trees)
         plan = _plan(self.epsilon, self.max_depth, self.split_share, each)
@@ -166,7 +166,7 @@ class RandomForestClassifier(Classifier):
             grown(codes[part == t], groups[part == t], len(self.classes_), cuts, plan, subsets[t], self.entropy)
             for t in range(trees)
         ]
-        self.loss_ = Parallel(*[plan.loss] * trees)
+        self.cost_ = Parallel(*[plan.loss] * trees)
         return self
 
     def predict_proba(self, X: Any) -> Floats:

@@ -1,0 +1,1 @@
+"""Private rounds among three hospitals, as a Flower app."""

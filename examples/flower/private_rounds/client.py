@@ -1,0 +1,30 @@
+"""A client: all it needs is in its own folder, named when its SuperNode is started. It takes nothing from the run."""
+
+from pathlib import Path
+
+import numpy as np
+from flwr.app import Context
+
+from discreet.learning.federated import Identity, Member
+from discreet.learning.federated.flower import client_app
+from private_rounds.agreed import FEDERATION, NETWORK, read_keys
+
+
+def join(context: Context, state: bytes | None) -> Member:
+    folder, name = home(context), str(context.node_config["name"])
+    identity = Identity((folder / "identity").read_bytes())
+    with np.load(folder / "rows.npz") as rows:
+        return Member(
+            FEDERATION, NETWORK, name, identity, read_keys(folder / "keys.toml"), rows["x"], rows["y"], state=state
+        )
+
+
+def keep(context: Context) -> Path:
+    return home(context) / "state"
+
+
+def home(context: Context) -> Path:
+    return Path(str(context.node_config["home"]))
+
+
+app = client_app(join, keep)
