@@ -22,6 +22,7 @@ COMPARISONS = (
     "attacks",
     "classical",
     "learning",
+    "fairness",
     "commuting",
 )
 """One file each in this folder, with a function `comparison(quick: bool) -> Comparison`."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from discreet.query.explain import Explanation
     from discreet.query.plan import QueryPlan
     from discreet.synthetic.commuting.plan import CommuteMap, CommutePlan
-    from discreet.synthetic.plan import SynthesisPlan, SyntheticTable
+    from discreet.synthetic.plan import SynthesisPlan
+    from discreet.synthetic.result import SyntheticTable
 
 
 def open(  # noqa: A001 (discreet.open, as gzip.open)
@@ -209,7 +210,7 @@ class Dataset:
 
         δ is that of the budget, if left out: the release is Gaussian, and takes no part of it for itself. Further
         settings are those of `synthetic.planner.Wish`: columns, leave_out, bins, values, discover, at_most, never,
-        target, rows_each, people, rows.
+        target, rows_each, people, rows, adaptive, model.
         """
         plan = self.synthesis_plan(table, epsilon=epsilon, delta=delta, **settings)
         self._unchanged()

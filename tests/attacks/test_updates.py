@@ -144,14 +144,33 @@ def test_noise_stops_it_and_a_hundredth_of_it_does_not():
     assert verdicts == {0.0005: "falls", 0.1: "holds", 1.0: "holds"}
 
 
-def test_where_everybody_is_alike_nothing_is_recovered():
-    """The claims fit people outside just as well: the control says so."""
+def test_where_everybody_is_alike_nearness_is_no_success_but_digits_are():
+    """Any claim is near anybody: no success. Yet the updates give the rows back to the digit, and so do not hold."""
     rng = np.random.default_rng(0)
     alike = 0.5 + 0.001 * rng.normal(size=(300, INPUTS))
     held = [(alike[i : i + 1], np.array([0])) for i in range(150)]
-    report = attack([Net().gradient(x, y) for x, y in held], held, alike[150:])
+    updates = [Net().gradient(x, y) for x, y in held]
+    report = attack(updates, held, alike[150:])
     assert report.success.value == report.control.value == 1
-    assert report.verdict == "holds"
+    assert report.verdict == "undecided"
+    assert report.facts["read to the digit"] == 150
+    assert "150 rows came back to the digit" in report.text()
+    blurred = [(one * (1 + 1e-3 * rng.normal(size=one.shape)), two) for one, two in updates]
+    assert attack(blurred, held, alike[150:]).verdict == "holds"
+
+
+def test_a_few_rows_to_the_digit_are_not_held():
+    """Three of 600 clients send their gradient as it is, the others noise: far too few to be a success."""
+    held, outside = clients(600, 1)
+    rng = np.random.default_rng(5)
+    updates = [(rng.normal(size=(INPUTS + 1, UNITS)), None) for _ in held]
+    assert attack(updates, held, outside).verdict == "holds"
+    updates[:3] = [Net().gradient(x, y) for x, y in held[:3]]
+    report = attack(updates, held, outside)
+    assert report.success.value < 0.01
+    assert report.facts["read to the digit"] == 3
+    assert report.verdict == "undecided"
+    assert "3 rows came back to the digit" in report.text()
 
 
 def test_updates_without_biases_cannot_be_read_and_show_nothing():

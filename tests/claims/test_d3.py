@@ -40,8 +40,8 @@ def test_the_published_accuracy_is_passed_at_epsilon_two(mnist):
     )
     model.fit(mnist["x_train"].reshape(-1, 784), mnist["y_train"])
     assert model.score(mnist["x_test"].reshape(-1, 784), mnist["y_test"]) > 0.95
-    assert isinstance(model.privacy_, Together)
-    assert isinstance(model.privacy_.losses[0], GaussianNoise)
-    assert guarantee(model.privacy_, delta="1e-5").epsilon <= 2
+    assert isinstance(model.cost_, Together)
+    assert isinstance(model.cost_.losses[0], GaussianNoise)
+    assert guarantee(model.cost_, delta="1e-5").epsilon <= 2
     assert np.mean(model.curve_[-20:]) < np.mean(model.curve_[:5]) / 4
     assert "<svg" in model.learning_curve().svg()

@@ -102,7 +102,8 @@ def audited(kind, seed, *, count=1024, trainer=train):
 def exceeding(kind, runs, *confidences):
     """How many of these runs have a bound above the claim, at each confidence."""
     found = [audited(kind, seed) for seed in range(runs)]
-    assert np.mean([one.bound.epsilon for one in found]) > float(found[0].claimed) / 4  # an audit that sees something
+    assert np.mean([one.auc().value for one in found]) > 0.58  # an audit that sees something: 0.62 at least, ± 0.007
+    assert np.mean([one.bound.epsilon for one in found]) > 0.2
     return [sum(one.at(Fraction(level)).broken for one in found) for level in confidences]
 
 
@@ -267,8 +268,8 @@ def test_one_page_shows_both_sides(world):
         title="Our model",
     )
     assert not report.broken
-    best = [max(one.rates()[0.01].true.value for one in side) for side in (report.before, report.after)]
-    assert best[0] > 0.12 > best[1]
+    best = [max(one.roc.at(0.1, confidence=0.95).true.value for one in side) for side in (report.before, report.after)]
+    assert best[0] > 0.5 > 0.3 > best[1]  # at 1 % of 200 people outside, two of them, it is a matter of luck
     page = report.page().html()
     assert page.count("ROC") >= 6
     assert "true positives at 0.1 % false" in page

@@ -8,8 +8,8 @@ import pytest
 import discreet as package
 
 COMMANDS = [
-    "account", "anonymize", "ask", "attack", "budget", "channel", "check", "explain", "init", "ledger", "local", "mechanism", "predict", "risk", "shell",
-    "statement", "train",
+    "account", "anonymize", "ask", "attack", "budget", "channel", "check", "commute", "explain", "fairness", "init", "ledger", "local", "mechanism", "predict", "risk", "shell",
+    "statement", "synth", "train",
 ]  # fmt: skip
 
 
@@ -27,7 +27,9 @@ def test_every_single_command_has_help(discreet, command):
     assert command in ("init", "shell") or "--json" in printed.out
 
 
-@pytest.mark.parametrize("group", ["account", "attack", "channel", "ledger", "local", "mechanism"])
+@pytest.mark.parametrize(
+    "group", ["account", "attack", "channel", "commute", "fairness", "ledger", "local", "mechanism"]
+)
 def test_every_group_and_command_has_help(discreet, group):
     top = discreet(group, "--help")
     assert top.code == 0

@@ -1,4 +1,5 @@
-"""What every plan promises, and what the gate does with one: charge first, then look. To add a plan, add it to `PLANS`.
+"""What every plan promises, and what the gate does with one: charge first, then look. To add a plan, add it to `PLANS`
+if it is a query, and to `OTHERS` if it is not.
 
 A spy engine writes down every SQL it is given, and a spy store every charge that became durable, both in one list, so
 that their order can be read off it. "Nothing happened" is the empty list.
@@ -603,3 +604,111 @@ def test_the_scan_is_of_the_catalogs_table():
     assert scan_of(release.group.source).table == VISITS
     assert isinstance(release.aggregate.source, Bound)
     assert (release.aggregate.source.groups, release.aggregate.source.rows) == (2, 3)
+
+
+# --- plans that are not queries -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Other:
+    """A kind of plan: how one is made, variants of it that release something else, and what its result is made of."""
+
+    make: Callable[..., Any]
+    variants: tuple[dict[str, Any], ...]
+    contents: Callable[[Any], list[Any]]
+    neighbours: tuple[Neighbours, ...] = tuple(Neighbours)
+
+
+def synthesis(neighbours: Neighbours = ADD, **more: Any) -> Any:
+    from discreet.synthetic.planner import Wish
+    from discreet.synthetic.planner import plan as synthesis_plan
+    from discreet.synthetic.relaxed import Settings
+
+    terms = {"epsilon": 1, "delta": "1e-6", "leave_out": ["city"], "bins": {"days": 3}} | more
+    return synthesis_plan(Wish(table="visits", settings=Settings(iterations=5), **terms), catalog(neighbours))
+
+
+def commuting(neighbours: Neighbours = ADD, **more: Any) -> Any:
+    from discreet.synthetic.commuting.plan import commute_plan
+
+    towns = {"name": ["Oslo", "north", "south"], "x_km": [0, 1, 2], "y_km": [0, 0, 3]}
+    terms = {"origin": "city", "destination": "ward", "epsilon": 1} | more
+    return commute_plan(catalog(neighbours), "visits", towns, **terms)
+
+
+def training(neighbours: Neighbours = ADD, **more: Any) -> Any:
+    from discreet.learning.planner import Wish
+    from discreet.learning.planner import plan as training_plan
+
+    terms = {"epsilon": 1, "delta": "1e-6", "examples": 2000, "epochs": 1, "features": ["days"]} | more
+    return training_plan(Wish(table="visits", target="ward", **terms), catalog(neighbours))
+
+
+def rows_of(result: Any) -> list[Any]:
+    table = result.table() if callable(result.table) else result.table
+    return table.to_pylist()
+
+
+OTHERS: dict[str, Other] = {
+    "synthesis": Other(synthesis, ({"epsilon": 2}, {"bins": {"days": 4}}, {"target": "ward"}, {"rows_each": 2}), rows_of),
+    "synthesis of several rows": Other(lambda n=ADD, **more: synthesis(n, **({"rows_each": 3} | more)), ({"epsilon": 2}, {"rows_each": 2}), rows_of),
+    "synthesis that finds": Other(lambda n=ADD, **more: synthesis(n, **({"leave_out": (), "discover": ["city"]} | more)), ({"epsilon": 2}, {"delta": "1e-7"}), rows_of, (ADD,)),
+    "commuting": Other(commuting, ({"epsilon": 2}, {"cap": 2}, {"origin": "ward", "destination": "city"}), rows_of),
+    "commuting in bands": Other(lambda n=ADD, **more: commuting(n, **({"bands": [1], "delta": "1e-6", "promise": "approximate"} | more)), ({"bands": [2]}, {"delta": "1e-7"}), rows_of),
+    "training": Other(training, ({"epsilon": 2}, {"epochs": 2}, {"hidden": (3,)}), lambda model: [part.tolist() for part in model.parameters], (ADD,)),
+}  # fmt: skip
+KINDS = [(name, neighbours) for name, other in OTHERS.items() for neighbours in other.neighbours]
+
+
+@pytest.mark.parametrize(("name", "neighbours"), KINDS)
+def test_others_derive_their_loss_and_cover_it(name, neighbours):
+    from discreet.privacy.accounting import guarantee
+
+    one = OTHERS[name].make(neighbours)
+    assert one.private
+    assert one.derive(catalog(neighbours)) == one.loss
+    assert guarantee(one.loss, delta=one.delta).epsilon <= float(one.epsilon) * (1 + 1e-9)
+    with pytest.raises(InternalError, match="other neighbours"):
+        one.derive(catalog(CHANGE if neighbours is ADD else ADD))
+    with pytest.raises(InternalError, match="another table"):
+        one.derive(catalog(neighbours, visits=Table("visits", VISITS.columns, unit=VISITS.unit, groups=1, rows=1)))
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_others_have_one_name_for_one_release(name):
+    make, variants = OTHERS[name].make, OTHERS[name].variants
+    names = [make().name, *(make(**more).name for more in variants)]
+    assert make().name == names[0]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("name", "neighbours"), KINDS)
+def test_others_are_charged_before_the_first_row_is_read_and_kept(name, neighbours, engine):
+    clinic, other = opened(engine, catalog(neighbours)), OTHERS[name]
+    first = clinic.curator.release(other.make(neighbours), analyst="ann")
+    assert clinic.seen() == ["charge", "fetch", "keep"]
+    assert clinic.ledger.charges("clinic")[0].loss == other.make(neighbours).loss
+    clinic.events.clear()
+    contents = other.contents(first)
+    again = clinic.curator.release(other.make(neighbours), analyst="bob")
+    assert other.contents(again) == contents
+    assert again.receipt.free
+    assert clinic.events == []
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_others_that_cannot_be_paid_are_never_run(name, engine):
+    clinic = opened(engine, budget=Budget(epsilon="0.5", delta="1e-3"))
+    with pytest.raises(BudgetExceeded):
+        clinic.curator.release(OTHERS[name].make(), analyst="ann")
+    assert clinic.events == []
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_others_fail_without_a_word_and_stay_charged(name, clinic, owner):
+    clinic.engine.instead = failing
+    with pytest.raises(ReleaseFailed) as caught:
+        clinic.curator.release(OTHERS[name].make(), analyst="ann")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert SECRET in owner.lines[0]
+    assert clinic.seen() == ["charge", "fetch"]

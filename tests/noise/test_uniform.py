@@ -202,3 +202,22 @@ def test_a_coin_costs_sixteen_bits_in_bulk():
     stream = Counting()
     bernoulli("1/3", 40_000, entropy=stream)
     assert 10_000 <= stream.count < 10_000 + 40
+
+
+@pytest.mark.parametrize(
+    "p",
+    [0, 1, F(1, 3), F(1, 100), F(1, 2), F(1, 2**16), F(5, 2**16), F(5, 2**16) - F(1, 2**64), 1 - F(1, 2**70)],
+    ids=str,
+)
+def test_many_coins_fall_like_single_ones(p, scripted):
+    """Tops below, at and above those of p; where they are the same, 48 bits more decide, and further ones."""
+    edge = int(p * 2**64)
+    tops = sorted({min(max((edge >> 48) + step, 0), 2**16 - 1) for step in (-2, -1, 0, 1, 2)} | {0, 2**16 - 1})
+    for follow in (0, 1, WORD // 3, (edge << 16) % WORD, WORD - 1):
+        for top in tops:
+            word = top << 48 | follow >> 16
+            packed = int(np.array([top, 0, 0, 0], np.uint16).view(np.uint64)[0])
+            later = [7, WORD - 9, WORD // 5]
+            one = bernoulli(p, entropy=scripted([word, *later], DeterministicEntropy(1)))
+            many = bernoulli(p, 1, entropy=scripted([packed, follow, *later], DeterministicEntropy(1)))
+            assert many.tolist() == [one], (top, follow)

@@ -17,7 +17,9 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "budget": ("books", "budget", "What was spent of the budget, by whom, and what is left."),
     "channel": ("channel", "group", "Is this mechanism private? Any finite mechanism, as a matrix."),
     "check": ("owner", "check", "Say what a policy means, in words."),
+    "commute": ("commute", "group", "Synthetic commuting maps: where people live who work at each place."),
     "explain": ("ask", "explain", "What asking would cost and do, before anything is spent."),
+    "fairness": ("fairness", "group", "How far groups are apart, with limits; audits of labels that stay private."),
     "init": ("owner", "init", "Draft a policy for a file, from its schema alone."),
     "ledger": ("books", "ledger", "Who was charged for what; is the record intact; change a budget on record."),
     "local": ("local", "group", "Ask people who trust nobody: answers are randomised before they leave the device."),
@@ -25,6 +27,7 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "predict": ("train", "predict", "What a model says of rows that you may see."),
     "risk": ("anonymize", "risk", "How easily people are recognised in a table, and by which columns together."),
     "shell": ("shell", "shell", "Ask one question after the other, with history and completion."),
+    "synth": ("synth", "synth", "A synthetic table that looks like a private one, charged to the budget."),
     "train": ("train", "train", "Train a model on private rows by DP-SGD, charged to the budget."),
     "statement": ("books", "statement", "The privacy statement to publish."),
 }

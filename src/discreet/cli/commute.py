@@ -74,6 +74,8 @@ def synthesize(
         return
     if out is None:
         raise click.UsageError("where to? say -o MAP.csv, or --explain to see what would be done")
+    if Path(out).suffix.lower() not in (".csv", ".parquet", ".pq"):
+        raise click.ClickException(f"{out}: expected a name that ends in .csv or .parquet")
     for path in (out, report):
         if path is not None and Path(path).exists():
             raise click.ClickException(f"{path} exists already; choose another name")

@@ -12,13 +12,23 @@ from discreet.cli.show import facts, json_option
 
 if TYPE_CHECKING:
     from discreet.dataset import Dataset
-    from discreet.synthetic.plan import SyntheticTable
+    from discreet.synthetic.result import SyntheticTable
 
 _OUT = click.Path(dir_okay=False, writable=True)
 
 
 def _names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...] | None:
     return None if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
+
+
+def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, list[str]]:
+    found = {}
+    for one in given:
+        name, sign, values = one.partition("=")
+        if not sign or not name.strip():
+            raise click.BadParameter(f"{one!r}: write ward=north,south")
+        found[name.strip()] = [value.strip() for value in values.split(",")]
+    return found
 
 
 def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
@@ -40,6 +50,7 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--columns", callback=_names, help="Columns to synthesise: a,b,c; all but the key, if left out.")
 @click.option("--leave-out", callback=_names, help="Columns that are not synthesised.")
 @click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help="age=10, or age=0,18,65,120")
+@click.option("--values", multiple=True, callback=_values, metavar="COLUMN=A,B,…", help="Values of a column of text.")
 @click.option("--discover", callback=_names, help="Columns of text whose values are found privately.")
 @click.option("--at-most", multiple=True, metavar="A<=B", help="In every row, A is at most B.")
 @click.option("--never", multiple=True, metavar="A=x,B=y", help="Values that never occur together.")
@@ -47,6 +58,8 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--rows-each", default=1, show_default=True, type=click.IntRange(min=1), help="Most rows of a person.")
 @click.option("--people", type=click.IntRange(min=1), help="About how many there are: to warn if ε is too small.")
 @click.option("--rows", type=click.IntRange(min=1), help="How many rows to write; as many as there are, about.")
+@click.option("--adaptive", type=click.IntRange(min=1), metavar="ROUNDS", help="Then choose triples privately.")
+@click.option("--model", type=click.Choice(["relaxed", "graphical"]), default="relaxed", show_default=True)
 @click.option("-o", "--out", type=_OUT, help="Write the table here: .parquet or .csv")
 @click.option("--report", type=_OUT, help="Write a page from noisy numbers alone; it may be published.")
 @click.option("--owner-report", type=_OUT, help="Write a page that compares with the real rows. For the owner only.")
@@ -75,9 +88,7 @@ def synth(
 
     if not explain and out is None:
         raise click.UsageError("where to? say -o TABLE.parquet, or --explain to see what it would cost")
-    for path in (out, report, owner_report):
-        if path is not None and Path(path).exists():
-            raise click.ClickException(f"{path} exists already; choose another name")
+    _check_paths(out, report, owner_report)
     wish = {name: value for name, value in wish.items() if value is not None}
     with discreet.open(policy, analyst=analyst) as data:
         chosen = table or _only(data)
@@ -98,6 +109,17 @@ def synth(
     facts({"table": out, "rows": len(made.codes), "cost": str(made.receipt)}, as_json=as_json)
 
 
+def _check_paths(out: str | None, *reports: str | None) -> None:
+    """Refuse, before anything is spent, names that cannot be written."""
+    if out is not None and Path(out).suffix.lower() not in (".parquet", ".pq", ".csv"):
+        raise click.ClickException(f"{out}: expected a name that ends in .parquet or .csv")
+    for path in (out, *reports):
+        if path is not None and Path(path).exists():
+            raise click.ClickException(f"{path} exists already; choose another name")
+        if path is not None and not Path(path).resolve().parent.is_dir():
+            raise click.ClickException(f"{path}: there is no such folder")
+
+
 def _only(data: "Dataset") -> str:
     """The name of the only private table."""
     private = [table.name for table in data.catalog.tables.values() if table.private]
@@ -113,26 +135,35 @@ def _owner_page(data: "Dataset", made: "SyntheticTable", path: str, target: str 
     from discreet.synthetic.report import Quality
 
     plan, policy = made.plan, data.policy
-    engine = DuckDBEngine(policy.catalog, policy.sources, base=policy.base)
-    try:
+    with DuckDBEngine(policy.catalog, policy.sources, base=policy.base) as engine:
         rows = engine.fetch(rows_each(plan.table, plan.columns, most=plan.rows_each))
-    finally:
-        engine.close()
     real, _ = made.schema.encode(rows)
-    parts = None if controls is None else _attacks(made, rows, controls)
+    parts = None if controls is None else _attacks(made, rows, _read(made, controls))
     Quality(made.schema, real, made.codes).page(target=target, attacks=parts).save(path)
     click.echo(f"wrote {path}: it compares with real rows; do not publish it", err=True)
 
 
-def _attacks(made: "SyntheticTable", people: Any, controls: str) -> list[Any]:
+def _read(made: "SyntheticTable", path: str) -> Any:
+    """The synthetic columns of a file, read in the types of the policy."""
+    from discreet.curator.catalog import Catalog, Table
+    from discreet.curator.engines.duckdb import DuckDBEngine
+    from discreet.curator.rows import one_row_each
+    from discreet.privacy.unit import Unit
+
+    table = Table("controls", made.plan.columns, unit=Unit())
+    catalog = Catalog("controls", [table], neighbours=made.plan.neighbours)
+    with DuckDBEngine(catalog, {"controls": path}) as engine:
+        return engine.fetch(one_row_each(table, table.columns))
+
+
+def _attacks(made: "SyntheticTable", people: Any, controls: Any) -> list[Any]:
     """What an attacker gains from the table: singling out, and inferring each of a few columns from the others."""
     from discreet.attacks.inference import Inference
     from discreet.attacks.singling import SinglingOut
     from discreet.drawing import Grid, Heading
-    from discreet.tables import as_arrow
 
     names = list(made.schema.names)
-    given: dict[str, Any] = {"released": made.table.select(names), "people": people, "controls": as_arrow(controls)}
+    given: dict[str, Any] = {"released": made.table.select(names), "people": people, "controls": controls}
     width = min(3, len(names))
     reports = [SinglingOut(**given, columns=names, width=width, against="the synthetic table").run()]
     for secret in names[-3:]:

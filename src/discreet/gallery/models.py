@@ -33,7 +33,7 @@ from discreet.attacks.membership import (
 from discreet.attacks.membership.references import Progress
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer
-from discreet.learning.gradients import Array, Ints
+from discreet.learning.gradients import Array, Ints, Outer
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Squared
 from discreet.learning.model import Model, Shape
@@ -242,6 +242,8 @@ def gradient_norms(network: Network, parameters: Parameters, x: Array, y: NDArra
     squares = np.zeros(len(x))
     for gradient in gradients:
         sides = [np.square(side.astype(np.float64)).sum(axis=1) for side in gradient.sides]
+        if isinstance(gradient, Outer) and gradient.one:
+            sides[0] += 1  # the input of the biases
         squares += np.prod(sides, axis=0)
     return np.asarray(np.sqrt(squares))
 

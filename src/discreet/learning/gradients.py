@@ -35,7 +35,13 @@ UNITS = 1 << 30
 MOST = 1 << 22
 """The largest lot: beyond it a sum could leave the whole numbers that a float holds exactly."""
 
-_SIDE = 1 << 15  # √UNITS: what each factor of an outer product contributes
+_UNITS_BITS = UNITS.bit_length() - 1
+_FINER = 8  # how much finer the steps of the narrow side are, in their root mean square
+_EXACT = (1 << 24) * (1 - 2.0**-8)  # whole numbers of float32, with room for the rounding of bounds
+_ROWS = 224  # of an outer product at a time
+_THIN, _FEW = 32, 32  # up to so many columns of a narrow side, so many rows at a time are added up in float32
+_MANY = 64  # products, and those of one turn, whose sum is below 2³¹
+_NUMPY = 1024  # numbers that NumPy buffers: with more, it would spread each row's factor over a buffer
 _SHORT = 1 << 10  # squares that are added up in float32
 _SHRINK = 1 - 2.0**-12  # makes room for the rounding of norms and scales
 _LEAST, _GREATEST = 2.0**-60, 2.0**60  # squared norms outside count as zero
@@ -44,19 +50,22 @@ _BLOCK = 1 << 16  # numbers at a time: the scratch array stays in the processor'
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outer:
-    """One parameter matrix; the gradient of example i is left[i] ⊗ right[i].
+    """One parameter matrix; the gradient of example i is left[i] ⊗ right[i]; with `one`, (left[i], 1) ⊗ right[i].
 
     >>> Outer(np.ones((5, 3), np.float32), np.ones((5, 2), np.float32)).formed().shape
     (5, 3, 2)
+    >>> Outer(np.ones((5, 3), np.float32), np.ones((5, 2), np.float32), one=True).formed().shape
+    (5, 4, 2)
     """
 
     left: Array
     right: Array
+    one: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the parameter."""
-        return self.left.shape[1], self.right.shape[1]
+        return self.left.shape[1] + self.one, self.right.shape[1]
 
     @property
     def sides(self) -> tuple[Array, ...]:
@@ -65,11 +74,15 @@ class Outer:
 
     def formed(self) -> Array:
         """Each example's gradient, formed."""
-        return self.left[:, :, None] * self.right[:, None, :]
+        found: Array = self.left[:, :, None] * self.right[:, None, :]
+        return np.concatenate([found, self.right[:, None, :]], axis=1) if self.one else found
 
     def summed(self) -> Array:
         """The plain sum over the lot: without clipping, so never released."""
-        total: Array = self.left.T @ self.right
+        total = np.empty(self.shape, np.float32)
+        np.matmul(self.left.T, self.right, out=total[: self.left.shape[1]])
+        if self.one:
+            np.sum(self.right, axis=0, out=total[-1])
         return total
 
 
@@ -156,26 +169,28 @@ def clipped_sum(gradients: Sequence[Gradient], clip: Clip, *, share: Number = 1)
     the lot is cut into parts.
 
     Proof. Write c for the example's factor min(1, norm/‖g‖). For `Rows`, c·g/norm·UNITS is cut to whole numbers towards
-    zero. For `Outer`, a/‖a‖ and c·‖a‖·b/norm, both times √UNITS, are cut towards zero, and the example contributes the
-    outer product of the two whole vectors. Cutting makes no entry larger, so in exact arithmetic the squared norm over
-    all parameters is at most UNITS²·Σ(c·‖g_p‖/norm)² ≤ UNITS².
+    zero. For `Outer`, let w be the wider side and v the other: w is scaled and rounded, by whatever rule, to whole
+    numbers ŵ; then v is scaled by (c/norm)·U·‖w‖/‖ŵ‖ and cut towards zero to v̂. The example contributes v̂ ⊗ ŵ in steps
+    of UNITS/U, U a power of two by the shape of the parameter (`_bits`). Cutting makes no entry larger, so
+    ‖v̂‖·‖ŵ‖ ≤ U·c·‖g_p‖/norm, and in exact arithmetic the squared norm over all parameters is at most
+    UNITS²·Σ(c·‖g_p‖/norm)² ≤ UNITS².
 
     Rounding. Up to 2¹⁰ squares are added up in float32, in an order that is not ours to choose, so relatively within
     (2¹⁰ + 1)·2⁻²⁴, while nothing leaves the range of floats; such sums are added up in float64. A parameter for which
     the squared norm of a side is not between 2⁻⁶⁰ and 2⁶⁰, NaN among them, gets nothing from the example, so nothing
     leaves the range: squares below 2⁻¹²⁶ may be lost, but fewer than 2³³ of them are less than 2⁻³³ of 2⁻⁶⁰. So norms
-    ‖a‖, ‖b‖ are known to 2⁻¹⁵ and a little, ‖g‖ to 2⁻¹⁴ and a little; a scale of one side carries these and three
-    roundings of 2⁻²⁴, because no scale is above 2⁶⁰·√UNITS, and one below 2⁻¹²⁶ leaves nothing to add. The factor
-    1 − 2⁻¹² in each scale outweighs both, 2⁻¹⁴ for `Rows` and 2⁻¹³ against 2⁻¹¹ for the two sides of `Outer`.
+    ‖v‖, ‖w‖, ‖ŵ‖ are known to 2⁻¹⁵ and a little, ‖g‖ to 2⁻¹⁴ and a little; the scale of v carries those of ‖ŵ‖, of ‖v‖
+    within ‖g‖, and three roundings of 2⁻²⁴, because no scale is above 2¹⁰⁰, and one below 2⁻¹²⁶ leaves nothing to add.
+    The factor 1 − 2⁻¹² outweighs them, 2⁻¹⁴ and a little for `Rows` and for `Outer`. The scale of w need not be right.
 
     What is added up are whole numbers whose absolute values sum to at most MOST·UNITS < 2⁵³, so every order of adding
-    them in float64, with or without fused products, gives the same exact result. What an example contributes is made
-    by elementary operations on its own numbers; only the sum of squares could depend on the length of the row, which
-    is the same in every lot.
+    them in float64, with or without fused products, gives the same exact result; `_Total` uses float32 where it is
+    exact too. What an example contributes is made by elementary operations on its own numbers; only the sum of squares
+    could depend on the length of the row, which is the same in every lot.
     """
     count = _count(gradients)
     with np.errstate(all="ignore"):
-        sides = [[_squares(side) for side in gradient.sides] for gradient in gradients]
+        sides = [_lengths(gradient) for gradient in gradients]
         usable = [_usable(squares) for squares in sides]
         squares = [np.where(ok, math.prod(parts), 0.0) for ok, parts in zip(usable, sides, strict=True)]
         norms: Floats = np.sqrt(sum(squares, np.zeros(count)))
@@ -193,6 +208,14 @@ def _count(gradients: Sequence[Gradient]) -> int:
     if count > MOST:
         raise InvalidData(f"a lot of {count} examples, expected at most {MOST}")
     return count
+
+
+def _lengths(gradient: Gradient) -> list[Floats]:
+    """The squared norms of each side."""
+    found = [_squares(side) for side in gradient.sides]
+    if isinstance(gradient, Outer) and gradient.one:
+        found[0] += 1
+    return found
 
 
 def _squares(rows: Array) -> Floats:
@@ -231,22 +254,120 @@ def _added(gradient: Gradient, squares: Sequence[Floats], weight: Floats, usable
                 summed += part.sum(axis=0, dtype=np.float64)
             return summed.astype(np.int64).reshape(gradient.shape)
         case Outer():
-            length = np.sqrt(squares[0])
-            left = _joined(gradient.left, _SIDE / length, usable)
-            right = _joined(gradient.right, weight * length * _SIDE, usable)
-            wide = gradient.shape[0] > gradient.shape[1]  # BLAS is quicker with the wide one on the right
-            total: Floats = (right.T @ left).T if wide else left.T @ right
-            return total.astype(np.int64, order="C")
+            return _outer(gradient, squares, weight, usable)
         case _:
             assert_never(gradient)
 
 
-def _joined(rows: Array, scale: Floats, usable: NDArray[np.bool_]) -> Floats:
-    whole, done = np.empty((int(usable.sum()), rows.shape[1])), 0
-    for part in _whole(rows, scale, usable):
-        whole[done : done + len(part)] = part
-        done += len(part)
-    return whole
+def _outer(gradient: Outer, squares: Sequence[Floats], weight: Floats, usable: NDArray[np.bool_]) -> Ints:
+    """The sum of outer products of whole vectors; see `clipped_sum` for the proof.
+
+    In its root mean square, the wide side has about 30 steps at the clipping norm, fewer for a short gradient, and the
+    narrow one eight times as many: rounding moves an example by about 1 % of its norm, cutting makes it 0.2 % shorter.
+    """
+    left, right, turned = gradient.left, gradient.right, gradient.left.shape[1] > gradient.right.shape[1]
+    if not usable.all():
+        left, right, weight = left[usable], right[usable], weight[usable]
+        squares = [square[usable] for square in squares]
+    wide, narrow = (left, right) if turned else (right, left)
+    bits, length = _bits(gradient.shape), np.sqrt(squares[0 if turned else 1])
+    fine = 2.0**bits * math.sqrt(wide.shape[1] / narrow.shape[1]) / _FINER
+    scale = (np.sqrt(weight * np.sqrt(squares[0] * squares[1]) * fine) / length).astype(np.float32)
+    buffered = np.setbufsize(_NUMPY)
+    total = _added_up(wide, narrow, scale, weight * length * (2.0**bits * _SHRINK), gradient.one, turned)
+    np.setbufsize(buffered)
+    total <<= _UNITS_BITS - bits
+    return total
+
+
+def _added_up(wide: Array, narrow: Array, scale: Array, room: Floats, one: bool, turned: bool) -> Ints:
+    """Both sides made whole, multiplied and added up, some rows at a time; the one belongs to the left side."""
+    ones = np.rint(scale) if one and turned else np.zeros(len(scale), np.float32)
+    columns, last = narrow.shape[1], one and not turned
+    total, bias = _Total(columns + last, wide.shape[1], len(wide)), np.zeros(columns + last)
+    for start in range(0, len(wide), total.rows):
+        here = slice(start, start + total.rows)
+        whole, cut = total.rooms(len(wide) - start)
+        np.rint(np.multiply(wide[here], scale[here, None], out=whole), out=whole)
+        norms = np.sqrt(_squares(whole) + np.square(ones[here], dtype=np.float64))
+        factor = (room[here] / np.maximum(norms, 1)).astype(np.float32)  # a norm below 1 is 0, of a row of zeros
+        np.multiply(narrow[here], factor[:, None], out=cut[:, :columns])
+        cut[:, columns:] = factor[:, None]
+        np.trunc(cut, out=cut)
+        total.add(norms)
+        bias += np.matmul(ones[here], cut, dtype=np.float64) if turned else 0
+    found = total.found()
+    if not turned:
+        return found
+    return np.concatenate([found.T, bias.astype(np.int64)[None]]) if one else np.ascontiguousarray(found.T)
+
+
+def _bits(shape: tuple[int, ...]) -> int:
+    """The clipping norm in steps of the products of a matrix, as a power of two: public, and finer for larger ones."""
+    return min(max(round(13 + math.log2(math.prod(shape)) / 2), 20), _UNITS_BITS)
+
+
+class _Total:
+    """The sum of products narrowᵀ·wide of whole numbers, exactly, `rows` at a time.
+
+    Proof. Whole numbers up to 2²⁴ are floats of float32. Where the absolute values of all that a product adds up for
+    an entry, Σ_i|v_ij|·|w_ik|, sum to at most that, every order of adding them is exact. The sum is at most
+    Σ_i|v_ij|·‖w_i‖, and at most the norm of column j of v times that of column k of w (Cauchy–Schwarz). Either is
+    found by adding up to 224 numbers that are not negative in float32, so within 2⁻¹⁵, and is compared with
+    2²⁴·(1 − 2⁻⁸). Where it does not hold, which is decided for many rows together but changes no result, float64 is
+    used. Sums of at most 100 products are below 2³¹.
+    """
+
+    def __init__(self, narrow: int, wide: int, count: int) -> None:
+        self.rows = -(-max(count, 1) // -(-max(count, 1) // _ROWS))
+        few = _FEW if narrow <= _THIN else self.rows
+        parts = -(-self.rows // few)
+        self._narrow = np.empty((parts, few, narrow), np.float32)
+        self._wide = np.empty((parts, few, wide), np.float32)
+        self._product = np.empty((parts, narrow, wide), np.float32)
+        self._whole = np.empty((parts, narrow, wide), np.int32)
+        self._small, self._added = np.zeros((narrow, wide), np.int32), 0
+        self._large: Ints | None = None
+
+    def rooms(self, count: int) -> tuple[Array, Array]:
+        """Where to put at most so many wide and narrow rows, before `add`; what is left of the last part is zero."""
+        found = []
+        for room in (self._wide, self._narrow):
+            flat = room.reshape(room.shape[0] * room.shape[1], room.shape[2])
+            flat[min(count, self.rows) :] = 0
+            found.append(flat[: min(count, self.rows)])
+        return found[0], found[1]
+
+    def add(self, norms: Floats) -> None:
+        """Add what is in the rooms; `norms` are at least those of the wide rows."""
+        turned = self._narrow.transpose(0, 2, 1)
+        if not self._exact(norms):
+            self._set_aside(np.matmul(turned, self._wide, dtype=np.float64).sum(axis=0).astype(np.int64))
+            return
+        np.copyto(self._whole, np.matmul(turned, self._wide, out=self._product), casting="unsafe")
+        self._small += self._whole[0] if len(self._whole) == 1 else self._whole.sum(axis=0, dtype=np.int32)
+        self._added += len(self._whole)
+        if self._added > _MANY:
+            self._set_aside(self._small.astype(np.int64))
+            self._small[...], self._added = 0, 0
+
+    def _exact(self, norms: Floats) -> bool:
+        """Whether float32 is exact: by the norms of wide rows if there are few columns, else by those of columns."""
+        parts, few, width = self._narrow.shape
+        if width <= _THIN:
+            padded = np.zeros(parts * few, np.float32)
+            padded[: len(norms)] = norms
+            return bool(np.matmul(padded.reshape(parts, 1, few), np.abs(self._narrow)).max() <= _EXACT)
+        most = [float(np.einsum("ij,ij->j", side[0], side[0]).max()) for side in (self._narrow, self._wide)]
+        return most[0] * most[1] <= _EXACT**2
+
+    def _set_aside(self, more: Ints) -> None:
+        self._large = more if self._large is None else self._large + more
+
+    def found(self) -> Ints:
+        """What was added up."""
+        whole = self._small.astype(np.int64)
+        return whole if self._large is None else whole + self._large
 
 
 def _whole(rows: Array, scale: Floats, usable: NDArray[np.bool_]) -> Iterator[Array]:

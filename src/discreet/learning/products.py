@@ -44,7 +44,8 @@ def product(x: Array, weights: Array) -> Array:
     if whole < len(x):
         last = np.zeros((len(places), x.shape[1]), np.float32)
         last[: len(x) - whole] = x[whole:]
-        y[whole:] = _apart(last, weights, places)[: len(x) - whole]
+        found = np.matmul(last[None], weights)[0] if len(places) == _ROWS else _apart(last, weights, places)
+        y[whole:] = found[: len(x) - whole]
     return y[:, :width]
 
 

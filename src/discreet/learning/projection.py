@@ -103,7 +103,7 @@ class PrivatePca:
     rows: Fraction
     whiten: Fraction
 
-    def __init__(self, dimensions: int, *, multiplier: Number, rows: Number, whiten: Number = "1/2") -> None:
+    def __init__(self, dimensions: int, *, multiplier: Number, rows: Number, whiten: Number = "1/4") -> None:
         exact = rational(multiplier, "multiplier", at_least=Fraction(1, 1 << 20), at_most=1 << 20)
         object.__setattr__(self, "dimensions", integer(dimensions, "dimensions", at_least=1, at_most=_WIDEST))
         object.__setattr__(self, "multiplier", exact)
@@ -112,7 +112,7 @@ class PrivatePca:
 
     @classmethod
     def for_share(
-        cls, dimensions: int, *, epsilon: Number, delta: Number, share: Number, rows: Number, whiten: Number = "1/2"
+        cls, dimensions: int, *, epsilon: Number, delta: Number, share: Number, rows: Number, whiten: Number = "1/4"
     ) -> "PrivatePca":
         """Give it a share of the budget: noise 1/√share times that of a Gaussian release that spends all of (ε, δ).
 

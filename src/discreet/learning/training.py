@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData
 from discreet.learning.checkpoint import Checkpoint
 from discreet.learning.company import require_independent
-from discreet.learning.gradients import UNITS, Array, Clip, ClippedSum, Ints, clipped_sum
+from discreet.learning.gradients import MOST, UNITS, Array, Clip, ClippedSum, Ints, clipped_sum
 from discreet.learning.network import Augment, Network, Parameters
 from discreet.learning.recipe import Recipe
 from discreet.learning.state import State, finished
 from discreet.noise import Entropy, bernoulli
 from discreet.noise.normal import rounded_gaussian
 
-__all__ = ["Augment", "Checkpoint", "State", "contributions", "finished", "train"]
+__all__ = ["Augment", "Checkpoint", "State", "contributions", "finished", "step", "train"]
 
 _HEAP = 31 << 20
 """After a block of this size was freed, glibc keeps smaller ones on its heap instead of giving them back: without it,
@@ -91,8 +91,11 @@ def _advance(
     """One step: a lot, its noisy sum, and what follows from it."""
     lot = np.flatnonzero(bernoulli(recipe.rate, size=len(x), entropy=entropy))
     total = contributions(network, state, x, y, lot, recipe, augment)
-    noisy = [part + rounded_gaussian(recipe.multiplier * UNITS, part.shape, entropy=entropy) for part in total]
-    _step(state, noisy, recipe)
+    noisy = [
+        np.add(rounded_gaussian(recipe.multiplier * UNITS, part.shape, entropy=entropy), part, out=part)
+        for part in total
+    ]
+    step(state, noisy, recipe)
 
 
 def contributions(
@@ -104,16 +107,18 @@ def contributions(
     example contributes depends on it alone (`layers`, `company`), and sums of whole numbers are exact. Its gradients
     have norm at most √(1 − s)·UNITS (`clipped_sum`), its riders at most √s_j·UNITS each (`_riders`), with Σs_j = s.
     """
-    clip = _clip(state, recipe)
-    total: list[Ints] = [np.zeros(p.shape, np.int64) for p in state.parameters] + [np.zeros(2, np.int64)]
+    clip, share = _clip(state, recipe), 1 - sum(recipe.riders)
+    found: Sequence[Ints] | None = None
+    riders = np.zeros(2, np.int64)
     for part in _parts(lot, state.parameters, recipe, network):
         with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
             losses, gradients = network.mean_gradients(state.parameters, x[part], y[part], augment, recipe.copies)
-        found = clipped_sum(gradients, clip, share=1 - sum(recipe.riders))
-        for place, units in enumerate(found.units):
-            total[place] += units
-        total[-1] += _riders(losses, found, float(state.clip), recipe)
-    return total
+        more = clipped_sum(gradients, clip, share=share)
+        riders += _riders(losses, more, float(state.clip), recipe)
+        found = more.units if found is None else [np.add(a, b, out=a) for a, b in zip(found, more.units, strict=True)]
+    if found is None:
+        return [*(np.zeros(p.shape, np.int64) for p in state.parameters), riders]
+    return [*found, riders]
 
 
 def _riders(losses: Array, found: ClippedSum, clip: float, recipe: Recipe) -> Ints:
@@ -123,6 +128,8 @@ def _riders(losses: Array, found: ClippedSum, clip: float, recipe: Recipe) -> In
     at most 1 times ⌊√share·UNITS⌋ is rounded to at most that, because rounding is monotone, and cut towards zero; sums
     of whole numbers below 2⁵³ are exact in every order.
     """
+    if not any(recipe.riders):
+        return np.zeros(2, np.int64)
     with np.errstate(all="ignore"):
         level = losses.astype(np.float64) / float(recipe.worst_loss)
         level = np.clip(np.nan_to_num(level, nan=1.0), 0, 1)
@@ -131,16 +138,30 @@ def _riders(losses: Array, found: ClippedSum, clip: float, recipe: Recipe) -> In
     return np.array([int(np.trunc(v * s).sum()) for v, s in zip((level, small), scales, strict=True)], np.int64)
 
 
-def _step(state: State, noisy: Sequence[Ints], recipe: Recipe) -> None:
+def step(state: State, noisy: Sequence[Ints], recipe: Recipe, units: int = UNITS) -> None:
+    """What follows from a noisy sum, a part for each parameter and then the riders: the next parameters and norm.
+
+    `units` is the clipping norm on the grid of the sum. Post-processing: it costs nothing.
+
+    >>> from discreet.learning.layers import Dense
+    >>> from discreet.learning.losses import Softmax
+    >>> from discreet.learning.optimisers import Sgd
+    >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
+    >>> recipe = Recipe(rate=1, lot=4, steps=3, multiplier=1, clip=1, optimiser=Sgd(1))
+    >>> state = State.start(network, recipe)
+    >>> step(state, [np.zeros((4, 2), np.int64), np.zeros(2, np.int64)], recipe)
+    >>> state.step, state.losses
+    (1, [0.0])
+    """
     lot = float(recipe.lot)
-    scale = float(state.clip) / (UNITS * math.sqrt(1 - sum(recipe.riders)) * lot)
-    gradients = [(part * scale).astype(np.float32) for part in noisy[:-1]]
+    scale = float(state.clip) / (units * math.sqrt(1 - sum(recipe.riders)) * lot)
+    gradients = [part.astype(np.float32) * np.float32(scale) for part in noisy[:-1]]
     with np.errstate(all="ignore"):
         recipe.optimiser.step(state.parameters, state.memory, gradients, state.step / recipe.steps)
         state.step += 1
         if recipe.average:
             _follow_parameters(state, recipe)
-    _follow_riders(state, noisy[-1] / (UNITS * lot), recipe)
+    _follow_riders(state, noisy[-1] / (units * lot), recipe)
 
 
 def _follow_parameters(state: State, recipe: Recipe) -> None:
@@ -171,5 +192,5 @@ def _clip(state: State, recipe: Recipe) -> Clip:
 def _parts(lot: Ints, parameters: Parameters, recipe: Recipe, network: Network) -> list[Ints]:
     """The lot in parts that fit the memory; sums on the grid do not depend on where it is cut."""
     each = 4 * sum(p.size for p in parameters)
-    size = max(1, min(recipe.memory // max(each, 1), getattr(network, "part", None) or len(lot)))
+    size = max(1, min(recipe.memory // max(each, 1), getattr(network, "part", None) or len(lot), MOST))
     return [lot[start : start + size] for start in range(0, len(lot), size)]

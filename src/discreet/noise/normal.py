@@ -3,23 +3,35 @@
 What is released on an integer grid with this noise is a rounding of what the continuous Gaussian mechanism releases.
 So every guarantee of the continuous one holds, in any dimension, sampled or not, without a correction.
 
-Let m be a power of two near σ/32 (m = 1 for σ < 64). |X| = |σZ| falls into blocks [mh, mh + m), h ≥ 0.
+Let m be a power of two near σ/32 (m = 1 for σ < 64), a(h) = exp(−(mh)²/2σ²), and e(L) = exp(−L(2mh + L)/2σ²), so that
+a(h)·e(L) = exp(−(mh + L)²/2σ²). |X| = |σZ| falls into blocks [mh, mh + m), h ≥ 0.
 
-1. Draw a block with probability ∝ exp(−(mh)²/2σ²), by lazy inversion (`table.Table`).
+Single draws, and σ ≥ 2³⁶:
+
+1. Draw a block h with probability ∝ a(h), by lazy inversion (`table.Table`).
 2. Draw L uniformly from the reals in [0, m): 63 bits of L/m at once, more only if they matter.
-3. Accept |X| = mh + L with probability exp(−((mh + L)² − (mh)²)/2σ²) = exp(−L(2mh + L)/2σ²); else start again.
+3. Accept |X| = mh + L with probability e(L); else start again.
 4. Give it a random sign, and round.
 
-Proof. A point x of block h is proposed with density ∝ exp(−(mh)²/2σ²)/m and accepted with exp(−(x² − (mh)²)/2σ²): the
-product is ∝ exp(−x²/2σ²). Rounding looks at the bits of L down to ½, which are known. How often a draw starts again is
-independent of what it returns. Floats decide acceptance only where they can prove it:
+Proof. A point of block h is proposed with density ∝ a(h)/m and accepted with e(L): the product is ∝ exp(−x²/2σ²).
 
-- Arrays: L/m is known to 31 bits, which leaves γ = L(2mh + L)/2σ² open by at most 2⁻³¹·m(mh + m)/σ² ≤ 2⁻²³ in every
-  block that the table lists (σ ≥ 1/8); other blocks are not left to floats. The float32 of γ carries eight roundings
-  of 2⁻²⁴, which move p by at most 2⁻²¹/e, and its exponential is within 2⁻²¹ (a few units in the last place; tests hold
-  it to that). So p̂ is within 2⁻²³ + 2⁻²¹/e + 2⁻²¹ < 2⁻²⁰ of p, 2¹⁶·p̂ within 1/16. U is known to 16 bits,
-  u ≤ 2¹⁶·U < u + 1. If 2¹⁶·p̂ − u is above 1 + 1/8 then U < p, if it is below −1/8 then U ≥ p.
-- Single draws, and σ ≥ 2³⁶: L/m is known to 63 bits, and `accept` holds what its own proof asks.
+Arrays, where a comparison for each draw would take a third of the time:
+
+1. Draw j with probability ∝ a(j), and L: 31 bits of L/m at once. If j ≥ 1, then |X| = m(j − 1) + L.
+2. If j = 0, which happens to one in 40 to 80 (σ ≥ 64): draw h with P(h ≥ k) = a(k), and accept |X| = mh + L with
+   probability p = (e(L) − e(m))/(1 − e(m)); else start again.
+3. Give it a random sign, and round. L is the distance to the end of the block if X is negative, so X = mk + L for both.
+
+Proof. With S = Σa(j), a point of block h comes with density a(h + 1)/Sm from 1 and, as a(0) = 1 and
+a(h) − a(h + 1) = a(h)·(1 − e(m)), with density (1/S)·a(h)·(1 − e(m))·p/m = (a(h)·e(L) − a(h + 1))/Sm from 2. The sum is
+a(h)·e(L)/Sm, which is ∝ exp(−x²/2σ²).
+
+Rounding looks at the bits of L down to ½, which are known. How often a draw starts again is independent of what it
+returns. Floats decide acceptance only where they can prove it. For single draws and σ ≥ 2³⁶, `accept` holds what its
+own proof asks. For arrays, p = expm1(W − γ)/expm1(W), γ = L(2mh + L)/2σ² ≤ W = m(2mh + m)/2σ². What is open of L leaves
+γ open by at most 2⁻³⁰·W, and a few roundings of 2⁻⁵³ of W are less. An error δ of W − γ moves p by at most
+δ·e^W/expm1(W) ≤ 2δ·max(1, 1/W). W is below 2⁷ in every block that the table of 2 lists, and other blocks are not left
+to floats; so p̂ is within 2⁻²² of p, and decides against U, of which 53 bits are known, where they differ by 2⁻²⁰.
 
 Elsewhere `below` compares rationals, while both U and L are revealed bit by bit.
 """
@@ -27,7 +39,7 @@ Elsewhere `below` compares rationals, while both U and L are revealed bit by bit
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +47,16 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.accept import Enclosure, accept, accept_one
-from discreet.noise.enclosure import Sums, cumulative, times
-from discreet.noise.entropy import Entropy
-from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, sixteen_bits
+from discreet.noise.enclosure import Interval, Sums, cumulative, times
+from discreet.noise.entropy import SYSTEM, Entropy
+from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape
 from discreet.noise.table import below
 
 _GUARD = 64
 _LONG, _SHORT = 63, 31  # bits of L/m that are drawn at once; one more bit of the word is the sign
-_MARGIN = 0.125
+_PLACES = (1 << _SHORT) - 1
+_MARGIN = 2.0**-20
+_FEW, _BLOCK = 1 << 15, 1 << 17  # larger arrays are drawn so many at a time: what is rare has a cost for each call
 
 
 def rounded_gaussian(sigma: Number, size: Size = None, *, entropy: Entropy | None = None) -> int | Integers:
@@ -52,7 +66,14 @@ def rounded_gaussian(sigma: Number, size: Size = None, *, entropy: Entropy | Non
     >>> rounded_gaussian(100, size=3, entropy=DeterministicEntropy(1)).dtype
     dtype('int64')
     """
-    return sample_often(_rounded(_sigma(sigma)), size, entropy)
+    sampler, dims = _rounded(_sigma(sigma)), None if size is None else shape(size)
+    if dims is None or prod(dims) <= _FEW:
+        return sample_often(sampler, size, entropy)
+    out = np.empty(dims, np.int64)
+    flat = out.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        sampler.fill(SYSTEM if entropy is None else entropy, flat[start : start + _BLOCK])
+    return out
 
 
 def _sigma(sigma: Number) -> Fraction:
@@ -75,6 +96,7 @@ class _Rounded:
         self._float_twice_variance = float(self._twice_variance)
         self._shift = max(0, int(sigma).bit_length() - 6)  # m = 2^shift, 32 ≤ σ/m < 64
         self.blocks = cumulative(lambda bits: _block_sums(sigma, 1 << self._shift, bits))
+        self.steps = cumulative(lambda bits: _step_sums(sigma, 1 << self._shift, bits))
 
     def draw(self, entropy: Entropy) -> int:
         while True:
@@ -85,51 +107,64 @@ class _Rounded:
                 return (size ^ -negative) + negative  # −|K| if negative, without a branch
 
     def fill(self, entropy: Entropy, out: Integers) -> None:
-        """Accepted proposals; a few more than are missing are made, so that one more round is enough as a rule."""
+        """Accepted proposals; a few more than are needed are made, so that one round is enough as a rule."""
         propose = self._propose if self._shift < _SHORT else self._propose_large
-        pending = np.flatnonzero(~propose(entropy, out))
+        room = np.empty(out.size + out.size // 64 + 16, np.int64)
+        accepted = propose(entropy, room)
+        out[:] = room[: out.size]
+        pending, spare = np.flatnonzero(~accepted[: out.size]), room[out.size :][accepted[out.size :]]
         while pending.size:
-            spare = np.empty(pending.size + pending.size // 8 + 16, np.int64)
-            found = spare[propose(entropy, spare)][: pending.size]
+            found = spare[: pending.size]
             out[pending[: found.size]] = found
             pending = pending[found.size :]
+            if pending.size:
+                room = np.empty(pending.size + pending.size // 8 + 16, np.int64)
+                spare = room[propose(entropy, room)]
 
     def _propose(self, entropy: Entropy, out: Integers) -> NDArray[np.bool_]:
         """One proposal for each position of `out`, and which of them are accepted; see the module for the proof."""
         block = self.blocks.picks(entropy, out.size)
         words = entropy.words((out.size + 1) // 2).view(np.uint32)[: out.size]
-        place = words & np.uint32((1 << _SHORT) - 1)
-        rest = place + np.uint32(1 << (_SHORT - 1 - self._shift))
-        rest >>= np.uint32(_SHORT - self._shift)
-        sign = words.view(np.int32) >> np.int32(31)  # −1 or 0
-        out[:] = _signed(block, sign.astype(np.int16))
-        out *= 1 << self._shift
-        out += _signed(rest.view(np.int32), sign)
-        return self._accepted(block, place, entropy)
+        place = words & np.uint32(_PLACES)
+        accepted, steep = np.ones(out.size, np.bool_), np.flatnonzero(block == 0)
+        block -= 1
+        if steep.size:
+            block[steep] = found = self.steps.picks(entropy, steep.size)
+            turned = place.take(steep) ^ (words.take(steep) >> np.uint32(31)) * np.uint32(_PLACES)
+            accepted[steep] = self._accepted(found, turned, entropy)
+        block ^= (words.view(np.int32) >> np.int32(31)).astype(np.int16)  # −1 − h if negative
+        place += np.uint32(1 << (_SHORT - 1 - self._shift))
+        place >>= np.uint32(_SHORT - self._shift)
+        np.left_shift(block, self._shift, out=out, dtype=np.int64)
+        out += place
+        return accepted
 
     def _accepted(self, block: NDArray[np.int16], place: NDArray[np.uint32], entropy: Entropy) -> NDArray[np.bool_]:
-        """Coins of probability exp(−L(2mh + L)/2σ²): 16 bits of U and floats decide all but about one in 50,000."""
+        """Coins of probability (e(L) − e(m))/(1 − e(m)): floats decide nearly all."""
         scale = 2.0**self._shift / self._float_twice_variance**0.5
-        length = place.astype(np.float32)
-        length *= np.float32(2.0**-_SHORT * scale)  # L/√2σ
-        gamma = block.astype(np.float32)
-        gamma *= np.float32(2 * scale)
-        gamma += length
-        gamma *= length
-        with np.errstate(all="ignore"):  # whatever the caller set: an underflow must not tell of a draw
-            np.exp(np.negative(np.minimum(gamma, 80, out=gamma), out=gamma), out=gamma)
-        coins = sixteen_bits(entropy, block.size)
-        gamma *= 65536
-        gamma -= coins.astype(np.float32)  # 2^16·(p − u), where u ≤ U < u + 2^−16
-        gamma -= np.float32(0.5)
-        heads: NDArray[np.bool_] = gamma > 0
-        open_ = np.abs(gamma, out=gamma) < np.float32(0.5 + _MARGIN)
-        if block.max(initial=0) >= len(self.blocks.thresholds):
-            open_ |= block >= len(self.blocks.thresholds)  # beyond the table: the error of γ has no bound there
-        for k in np.flatnonzero(open_):
-            word = (int(coins[k]) << 48) | (int(entropy.words(1)[0]) >> 16)
-            heads[k] = below(word, self._acceptance(int(block[k]), int(place[k]), _SHORT, entropy), entropy)
+        start, length = block * (2 * scale), place * (2.0**-_SHORT * scale)
+        words = entropy.words(block.size)
+        with np.errstate(all="ignore"):  # whatever the caller set: an overflow must not tell of a draw
+            whole = (start + scale) * scale
+            gap = np.expm1(whole - (start + length) * length) / np.expm1(whole)
+            gap -= (words >> np.uint64(11)) * 2.0**-53
+        heads: NDArray[np.bool_] = gap > 0
+        for k in np.flatnonzero(~(np.abs(gap) >= _MARGIN) | (block >= len(self.steps.thresholds))):
+            heads[k] = below(int(words[k]), self._chance(int(block[k]), int(place[k]), entropy), entropy)
         return heads
+
+    def _chance(self, block: int, place: int, entropy: Entropy) -> Enclosure:
+        """The chance to accept in a steep part of a block, given the first bits of L/m."""
+        inner = self._acceptance(block, place, _SHORT, entropy)
+        most = self._exponent(block, Fraction(1 << self._shift))
+
+        def enclose(bits: int) -> tuple[int, int]:
+            precise = bits + _GUARD
+            near, far, one = inner(precise), exp_bounds(-most, precise), 1 << precise
+            low, high = max(near[0] - far[1], 0), near[1] - far[0]
+            return (low << bits) // (one - far[0]), min(-((-high << bits) // (one - far[1])), 1 << bits)
+
+        return enclose
 
     def _propose_large(self, entropy: Entropy, out: Integers) -> NDArray[np.bool_]:
         """`_propose` where 31 bits of L do not reach down to ½."""
@@ -171,19 +206,27 @@ class _Rounded:
         return length * (2 * (block << self._shift) + length) / self._twice_variance
 
 
-def _signed(size: NDArray[Any], sign: NDArray[Any]) -> NDArray[Any]:
-    """−size where the sign is −1, size where it is 0, without a branch."""
-    signed: NDArray[Any] = size ^ sign
-    signed -= sign
-    return signed
-
-
 def _block_sums(sigma: Fraction, m: int, bits: int) -> Sums:
     """Enclosures of the weights a(h) = exp(−(mh)²/2σ²) summed up to each block, and of the sum over all blocks.
 
     Stops at the first h whose tail is negligible: from h on they add up to at most a(h)/(1 − a(h+1)/a(h)), because the
     ratio falls as h grows.
     """
+    weights, tail = _block_weights(sigma, m, bits)
+    lows, highs = accumulate(lo for lo, _ in weights), accumulate(hi for _, hi in weights)
+    sums = list(zip(lows, highs, strict=True))
+    return sums, (sums[-1][0], sums[-1][1] + tail)
+
+
+def _step_sums(sigma: Fraction, m: int, bits: int) -> Sums:
+    """Enclosures of a(0) − a(h+1), the weights a(h) − a(h+1) summed up to each block, and of their sum over all, 1."""
+    weights, _ = _block_weights(sigma, m, bits)
+    one = weights[0][0]
+    return [(one - hi, one - lo) for lo, hi in weights[1:]], (one, one)
+
+
+def _block_weights(sigma: Fraction, m: int, bits: int) -> tuple[list[Interval], int]:
+    """Enclosures of a(0), a(1), …, and a bound on the sum of those that are left out, in units of 2^−(bits + guard)."""
     precision = bits + _GUARD
     one = 1 << precision
     step = exp_bounds(-m * m / (sigma * sigma), precision)  # a(h+1)/a(h) falls by this factor from h to h + 1
@@ -194,7 +237,4 @@ def _block_sums(sigma: Fraction, m: int, bits: int) -> Sums:
         weight, ratio = times(weight, ratio, precision), times(ratio, step, precision)
         tail = weight[1] * one // (one - ratio[1]) + 1
         if tail < one >> (bits + 4):
-            break
-    lows, highs = accumulate(lo for lo, _ in weights), accumulate(hi for _, hi in weights)
-    sums = list(zip(lows, highs, strict=True))
-    return sums, (sums[-1][0], sums[-1][1] + tail)
+            return [*weights, weight], tail

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, integer, rational
 from discreet.noise.entropy import SYSTEM, Entropy
-from discreet.noise.sampler import Integers, Size, sample, shape
+from discreet.noise.sampler import Integers, Size, sample, shape, sixteen_bits
 from discreet.noise.table import Table, below
 
 _WORD = 1 << 64
+_BLOCK = 1 << 17  # coins at a time
 
 
 def uniform_below(
@@ -146,10 +147,23 @@ def _flip(coin: Table, size: Size, entropy: Entropy | None) -> bool | NDArray[np
         return coin.pick(int(source.words(1)[0]), source) == 0
     out = np.empty(shape(size), np.bool_)
     flat = out.reshape(-1)
-    for start in range(0, flat.size, 1 << 15):
-        part = flat[start : start + (1 << 15)]
-        np.equal(coin.picks(source, part.size), 0, out=part)
+    for start in range(0, flat.size, _BLOCK):
+        _toss(coin, source, flat[start : start + _BLOCK])
     return out
+
+
+def _toss(coin: Table, entropy: Entropy, out: NDArray[np.bool_]) -> None:
+    """Many coins: the first 16 bits of U tell unless they are those of p; then `pick` sees 48 more.
+
+    Proof. The only threshold of the table is T, T ≤ 2^64·p ≤ T + 2. A word with top 16 bits below ⌊T/2^48⌋ is below T,
+    so U < p; with top 16 bits above ⌊(T + 1)/2^48⌋ it is at least T + 2, so U ≥ p.
+    """
+    threshold = int(coin.thresholds[0])
+    first, last = threshold >> 48, (threshold + 1) >> 48
+    short = sixteen_bits(entropy, out.size)
+    np.less(short, first, out=out)
+    for k in np.flatnonzero(short == first if first == last else (short >= first) & (short <= last)):
+        out[k] = coin.pick((int(short[k]) << 48) | (int(entropy.words(1)[0]) >> 16), entropy) == 0
 
 
 @lru_cache(maxsize=64)

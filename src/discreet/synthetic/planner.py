@@ -3,31 +3,39 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from importlib.util import find_spec
+from itertools import combinations
+from typing import Any, get_args
 
 from discreet.curator.catalog import Catalog, Column, ColumnType, Table
-from discreet.errors import InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.errors import InvalidParameter, MissingExtra
+from discreet.exact import Number, integer, plain, rational
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.calibration import gaussian_multiplier
-from discreet.synthetic.plan import SynthesisPlan
+from discreet.synthetic.bins import Bins, frozen
+from discreet.synthetic.choosing import Recipe, recipe_for
+from discreet.synthetic.marginals import MOST_CELLS, ones, pairs, triples
+from discreet.synthetic.plan import MOST_FOUND, Fitting, SynthesisPlan
 from discreet.synthetic.relaxed import Settings
 from discreet.synthetic.rules import read_rules
-from discreet.synthetic.schema import Bins
+from discreet.synthetic.schema import Schema
 
-_FINDING = Fraction(1, 10)  # of ε, for all columns whose values are found; half of δ
+_FINDING = Fraction(1, 10)  # of ε and of δ, for all columns whose values are found
+_PICKS = 3  # triples in a round
+_PICKED = 20_000  # cells of a triple that may be picked, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What somebody says.
 
-    columns: those to synthesise; all that are declared well enough must be named or be all, never silently dropped.
-    leave_out: columns of the table that are not synthesised. bins, values: public, instead of the policy's.
-    discover: text columns whose values are found privately; they cost a tenth of ε and half of δ together.
+    columns: those to synthesise; if left out, all but the key, each of which must be declared well enough: none is
+    silently dropped. leave_out: columns that are not synthesised. bins, values: public, instead of the policy's.
+    discover: text columns whose values are found privately; they cost a tenth of ε and δ together.
     at_most: rules "a <= b"; never: combinations that cannot be. target: a column that models will predict.
-    rows_each: the most rows of one person. people: about how many units there are, public, to warn of a budget that is
-    too small. rows: how many synthetic rows; the noisy number of rows, if left out.
+    rows_each: the most rows of one person. people: about how many units there are, public, to refuse a budget that is
+    too small. rows: how many synthetic rows; the noisy number of rows, if left out. adaptive: after columns and pairs,
+    so many rounds in which triples are chosen privately. model: "relaxed", or "graphical" (by mbi, an extra).
     """
 
     table: str
@@ -44,6 +52,8 @@ class Wish:
     rows_each: int = 1
     people: int | None = None
     rows: int | None = None
+    adaptive: int | None = None
+    model: Fitting = "relaxed"
     settings: Settings = field(default_factory=Settings)
 
 
@@ -62,27 +72,39 @@ def plan(wish: Wish, catalog: Catalog) -> SynthesisPlan:
     epsilon = rational(wish.epsilon, "epsilon", above=0)
     delta = rational(wish.delta, "delta", above=0, below=1)
     columns = _columns(table, wish)
-    names = {one.name.casefold(): one.name for one in columns}
-    hidden = tuple(_known(name, names, "discover") for name in wish.discover)
+    hidden = _hidden(wish, columns)
     made = SynthesisPlan(
         table=table,
         columns=columns,
-        bins=tuple((_known(name, names, "bins"), _frozen(bins)) for name, bins in wish.bins.items()),
-        values=tuple((_known(name, names, "values"), tuple(listed)) for name, listed in wish.values.items()),
-        discover=_selections(hidden, columns, epsilon, delta),
+        bins=tuple((name, frozen(bins, name)) for name, bins in _by_column(wish.bins, "bins", columns)),
+        values=tuple((name, _listed(values, name)) for name, values in _by_column(wish.values, "values", columns)),
+        discover=_selections(hidden, epsilon, delta),
         rules=read_rules(wish.at_most, wish.never),
-        target=None if wish.target is None else _known(wish.target, names, "target"),
+        target=None if wish.target is None else _known(wish.target, "target", columns),
         rows_each=_rows_each(wish.rows_each, table),
         multiplier=_multiplier(epsilon, delta, finding=bool(hidden)),
+        recipe=None,
         neighbours=catalog.neighbours,
         epsilon=epsilon,
         delta=delta,
         people=None if wish.people is None else integer(wish.people, "people", at_least=1),
         rows=None if wish.rows is None else integer(wish.rows, "rows", at_least=1, at_most=10**8),
-        settings=wish.settings,
+        model=_model(wish.model),
+        settings=_settings(wish.settings),
     )
+    _check_pairs(made.guessed(MOST_FOUND))
+    if wish.adaptive is not None:
+        made = _with_rounds(made, wish.adaptive)
     _check(made)
     return made
+
+
+def _check_pairs(schema: Schema) -> None:
+    for first, second in combinations(schema.attributes, 2):
+        if first.size * second.size > MOST_CELLS:
+            got = f"{first.column.name} ({first.size:,} codes) with {second.column.name} ({second.size:,})"
+            hint = "leave one out, or give it fewer bins or values"
+            raise InvalidParameter("columns", got, f"pairs of at most {MOST_CELLS:,} combinations", hint)
 
 
 def _check(made: SynthesisPlan) -> None:
@@ -92,48 +114,110 @@ def _check(made: SynthesisPlan) -> None:
         hint = "leave out columns, use fewer bins, or raise the limit"
         raise InvalidParameter("memory", f"{made.settings.memory:,} bytes", f"{needed:,} bytes for this table", hint)
     if made.people is not None and not made.discover:
-        alone = made.design(made.schema({})).noise_alone(made.people)
+        first = made.design(made.schema({})) if made.recipe is None else made.recipe.first
+        alone = first.noise_alone(made.people)
         if alone >= 1:
             hint = f"noise alone would be {alone:.2g} of total variation in a pair; fewer columns or bins help too"
-            raise InvalidParameter(
-                "epsilon", str(float(made.epsilon)), f"about {float(made.epsilon) * alone * 2:.2g}", hint
-            )
+            enough = f"about {float(made.epsilon) * alone * 2:.2g} or more for {made.people:,} people"
+            raise InvalidParameter("epsilon", plain(made.epsilon), enough, hint)
 
 
 def _columns(table: Table, wish: Wish) -> tuple[Column, ...]:
     """The columns to synthesise: those named, or all but the key and those left out."""
-    key = table.unit.key if table.unit else None
+    for name, given in (("columns", wish.columns), ("leave_out", wish.leave_out), ("discover", wish.discover)):
+        if isinstance(given, str):
+            raise InvalidParameter(name, given, "a list of columns", f"write [{given!r}]")
     if wish.columns is not None:
+        if wish.leave_out:
+            raise InvalidParameter("leave_out", list(wish.leave_out), "columns, or leave_out, not both")
         return tuple(table.column(name) for name in wish.columns)
+    key = table.unit.key if table.unit else None
     out = {table.column(name).name for name in wish.leave_out}
     return tuple(
         one for one in table.columns if one.name not in out and (key is None or one.name.casefold() != key.casefold())
     )
 
 
-def _known(name: str, names: Mapping[str, str], what: str) -> str:
-    if name.casefold() not in names:
-        raise InvalidParameter(what, name, f"one of the synthetic columns: {', '.join(names.values())}")
-    return names[name.casefold()]
+def _hidden(wish: Wish, columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """The columns whose values are found, in the order of the table."""
+    named = {_known(name, "discover", columns) for name in wish.discover}
+    for one in columns:
+        if one.name not in named:
+            continue
+        if one.kind is not ColumnType.TEXT:
+            raise InvalidParameter("discover", one.name, "columns of text", "give bins for numbers and dates")
+        if one.values is not None or one.name in dict(_by_column(wish.values, "values", columns)):
+            raise InvalidParameter("discover", one.name, "columns without declared values", "leave it out of discover")
+    return tuple(one.name for one in columns if one.name in named)
+
+
+def _by_column(given: Mapping[str, Any], what: str, columns: tuple[Column, ...]) -> list[tuple[str, Any]]:
+    """What is said of columns, by their names in the table and in its order."""
+    if not isinstance(given, Mapping):
+        raise InvalidParameter(what, given, "a mapping from columns")
+    named = [(_known(name, what, columns), value) for name, value in given.items()]
+    if len(dict(named)) < len(named):
+        raise InvalidParameter(what, list(given), "each column once (in any case)")
+    return [(one.name, dict(named)[one.name]) for one in columns if one.name in dict(named)]
+
+
+def _known(name: str, what: str, columns: tuple[Column, ...]) -> str:
+    for one in columns:
+        if isinstance(name, str) and one.name.casefold() == name.casefold():
+            return one.name
+    raise InvalidParameter(what, name, f"one of the synthetic columns: {', '.join(one.name for one in columns)}")
+
+
+def _listed(values: Any, name: str) -> tuple[Any, ...]:
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise InvalidParameter(f"values of {name}", values, "a list of values")
+    return tuple(values)
 
 
 def _selections(
-    hidden: tuple[str, ...], columns: tuple[Column, ...], epsilon: Fraction, delta: Fraction
+    hidden: tuple[str, ...], epsilon: Fraction, delta: Fraction
 ) -> tuple[tuple[str, OptimalSelection], ...]:
-    for name in hidden:
-        kind = next(one.kind for one in columns if one.name == name)
-        if kind is not ColumnType.TEXT:
-            raise InvalidParameter("discover", name, "columns of text", "give bins for numbers and dates")
     if not hidden:
         return ()
-    each = {"epsilon": epsilon * _FINDING / len(hidden), "delta": delta / 2 / len(hidden)}
+    each = {"epsilon": epsilon * _FINDING / len(hidden), "delta": delta * _FINDING / len(hidden)}
     return tuple((name, OptimalSelection(**each, keys=1)) for name in hidden)
 
 
 def _multiplier(epsilon: Fraction, delta: Fraction, *, finding: bool) -> Fraction:
-    if finding:
-        epsilon, delta = epsilon * (1 - _FINDING), delta / 2
-    return gaussian_multiplier(epsilon=epsilon, delta=delta, method="analytic")
+    """Of the Gaussian release, by the exact profile; what is found is paid for by basic composition."""
+    rest = 1 - _FINDING if finding else Fraction(1)
+    return gaussian_multiplier(epsilon=epsilon * rest, delta=delta * rest, method="analytic")
+
+
+def _with_rounds(made: SynthesisPlan, rounds: int) -> SynthesisPlan:
+    """The same, with triples chosen in rounds."""
+    from dataclasses import replace
+
+    turns = integer(rounds, "adaptive", at_least=1, at_most=100)
+    if made.discover or made.rows_each > 1:
+        expected = "one row a person and declared values, where marginals are chosen in rounds"
+        raise InvalidParameter("adaptive", rounds, expected)
+    return replace(made, recipe=_recipe(made, turns), target=None)
+
+
+def _recipe(made: SynthesisPlan, rounds: int) -> Recipe:
+    schema = made.schema({})
+    target = None if made.target is None else schema.place(made.target)
+    candidates = triples(schema.sizes, most_cells=_PICKED, target=target)
+    if not candidates:
+        expected = f"three columns or more that have a triple of at most {_PICKED:,} combinations"
+        raise InvalidParameter("adaptive", rounds, expected)
+    return recipe_for(
+        schema.sizes,
+        [*ones(schema.sizes), *pairs(schema.sizes)],
+        candidates,
+        epsilon=made.epsilon,
+        delta=made.delta,
+        neighbours=made.neighbours,
+        rounds=rounds,
+        picks=min(_PICKS, len(candidates)),
+        rows_per_unit=made.rows_each,
+    )
 
 
 def _rows_each(most: int, table: Table) -> int:
@@ -143,5 +227,15 @@ def _rows_each(most: int, table: Table) -> int:
     return exact
 
 
-def _frozen(bins: Bins) -> Bins:
-    return bins if isinstance(bins, int) else tuple(bins)
+def _model(name: str) -> Fitting:
+    if name not in get_args(Fitting):
+        raise InvalidParameter("model", name, " or ".join(repr(one) for one in get_args(Fitting)))
+    if name == "graphical" and find_spec("mbi") is None:
+        raise MissingExtra("mbi", "graphical")
+    return "graphical" if name == "graphical" else "relaxed"
+
+
+def _settings(given: Settings) -> Settings:
+    if not isinstance(given, Settings):
+        raise InvalidParameter("settings", given, "discreet.synthetic.relaxed.Settings")
+    return given

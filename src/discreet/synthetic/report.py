@@ -7,9 +7,10 @@ import numpy as np
 
 from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
 from discreet.errors import InvalidData, MissingExtra
-from discreet.synthetic.plan import SyntheticTable
 from discreet.synthetic.quality import Closeness, area_under_curve, closeness
-from discreet.synthetic.schema import Codes, Schema
+from discreet.synthetic.reading import Codes
+from discreet.synthetic.result import SyntheticTable
+from discreet.synthetic.schema import Schema
 
 _SHOWN = 12
 
@@ -63,27 +64,17 @@ class Quality:
         The target is a column; its last known value is predicted against the others. Without test rows, a third of the
         real ones are kept apart from training.
         """
-        try:
-            from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
-        except ImportError:
-            raise MissingExtra("scikit-learn", "learn") from None
         place = self.schema.place(target)
-        positive = self.schema.attributes[place].known - 1
         if test is None:
             third = np.arange(len(self.real)) % 3 == 0
             train, test = self.real[~third], self.real[third]
         else:
             train = self.real
-        found = {}
-        for name, rows in (("real", train), ("synthetic", self.synthetic)):
-            labels = rows[:, place] == positive
-            if labels.all() or not labels.any():
-                found[name] = float("nan")
-                continue
-            model = HistGradientBoostingClassifier(random_state=0).fit(np.delete(rows, place, axis=1), labels)
-            scores = model.predict_proba(np.delete(test, place, axis=1))[:, 1]
-            found[name] = area_under_curve(scores, test[:, place] == positive)
-        return found
+        positive = self.schema.attributes[place].known - 1
+        return {
+            name: _area(np.delete(rows, place, axis=1), rows[:, place] == positive, test, place, positive)
+            for name, rows in (("real", train), ("synthetic", self.synthetic))
+        }
 
     def associations(self, codes: Codes) -> "np.typing.NDArray[np.float64]":
         """Cramér's V of each pair of columns: 0 where they are independent, 1 where one decides the other."""
@@ -107,9 +98,15 @@ class Quality:
         if len(self.schema.sizes) > 1:
             told["k-marginal score"] = round(self.closeness(2).score)
         if target is not None:
-            for name, value in self.predicts(target).items():
-                told[f"area under curve, trained on {name} rows"] = round(value, 4)
+            told |= self._predicted(target)
         return told
+
+    def _predicted(self, target: str) -> dict[str, Any]:
+        try:
+            found = self.predicts(target)
+        except MissingExtra as missing:
+            return {"area under curve": str(missing)}
+        return {f"area under curve, trained on {name} rows": round(value, 4) for name, value in found.items()}
 
     def page(self, *, target: str | None = None, attacks: list[Part] | None = None) -> Page:
         """A report for the owner."""
@@ -132,6 +129,19 @@ class Quality:
         parts += [*(attacks or []), Heading("Columns")]
         parts += [_column(self.schema, self.synthetic, place, self.real) for place in range(len(names))]
         return Page("Quality of a synthetic table", parts)
+
+
+def _area(features: Codes, labels: "np.typing.NDArray[np.bool_]", test: Codes, place: int, positive: int) -> float:
+    """The area under the curve on the test rows; not a number where there is nothing to tell apart."""
+    try:
+        from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtra("scikit-learn", "learn") from None
+    truth = test[:, place] == positive
+    if not features.shape[1] or any(one.all() or not one.any() for one in (labels, truth)):
+        return float("nan")
+    model = HistGradientBoostingClassifier(random_state=0).fit(features, labels)
+    return area_under_curve(model.predict_proba(np.delete(test, place, axis=1))[:, 1], truth)
 
 
 def _column(schema: Schema, synthetic: Codes, place: int, real: Codes | None) -> Chart:

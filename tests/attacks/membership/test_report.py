@@ -5,8 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from discreet.attacks.membership import LossThreshold, MembershipReport, coins
+from discreet.attacks.membership.found import crowded
+from discreet.attacks.membership.scores import Scores
 from discreet.errors import InvalidData
 
 
@@ -107,3 +110,56 @@ def test_mixed_confidences_and_nothing_at_all_are_refused():
         MembershipReport.of(before=[attack(leak=0)], after=[attack(leak=0, confidence=0.9)])
     with pytest.raises(InvalidData, match="give attacks"):
         MembershipReport.of()
+
+
+# --- false safety: what must not be called held
+
+
+def judged(inside, outside, seed=0):
+    values, members = np.concatenate([inside, outside]), np.repeat([True, False], [len(inside), len(outside)])
+    return LossThreshold(losses=-values, members=members, seed=seed).run()
+
+
+def test_an_attack_that_looks_the_wrong_way_round_proves_nothing():
+    """Members have the larger losses, beyond doubt: whoever turns the attack round names them all."""
+    rng = np.random.default_rng(1)
+    report = judged(rng.normal(size=500) - 2, rng.normal(size=500))
+    assert report.success.value < report.control.value
+    assert report.verdict == "undecided"
+    assert "wrong way round" in report.text()
+
+
+@pytest.mark.parametrize("side", [20, -20])
+def test_a_few_members_who_are_exposed_beyond_doubt_are_never_held(side):
+    """10 of 500 members stand beyond everybody else, at either end."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        inside = rng.normal(size=500)
+        inside[:10] += side
+        assert judged(inside, rng.normal(size=500), seed).verdict != "holds"
+
+
+@pytest.mark.parametrize(("members", "others"), [(20, 20), (300, 40), (40, 300)])
+def test_scores_that_say_nothing_crowd_no_more_often_than_the_confidence_allows(members, others):
+    """2000 draws at 95 %: a false-alarm rate of the test below 1e-6; ties, as losses of 0 give them, are no crowd."""
+    found = 0
+    for seed in range(2000):
+        rng = np.random.default_rng([seed, members])
+        sides = rng.normal(size=members), rng.normal(size=others)
+        tied = seed % 2
+        found += bool(crowded(Scores.pair(*(np.round(side) if tied else side for side in sides)), confidence=0.95))
+    assert found <= binom.isf(1e-6, 2000, 0.05)
+
+
+def test_people_who_are_all_alike_crowd_nowhere():
+    assert crowded(Scores.pair([1.0] * 30, [1.0] * 50), confidence=0.95) == ()
+
+
+def test_a_claim_that_allows_everything_is_not_shown_as_good():
+    """ε = 50 is not refuted by an attack that finds everybody; the page must not say that all is well."""
+    report = MembershipReport.of(after=[attack(leak=0.99, claimed=(50, "1e-5"))])
+    verdict = report._verdict()
+    assert not report.broken
+    assert (verdict.word, verdict.good) == ("not refuted", None)
+    assert "members are found" in report.text()
+    assert MembershipReport.of(after=[attack(leak=0, claimed=(50, "1e-5"))])._verdict().good

@@ -97,6 +97,26 @@ def test_copies_count_once():
     assert same(outcome, trained(plan()))
 
 
+@pytest.mark.parametrize("first", ["the update", "the refusal"])
+@pytest.mark.parametrize("secure", [None, SECURE])
+def test_an_order_that_comes_twice_costs_nobody_their_update(first, secure):
+    """The network brings bob each order twice: he declines the copies, and his answers count, whichever comes first."""
+    kind = plan(secure=secure)
+    fleet = InProcessFleet(kind, NETWORK, DATA, seed=7)
+
+    class Twice:
+        keys = fleet.keys
+
+        def ask(self, orders):
+            once, copy = fleet.ask(orders), fleet.ask({name: one for name, one in orders.items() if name == "bob"})
+            return [*once, *copy] if first == "the update" else [*copy, *once]
+
+    outcome = run(kind, NETWORK, Twice(), entropy=DeterministicEntropy(7))
+    assert same(outcome, trained(kind))
+    assert all("bob" in report.arrived for report in outcome.reports)
+    assert {kind for _, kind in kinds(outcome)} == {"declined"}
+
+
 def test_two_different_signed_answers_count_not_at_all():
     def change(arrival, at):
         if arrival.client != "bob" or at != 1:

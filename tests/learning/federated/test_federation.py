@@ -268,6 +268,13 @@ def test_sums_of_a_thousand_secure_clients_fit():
         ({"secure": Secure(threshold=1, colluding="0.999")}, "secure"),
         ({"curve": "1/2"}, "curve"),
         ({"worst_loss": 0}, "worst_loss"),
+        ({"worst_loss": Fraction(1, 10**400)}, "worst_loss"),
+        ({"worst_loss": 10**400}, "worst_loss"),
+        ({"level": "example", "examples": 10**400}, "examples"),
+        ({"rounds": 1 << 31}, "rounds"),
+        ({"secure": True}, "secure"),
+        ({"local": 3}, "local"),
+        ({"adaptive": "yes"}, "adaptive"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
@@ -276,12 +283,20 @@ def test_settings_that_make_no_sense(wrong, said):
         plan(**wrong)
 
 
-@pytest.mark.parametrize("make", [lambda: Local(0), lambda: Local(1, epochs=0), lambda: Local(1, batch=0),
+@pytest.mark.parametrize("make", [lambda: Local(0), lambda: Local(10**400), lambda: Local(Fraction(1, 10**400)), lambda: Local(1, epochs=0), lambda: Local(1, batch=0),
                                   lambda: Secure(threshold=0, colluding=0), lambda: Secure(threshold=1, colluding=1),
                                   lambda: Secure(threshold=2, colluding=0)])  # fmt: skip
 def test_parts_that_make_no_sense(make):
     with pytest.raises(InvalidParameter):
         make()
+
+
+def test_a_budget_for_more_rounds_than_there_can_be_is_refused_at_once():
+    with pytest.raises(InvalidParameter, match="^rounds: got"):
+        Federation.for_budget(
+            epsilon=2, delta="1e-5", against="models", clients=30, rounds=10**15, level="client", rate="0.1", clip=1,
+            optimiser=Sgd(1), secure=None,
+        )  # fmt: skip
 
 
 def test_whom_to_protect_from_has_two_answers():

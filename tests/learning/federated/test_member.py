@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from tests.learning.federated.fleets import DATA, NAMES, NETWORK, SECURE, plan
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.learning.federated import Arrival, Coordinator, Dropped, Identity, Member
+from discreet.learning.federated import Arrival, Coordinator, Dropped, Identity, Member, decode, pads
+from discreet.learning.federated.client import pad_context, pair_pad
 from discreet.learning.federated.fleet import seeded_identity, seeded_secret
 from discreet.learning.federated.judging import Judge
-from discreet.learning.federated.messages import Advertisement, Masked
+from discreet.learning.federated.messages import Advertisement, Masked, Roster, Survivors, context_of
 from discreet.learning.federated.orders import (
     Declined,
     Order,
     Update,
     decode_answer,
+    fingerprint,
     pack_model,
     unpack_model,
     unpack_vector,
@@ -29,6 +31,8 @@ PEOPLE = {name: seeded_identity(7, name) for name in NAMES}
 KEYS = {name: person.public for name, person in PEOPLE.items()}
 RUN = b"r" * 16
 START = NETWORK.start(seed=1)
+MODEL = pack_model(START, Fraction(1))
+OTHER = pack_model([p + 1 for p in START], Fraction(1))
 
 
 def member(federation=None, name="bob", **options):
@@ -37,9 +41,8 @@ def member(federation=None, name="bob", **options):
 
 def order(plan_=None, **changes):
     federation = plan_ or plan()
-    model = pack_model(START, Fraction(1))
-    phase = "advertisement" if federation.secure else "update"
-    fields = dict(federation=federation.digest, run=RUN, number=0, phase=phase, content=b"", model=model)
+    phase, content = ("advertisement", fingerprint(MODEL)) if federation.secure else ("update", b"")
+    fields = dict(federation=federation.digest, run=RUN, number=0, phase=phase, content=content, model=MODEL)
     return Order(**(fields | changes)).encode()
 
 
@@ -113,6 +116,16 @@ def test_numbers_of_rounds_that_are_none(number):
     assert "number" in reason(member().answer(data)) or number == "9" * 30
 
 
+def test_sizes_that_are_only_said_are_not_believed():
+    """Ten gigabytes of text, bytes or parts, at the top or inside: refused before anything is set aside for them."""
+    size, many = (10 << 30).to_bytes(8, "big"), b"\xff" * 8
+    inside = pack(("order", plan().digest))[9:]
+    for said in (size, many):
+        for kind in (b"b", b"s", b"t"):
+            for data in (kind + said, kind + said + bytes(100), b"t" + bytes(7) + b"\x07" + inside + kind + said):
+                assert "ends too early" in reason(member().answer(data))
+
+
 @given(st.binary(max_size=200))
 @settings(max_examples=100, deadline=None)
 def test_whatever_comes_is_answered(data):
@@ -128,15 +141,15 @@ def test_a_hostile_model_gets_no_more_than_one_clipping_norm():
             assert sum(int(v) ** 2 for v in unpack_vector(answer.vector, 10)) <= 1 << 60
 
 
-def delivered(federation, bob, others):
+def delivered(federation, bob, others, **changes):
     """All go up to the delivery of shares; the order that brings bob his."""
-    coordinator = Coordinator(federation.terms(KEYS, RUN, 0, 10))
+    coordinator = Coordinator(federation.terms(KEYS, RUN, 0, 10, fingerprint(MODEL)))
     for person in (bob, *others.values()):
         assert coordinator.receive(person.answer(order(federation))) is None
     roster = coordinator.roster().encode()
     for person in (bob, *others.values()):
         assert coordinator.receive(person.answer(order(federation, phase="sharing", content=roster, model=b""))) is None
-    return order(federation, phase="masked", content=coordinator.deliveries()["bob"].encode())
+    return order(federation, phase="masked", content=coordinator.deliveries()["bob"].encode(), **changes)
 
 
 def test_secure_phases_come_once_and_in_turn():
@@ -183,7 +196,110 @@ def test_the_size_of_secure_answers_does_not_tell_the_coin():
     assert len(sizes) == 1
 
 
-@pytest.mark.parametrize("state", [b"junk", pack(("a", "b")), pack(b"x")])
+# A memory that is set back: a snapshot of a disk, a crash before the state was stored
+
+
+def set_back(federation):
+    """bob before he sends his vector, as often as one likes, and the order that asks for it."""
+    others = {name: member(federation, name) for name in NAMES if name != "bob"}
+    bob = member(federation)
+    delivery = delivered(federation, bob, others)
+    state = bob.saved()
+    return lambda: member(federation, state=state), Order.decode(delivery)
+
+
+def masked(answer):
+    message = decode_answer(answer)
+    assert isinstance(message, Masked)
+    return np.frombuffer(message.vector, "<u8")
+
+
+def test_who_is_asked_the_same_twice_says_the_same_twice():
+    again, delivery = set_back(plan(secure=SECURE))
+    assert again().answer(delivery.encode()) == again().answer(delivery.encode())
+
+
+def test_two_models_never_come_under_the_same_pads():
+    """Their difference would be that of two updates, with no noise at all: the noise is the same in both."""
+    again, delivery = set_back(plan(secure=SECURE))
+    masked(again().answer(delivery.encode()))
+    other = replace(delivery, model=OTHER)
+    assert "not the model" in reason(again().answer(other.encode()))
+
+
+def test_two_lists_of_participants_never_come_under_the_same_pads():
+    """Else the pads of two answers to different lists would cancel but for a few, and lists could be chosen for that.
+
+    Without noise, and with pads of 64-bit words: the top bits of the difference are as random as pads are.
+    """
+    federation = plan(secure=SECURE, multiplier=0, level="example", examples=100)
+    again, delivery = set_back(federation)
+    letters = decode(delivery.content)
+    fewer = replace(letters, dealers=letters.dealers[:-1], letters=letters.letters[:-1])
+    one = masked(again().answer(delivery.encode()))
+    two = masked(again().answer(replace(delivery, content=fewer.encode()).encode()))
+    bits = federation.terms(KEYS, RUN, 0, 10).bits
+    pair = one - two
+    assert bits > 40
+    assert len(np.unique(pair)) == len(pair)
+    client, gone = again()._round.client, letters.dealers[-1]
+    everybody = tuple(sorted((*letters.dealers, "bob")))
+    for context in (client._context, *(pad_context(client._context, names) for names in (everybody, everybody[:-1]))):
+        words = np.zeros(len(pair), "<u8")
+        key = pair_pad(client._secrets.padding, client._roster[gone].padding, context, ("bob", gone))
+        pads.apply(words, key, add=pads.adds("bob", gone))
+        assert ((pair ^ words) & np.uint64((1 << bits) - 1) != 0).all()
+
+
+def test_a_round_is_about_one_model_from_its_first_phase_on():
+    federation = plan(secure=SECURE)
+    for content in (b"", b"short", bytes(33)):
+        bob = member(federation)
+        assert "which model" in reason(bob.answer(order(federation, content=content)))
+        assert "asked for before" in reason(bob.answer(order(federation)))
+    others = {name: member(federation, name) for name in NAMES if name != "bob"}
+    bob = member(federation)
+    assert "not the model" in reason(bob.answer(delivered(federation, bob, others, model=OTHER)))
+
+
+def test_clients_that_are_promised_different_models_do_not_get_into_one_sum():
+    """bob is promised a model that singles him out: he does not accept the others' keys, nor they his."""
+    federation = plan(secure=SECURE)
+    people = {name: member(federation, name) for name in NAMES}
+    first = {name: order(federation, content=fingerprint(OTHER if name == "bob" else MODEL)) for name in NAMES}
+    advertised = {name: person.answer(first[name]) for name, person in people.items()}
+    for whose in (MODEL, OTHER):
+        terms = federation.terms(KEYS, RUN, 0, 10, fingerprint(whose))
+        roster = Roster(terms.digest, tuple(advertised[name] for name in NAMES))
+        for name in NAMES:
+            told = order(federation, phase="sharing", content=roster.encode(), model=b"")
+            said = decode_answer(member(federation, name, state=people[name].saved()).answer(told))
+            assert isinstance(said, Declined)
+            assert "not signed by it for this round" in said.reason or "another round" in said.reason
+
+
+def test_after_a_refusal_nothing_more_of_the_round_is_answered_also_by_another_process():
+    federation = plan(secure=SECURE)
+    others = {name: member(federation, name) for name in NAMES if name != "bob"}
+    bob = member(federation)
+    bob.answer(delivered(federation, bob, others, model=OTHER))
+    context = context_of(
+        federation.terms(KEYS, RUN, 0, 10, fingerprint(MODEL)).digest,
+        decode(Order.decode(bob._round.orders[1]).content),
+    )
+    survivors = order(federation, phase="agreement", content=Survivors(context, NAMES).encode(), model=b"")
+    for person in (bob, member(federation, state=bob.saved())):
+        assert "out of turn" in reason(person.answer(survivors))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"junk", "text", pack(("a", "b")), pack(b"x"), pack((b"", "x", "0", b"", ())),
+        pack((b"", "-1", "0", b"", ())), pack((b"", "9" * 5000, "0", b"", ())), pack((b"run", "0", "0", b"", ())),
+        pack((b"", "0", "0", b"short", ())), pack((b"", "0", "0", b"", ("text",))),
+    ],
+)  # fmt: skip
 def test_states_that_are_none(state):
     with pytest.raises(InvalidData):
         member(state=state)

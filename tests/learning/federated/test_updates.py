@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from discreet.errors import InvalidData
+from discreet.learning import training
 from discreet.learning.federated import Federation, Local, Secure
 from discreet.learning.federated import updates as module
 from discreet.learning.federated.judging import squared_norm
 from discreet.learning.federated.updates import length, update
-from discreet.learning.gradients import UNITS
+from discreet.learning.gradients import MOST, UNITS
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax, Squared
 from discreet.learning.network import Network
@@ -115,6 +116,21 @@ def test_huge_lots_are_clamped_to_what_is_sent():
     x, y, parameters = np.ones((rows, 1)), np.full(rows, 5.0), [np.zeros((2, 1), np.float32)]
     vector = update(kind, LINEAR, parameters, Fraction(1, 1000), x, y).vector
     assert vector.tolist() == [-most, -most, 0, 0]
+
+
+def test_no_lot_is_too_large_for_a_sum(monkeypatch):
+    """An error would tell the coordinator how large it was: a lot is cut into parts that a sum takes."""
+    kind = plan(level="example", examples=2**23, curve=0)
+    sizes = []
+
+    def recorded(network, state, x, y, lot, recipe):
+        sizes.extend(len(part) for part in training._parts(lot, state.parameters, recipe, network))
+        return [np.zeros((2, 1), np.int64), np.zeros(2, np.int64)]
+
+    monkeypatch.setattr(module, "contributions", recorded)
+    rows = np.zeros((MOST + 5, 1), np.float32)
+    update(kind, LINEAR, [np.zeros((2, 1), np.float32)], Fraction(1), rows, rows[:, 0])
+    assert sizes == [MOST, 5]
 
 
 def test_rows_that_overflow_are_nothing_and_said_so():

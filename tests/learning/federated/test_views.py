@@ -25,7 +25,7 @@ class Enumeration:
         self.parties = Table(make_terms(3, 3, length=1, bound=1))
         self.parties.terms.__dict__["bits"] = BITS
         self.deliveries = self.parties.shared()
-        context = self.parties.coordinator._context
+        context = self.parties.coordinator._pads
         secrets = {name: client._secrets for name, client in self.parties.clients.items()}
         self.keys = {own_pad(secret.seed, context): name for name, secret in secrets.items()}
         for one, other in PAIRS:

@@ -5,6 +5,8 @@ from fractions import Fraction
 from math import sqrt
 from typing import Any
 
+import numpy as np
+
 from discreet.attacks.membership.bound import Design, EpsilonBound, Family
 from discreet.attacks.membership.onerun import one_run
 from discreet.attacks.membership.roc import Point, Roc, roc_chart
@@ -108,9 +110,12 @@ class Found:
         Half of the targets choose a threshold; on the other half success is the share of members that it names, and
         the control the share of non-members that it names: the same attack on people outside. A guesser who has not
         seen the model and names as many people as the threshold aims at names that share of either.
+
+        Where success does not show it, but all targets together do, that members crowd at either end of the scores
+        (`crowded`), the model does not hold: few people may be exposed, or the attack may look the wrong way round.
         """
         point, rate = self._point()
-        return AttackReport(
+        report = AttackReport(
             attack=self.attack,
             against=self.against,
             goal="say of a person that the model was trained on their data",
@@ -124,6 +129,9 @@ class Found:
             remarks=self._remarks(),
             unread=(_MUTE,) if self.scores.mute else (),
         )
+        if report.verdict != "holds":
+            return report
+        return replace(report, unread=crowded(self.scores, confidence=float(self.confidence)))
 
     def facts(self) -> dict[str, Any]:
         """The measured numbers."""
@@ -172,6 +180,38 @@ class Found:
         return tuple(made)
 
 
+def crowded(scores: Scores, *, confidence: float) -> tuple[str, ...]:
+    """Where more members stand beyond the k-th last non-member than chance brings there, at either end; in words.
+
+    Guarantee: if scores say nothing of membership, with at most 1 − confidence probability anything is found. Proof.
+    Then all orders of members and non-members are equally likely (equal scores only make members fewer: they must
+    stand strictly beyond). At least j members stand beyond the k-th non-member if among the last j + k − 1 targets are
+    fewer than k non-members: a hypergeometric tail. Boole over both ends and all k.
+
+    >>> crowded(Scores.pair(range(50), range(50)), confidence=0.95)
+    ()
+    >>> crowded(Scores.pair(range(50), range(40, 90)), confidence=0.95)
+    ('More members than chance allows stand among the lowest scores: the attack looks the wrong way round.',)
+    """
+    from scipy.stats import hypergeom
+
+    outside, count = len(scores.outside), len(scores)
+    places = sorted({max(1, round(rate * outside)) for rate in _TRIED})
+    doubt = (1 - confidence) / (2 * len(places))
+    found = []
+    for sign, words in _ENDS:
+        inside, others = sign * scores.inside, np.sort(sign * scores.outside)[::-1]
+        beyond = [int((inside > others[k - 1]).sum()) for k in places]
+        tails = [hypergeom.cdf(k - 1, count, outside, j + k - 1) for k, j in zip(places, beyond, strict=True)]
+        if min(tails) < doubt:
+            found.append(words)
+    return tuple(found)
+
+
+_ENDS = (
+    (1, "More members than chance allows stand among the highest scores: too few people to call it success, but some."),
+    (-1, "More members than chance allows stand among the lowest scores: the attack looks the wrong way round."),
+)
 _WHAT = (
     "The bound refutes a smaller ε or does not; it never proves a larger one safe: stronger attacks may find more. "
     "It counts only if leaving a target out gives a neighbour in the sense of the claim."

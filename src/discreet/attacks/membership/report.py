@@ -136,7 +136,10 @@ class MembershipReport:
             return Verdict("broken", f"A claim is refuted: a bound on ε lies above it, with {sure} confidence.", False)
         if not claimed:
             return Verdict("no claim tested", "No attack could test a claimed ε.", None)
-        return Verdict("not refuted", f"No bound on ε lies above its claim, with {sure} confidence.", True)
+        said = f"No bound on ε lies above its claim, with {sure} confidence."
+        if any(one.report().verdict in ("falls", "leaks") for one in claimed):
+            return Verdict("not refuted", f"{said} But members are found: the claim itself allows it.", None)
+        return Verdict("not refuted", said, True)
 
     def _sentences(self) -> list[str]:
         """What the strongest attack on each side means, in plain words."""

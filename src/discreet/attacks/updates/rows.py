@@ -28,7 +28,9 @@ from discreet.intervals import lower_limit, upper_limit
 
 _SHOWN = 8  # columns of a worst example
 _WORST = 5
+_EXACT = 1e-5  # of the range: so near no guess comes
 _MUTE = "{} updates have no slope in their biases: nothing can be divided by it"
+_FEW = "{} rows came back to the digit, and none that was guessed or stands outside: however few, that is no chance"
 _REMARK = (
     "A row counts as recovered if a claim from its own update is within the stated distance. Guessing makes as many "
     "claims, each column by itself as it is distributed in public; people outside are compared with the same claims. "
@@ -44,6 +46,8 @@ class UpdateRows:
     update: people outside, and the public distribution of each column. `bounds` is the public range of the columns,
     (low, high), each a number or one for each column; that of `outside` if left out. A row is recovered if a claim
     from its update is at most `within` away: the root mean square over columns, in parts of their range.
+
+    Rows that come back to the digit, where none outside and no guess does, are never called held, however few they are.
     """
 
     weights: Sequence[ArrayLike] | NDArray[Any] = field(repr=False)
@@ -81,6 +85,8 @@ class UpdateRows:
         mute = sum(not len(one) for one in claims)
         ahead = int((gaps < other).sum() + (gaps == other).sum() // 2)
         nearer = Share.counted(ahead, len(gaps), confidence=self.confidence)
+        exact, chance = (int((one <= _EXACT).sum()) for one in (gaps, np.concatenate([other, guessed])))
+        unread = [_MUTE.format(mute)] * bool(mute) + [_FEW.format(exact)] * bool(exact and not chance)
         return AttackReport(
             attack="rows from updates",
             against=self.against,
@@ -97,6 +103,7 @@ class UpdateRows:
                 "columns": held[0].shape[1],
                 "claims made for an update": f"{np.mean([len(one) for one in claims]):.4g}",
                 "recovered if within": f"{100 * limit:g} % of the range",
+                "read to the digit": exact,
                 "distance of the nearest claim, median": f"{100 * float(np.median(gaps)):.3g} % of the range",
                 "own rows nearer to the claims than rows outside": nearer,
                 "a share that would have been seen": visible(len(gaps), max(shares[1:], key=_value), self.confidence),
@@ -104,7 +111,7 @@ class UpdateRows:
             worst=_worst(held, claims, gaps, limit),
             charts=(_chart(gaps, other, guessed, limit),),
             remarks=(_REMARK,),
-            unread=(_MUTE.format(mute),) if mute else (),
+            unread=tuple(unread),
         )
 
     def _checked(self) -> tuple[list[Floats], Floats]:

@@ -34,7 +34,8 @@ a pad with everybody in S, because S is among those it has pads with (checked in
 at least t participants in step 3, at least t − c of them honest, v among them. Honest clients number n − c (or more,
 with fewer that collude) and 2(t − c) > n − c: so v has a pad with some signer. Both pad keys of these pairs are secret
 (2.), so these pads are uniform and independent for all that the others can see (gap Diffie–Hellman, HKDF as a random
-oracle, AES). Pairs in which both have the pad connect all of H.
+oracle, AES). Pads are made for one list of participants (`client.pad_context`): those of a v that was told of others
+than the signers were are pads that the signers do not have. Pairs in which both have the pad connect the rest of H.
 4. *Connected pads hide all but the sum.* Take a spanning tree of these pairs, and fix all other pads. Adding
 independent uniform pads p_uv to u and −p_uv to v along a tree makes the vectors of H uniform among all that have the
 same sum: there are as many free pads as vectors less one, and the map from pads to vectors with the given sum is a

@@ -10,6 +10,7 @@ A client believes its terms, its own identity and the signatures of others; not 
 ends the round for this client (`InvalidData` says why), because what comes after a lie is not worth an answer.
 """
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -142,10 +143,11 @@ class Client:
         if self.terms.noise is not None:
             vector = vector + self.terms.noise.draw(self.terms.length, entropy=self._entropy)  # modulo 2^64, so 2^k
         words = pads.wrapped(vector, self.terms.bits)
-        pads.apply(words, own_pad(secrets.seed, self._context), add=True)
+        context = pad_context(self._context, self._sharers)
+        pads.apply(words, own_pad(secrets.seed, context), add=True)
         for name in self._sharers:
             if name != self.name:
-                key = pair_pad(secrets.padding, self._roster[name].padding, self._context, (self.name, name))
+                key = pair_pad(secrets.padding, self._roster[name].padding, context, (self.name, name))
                 pads.apply(words, key, add=pads.adds(self.name, name))
         hidden = pads.reduced(words, self.terms.bits).tobytes()
         return self._end("mask", Masked(self._context, self.name, self._sharers, hidden))
@@ -262,6 +264,18 @@ class Client:
             needed = f"{self.terms.threshold} must have signed the list of survivors that this client was shown"
             raise self._refusal(f"{needed}, {good} have: the coordinator may have shown different lists")
         return mine.survivors
+
+
+def pad_context(context: bytes, sharers: tuple[str, ...]) -> bytes:
+    """What pads are made for: this round, its list of participants, and those who shared their secrets.
+
+    Guarantee: a client that is asked twice for its vector, because its memory was set back, hides it under the same
+    pads only if it is asked the very same; so the two answers are one, or each has pads of its own.
+
+    >>> pad_context(b"round", ("ann", "bob")) == pad_context(b"round", ("ann", "eve"))
+    False
+    """
+    return hashlib.sha256(pack(("pads", context, sharers))).digest()
 
 
 def own_pad(seed: bytes, context: bytes) -> bytes:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, ReleaseFailed
 from discreet.learning.federated import pads
-from discreet.learning.federated.client import own_pad, pair_pad
+from discreet.learning.federated.client import own_pad, pad_context, pair_pad
 from discreet.learning.federated.keys import KEY, commitment, public, usable
 from discreet.learning.federated.messages import (
     PHASES,
@@ -95,6 +95,7 @@ class Coordinator:
         self._keys: dict[str, Advertisement] = {}
         self._sharings: dict[str, Sharing] = {}
         self._sharers: tuple[str, ...] = ()
+        self._pads = b""
         self._survivors: tuple[str, ...] = ()
         self._sum = np.zeros(0, pads.dtype(terms.bits))
 
@@ -132,6 +133,7 @@ class Coordinator:
         """Close the second phase: to each client that shared its secrets, the letters of the others that did."""
         self._sharings = self._close(Sharing)
         self._sharers = tuple(self._sharings)
+        self._pads = pad_context(self._context, self._sharers)
         return {name: self._delivery(name) for name in self._sharers}
 
     def survivors(self) -> Survivors:
@@ -153,7 +155,7 @@ class Coordinator:
         answers = self._close(Unmasking)
         for name in self._survivors:
             seed = self._recovered(name, answers, "seed")
-            pads.apply(self._sum, own_pad(seed, self._context), add=False)
+            pads.apply(self._sum, own_pad(seed, self._pads), add=False)
         for gone in self._sharers:
             if gone not in self._survivors:
                 self._remove_pads(gone, self._recovered(gone, answers, "key"))
@@ -271,7 +273,7 @@ class Coordinator:
     def _remove_pads(self, gone: str, secret: bytes) -> None:
         """Take off the pads that survivors share with a client that left: what it would have added, is added."""
         for name in self._survivors:
-            key = pair_pad(secret, self._keys[name].padding, self._context, (gone, name))
+            key = pair_pad(secret, self._keys[name].padding, self._pads, (gone, name))
             pads.apply(self._sum, key, add=pads.adds(gone, name))
 
 

@@ -39,6 +39,7 @@ Level = Literal["client", "example"]
 Against = Literal["models", "coordinator"]
 
 _MOST_CLIENTS = 1 << 20
+_MOST_ROUNDS = 1 << 30
 _MOST_SECURE = 1000  # see `Terms`
 _LARGEST_SHARE = 1 << 40  # of the noise: see `GaussianShare`
 _FINEST = 1 << 12
@@ -146,7 +147,7 @@ class Federation:
     ) -> None:
         values = {
             "clients": integer(clients, "clients", at_least=1, at_most=_MOST_CLIENTS),
-            "rounds": integer(rounds, "rounds", at_least=1, at_most=1 << 30),
+            "rounds": integer(rounds, "rounds", at_least=1, at_most=_MOST_ROUNDS),
             "level": level,
             "rate": rational(rate, "rate", above=0, at_most=1),
             "multiplier": _multiplier(multiplier),
@@ -154,10 +155,10 @@ class Federation:
             "optimiser": optimiser,
             "secure": secure,
             "local": local,
-            "examples": None if examples is None else rational(examples, "examples", at_least=1),
+            "examples": None if examples is None else rational(examples, "examples", at_least=1, at_most=1 << 40),
             "adaptive": adaptive,
             "curve": rational(curve, "curve", at_least=0, at_most=Fraction(1, 4)),
-            "worst_loss": rational(worst_loss, "worst_loss", above=0),
+            "worst_loss": rational(worst_loss, "worst_loss", at_least=Fraction(1, 10**9), at_most=10**9),
             "seed": integer(seed, "seed"),
         }
         for name, value in values.items():
@@ -185,7 +186,9 @@ class Federation:
             raise InvalidParameter("against", against, f"one of {', '.join(get_args(Against))}")
         budget = (rational(epsilon, "epsilon", above=0), rational(delta, "delta", above=0, below=1))
         noise = multiplier_for(
-            *budget, rational(rate, "rate", above=0, at_most=1), integer(rounds, "rounds", at_least=1)
+            *budget,
+            rational(rate, "rate", above=0, at_most=1),
+            integer(rounds, "rounds", at_least=1, at_most=_MOST_ROUNDS),
         )
         plan = cls(rounds=rounds, rate=rate, multiplier=noise, **settings)
         if plan.secure is None:
@@ -195,7 +198,10 @@ class Federation:
 
     @property
     def loss(self) -> Loss:
-        """What people learn who see the models of all rounds, and neither the updates nor a client's randomness."""
+        """What people learn who see the models of all rounds, and neither the updates nor a client's randomness.
+
+        With `secure`, if all clients add their shares of the noise; if some may not, `loss_to_coordinator` holds.
+        """
         return self._loss_to("models")
 
     @property
@@ -272,11 +278,15 @@ class Federation:
         sigma = _sigma(self, self.grain)
         return GaussianShare(sigma=sigma, honest=counted, sensitivity=UNITS * self.grain, dimension=1 << 27)
 
-    def terms(self, keys: Mapping[str, bytes], run: bytes, number: int, length: int) -> Terms:
-        """The terms of one secure round: clients and coordinator make the same ones, each by itself."""
+    def terms(self, keys: Mapping[str, bytes], run: bytes, number: int, length: int, model: bytes = b"") -> Terms:
+        """The terms of one secure round: clients and coordinator make the same ones, each by itself.
+
+        `model` is the fingerprint of the round's model: clients that were promised different ones are in different
+        rounds, and none of them adds its vector to a sum with others (`Member`).
+        """
         threshold, colluding = (self.secure or Secure(threshold=1, colluding=0)).counts(self.clients)
         return Terms(
-            round_id=self.round_id(run, number),
+            round_id=self.round_id(run, number, model),
             clients=keys,
             threshold=threshold,
             colluding=colluding,
@@ -285,9 +295,9 @@ class Federation:
             noise=self.noise_share(self.honest) if self.multiplier else None,
         )
 
-    def round_id(self, run: bytes, number: int) -> bytes:
-        """32 bytes that stand for one round of one run of this federation."""
-        return round_id(self.digest, run, number)
+    def round_id(self, run: bytes, number: int, model: bytes = b"") -> bytes:
+        """32 bytes that stand for one round of one run of this federation, and for its model's fingerprint."""
+        return round_id(self.digest, run, number, model)
 
     @property
     def digest(self) -> bytes:
@@ -362,6 +372,9 @@ def _multiplier(multiplier: Number) -> Fraction:
 
 
 def _check_level(plan: Federation) -> None:
+    for name, kind in (("secure", Secure), ("local", Local), ("adaptive", Adaptive)):
+        if not isinstance(getattr(plan, name), kind | None):
+            raise InvalidParameter(name, getattr(plan, name), f"{kind.__name__}(…) or None")
     if plan.level not in get_args(Level):
         raise InvalidParameter("level", plan.level, f"one of {', '.join(get_args(Level))}")
     if plan.level == "client" and plan.examples is not None:

@@ -14,7 +14,7 @@ from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.fleet import Arrival, Fleet
 from discreet.learning.federated.judging import Dropped, Judge, Kind, vector_of
 from discreet.learning.federated.messages import Masked, Signed, context_of
-from discreet.learning.federated.orders import SECURE, UPDATE, Order, Update, pack_model
+from discreet.learning.federated.orders import SECURE, UPDATE, Order, Update, fingerprint, pack_model
 from discreet.learning.federated.terms import Terms
 from discreet.learning.federated.updates import length
 from discreet.learning.gradients import Array, Ints
@@ -96,16 +96,17 @@ class TrustedGathering:
             tray.put(message.sender, vector_of(message, self._federation, self._length))
 
 
-_SIGNED = {"NaN", "declined", "wrong shape", "too large"}
-"""What settles a client's answer in this round, by its own signature."""
-
-_KNOWN = {"died", "malformed", *_SIGNED}
+_KNOWN = {"died", "malformed", "NaN", "declined", "wrong shape", "too large"}
 """What explains why nothing of a client is in the sum; a late or replayed message does not."""
 
 
 @dataclass(slots=True)
 class _Tray:
-    """What came in during one phase."""
+    """What came in during one phase. `settled` are those who sent an update, good or bad: a second one is too many.
+
+    A client that declines has settled nothing: the network may have brought it its order twice, and it declines the
+    copy. Whichever of its two answers comes first, the update counts.
+    """
 
     asked: tuple[str, ...]
     vectors: dict[str, Ints] = field(default_factory=dict)
@@ -121,11 +122,8 @@ class _Tray:
             self.vectors[name] = vector
 
     def drop(self, dropped: Dropped) -> None:
-        """Note what is wrong. A client that says that it does not answer has no vector, whatever it sent before."""
+        """Note what is wrong."""
         self.dropped.append(dropped)
-        if dropped.kind in _SIGNED:
-            self.settled.add(dropped.client)
-            self.vectors.pop(dropped.client, None)
 
     def missing(self, phase: str, present: Iterable[str]) -> list[Dropped]:
         """Those of whom nothing came that would explain where they are."""
@@ -153,12 +151,13 @@ class SecureGathering:
 
     def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> Gathered:
         """All phases; the sum over those who stayed, or none if too few did."""
-        terms = self._federation.terms(self._keys, self._run, number, self._length)
+        model = pack_model(parameters, clip)
+        terms = self._federation.terms(self._keys, self._run, number, self._length, fingerprint(model))
         self._judge.open(terms.digest, self._federation.round_id(self._run, number))
         blank = Order(self._federation.digest, self._run, number, "", b"", b"")
         secure = _SecureRound(blank, Coordinator(terms), self._fleet, self._judge)
         try:
-            total = secure.through(pack_model(parameters, clip))
+            total = secure.through(model)
         except ReleaseFailed as error:
             return Gathered(terms.names, (), secure.report(), None, str(error))
         return Gathered(terms.names, total.clients, secure.report(), total.values)
@@ -175,7 +174,7 @@ class _SecureRound:
     def through(self, model: bytes) -> Total:
         """From the first phase to the sum."""
         coordinator = self._coordinator
-        self._ask(SECURE[0], lambda _: b"")
+        self._ask(SECURE[0], lambda _: fingerprint(model))
         roster = coordinator.roster()
         self._judge.also(context_of(coordinator.terms.digest, roster))
         self._ask(SECURE[1], lambda _: roster.encode())

@@ -21,6 +21,7 @@ from discreet.learning.federated.orders import (
     Declined,
     Order,
     Update,
+    fingerprint,
     pack_vector,
     round_id,
     unpack_model,
@@ -31,7 +32,7 @@ from discreet.learning.gradients import Ints
 from discreet.learning.network import Network
 from discreet.noise import DeterministicEntropy, Entropy, bernoulli
 
-_RUN = 16
+_RUN, _DIGITS = 16, 20
 
 
 class Member:
@@ -46,13 +47,21 @@ class Member:
     round in their order; whatever was asked is gone, also if it was declined. The run is bound by the first order, and
     `saved` keeps all this. With secure aggregation every client takes part in every round, computes its update whether
     its coin says that it counts or not, and says nothing about NaN: so the messages do not depend on coins or rows
-    except through the vector under the pads. How long an answer takes is not hidden at level "example".
+    except through the vector under the pads. How long an answer takes is not hidden: it tells about how many rows there
+    are at level "client", about how many were drawn at level "example".
+
+    A secure round is about one model. Its fingerprint is in every signature from the first phase on: a coordinator that
+    shows clients different models, so that the vectors of all but one say nothing (Pasquini, Francati, Ateniese 2022,
+    "Eluding secure aggregation in federated learning via model inconsistency"), gets no sum over them.
 
     All randomness of a round comes from a secret of 32 bytes: fresh from the operating system for each round, or, for
     runs that are to be repeated exactly, derived from `secret` (**then whoever knows it knows the noise**).
 
     `saved()` is what another process needs to go on, between phases too; it is secret. Store it before an answer is
-    sent: a client that forgot what it has sent might hide two vectors under the same pads.
+    sent: a client that forgets may be asked again. What it then says twice is no more than the same answer, or an
+    answer under other pads: pads are made for one model and one list of participants (`client.pad_context`), and a
+    round that begins anew has a new secret. But a client that takes steps 4 and 5 twice helps a coordinator as one that
+    colludes does, and with a trusted coordinator a second answer costs a second round.
 
     >>> from discreet.learning.layers import Dense
     >>> from discreet.learning.losses import Softmax
@@ -115,18 +124,15 @@ class Member:
 
     def _restore(self, state: bytes) -> None:
         """Take the steps of the current round again, with the same randomness, and without the vector."""
-        value = unpack(state)
-        if not isinstance(value, tuple) or tuple(map(type, value)) != (bytes, str, str, bytes, tuple):
-            raise InvalidData("this is not the saved state of a member")
-        run, number, place, secret, orders = value
-        self._run, current = run, _Round(int(number) - 1, secret, place=-1)
+        run, number, place, secret, orders = _kept(state)
+        self._run, current = run, _Round(number, secret, place=-1)
         self._round = current
         for data in orders:
             try:
                 self._step(current, Order.decode(data), again=True)
             except InvalidData:  # it was declined the first time too
                 break
-        current.place, current.orders = int(place) - 1, list(orders)
+        current.place, current.orders = place, list(orders)
 
     def _taken(self, order: Order) -> Message:
         phases = SECURE if self.federation.secure else (UPDATE,)
@@ -138,7 +144,11 @@ class Member:
         current.place = phases.index(order.phase)
         if self.federation.secure:
             current.orders.append(replace(order, model=b"").encode())
-        return self._step(current, order)
+        try:
+            return self._step(current, order)
+        except BaseException:  # the round is over for this client
+            current.place = len(phases)
+            raise
 
     def _check(self, order: Order, phases: tuple[str, ...]) -> None:
         """Refuse what was asked before, what is out of turn, and what belongs to something else."""
@@ -161,7 +171,10 @@ class Member:
         if order.phase == UPDATE:
             return self._update(current, order)
         if order.phase == SECURE[0]:
-            terms = self.federation.terms(self.keys, order.run, order.number, self._length)
+            if len(order.content) != KEY:
+                raise InvalidData("the order does not say which model the round is about")
+            current.model = order.content
+            terms = self.federation.terms(self.keys, order.run, order.number, self._length, order.content)
             entropy = self._stream(current, "masking")
             current.client = Client(terms, self.name, self._identity, entropy=entropy)
             return current.client.advertise()
@@ -189,6 +202,8 @@ class Member:
 
     def _hidden(self, current: "_Round", order: Order) -> Ints:
         """The vector on the grid of secure sums; zero at level "client" where this client's coin says so."""
+        if fingerprint(order.model) != current.model:
+            raise InvalidData("this is not the model that the round is about")
         vector = self._contribution(current, order).vector * self.federation.grain
         if self.federation.level == "example":
             return vector
@@ -210,6 +225,7 @@ class _Round:
     number: int
     secret: bytes = field(repr=False)
     place: int
+    model: bytes = b""
     orders: list[bytes] = field(default_factory=list, repr=False)
     client: Client | None = field(default=None, repr=False)
 
@@ -225,6 +241,18 @@ def stream(secret: bytes, run: bytes, name: str, number: int, purpose: str) -> E
     """
     text = pack(("discreet federated stream", secret, run, name, str(number), purpose))
     return DeterministicEntropy(int.from_bytes(hashlib.sha256(text).digest(), "big"))
+
+
+def _kept(state: bytes) -> tuple[bytes, int, int, bytes, tuple[bytes, ...]]:
+    """The parts of a saved state: run, round, phase, secret, orders."""
+    value = unpack(state) if isinstance(state, bytes) else ()
+    if isinstance(value, tuple) and tuple(map(type, value)) == (bytes, str, str, bytes, tuple):
+        run, number, place, secret, orders = value
+        numbers = all(text.isascii() and text.isdigit() and len(text) <= _DIGITS for text in (number, place))
+        sizes = len(run) in (0, _RUN) and len(secret) in (0, KEY)
+        if numbers and sizes and all(isinstance(order, bytes) for order in orders):
+            return run, int(number) - 1, int(place) - 1, secret, orders
+    raise InvalidData("this is not the saved state of a member")
 
 
 def _rows(network: Network, x: ArrayLike, y: ArrayLike) -> tuple[Any, NDArray[Any]]:

@@ -33,7 +33,8 @@ NAN = "its update is not a finite number"
 class Order:
     """What the coordinator asks of a client. It is not signed, because it is not believed (`Member`).
 
-    `content` is the message of the coordinator that opens this phase, `model` the parameters where they are needed.
+    `content` is the message of the coordinator that opens this phase, `model` the parameters where they are needed. In
+    the first phase of a secure round the content is the `fingerprint` of the model that will come.
 
     >>> order = Order(federation=bytes(32), run=bytes(16), number=3, phase="update", content=b"", model=b"")
     >>> Order.decode(order.encode()) == order
@@ -65,13 +66,22 @@ class Order:
         return cls(value[1], value[2], int(number), *value[4:])
 
 
-def round_id(federation: bytes, run: bytes, number: int) -> bytes:
-    """32 bytes that stand for one round of one run of the federation with this digest.
+def round_id(federation: bytes, run: bytes, number: int, model: bytes = b"") -> bytes:
+    """32 bytes that stand for one round of one run of the federation with this digest, and for its model's fingerprint.
 
     >>> round_id(bytes(32), bytes(16), 1) == round_id(bytes(32), bytes(16), 2)
     False
     """
-    return hashlib.sha256(pack(("discreet federated round 1", federation, run, str(number)))).digest()
+    return hashlib.sha256(pack(("discreet federated round 1", federation, run, str(number), model))).digest()
+
+
+def fingerprint(model: bytes) -> bytes:
+    """32 bytes that stand for a model and its clipping norm, as they are sent.
+
+    >>> fingerprint(b"one model") == fingerprint(b"another")
+    False
+    """
+    return hashlib.sha256(model).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,8 @@ process and real clients over a network; sums are of whole numbers, so the same 
 (5, ('ann', 'bob', 'eve'), (4, 2))
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -33,13 +31,13 @@ from discreet.learning.federated.gathering import Gathered, Gathering, SecureGat
 from discreet.learning.federated.judging import Dropped
 from discreet.learning.federated.keys import random_key
 from discreet.learning.federated.updates import RIDERS
-from discreet.learning.gradients import UNITS, Array, Floats, Ints
+from discreet.learning.gradients import UNITS, Array, Ints
 from discreet.learning.network import Network, Parameters
 from discreet.learning.state import State
+from discreet.learning.training import step
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import Loss
 
-_SMALLEST, _LARGEST = 1e-6, 1e6  # of an adaptive clipping norm
 _RUN = 16
 
 
@@ -162,28 +160,12 @@ def _noisy(federation: Federation, gathered: Gathered, entropy: Entropy | None) 
 
 
 def _step(state: State, noisy: Ints, federation: Federation) -> float | None:
-    """The next model from a noisy sum, and the noisy loss of this one. Post-processing: it costs nothing."""
-    units = float(UNITS * federation.grain)
-    lot = float(federation.lot)
-    scale = float(state.clip) / (units * math.sqrt(1 - sum(federation.riders)) * lot)
-    gradients = _shaped(noisy[:-RIDERS].astype(np.float64) * scale, state.parameters)
-    with np.errstate(all="ignore"):
-        federation.optimiser.step(state.parameters, state.memory, gradients, state.step / federation.rounds)
-    level, below = (float(rider) / (units * lot) for rider in noisy[-RIDERS:])
-    _follow(state, below, federation)
-    return level / math.sqrt(federation.curve) * float(federation.worst_loss) if federation.curve else None
+    """The next model from a noisy sum, and the noisy loss of this one, if the federation keeps a curve."""
+    parts = [*_shaped(noisy[:-RIDERS], state.parameters), noisy[-RIDERS:]]
+    step(state, parts, federation.recipe, UNITS * federation.grain)
+    return state.losses[-1] if federation.curve else None
 
 
-def _follow(state: State, below: float, federation: Federation) -> None:
-    """Move the adaptive norm, geometrically (Andrew, Thakkar, McMahan, Ramaswamy 2021, Algorithm 1)."""
-    adaptive = federation.adaptive
-    if adaptive is None:
-        return
-    share = min(max((1 + below / math.sqrt(adaptive.share)) / 2, 0.0), 1.0)
-    change = math.exp(-float(adaptive.speed) * (share - float(adaptive.quantile)))
-    state.clip = Fraction(min(max(float(state.clip) * change, _SMALLEST), _LARGEST))
-
-
-def _shaped(flat: Floats, like: Sequence[Array]) -> Parameters:
+def _shaped(flat: Ints, like: Sequence[Array]) -> list[Ints]:
     ends = np.cumsum([p.size for p in like])[:-1]
-    return [part.astype(np.float32).reshape(p.shape) for part, p in zip(np.split(flat, ends), like, strict=True)]
+    return [part.reshape(p.shape) for part, p in zip(np.split(flat, ends), like, strict=True)]

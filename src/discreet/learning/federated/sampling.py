@@ -37,11 +37,13 @@ def shared_loss(rate: Fraction, share: GaussianShare, sensitivity: int, rounds: 
     β = rounds·2²⁷/23s², on either neighbour. Let d(ε) be the least δ of the run with G, d'(ε) of the run with F. From
     P' ≤ P + β, P ≤ e^ε·Q + d and Q ≤ Q' + β: d'(ε) ≤ d(ε) + (1 + e^ε)β.
     3. *As a loss.* Together(run, Approximate(0, δ₀)) has the least δ of d + δ₀(1 − d). Let d(ε₀) ≤ δ₀/2 and
-    (1 + e^ε₀)β ≤ δ₀·min(½, 1 − d(0)), which is what `slack` finds. For ε ≤ ε₀, d'(ε) ≤ d(ε) + δ₀(1 − d(ε)), since
-    d(ε) ≤ d(0). For ε > ε₀, d'(ε) ≤ d'(ε₀) ≤ δ₀/2 + δ₀/2. ∎ More shares in a sum are independent of these n, and so
-    change nothing (`noise`).
+    (1 + e^ε₀)β ≤ δ₀·min(½, 1 − d(0)), which is what `slack` finds. For 0 ≤ ε ≤ ε₀, d'(ε) ≤ d(ε) + δ₀(1 − d(ε)), since
+    d(ε) ≤ d(0). For ε > ε₀, d'(ε) ≤ d'(ε₀) ≤ δ₀/2 + δ₀/2. For ε < 0 it follows with the neighbours exchanged, both
+    ways being covered: d(ε) = 1 − e^ε + e^ε·d(−ε) for every pair, and the claim for −ε becomes that for ε. ∎ More
+    shares in a sum are independent of these n, and so change nothing (`noise`). The coordinator may choose who is in
+    the sum, but from what does not depend on these shares, coins or vectors: they are under pads until the sum is out.
 
-    Where no δ₀ below 10⁻⁶ will do, sampling is not counted on: ρ-zCDP of each sum (`GaussianShare.loss`), which holds
+    Where no δ₀ up to 10⁻⁷ will do, sampling is not counted on: ρ-zCDP of each sum (`GaussianShare.loss`), which holds
     for a vector that is in the sum for sure, and so for one that is in it by chance (Rényi divergences are quasi-convex
     in the pair: van Erven, Harremoës 2014, on joint convexity).
     """

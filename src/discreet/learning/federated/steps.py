@@ -1,6 +1,7 @@
 """The steps that a client takes on its own rows, in a round of federated averaging."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from discreet.exact import Number, integer, rational
 
@@ -20,6 +21,6 @@ class Local:
     batch: int | None
 
     def __init__(self, rate: Number, *, epochs: int = 1, batch: int | None = None) -> None:
-        object.__setattr__(self, "rate", float(rational(rate, "rate", above=0)))
+        object.__setattr__(self, "rate", float(rational(rate, "rate", at_least=Fraction(1, 10**30), at_most=10**30)))
         object.__setattr__(self, "epochs", integer(epochs, "epochs", at_least=1))
         object.__setattr__(self, "batch", None if batch is None else integer(batch, "batch", at_least=1))

@@ -19,7 +19,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.steps import Local
-from discreet.learning.gradients import UNITS, Array, Clip, Ints, Rows, clipped_sum
+from discreet.learning.gradients import MOST, UNITS, Array, Clip, Ints, Rows, clipped_sum
 from discreet.learning.network import Network, Parameters
 from discreet.learning.state import State
 from discreet.learning.training import contributions
@@ -95,11 +95,14 @@ def _of_examples(
     """The clipped gradients of a lot, added up, and clamped to what is sent.
 
     Proof. `training.contributions` has the bound for the sum. Clamping each number to an interval brings no two
-    vectors further apart. What is not finite adds nothing, example by example.
+    vectors further apart. What is not finite adds nothing, example by example. No part of a lot is larger than a sum
+    takes, which would be refused with words about the lot.
     """
     lot = np.flatnonzero(bernoulli(federation.rate, size=len(x), entropy=entropy))
     state = State(0, list(parameters), [], [], clip)
-    parts = contributions(network, state, x, y, lot, federation.recipe)
+    recipe = federation.recipe
+    memory = min(recipe.memory, MOST * 4 * sum(p.size for p in parameters))
+    parts = contributions(network, state, x, y, lot, replace(recipe, memory=memory))
     most = federation.bound // federation.grain
     return Contribution(np.clip(_flat(parts), -most, most), True)
 

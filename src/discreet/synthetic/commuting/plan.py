@@ -19,7 +19,7 @@ from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbours
 from discreet.synthetic.commuting.flows import Flows, Places
 from discreet.synthetic.commuting.scheme import Scheme
-from discreet.synthetic.commuting.synthesis import synthesise
+from discreet.synthetic.commuting.synthesis import check, synthesise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +38,7 @@ class CommutePlan:
         if self.scheme.neighbours is None:
             raise InvalidParameter("scheme", "public destinations", "a scheme with the neighbours of the dataset")
         one_row_each(self.table, self._columns)
+        check(self.scheme, self.places)
 
     @property
     def _columns(self) -> tuple[Column, Column]:

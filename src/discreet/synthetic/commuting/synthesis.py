@@ -40,8 +40,7 @@ def synthesise(flows: Flows, scheme: Scheme, *, entropy: Entropy | None = None, 
     source = SYSTEM if entropy is None else entropy
     if not flows.total and scheme.neighbours is None:
         raise InvalidData("people: there are none")
-    if len(flows.places) < 2:
-        raise InvalidData("places: got one, expected at least two")
+    check(scheme, flows.places)
     if scheme.accept is None:
         return _candidate(flows, scheme, source, each)
     made = [_candidate(flows, scheme, source, each)]
@@ -52,6 +51,29 @@ def synthesise(flows: Flows, scheme: Scheme, *, entropy: Entropy | None = None, 
         if accepted:
             return one
     raise NotAccepted("no synthetic map was near enough to the true one; its ε is spent: allow more, or another method")
+
+
+def check(scheme: Scheme, places: Places) -> None:
+    """Refuse what cannot be made, before anybody's home is looked at.
+
+    >>> from discreet.synthetic.commuting.scheme import Scheme
+    >>> check(Scheme(epsilon=1), Places(["a"], [[0.0, 0.0]]))
+    Traceback (most recent call last):
+    discreet.errors.InvalidData: places: got one, expected at least two
+    """
+    if len(places) < 2:
+        raise InvalidData("places: got one, expected at least two")
+    known = dict(scheme.groups or ())
+    missing = [name for name in places.names if scheme.groups is not None and name not in known]
+    if missing:
+        raise InvalidData(f"groups: {len(missing)} places have none, the first is {missing[0]!r}")
+    exact = (scheme.weights_epsilon, scheme.totals_epsilon, scheme.score_epsilon)
+    flows = scheme.flows_epsilon if scheme.method == "counts" and scheme.delta == 0 else Fraction(0)
+    for epsilon in (*exact, flows):
+        if epsilon:
+            Geometric(epsilon=epsilon, sensitivity=2)  # refuses an ε whose noise cannot be drawn
+    if scheme.method == "counts" and scheme.delta:
+        _sigma(scheme)
 
 
 def _near(flows: Flows, made: Flows, scheme: Scheme, entropy: Entropy) -> bool:
@@ -246,9 +268,6 @@ def _regions(places: Places, scheme: Scheme, weights: Floats) -> Integers | None
     """The region of each place, by public knowledge or around privately chosen hubs."""
     if scheme.groups is not None:
         region = dict(scheme.groups)
-        missing = [name for name in places.names if name not in region]
-        if missing:
-            raise InvalidData(f"groups: {len(missing)} places have none, the first is {missing[0]!r}")
         return np.unique([region[name] for name in places.names], return_inverse=True)[1]
     if scheme.hubs is None:
         return None

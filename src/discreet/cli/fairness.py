@@ -1,0 +1,193 @@
+"""`discreet fairness`: how far groups are apart, what closing a gap costs, and audits through the gate."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from discreet.cli.show import facts, json_option
+
+_FILE = click.Path(exists=True, dir_okay=False)
+_OUT = click.Path(dir_okay=False, writable=True)
+
+
+def _names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """Names, separated by commas."""
+    return tuple(name.strip() for name in (given or "").split(",") if name.strip())
+
+
+def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    """age=5 (so many bins) or age=25,45 (edges; a single edge ends with a comma)."""
+    found: dict[str, Any] = {}
+    for one in given:
+        name, mark, cuts = one.partition("=")
+        try:
+            edges = [float(cut) for cut in cuts.split(",") if cut.strip()]
+            found[name.strip()] = int(cuts) if "," not in cuts else edges
+        except ValueError:
+            edges = []
+        if not mark or not edges:
+            raise click.BadParameter(f"{one!r}: say COLUMN=5 (so many bins) or COLUMN=25,45 (edges)")
+    return found
+
+
+def _new(path: str | None, *, force: bool) -> None:
+    """Refuse to write over a file, before anything is computed or charged."""
+    if path is not None and Path(path).exists() and not force:
+        raise click.ClickException(f"{path} exists already; choose another name, or say --force")
+
+
+group_option = click.option("--group", required=True, callback=_names, help="Sensitive attributes: race,sex.")
+given_option = click.option("--given", callback=_names, help="Legitimate attributes: parity is looked at within them.")
+positive_option = click.option("--positive", callback=_names, help="Classes that count as positive, against the rest.")
+threshold_option = click.option("--threshold", help="From which on a probability is predicted positive.")
+bins_option = click.option("--bins", multiple=True, callback=_bins, help="Bin numbers: age=5, or at edges: age=25,45.")
+confidence_option = click.option("--confidence", default="0.95", show_default=True, help="Of all limits.")
+least_option = click.option(
+    "--least", default=20, show_default=True, type=click.IntRange(min=1), help="Smaller groups are not compared."
+)
+page_option = click.option("-o", "--out", type=_OUT, help="Write a page with pictures, as HTML.")
+force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
+
+
+@click.group(name="fairness")
+def group() -> None:
+    """How far groups are apart, with limits; what closing a gap costs; audits of labels that stay private."""
+
+
+@group.command()
+@click.argument("data", type=_FILE)
+@click.option("--prediction", help="The column of predictions.")
+@click.option("--label", help="The column of true outcomes; without it, only parity can be looked at.")
+@group_option
+@given_option
+@click.option("--score", help="A column of scores: calibration is looked at; with --threshold, also predictions.")
+@positive_option
+@threshold_option
+@bins_option
+@click.option(
+    "--missing",
+    type=click.Choice(["error", "drop", "group"]),
+    default="error",
+    show_default=True,
+    help="Rows that lack a value: refused, left out, or a group of their own.",
+)
+@click.option("--absent", callback=_names, help='Texts that mean "missing", beside empty ones: ?,NA')
+@click.option("--count", help="A column of how many rows each row stands for, as COUNT(*) gives.")
+@confidence_option
+@least_option
+@click.option("--tolerance", help="The largest gap accepted; exit code 3 if one surely exceeds it.")
+@click.option("--bootstrap", type=click.IntRange(min=100), help="Limits of gaps from so many replicates.")
+@page_option
+@force_option
+@json_option
+def report(
+    data: str,
+    confidence: str,
+    least: int,
+    tolerance: str | None,
+    bootstrap: int | None,
+    out: str | None,
+    force: bool,
+    as_json: bool,
+    **columns: Any,
+) -> None:
+    """Rates and gaps of the groups of DATA (CSV or Parquet): parity, equalised odds, calibration and their kin."""
+    from discreet.fairness.report import fairness_report
+
+    _new(out, force=force)
+    drawn: dict[str, Any] = {"limits": "bootstrap", "replicates": bootstrap} if bootstrap is not None else {}
+    found = fairness_report(data, confidence=confidence, least=least, tolerance=tolerance, **drawn, **columns)
+    if out is not None:
+        found.page(f"Fairness of {Path(data).name}").save(out)
+    if as_json:
+        facts(found.as_dict(), as_json=True)
+    else:
+        click.echo(found.text())
+    if out is not None:
+        click.echo(f"wrote {out}", err=True)
+    if found.fails:
+        raise click.exceptions.Exit(3)
+
+
+@group.command()
+@click.argument("data", type=_FILE)
+@click.option("--label", required=True, help="The column of true outcomes, 0 and 1 or the like.")
+@click.option("--score", required=True, help="The column of scores.")
+@click.option("--group", required=True, help="The sensitive attribute.")
+@page_option
+@force_option
+@json_option
+def tradeoff(data: str, label: str, score: str, group: str, out: str | None, force: bool, as_json: bool) -> None:
+    """What closing gaps costs in accuracy, by the best thresholds for each group on the score in DATA."""
+    from discreet.fairness.reading import numbers
+    from discreet.fairness.tradeoff import tradeoff as traded
+    from discreet.tables import as_arrow, column
+
+    _new(out, force=force)
+    table = as_arrow(data)
+    values = [column(table, name).to_pylist() for name in (label, group)]
+    found = traded(numbers(table, score), *values)
+    if out is not None:
+        found.page(f"What fairness costs: {Path(data).name}").save(out)
+    if as_json:
+        facts(found.as_dict(), as_json=True)
+    else:
+        for points in found.curves.values():
+            click.echo(points[0].text())
+        click.echo(f"without constraint: accuracy {found.unconstrained:.4f}")
+    if out is not None:
+        click.echo(f"wrote {out}", err=True)
+
+
+@group.command()
+@click.argument("policy", type=click.Path())
+@click.argument("predictions", type=_FILE)
+@click.option("--table", required=True, help="The private table.")
+@click.option("--label", required=True, help="The private column of true outcomes.")
+@group_option
+@given_option
+@click.option("--key", help="The column that predictions are keyed by; the unit's, if a person is protected.")
+@click.option("--prediction", default="prediction", show_default=True, help="The column of PREDICTIONS.")
+@positive_option
+@threshold_option
+@bins_option
+@click.option("--epsilon", required=True, metavar="ε", help="What the whole audit may cost: 1")
+@click.option("--delta", metavar="δ", help="For Gaussian noise.")
+@click.option("--noise", type=click.Choice(["geometric", "gaussian"]), default="geometric", show_default=True)
+@confidence_option
+@least_option
+@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
+@click.option("--analyst", help="Who asks; the name of the user, if left out.")
+@page_option
+@force_option
+@json_option
+def audit(
+    policy: str,
+    predictions: str,
+    explain: bool,
+    analyst: str | None,
+    out: str | None,
+    force: bool,
+    as_json: bool,
+    **wish: Any,
+) -> None:
+    """Audit PREDICTIONS (CSV or Parquet, by unit) on private labels and groups, charged to the budget of POLICY."""
+    import discreet
+    from discreet.fairness.audit import plan_audit
+
+    _new(out, force=force)
+    with discreet.open(policy, analyst=analyst) as data:
+        plan = plan_audit(data.catalog, predictions=predictions, **wish)
+        if explain:
+            click.echo(plan.explain())
+            return
+        found: Any = data._release(plan, None)
+    if out is not None:
+        found.page().save(out)
+    if as_json:
+        facts(found.as_dict(), as_json=True)
+    else:
+        click.echo(found.text())
+    if out is not None:
+        click.echo(f"wrote {out}", err=True)

@@ -1,0 +1,373 @@
+"""The private fairness audit: a data owner keeps attributes and labels, a model owner submits predictions by unit.
+
+What is released is one noisy table: group × stratum × label × prediction. Every gap is computed from it, and is free.
+Whoever submits learns nothing about one person beyond what ε allows, whatever the predictions are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.curator.answer import Receipt
+from discreet.curator.catalog import NUMERIC, Catalog, Column, ColumnType, Table
+from discreet.curator.engines import Engine
+from discreet.curator.engines.columns import quoted
+from discreet.errors import InternalError, InvalidParameter
+from discreet.exact import Number, integer, printed_up, rational
+from discreet.fairness.noisy import Noise, tail
+from discreet.fairness.reading import Bins, Coded
+from discreet.fairness.submitted import NONE, Predictions
+from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.mechanism import doubt
+from discreet.noise import Entropy
+from discreet.privacy.loss import Loss
+from discreet.privacy.unit import Neighbours
+
+if TYPE_CHECKING:
+    from discreet.fairness.answer import FairnessAnswer
+
+MOST_CELLS = 500_000
+LEAST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a declared column tells units apart: by its values, or by edges between its bounds; all of it public."""
+
+    column: Column
+    values: tuple[str, ...]
+    edges: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, one: Column, bins: "int | Sequence[float] | None") -> "Ways":
+        """From a column of the catalog: declared values, true and false, or bounds and `bins`."""
+        if bins is None:
+            declared = _declared(one)
+            if declared is None:
+                hint = "declare its values in the policy, or say bins"
+                raise InvalidParameter("group or given", one.name, "a column with declared values", hint)
+            return cls(one, tuple(_text(value) for value in declared))
+        if one.kind not in NUMERIC:
+            raise InvalidParameter("bins", one.name, "a column of numbers")
+        edges = _edges(one, bins)
+        inner = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
+        return cls(one, (f"< {edges[0]:g}", *inner, f"≥ {edges[-1]:g}"), edges)
+
+    def places(self, values: Any) -> NDArray[np.int64]:
+        """The place of each value, −1 where it is missing or not declared. It fails on no value."""
+        if self.edges:
+            numbers = values.cast("double", safe=False).to_numpy(zero_copy_only=False)
+            found = np.searchsorted(self.edges, numbers, side="right")
+            return np.where(np.isnan(numbers), -1, found).astype(np.int64)
+        return places(values, _declared(self.column) or ())
+
+
+@dataclass(frozen=True, slots=True)
+class FairnessPlan:
+    """Everything about an audit, decided before a row is seen.
+
+    Guarantee: `run` gives out what `loss` covers. Proof. `sql` yields one row for each unit, the same whatever the
+    other units are; each such row is counted in one place, found from the row, the catalog and the predictions alone.
+    So one unit more or less changes one count by 1, and changing a unit's data lowers one count and raises another:
+    ℓ1 sensitivity 1 or 2, squared ℓ2 sensitivity 1 or 2. The counts are released by `noise`, which is for that.
+    """
+
+    table: Table
+    key: Column
+    groups: tuple[Ways, ...]
+    strata: tuple[Ways, ...]
+    label: Column
+    truth: tuple[int, ...]
+    predictions: Predictions
+    neighbours: Neighbours
+    noise: Noise
+    epsilon: Fraction
+    delta: Fraction
+    confidence: Fraction = Fraction(19, 20)
+    least: int = LEAST
+
+    def __post_init__(self) -> None:
+        if not self.table.private:
+            raise InvalidParameter("table", self.table.name, "a private table", "of public rows make a report")
+        if self.predictions.kind is not self.key.kind:
+            raise InvalidParameter("predictions", str(self.predictions.kind), f"keys of type {self.key.kind}")
+        used = [one.name.casefold() for one in self.columns]
+        if len(set(used)) < len(used):
+            raise InvalidParameter("columns", ", ".join(used), "key, label, groups and given, each column once")
+        if self.cells > MOST_CELLS:
+            raise InvalidParameter(
+                "group and given", f"{self.cells:,} cells", f"at most {MOST_CELLS:,}", "coarsen them"
+            )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are read."""
+        return (self.key, *(one.column for one in (*self.groups, *self.strata)), self.label)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Groups, strata, label, and prediction: 0, 1 or none."""
+        return (*(len(one.values) for one in self.groups), prod(len(one.values) for one in self.strata), 2, 3)
+
+    @property
+    def cells(self) -> int:
+        """How many counts are released: one more, of units that are in no cell."""
+        return prod(self.shape) + 1
+
+    @property
+    def text(self) -> str:
+        """What was asked."""
+        given = f" given {', '.join(one.column.name for one in self.strata)}" if self.strata else ""
+        by = ", ".join(one.column.name for one in self.groups)
+        return (
+            f"audit {len(self.predictions)} predictions {self.predictions.digest[:16]} of {self.label.name} "
+            f"by {by}{given} in {self.table.name}"
+        )
+
+    @property
+    def name(self) -> str:
+        """What is released and how."""
+        parts = (self.table, self.key, self.groups, self.strata, self.label, self.truth, self.noise)
+        return f"fairness\n{self.neighbours}\n{parts!r}\n{self.predictions.kind} {self.predictions.digest}"
+
+    @property
+    def loss(self) -> Loss:
+        """What the audit costs."""
+        return self.noise.loss
+
+    @property
+    def private(self) -> bool:
+        """It reads private rows."""
+        return True
+
+    def derive(self, catalog: Catalog) -> Loss:
+        """The loss, from the noise and the sensitivity that the catalog's neighbours imply."""
+        if catalog.neighbours is not self.neighbours:
+            raise InternalError("a plan was made for other neighbours than the catalog's")
+        if catalog.table(self.table.name) != self.table:
+            raise InternalError(f"a plan was made for another table {self.table.name!r} than the catalog's")
+        for one in self.columns:
+            if self.table.column(one.name) != one:
+                raise InternalError(f"a plan was made for another column {one.name!r} than the catalog's")
+        unit = self.table.unit.key if self.table.unit else None
+        if unit is not None and unit.casefold() != self.key.name.casefold():
+            raise InternalError("a plan joins predictions by another column than the unit's")
+        moved = sensitivity(self.neighbours)
+        stated = self.noise.sensitivity if isinstance(self.noise, Geometric) else self.noise.squared_sensitivity
+        if stated != moved:
+            raise InternalError("a plan has noise for another sensitivity than one unit's")
+        return self.noise.loss
+
+    @property
+    def sql(self) -> str:
+        """One row for each unit, the columns that are used."""
+        listed = ", ".join(quoted(one.name) for one in self.columns)
+        source, person = quoted(self.table.name), quoted(self.key.name)
+        if self.table.unit is None or self.table.unit.key is None:
+            return f"SELECT {listed} FROM {source}"  # noqa: S608 (names of the catalog)
+        first = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
+        return f"SELECT {listed} FROM {source} WHERE {person} IS NOT NULL QUALIFY {first} = 1"  # noqa: S608
+
+    def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
+        """Count the units and give out noisy counts."""
+        counts = self.counted(engine.fetch(self.sql))
+        return np.asarray(self.noise.release(counts, entropy=entropy), "<i8").tobytes()
+
+    def counted(self, rows: Any) -> NDArray[np.int64]:
+        """How many units are in each cell; the last count is of those in none."""
+        named = {one.name: rows.column(place).combine_chunks() for place, one in enumerate(self.columns)}
+        axes = [one.places(named[one.column.name]) for one in (*self.groups, *self.strata)]
+        label = places(named[self.label.name], _declared(self.label) or ())
+        truth = np.append(self.truth, -1)[label]
+        predicted = self.predictions.look_up(named[self.key.name])
+        sizes = (*(len(one.values) for one in (*self.groups, *self.strata)), 2, NONE + 1)
+        placed = np.all([codes >= 0 for codes in (*axes, truth)], axis=0)
+        chosen = tuple(codes[placed] for codes in (*axes, truth, predicted))
+        cell = np.full(len(placed), self.cells - 1)
+        cell[placed] = np.ravel_multi_index(chosen, sizes)
+        return np.bincount(cell, minlength=self.cells).astype(np.int64)
+
+    def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> "FairnessAnswer":
+        """The gaps with their limits, from the noisy counts alone."""
+        from discreet.fairness.answer import answer
+
+        return answer(self, np.frombuffer(released, "<i8"), receipt)
+
+    def explain(self) -> str:
+        """What the audit would cost and do, in words."""
+        unit = self.table.unit
+        once = "" if unit is None or unit.key is None else "; one of their rows is counted"
+        width = tail(self.noise, 4 * prod(self.shape[1:-2]), 0.025)
+        lines = {
+            "audits": self.text,
+            "protects": f"{unit}{once} ({self.neighbours})",
+            "cost": f"ε {printed_up(self.epsilon)}" + (f" at δ {printed_up(self.delta)}" if self.delta else ""),
+            "releases": f"{self.cells:,} noisy counts; every gap is computed from them",
+            "noise": f"within ±{self.noise.interval('0.95'):,} on each count, at 95 % confidence",
+            "in a group's size": f"±{width:,.0f} by {self.groups[0].column.name}; in a rate of 1,000 units about "
+            f"±{width / 1000:.2g}",
+        }
+        margin = max(map(len, lines))
+        return "\n".join(f"{name:<{margin}}  {value}" for name, value in lines.items())
+
+
+def plan_audit(
+    catalog: Catalog,
+    *,
+    table: str,
+    predictions: Any,
+    label: str,
+    group: str | Sequence[str],
+    given: str | Sequence[str] = (),
+    key: str | None = None,
+    prediction: str = "prediction",
+    positive: str | Sequence[str] = (),
+    threshold: Number | None = None,
+    bins: Bins | None = None,
+    epsilon: Number,
+    delta: Number | None = None,
+    noise: Literal["geometric", "gaussian"] = "geometric",
+    confidence: Number = "0.95",
+    least: int = LEAST,
+) -> FairnessPlan:
+    """The plan of an audit against the owner's catalog. No row is read.
+
+    `predictions` is a table with the unit's key (the column `key`: that of the unit, unless rows are protected) and
+    the column `prediction`. `group` and `given` have declared values, or are numbers for which `bins` says edges (or
+    how many bins of equal width between the declared bounds). `delta` is for Gaussian noise, which is larger than
+    geometric noise here, but adds up more slowly over many audits.
+
+    >>> from discreet.privacy.unit import Unit
+    >>> columns = [Column("id", "integer"), Column("sex", "text", values=["f", "m"]), Column("ill", "boolean")]
+    >>> people = Table("people", columns, unit=Unit("id"))
+    >>> catalog = Catalog("clinic", [people], neighbours="add or remove one")
+    >>> said = {"id": [1, 2], "prediction": [1, 0]}
+    >>> plan = plan_audit(catalog, table="people", predictions=said, label="ill", group="sex", epsilon=1)
+    >>> plan.cells, plan.loss
+    (13, Pure(epsilon=Fraction(1, 1)))
+    """
+    known = catalog.table(table)
+    unit = known.unit.key if known.unit else None
+    if unit is None and key is None:
+        raise InvalidParameter("key", None, "the column that predictions are keyed by", "one row is protected here")
+    if unit is not None and key is not None and key.casefold() != unit.casefold():
+        raise InvalidParameter("key", key, f"the unit's own column, {unit}")
+    joined = known.column(key or unit or "")
+    wanted = (positive,) if isinstance(positive, str) else tuple(str(value) for value in positive)
+    outcome = known.column(label)
+    classes_of = _classes(outcome)
+    said = Predictions.of(
+        predictions,
+        key=_named(predictions, joined.name),
+        prediction=prediction,
+        kind=joined.kind,
+        positive=wanted,
+        threshold=threshold,
+        label=classes_of,
+    )
+    cuts = dict(bins or {})
+    groups, strata = (
+        tuple(Ways.of(known.column(name), cuts.pop(name, None)) for name in ((one,) if isinstance(one, str) else one))
+        for one in (group, given)
+    )
+    if cuts or not groups:
+        raise InvalidParameter("bins" if cuts else "group", list(cuts), "columns named as group or given")
+    cost = rational(epsilon, "epsilon", above=0)
+    return FairnessPlan(
+        known,
+        joined,
+        groups,
+        strata,
+        outcome,
+        said.truth,
+        said,
+        catalog.neighbours,
+        _noise(noise, cost, delta, catalog.neighbours),
+        cost,
+        Fraction(0) if delta is None else rational(delta, "delta", above=0, below=1),
+        1 - doubt(confidence),
+        integer(least, "least", at_least=1),
+    )
+
+
+def sensitivity(neighbours: Neighbours) -> int:
+    """How far one unit moves the counts, in ℓ1 norm, and in squared ℓ2 norm: it is in one cell.
+
+    >>> sensitivity(Neighbours.CHANGE_ONE)
+    2
+    """
+    return 1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
+
+
+def _noise(kind: str, epsilon: Fraction, delta: Number | None, neighbours: Neighbours) -> Noise:
+    moved = sensitivity(neighbours)
+    if kind == "geometric":
+        if delta is not None:
+            raise InvalidParameter("delta", delta, "none with geometric noise", "say noise='gaussian', or leave it out")
+        return Geometric(epsilon=epsilon, sensitivity=moved)
+    if kind != "gaussian":
+        raise InvalidParameter("noise", kind, "'geometric' or 'gaussian'")
+    if delta is None:
+        raise InvalidParameter("delta", None, "a number above 0 and below 1", "Gaussian noise needs it")
+    from discreet.privacy.calibration import rho_for
+
+    return DiscreteGaussian.for_rho(rho=rho_for(epsilon=epsilon, delta=delta), squared_sensitivity=moved)
+
+
+def _named(predictions: Any, name: str) -> str:
+    """The key column as the model owner spells it, in any case."""
+    from discreet.tables import as_arrow
+
+    names = as_arrow(predictions, "predictions").column_names
+    return next((one for one in names if one.casefold() == name.casefold()), name)
+
+
+def _classes(label: Column) -> Coded:
+    """The declared values of a label."""
+    declared = _declared(label)
+    if declared is None:
+        raise InvalidParameter("label", label.name, "a column with declared values", "declare them in the policy")
+    return Coded(label.name, tuple(_text(value) for value in declared), np.arange(len(declared)))
+
+
+def _declared(one: Column) -> tuple[Any, ...] | None:
+    if one.values is not None and one.kind is not ColumnType.TIMESTAMP:
+        return one.values
+    return (False, True) if one.kind is ColumnType.BOOLEAN else None
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _edges(one: Column, bins: "int | Sequence[float]") -> tuple[float, ...]:
+    if isinstance(bins, Sequence):
+        edges = tuple(sorted({float(edge) for edge in bins}))
+        if not edges or not np.isfinite(edges).all():
+            raise InvalidParameter(f"bins of {one.name}", bins, "at least one finite edge")
+        return edges
+    count = integer(bins, f"bins of {one.name}", at_least=2, at_most=100)
+    if one.lower is None or one.upper is None:
+        raise InvalidParameter(f"bins of {one.name}", bins, "edges", "the column has no declared bounds")
+    return tuple(float(one.lower + (one.upper - one.lower) * k / count) for k in range(1, count))
+
+
+def places(values: Any, declared: Sequence[Any]) -> NDArray[np.int64]:
+    """The place of each value among the declared ones, −1 if it is not there. It fails on no value.
+
+    >>> import pyarrow
+    >>> places(pyarrow.array([True, None, False]), (False, True)).tolist()
+    [1, -1, 0]
+    """
+    encoded = values.dictionary_encode()
+    known = {_text(value): place for place, value in enumerate(declared)}
+    of_value = [known.get(_text(value), -1) for value in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.fill_null(len(of_value)).to_numpy(zero_copy_only=False)
+    found: NDArray[np.int64] = np.array([*of_value, -1], np.int64)[codes]
+    return found

@@ -1,0 +1,117 @@
+"""A fairness report as a page: a verdict for each gap, rates of groups with error bars, strata, calibration."""
+
+import numpy as np
+
+from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Line, Page, Part, Text, Verdict
+from discreet.fairness.gaps import Estimate
+from discreet.fairness.metrics import CALIBRATION, CONDITIONAL, CRITERIA
+from discreet.fairness.report import Conditional, FairnessReport, View
+from discreet.fairness.words import CAUTIONS, judged
+
+_MOST_GROUPS = 24
+_FEW = 12
+_SHOWN = ("selection rate", "true positive rate", "false positive rate", "precision", "accuracy")
+
+
+def page(report: FairnessReport, title: str) -> Page:
+    """The whole report.
+
+    >>> from discreet.fairness.report import fairness_report
+    >>> table = {"yhat": [1, 0] * 20, "sex": ["f"] * 20 + ["m"] * 20}
+    >>> found = fairness_report(table, prediction="yhat", group="sex")
+    >>> "statistical parity" in page(found, "Fairness").html()
+    True
+    """
+    parts: list[Part] = []
+    for view in report.views:
+        parts += _view(report, view)
+    parts += [Heading("What these numbers do not say"), *[Text(words) for words in CAUTIONS]]
+    return Page(title, parts, lead=report.lead)
+
+
+def _view(report: FairnessReport, view: View) -> list[Part]:
+    parts: list[Part] = [Heading(f"By {view.name}")]
+    words = {one.name: one.words for one in (*CRITERIA.values(), CONDITIONAL, CALIBRATION)}
+    for gap in view.all_gaps:
+        word, sentence, good = judged(gap, report.tolerance)
+        numbers = f"gap {gap.difference}, ratio {gap.ratio}. " if np.isfinite(gap.difference.value) else ""
+        parts.append(Verdict(f"{gap.criterion}: {word}.", f"{numbers}{sentence}. ({words[gap.criterion]}.)", good))
+    parts += [Text(sentence) for sentence in view.small]
+    parts += [_rates(view), *_charts(view)]
+    if view.conditional is not None:
+        parts += _conditional(view, view.conditional)
+    return [*parts, *_calibration(view)]
+
+
+def _rates(view: View) -> Grid:
+    shown = [name for name in ("base rate", *_SHOWN) if name in view.rates]
+    rows = [
+        (name, size, *(_short(view.rates[one][place]) for one in shown))
+        for place, (name, size) in enumerate(zip(view.groups, view.sizes, strict=True))
+        if size
+    ]
+    caption = "Rates of each group, with exact (Clopper–Pearson) limits for each by itself."
+    return Grid((view.name, "rows", *shown), rows, caption)
+
+
+def _short(one: Estimate) -> str:
+    return "–" if not np.isfinite(one.value) else f"{one.value:.3f} ({one.low:.2f}–{one.high:.2f})"
+
+
+def _charts(view: View) -> list[Part]:
+    places = [place for place in np.argsort(view.sizes)[::-1] if view.sizes[place]][:_MOST_GROUPS]
+    labels = [view.groups[place] for place in places]
+    parts: list[Part] = []
+    for name in _SHOWN:
+        if name not in view.rates:
+            continue
+        found = [view.rates[name][place] for place in places]
+        known = [place for place, one in enumerate(found) if np.isfinite(one.value)]
+        if not known:
+            continue
+        values, low, high = ([getattr(found[k], side) for k in known] for side in ("value", "low", "high"))
+        bars = Bars([labels[k] for k in known], values, low=low, high=high)
+        parts.append(Chart(f"{name}, by {view.name}", [bars], y=name, y_range=(0, 1)))
+    return parts
+
+
+def _conditional(view: View, found: Conditional) -> list[Part]:
+    parts: list[Part] = [Heading(f"By {view.name}, given {found.given}")]
+    if found.adjusted is not None:
+        whole = view.gap("statistical parity").difference
+        parts.append(
+            Facts(
+                {
+                    "gap without regard to strata": str(whole),
+                    "gap if all groups were spread over the strata alike": str(found.adjusted.difference),
+                    "rows in strata that hold all groups": f"{found.adjusted.covered:.1%}",
+                    "strata that cannot be compared": found.incomparable,
+                }
+            )
+        )
+    rows = [(name, size, str(one.difference), one.highest, one.lowest) for name, size, one in found.strata[:_FEW]]
+    more = f" {len(found.strata) - _FEW} more are not shown." if len(found.strata) > _FEW else ""
+    caption = f"Gaps of the selection rate within strata, largest first; each with limits of its own.{more}"
+    return [*parts, Grid((found.given, "rows", "gap", "highest", "lowest"), rows, caption)] if rows else parts
+
+
+def _calibration(view: View) -> list[Part]:
+    found = view.calibration
+    if found is None:
+        return []
+    places = [place for place in np.argsort(view.sizes)[::-1] if view.sizes[place]][:6]
+    steps = np.arange(1, len(found.bins) + 1)
+    lines = [
+        Line(steps, found.rates.values[:, g], view.groups[g], low=found.low[:, g], high=found.high[:, g])
+        for g in places
+    ]
+    parts: list[Part] = [
+        Heading(f"Calibration by {view.name}"),
+        Chart("How often the outcome occurs at each level of the score", lines, x="bin of the score", y="frequency"),
+    ]
+    if found.means is not None:
+        rows = [(view.groups[g], str(found.excess[g]), found.error[g]) for g in places]
+        caption = "A positive first number: the scores say more than happens. The second is a description only."
+        header = (view.name, "mean score less base rate", "mean distance over bins")
+        parts.append(Grid(header, rows, caption))
+    return parts

@@ -1,0 +1,243 @@
+"""From the columns of a table to codes: classes, groups, strata, scores; what is missing is treated as the user says.
+
+>>> from discreet.fairness.reading import binned
+>>> binned("age", [18.0, 30.0, 44.0, 71.0], [25, 45]).values
+('< 25', '25 to 45', '≥ 45')
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import integer
+from discreet.tables import column, texts
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Missing = Literal["error", "drop", "group"]
+"""What to do with a row that lacks a value: refuse, leave it out, or make the lack a group or stratum of its own."""
+Bins = Mapping[str, "int | Sequence[float]"]
+"""How numbers are binned, by column: into so many bins of about equal size, or at the edges given."""
+
+ABSENT = "(missing)"
+MOST_VALUES = 100
+_PAIRS = ({"0", "1"}, {"-1", "1"}, {"no", "yes"}, {"n", "y"}, {"negative", "positive"})
+_YES = frozenset({"1", "yes", "y", "positive"})
+_TRUTH = {"true": "1", "false": "0"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column as places among its values; −1 where it is missing."""
+
+    name: str
+    values: tuple[str, ...]
+    codes: Codes
+
+    def with_absent(self) -> "Coded":
+        """Missing as a value of its own."""
+        if not (self.codes < 0).any():
+            return self
+        return Coded(self.name, (*self.values, ABSENT), np.where(self.codes < 0, len(self.values), self.codes))
+
+
+# Columns
+
+
+def coded(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Coded:
+    """A column by its distinct values; the categories of a categorical column all count, also those without a row.
+
+    >>> from discreet.tables import as_arrow
+    >>> found = coded(as_arrow({"sex": ["f", "m", "", None]}), "sex")
+    >>> found.values, found.codes.tolist()
+    (('f', 'm'), [0, 1, -1, -1])
+    """
+    import pyarrow
+
+    values = column(table, name)
+    declared = pyarrow.types.is_dictionary(values.type)
+    encoded = (values.unify_dictionaries() if declared else values).combine_chunks()
+    encoded = encoded if declared else encoded.dictionary_encode()
+    if isinstance(encoded, pyarrow.ChunkedArray):  # beyond 2 GB of text
+        raise InvalidData(f"column {name!r} is too large to be read at once")
+    known = texts(encoded.dictionary).to_pylist()
+    lacks = {"", *absent}
+    words = dict.fromkeys(word for word in known if word not in lacks)
+    ordered = tuple(words) if declared else tuple(sorted(words, key=_order))
+    place = {word: i for i, word in enumerate(ordered)}
+    of_known = np.array([*(place.get(word, -1) for word in known), -1], np.int64)
+    indices = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+    return Coded(name, ordered, of_known[indices])
+
+
+def numbers(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Floats:
+    """A column as numbers; NaN where it is missing.
+
+    >>> from discreet.tables import as_arrow
+    >>> numbers(as_arrow({"age": ["30", "", "41.5"]}), "age").tolist()
+    [30.0, nan, 41.5]
+    """
+    import pyarrow
+
+    values = column(table, name)
+    if pyarrow.types.is_floating(values.type) or pyarrow.types.is_integer(values.type):
+        array = values.cast(pyarrow.float64()).to_numpy()
+    else:
+        found = coded(table, name, absent)
+        try:
+            array = np.array([*(float(value) for value in found.values), np.nan])[found.codes]
+        except ValueError:
+            raise InvalidData(f"column {name!r}: not all its values are numbers") from None
+    if np.isinf(array).any():
+        raise InvalidData(f"column {name!r}: a value is infinite")
+    return np.asarray(array, np.float64)
+
+
+def axis(table: "pyarrow.Table", name: str, bins: Bins, absent: Iterable[str] = ()) -> Coded:
+    """A column as groups or strata: by its values, or binned as `bins` says."""
+    if name in bins:
+        return binned(name, numbers(table, name, absent), bins[name])
+    found = coded(table, name, absent)
+    if len(found.values) > MOST_VALUES:
+        hint = "bin its numbers (bins), or coarsen it"
+        raise InvalidParameter(name, f"{len(found.values)} different values", f"at most {MOST_VALUES}", hint)
+    return found
+
+
+def binned(name: str, values: ArrayLike, bins: "int | Sequence[float]") -> Coded:
+    """Numbers in bins: at the edges given, or in so many bins of about equal size (equal numbers stay together)."""
+    array = np.asarray(values, np.float64)
+    known = array[np.isfinite(array)]
+    if isinstance(bins, Sequence) and not isinstance(bins, str):
+        edges = np.array(sorted({float(edge) for edge in bins}))
+        if not edges.size or not np.isfinite(edges).all():
+            raise InvalidParameter(f"bins of {name}", bins, "at least one finite edge")
+    else:
+        count = integer(bins, f"bins of {name}", at_least=2, at_most=MOST_VALUES)
+        edges = _equal_parts(known, count) if known.size else np.zeros(0)
+    codes = np.where(np.isfinite(array), np.searchsorted(edges, array, side="right"), -1)
+    return Coded(name, _ranges(edges), codes.astype(np.int64))
+
+
+def _equal_parts(values: Floats, count: int) -> Floats:
+    """Edges between parts of about equal size; the lowest value by itself where most have it."""
+    cuts = np.quantile(values, np.arange(1, count) / count, method="higher")
+    above = values[values > values.min()]
+    if not above.size:
+        return np.zeros(0)
+    edges = np.unique(cuts[cuts > values.min()])
+    return np.asarray(edges if edges.size else above.min(keepdims=True), np.float64)
+
+
+def _ranges(edges: Floats) -> tuple[str, ...]:
+    if not edges.size:
+        return ("all",)
+    inner = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
+    return (f"< {edges[0]:g}", *inner, f"≥ {edges[-1]:g}")
+
+
+def _order(word: str) -> tuple[int, float, str]:
+    """Numbers by their size, before words by their letters."""
+    try:
+        number = float(word)
+    except ValueError:
+        return 1, 0.0, word
+    return (0, number, word) if np.isfinite(number) else (1, 0.0, word)
+
+
+# Classes
+
+
+def classes(found: Sequence[Coded], positive: Sequence[str]) -> tuple[list[Codes], list[str]]:
+    """Columns of classes as 1 (positive), 0 and −1 (missing); and what was done, in words.
+
+    With more than two classes `positive` says which count as positive, against the rest. A column of 0 and 1, no and
+    yes, or the like needs no such word.
+
+    >>> label = Coded("y", ("0", "1"), np.array([0, 1, -1]))
+    >>> classes([label], [])[0][0].tolist()
+    [0, 1, -1]
+    """
+    known = [Coded(one.name, tuple(_canonical(value) for value in one.values), one.codes) for one in found]
+    wanted = {_canonical(value) for value in positive}
+    for value in positive:
+        if not any(_canonical(value) in (*one.values, *_pair(one)) for one in known):
+            named = " or ".join(one.name for one in found)
+            raise InvalidParameter("positive", value, f"a class of {named}", _listed(known))
+    codes, notes = [], []
+    for one in known:
+        chosen = _chosen(one, wanted, [other for other in known if other is not one])
+        truth = np.array([*(value in chosen for value in one.values), False], np.int64)
+        codes.append(np.where(one.codes < 0, -1, truth[one.codes]))
+        if len(set(one.values)) > 2:
+            rest = sorted(set(one.values) - chosen, key=_order)
+            notes.append(f"{one.name}: {' or '.join(sorted(chosen, key=_order))} against {', '.join(rest)}.")
+    return codes, notes
+
+
+def _chosen(one: Coded, wanted: set[str], others: Sequence[Coded]) -> set[str]:
+    """The values of a column that are positive."""
+    values = set(one.values)
+    if fractional(one):
+        hint = "say a threshold, from which on it is positive; or give the column as score"
+        raise InvalidParameter(one.name, "numbers between 0 and 1", "classes", hint)
+    if wanted & values or any(values <= set(other.values) and wanted & set(other.values) for other in others):
+        return wanted & values
+    if _pair(one):
+        return {value for value in values if value.casefold() in _YES}
+    hint = f"{_listed([one])}; say which count as positive: they are compared with the rest"
+    raise InvalidParameter(one.name, f"{len(values)} classes", "two classes, 0 and 1 or the like", hint)
+
+
+def fractional(one: Coded) -> bool:
+    """Whether values look like probabilities: numbers between 0 and 1, not all whole."""
+    try:
+        array = np.array([float(value) for value in one.values])
+    except ValueError:
+        return False
+    return bool(array.size and (array >= 0).all() and (array <= 1).all() and (array % 1 != 0).any())
+
+
+def _pair(one: Coded) -> set[str]:
+    values = {value.casefold() for value in one.values}
+    return next((pair for pair in _PAIRS if values <= pair), set())
+
+
+def _canonical(value: str) -> str:
+    return _TRUTH.get(value.casefold(), value)
+
+
+def _listed(found: Sequence[Coded], most: int = 8) -> str:
+    words = list(dict.fromkeys(value for one in found for value in one.values))
+    return "classes are: " + ", ".join(words[:most]) + (", …" if len(words) > most else "")
+
+
+# Missing values
+
+
+def known_rows(
+    required: Sequence[Codes], optional: Sequence[Coded], missing: Missing
+) -> tuple[NDArray[np.bool_], list[Coded]]:
+    """Which rows are used, and the axes with missing values in their place."""
+    if missing not in ("error", "drop", "group"):
+        raise InvalidParameter("missing", missing, "'error', 'drop' or 'group'")
+    axes = [one.with_absent() for one in optional] if missing == "group" else list(optional)
+    length = len(required[0]) if required else len(optional[0].codes)
+    known = np.ones(length, bool)
+    for codes in (*required, *(one.codes for one in axes)):
+        known &= codes >= 0
+    lacking = int(length - known.sum())
+    if lacking and missing == "error":
+        hint = "say missing='drop' to leave them out, or missing='group' to make the lack a group of its own"
+        raise InvalidData(f"{lacking} of {length} rows lack a value; {hint}")
+    if not known.any():
+        raise InvalidData("no row has all the values that are needed" if length else "the table has no rows")
+    return known, axes

@@ -1,0 +1,288 @@
+"""A fairness report: rates of every group, gaps by every criterion, with intervals, as data, text, JSON and a page.
+
+>>> from discreet.fairness.report import fairness_report
+>>> table = {"y": [1, 0] * 100, "yhat": [1, 0] * 60 + [0, 0] * 40, "sex": ["f"] * 100 + ["m"] * 100}
+>>> found = fairness_report(table, label="y", prediction="yhat", group="sex")
+>>> print(found.views[0].gap("statistical parity").difference)
+0.400 (0.273 to 0.514)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from discreet.errors import InvalidParameter
+from discreet.exact import Number, integer, rational
+from discreet.fairness.bootstrap import REPLICATES, Replicates, checked_replicates
+from discreet.fairness.bootstrap import gaps as bootstrap_gaps
+from discreet.fairness.calibration import Calibration, calibration
+from discreet.fairness.cells import Cells
+from discreet.fairness.gaps import NOTHING, Adjusted, Estimate, Gap, Limits, Sampling, adjusted, family, gap, plain_gap
+from discreet.fairness.metrics import CONDITIONAL, CRITERIA, METRICS, metric
+from discreet.fairness.words import judged, smallness
+from discreet.mechanisms.mechanism import doubt as doubt_of
+from discreet.noise import Entropy
+
+if TYPE_CHECKING:
+    from discreet.drawing import Page
+
+LEAST = 20
+Method = Literal["exact", "bootstrap"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditional:
+    """Parity within strata: the worst gap of a stratum, and the gap of rates standardised to the strata's shares.
+
+    `strata` are gaps within single strata, each with limits of its own; `incomparable` counts strata in which fewer
+    than two groups are large enough.
+    """
+
+    given: str
+    gap: Gap
+    adjusted: Adjusted | None
+    strata: tuple[tuple[str, int, Gap], ...]
+    incomparable: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "given": self.given,
+            "gap": self.gap.as_dict(),
+            "adjusted": None if self.adjusted is None else self.adjusted.as_dict(),
+            "strata": [{"stratum": name, "rows": rows, **one.as_dict()} for name, rows, one in self.strata],
+            "strata_that_cannot_be_compared": self.incomparable,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """All about one way to tell groups apart: one attribute, or the intersection of several."""
+
+    name: str
+    groups: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rates: dict[str, tuple[Estimate, ...]]
+    tries: dict[str, tuple[int, ...]]
+    gaps: tuple[Gap, ...]
+    conditional: Conditional | None
+    calibration: Calibration | None
+    small: tuple[str, ...]
+
+    def gap(self, criterion: str) -> Gap:
+        """The gap by a criterion."""
+        known = {one.criterion: one for one in self.all_gaps}
+        if criterion not in known:
+            raise InvalidParameter("criterion", criterion, ", ".join(known))
+        return known[criterion]
+
+    def rate(self, name: str, group: str) -> Estimate:
+        """A rate of a group, with its limits."""
+        if name not in self.rates:
+            raise InvalidParameter("metric", name, ", ".join(self.rates))
+        if group not in self.groups:
+            raise InvalidParameter("group", group, f"one of {', '.join(self.groups)}")
+        return self.rates[name][self.groups.index(group)]
+
+    @property
+    def all_gaps(self) -> tuple[Gap, ...]:
+        """Also that within strata, and that of calibration."""
+        more = [part.gap for part in (self.conditional, self.calibration) if part is not None]
+        return (*self.gaps, *more)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        told: dict[str, Any] = {"by": self.name, "groups": {}}
+        for place, name in enumerate(self.groups):
+            told["groups"][name] = {"rows": self.sizes[place]} | {
+                one.replace(" ", "_"): found[place].as_dict() | {"of": self.tries[one][place]}
+                for one, found in self.rates.items()
+            }
+        told["gaps"] = [one.as_dict() for one in self.gaps]
+        told["conditional_parity"] = None if self.conditional is None else self.conditional.as_dict()
+        told["calibration"] = None if self.calibration is None else self.calibration.as_dict(self.groups)
+        told["too_small"] = list(self.small)
+        return told
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FairnessReport:
+    """What was found, by each sensitive attribute and by all together."""
+
+    cells: Cells
+    views: tuple[View, ...]
+    confidence: Fraction
+    least: int
+    tolerance: Fraction | None
+    method: Method
+
+    @property
+    def fails(self) -> tuple[tuple[str, Gap], ...]:
+        """Gaps that surely exceed the tolerance."""
+        if self.tolerance is None:
+            return ()
+        limit = float(self.tolerance)
+        return tuple((view.name, one) for view in self.views for one in view.all_gaps if one.difference.low > limit)
+
+    def view(self, name: str) -> View:
+        """By one attribute ("race") or by an intersection ("race × sex")."""
+        for one in self.views:
+            if one.name == name:
+                return one
+        raise InvalidParameter("view", name, f"one of {', '.join(one.name for one in self.views)}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON can hold it."""
+        return {
+            "rows": self.cells.rows,
+            "dropped": self.cells.dropped,
+            "confidence": float(self.confidence),
+            "limits": self.method,
+            "least": self.least,
+            "tolerance": None if self.tolerance is None else float(self.tolerance),
+            "notes": list(self.cells.notes),
+            "views": [one.as_dict() for one in self.views],
+        }
+
+    def text(self) -> str:
+        """The report for a terminal."""
+        lines = [self.lead]
+        for view in self.views:
+            sizes = ", ".join(f"{name} {rows:,}" for name, rows in zip(view.groups, view.sizes, strict=True) if rows)
+            lines += ["", f"by {view.name}: {sizes}"]
+            for one in view.all_gaps:
+                word, sentence, _ = judged(one, self.tolerance)
+                lines.append(f"  {one.criterion:<19} {one.difference!s:<24} {word}: {sentence}")
+            if view.conditional is not None and view.conditional.adjusted is not None:
+                lines.append(f"  {'adjusted parity':<19} {view.conditional.adjusted.difference}")
+            lines += [f"  {sentence}" for sentence in view.small]
+        return "\n".join(lines)
+
+    @property
+    def lead(self) -> str:
+        """What was counted and what the limits are, in one line."""
+        left = f", {self.cells.dropped:,} left out because a value is missing" if self.cells.dropped else ""
+        percent = f"{float(100 * self.confidence):g}"
+        notes = " ".join(("", *self.cells.notes))
+        return f"{self.cells.rows:,} rows{left}; gaps are differences, with limits at {percent} % confidence.{notes}"
+
+    def page(self, title: str = "Fairness") -> "Page":
+        """The report as a page with pictures."""
+        from discreet.fairness.page import page
+
+        return page(self, title)
+
+    def _repr_html_(self) -> str:
+        return self.page().fragment()
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def fairness_report(
+    table: Any,
+    *,
+    group: str | Sequence[str],
+    confidence: Number = "0.95",
+    least: int = LEAST,
+    tolerance: Number | None = None,
+    limits: Method = "exact",
+    replicates: int = REPLICATES,
+    entropy: Entropy | None = None,
+    **columns: Any,
+) -> FairnessReport:
+    """The report on a table; `columns` are those of `Cells.of`: label, prediction, score, given, positive, missing, ….
+
+    Groups of fewer than `least` rows (in a rate's denominator) are shown, but not compared. `tolerance` is the largest
+    gap that is accepted: with it the report says which gaps surely exceed it. `limits`: "exact" (Clopper–Pearson for
+    rates, Newcombe for differences) or "bootstrap" for the gaps.
+    """
+    cells = Cells.of(table, group=group, **columns)
+    return report_cells(
+        cells,
+        confidence=confidence,
+        least=least,
+        tolerance=tolerance,
+        limits=limits,
+        replicates=replicates,
+        entropy=entropy,
+    )
+
+
+def report_cells(
+    cells: Cells,
+    *,
+    confidence: Number = "0.95",
+    least: int = LEAST,
+    tolerance: Number | None = None,
+    limits: Method = "exact",
+    replicates: int = REPLICATES,
+    entropy: Entropy | None = None,
+) -> FairnessReport:
+    """The report on counted cells."""
+    rest = doubt_of(confidence)
+    smallest = integer(least, "least", at_least=1)
+    accepted = None if tolerance is None else rational(tolerance, "tolerance", at_least=0, at_most=1)
+    if limits not in ("exact", "bootstrap"):
+        raise InvalidParameter("limits", limits, "'exact' or 'bootstrap'")
+    drawn = None
+    if limits == "bootstrap":
+        drawn = Replicates.of(cells, checked_replicates(replicates, float(rest)), entropy=entropy)
+    views = tuple(
+        _view(view, place, drawn, Sampling(smallest), float(rest)) for place, view in enumerate(cells.views())
+    )
+    return FairnessReport(cells, views, 1 - rest, smallest, accepted, limits)
+
+
+def _view(view: Cells, place: int, drawn: Replicates | None, limits: Sampling, doubt: float) -> View:
+    groups = view.attributes[0].values
+    tables, merged = view.tables()
+    sizes = tuple(int(n) for n in tables.sum(axis=(1, 2)))
+    rates, tries = {}, {}
+    for name, one in METRICS.items():
+        if view.labelled or not one.labelled:
+            found = family(tables, one, merged)
+            rates[name] = estimates(found.values[0], *(side[0] for side in limits.limits(found, doubt)))
+            tries[name] = tuple(int(n) for n in found.tries[0])
+    inside = None
+    if drawn is None:
+        known = [one for one in CRITERIA.values() if view.labelled or not one.labelled]
+        gaps = tuple(plain_gap(tables, one, groups, limits, doubt, merged) for one in known)
+    else:
+        found_gaps = bootstrap_gaps(drawn, place, least=limits.least, doubt=doubt)
+        gaps = tuple(one for one in found_gaps if one.criterion != CONDITIONAL.name)
+        inside = next((one for one in found_gaps if one.criterion == CONDITIONAL.name), None)
+    conditional = conditional_parity(view, limits, doubt, inside) if len(view.strata) > 1 else None
+    calibrated = calibration(view, limits, doubt) if view.labelled and len(view.bins) > 1 else None
+    small = smallness(groups, sizes, rates, tries, limits.least)
+    return View(view.attributes[0].name, groups, sizes, rates, tries, gaps, conditional, calibrated, small)
+
+
+def conditional_parity(view: Cells, limits: Limits, doubt: float, inside: Gap | None = None) -> Conditional:
+    """Parity within strata of a view on one axis; `inside` is its gap, if it is known already."""
+    groups = view.attributes[0].values
+    tables, merged = view.strata_tables()
+    one = metric("selection rate")
+    strata = family(tables, one, merged, view.strata.values)
+    whole = gap(CONDITIONAL, [strata], groups, limits, doubt) if inside is None else inside
+    single = []
+    for k, name in enumerate(view.strata.values):
+        found = gap(CONDITIONAL, [family(tables[k], one, merged, [name])], groups, limits, doubt)
+        if np.isfinite(found.difference.value):
+            single.append((name, max(0, round(float(strata.tries[k].sum()))), found))
+    total, parts = view.tables()
+    compared = limits.usable(family(total, one, parts))[0]
+    single.sort(key=lambda row: -row[2].difference.value)
+    spread = adjusted(strata, compared, groups, limits, doubt)
+    return Conditional(view.strata.name, whole, spread, tuple(single), len(view.strata) - len(single))
+
+
+def estimates(values: Any, low: Any, high: Any) -> tuple[Estimate, ...]:
+    """Numbers and limits side by side; where there is no number, there is nothing."""
+    return tuple(
+        Estimate(float(v), float(a), float(b)) if np.isfinite(v) else NOTHING
+        for v, a, b in zip(values, low, high, strict=True)
+    )

@@ -1,0 +1,216 @@
+"""Rows of codes drawn from a relaxed table: post-processing of what was released.
+
+Each soft row becomes the same number of rows. In each column the codes of these rows are a systematic sample of the
+soft row's probabilities, in random order: the number of rows with a code is its expected number, rounded up or down
+with the right probabilities. Then, where exchanging the codes of two rows of the same soft row in one column brings the
+counts of pairs nearer to those that the relaxed table expects, they are exchanged. Both make the drawn table nearer to
+the fitted one than independent draws are.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidData
+from discreet.exact import integer
+from discreet.noise.entropy import SYSTEM, Entropy
+from discreet.synthetic.constraints import Allowed, groups
+from discreet.synthetic.relaxed import RelaxedTable
+
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+_MOST_ROWS = 10**8
+_SWEEPS = 40
+_TRIES = 50
+
+
+def draw(
+    table: RelaxedTable,
+    *,
+    rows: int | None = None,
+    allowed: Sequence[Allowed] = (),
+    sweeps: int = _SWEEPS,
+    entropy: Entropy | None = None,
+) -> Codes:
+    """Rows of codes, in random order; every row satisfies every constraint. By default as many as the noisy total says.
+
+    >>> from discreet.noise import DeterministicEntropy
+    >>> soft = np.array([[1, 0, 0, 1], [0, 1, 0.5, 0.5]], np.float32)
+    >>> table = RelaxedTable((2, 2), 100.0, soft, 1.0, 1, "misfit")
+    >>> codes = draw(table, entropy=DeterministicEntropy(1))
+    >>> codes.shape, int(codes[:, 0].sum()), int((codes[:, 0] * codes[:, 1]).sum())
+    ((100, 2), 50, 25)
+    """
+    count = integer(round(table.total) if rows is None else rows, "rows", at_least=1, at_most=_MOST_ROWS)
+    source = SYSTEM if entropy is None else entropy
+    starts = np.arange(len(table.weights) + 1) * count // len(table.weights)
+    codes = _stratified(table, starts, source)
+    for columns, together in groups(allowed):
+        _repair(codes, table, starts, columns, together, source)
+    if integer(sweeps, "sweeps", at_least=0, at_most=10**6):
+        codes = _Exchange(codes, table, starts, allowed).swept(sweeps, source)
+    return np.ascontiguousarray(codes[np.argsort(source.words(count), kind="stable")])
+
+
+def _stratified(table: RelaxedTable, starts: Codes, entropy: Entropy) -> Codes:
+    """Soft row k fills rows starts[k] to starts[k+1]."""
+    member = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    codes = np.empty((len(member), len(table.sizes)), np.int64)
+    for column in range(len(table.sizes)):
+        codes[:, column] = spread(table.column(column), member, entropy)
+    return codes
+
+
+def spread(shares: NDArray[Any], member: Codes, entropy: Entropy) -> Codes:
+    """One code for each row: a systematic sample of the shares of the row's group, in random order.
+
+    >>> from discreet.noise import DeterministicEntropy
+    >>> spread(np.array([[0.5, 0.5], [0, 1]]), np.array([0, 1, 0, 1]), DeterministicEntropy(1))[[1, 3]].tolist()
+    [1, 1]
+    """
+    numbers = _systematic(shares, np.bincount(member, minlength=len(shares)), entropy)
+    codes = np.empty(len(member), np.int64)
+    shuffled = np.lexsort((entropy.words(len(member)), member))  # by group, in random order
+    codes[shuffled] = np.repeat(np.tile(np.arange(numbers.shape[1]), len(numbers)), numbers.ravel())
+    return codes
+
+
+def _systematic(shares: NDArray[Any], counts: Codes, entropy: Entropy) -> Codes:
+    """How many of each group's `counts` rows get each code; the expectation is counts·share.
+
+    Proof. With one uniform U in [0, 1) a group, code v gets ⌈c·F(v) − U⌉ − ⌈c·F(v−1) − U⌉, F being the sums of the
+    shares: the points U, U + 1, … that fall between them.
+    """
+    ends = np.cumsum(shares, axis=1, dtype=np.float64)
+    ends *= (counts / ends[:, -1])[:, None]
+    ends[:, -1] = counts
+    upto = np.ceil(ends - _uniform(len(counts), entropy)[:, None]).astype(np.int64)
+    upto = np.clip(upto, 0, counts[:, None])
+    upto[:, -1] = counts
+    return np.diff(upto, axis=1, prepend=0)
+
+
+def _repair(
+    codes: Codes, table: RelaxedTable, starts: Codes, columns: list[int], allowed: list[Allowed], entropy: Entropy
+) -> None:
+    """Draw the columns that constraints tie together again in rows that break one: rejection, in place.
+
+    A redrawn row keeps its soft row for half of the tries, then takes any. Rows that break a constraint to the end copy
+    these columns from rows that do not.
+    """
+    member = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    bad = np.flatnonzero(_broken(codes, allowed))
+    for turn in range(_TRIES):
+        if not len(bad):
+            return
+        soft = member[bad] if turn < _TRIES // 2 else _below(len(starts) - 1, len(bad), entropy)
+        for column in columns:
+            codes[bad, column] = _independent(table.column(column)[soft], entropy)
+        bad = bad[_broken(codes[bad], allowed)]
+    good = np.flatnonzero(~_broken(codes, allowed))
+    if not len(good):
+        raise InvalidData(f"no row satisfies the constraints on columns {columns}: the table gives them no chance")
+    copied = good[_below(len(good), len(bad), entropy)]
+    for column in columns:
+        codes[bad, column] = codes[copied, column]
+
+
+class _Exchange:
+    """Exchanges codes between rows of the same soft row where that brings the counts of pairs nearer to the table's.
+
+    A sweep tries one exchange for each soft row in each column, and makes half of those that help, at random, so that
+    many at once do not overshoot. Codes are numbered through all columns here.
+    """
+
+    def __init__(self, codes: Codes, table: RelaxedTable, starts: Codes, allowed: Sequence[Allowed]) -> None:
+        self._sizes, self._allowed = table.sizes, allowed
+        self._offsets = np.cumsum((0, *table.sizes[:-1]))
+        self._codes = codes + self._offsets
+        wide = np.diff(starts) > 1
+        self._first, self._spans = starts[:-1][wide], np.diff(starts)[wide]
+        self._excess = self._counted() - (table.weights.T @ table.weights) * np.float32(len(codes) / len(table.weights))
+
+    def _counted(self) -> Singles:
+        """How many rows have each pair of codes."""
+        width, found = sum(self._sizes), []
+        for column, size in enumerate(self._sizes):
+            at = (self._codes[:, column, None] - self._offsets[column]) * width + self._codes
+            found.append(np.bincount(at.ravel(), minlength=size * width).reshape(size, width))
+        return np.concatenate(found).astype(np.float32)
+
+    def swept(self, sweeps: int, entropy: Entropy) -> Codes:
+        """The codes after so many sweeps."""
+        for _ in range(sweeps if len(self._first) else 0):
+            for column in range(len(self._sizes)):
+                self._sweep(column, entropy)
+        return np.asarray(self._codes - self._offsets)
+
+    def _sweep(self, column: int, entropy: Entropy) -> None:
+        one, other = (self._first + (_uniform(len(self._spans), entropy) * self._spans).astype(np.int64) for _ in "ab")
+        chosen = self._gain(one, other, column) > 0
+        chosen &= entropy.words(len(one)) >> np.uint64(63) == 0
+        one, other = one[chosen], other[chosen]
+        if self._allowed:
+            lawful = self._lawful(one, other, column)
+            one, other = one[lawful], other[lawful]
+        self._swap(one, other, column)
+
+    def _gain(self, one: Codes, other: Codes, column: int) -> Floats:
+        """Half of how much the sum of squared excesses falls.
+
+        In each other column where the two rows differ, four counts move by one: two fall and two rise.
+        """
+        mine, yours = self._codes[one], self._codes[other]
+        here, there = mine[:, column, None], yours[:, column, None]
+        excess = self._excess
+        falls = excess[here, mine] + excess[there, yours] - excess[there, mine] - excess[here, yours] - 2
+        falls[(mine == yours) | (here == there)] = 0
+        falls[:, column] = 0
+        return np.asarray(falls.sum(axis=1, dtype=np.float64))
+
+    def _lawful(self, one: Codes, other: Codes, column: int) -> NDArray[np.bool_]:
+        """Which exchanges keep every constraint in both rows."""
+        mine, yours = (self._codes[rows] - self._offsets for rows in (one, other))
+        mine[:, column], yours[:, column] = yours[:, column].copy(), mine[:, column].copy()
+        tied = [each for each in self._allowed if column in each.attributes]
+        return ~(_broken(mine, tied) | _broken(yours, tied))
+
+    def _swap(self, one: Codes, other: Codes, column: int) -> None:
+        width, size = sum(self._sizes), self._sizes[column]
+        mine, yours = (np.delete(self._codes[rows], column, axis=1) for rows in (one, other))
+        here, there = ((self._codes[rows, column, None] - self._offsets[column]) * width for rows in (one, other))
+        more = np.concatenate([here + yours, there + mine]).ravel()
+        less = np.concatenate([here + mine, there + yours]).ravel()
+        moved = np.bincount(more, minlength=size * width) - np.bincount(less, minlength=size * width)
+        part = slice(self._offsets[column], self._offsets[column] + size)
+        self._excess[part] += moved.reshape(size, width)
+        self._excess[:, part] = self._excess[part].T
+        self._codes[one, column], self._codes[other, column] = self._codes[other, column], self._codes[one, column]
+
+
+def _broken(codes: Codes, allowed: Sequence[Allowed]) -> NDArray[np.bool_]:
+    """Which rows break a constraint."""
+    broken = np.zeros(len(codes), np.bool_)
+    for each in allowed:
+        broken |= ~each.holds(codes)
+    return broken
+
+
+def _independent(shares: NDArray[np.float32], entropy: Entropy) -> Codes:
+    """One code a row, by the row's probabilities."""
+    ends = np.cumsum(shares, axis=1, dtype=np.float64)
+    places = _uniform(len(shares), entropy) * ends[:, -1]
+    return np.asarray(np.minimum((ends <= places[:, None]).sum(axis=1), shares.shape[1] - 1))
+
+
+def _below(bound: int, count: int, entropy: Entropy) -> Codes:
+    return (_uniform(count, entropy) * bound).astype(np.int64)
+
+
+def _uniform(count: int, entropy: Entropy) -> Floats:
+    """Numbers in [0, 1). They decide nothing that is private: the table that is drawn from is public."""
+    return np.asarray((entropy.words(count) >> np.uint64(11)) * 2.0**-53)

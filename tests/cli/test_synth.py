@@ -1,0 +1,123 @@
+"""`discreet synth`, as a person types it."""
+
+import json
+
+import numpy as np
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
+
+import discreet
+from discreet.cli import cli
+from discreet.errors import BudgetExceeded, InvalidParameter
+
+POLICY = """
+[dataset]
+name = "clinic"
+neighbours = "add or remove one"
+[budget]
+epsilon = 3
+delta = "1e-5"
+[tables.people]
+source = "people.csv"
+unit = "row"
+[tables.people.columns]
+age = {type = "integer", lower = 0, upper = 100}
+left = {type = "integer", lower = 0, upper = 100}
+ward = {type = "text"}
+ill = {type = "boolean"}
+"""
+TERMS = ["--epsilon", "1", "--leave-out", "ward", "--bins", "age=5", "--bins", "left=0,50,100"]
+
+
+def rows(many, seed):
+    ages = np.random.default_rng(seed).integers(0, 101, many)
+    lines = (f"{a},{min(100, a + 1)},{'ab'[int(a > 50)]},{str(a > 50).lower()}\n" for a in ages.tolist())
+    return "age,left,ward,ill\n" + "".join(lines)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "people.csv").write_text(rows(800, 0))
+    (tmp_path / "clinic.toml").write_text(POLICY)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def spent(folder):
+    with discreet.open(folder / "clinic.toml") as data:
+        return len(data._curator.ledger.charges("clinic"))
+
+
+def test_explained_made_and_reported(folder):
+    told = run("synth", folder / "clinic.toml", *TERMS, "--explain")
+    assert told.exit_code == 0
+    for part in ("age (6), left (3), ill (3)", "ε 1.0 at δ 1e-05", "MB", "s of one core"):
+        assert part in told.output
+    assert spent(folder) == 0
+    (folder / "others.csv").write_text(rows(800, 1))
+    out, page, private = folder / "made.parquet", folder / "page.html", folder / "owner.html"
+    done = run(
+        "synth", folder / "clinic.toml", *TERMS, "-o", out, "--report", page, "--owner-report", private,
+        "--controls", folder / "others.csv", "--at-most", "age <= left", "--never", "ill=yes, left=0 to 49", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert "charged as #2" in told["cost"]
+    table = parquet.read_table(out)
+    assert table.num_rows == told["rows"]
+    for row in table.to_pylist():
+        assert row["age"] is None or row["left"] is None or row["age"] <= row["left"]
+        assert not row["ill"] or row["left"] is None or row["left"] >= 50
+    assert "do not publish it" in done.stderr
+    assert "owner" not in page.read_text(encoding="utf-8")
+    attacked = private.read_text(encoding="utf-8")
+    assert "What an attacker gains" in attacked
+    assert "singling out" in attacked
+    assert "attribute inference" in attacked
+    again = run("synth", folder / "clinic.toml", *TERMS, "-o", folder / "again.csv", "--json")
+    assert "free" in json.loads(again.stdout)["cost"]
+    assert pyarrow.csv.read_csv(folder / "again.csv").column_names == ["age", "left", "ill"]
+
+
+def test_values_are_given_or_found(folder):
+    given = run("synth", folder / "clinic.toml", "--epsilon", 1, "--columns", "ward", "--values", "ward=a, b", "-o", folder / "g.csv", "--json")  # fmt: skip
+    assert given.exit_code == 0, given.output
+    found = run("synth", folder / "clinic.toml", "--epsilon", 1, "--columns", "ward", "--discover", "ward", "-o", folder / "f.csv", "--json")  # fmt: skip
+    assert found.exit_code == 0, found.output
+    for name in ("g.csv", "f.csv"):
+        assert {"a", "b"} <= set(pyarrow.csv.read_csv(folder / name).column("ward").to_pylist())
+
+
+def test_what_is_refused_before_anything_is_spent(folder):
+    policy = folder / "clinic.toml"
+    (folder / "taken.csv").write_text("")
+    for words, arguments in {
+        "where to?": [],
+        "ends in .parquet or .csv": ["-o", folder / "made.txt"],
+        "exists already": ["-o", folder / "taken.csv"],
+        "no such folder": ["-o", folder / "nowhere" / "made.csv"],
+        "write age=10": ["-o", folder / "m.csv", "--bins", "age"],
+        "write ward=north,south": ["-o", folder / "m.csv", "--values", "ward"],
+        "is not one of": ["-o", folder / "m.csv", "--model", "magic"],
+    }.items():
+        done = run("synth", policy, *TERMS, *arguments)
+        assert done.exit_code != 0
+        assert words in done.output
+    for words, arguments in {
+        "one of the synthetic columns": ["--target", "height"],
+        "noise alone": ["--people", 3],
+        "two columns": ["--at-most", "age"],
+    }.items():
+        with pytest.raises(InvalidParameter, match=words):
+            run("synth", policy, *TERMS, *arguments, "-o", folder / "m.csv")
+    with pytest.raises(InvalidParameter, match="declared values"):
+        run("synth", policy, "--epsilon", 1, "--explain")
+    with pytest.raises(BudgetExceeded):
+        run("synth", policy, *TERMS, "--epsilon", 9, "-o", folder / "m.csv")
+    assert not (folder / "m.csv").exists()
+    assert spent(folder) == 0
