@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from discreet.curator.answer import Answer
     from discreet.curator.curator import Curator
     from discreet.curator.report import BudgetReport
+    from discreet.fairness.answer import FairnessAnswer
+    from discreet.fairness.audit import FairnessPlan
     from discreet.learning.plan import TrainedModel, TrainingPlan
     from discreet.query.explain import Explanation
     from discreet.query.plan import QueryPlan
@@ -256,6 +258,43 @@ class Dataset:
 
         ends = {"origin": origin, "destination": destination}
         return commute_plan(self.catalog, table, places, **ends, epsilon=epsilon, **settings)
+
+    def audit_fairness(
+        self,
+        table: str,
+        predictions: Any,
+        *,
+        label: str,
+        group: str | Sequence[str],
+        epsilon: Number,
+        analyst: str | None = None,
+        **settings: Any,
+    ) -> "FairnessAnswer":
+        """How far groups are apart in what a model says of the people of a table, charged before a row is read.
+
+        `predictions` is the model owner's table: the key of each unit, and a column `prediction`. Labels and groups
+        never leave. Further settings are those of `fairness.audit.plan_audit`: given, key, prediction, positive,
+        threshold, bins, delta, noise, confidence, least.
+        """
+        plan = self.fairness_plan(table, predictions, label=label, group=group, epsilon=epsilon, **settings)
+        self._unchanged()
+        return self._curator.release(plan, analyst=analyst or self.analyst)
+
+    def fairness_plan(
+        self,
+        table: str,
+        predictions: Any,
+        *,
+        label: str,
+        group: str | Sequence[str],
+        epsilon: Number,
+        **settings: Any,
+    ) -> "FairnessPlan":
+        """What an audit would cost and do, before anything is spent: print its `explain()`."""
+        from discreet.fairness.audit import plan_audit
+
+        asked = {"table": table, "predictions": predictions, "label": label, "group": group}
+        return plan_audit(self.catalog, **asked, epsilon=epsilon, **settings)
 
     def budget(self) -> "BudgetReport":
         """What was spent, by whom, and what is left."""

@@ -120,3 +120,12 @@ def test_too_few_replicates_for_a_confidence():
         checked_replicates(1000, 0.001)
     with pytest.raises(InvalidParameter, match="replicates"):
         checked_replicates(10, 0.05)
+
+
+def test_a_replicate_with_too_many_rows_is_drawn_again(monkeypatch):
+    """With a mean total near the number of rows many are: counts are still binomial."""
+    monkeypatch.setattr("discreet.fairness.bootstrap._SPARE", 0.5)
+    drawn = resampled([300, 700], 20_000, entropy=DeterministicEntropy(5))
+    assert (drawn.sum(axis=1) == 1000).all()
+    assert (drawn >= 0).all()
+    assert distance(drawn[:, 0], 1000, 0.3) < chi2.isf(ALPHA, 19)

@@ -198,3 +198,12 @@ def test_exact_limits_of_differences_cover_also_where_rates_are_extreme():
         ends = square_and_add(*((rates.values[:, k], low[:, k], high[:, k]) for k in (0, 1)))
         true = shares[0] - shares[1]
         assert enough(int(((ends[0] <= true) & (true <= ends[1])).sum()), TIMES)
+
+
+def test_limits_from_noise_are_for_all_groups_whichever_come_out_large_enough():
+    tables = np.array([[[500, 300], [0, 0]], [[400, 500], [0, 0]], [[2, 1], [0, 0]]])
+    rates = family(tables, metric("selection rate"))
+    for limits, pairs in ((Sampling(20), 1), (Noisy(NOISES["ε 1"], "table", 20), 3)):
+        found = gap(CRITERIA["statistical parity"], [rates], list("abc"), limits, DOUBT)
+        assert found.left_out == ("c",)
+        assert found.comparisons == pairs

@@ -468,6 +468,7 @@ DRAWS = {
     "bernoulli_exp": lambda size, e: noise.bernoulli_exp("1/3", size, entropy=e),
     "uniform_below": lambda size, e: noise.uniform_below(1000, size, entropy=e),
     "uniform_below, large": lambda size, e: noise.uniform_below(10**30, size, entropy=e),
+    "uniform_each": lambda size, e: noise.uniform_each(np.full(size or (), 1000), entropy=e),
     "geometric": lambda size, e: noise.geometric(1000, size, entropy=e),
     "discrete_laplace": lambda size, e: noise.discrete_laplace(1000, size, entropy=e),
     "discrete_gaussian": lambda size, e: noise.discrete_gaussian(1000, size, entropy=e),

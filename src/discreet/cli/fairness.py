@@ -174,15 +174,13 @@ def audit(
 ) -> None:
     """Audit PREDICTIONS (CSV or Parquet, by unit) on private labels and groups, charged to the budget of POLICY."""
     import discreet
-    from discreet.fairness.audit import plan_audit
 
     _new(out, force=force)
     with discreet.open(policy, analyst=analyst) as data:
-        plan = plan_audit(data.catalog, predictions=predictions, **wish)
         if explain:
-            click.echo(plan.explain())
+            click.echo(data.fairness_plan(predictions=predictions, **wish).explain())
             return
-        found: Any = data._release(plan, None)
+        found = data.audit_fairness(predictions=predictions, **wish)
     if out is not None:
         found.page().save(out)
     if as_json:
