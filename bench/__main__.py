@@ -23,6 +23,7 @@ COMPARISONS = (
     "classical",
     "learning",
     "fairness",
+    "synthetic",
     "commuting",
 )
 """One file each in this folder, with a function `comparison(quick: bool) -> Comparison`."""

@@ -24,24 +24,31 @@ def mnist():
 
 
 def test_the_published_accuracy_is_passed_at_epsilon_two(mnist):
-    """Published: 95 % (Abadi et al. 2016). The bar of 95.5 % in the mean of three seeds is measured in bench/."""
+    """Published: 95 % (Abadi et al. 2016). The mean of three seeds is measured by examples/mnist.py."""
     model = DPClassifier(
         hidden=(1000,),
         epsilon=2,
         delta="1e-5",
         project=60,
-        project_share="1/16",
+        project_share="1/32",
         bounds=(0, 255),
         classes=range(10),
         rows=60_000,
         lot=4800,
         steps=400,
-        learning_rate=2,
+        learning_rate=12,
+        momentum=0,
+        per_layer=True,
     )
-    model.fit(mnist["x_train"].reshape(-1, 784), mnist["y_train"])
-    assert model.score(mnist["x_test"].reshape(-1, 784), mnist["y_test"]) > 0.95
+    model.fit(_averaged(mnist["x_train"]), mnist["y_train"])
+    assert model.score(_averaged(mnist["x_test"]), mnist["y_test"]) > 0.95
     assert isinstance(model.cost_, Together)
     assert isinstance(model.cost_.losses[0], GaussianNoise)
     assert guarantee(model.cost_, delta="1e-5").epsilon <= 2
     assert np.mean(model.curve_[-20:]) < np.mean(model.curve_[:5]) / 4
     assert "<svg" in model.learning_curve().svg()
+
+
+def _averaged(images):
+    """Rows of 14 × 14 pixels, each the mean of four: a fixed function of each image, so it is free."""
+    return images.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196)

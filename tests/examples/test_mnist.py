@@ -55,7 +55,7 @@ def test_every_recipe_has_the_architecture_of_d3_and_says_what_it_does(mnist, ep
     model = DPClassifier(
         epsilon=epsilon, delta=mnist.DELTA, classes=range(10), rows=60_000, **mnist.NETWORK, **mnist.RECIPES[epsilon]
     )
-    words = model.explain(784)
+    words = model.explain(196)
     lot, steps = mnist.RECIPES[epsilon]["lot"], mnist.RECIPES[epsilon]["steps"]
     assert "60 private components" in words
     assert f"{steps:,} steps on lots of about {lot}" in words

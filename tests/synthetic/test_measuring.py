@@ -58,8 +58,8 @@ def test_the_loss_is_the_worst_case_over_all_neighbours(neighbours, most, sigmas
 
 def test_a_marginal_measured_twice_is_paid_for_twice():
     once, twice = (Design(SIZES, [(0, 1)] * times, [6] * times, neighbours=ADD).loss.multiplier for times in (1, 4))
-    assert once == 6
-    assert twice == 3
+    assert 6 * (1 - Fraction(1, 10**9)) < once <= 6
+    assert 3 * (1 - Fraction(1, 10**9)) < twice <= 3
 
 
 def test_a_table_of_people_costs_what_one_gaussian_costs_and_not_more():
