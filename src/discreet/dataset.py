@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from discreet.query.explain import Explanation
     from discreet.query.plan import QueryPlan
     from discreet.synthetic.commuting.plan import CommuteMap, CommutePlan
+    from discreet.synthetic.linked.plan import LinkedPlan
+    from discreet.synthetic.linked.result import LinkedTables
     from discreet.synthetic.plan import SynthesisPlan
     from discreet.synthetic.result import SyntheticTable
 
@@ -224,11 +226,46 @@ class Dataset:
         """What a synthetic table would cost and do, before anything is spent: print its `explain()`."""
         from discreet.synthetic.planner import Wish, plan
 
-        at = self.policy.budget.delta if delta is None else delta
+        return plan(Wish(table=table, epsilon=epsilon, delta=self._delta(delta), **settings), self.catalog)
+
+    def synthesize_linked(
+        self,
+        tables: Mapping[str, Mapping[str, Any]] | Sequence[str],
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        analyst: str | None = None,
+        **settings: Any,
+    ) -> "LinkedTables":
+        """Several synthetic tables of the same people, charged before a row is read: one person's rows stay together.
+
+        `tables` are names, or what is said of each: columns, leave_out, bins, values, at_most, never, rows_each. The
+        first with one row a person has the people. δ is that of the budget, if left out. Further settings are those of
+        `synthetic.linked.planner.plan_linked`: people, settings.
+        """
+        plan = self.linked_plan(tables, epsilon=epsilon, delta=delta, **settings)
+        self._unchanged()
+        return self._curator.release(plan, analyst=analyst or self.analyst)
+
+    def linked_plan(
+        self,
+        tables: Mapping[str, Mapping[str, Any]] | Sequence[str],
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        **settings: Any,
+    ) -> "LinkedPlan":
+        """What several synthetic tables would cost and do, before anything is spent: print its `explain()`."""
+        from discreet.synthetic.linked.planner import plan_linked
+
+        return plan_linked(self.catalog, tables, epsilon=epsilon, delta=self._delta(delta), **settings)
+
+    def _delta(self, said: Number | None) -> Number:
+        at = self.policy.budget.delta if said is None else said
         if not at:
             hint = "synthetic tables use Gaussian noise; a budget with δ = 0 cannot pay for it"
             raise InvalidParameter("delta", at, "a δ above 0 in the policy's budget, or here", hint)
-        return plan(Wish(table=table, epsilon=epsilon, delta=at, **settings), self.catalog)
+        return at
 
     def commute(
         self,

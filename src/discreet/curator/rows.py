@@ -20,8 +20,12 @@ def one_row_each(table: Table, columns: Sequence[Column]) -> str:
     return rows_each(table, columns, most=1)
 
 
-def rows_each(table: Table, columns: Sequence[Column], *, most: int, numbered: bool = False) -> str:
-    """The same, with at most so many rows for each person; `numbered` adds which of their rows each is, from 1.
+def rows_each(
+    table: Table, columns: Sequence[Column], *, most: int, numbered: bool = False, keyed: bool = False
+) -> str:
+    """The same, with at most so many rows for each person.
+
+    `keyed` adds, in front, who the person is, and `numbered`, behind, which of their rows each is, from 1.
 
     Guarantee: what one unit contributes is at most `most` rows, the same whatever the other units are. Proof. Where a
     row is a unit, its row. Where a person is one, the first of their rows in the order of the columns; rows of nobody
@@ -33,10 +37,12 @@ def rows_each(table: Table, columns: Sequence[Column], *, most: int, numbered: b
         raise InvalidParameter("columns", key, "columns other than the one that names the person")
     listed, source = ", ".join(quoted(one.name) for one in columns), quoted(table.name)
     if key is None:
+        if keyed:
+            raise InvalidParameter("table", table.name, "a table whose rows name a person (unit = a column)")
         return f"SELECT {listed}{', 1' if numbered else ''} FROM {source}"  # noqa: S608 (names of the catalog)
     person = quoted(table.column(key).name)
     number = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
-    shown = f"{listed}, {number}" if numbered else listed
+    shown = f"{person}, " * keyed + listed + f", {number}" * numbered
     bound = "= 1" if most == 1 else f"<= {most:d}"
     return f"SELECT {shown} FROM {source} WHERE {person} IS NOT NULL QUALIFY {number} {bound}"  # noqa: S608
 

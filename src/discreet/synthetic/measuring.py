@@ -252,6 +252,27 @@ def squared_sensitivity(neighbours: Neighbours, rows_per_unit: int) -> int:
     return rows_per_unit**2 * (1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2)
 
 
+def share_of(multiplier: Fraction, share: Fraction) -> Fraction:
+    """The multiplier of a release that takes this share of 1/multiplier², rounded up.
+
+    Guarantee: Gaussian releases of shares that add up to at most 1 cost together at most one of `multiplier`. Proof.
+    Their inverse squares add up (Dong, Roth, Su 2022, "Gaussian differential privacy", on composition).
+
+    >>> float(share_of(Fraction(3), Fraction(1, 4)))
+    6.0
+    """
+    return multiplier * root_up(1 / share)
+
+
+def root_up(value: Fraction | int) -> Fraction:
+    """The square root, rounded up.
+
+    >>> root_up(2) ** 2 > 2
+    True
+    """
+    return Fraction(sqrt_bounds(Fraction(value), 64)[1], 1 << 64)
+
+
 def total(measurements: Sequence[Measurement]) -> float:
     """The number of rows, from the noisy marginals alone: each adds up to it, with a known variance. At least 1.
 

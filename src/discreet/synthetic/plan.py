@@ -19,7 +19,7 @@ from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines import Engine
 from discreet.curator.rows import require_same, rows_each
 from discreet.errors import InternalError, InvalidParameter
-from discreet.exact import printed_up, sqrt_bounds
+from discreet.exact import printed_up
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import GaussianNoise, Loss, Together
@@ -27,7 +27,7 @@ from discreet.privacy.unit import Neighbours
 from discreet.synthetic.bins import Bins
 from discreet.synthetic.choosing import Recipe, choose
 from discreet.synthetic.marginals import Attributes, cells
-from discreet.synthetic.measuring import Design, Measurement, design, measure, packed, unpacked
+from discreet.synthetic.measuring import Design, Measurement, design, measure, packed, root_up, share_of, unpacked
 from discreet.synthetic.reading import Codes
 from discreet.synthetic.relaxed import Settings, fit, memory_needed, soft_rows
 from discreet.synthetic.result import SyntheticTable
@@ -114,7 +114,7 @@ class SynthesisPlan:
 
         Guarantee: with `_rows_a_person`, one Gaussian release of `multiplier`; it is checked here.
         """
-        whole = self.multiplier if self.rows_each == 1 else _part(self.multiplier, 1 - KEYS)
+        whole = self.multiplier if self.rows_each == 1 else share_of(self.multiplier, 1 - KEYS)
         target = None if self.target is None else schema.place(self.target)
         terms: dict[str, Any] = {"neighbours": self.neighbours, "rows_per_unit": self.rows_each, "target": target}
         made = design(schema.sizes, multiplier=whole, **terms)
@@ -154,9 +154,8 @@ class SynthesisPlan:
         Guarantee: `run` costs this. Proof. Encoding is row by row, and a unit has at most `rows_each` rows, the same
         whatever the other units are (`curator.rows`). Finding the values of a column costs its selection: a unit has
         one of them at most (`_discovered`). Given the values, the marginals cost at most one Gaussian release of
-        multiplier m (`Design.loss`), and where a person has several rows, how many they have one of m':
-        1/m² + 1/m'² ≤ 1/multiplier² (`_part`), and Gaussian releases compose to one whose inverse squares add up (Dong,
-        Roth, Su 2022, "Gaussian differential privacy", on composition). A recipe costs its own loss (`Recipe.loss`).
+        multiplier m (`Design.loss`), and where a person has several rows, how many they have one of m'; together they
+        cost at most one of `multiplier` (`share_of`). A recipe costs its own loss (`Recipe.loss`).
         """
         require_same(self.table, self.columns, self.neighbours, catalog)
         if self.recipe is None:
@@ -194,7 +193,7 @@ class SynthesisPlan:
     def _rows_a_person(self, numbers: Codes, entropy: Entropy | None) -> Codes:
         """Noisy: how many people have at least n rows, n = 1 … most.
 
-        Guarantee: a Gaussian release of multiplier `_part(multiplier, KEYS)`. Proof. A person adds 1 to as many of
+        Guarantee: a Gaussian release of multiplier `share_of(multiplier, KEYS)`. Proof. A person adds 1 to as many of
         these counts as they have rows: an ℓ2 norm of at most √most, for either neighbours (a changed person raises or
         lowers some of them).
         """
@@ -205,7 +204,7 @@ class SynthesisPlan:
     @property
     def sigma_of_rows(self) -> Fraction:
         """The noise on each number of people with at least so many rows."""
-        return _part(self.multiplier, KEYS) * _root_up(self.rows_each)
+        return share_of(self.multiplier, KEYS) * root_up(self.rows_each)
 
     def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> SyntheticTable:
         """The table, fitted to the noisy marginals and drawn with randomness that follows from them."""
@@ -285,12 +284,3 @@ def _discovered(values: Any, selection: OptimalSelection, entropy: Entropy | Non
 
 def _largest(candidates: Sequence[Attributes], schema: Schema, many: int) -> list[Attributes]:
     return sorted(candidates, key=lambda each: -cells(each, schema.sizes))[:many]
-
-
-def _part(multiplier: Fraction, share: Fraction) -> Fraction:
-    """The multiplier of a release that takes this share of 1/multiplier², rounded up."""
-    return multiplier * _root_up(1 / share)
-
-
-def _root_up(value: Fraction | int) -> Fraction:
-    return Fraction(sqrt_bounds(Fraction(value), 64)[1], 1 << 64)

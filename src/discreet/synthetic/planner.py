@@ -15,10 +15,11 @@ from discreet.privacy.calibration import gaussian_multiplier
 from discreet.synthetic.bins import Bins, frozen
 from discreet.synthetic.choosing import Recipe, recipe_for
 from discreet.synthetic.marginals import MOST_CELLS, ones, pairs, triples
+from discreet.synthetic.measuring import Design
 from discreet.synthetic.plan import MOST_FOUND, Fitting, SynthesisPlan
 from discreet.synthetic.relaxed import Settings
 from discreet.synthetic.rules import read_rules
-from discreet.synthetic.schema import Schema
+from discreet.synthetic.schema import Attribute, Schema
 
 _FINDING = Fraction(1, 10)  # of ε and of δ, for all columns whose values are found
 _PICKS = 3  # triples in a round
@@ -71,17 +72,17 @@ def plan(wish: Wish, catalog: Catalog) -> SynthesisPlan:
     table = catalog.table(wish.table)
     epsilon = rational(wish.epsilon, "epsilon", above=0)
     delta = rational(wish.delta, "delta", above=0, below=1)
-    columns = _columns(table, wish)
+    columns = columns_of(table, wish)
     hidden = _hidden(wish, columns)
     made = SynthesisPlan(
         table=table,
         columns=columns,
-        bins=tuple((name, frozen(bins, name)) for name, bins in _by_column(wish.bins, "bins", columns)),
-        values=tuple((name, _listed(values, name)) for name, values in _by_column(wish.values, "values", columns)),
+        bins=tuple((name, frozen(bins, name)) for name, bins in by_column(wish.bins, "bins", columns)),
+        values=tuple((name, listed(values, name)) for name, values in by_column(wish.values, "values", columns)),
         discover=_selections(hidden, epsilon, delta),
         rules=read_rules(wish.at_most, wish.never),
         target=None if wish.target is None else _known(wish.target, "target", columns),
-        rows_each=_rows_each(wish.rows_each, table),
+        rows_each=most_rows(wish.rows_each, table),
         multiplier=_multiplier(epsilon, delta, finding=bool(hidden)),
         recipe=None,
         neighbours=catalog.neighbours,
@@ -90,16 +91,17 @@ def plan(wish: Wish, catalog: Catalog) -> SynthesisPlan:
         people=None if wish.people is None else integer(wish.people, "people", at_least=1),
         rows=None if wish.rows is None else integer(wish.rows, "rows", at_least=1, at_most=10**8),
         model=_model(wish.model),
-        settings=_settings(wish.settings),
+        settings=settings_of(wish.settings),
     )
-    _check_pairs(made.guessed(MOST_FOUND))
+    check_pairs(made.guessed(MOST_FOUND))
     if wish.adaptive is not None:
         made = _with_rounds(made, wish.adaptive)
     _check(made)
     return made
 
 
-def _check_pairs(schema: Schema) -> None:
+def check_pairs(schema: Schema) -> None:
+    """Refuse columns of which two have too many combinations."""
     for first, second in combinations(schema.attributes, 2):
         if first.size * second.size > MOST_CELLS:
             got = f"{first.column.name} ({first.size:,} codes) with {second.column.name} ({second.size:,})"
@@ -109,20 +111,29 @@ def _check_pairs(schema: Schema) -> None:
 
 def _check(made: SynthesisPlan) -> None:
     """Refuse, before anything is spent, what cannot be fitted or would be noise."""
-    needed = made.memory()
-    if needed > made.settings.memory:
-        hint = "leave out columns, use fewer bins, or raise the limit"
-        raise InvalidParameter("memory", f"{made.settings.memory:,} bytes", f"{needed:,} bytes for this table", hint)
+    check_memory(made.memory(), made.settings)
     if made.people is not None and not made.discover:
         first = made.design(made.schema({})) if made.recipe is None else made.recipe.first
-        alone = first.noise_alone(made.people)
-        if alone >= 1:
-            hint = f"noise alone would be {alone:.2g} of total variation in a pair; fewer columns or bins help too"
-            enough = f"about {float(made.epsilon) * alone * 2:.2g} or more for {made.people:,} people"
-            raise InvalidParameter("epsilon", plain(made.epsilon), enough, hint)
+        check_noise(first, made.people, made.epsilon)
 
 
-def _columns(table: Table, wish: Wish) -> tuple[Column, ...]:
+def check_memory(needed: int, settings: Settings) -> None:
+    """Refuse a fit that needs more than its limit."""
+    if needed > settings.memory:
+        hint = "leave out columns, use fewer bins, or raise the limit"
+        raise InvalidParameter("memory", f"{settings.memory:,} bytes", f"{needed:,} bytes for this fit", hint)
+
+
+def check_noise(first: Design, people: int, epsilon: Fraction) -> None:
+    """Refuse a budget that gives noise alone for so many people."""
+    alone = first.noise_alone(people)
+    if alone >= 1:
+        hint = f"noise alone would be {alone:.2g} of total variation in a pair; fewer columns or bins help too"
+        enough = f"about {float(epsilon) * alone * 2:.2g} or more for {people:,} people"
+        raise InvalidParameter("epsilon", plain(epsilon), enough, hint)
+
+
+def columns_of(table: Table, wish: Wish) -> tuple[Column, ...]:
     """The columns to synthesise: those named, or all but the key and those left out."""
     for name, given in (("columns", wish.columns), ("leave_out", wish.leave_out), ("discover", wish.discover)):
         if isinstance(given, str):
@@ -146,12 +157,29 @@ def _hidden(wish: Wish, columns: tuple[Column, ...]) -> tuple[str, ...]:
             continue
         if one.kind is not ColumnType.TEXT:
             raise InvalidParameter("discover", one.name, "columns of text", "give bins for numbers and dates")
-        if one.values is not None or one.name in dict(_by_column(wish.values, "values", columns)):
+        if one.values is not None or one.name in dict(by_column(wish.values, "values", columns)):
             raise InvalidParameter("discover", one.name, "columns without declared values", "leave it out of discover")
     return tuple(one.name for one in columns if one.name in named)
 
 
-def _by_column(given: Mapping[str, Any], what: str, columns: tuple[Column, ...]) -> list[tuple[str, Any]]:
+def schema_of(columns: tuple[Column, ...], wish: Wish) -> Schema:
+    """The columns as codes, where all are declared or said."""
+    bins, values = (
+        dict(by_column(given, what, columns)) for what, given in (("bins", wish.bins), ("values", wish.values))
+    )
+    return Schema(
+        [
+            Attribute.of(
+                one,
+                bins=frozen(bins[one.name], one.name) if one.name in bins else None,
+                values=listed(values[one.name], one.name) if one.name in values else None,
+            )
+            for one in columns
+        ]
+    )
+
+
+def by_column(given: Mapping[str, Any], what: str, columns: tuple[Column, ...]) -> list[tuple[str, Any]]:
     """What is said of columns, by their names in the table and in its order."""
     if not isinstance(given, Mapping):
         raise InvalidParameter(what, given, "a mapping from columns")
@@ -168,7 +196,8 @@ def _known(name: str, what: str, columns: tuple[Column, ...]) -> str:
     raise InvalidParameter(what, name, f"one of the synthetic columns: {', '.join(one.name for one in columns)}")
 
 
-def _listed(values: Any, name: str) -> tuple[Any, ...]:
+def listed(values: Any, name: str) -> tuple[Any, ...]:
+    """The values that are said of a column."""
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise InvalidParameter(f"values of {name}", values, "a list of values")
     return tuple(values)
@@ -220,7 +249,8 @@ def _recipe(made: SynthesisPlan, rounds: int) -> Recipe:
     )
 
 
-def _rows_each(most: int, table: Table) -> int:
+def most_rows(most: int, table: Table) -> int:
+    """How many rows of a person are used."""
     exact = integer(most, "rows_each", at_least=1, at_most=1000)
     if exact > 1 and (table.unit is None or table.unit.key is None):
         raise InvalidParameter("rows_each", most, "1 where one row is protected")
@@ -235,7 +265,8 @@ def _model(name: str) -> Fitting:
     return "graphical" if name == "graphical" else "relaxed"
 
 
-def _settings(given: Settings) -> Settings:
+def settings_of(given: Settings) -> Settings:
+    """How a table is fitted."""
     if not isinstance(given, Settings):
         raise InvalidParameter("settings", given, "discreet.synthetic.relaxed.Settings")
     return given

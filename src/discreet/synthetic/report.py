@@ -1,5 +1,6 @@
 """Pages about a synthetic table: one from noisy numbers alone, and one for the owner's eyes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,8 @@ import numpy as np
 
 from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
 from discreet.errors import InvalidData, MissingExtra
-from discreet.synthetic.quality import Closeness, area_under_curve, closeness
+from discreet.synthetic.linked.result import LinkedTables
+from discreet.synthetic.quality import Closeness, Residual, area_under_curve, closeness
 from discreet.synthetic.reading import Codes
 from discreet.synthetic.result import SyntheticTable
 from discreet.synthetic.schema import Schema
@@ -17,20 +19,36 @@ _SHOWN = 12
 
 def public_page(made: SyntheticTable) -> Page:
     """What can be said from noisy numbers alone: it was paid for with the table, and may be published with it."""
-    found = sorted(made.residuals(), key=lambda one: -one.misfit)
-    names = made.schema.names
-    worst = [[" × ".join(names[a] for a in one.attributes), f"{one.misfit:.2f}"] for one in found[:_SHOWN]]
     parts: list[Part] = [
         Facts({"cost": str(made.receipt), "rows": len(made.codes), "marginals measured": len(made.measurements)}),
         Heading("How it was made"),
         Text(made.plan.explain()),
         Heading("How well it fits what was measured"),
-        Text("The mean squared gap to each noisy marginal, in units of its noise: about 1 is as near as noise allows."),
-        Grid(["marginal", "misfit"], worst),
+        *_misfits(made.schema, made.residuals()),
         Heading("Columns"),
-        *[_column(made.schema, made.codes, place, None) for place in range(len(names))],
+        *[_column(made.schema, made.codes, place, None) for place in range(len(made.schema.names))],
     ]
     return Page(f"Synthetic {made.plan.table.name}", parts)
+
+
+def linked_page(made: LinkedTables) -> Page:
+    """The same, for several tables of the same people."""
+    rows = {one.name: len(one.codes) for one in made.fit()}
+    parts: list[Part] = [Facts({"cost": str(made.receipt), **{f"rows of {name}": n for name, n in rows.items()}})]
+    parts += [Heading("How they were made"), Text(made.plan.explain())]
+    first = len(made.plan.own)
+    for turn, one in enumerate(made.fit()):
+        shown = range(first if turn else 0, len(one.schema.names))
+        parts += [Heading(f"{one.name}: how well it fits what was measured"), *_misfits(one.schema, one.residuals())]
+        parts += [Heading(f"{one.name}: columns"), *[_column(one.schema, one.codes, place, None) for place in shown]]
+    return Page(f"Synthetic {', '.join(part.table.name for part in made.plan.parts)}", parts)
+
+
+def _misfits(schema: Schema, residuals: Sequence[Residual]) -> list[Part]:
+    found = sorted(residuals, key=lambda one: -one.misfit)[:_SHOWN]
+    worst = [[" × ".join(schema.names[a] for a in one.attributes), f"{one.misfit:.2f}"] for one in found]
+    told = "The mean squared gap to each noisy marginal, in units of its noise: about 1 is as near as noise allows."
+    return [Text(told), Grid(["marginal", "misfit"], worst)]
 
 
 @dataclass(frozen=True, eq=False)

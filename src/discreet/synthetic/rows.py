@@ -26,6 +26,8 @@ Singles = NDArray[np.float32]
 _MOST_ROWS = 10**8
 _SWEEPS = 40
 _TRIES = 50
+_LEAST = 1e-9  # of a probability that is multiplied with others
+_TOGETHER = 1 << 22  # numbers at a time
 
 
 def draw(
@@ -54,6 +56,58 @@ def draw(
     if integer(sweeps, "sweeps", at_least=0, at_most=10**6):
         codes = _Exchange(codes, table, starts, allowed).swept(sweeps, source)
     return np.ascontiguousarray(codes[np.argsort(source.words(count), kind="stable")])
+
+
+def draw_given(
+    table: RelaxedTable,
+    given: Codes,
+    *,
+    allowed: Sequence[Allowed] = (),
+    sweeps: int = _SWEEPS,
+    entropy: Entropy | None = None,
+) -> Codes:
+    """The other columns of rows whose first columns are given, in their order; constraints are on the others alone.
+
+    Each row belongs to soft row k with probability ∝ Π_j w_k(its code in column j): what the relaxed table, a mixture,
+    says of a row of which these columns are known.
+
+    >>> from discreet.noise import DeterministicEntropy
+    >>> soft = np.array([[1, 0, 0, 1], [0, 1, 1, 0]], np.float32)
+    >>> table = RelaxedTable((2, 2), 100.0, soft, 1.0, 1, "misfit")
+    >>> draw_given(table, np.array([[0], [1], [1]]), entropy=DeterministicEntropy(1)).ravel().tolist()
+    [1, 0, 0]
+    """
+    source = SYSTEM if entropy is None else entropy
+    first = given.shape[1]
+    if not len(given):
+        return np.empty((0, len(table.sizes) - first), np.int64)
+    if not first:
+        return draw(table, rows=len(given), allowed=allowed, sweeps=sweeps, entropy=source)
+    member = _members(table, given, source)
+    order = np.argsort(member, kind="stable")
+    starts = np.searchsorted(member[order], np.arange(len(table.weights) + 1))
+    codes = _stratified(table, starts, source)
+    codes[:, :first] = given[order]
+    for columns, together in groups(allowed):
+        _repair(codes, table, starts, columns, together, source)
+    codes = _Exchange(codes, table, starts, allowed).swept(sweeps, source, first=first)
+    found = np.empty((len(given), len(table.sizes) - first), np.int64)
+    found[order] = codes[:, first:]
+    return found
+
+
+def _members(table: RelaxedTable, given: Codes, entropy: Entropy) -> Codes:
+    """A soft row for each row, by what is known of it."""
+    logs = np.log(np.maximum(table.weights, np.float32(_LEAST)))
+    offsets = np.cumsum((0, *table.sizes[:-1]))[: given.shape[1]]
+    found = np.empty(len(given), np.int64)
+    step = max(1, _TOGETHER // len(logs))
+    for start in range(0, len(given), step):
+        chosen = given[start : start + step] + offsets
+        level = sum((logs[:, chosen[:, column]].T for column in range(given.shape[1])), np.float32(0))
+        level = np.exp(level - level.max(axis=1, keepdims=True))
+        found[start : start + step] = _independent(level, entropy)
+    return found
 
 
 def _stratified(table: RelaxedTable, starts: Codes, entropy: Entropy) -> Codes:
@@ -142,10 +196,10 @@ class _Exchange:
             found.append(np.bincount(at.ravel(), minlength=size * width).reshape(size, width))
         return np.concatenate(found).astype(np.float32)
 
-    def swept(self, sweeps: int, entropy: Entropy) -> Codes:
-        """The codes after so many sweeps."""
+    def swept(self, sweeps: int, entropy: Entropy, first: int = 0) -> Codes:
+        """The codes after so many sweeps over all columns but the first so many."""
         for _ in range(sweeps if len(self._first) else 0):
-            for column in range(len(self._sizes)):
+            for column in range(first, len(self._sizes)):
                 self._sweep(column, entropy)
         return np.asarray(self._codes - self._offsets)
 

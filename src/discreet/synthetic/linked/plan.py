@@ -1,0 +1,274 @@
+"""Several tables of one unit through the gate: people with what they are, how many rows they have, and what these say.
+
+A person is a record: the columns of the table of people (one row each), and for every other table how many rows the
+person has in it. Every row of another table is measured together with the columns of its person. So synthetic people
+keep how their columns go together, how many rows such people have, and how their rows depend on them. How two rows of
+one person resemble each other beyond that, and how rows of two other tables do, is not measured.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations, product
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from discreet.curator.answer import Receipt
+from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.engines import Engine
+from discreet.curator.rows import require_same, rows_each
+from discreet.errors import InternalError, InvalidParameter
+from discreet.exact import printed_up
+from discreet.noise import Entropy
+from discreet.privacy.loss import GaussianNoise
+from discreet.privacy.unit import Neighbours
+from discreet.synthetic.linked.result import LinkedTables
+from discreet.synthetic.marginals import Attributes, Ints
+from discreet.synthetic.measuring import Design, allotted, design, measure, packed, share_of, unpacked
+from discreet.synthetic.relaxed import Settings, memory_needed, soft_rows
+from discreet.synthetic.rules import Rule
+from discreet.synthetic.schema import Attribute, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the tables: its columns as codes, its rules, and how many rows of a person are used at most."""
+
+    table: Table
+    schema: Schema
+    rules: tuple[Rule, ...]
+    rows_each: int
+
+    def __post_init__(self) -> None:
+        if self.table.unit is None or self.table.unit.key is None:
+            expected = "private tables whose rows name a person (unit = a column)"
+            raise InvalidParameter("tables", self.table.name, expected)
+        for rule in self.rules:
+            rule.check(self.schema, ())
+            rule.allowed(self.schema)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are synthesised."""
+        return tuple(self.table.column(name) for name in self.schema.names)
+
+    @property
+    def key(self) -> Column:
+        """The column that names the person."""
+        return self.table.column(str(self.table.unit.key if self.table.unit else None))
+
+    @property
+    def number(self) -> Attribute:
+        """How many rows a person has in it, as a column of the person."""
+        column = Column(f"rows in {self.table.name}", "integer", lower=0, upper=self.rows_each, nullable=False)
+        return Attribute.of(column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedPlan:
+    """Everything about several synthetic tables of one unit that is decided before a row is seen.
+
+    people: the table with one row a person, if there is one; rows of others are left out of all tables. others: the
+    tables whose rows belong to people. multiplier: the noise of all measurements together, as one Gaussian release.
+    """
+
+    people: Part | None
+    others: tuple[Part, ...]
+    multiplier: Fraction
+    neighbours: Neighbours
+    epsilon: Fraction
+    delta: Fraction
+    count: int | None
+    settings: Settings
+
+    def __post_init__(self) -> None:
+        if not self.others or len({part.table.name.casefold() for part in self.parts}) < len(self.parts):
+            expected = "two tables or more, each once" if self.people else "one table or more, each once"
+            raise InvalidParameter("tables", [part.table.name for part in self.parts], expected)
+        if self.people is not None and self.people.rows_each != 1:
+            raise InternalError("the table of people has one row each")
+        if len({part.key.kind for part in self.parts}) > 1:
+            got = ", ".join(f"{part.table.name}.{part.key.name} ({part.key.kind})" for part in self.parts)
+            raise InvalidParameter("tables", got, "keys of one type: they must name the same people")
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All tables, that of people first."""
+        return (*([] if self.people is None else [self.people]), *self.others)
+
+    @property
+    def own(self) -> tuple[Attribute, ...]:
+        """The columns of a person, named after their table."""
+        if self.people is None:
+            return ()
+        table = self.people.table.name
+        return tuple(
+            replace(one, column=replace(one.column, name=f"{table}.{one.column.name}"))
+            for one in self.people.schema.attributes
+        )
+
+    @cached_property
+    def record(self) -> Schema:
+        """What is known of a person: the own columns, then how many rows they have in each of the other tables."""
+        return Schema([*self.own, *(part.number for part in self.others)])
+
+    def joined(self, part: Part) -> Schema:
+        """A row of another table, behind the columns of its person."""
+        return Schema([*self.own, *part.schema.attributes])
+
+    def designs(self) -> list[Design]:
+        """What is measured of people, and then of the rows of each other table.
+
+        Of rows: their columns, pairs of these, and pairs with columns of the person. Pairs of two columns of the person
+        are known from the people.
+
+        Guarantee: together at most one Gaussian release of `multiplier` (`share_of`); it is checked here.
+        """
+        each = share_of(self.multiplier, Fraction(1, 1 + len(self.others)))
+        made = [design(self.record.sizes, multiplier=each, neighbours=self.neighbours)]
+        for part in self.others:
+            terms: dict[str, Any] = {"neighbours": self.neighbours, "rows_per_unit": part.rows_each}
+            made.append(allotted(self.joined(part).sizes, self._wanted(part), multiplier=each, **terms))
+        if any(one.loss.multiplier < each for one in made):
+            raise InternalError("a design adds less noise than its plan says")
+        return made
+
+    def _wanted(self, part: Part) -> list[Attributes]:
+        first = len(self.own)
+        last = range(first, first + len(part.schema.names))
+        return [*((one,) for one in last), *product(range(first), last), *combinations(last, 2)]
+
+    @property
+    def text(self) -> str:
+        """What was asked."""
+        return f"synthesize {', '.join(part.table.name for part in self.parts)} together"
+
+    @property
+    def name(self) -> str:
+        """What is released and how."""
+        told = [(part.table, part.schema, part.rows_each) for part in self.parts]
+        return f"linked\n{self.neighbours}\n{self.people is not None} {told!r}\n{self.multiplier}"
+
+    @property
+    def loss(self) -> GaussianNoise:
+        """What the whole costs: one Gaussian release of all marginals of all tables."""
+        return GaussianNoise(self.multiplier)
+
+    @property
+    def private(self) -> bool:
+        """It reads private rows."""
+        return True
+
+    def derive(self, catalog: Catalog) -> GaussianNoise:
+        """The loss, from the parts; tables and columns must be those of the catalog.
+
+        Guarantee: `run` costs this. Proof. A unit is a person in all tables together. Their record depends on their
+        own rows alone, and so do their rows behind it, of which there are at most `rows_each` in each table
+        (`curator.rows`; a row of somebody else is never joined to theirs). So records cost the first design, rows of a
+        table theirs (`Design.loss`), and all of them together what `designs` says.
+        """
+        for part in self.parts:
+            require_same(part.table, part.columns, self.neighbours, catalog)
+        self.designs()
+        return self.loss
+
+    def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
+        """Read the rows, and give out noisy marginals. No value of a row makes this fail."""
+        released = b""
+        for codes, wanted in zip(self.read(engine), self.designs(), strict=True):
+            words = packed(measure(codes, wanted, entropy=entropy))
+            released += len(words).to_bytes(8, "big") + words
+        return released
+
+    def read(self, engine: Engine) -> list[Ints]:
+        """The exact codes: a record for each person, and for each other table its rows behind those of their persons.
+
+        Not private: for `run`, and for the owner's eyes.
+        """
+        found = [_rows(part, engine) for part in self.parts]
+        known = _names([keys for keys, _ in (found[:1] if self.people else found)])
+        own = np.empty((len(known), 0), np.int64)
+        if self.people is not None:
+            own = found.pop(0)[1]
+        numbers, joined = [], []
+        for keys, codes in found:
+            who = _places(keys, known)
+            here = who >= 0
+            numbers.append(np.bincount(who[here], minlength=len(known)))
+            joined.append(np.column_stack([own[who[here]], codes[here]]))
+        counted = self.record.attributes[len(self.own) :]
+        coded = [one.encode(_arrow(number)) for one, number in zip(counted, numbers, strict=True)]
+        return [np.column_stack([own, *coded]), *joined]
+
+    def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> LinkedTables:
+        """The tables, fitted to the noisy marginals and drawn with randomness that follows from them."""
+        measured, at = [], 0
+        while at < len(released):
+            size = int.from_bytes(released[at : at + 8], "big")
+            measured.append(unpacked(released[at + 8 : at + 8 + size]))
+            at += 8 + size
+        return LinkedTables(self, tuple(measured), receipt, hashlib.sha256(released).digest())
+
+    def memory(self) -> int:
+        """Bytes that fitting needs at most, one table after the other."""
+        soft = self.settings.rows or soft_rows(10**9)
+        return max(memory_needed(one.sizes, one.marginals, rows=soft) for one in self.designs())
+
+    def explain(self) -> str:
+        """What it would cost and do, in words."""
+        made = self.designs()
+        lines = {
+            "makes": self.text,
+            "protects": f"one person, with all their rows in {', '.join(part.table.name for part in self.parts)}",
+            "cost": f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}",
+            "people": ", ".join(f"{name} ({size})" for name, size in _told(self.record)),
+        }
+        for part, one in zip(self.others, made[1:], strict=True):
+            told = ", ".join(f"{name} ({size})" for name, size in _told(part.schema))
+            lines[part.table.name] = f"{told}; at most {part.rows_each} rows of a person, behind their own columns"
+            lines[f"{part.table.name}, useful"] = f"for more than about {ceil(one.noise_alone(1)):,} rows"
+        lines["measured"] = f"{sum(len(one.marginals) for one in made)} marginals"
+        lines["useful"] = (
+            f"for more than about {ceil(made[0].noise_alone(1)):,} people; with fewer, noise is all there is"
+        )
+        lines["memory"] = f"up to {ceil(self.memory() / 1e6):,} MB"
+        width = max(map(len, lines))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+def _told(schema: Schema) -> list[tuple[str, int]]:
+    return list(zip(schema.names, schema.sizes, strict=True))
+
+
+def _rows(part: Part, engine: Engine) -> tuple[Any, Ints]:
+    """The key and the codes of each row of a table that is used; rows that have no code are left out."""
+    rows = engine.fetch(rows_each(part.table, part.columns, most=part.rows_each, keyed=True))
+    codes, kept = part.schema.encode(rows.select(list(part.schema.names)))
+    return rows.column(0).combine_chunks().filter(_arrow(kept)), codes
+
+
+def _names(keys: Sequence[Any]) -> Any:
+    """Everybody, each once, in the order in which they come."""
+    import pyarrow
+
+    same = keys if len({one.type for one in keys}) == 1 else [one.cast(pyarrow.string()) for one in keys]
+    return pyarrow.chunked_array(same).combine_chunks().unique()
+
+
+def _places(keys: Any, known: Any) -> Ints:
+    """The place of each key among those known; −1 for all else."""
+    from pyarrow import compute
+
+    if keys.type != known.type:
+        keys, known = (one.cast("string") for one in (keys, known))
+    return np.asarray(compute.index_in(keys, value_set=known).fill_null(-1), np.int64)
+
+
+def _arrow(values: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.array(values)

@@ -1,0 +1,98 @@
+"""From words to a `LinkedPlan`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from discreet.curator.catalog import Catalog
+from discreet.errors import InvalidParameter
+from discreet.exact import Number, integer, rational
+from discreet.privacy.calibration import gaussian_multiplier
+from discreet.synthetic.linked.plan import LinkedPlan, Part
+from discreet.synthetic.planner import (
+    Wish,
+    check_memory,
+    check_noise,
+    check_pairs,
+    columns_of,
+    most_rows,
+    schema_of,
+    settings_of,
+)
+from discreet.synthetic.relaxed import Settings
+from discreet.synthetic.rules import read_rules
+
+_SAID = ("columns", "leave_out", "bins", "values", "at_most", "never", "rows_each")
+
+
+def plan_linked(
+    catalog: Catalog,
+    tables: Mapping[str, Mapping[str, Any]] | Sequence[str],
+    *,
+    epsilon: Number,
+    delta: Number,
+    people: int | None = None,
+    settings: Settings | None = None,
+) -> LinkedPlan:
+    """The plan of several tables of the same people. No row is read.
+
+    tables: names, or what is said of each: columns, leave_out, bins, values, at_most, never, rows_each (1, if left
+    out). The first of them with one row a person is the table of people. people: about how many there are, public.
+
+    >>> from discreet.curator.catalog import Column, Table
+    >>> from discreet.privacy.unit import Unit
+    >>> who, ill, day = Column("who", "integer"), Column("ill", "boolean"), Column("day", "integer", lower=1, upper=7)
+    >>> both = [Table("people", [who, ill], unit=Unit("who")), Table("visits", [who, day], unit=Unit("who"))]
+    >>> catalog = Catalog("clinic", both, neighbours="add or remove one")
+    >>> made = plan_linked(catalog, {"people": {}, "visits": {"rows_each": 3}}, epsilon=1, delta="1e-9")
+    >>> made.record.names, made.joined(made.others[0]).names
+    (('people.ill', 'rows in visits'), ('people.ill', 'day'))
+    """
+    exact = rational(epsilon, "epsilon", above=0)
+    at = rational(delta, "delta", above=0, below=1)
+    parts = [_part(catalog, name, said) for name, said in _by_table(tables)]
+    first = next((part for part in parts if part.rows_each == 1), None)
+    made = LinkedPlan(
+        people=first,
+        others=tuple(part for part in parts if part is not first),
+        multiplier=gaussian_multiplier(epsilon=exact, delta=at, method="analytic"),
+        neighbours=catalog.neighbours,
+        epsilon=exact,
+        delta=at,
+        count=None if people is None else integer(people, "people", at_least=1),
+        settings=settings_of(Settings() if settings is None else settings),
+    )
+    _check(made)
+    return made
+
+
+def _by_table(tables: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    if isinstance(tables, str) or not isinstance(tables, Mapping | Sequence):
+        raise InvalidParameter("tables", tables, "names of tables, or a mapping from names to what is said of each")
+    named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {name: {} for name in tables}
+    if len(named) < len(tables):
+        raise InvalidParameter("tables", list(tables), "each table once")
+    for name, said in named.items():
+        unknown = sorted(set(said) - set(_SAID)) if isinstance(said, Mapping) else ["what is not a mapping"]
+        if unknown:
+            expected = f"any of {', '.join(_SAID)}"
+            raise InvalidParameter(f"tables, {name}", ", ".join(map(str, unknown)), expected)
+    return list(named.items())
+
+
+def _part(catalog: Catalog, name: str, said: Mapping[str, Any]) -> Part:
+    table = catalog.table(name)
+    if table.unit is None or table.unit.key is None:
+        raise InvalidParameter("tables", name, "private tables whose rows name a person (unit = a column)")
+    wish = Wish(table=name, epsilon=1, delta=1, **said)  # what it may cost is said of all tables together
+    schema = schema_of(columns_of(table, wish), wish)
+    rules = read_rules(wish.at_most, wish.never)
+    return Part(table, schema, rules, most_rows(wish.rows_each, table))
+
+
+def _check(made: LinkedPlan) -> None:
+    """Refuse, before anything is spent, what cannot be fitted or would be noise."""
+    for schema in (made.record, *(made.joined(part) for part in made.others)):
+        check_pairs(schema)
+    check_memory(made.memory(), made.settings)
+    if made.count is not None:
+        check_noise(made.designs()[0], made.count, made.epsilon)

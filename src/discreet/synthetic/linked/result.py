@@ -1,0 +1,156 @@
+"""What a linked synthesis gives: noisy marginals that were paid for, and tables of people that follow from them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.curator.answer import Receipt
+from discreet.curator.catalog import ColumnType
+from discreet.errors import InvalidParameter
+from discreet.noise import DeterministicEntropy, Entropy
+from discreet.synthetic.marginals import Ints, counts
+from discreet.synthetic.measuring import Measurement
+from discreet.synthetic.quality import Residual, residuals
+from discreet.synthetic.relaxed import RelaxedTable, fit
+from discreet.synthetic.rows import draw, draw_given
+from discreet.synthetic.rules import allowed, mended
+from discreet.synthetic.schema import Schema
+
+if TYPE_CHECKING:
+    from discreet.drawing import Page
+    from discreet.synthetic.linked.plan import LinkedPlan, Part
+
+Progress = Callable[[str, int, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """One table: what was measured, the model that was fitted to it, and the rows drawn from that."""
+
+    name: str
+    schema: Schema
+    measurements: tuple[Measurement, ...]
+    model: RelaxedTable
+    codes: Ints
+
+    def residuals(self) -> tuple[Residual, ...]:
+        """How well the fit meets each noisy marginal: from noisy numbers alone."""
+        return residuals(self.measurements, self.model)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedTables:
+    """Noisy marginals that were paid for, and the synthetic tables that follow from them. All done with it is free."""
+
+    plan: "LinkedPlan"
+    measurements: tuple[tuple[Measurement, ...], ...]
+    receipt: Receipt
+    seed: bytes
+
+    def fit(self, progress: Progress | None = None) -> tuple[Fitted, ...]:
+        """Models and rows, made once: those of people first; rows of other tables behind the columns of a person."""
+        if "_fitted" not in self.__dict__:
+            self.__dict__["_fitted"] = tuple(self._fits(progress))
+        found: tuple[Fitted, ...] = self.__dict__["_fitted"]
+        return found
+
+    def _fits(self, progress: Progress | None) -> Iterator[Fitted]:
+        people, own = self._people(progress), len(self.plan.own)
+        yield people
+        numbers = self._numbers(people.codes)
+        for place, part in enumerate(self.plan.others):
+            yield self._rows(place, part, np.repeat(people.codes[:, :own], numbers[place], axis=0), progress)
+
+    def _people(self, progress: Progress | None) -> Fitted:
+        plan, schema = self.plan, self.plan.record
+        known = [] if plan.people is None else allowed(plan.people.rules, plan.people.schema)  # own columns come first
+        name = "people" if plan.people is None else plan.people.table.name
+        told = _by(progress, name)
+        table = fit(schema.sizes, self.measurements[0], settings=plan.settings, allowed=known, progress=told)
+        codes = draw(table, allowed=known, entropy=self._entropy(1, 0))
+        return Fitted(name, schema, self.measurements[0], table, codes)
+
+    def _rows(self, place: int, part: "Part", own: Ints, progress: Progress | None) -> Fitted:
+        plan, measured = self.plan, self.measurements[1 + place]
+        schema = plan.joined(part)
+        known = allowed(part.rules, schema)
+        every = [*measured, *_copied(own, schema, measured)]
+        told = _by(progress, part.table.name)
+        table = fit(schema.sizes, every, settings=plan.settings, allowed=known, progress=told)
+        codes = draw_given(table, own, allowed=known, entropy=self._entropy(2, place))
+        return Fitted(part.table.name, schema, measured, table, np.column_stack([own, codes]))
+
+    def _numbers(self, people: Ints) -> list[Ints]:
+        """How many rows each person has in each of the other tables."""
+        first = len(self.plan.own)
+        return [
+            np.asarray(part.number.draw(people[:, first + place], self._entropy(3, place)), np.int64)
+            for place, part in enumerate(self.plan.others)
+        ]
+
+    @cached_property
+    def tables(self) -> dict[str, Any]:
+        """The synthetic tables by name, as Arrow tables with the columns of the private ones and keys of their own."""
+        people, *others = self.fit()
+        own, persons = len(self.plan.own), np.arange(1, len(people.codes) + 1)
+        made = {}
+        if self.plan.people is not None:
+            made[people.name] = self._written(self.plan.people, people.codes[:, :own], persons, 0)
+        for place, (part, one) in enumerate(zip(self.plan.others, others, strict=True)):
+            whose = np.repeat(persons, self._numbers(people.codes)[place])
+            made[one.name] = self._written(part, one.codes[:, own:], whose, 1 + place)
+        return made
+
+    def _written(self, part: "Part", codes: Ints, persons: Ints, place: int) -> Any:
+        import pyarrow
+
+        drawn = part.schema.draw(codes, self._entropy(4, place))
+        made = part.schema.write(mended(part.rules, part.schema, codes, drawn), codes)
+        kind = pyarrow.int64() if part.key.kind is ColumnType.INTEGER else pyarrow.string()
+        return made.add_column(0, part.key.name, pyarrow.array(persons, pyarrow.int64()).cast(kind))
+
+    def page(self) -> "Page":
+        """A report from noisy numbers alone: it may be published."""
+        from discreet.synthetic.report import linked_page
+
+        return linked_page(self)
+
+    def _repr_html_(self) -> str:
+        return self.page().fragment()
+
+    def save(self, folder: str | Path, *, form: str = "parquet") -> list[Path]:
+        """Write each table into a folder, as NAME.parquet or NAME.csv; the paths."""
+        from discreet.tables import write
+
+        if form not in ("parquet", "csv"):
+            raise InvalidParameter("form", form, "'parquet' or 'csv'")
+        where = Path(folder)
+        where.mkdir(parents=True, exist_ok=True)
+        return [write(table, where / f"{name}.{form}") for name, table in self.tables.items()]
+
+    def _entropy(self, purpose: int, place: int) -> Entropy:
+        return DeterministicEntropy((int.from_bytes(self.seed[:7], "big") * 8 + purpose) * 64 + place)
+
+
+def _by(progress: Progress | None, name: str) -> Callable[[int, float], None] | None:
+    if progress is None:
+        return None
+    return lambda step, misfit: progress(name, step, misfit)
+
+
+def _copied(own: Ints, schema: Schema, measured: tuple[Measurement, ...]) -> list[Measurement]:
+    """How two columns of a person go together over the rows of another table: counted among the synthetic people.
+
+    They were not measured here, and without them the fit would be free to take them as it likes. They weigh as much as
+    what was measured.
+    """
+    sigma = float(np.median([one.sigma for one in measured]))
+    pairs = combinations(range(own.shape[1]), 2)
+    rest = np.zeros((len(own), len(schema.sizes) - own.shape[1]), np.int64)
+    rows = np.column_stack([own, rest])
+    return [Measurement(pair, counts(rows, schema.sizes, pair), sigma) for pair in pairs]
