@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import binom
 
-from discreet.attacks.ratings import Ratings, catalogue, coarse, common, flipped, planted, thinned
+from discreet.attacks.defences import coarse, common, flipped, thinned
+from discreet.attacks.ratings import Ratings, catalogue, planted
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 
 ALPHA = 1e-6

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from discreet.attacks.ratings import Ratings, catalogue, coarse, common, flipped, planted, thinned
+from discreet.attacks.defences import coarse, common, flipped, thinned
+from discreet.attacks.ratings import Ratings, catalogue, planted
 from discreet.attacks.sparse import SparseMatching
 from discreet.errors import InvalidInput
 from discreet.intervals import clopper_pearson

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from discreet.attacks.ratings import catalogue, flipped, planted
+from discreet.attacks.defences import flipped
+from discreet.attacks.ratings import catalogue, planted
 from discreet.attacks.sparse import SparseMatching
 
 pytestmark = pytest.mark.claim("A4")

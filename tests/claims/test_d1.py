@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.learning.gradients import UNITS, Clip, clipped_sum
+from discreet.learning.clipping import UNITS, Clip, clipped_sum
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
@@ -35,7 +35,8 @@ def test_a_step_is_the_step_of_the_algorithm():
     each = gradient.formed().astype(np.float64)
     norms = np.sqrt(np.square(each).sum(axis=(1, 2)))
     clipped = each / np.maximum(1, norms / 0.5)[:, None, None]
-    noise = rounded_gaussian(2 * UNITS, start[0].shape, entropy=entropy) / UNITS * 0.5
+    drawn = rounded_gaussian(2 * UNITS, start[0].size + 2, entropy=entropy)  # two numbers more follow the gradient
+    noise = drawn[:-2].reshape(start[0].shape) / UNITS * 0.5
     expected = start[0] - 3 * (clipped.sum(axis=0) + noise) / 50
     np.testing.assert_allclose(state.parameters[0], expected, atol=2e-4)
     assert (norms > 0.5).any()

@@ -24,7 +24,7 @@ from discreet.attacks.membership import (
 )
 from discreet.gallery.models import canaries, gradient_norms, log_confidences
 from discreet.learning import training
-from discreet.learning.gradients import UNITS, ClippedSum
+from discreet.learning.clipping import UNITS, ClippedSum, Clipping
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
@@ -49,11 +49,17 @@ def less_noise(share):
     return {"rounded_gaussian": noise}
 
 
-def unclipped(gradients, clip, *, share=1):
+class Unclipped(Clipping):
     """Sums of gradients as they are, on the same grid."""
-    scale = UNITS * float(share) ** 0.5 / float(clip.norm)
-    units = tuple((gradient.formed().sum(axis=0) * scale).astype(np.int64) for gradient in gradients)
-    return ClippedSum(units, np.ones(len(gradients[0].sides[0])))
+
+    def add(self, gradients):
+        scale = UNITS * self._root / float(self._clip.norm)
+        more = [(gradient.formed().sum(axis=0) * scale).astype(np.int64) for gradient in gradients]
+        self._plain = [a + b for a, b in zip(getattr(self, "_plain", [0] * len(more)), more, strict=True)]
+        return np.ones(len(gradients[0].sides[0]))
+
+    def found(self):
+        return ClippedSum(tuple(self._plain), np.zeros(0))
 
 
 def everybody(rate, *, size, entropy=None):
@@ -64,7 +70,7 @@ LEAKS = {
     "no noise": less_noise(0),
     "a tenth of the noise": less_noise("0.1"),
     "half of the noise": less_noise("0.5"),
-    "no clipping": {"clipped_sum": unclipped},
+    "no clipping": {"Clipping": Unclipped},
     "no sampling": {"bernoulli": everybody},
 }
 

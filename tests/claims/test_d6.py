@@ -11,13 +11,13 @@ import pytest
 from scipy.stats import binom
 
 from discreet.attacks.updates import UpdateLabels, UpdateRows, imprint
+from discreet.learning.clipping import UNITS
 from discreet.learning.federated import Federation, GaussianShare, InProcessFleet, Secure, pads, run
 from discreet.learning.federated.gathering import SecureGathering, TrustedGathering
 from discreet.learning.federated.messages import Masked
 from discreet.learning.federated.orders import Update, decode_answer, unpack_vector
 from discreet.learning.federated.steps import Local
 from discreet.learning.federated.updates import length
-from discreet.learning.gradients import UNITS
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network

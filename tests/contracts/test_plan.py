@@ -46,17 +46,23 @@ VISITS = Table(
     groups=2,
     rows=3,
 )
+PATIENTS = Table(
+    "patients",
+    [Column("patient", "integer"), Column("sex", "text", values=["f", "m"]), Column("ill", "boolean")],
+    unit=Unit("patient"),
+)
 STAFF = Table("staff", [Column("age", "integer", lower=18, upper=70)], unit=Unit())
 WARDS = Table("wards", [Column("ward", "text"), Column("beds", "integer")], unit=None)
 ROWS = {
     "visits": pa.table({"patient": [1, 1, 2, 3], "ward": ["north", "south", None, "west"], "city": ["Oslo"] * 4, "days": [3, 99, 0, 7]}),
+    "patients": pa.table({"patient": [1, 2, 4], "sex": ["f", None, "x"], "ill": [True, False, None]}),
     "staff": pa.table({"age": [30, 17, 64]}),
     "wards": pa.table({"ward": ["north", "south"], "beds": [12, 9]}),
 }  # fmt: skip
 
 
 def catalog(neighbours: Neighbours = ADD, *, visits: Table = VISITS, name: str = "clinic") -> Catalog:
-    return Catalog(name, [visits, STAFF, WARDS], neighbours=neighbours)
+    return Catalog(name, [visits, PATIENTS, STAFF, WARDS], neighbours=neighbours)
 
 
 # --- spies ----------------------------------------------------------------------------------------------------------
@@ -611,12 +617,16 @@ def test_the_scan_is_of_the_catalogs_table():
 
 @dataclass(frozen=True)
 class Other:
-    """A kind of plan: how one is made, variants of it that release something else, and what its result is made of."""
+    """A kind of plan: how one is made, variants of it that release something else, and what its result is made of.
+
+    tables: how many it reads, each once.
+    """
 
     make: Callable[..., Any]
     variants: tuple[dict[str, Any], ...]
     contents: Callable[[Any], list[Any]]
     neighbours: tuple[Neighbours, ...] = tuple(Neighbours)
+    tables: int = 1
 
 
 def synthesis(neighbours: Neighbours = ADD, **more: Any) -> Any:
@@ -626,6 +636,23 @@ def synthesis(neighbours: Neighbours = ADD, **more: Any) -> Any:
 
     terms = {"epsilon": 1, "delta": "1e-6", "leave_out": ["city"], "bins": {"days": 3}} | more
     return synthesis_plan(Wish(table="visits", settings=Settings(iterations=5), **terms), catalog(neighbours))
+
+
+def linked(neighbours: Neighbours = ADD, *, rows_each: int = 3, bins: int = 3, **more: Any) -> Any:
+    from discreet.synthetic.linked.planner import plan_linked
+    from discreet.synthetic.relaxed import Settings
+
+    tables = {"patients": {}, "visits": {"rows_each": rows_each, "leave_out": ["city"], "bins": {"days": bins}}}
+    terms = {"tables": tables, "epsilon": 1, "delta": "1e-6", "settings": Settings(iterations=5)} | more
+    return plan_linked(catalog(neighbours), **terms)
+
+
+def fairness(neighbours: Neighbours = ADD, *, said: tuple[int, ...] = (1, 0, 1), **more: Any) -> Any:
+    from discreet.fairness.audit import plan_audit
+
+    predictions = {"patient": [1, 2, 3], "prediction": list(said)}
+    terms = {"label": "ward", "positive": "north", "group": "days", "bins": {"days": [3, 9]}, "epsilon": 1} | more
+    return plan_audit(catalog(neighbours), table="visits", predictions=predictions, **terms)
 
 
 def commuting(neighbours: Neighbours = ADD, **more: Any) -> Any:
@@ -644,6 +671,14 @@ def training(neighbours: Neighbours = ADD, **more: Any) -> Any:
     return training_plan(Wish(table="visits", target="ward", **terms), catalog(neighbours))
 
 
+def all_rows_of(result: Any) -> list[Any]:
+    return [table.to_pylist() for table in result.tables.values()]
+
+
+def audited(result: Any) -> list[Any]:
+    return [repr(part) for part in (result.cells, result.views, result.unpredicted, result.unplaced)]
+
+
 def rows_of(result: Any) -> list[Any]:
     table = result.table() if callable(result.table) else result.table
     return table.to_pylist()
@@ -653,6 +688,10 @@ OTHERS: dict[str, Other] = {
     "synthesis": Other(synthesis, ({"epsilon": 2}, {"bins": {"days": 4}}, {"target": "ward"}, {"rows_each": 2}), rows_of),
     "synthesis of several rows": Other(lambda n=ADD, **more: synthesis(n, **({"rows_each": 3} | more)), ({"epsilon": 2}, {"rows_each": 2}), rows_of),
     "synthesis that finds": Other(lambda n=ADD, **more: synthesis(n, **({"leave_out": (), "discover": ["city"]} | more)), ({"epsilon": 2}, {"delta": "1e-7"}), rows_of, (ADD,)),
+    "linked": Other(linked, ({"epsilon": 2}, {"bins": 4}, {"rows_each": 2}, {"rows_each": 1}, {"delta": "1e-7"}), all_rows_of, tables=2),
+    "linked, of nobody's own": Other(lambda n=ADD, **more: linked(n, **({"tables": {"visits": {"rows_each": 2, "columns": ["ward"]}}} | more)), ({"epsilon": 2}, {"tables": {"visits": {"rows_each": 2, "columns": ["days"]}}}), all_rows_of),
+    "fairness": Other(fairness, ({"epsilon": 2}, {"bins": {"days": [4]}}, {"said": (1, 1, 1)}, {"positive": "south"}), audited),
+    "fairness with Gaussian noise": Other(lambda n=ADD, **more: fairness(n, **({"noise": "gaussian", "delta": "1e-6"} | more)), ({"epsilon": 2}, {"delta": "1e-7"}), audited),
     "commuting": Other(commuting, ({"epsilon": 2}, {"cap": 2}, {"origin": "ward", "destination": "city"}), rows_of),
     "commuting in bands": Other(lambda n=ADD, **more: commuting(n, **({"bands": [1], "delta": "1e-6", "promise": "approximate"} | more)), ({"bands": [2]}, {"delta": "1e-7"}), rows_of),
     "training": Other(training, ({"epsilon": 2}, {"epochs": 2}, {"hidden": (3,)}), lambda model: [part.tolist() for part in model.parameters], (ADD,)),
@@ -686,7 +725,7 @@ def test_others_have_one_name_for_one_release(name):
 def test_others_are_charged_before_the_first_row_is_read_and_kept(name, neighbours, engine):
     clinic, other = opened(engine, catalog(neighbours)), OTHERS[name]
     first = clinic.curator.release(other.make(neighbours), analyst="ann")
-    assert clinic.seen() == ["charge", "fetch", "keep"]
+    assert clinic.seen() == ["charge", *["fetch"] * other.tables, "keep"]
     assert clinic.ledger.charges("clinic")[0].loss == other.make(neighbours).loss
     clinic.events.clear()
     contents = other.contents(first)

@@ -8,10 +8,10 @@ import pytest
 
 from discreet.errors import InvalidData, InvalidParameter, MissingExtra
 from discreet.learning.checkpoint import Checkpoint
+from discreet.learning.clipping import UNITS
 from discreet.learning.company import independent
 from discreet.learning.convolution import Conv2D
 from discreet.learning.foreign import JaxModel
-from discreet.learning.gradients import UNITS
 from discreet.learning.layers import Dense, Flatten, Relu
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network

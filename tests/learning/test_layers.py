@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidParameter
+from discreet.learning.clipping import Clip, clipped_sum
 from discreet.learning.convolution import Conv2D
-from discreet.learning.gradients import Clip, Outer, Rows, clipped_sum
+from discreet.learning.gradients import Outer, Rows
 from discreet.learning.layers import Dense, Flatten, Relu, Tanh, TemperedSigmoid
 from discreet.learning.normalising import GroupNorm
 from discreet.learning.pooling import AvgPool2D, MaxPool2D
@@ -128,7 +129,7 @@ def setup(name: str, n: int, seed: int = 1):
 
 
 def backward(layer, parameters, x, dy, first=False):
-    y, kept = layer.forward(parameters, x)
+    y, kept = layer.forward(parameters, x.copy())
     return y, *layer.backward(parameters, kept, dy.copy(), first=first)
 
 
@@ -136,7 +137,7 @@ def backward(layer, parameters, x, dy, first=False):
 def test_forward_is_what_the_words_say(name):
     layer, shape, reference, parameters, x, _ = setup(name, 4)
     before = x.copy()
-    y, _ = layer.forward(parameters, x)
+    y, _ = layer.forward(parameters, x.copy())
     assert y.dtype == np.float32
     assert y.shape == (4, *layer.output(shape))
     wide = [p.astype(np.float64) for p in parameters]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData, InvalidParameter
+from discreet.learning.clipping import UNITS, Clip, clipped_sum
 from discreet.learning.convolution import Conv2D
-from discreet.learning.gradients import UNITS, Clip, clipped_sum
 from discreet.learning.layers import Dense, Flatten, Relu, Tanh, TemperedSigmoid
 from discreet.learning.losses import Logistic, Softmax, Squared
 from discreet.learning.network import Network

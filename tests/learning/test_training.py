@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from discreet.errors import InternalError, InvalidData
 from discreet.learning import company, training
+from discreet.learning.clipping import UNITS
 from discreet.learning.curves import curve_noise
-from discreet.learning.gradients import UNITS
 from discreet.learning.layers import Dense, Relu, Tanh
 from discreet.learning.losses import Logistic, Softmax, Squared
 from discreet.learning.network import Network

@@ -295,14 +295,15 @@ def test_blocks_beyond_the_table_are_left_to_rationals(monkeypatch):
 
 @pytest.mark.parametrize("sigma", SHORT[3:], ids=str)
 @pytest.mark.parametrize("negative", [0, 1])
-def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, negative, scripted):
+def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, negative, scripted, loops):
     """j ≥ 1 and L give X = m(j − 1) + L, or −mj + L if it is negative, at once; j = 0 goes by the steps."""
     sampler, m, out = _rounded(sigma), width(sigma), np.empty(1, np.int64)
     middles = [(a + b) // 2 for a, b in pairwise([0, *sampler.blocks.thresholds.tolist()])]
     for place in (0, 1, 2**30 - 1, 2**30, 2**31 - 1, 2**31 // 3):
         word = negative << 31 | place
         for j in (1, 2, 20):
-            accepted = sampler._propose(scripted([*vector_script(sampler.blocks, [middles[j]]), word]), out)
+            top, *more = vector_script(sampler.blocks, [middles[j]])
+            accepted = sampler._propose(scripted([top, word, *more]), out)
             x = F(m * place, 2**31) + (-m * j if negative else m * (j - 1))
             assert accepted.all()
             assert out[0] == math.floor(x + F(1, 2))
@@ -314,13 +315,26 @@ def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, n
                 (max(int(p * WORD) - 2**46, 0), True),
                 (min(int(p * WORD) + 2**46, WORD - 1), False),
             ):
-                first, second = vector_script(sampler.blocks, [middles[0]]), vector_script(sampler.steps, [steps[h]])
+                (top, *more), second = (
+                    vector_script(*each) for each in ((sampler.blocks, [middles[0]]), (sampler.steps, [steps[h]]))
+                )
                 then = DeterministicEntropy(0)  # for chances near 0 and 1
-                accepted = sampler._propose(scripted([*first, word, *second, coin], then), out)
+                accepted = sampler._propose(scripted([top, word, *more, *second, coin], then), out)
                 x = F(m * place, 2**31) + (-m * (h + 1) if negative else m * h)
                 assert out[0] == math.floor(x + F(1, 2))
                 if 2.0**-17 < p < 1 - 2.0**-17:
                     assert accepted.tolist() == [expected]
+
+
+@pytest.mark.parametrize("sigma", SHORT, ids=str)
+def test_compiled_loops_draw_the_same_numbers(sigma, compiled_loops):
+    """Bit for bit: with one stream of words, NumPy and the loops make the same draws."""
+    found = []
+    for use in (False, True):
+        with compiled_loops(use):
+            found.append(rounded_gaussian(sigma, 50_000, entropy=DeterministicEntropy(5)))
+    assert np.array_equal(*found)
+    assert len(np.unique(found[0])) > 1
 
 
 # --- The single draw

@@ -18,11 +18,11 @@ import pytest
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.privacy.unit import Unit
-from discreet.query import operations as ops
 from discreet.query.algebra import Aggregate, Bound, Count, Filter, Group, Key, Scan
 from discreet.query.duckdb import write
 from discreet.query.expression import Expression, Unfit, constant, field
 from discreet.query.kinds import Day, Fixed, Moment, Real, Text, Truth
+from discreet.query.operations import arithmetic, conditions, dates, strings
 
 INF, NAN = math.inf, math.nan
 COLUMNS = [
@@ -175,28 +175,30 @@ class Draw(random.Random):
             return self.written() if self.random() < 0.25 else FIELDS[self.choice(BOUNDED)]
         one, other, below = self.number(depth - 1), self.number(depth - 1), depth - 1
         makers: list[Callable[[], Expression]] = [
-            lambda: self.choice([ops.add, ops.subtract, ops.multiply])(one, other),
-            lambda: self.choice([ops.divide, ops.multiply, ops.add, ops.subtract])(one, self.written()),
-            lambda: self.choice([ops.floor_divide, ops.modulo])(ops.absolute(one), self.written()),
-            lambda: self.choice([ops.negate, ops.absolute, ops.floored])(one),
-            lambda: ops.floored(one, up=True),
-            lambda: ops.rounded(one, self.randint(-2, 2)),
-            lambda: ops.extreme(self.random() < 0.5, [one, other, self.number(below)][: self.randint(1, 3)]),
-            lambda: ops.extreme(False, [ops.extreme(True, [self.unbounded(below), one]), other]),
-            lambda: ops.extreme(True, [ops.extreme(False, [self.unbounded(below), one]), other]),
-            lambda: ops.coalesce([one, other, self.number(below)][: self.randint(1, 3)]),
-            lambda: ops.case([(self.condition(below), one)], self.choice([other, constant(None)])),
-            lambda: ops.case([(ops.compare("equal", one, other), constant(None))], one),
-            lambda: ops.number_of(self.condition(below)),
-            lambda: ops.part(self.choice(sorted(ops.PARTS)), self.time()),
+            lambda: self.choice([arithmetic.add, arithmetic.subtract, arithmetic.multiply])(one, other),
+            lambda: self.choice([arithmetic.divide, arithmetic.multiply, arithmetic.add, arithmetic.subtract])(
+                one, self.written()
+            ),
+            lambda: self.choice([arithmetic.floor_divide, arithmetic.modulo])(arithmetic.absolute(one), self.written()),
+            lambda: self.choice([arithmetic.negate, arithmetic.absolute, arithmetic.floored])(one),
+            lambda: arithmetic.floored(one, up=True),
+            lambda: arithmetic.rounded(one, self.randint(-2, 2)),
+            lambda: arithmetic.extreme(self.random() < 0.5, [one, other, self.number(below)][: self.randint(1, 3)]),
+            lambda: arithmetic.extreme(False, [arithmetic.extreme(True, [self.unbounded(below), one]), other]),
+            lambda: arithmetic.extreme(True, [arithmetic.extreme(False, [self.unbounded(below), one]), other]),
+            lambda: conditions.coalesce([one, other, self.number(below)][: self.randint(1, 3)]),
+            lambda: conditions.case([(self.condition(below), one)], self.choice([other, constant(None)])),
+            lambda: conditions.case([(conditions.compare("equal", one, other), constant(None))], one),
+            lambda: arithmetic.number_of(self.condition(below)),
+            lambda: dates.part(self.choice(sorted(dates.PARTS)), self.time()),
         ]
         return attempt(self.choice(makers), one)
 
     def unbounded(self, depth: int) -> Expression:
         makers: list[Callable[[], Expression]] = [
             lambda: FIELDS["whole"],
-            lambda: ops.length(self.text(depth)),
-            lambda: ops.extreme(self.random() < 0.5, [FIELDS["whole"], self.number(depth)]),
+            lambda: strings.length(self.text(depth)),
+            lambda: arithmetic.extreme(self.random() < 0.5, [FIELDS["whole"], self.number(depth)]),
         ]
         return attempt(self.choice(makers), FIELDS["whole"])
 
@@ -204,9 +206,9 @@ class Draw(random.Random):
         one = self.choice([FIELDS["day"], FIELDS["moment"]])
         makers: list[Callable[[], Expression]] = [
             lambda: one,
-            lambda: ops.truncate(self.choice(ops.TRUNCATIONS), one),
-            lambda: ops.day_of(one),
-            lambda: ops.coalesce([one, constant(self.choice([date(2024, 2, 29), datetime(1, 1, 1)]))]),
+            lambda: dates.truncate(self.choice(dates.TRUNCATIONS), one),
+            lambda: dates.day_of(one),
+            lambda: conditions.coalesce([one, constant(self.choice([date(2024, 2, 29), datetime(1, 1, 1)]))]),
         ]
         return attempt(self.choice(makers), one)
 
@@ -215,11 +217,11 @@ class Draw(random.Random):
             return self.choice([FIELDS["word"], FIELDS["colour"], *map(constant, ("", "red", "it's", "%a_"))])
         one, other = self.text(depth - 1), self.text(depth - 1)
         makers: list[Callable[[], Expression]] = [
-            lambda: ops.text(self.choice(["lower", "upper", "trim"]), one),
-            lambda: ops.substring(one, constant(self.randint(1, 4)), constant(self.randint(0, 3))),
-            lambda: ops.concatenate(one, other),
-            lambda: ops.coalesce([one, other]),
-            lambda: ops.case([(self.condition(depth - 1), one)], self.choice([other, constant(None)])),
+            lambda: strings.text(self.choice(["lower", "upper", "trim"]), one),
+            lambda: strings.substring(one, constant(self.randint(1, 4)), constant(self.randint(0, 3))),
+            lambda: strings.concatenate(one, other),
+            lambda: conditions.coalesce([one, other]),
+            lambda: conditions.case([(self.condition(depth - 1), one)], self.choice([other, constant(None)])),
         ]
         return attempt(self.choice(makers), one)
 
@@ -227,21 +229,21 @@ class Draw(random.Random):
         how = self.choice(COMPARISONS)
         makers: list[Callable[[], Expression]] = [
             lambda: self.choice([FIELDS["flag"], constant(True), constant(None)]),
-            lambda: ops.compare(how, self.choice([FIELDS["free"], FIELDS["whole"]]), self.written()),
-            lambda: ops.compare(how, self.time(), constant("2024-02-29")),
-            lambda: ops.like(
+            lambda: conditions.compare(how, self.choice([FIELDS["free"], FIELDS["whole"]]), self.written()),
+            lambda: conditions.compare(how, self.time(), constant("2024-02-29")),
+            lambda: strings.like(
                 self.choice(["like", "ilike"]), FIELDS["word"], constant(self.choice(["a%", "_", "it's"]))
             ),
         ]
         if depth:
             below = depth - 1
             makers += [
-                lambda: ops.compare(how, self.number(below), self.number(below)),
-                lambda: ops.compare(how, self.text(below), self.text(below)),
-                lambda: ops.among(self.number(below), [self.written() for _ in range(self.randint(1, 3))]),
-                lambda: self.choice([ops.both, ops.either])(self.condition(below), self.condition(below)),
-                lambda: ops.opposite(self.condition(below)),
-                lambda: ops.is_null(self.choice([self.condition, self.number, self.text])(below)),
+                lambda: conditions.compare(how, self.number(below), self.number(below)),
+                lambda: conditions.compare(how, self.text(below), self.text(below)),
+                lambda: conditions.among(self.number(below), [self.written() for _ in range(self.randint(1, 3))]),
+                lambda: self.choice([conditions.both, conditions.either])(self.condition(below), self.condition(below)),
+                lambda: conditions.opposite(self.condition(below)),
+                lambda: conditions.is_null(self.choice([self.condition, self.number, self.text])(below)),
             ]
         return attempt(self.choice(makers), FIELDS["flag"])
 
@@ -273,7 +275,7 @@ def test_no_row_makes_a_condition_a_text_or_a_date_fail(engine: DuckDBEngine, se
 def test_filtered_rows_stay_within_the_same_bounds(engine: DuckDBEngine, seed: int) -> None:
     draw = Draw(seed)
     for _ in range(5):
-        value, only = draw.number(2), ops.condition(draw.condition(2))
+        value, only = draw.number(2), conditions.condition(draw.condition(2))
         group = Group(Filter(Scan(TABLE), only), (Key("k", value, None),))
         found = engine.fetch(write(Aggregate(Bound(group, 1, 1), (Count(None),)))).column("k0").to_pylist()
         assert set(found) <= set(values_of(engine, value))
@@ -286,11 +288,11 @@ def test_a_key_has_no_value_outside_its_domain(engine: DuckDBEngine, seed: int) 
     labels = [constant(label) for label in ("low", "high", "", "it's")] + [constant(None)]
     for _ in range(10):
         branches = [(draw.condition(1), draw.choice(labels[:4])) for _ in range(draw.randint(1, 3))]
-        labelled = ops.case(branches, draw.choice(labels))
+        labelled = conditions.case(branches, draw.choice(labels))
         assert labelled.domain is not None
         assert len(set(labelled.domain)) == len(labelled.domain)
         check(engine, labelled)
-        check(engine, ops.coalesce([labelled, constant("rest")]))
+        check(engine, conditions.coalesce([labelled, constant("rest")]))
 
 
 @pytest.mark.parametrize("name", list(FIELDS))
@@ -312,9 +314,9 @@ def test_the_bounds_of_the_test_are_reached(engine: DuckDBEngine) -> None:
 @pytest.mark.parametrize("wrong", ["add", "least", "floor"])
 def test_a_wrong_interval_would_be_noticed(engine: DuckDBEngine, wrong: str) -> None:
     right = {
-        "add": ops.add(FIELDS["small"], FIELDS["quarter"]),
-        "least": ops.extreme(False, [FIELDS["small"], FIELDS["sure"]]),
-        "floor": ops.floored(FIELDS["quarter"]),
+        "add": arithmetic.add(FIELDS["small"], FIELDS["quarter"]),
+        "least": arithmetic.extreme(False, [FIELDS["small"], FIELDS["sure"]]),
+        "floor": arithmetic.floored(FIELDS["quarter"]),
     }[wrong]
     assert isinstance(right.kind, Fixed)
     assert right.kind.upper is not None

@@ -68,10 +68,7 @@ class DistinctDiversity:
 
     def bind(self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True) -> BoundColumn:
         """The model with its column."""
-        column = Sensitive.of(table, self.column)
-        if feasible:
-            _at_most_present("l", self.l, column)
-        return BoundColumn(self, column)
+        return BoundColumn(self, _with_values(self.l, table, self.column, feasible=feasible))
 
     def holds(self, cells: Cells, sizes: Ints, column: Sensitive) -> Bools:
         """Whether each class has l values."""
@@ -132,10 +129,7 @@ class EntropyDiversity:
 
     def bind(self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True) -> BoundColumn:
         """The model with its column."""
-        column = Sensitive.of(table, self.column)
-        if feasible:
-            _at_most_present("l", self.l, column)
-        return BoundColumn(self, column)
+        return BoundColumn(self, _with_values(self.l, table, self.column, feasible=feasible))
 
     def holds(self, cells: Cells, sizes: Ints, column: Sensitive) -> Bools:
         """Whether the entropy of each class is log l or more."""
@@ -198,10 +192,7 @@ class RecursiveDiversity:
 
     def bind(self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True) -> BoundColumn:
         """The model with its column."""
-        column = Sensitive.of(table, self.column)
-        if feasible:
-            _at_most_present("l", self.l, column)
-        return BoundColumn(self, column)
+        return BoundColumn(self, _with_values(self.l, table, self.column, feasible=feasible))
 
     def holds(self, cells: Cells, sizes: Ints, column: Sensitive) -> Bools:
         """Whether r₁ < c·tail, in whole numbers."""
@@ -319,7 +310,10 @@ def coarse(value: Number, name: str, **limits: int) -> Fraction:
     return exact
 
 
-def _at_most_present(name: str, value: Number, column: Sensitive) -> None:
-    if Fraction(value) > column.present:
-        expected = f"at most {column.present}, the number of different values of column {column.name!r}"
-        raise InvalidParameter(name, float(value) if Fraction(value).denominator > 1 else int(value), expected)
+def _with_values(least: Number, table: Any, name: str, *, feasible: bool) -> Sensitive:
+    """A column of a table; if it has to be feasible, one with that many different values, or more."""
+    column, exact = Sensitive.of(table, name), Fraction(least)
+    if feasible and exact > column.present:
+        expected = f"at most {column.present}, the number of different values of column {name!r}"
+        raise InvalidParameter("l", float(exact) if exact.denominator > 1 else int(exact), expected)
+    return column

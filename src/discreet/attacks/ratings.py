@@ -20,8 +20,7 @@ Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]
 Rng = np.random.Generator
 
-_BEST = 5  # ratings are 1 … 5
-_MOST_CELLS = 100_000_000
+BEST = 5  # ratings are 1 … 5
 _MOST_RATING = 1_000_000
 
 
@@ -70,7 +69,7 @@ class Ratings:
             raise InvalidData("ratings: there are no entries; give at least one")
         size = int(who.max()) + 1 if people is None else people, int(what.max()) + 1 if items is None else items
         order = _order(who, what, size[0])
-        return cls._sorted(who[order], what[order], how[order], None if when is None else when[order], *size)
+        return cls.of_sorted(who[order], what[order], how[order], None if when is None else when[order], *size)
 
     @classmethod
     def of_matrix(cls, ratings: Any, days: Any = None) -> "Ratings":
@@ -99,10 +98,11 @@ class Ratings:
         when = cls.of(who, what, np.ones(dates.nnz), dates.data, people=people, items=items)
         if not (np.array_equal(when.person, found.person) and np.array_equal(when.item, found.item)):
             raise InvalidData("days: the matrix stores other entries than that of the ratings; store a day for each")
-        return cls._sorted(found.person, found.item, found.rating, when.day, people, items)
+        return cls.of_sorted(found.person, found.item, found.rating, when.day, people, items)
 
     @classmethod
-    def _sorted(cls, who: Ints, what: Ints, how: Floats, when: Ints | None, people: int, items: int) -> "Ratings":
+    def of_sorted(cls, who: Ints, what: Ints, how: Floats, when: Ints | None, people: int, items: int) -> "Ratings":
+        """Ratings from columns that keep every rule already: nothing is checked."""
         starts = np.zeros(items + 1, np.int64)
         np.cumsum(np.bincount(what, minlength=items), out=starts[1:])
         return cls(who, what, how, when, starts, people, items)
@@ -123,7 +123,7 @@ class Ratings:
         1
         """
         day = None if self.day is None else self.day[chosen]
-        return self._sorted(self.person[chosen], self.item[chosen], self.rating[chosen], day, self.people, self.items)
+        return self.of_sorted(self.person[chosen], self.item[chosen], self.rating[chosen], day, self.people, self.items)
 
     def without_days(self) -> "Ratings":
         """The same without dates."""
@@ -160,11 +160,11 @@ def catalogue(
     if least > items // 2:
         raise InvalidParameter("least", least, f"at most half of the {items} items")
     average = float(rational(mean, "mean", at_least=1, at_most=items))
-    rng = _generator(seed)
+    rng = np.random.default_rng(integer(seed, "seed", at_least=0))
     keys = _pairs(rng, people, items, average, least, float(rational(popularity, "popularity", at_least=0)))
     what = (keys // people).astype(np.int32)
     who = (keys - what.astype(np.int64) * people).astype(np.int32)
-    return Ratings._sorted(
+    return Ratings.of_sorted(
         who, what, _opinions(rng, who, what, people, items), _visits(rng, who, people, days), people, items
     )
 
@@ -194,7 +194,7 @@ def planted(
     chosen = integer(targets, "targets", at_least=0) + integer(absent, "absent", at_least=0)
     if not 0 < chosen <= ratings.people - 1:
         raise InvalidParameter("targets + absent", chosen, f"1 … {ratings.people - 1}, fewer than the people")
-    rng = _generator(seed)
+    rng = np.random.default_rng(integer(seed, "seed", at_least=0))
     able = np.flatnonzero(np.bincount(ratings.person, minlength=ratings.people) >= known)
     if len(able) < chosen:
         raise InvalidParameter("known", known, f"a number of ratings that at least {chosen} people have")
@@ -209,65 +209,6 @@ def planted(
     return Planted(
         _renumbered(ratings, number, len(stay)), _recalled(rng, ratings, who, known, off, late, mistaken), number[who]
     )
-
-
-# What an owner may do to a release before it leaves
-
-
-def thinned(ratings: Ratings, *, share: Number, seed: int) -> Ratings:
-    """Each entry is published with this probability.
-
-    >>> len(thinned(catalogue(people=200, items=100, mean=20, seed=1), share="0.5", seed=1)) < 3000
-    True
-    """
-    chance = float(rational(share, "share", at_least=0, at_most=1))
-    rng = _generator(seed)
-    return ratings.where(rng.random(len(ratings)) < chance)
-
-
-def coarse(ratings: Ratings, *, days: int) -> Ratings:
-    """Dates are published as the middle of periods of `days` days.
-
-    >>> coarse(Ratings.of([0, 0], [0, 1], [5, 3], day=[3, 17]), days=10).day.tolist()
-    [5, 15]
-    """
-    if ratings.day is None:
-        raise InvalidParameter("ratings", "ratings without dates", "ratings with dates, which can be made coarse")
-    width = integer(days, "days", at_least=1)
-    day = ratings.day // width * width + width // 2
-    return Ratings(ratings.person, ratings.item, ratings.rating, day, ratings.starts, ratings.people, ratings.items)
-
-
-def common(ratings: Ratings, *, items: int) -> Ratings:
-    """Only the most often rated items are published.
-
-    >>> len(common(Ratings.of([0, 0, 1], [0, 1, 1], [5, 3, 4]), items=1))
-    2
-    """
-    most = np.argsort(-ratings.support, kind="stable")[: integer(items, "items", at_least=1)]
-    return ratings.where(np.isin(ratings.item, most))
-
-
-def flipped(ratings: Ratings, *, share: Number, seed: int) -> Ratings:
-    """Randomised response on every cell of people × items: whether it is filled is reversed with probability `share`.
-
-    Ratings (1 to 5) and days (between the first and the last) of the cells that come out filled are drawn uniformly,
-    so that a cell tells only whether it was filled, and that with ln((1 − share)/share) (Warner 1965). A simulation,
-    with ordinary random numbers; all cells are touched, so it is for small catalogues.
-
-    >>> len(flipped(catalogue(people=200, items=100, mean=20, seed=1), share="0.5", seed=1)) > 9000
-    True
-    """
-    chance = float(rational(share, "share", at_least=0, at_most=1))
-    if ratings.people * ratings.items > _MOST_CELLS:
-        raise InvalidParameter("ratings", f"{ratings.people} × {ratings.items} cells", f"at most {_MOST_CELLS} cells")
-    rng = _generator(seed)
-    cells = rng.random((ratings.items, ratings.people)) < chance
-    cells[ratings.item, ratings.person] ^= True
-    what, who = (axis.astype(np.int32) for axis in np.nonzero(cells))
-    how = rng.integers(1, _BEST + 1, len(who)).astype(np.float32)
-    when = None if ratings.day is None else rng.integers(ratings.day.min(), ratings.day.max() + 1, len(who), np.int32)
-    return Ratings._sorted(who, what, how, when, ratings.people, ratings.items)
 
 
 # How a catalogue is drawn
@@ -296,7 +237,7 @@ def _pairs(rng: Rng, people: int, items: int, mean: float, least: int, popularit
 def _opinions(rng: Rng, who: Ints, what: Ints, people: int, items: int) -> Floats:
     quality, mildness = rng.normal(3.5, 0.5, items), rng.normal(0, 0.4, people)
     opinion = quality[what] + mildness[who] + rng.normal(0, 0.9, len(who))
-    return np.clip(np.rint(opinion), 1, _BEST).astype(np.float32)
+    return np.clip(np.rint(opinion), 1, BEST).astype(np.float32)
 
 
 def _visits(rng: Rng, who: Ints, people: int, days: int) -> Ints:
@@ -319,7 +260,7 @@ def _renumbered(ratings: Ratings, number: Ints, people: int) -> Ratings:
     who = number[kept.person]
     order = np.argsort(kept.item.astype(np.int64) * people + who)
     day = None if kept.day is None else kept.day[order]
-    return Ratings._sorted(who[order], kept.item[order], kept.rating[order], day, people, ratings.items)
+    return Ratings.of_sorted(who[order], kept.item[order], kept.rating[order], day, people, ratings.items)
 
 
 def _recalled(rng: Rng, ratings: Ratings, who: Ints, known: int, off: float, days: int, wrong: float) -> Ratings:
@@ -351,7 +292,7 @@ def _mistaken(rng: Rng, ratings: Ratings, entry: Ints, person: Ints, taken: Ints
 
 def _misjudged(rng: Rng, rating: Floats, off: float) -> Floats:
     step = np.where(rng.random(len(rating)) < 0.5, 1, -1)
-    step = np.where((rating + step > _BEST) | (rating + step < 1), -step, step)
+    step = np.where((rating + step > BEST) | (rating + step < 1), -step, step)
     return np.asarray(rating + step * (rng.random(len(rating)) < off), np.float32)
 
 
@@ -401,7 +342,3 @@ def _order(who: Ints, what: Ints, people: int) -> Ints:
     again[order[1:]] = key[order[1:]] == key[order[:-1]]
     _refuse(again, "ratings", "entries repeat a person and item")
     return order
-
-
-def _generator(seed: int) -> Rng:
-    return np.random.default_rng(integer(seed, "seed", at_least=0))

@@ -4,39 +4,29 @@ They read, and never write; but for `discreet ledger amend`, which appends one r
 """
 
 import json
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
-from fractions import Fraction
-from functools import cached_property, lru_cache
-from math import nan
 from pathlib import Path
-from typing import Any
 
 import click
 
 from discreet.cli import show
+from discreet.cli.books_pictures import draw_budget, draw_spending, picture
+from discreet.cli.ledger_rows import entries_of, print_entries
 from discreet.curator.ledger import Head, Ledger, Verification
 from discreet.curator.policy import Policy, read_policy
 from discreet.curator.report import (
-    BudgetReport,
-    aligned,
     budget_report,
     chain_of,
-    number,
-    short,
-    spent_epsilon,
     visible,
 )
-from discreet.curator.settings import in_words, protection_of, settings_of, settings_text
-from discreet.curator.stores import Row, trusted
+from discreet.curator.settings import in_words, protection_of, settings_text
+from discreet.curator.stores import trusted
 from discreet.curator.stores.reader import ReadOnlyStore
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import InvalidParameter, LedgerDamaged, LedgerUnavailable
-from discreet.exact import float_up
-from discreet.privacy import loss as losses
-from discreet.privacy.budget import Budget, Spent
+from discreet.privacy.budget import Spent
 from discreet.privacy.unit import words
 
 _POLICY = click.argument("policy", metavar="POLICY", type=click.Path())
@@ -69,7 +59,7 @@ def ledger() -> None:
 def show_(policy: str, analyst: str | None, last: int | None, texts: bool, plot: str | None, as_json: bool) -> None:
     """Who was charged, when, for what: the ε of each charge and the running total."""
     books = _open(policy)
-    entries = list(_entries(books, analyst))
+    entries = list(entries_of(books.policy, books.ledger, analyst))
     if analyst is not None and not entries:
         raise InvalidParameter("--analyst", analyst, "somebody who was charged", "discreet budget lists all of them")
     shown = entries[-last:] if last else entries
@@ -77,9 +67,9 @@ def show_(policy: str, analyst: str | None, last: int | None, texts: bool, plot:
         rows = [one.to_json(texts=texts) for one in shown]
         click.echo(json.dumps({"dataset": books.account, "rows": rows}, ensure_ascii=False))
     else:
-        _print_entries(shown, own=analyst is not None, texts=texts)
+        print_entries(shown, own=analyst is not None, texts=texts)
     if plot:
-        _picture(plot, lambda axes: _draw_spending(axes, shown))
+        picture(plot, lambda axes: draw_spending(axes, shown))
 
 
 @ledger.command()
@@ -181,7 +171,7 @@ def budget(policy: str, plot: str | None, as_json: bool) -> None:
     report = budget_report(books.ledger, books.account)
     click.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else str(report))
     if plot:
-        _picture(plot, lambda axes: _draw_budget(axes, report))
+        picture(plot, lambda axes: draw_budget(axes, report))
 
 
 @click.command()
@@ -303,107 +293,3 @@ def _time(text: str | None) -> date | datetime | None:
         except ValueError:
             continue
     raise click.UsageError(f"--as-of: got {text!r}, expected a day (2026-12-31) or a moment (2026-12-31T12:00:00Z)")
-
-
-# Rows, for people
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A row, the budget that was in force, and whose total is shown."""
-
-    row: Row
-    budget: Budget
-    own: bool
-
-    @property
-    def epsilon(self) -> float | None:
-        """What this charge costs alone, at the budget's δ."""
-        return _alone(self.row.loss, self.budget) if self.row.loss is not None else None
-
-    @cached_property
-    def total(self) -> float:
-        """The running total: the account's, or the analyst's own."""
-        return spent_epsilon(self.budget, Spent.from_json(self.row.own if self.own else self.row.total))
-
-    def what(self, *, texts: bool) -> str:
-        row = self.row
-        if row.kind == "charge":
-            return visible(" ".join(row.text.split())) if texts and row.text else (row.statement or "")[:16]
-        why = f"; reason: {row.why}" if row.why else ""
-        return visible(f"{'opened' if row.kind == 'open' else 'amended'}: {in_words(row.settings or '')}{why}")
-
-    def to_json(self, *, texts: bool) -> dict[str, object]:
-        row = self.row
-        told: dict[str, object] = {"number": row.number, "kind": row.kind, "when": row.when, "who": row.who}
-        told |= {} if row.clock is None else {"clock": row.clock}
-        if row.loss is None:
-            told |= {"settings": json.loads(row.settings or "{}"), "why": row.why}
-        else:
-            cost = number(self.epsilon or 0.0)
-            told |= {"statement": row.statement, "loss": json.loads(row.loss), "epsilon": cost}
-            told |= {"text": row.text} if texts else {}
-        return told | {"own_total" if self.own else "total": number(self.total), "hash": row.hash}
-
-
-@lru_cache(maxsize=4096)
-def _alone(loss: str, budget: Budget) -> float:
-    return spent_epsilon(budget, Spent.by(losses.from_json(loss)))
-
-
-def _entries(books: _Books, analyst: str | None) -> Iterator[_Entry]:
-    """All rows, or the charges of one analyst."""
-    rows, _ = chain_of(books.ledger, books.account)
-    limit = books.policy.budget
-    for row in rows:
-        limit = settings_of(row.settings)[0] if row.settings is not None else limit
-        if analyst is None or (row.who, row.kind) == (analyst, "charge"):
-            yield _Entry(row, limit, analyst is not None)
-
-
-def _print_entries(entries: Sequence[_Entry], *, own: bool, texts: bool) -> None:
-    cells = [("row", "when (UTC)", "who", "ε", "own total" if own else "total ε", "what")]
-    for one in entries:
-        when, cost = one.row.when[:19].replace("T", " "), "–" if one.epsilon is None else short(one.epsilon)
-        who, what = visible(one.row.who) or "–", one.what(texts=texts)
-        cells.append((str(one.row.number), when, who, cost, short(one.total), what))
-    click.echo("\n".join(aligned(cells, right=(0, 3, 4))))
-
-
-# Pictures
-
-
-def _picture(path: str, draw: Callable[[Any], None]) -> None:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font has not
-        show.picture(path, draw)
-
-
-def _drawable(value: Fraction | float) -> float:
-    """A number on an axis; what has no place on one is left out."""
-    near = float_up(value) if isinstance(value, Fraction) else value
-    return near if near < 1e100 else nan
-
-
-def _draw_spending(axes: Any, entries: Sequence[_Entry]) -> None:
-    places = range(len(entries))
-    axes.step(places, [_drawable(one.total) for one in entries], where="post", label="spent")
-    limits = [_drawable(one.budget.epsilon) for one in entries]
-    axes.step(places, limits, where="post", color="0.5", ls="--", label="budget")
-    axes.set(xlabel="rows of the ledger, in order", ylabel="ε", ylim=(0, None), title="what was spent")
-    axes.legend(frameon=False)
-
-
-def _draw_budget(axes: Any, report: BudgetReport, most: int = 30) -> None:
-    """A bar for everybody together and one for each analyst (the greatest spenders), with limits as marks."""
-    greatest = sorted(report.analysts, key=lambda one: one.spent, reverse=True)[:most]
-    names = ["everybody", *(visible(one.analyst)[:40] for one in greatest)]
-    spent = [_drawable(report.spent), *(_drawable(one.spent) for one in greatest)]
-    limits = [report.epsilon, *(one.cap.epsilon if one.cap else None for one in greatest)]
-    places = range(len(names))
-    axes.barh(places, spent, color="#3b6ea5")
-    marks = [(_drawable(limit), place) for place, limit in zip(places, limits, strict=True) if limit is not None]
-    axes.plot(*zip(*marks, strict=True), "|", color="black", markersize=18)
-    axes.set_yticks(places, names, parse_math=False)
-    axes.invert_yaxis()
-    axes.set(xlabel="ε spent; | is the limit", xlim=(0, None))

@@ -37,6 +37,18 @@ def _new(path: str | None, *, force: bool) -> None:
         raise click.ClickException(f"{path} exists already; choose another name, or say --force")
 
 
+def _show(found: Any, out: str | None, title: str, *, as_json: bool) -> None:
+    """What was found: on a page, if one is wanted, and on the terminal, in words or as JSON."""
+    if out is not None:
+        found.page(title).save(out)
+    if as_json:
+        facts(found.as_dict(), as_json=True)
+    else:
+        click.echo(found.text())
+    if out is not None:
+        click.echo(f"wrote {out}", err=True)
+
+
 group_option = click.option("--group", required=True, callback=_names, help="Sensitive attributes: race,sex.")
 given_option = click.option("--given", callback=_names, help="Legitimate attributes: parity is looked at within them.")
 positive_option = click.option("--positive", callback=_names, help="Classes that count as positive, against the rest.")
@@ -98,14 +110,7 @@ def report(
     _new(out, force=force)
     drawn: dict[str, Any] = {"limits": "bootstrap", "replicates": bootstrap} if bootstrap is not None else {}
     found = fairness_report(data, confidence=confidence, least=least, tolerance=tolerance, **drawn, **columns)
-    if out is not None:
-        found.page(f"Fairness of {Path(data).name}").save(out)
-    if as_json:
-        facts(found.as_dict(), as_json=True)
-    else:
-        click.echo(found.text())
-    if out is not None:
-        click.echo(f"wrote {out}", err=True)
+    _show(found, out, f"Fairness of {Path(data).name}", as_json=as_json)
     if found.fails:
         raise click.exceptions.Exit(3)
 
@@ -128,16 +133,7 @@ def tradeoff(data: str, label: str, score: str, group: str, out: str | None, for
     table = as_arrow(data)
     values = [column(table, name).to_pylist() for name in (label, group)]
     found = traded(numbers(table, score), *values)
-    if out is not None:
-        found.page(f"What fairness costs: {Path(data).name}").save(out)
-    if as_json:
-        facts(found.as_dict(), as_json=True)
-    else:
-        for points in found.curves.values():
-            click.echo(points[0].text())
-        click.echo(f"without constraint: accuracy {found.unconstrained:.4f}")
-    if out is not None:
-        click.echo(f"wrote {out}", err=True)
+    _show(found, out, f"What fairness costs: {Path(data).name}", as_json=as_json)
 
 
 @group.command()
@@ -181,11 +177,4 @@ def audit(
             click.echo(data.fairness_plan(predictions=predictions, **wish).explain())
             return
         found = data.audit_fairness(predictions=predictions, **wish)
-    if out is not None:
-        found.page().save(out)
-    if as_json:
-        facts(found.as_dict(), as_json=True)
-    else:
-        click.echo(found.text())
-    if out is not None:
-        click.echo(f"wrote {out}", err=True)
+    _show(found, out, "Private fairness audit", as_json=as_json)

@@ -1,4 +1,4 @@
-"""`discreet synth`: a synthetic table that looks like a private one, charged to the budget."""
+"""`discreet synth`: synthetic tables that look like private ones, charged to the budget."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,17 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from discreet.cli import synth_linked
 from discreet.cli.show import facts, json_option
+from discreet.cli.synth_linked import RowsEach
 
 if TYPE_CHECKING:
     from discreet.dataset import Dataset
     from discreet.synthetic.result import SyntheticTable
 
 _OUT = click.Path(dir_okay=False, writable=True)
+_FOLDER = click.Path(writable=True)
+_FORMS = click.Choice(["csv", "parquet"])
 
 
-def _names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...] | None:
-    return None if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
+def _names(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
+    return tuple(name.strip() for one in given for name in one.split(",") if name.strip()) if given else None
+
+
+def _rows_each(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[RowsEach]:
+    found: list[RowsEach] = []
+    for one in given:
+        table, sign, most = one.rpartition("=")
+        if not most.strip().isdecimal() or int(most) < 1 or (sign and not table.strip()):
+            raise click.BadParameter(f"{one!r}: write 3, or with several tables visits=3")
+        found.append((table.strip() or None, int(most)))
+    return found
 
 
 def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, list[str]]:
@@ -44,23 +58,30 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 
 @click.command()
 @click.argument("policy", type=click.Path())
-@click.option("--table", help="The table; the only private one, if left out.")
-@click.option("--epsilon", required=True, metavar="ε", help="What the table may cost.")
+@click.option("--table", "tables", multiple=True, help="The table; the only private one, if left out. Or several.")
+@click.option("--epsilon", required=True, metavar="ε", help="What all of it may cost.")
 @click.option("--delta", metavar="δ", help="The budget's, if left out.")
-@click.option("--columns", callback=_names, help="Columns to synthesise: a,b,c; all but the key, if left out.")
-@click.option("--leave-out", callback=_names, help="Columns that are not synthesised.")
+@click.option("--columns", multiple=True, callback=_names, help="Columns to synthesise: a,b,c; else all but the key.")
+@click.option("--leave-out", multiple=True, callback=_names, help="Columns that are not synthesised.")
 @click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help="age=10, or age=0,18,65,120")
 @click.option("--values", multiple=True, callback=_values, metavar="COLUMN=A,B,…", help="Values of a column of text.")
-@click.option("--discover", callback=_names, help="Columns of text whose values are found privately.")
+@click.option("--discover", multiple=True, callback=_names, help="Columns of text whose values are found privately.")
 @click.option("--at-most", multiple=True, metavar="A<=B", help="In every row, A is at most B.")
 @click.option("--never", multiple=True, metavar="A=x,B=y", help="Values that never occur together.")
 @click.option("--target", help="A column that models will predict: measured more closely.")
-@click.option("--rows-each", default=1, show_default=True, type=click.IntRange(min=1), help="Most rows of a person.")
+@click.option(
+    "--rows-each",
+    multiple=True,
+    callback=_rows_each,
+    metavar="[TABLE=]N",
+    help="Most rows of a person; 1, if not said.",
+)
 @click.option("--people", type=click.IntRange(min=1), help="About how many there are: to warn if ε is too small.")
 @click.option("--rows", type=click.IntRange(min=1), help="How many rows to write; as many as there are, about.")
 @click.option("--adaptive", type=click.IntRange(min=1), metavar="ROUNDS", help="Then choose triples privately.")
 @click.option("--model", type=click.Choice(["relaxed", "graphical"]), default="relaxed", show_default=True)
-@click.option("-o", "--out", type=_OUT, help="Write the table here: .parquet or .csv")
+@click.option("-o", "--out", type=_FOLDER, help="Write the table here: .parquet or .csv; of several, a folder.")
+@click.option("--form", type=_FORMS, help="Of several tables: .csv or .parquet files; parquet, if left out.")
 @click.option("--report", type=_OUT, help="Write a page from noisy numbers alone; it may be published.")
 @click.option("--owner-report", type=_OUT, help="Write a page that compares with the real rows. For the owner only.")
 @click.option("--controls", type=click.Path(exists=True, dir_okay=False), help="People not in the data: for attacks.")
@@ -69,8 +90,9 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @json_option
 def synth(
     policy: str,
-    table: str | None,
+    tables: tuple[str, ...],
     out: str | None,
+    form: str | None,
     report: str | None,
     owner_report: str | None,
     controls: str | None,
@@ -83,34 +105,75 @@ def synth(
 
     It is made from noisy counts of all columns and pairs of columns. Only columns with declared values, bounds or bins
     can be used. What is written to --out and --report is private: publish it.
+
+    With several --table, tables of the same people: the rows of one synthetic person belong together across them. The
+    first --table with one row a person has the people; say --rows-each visits=4 for others. Columns are named
+    visits.ward, or ward where one table has it. They are written into a folder, as NAME.parquet or (--form) NAME.csv.
+    --discover, --target, --rows, --adaptive, --model graphical and --controls are for one table.
     """
     import discreet
 
+    several = len(tables) > 1
     if not explain and out is None:
-        raise click.UsageError("where to? say -o TABLE.parquet, or --explain to see what it would cost")
-    _check_paths(out, report, owner_report)
+        raise click.UsageError(
+            f"where to? say -o {'FOLDER' if several else 'TABLE.parquet'}, or --explain to see what it would cost"
+        )
+    if not several:
+        _check_paths(out, form, report, owner_report)
     wish = {name: value for name, value in wish.items() if value is not None}
     with discreet.open(policy, analyst=analyst) as data:
-        chosen = table or _only(data)
-        plan = data.synthesis_plan(chosen, **wish)
-        click.echo(plan.explain(), err=not explain)
-        if explain:
-            return
-        made = data.synthesize(chosen, **wish)
-        with _told(plan.settings.iterations) as told:
-            made.fit(told)
-        made.save(str(out))
-        if report is not None:
-            from discreet.synthetic.report import public_page
+        where: dict[str, Any] = {"out": out, "report": report, "owner_report": owner_report}
+        told: dict[str, Any] = {"explain": explain, "as_json": as_json}
+        if several:
+            wish["controls"] = controls
+            synth_linked.make(data, tables, wish, form=form or "parquet", **where, **told)
+        else:
+            _make(data, tables[0] if tables else _only(data), wish, controls=controls, **where, **told)
 
-            public_page(made).save(report)
-        if owner_report is not None:
-            _owner_page(data, made, owner_report, wish.get("target"), controls)
+
+def _make(
+    data: "Dataset",
+    table: str,
+    wish: dict[str, Any],
+    *,
+    out: str | None,
+    report: str | None,
+    owner_report: str | None,
+    controls: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """One table."""
+    wish["rows_each"] = _most(wish["rows_each"], table)
+    plan = data.synthesis_plan(table, **wish)
+    click.echo(plan.explain(), err=not explain)
+    if explain:
+        return
+    made = data.synthesize(table, **wish)
+    with _told(plan.settings.iterations) as told:
+        made.fit(told)
+    made.save(str(out))
+    if report is not None:
+        made.page().save(report)
+    if owner_report is not None:
+        _owner_page(data, made, owner_report, wish.get("target"), controls)
     facts({"table": out, "rows": len(made.codes), "cost": str(made.receipt)}, as_json=as_json)
 
 
-def _check_paths(out: str | None, *reports: str | None) -> None:
+def _most(said: list[RowsEach], table: str) -> int:
+    """The most rows of a person, where there is one table."""
+    other = [name for name, _ in said if name is not None and name.casefold() != table.casefold()]
+    if other:
+        raise click.UsageError(f"--rows-each {other[0]}=…: the only table is {table}; say --table {other[0]} too")
+    if len(said) > 1:
+        raise click.UsageError("--rows-each: say it once")
+    return said[0][1] if said else 1
+
+
+def _check_paths(out: str | None, form: str | None, *reports: str | None) -> None:
     """Refuse, before anything is spent, names that cannot be written."""
+    if form is not None:
+        raise click.UsageError("--form is for several tables; of one, the name after -o says it: .csv or .parquet")
     if out is not None and Path(out).suffix.lower() not in (".parquet", ".pq", ".csv"):
         raise click.ClickException(f"{out}: expected a name that ends in .parquet or .csv")
     for path in (out, *reports):

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discreet.curator.digits import plain_text
 from discreet.curator.rendering import (
     MOST_GROUPS,
     MOST_ROWS,
@@ -21,7 +22,6 @@ from discreet.curator.rendering import (
     checked_path,
     html_table,
     picture,
-    plain_text,
     text_table,
 )
 from discreet.errors import InternalError, InvalidParameter, MissingExtra

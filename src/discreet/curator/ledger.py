@@ -18,15 +18,14 @@ Publish `head(account)` now and then, and give what was published to `verify`: u
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from math import isinf
 from typing import TypeVar
 
+from discreet.curator.charges import Charge, Totals, cost_of
 from discreet.curator.settings import in_words, protection_of, settings_of, settings_text
 from discreet.curator.stores import (
-    Chain,
     Clock,
     Head,
     LedgerStore,
@@ -42,9 +41,8 @@ from discreet.curator.stores import (
     trusted,
     utc,
 )
-from discreet.errors import BudgetExceeded, InvalidParameter, LedgerConflict, LedgerDamaged, NoGuarantee, UnknownLoss
+from discreet.errors import BudgetExceeded, InvalidParameter, LedgerConflict, LedgerDamaged
 from discreet.exact import float_up, integer
-from discreet.privacy import loss as losses
 from discreet.privacy.budget import Budget, Spent
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import words
@@ -55,29 +53,6 @@ T = TypeVar("T")
 
 _PAGE = 500
 _NOTHING = Spent().to_json()
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """A charge as it was made: `total` and `own` are the account's and the analyst's totals right after it."""
-
-    number: int
-    account: str
-    analyst: str
-    when: str
-    statement: str
-    text: str | None
-    loss: Loss
-    total: Spent
-    own: Spent
-    hash: str
-
-    @classmethod
-    def of(cls, row: Row) -> "Charge":
-        """The charge that a row states."""
-        loss, total, own = losses.from_json(row.loss or ""), Spent.from_json(row.total), Spent.from_json(row.own)
-        statement = row.statement or ""
-        return cls(row.number, row.account, row.who, row.when, statement, row.text, loss, total, own, row.hash)
 
 
 class Ledger:
@@ -154,7 +129,7 @@ class Ledger:
         check_statement(statement, text)
         if not isinstance(loss, Loss):
             raise InvalidParameter("loss", loss, "a Loss", "a mechanism states its own: mechanism.loss")
-        stated, cost = _cost(loss)  # before anything is locked
+        stated, cost = cost_of(loss)  # before anything is locked
 
         def work(rows: Rows, last: Row) -> Charge:
             total, own = _read(last.total) + cost, _own(rows, account, who) + cost
@@ -242,13 +217,13 @@ class Ledger:
         for head in published:
             if account in (None, head.account):
                 public.setdefault(head.number, set()).add(head)
-        found: dict[str, _Account] = {}
+        found: dict[str, Totals] = {}
         good, number = 0, 0
         try:
             for row in self._walk(account, last):
                 number = row.number
                 demand(account is not None or number == good + 1, f"row {good + 1}, which goes before it, is missing")
-                found.setdefault(row.account, _Account()).step(row, public.pop(number, set()))
+                found.setdefault(row.account, Totals()).step(row, public.pop(number, set()))
                 good += 1
             number = 0
             check_ends(heads, {name: one.chain for name, one in found.items()}, set().union(*public.values()))
@@ -281,53 +256,6 @@ class Ledger:
         row = draft.sealed(number=rows.last() + 1, when=when, tail=last, clock=clock)
         rows.append(row)
         return row
-
-
-# The totals along a chain
-
-
-@dataclass
-class _Account:
-    """What the rows of an account say so far: everything that the next one must agree with."""
-
-    chain: Chain = field(default_factory=Chain)
-    settings: str = ""
-    total: Spent = field(default_factory=Spent)
-    own: dict[str, Spent] = field(default_factory=dict)
-
-    def step(self, row: Row, published: set[Head]) -> None:
-        """Go on to the next row; `LedgerDamaged` says in words what is wrong with it."""
-        self.chain.step(row, published)
-        try:
-            self._count(row) if row.kind == "charge" else self._set(row)
-        except (InvalidParameter, UnknownLoss, NoGuarantee) as error:
-            raise LedgerDamaged(f"it cannot be read: {error}") from None
-
-    def _set(self, row: Row) -> None:
-        self.settings = row.settings or ""
-        settings_of(self.settings)
-        demand(row.total == self.total.to_json(), "it changes the total without a charge")
-
-    def _count(self, row: Row) -> None:
-        check_statement(row.statement or "", row.text)
-        charge, own = Charge.of(row), self.own.get(row.who, Spent())
-        _, cost = _cost(charge.loss)
-        demand(_agrees(charge.total, self.total, cost), "its total is not the total before it plus its loss")
-        demand(_agrees(charge.own, own, cost), "its analyst's total is not the one before it plus its loss")
-        budget, caps = settings_of(self.settings)
-        affordable = budget.allows(charge.total) and (row.who not in caps or caps[row.who].allows(charge.own))
-        demand(affordable, "it exceeds the budget or the cap in force")
-        self.total, self.own[row.who] = charge.total, charge.own
-
-
-def _agrees(after: Spent, before: Spent, cost: Spent) -> bool:
-    """Whether after = before + cost: exact but for Rényi totals, floats once, that may differ in the last bits."""
-    expected = before + cost
-    near = all(
-        a == b or (a is not None and b is not None and c is not None and abs(a - b) <= 2 + (c >> 30))
-        for a, b, c in zip(after.renyi, expected.renyi, cost.renyi, strict=True)
-    )
-    return near and (after.epsilon, after.delta) == (expected.epsilon, expected.delta)
 
 
 # What a work reads and checks
@@ -381,11 +309,6 @@ def _known(found: T | None, account: str) -> T:
 
 def _name(value: str, name: str) -> str:
     return words(value, name, "a text that is not empty")
-
-
-@lru_cache(maxsize=4096)
-def _cost(loss: Loss) -> tuple[str, Spent]:
-    return losses.to_json(loss), Spent.by(loss)
 
 
 _RECENT: dict[str, Spent] = {}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import NUMERIC, Catalog, Column, ColumnType, Table
 from discreet.curator.engines import Engine
-from discreet.curator.engines.columns import quoted
+from discreet.curator.rows import require_same, rows_each
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import Number, integer, printed_up, rational
 from discreet.fairness.noisy import Noise, tail
@@ -148,14 +148,8 @@ class FairnessPlan:
 
     def derive(self, catalog: Catalog) -> Loss:
         """The loss, from the noise and the sensitivity that the catalog's neighbours imply."""
-        if catalog.neighbours is not self.neighbours:
-            raise InternalError("a plan was made for other neighbours than the catalog's")
-        if catalog.table(self.table.name) != self.table:
-            raise InternalError(f"a plan was made for another table {self.table.name!r} than the catalog's")
-        for one in self.columns:
-            if self.table.column(one.name) != one:
-                raise InternalError(f"a plan was made for another column {one.name!r} than the catalog's")
-        unit = self.table.unit.key if self.table.unit else None
+        require_same(self.table, self.columns, self.neighbours, catalog)
+        unit = _person(self.table)
         if unit is not None and unit.casefold() != self.key.name.casefold():
             raise InternalError("a plan joins predictions by another column than the unit's")
         moved = sensitivity(self.neighbours)
@@ -167,12 +161,8 @@ class FairnessPlan:
     @property
     def sql(self) -> str:
         """One row for each unit, the columns that are used."""
-        listed = ", ".join(quoted(one.name) for one in self.columns)
-        source, person = quoted(self.table.name), quoted(self.key.name)
-        if self.table.unit is None or self.table.unit.key is None:
-            return f"SELECT {listed} FROM {source}"  # noqa: S608 (names of the catalog)
-        first = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
-        return f"SELECT {listed} FROM {source} WHERE {person} IS NOT NULL QUALIFY {first} = 1"  # noqa: S608
+        keyed = _person(self.table) is not None
+        return rows_each(self.table, self.columns[1:] if keyed else self.columns, most=1, keyed=keyed)
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Count the units and give out noisy counts."""
@@ -201,12 +191,11 @@ class FairnessPlan:
 
     def explain(self) -> str:
         """What the audit would cost and do, in words."""
-        unit = self.table.unit
-        once = "" if unit is None or unit.key is None else "; one of their rows is counted"
+        once = "" if _person(self.table) is None else "; one of their rows is counted"
         width = tail(self.noise, 4 * prod(self.shape[1:-2]), 0.025)
         lines = {
             "audits": self.text,
-            "protects": f"{unit}{once} ({self.neighbours})",
+            "protects": f"{self.table.unit}{once} ({self.neighbours})",
             "cost": f"ε {printed_up(self.epsilon)}" + (f" at δ {printed_up(self.delta)}" if self.delta else ""),
             "releases": f"{self.cells:,} noisy counts; every gap is computed from them",
             "noise": f"within ±{self.noise.interval('0.95'):,} on each count, at 95 % confidence",
@@ -253,31 +242,9 @@ def plan_audit(
     (13, Pure(epsilon=Fraction(1, 1)))
     """
     known = catalog.table(table)
-    unit = known.unit.key if known.unit else None
-    if unit is None and key is None:
-        raise InvalidParameter("key", None, "the column that predictions are keyed by", "one row is protected here")
-    if unit is not None and key is not None and key.casefold() != unit.casefold():
-        raise InvalidParameter("key", key, f"the unit's own column, {unit}")
-    joined = known.column(key or unit or "")
-    wanted = (positive,) if isinstance(positive, str) else tuple(str(value) for value in positive)
-    outcome = known.column(label)
-    classes_of = _classes(outcome)
-    said = Predictions.of(
-        predictions,
-        key=_named(predictions, joined.name),
-        prediction=prediction,
-        kind=joined.kind,
-        positive=wanted,
-        threshold=threshold,
-        label=classes_of,
-    )
-    cuts = dict(bins or {})
-    groups, strata = (
-        tuple(Ways.of(known.column(name), cuts.pop(name, None)) for name in ((one,) if isinstance(one, str) else one))
-        for one in (group, given)
-    )
-    if cuts or not groups:
-        raise InvalidParameter("bins" if cuts else "group", list(cuts), "columns named as group or given")
+    joined, outcome = _key(known, key), known.column(label)
+    said = _submitted(predictions, joined, outcome, prediction, positive, threshold)
+    groups, strata = _ways(known, group, given, bins)
     cost = rational(epsilon, "epsilon", above=0)
     return FairnessPlan(
         known,
@@ -294,6 +261,55 @@ def plan_audit(
         1 - doubt(confidence),
         integer(least, "least", at_least=1),
     )
+
+
+def _key(table: Table, said: str | None) -> Column:
+    """The column that predictions are keyed by: that which names the person, or the one that was said."""
+    person = _person(table)
+    if person is None and said is None:
+        raise InvalidParameter("key", None, "the column that predictions are keyed by", "one row is protected here")
+    if person is not None and said is not None and said.casefold() != person.casefold():
+        raise InvalidParameter("key", said, f"the unit's own column, {person}")
+    return table.column(said or person or "")
+
+
+def _person(table: Table) -> str | None:
+    return table.unit.key if table.unit else None
+
+
+def _submitted(
+    predictions: Any,
+    key: Column,
+    label: Column,
+    prediction: str,
+    positive: str | Sequence[str],
+    threshold: Number | None,
+) -> Predictions:
+    """The predictions, with the classes of the label, so that `positive` means the same in both."""
+    wanted = (positive,) if isinstance(positive, str) else tuple(str(value) for value in positive)
+    return Predictions.of(
+        predictions,
+        key=_named(predictions, key.name),
+        prediction=prediction,
+        kind=key.kind,
+        positive=wanted,
+        threshold=threshold,
+        label=_classes(label),
+    )
+
+
+def _ways(
+    table: Table, group: str | Sequence[str], given: str | Sequence[str], bins: Bins | None
+) -> tuple[tuple[Ways, ...], tuple[Ways, ...]]:
+    """How groups and strata are told apart. Bins of any other column are refused."""
+    cuts = dict(bins or {})
+    groups, strata = (
+        tuple(Ways.of(table.column(name), cuts.pop(name, None)) for name in ((one,) if isinstance(one, str) else one))
+        for one in (group, given)
+    )
+    if cuts or not groups:
+        raise InvalidParameter("bins" if cuts else "group", list(cuts), "columns named as group or given")
+    return groups, strata
 
 
 def sensitivity(neighbours: Neighbours) -> int:

@@ -44,6 +44,11 @@ class Tradeoff:
             for name, points in self.curves.items()
         }
 
+    def text(self) -> str:
+        """The rules at a gap of zero, and what they are compared with."""
+        rules = [points[0].text() for points in self.curves.values()]
+        return "\n".join([*rules, f"without constraint: accuracy {self.unconstrained:.4f}"])
+
     def chart(self) -> Chart:
         """The curves."""
         lines = [

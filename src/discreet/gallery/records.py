@@ -1,8 +1,9 @@
 """Exhibits on records and networks without names."""
 
+from discreet.attacks.defences import coarse, common
 from discreet.attacks.graph import GraphMatching
 from discreet.attacks.networks import overlapping, rewired, society
-from discreet.attacks.ratings import catalogue, coarse, common, planted
+from discreet.attacks.ratings import catalogue, planted
 from discreet.attacks.sparse import SparseMatching
 from discreet.gallery.exhibit import Exhibit, Shown
 

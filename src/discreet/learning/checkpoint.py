@@ -29,9 +29,10 @@ import numpy as np
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
-from discreet.learning.network import Network
+from discreet.learning.durable import settle
 from discreet.learning.recipe import Recipe
 from discreet.learning.state import State
+from discreet.learning.trainable import Trainable
 
 _FORMAT = "discreet training run 1"
 _LISTS = ("parameters", "memory", "average")
@@ -69,7 +70,7 @@ class Checkpoint:
         finally:
             os.close(descriptor)
 
-    def save(self, network: Network, recipe: Recipe, state: State) -> bool:
+    def save(self, network: Trainable, recipe: Recipe, state: State) -> bool:
         """Save the state if it is time to; whether it was."""
         now = time.monotonic()
         due = (self.every is not None and state.step % self.every == 0) or (
@@ -81,7 +82,7 @@ class Checkpoint:
         self._saved = time.monotonic()
         return True
 
-    def load(self, network: Network, recipe: Recipe) -> State | None:
+    def load(self, network: Trainable, recipe: Recipe) -> State | None:
         """The state that was saved last, or None where there is no file yet."""
         if not self.path.exists():
             return None
@@ -94,14 +95,14 @@ class Checkpoint:
         self._check(header, network, recipe)
         return _state(header, arrays, State.start(network, recipe), self.path)
 
-    def _check(self, header: Any, network: Network, recipe: Recipe) -> None:
+    def _check(self, header: Any, network: Trainable, recipe: Recipe) -> None:
         if not isinstance(header, dict) or header.get("format") != _FORMAT:
             raise InvalidData(f"{self.path.name} is not a checkpoint of this version of discreet; {_ADVICE}")
         for what, now in _marks(network, recipe).items():
             if header.get(what) != now:
                 raise InvalidData(f"{self.path.name} is the checkpoint of another {what}; {_ADVICE}")
 
-    def _write(self, network: Network, recipe: Recipe, state: State) -> None:
+    def _write(self, network: Trainable, recipe: Recipe, state: State) -> None:
         """A new file beside the old one, then a rename: at every moment the path holds one whole checkpoint."""
         header = {"format": _FORMAT, **_marks(network, recipe), "step": state.step, "clip": str(state.clip)}
         arrays = {f"{name}{k}": array for name in _LISTS for k, array in enumerate(getattr(state, name))}
@@ -110,16 +111,13 @@ class Checkpoint:
         beside = self.path.with_name(self.path.name + ".new")
         with open(beside, "wb") as sink:
             np.savez(sink, allow_pickle=False, header=text, **curves, **arrays)
-            sink.flush()
-            os.fsync(sink.fileno())
-        beside.replace(self.path)
-        _sync(self.path.parent)
+            settle(sink, beside, self.path)
 
 
 _ADVICE = "delete it to start a new run, which costs again, or name another file"
 
 
-def _marks(network: Network, recipe: Recipe) -> dict[str, str]:
+def _marks(network: Trainable, recipe: Recipe) -> dict[str, str]:
     """What a run is known by. Values, all of them: their reprs say everything."""
     marks = {"recipe": repr(recipe), "network": repr(network), "shape of examples": repr(network.inputs)}
     return {what: hashlib.sha256(words.encode()).hexdigest() for what, words in reversed(marks.items())}
@@ -149,11 +147,3 @@ def _lock(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise InvalidData(f"another process is running {path.name}; wait for it, or name another file") from None
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 
 from discreet.errors import InternalError, InvalidData
 from discreet.learning.gradients import Array
-from discreet.learning.network import Network
 from discreet.learning.starting import normal
+from discreet.learning.trainable import Trainable
 
 _COUNT = 70  # more than a block of `layers.product`
 _COMPANIES = (slice(0, 1), slice(0, 33), slice(1, None), slice(5, 69), slice(64, None))
 
 
-def require_independent(network: Network) -> None:
+def require_independent(network: Trainable) -> None:
     """Refuse to train where rows depend on one another: no bound on one example's influence would hold."""
     if not independent(network):
         raise InternalError(
@@ -41,7 +41,7 @@ def require_independent(network: Network) -> None:
 
 
 @lru_cache(maxsize=64)
-def independent(network: Network) -> bool:
+def independent(network: Trainable) -> bool:
     """Whether losses and gradients of examples are the same, bit for bit, in several companies and places."""
     x = normal(0)((_COUNT, *network.inputs)).astype(np.float32)
     parameters = network.start(seed=0)
@@ -53,14 +53,14 @@ def independent(network: Network) -> bool:
     return True
 
 
-def _rows(network: Network, parameters: Sequence[Array], x: Array) -> list[NDArray[np.float32]]:
+def _rows(network: Trainable, parameters: Sequence[Array], x: Array) -> list[NDArray[np.float32]]:
     y = _targets(network, len(x))
     with np.errstate(all="ignore"):
         losses, gradients = network.gradients(parameters, x, y)
     return [losses, *(side for gradient in gradients for side in gradient.sides)]
 
 
-def _targets(network: Network, count: int) -> NDArray[Any]:
+def _targets(network: Trainable, count: int) -> NDArray[Any]:
     """Targets to try with: one number for each example, or as many as come out."""
     trial = np.zeros((count, *network.outputs), np.int64)
     try:

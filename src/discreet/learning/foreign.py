@@ -118,6 +118,11 @@ class JaxModel:
         """One loss, and the shape of one target."""
         return (1, *self._targets.shape)
 
+    @property
+    def part(self) -> None:
+        """All at once: the compiled program takes them some at a time."""
+        return None
+
     def examples(self, x: Any) -> NDArray[Any]:
         """The examples as the function takes them: float32 or int32, of the declared shape."""
         return self._examples.read(x, "examples")

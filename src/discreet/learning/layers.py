@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from discreet.compiled import loop
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.gradients import Array, Gradient, Outer
@@ -46,7 +47,7 @@ class Layer(Protocol):
         ...
 
     def forward(self, parameters: Sequence[Array], x: Array) -> tuple[Array, Any]:
-        """What comes out, and what `backward` needs."""
+        """What comes out, and what `backward` needs. It may overwrite x."""
         ...
 
     def backward(
@@ -92,7 +93,9 @@ class Dense:
         return [starting(shape[0], self.width, normal)]
 
     def forward(self, parameters: Sequence[Array], x: Array) -> tuple[Array, Any]:
-        """x·W + b."""
+        """x·W + b; where x is narrow, (x, 1) times the whole matrix, which spares a pass over what comes out."""
+        if x.shape[1] < self.width:
+            return product(np.concatenate([x, np.ones((len(x), 1), np.float32)], axis=1), parameters[0]), x
         y = product(x, parameters[0][:-1])
         y += parameters[0][-1]
         return y, x
@@ -146,15 +149,24 @@ class Relu(Plain):
     """
 
     def forward(self, parameters: Sequence[Array], x: Array) -> tuple[Array, Any]:
-        """The positive part."""
-        y = np.maximum(x, 0)
-        return y, y
+        """The positive part, in place: where a layer before keeps what it gave out, no gradient comes to it there."""
+        np.maximum(x, 0, out=x)
+        return x, x
 
     def backward(
         self, parameters: Sequence[Array], kept: Any, dy: Array, *, first: bool
     ) -> tuple[Array, list[Gradient]]:
         """Where it was positive."""
-        return np.multiply(dy, kept > 0, out=dy), []
+        if _masked.fast is None or not (dy.flags.c_contiguous and kept.flags.c_contiguous):
+            return np.multiply(dy, kept > 0, out=dy), []
+        _masked.fast(dy.reshape(-1), kept.reshape(-1))
+        return dy, []
+
+
+@loop()
+def _masked(dy, kept):  # type: ignore[no-untyped-def]
+    for place in range(dy.size):
+        dy[place] = dy[place] if kept[place] > 0 else np.float32(0)
 
 
 @dataclass(frozen=True, slots=True)

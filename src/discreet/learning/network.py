@@ -96,6 +96,7 @@ class Network:
     ) -> tuple[NDArray[np.float32], list[Gradient]]:
         """The loss of each example, and each parameter's gradients."""
         shared = self._shared(parameters)
+        x = self._own(x)
         kept: list[Any] = []
         for layer, own in zip(self.layers, shared, strict=True):
             x, memory = layer.forward(own, x)
@@ -125,7 +126,12 @@ class Network:
             totals = formed if not totals else [a + b for a, b in zip(totals, formed, strict=True)]
         return losses, [Rows(total) for total in totals]
 
+    def _own(self, x: Array) -> Array:
+        """Examples that a first layer may overwrite: those with parameters do not."""
+        return x if self.layers[0].count else x.copy()
+
     def _forward(self, shared: Sequence[Sequence[Array]], x: Array) -> Array:
+        x = self._own(x)
         for layer, own in zip(self.layers, shared, strict=True):
             x, _ = layer.forward(own, x)
         return x

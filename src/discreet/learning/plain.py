@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.compiled import prepare
 from discreet.exact import integer
+from discreet.learning.clipping import operations
 from discreet.learning.gradients import Array
 from discreet.learning.network import Network, Parameters
 from discreet.learning.optimisers import Optimiser
@@ -34,6 +36,7 @@ def train_without_privacy(
     entropy = DeterministicEntropy(seed)
     parameters = network.start(seed=seed)
     memory = optimiser.memory(parameters)
+    prepare(operations(parameters, size, count))
     for step in range(count):
         chosen = np.asarray(uniform_below(len(x), size, entropy=entropy))
         _, gradients = network.gradients(parameters, x[chosen], y[chosen])

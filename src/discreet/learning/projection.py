@@ -13,7 +13,6 @@ most 1. What is computed from the noisy matrix is free.
 """
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational, sqrt_bounds
+from discreet.learning.durable import settle
 from discreet.learning.gradients import Array, Ints
 from discreet.learning.products import product
 from discreet.noise import Entropy
@@ -74,9 +74,7 @@ class Projection:
         beside = path.with_name(path.name + ".new")
         with open(beside, "wb") as sink:
             np.savez(sink, allow_pickle=False, directions=self.directions, spreads=self.spreads, whiten=self.whiten)
-            sink.flush()
-            os.fsync(sink.fileno())
-        beside.replace(path)
+            settle(sink, beside, path)
 
     @classmethod
     def load(cls, path: Path, *, columns: int, dimensions: int) -> "Projection":

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from discreet.learning.gradients import Array
-from discreet.learning.network import Network, Parameters
+from discreet.learning.network import Parameters
 from discreet.learning.recipe import Recipe
+from discreet.learning.trainable import Trainable
 
 
 @dataclass(slots=True)
@@ -13,6 +14,7 @@ class State:
     """A run between two steps: what a checkpoint holds. Nothing in it but noisy values and public settings.
 
     >>> from discreet.learning import layers, losses, optimisers
+    >>> from discreet.learning.network import Network
     >>> network = Network([layers.Dense(2)], losses.Softmax(), inputs=(3,))
     >>> recipe = Recipe(rate="0.1", lot=10, steps=5, multiplier=1, clip=1, optimiser=optimisers.Sgd(1))
     >>> State.start(network, recipe).step
@@ -28,7 +30,7 @@ class State:
     clips: list[float] = field(default_factory=list)
 
     @classmethod
-    def start(cls, network: Network, recipe: Recipe) -> "State":
+    def start(cls, network: Trainable, recipe: Recipe) -> "State":
         """Before the first step."""
         parameters = network.start(seed=recipe.seed)
         memory = recipe.optimiser.memory(parameters)

@@ -24,13 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.compiled import prepare
 from discreet.errors import InvalidData
 from discreet.learning.checkpoint import Checkpoint
+from discreet.learning.clipping import MOST, UNITS, Clip, Clipping, operations
 from discreet.learning.company import require_independent
-from discreet.learning.gradients import MOST, UNITS, Array, Clip, ClippedSum, Ints, clipped_sum
-from discreet.learning.network import Augment, Network, Parameters
+from discreet.learning.gradients import Array, Floats, Ints
+from discreet.learning.network import Augment, Parameters
 from discreet.learning.recipe import Recipe
 from discreet.learning.state import State, finished
+from discreet.learning.trainable import Trainable
 from discreet.noise import Entropy, bernoulli
 from discreet.noise.normal import rounded_gaussian
 
@@ -44,7 +47,7 @@ _SMALLEST, _LARGEST = 1e-6, 1e6  # of an adaptive clipping norm
 
 
 def train(
-    network: Network,
+    network: Trainable,
     x: Array,
     y: NDArray[Any],
     recipe: Recipe,
@@ -71,6 +74,7 @@ def train(
         if checkpoint is not None and state is None:
             state = checkpoint.load(network, recipe)
         state = State.start(network, recipe) if state is None else state
+        prepare(operations(state.parameters, recipe.lot * recipe.copies, recipe.steps))
         while state.step < recipe.steps:
             _advance(network, state, x, y, recipe, entropy, augment)
             saved = checkpoint is None or checkpoint.save(network, recipe, state)
@@ -80,7 +84,7 @@ def train(
 
 
 def _advance(
-    network: Network,
+    network: Trainable,
     state: State,
     x: Array,
     y: NDArray[Any],
@@ -91,15 +95,26 @@ def _advance(
     """One step: a lot, its noisy sum, and what follows from it."""
     lot = np.flatnonzero(bernoulli(recipe.rate, size=len(x), entropy=entropy))
     total = contributions(network, state, x, y, lot, recipe, augment)
-    noisy = [
-        np.add(rounded_gaussian(recipe.multiplier * UNITS, part.shape, entropy=entropy), part, out=part)
-        for part in total
-    ]
-    step(state, noisy, recipe)
+    _add_noise(total, recipe, entropy)
+    step(state, total, recipe)
+
+
+def _add_noise(total: Sequence[Ints], recipe: Recipe, entropy: Entropy | None) -> None:
+    """Gaussian noise, rounded to the grid, on every number, in place: drawn at once, because a call has its cost."""
+    noise = np.asarray(rounded_gaussian(recipe.multiplier * UNITS, sum(part.size for part in total), entropy=entropy))
+    ends = np.cumsum([part.size for part in total])
+    for part, more in zip(total, np.split(noise, ends[:-1]), strict=True):
+        np.add(part, more.reshape(part.shape), out=part)
 
 
 def contributions(
-    network: Network, state: State, x: Array, y: NDArray[Any], lot: Ints, recipe: Recipe, augment: Augment | None = None
+    network: Trainable,
+    state: State,
+    x: Array,
+    y: NDArray[Any],
+    lot: Ints,
+    recipe: Recipe,
+    augment: Augment | None = None,
 ) -> list[Ints]:
     """What a lot adds up to, on the grid: gradients for each parameter, then the riders.
 
@@ -107,21 +122,17 @@ def contributions(
     example contributes depends on it alone (`layers`, `company`), and sums of whole numbers are exact. Its gradients
     have norm at most √(1 − s)·UNITS (`clipped_sum`), its riders at most √s_j·UNITS each (`_riders`), with Σs_j = s.
     """
-    clip, share = _clip(state, recipe), 1 - sum(recipe.riders)
-    found: Sequence[Ints] | None = None
-    riders = np.zeros(2, np.int64)
+    clipping, riders = Clipping(_clip(state, recipe), share=1 - sum(recipe.riders)), np.zeros(2, np.int64)
     for part in _parts(lot, state.parameters, recipe, network):
         with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
             losses, gradients = network.mean_gradients(state.parameters, x[part], y[part], augment, recipe.copies)
-        more = clipped_sum(gradients, clip, share=share)
-        riders += _riders(losses, more, float(state.clip), recipe)
-        found = more.units if found is None else [np.add(a, b, out=a) for a, b in zip(found, more.units, strict=True)]
-    if found is None:
+        riders += _riders(losses, clipping.add(gradients), float(state.clip), recipe)
+    if not len(lot):
         return [*(np.zeros(p.shape, np.int64) for p in state.parameters), riders]
-    return [*found, riders]
+    return [*clipping.found().units, riders]
 
 
-def _riders(losses: Array, found: ClippedSum, clip: float, recipe: Recipe) -> Ints:
+def _riders(losses: Array, norms: Floats, clip: float, recipe: Recipe) -> Ints:
     """Each example's loss, from 0 to the worst as 0 to 1, and whether its norm is below the clip, 1 or −1, added up.
 
     Guarantee: an example adds whole numbers of size at most √share·UNITS, exactly. Proof. In float64 a value of size
@@ -133,7 +144,7 @@ def _riders(losses: Array, found: ClippedSum, clip: float, recipe: Recipe) -> In
     with np.errstate(all="ignore"):
         level = losses.astype(np.float64) / float(recipe.worst_loss)
         level = np.clip(np.nan_to_num(level, nan=1.0), 0, 1)
-    small = np.where(found.norms <= clip, 1.0, -1.0)
+    small = np.where(norms <= clip, 1.0, -1.0)
     scales = [math.isqrt(int(share * UNITS * UNITS)) for share in recipe.riders]
     return np.array([int(np.trunc(v * s).sum()) for v, s in zip((level, small), scales, strict=True)], np.int64)
 
@@ -145,6 +156,7 @@ def step(state: State, noisy: Sequence[Ints], recipe: Recipe, units: int = UNITS
 
     >>> from discreet.learning.layers import Dense
     >>> from discreet.learning.losses import Softmax
+    >>> from discreet.learning.network import Network
     >>> from discreet.learning.optimisers import Sgd
     >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
     >>> recipe = Recipe(rate=1, lot=4, steps=3, multiplier=1, clip=1, optimiser=Sgd(1))
@@ -189,8 +201,8 @@ def _clip(state: State, recipe: Recipe) -> Clip:
     return Clip(state.clip, shares=[Fraction(1, count)] * count)
 
 
-def _parts(lot: Ints, parameters: Parameters, recipe: Recipe, network: Network) -> list[Ints]:
+def _parts(lot: Ints, parameters: Parameters, recipe: Recipe, network: Trainable) -> list[Ints]:
     """The lot in parts that fit the memory; sums on the grid do not depend on where it is cut."""
     each = 4 * sum(p.size for p in parameters)
-    size = max(1, min(recipe.memory // max(each, 1), getattr(network, "part", None) or len(lot), MOST))
+    size = max(1, min(recipe.memory // max(each, 1), network.part or len(lot), MOST))
     return [lot[start : start + size] for start in range(0, len(lot), size)]

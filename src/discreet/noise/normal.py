@@ -44,13 +44,14 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.compiled import loop
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.accept import Enclosure, accept, accept_one
 from discreet.noise.enclosure import Interval, Sums, cumulative, times
 from discreet.noise.entropy import SYSTEM, Entropy
-from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape
-from discreet.noise.table import below
+from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape, sixteen_bits
+from discreet.noise.table import UNDECIDED, below
 
 _GUARD = 64
 _LONG, _SHORT = 63, 31  # bits of L/m that are drawn at once; one more bit of the word is the sign
@@ -122,22 +123,46 @@ class _Rounded:
                 spare = room[propose(entropy, room)]
 
     def _propose(self, entropy: Entropy, out: Integers) -> NDArray[np.bool_]:
-        """One proposal for each position of `out`, and which of them are accepted; see the module for the proof."""
-        block = self.blocks.picks(entropy, out.size)
+        """One proposal for each position of `out`, and which of them are accepted; see the module for the proof.
+
+        All are made as if the guide said j ≥ 1; the few for which it does not, `rare`, are made again.
+        """
+        short = sixteen_bits(entropy, out.size)
         words = entropy.words((out.size + 1) // 2).view(np.uint32)[: out.size]
-        place = words & np.uint32(_PLACES)
-        accepted, steep = np.ones(out.size, np.bool_), np.flatnonzero(block == 0)
-        block -= 1
-        if steep.size:
+        rare, accepted = self._placed(short, words, out), np.ones(out.size, np.bool_)
+        if rare.size:
+            block, words = self.blocks.guide.take(short.take(rare)), words.take(rare)
+            open_ = np.flatnonzero(block == UNDECIDED)
+            block[open_] = self.blocks.decide(short.take(rare.take(open_)), entropy)
+            steep = np.flatnonzero(block == 0)
+            block -= 1
             block[steep] = found = self.steps.picks(entropy, steep.size)
-            turned = place.take(steep) ^ (words.take(steep) >> np.uint32(31)) * np.uint32(_PLACES)
-            accepted[steep] = self._accepted(found, turned, entropy)
+            place = words.take(steep)
+            turned = (place ^ (place >> np.uint32(31)) * np.uint32(_PLACES)) & np.uint32(_PLACES)
+            accepted[rare.take(steep)] = self._accepted(found, turned, entropy)
+            out[rare] = self._numbers(block, words, np.empty(rare.size, np.int64))
+        return accepted
+
+    def _placed(self, short: NDArray[np.uint16], words: NDArray[np.uint32], out: Integers) -> NDArray[np.int64]:
+        """Numbers in the blocks that the guide names; the positions where it says 0, or leaves it open."""
+        if _place.fast is not None:
+            rare = np.empty(out.size + 1, np.int64)
+            return rare[: _place.fast(short, words, self.blocks.guide, self._shift, out, rare)]
+        block = self.blocks.guide.take(short)
+        found = np.flatnonzero(block <= 0)
+        block -= 1
+        self._numbers(block, words, out)
+        return found
+
+    def _numbers(self, block: NDArray[np.int16], words: NDArray[np.uint32], out: Integers) -> Integers:
+        """mk + L, rounded: k is the block, or −1 − block if the first bit of the word says so, L its other bits."""
         block ^= (words.view(np.int32) >> np.int32(31)).astype(np.int16)  # −1 − h if negative
+        place = words & np.uint32(_PLACES)
         place += np.uint32(1 << (_SHORT - 1 - self._shift))
         place >>= np.uint32(_SHORT - self._shift)
         np.left_shift(block, self._shift, out=out, dtype=np.int64)
         out += place
-        return accepted
+        return out
 
     def _accepted(self, block: NDArray[np.int16], place: NDArray[np.uint32], entropy: Entropy) -> NDArray[np.bool_]:
         """Coins of probability (e(L) − e(m))/(1 − e(m)): floats decide nearly all."""
@@ -204,6 +229,19 @@ class _Rounded:
 
     def _exponent(self, block: int, length: Fraction) -> Fraction:
         return length * (2 * (block << self._shift) + length) / self._twice_variance
+
+
+@loop()
+def _place(short, words, guide, shift, out, rare):  # type: ignore[no-untyped-def]
+    many = np.int64(0)
+    half, down = np.uint32(1) << np.uint32(_SHORT - 1 - shift), np.uint32(_SHORT - shift)
+    for position in range(out.size):
+        block, word = np.int64(guide[short[position]]), words[position]
+        rare[many] = position
+        many += block <= 0
+        block = (block - 1) ^ -np.int64(word >> np.uint32(31))
+        out[position] = (block << shift) + np.int64(((word & np.uint32(_PLACES)) + half) >> down)
+    return many
 
 
 def _block_sums(sigma: Fraction, m: int, bits: int) -> Sums:

@@ -30,7 +30,8 @@ Enclose = Callable[[int, int], tuple[int, int]]
 """(i, bits) → integers lo ≤ 2^bits·F(i) ≤ hi."""
 
 _TOP = 1 << 64
-_UNDECIDED = -1
+UNDECIDED = -1
+"""What the guide says where it takes more than 16 bits to tell."""
 
 
 class Table:
@@ -65,15 +66,20 @@ class Table:
 
     def picks(self, entropy: Entropy, count: int) -> NDArray[np.int16]:
         """`count` independent outcomes, by 16-bit words and the guide; what it leaves open by 64-bit words."""
-        guide = self._guide if self._guide is not None else self._make_guide()
         short = sixteen_bits(entropy, count)
-        found = guide.take(short)
-        open_ = np.flatnonzero(found == _UNDECIDED)
+        found = self.guide.take(short)
+        open_ = np.flatnonzero(found == UNDECIDED)
         if open_.size:
-            found[open_] = self._decide(short[open_], entropy)
+            found[open_] = self.decide(short[open_], entropy)
         return found
 
-    def _decide(self, short: NDArray[np.uint16], entropy: Entropy) -> Integers:
+    @property
+    def guide(self) -> NDArray[np.int16]:
+        """For each value of the first 16 bits of U: the outcome, or `UNDECIDED` if the other bits matter."""
+        return self._guide if self._guide is not None else self._make_guide()
+
+    def decide(self, short: NDArray[np.uint16], entropy: Entropy) -> Integers:
+        """The outcomes of U whose first 16 bits are given and leave them open."""
         words = (short.astype(np.uint64) << np.uint64(48)) | (entropy.words(short.size) >> np.uint64(16))
         counts = self.thresholds.searchsorted(words, side="right")
         below = self.thresholds[np.maximum(counts - 1, 0)]
@@ -88,7 +94,7 @@ class Table:
         later[self.thresholds == np.uint64(_TOP - 1)] = 1 << 16
         reached = np.cumsum(np.bincount(cells, minlength=1 << 16))  # T ≤ the cell's last word
         certain = np.cumsum(np.bincount(later, minlength=(1 << 16) + 1))[:-1]  # T + 2 ≤ the cell's first word
-        self._guide = np.where(certain == reached, reached, _UNDECIDED).astype(np.int16)
+        self._guide = np.where(certain == reached, reached, UNDECIDED).astype(np.int16)
         return self._guide
 
     def _resolve(self, word: int, entropy: Entropy) -> int:

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from discreet.query import operations as ops
 from discreet.query.expression import Constant, Expression, Field, Unfit, constant
 from discreet.query.kinds import Fixed
+from discreet.query.operations import arithmetic, conditions
 from discreet.query.text import Statement
 from discreet.query.translate import Scope, translate
 
@@ -66,7 +66,7 @@ def asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> As
 def _asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> Asked:
     only = None
     if isinstance(node, exp.Filter):
-        only, node = ops.condition(translate(node.expression.this, scope, statement)), node.this
+        only, node = conditions.condition(translate(node.expression.this, scope, statement)), node.this
     inner, distinct = node.this, False
     if isinstance(inner, exp.Distinct):
         distinct = True
@@ -84,11 +84,11 @@ def _asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> A
             return Asked("count", _where(only, _present(translate(inner, scope, statement))))
         case exp.CountIf() if not distinct:
             _plain(node, "this")
-            chosen = ops.condition(translate(inner, scope, statement))
-            return Asked("count", _where(chosen if only is None else ops.both(only, chosen), None))
+            chosen = conditions.condition(translate(inner, scope, statement))
+            return Asked("count", _where(chosen if only is None else conditions.both(only, chosen), None))
         case exp.Sum() | exp.Avg() if not distinct:
             _plain(node, "this")
-            value = ops.number_of(translate(inner, scope, statement))
+            value = arithmetic.number_of(translate(inner, scope, statement))
             return Asked("sum" if isinstance(node, exp.Sum) else "mean", _where(only, _summable(value, node)))
         case exp.Sum() | exp.Avg():
             raise Unfit("SUM or AVG of DISTINCT values", "leave DISTINCT out")
@@ -129,7 +129,7 @@ def _where(only: Expression | None, value: Expression | None) -> Expression | No
     """The value where a FILTER condition holds, null elsewhere."""
     if only is None:
         return value
-    return ops.case([(only, constant(True) if value is None else value)], constant(None))
+    return conditions.case([(only, constant(True) if value is None else value)], constant(None))
 
 
 def _plain(node: Any, *allowed: str) -> None:

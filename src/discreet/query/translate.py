@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from discreet.query import operations as ops
 from discreet.query.expression import Constant, Expression, Unfit, constant
+from discreet.query.operations import arithmetic, conditions, dates, strings
 from discreet.query.text import Statement
 
 Scope = Mapping[str, Expression]
@@ -26,7 +26,7 @@ def translate(node: Any, scope: Scope, statement: Statement) -> Expression:
 def condition_of(node: Any, scope: Scope, statement: Statement) -> Expression:
     """The condition that a part of the text means for each private row."""
     try:
-        return ops.condition(translate(node, scope, statement))
+        return conditions.condition(translate(node, scope, statement))
     except Unfit as error:
         statement.refuse(node, error.problem, error.hint)
 
@@ -96,20 +96,22 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:
     inner = go(node.this)
     match target:
         case "DATE" if isinstance(inner, Constant) and isinstance(inner.value, str):
-            return constant(ops.iso(date, inner.value))
+            return constant(dates.iso(date, inner.value))
         case "TIMESTAMP" | "DATETIME" | "TIMESTAMPNTZ" if isinstance(inner, Constant) and isinstance(inner.value, str):
-            return constant(ops.iso(datetime, inner.value))
+            return constant(dates.iso(datetime, inner.value))
         case "DATE":
-            return ops.day_of(inner)
+            return dates.day_of(inner)
         case "DOUBLE" | "FLOAT":
-            return ops.add(ops.number_of(inner), constant(0))
+            return arithmetic.add(arithmetic.number_of(inner), constant(0))
         case "DECIMAL":
             sizes = [int(part.name) for part in node.to.expressions] or [18, 3]
             digits = sizes[1] if len(sizes) > 1 else 0
-            return ops.within(ops.rounded(ops.number_of(inner), digits), 10 ** max(0, sizes[0] - digits), "DECIMAL")
+            return arithmetic.within(
+                arithmetic.rounded(arithmetic.number_of(inner), digits), 10 ** max(0, sizes[0] - digits), "DECIMAL"
+            )
         case "INT" | "BIGINT" | "SMALLINT" | "TINYINT" | "INT128":
             most = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31}.get(target, 2**62)
-            return ops.within(ops.rounded(ops.number_of(inner), 0), most, target)
+            return arithmetic.within(arithmetic.rounded(arithmetic.number_of(inner), 0), most, target)
         case _:
             raise Unfit(f"CAST to {target or node.to}", "cast to DATE, DOUBLE or INTEGER, or leave it out")
 
@@ -118,9 +120,12 @@ def _is(node: exp.Is, go: Go, scope: Scope) -> Expression:
     inner = go(node.this)
     match node.expression:
         case exp.Null():
-            return ops.is_null(inner)
+            return conditions.is_null(inner)
         case exp.Boolean() as wanted:
-            return ops.both(ops.opposite(ops.is_null(inner)), ops.compare("equal", inner, constant(bool(wanted.this))))
+            return conditions.both(
+                conditions.opposite(conditions.is_null(inner)),
+                conditions.compare("equal", inner, constant(bool(wanted.this))),
+            )
         case _:
             raise Unfit("IS with something else than NULL, TRUE or FALSE", "compare with =")
 
@@ -128,15 +133,15 @@ def _is(node: exp.Is, go: Go, scope: Scope) -> Expression:
 def _in(node: exp.In, go: Go, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
         raise Unfit("IN with a query", "list the values")
-    return ops.among(go(node.this), [go(part) for part in node.expressions])
+    return conditions.among(go(node.this), [go(part) for part in node.expressions])
 
 
 def _between(node: exp.Between, go: Go, scope: Scope) -> Expression:
     if node.args.get("symmetric"):
         raise Unfit("BETWEEN SYMMETRIC", "write the lower limit first")
     inner = go(node.this)
-    low = ops.compare("greater_equal", inner, go(node.args["low"]))
-    return ops.both(low, ops.compare("less_equal", inner, go(node.args["high"])))
+    low = conditions.compare("greater_equal", inner, go(node.args["low"]))
+    return conditions.both(low, conditions.compare("less_equal", inner, go(node.args["high"])))
 
 
 def _case(node: exp.Case, go: Go, scope: Scope) -> Expression:
@@ -145,24 +150,26 @@ def _case(node: exp.Case, go: Go, scope: Scope) -> Expression:
     for branch in node.args["ifs"]:
         when = go(branch.this)
         if subject is not None:
-            when = ops.compare("equal", subject, when)
+            when = conditions.compare("equal", subject, when)
         branches.append((when, go(branch.args["true"])))
     default = node.args.get("default")
-    return ops.case(branches, constant(None) if default is None else go(default))
+    return conditions.case(branches, constant(None) if default is None else go(default))
 
 
 def _if(node: exp.If, go: Go, scope: Scope) -> Expression:
     otherwise = node.args.get("false")
-    return ops.case([(go(node.this), go(node.args["true"]))], constant(None) if otherwise is None else go(otherwise))
+    return conditions.case(
+        [(go(node.this), go(node.args["true"]))], constant(None) if otherwise is None else go(otherwise)
+    )
 
 
 def _coalesce(node: exp.Coalesce, go: Go, scope: Scope) -> Expression:
-    return ops.coalesce([go(part) for part in (node.this, *node.expressions)])
+    return conditions.coalesce([go(part) for part in (node.this, *node.expressions)])
 
 
 def _nullif(node: exp.Nullif, go: Go, scope: Scope) -> Expression:
     inner = go(node.this)
-    return ops.case([(ops.compare("equal", inner, go(node.expression)), constant(None))], inner)
+    return conditions.case([(conditions.compare("equal", inner, go(node.expression)), constant(None))], inner)
 
 
 def _round(node: exp.Round, go: Go, scope: Scope) -> Expression:
@@ -171,58 +178,58 @@ def _round(node: exp.Round, go: Go, scope: Scope) -> Expression:
     places = wanted.number if isinstance(wanted, Constant) else None
     if places is None or places.denominator != 1 or abs(places) > 15:
         raise Unfit("ROUND to so many decimals", "a whole number from -15 to 15")
-    return ops.rounded(go(node.this), int(places))
+    return arithmetic.rounded(go(node.this), int(places))
 
 
 def _extreme(largest: bool) -> Callable[[Any, Go, Scope], Expression]:
-    return lambda node, go, _: ops.extreme(largest, [go(part) for part in (node.this, *node.expressions)])
+    return lambda node, go, _: arithmetic.extreme(largest, [go(part) for part in (node.this, *node.expressions)])
 
 
 def _floor(up: bool) -> Callable[[Any, Go, Scope], Expression]:
     def rule(node: Any, go: Go, _: Scope) -> Expression:
         if node.args.get("decimals") is not None:
             raise Unfit("FLOOR or CEIL to decimals", "use ROUND(x, decimals)")
-        return ops.floored(go(node.this), up=up)
+        return arithmetic.floored(go(node.this), up=up)
 
     return rule
 
 
 def _substring(node: exp.Substring, go: Go, scope: Scope) -> Expression:
     start, size = node.args.get("start"), node.args.get("length")
-    return ops.substring(go(node.this), go(start) if start else constant(1), go(size) if size else constant(10**6))
+    return strings.substring(go(node.this), go(start) if start else constant(1), go(size) if size else constant(10**6))
 
 
 def _left(node: exp.Left, go: Go, scope: Scope) -> Expression:
-    return ops.substring(go(node.this), constant(1), go(node.expression))
+    return strings.substring(go(node.this), constant(1), go(node.expression))
 
 
 def _trim(node: exp.Trim, go: Go, scope: Scope) -> Expression:
     if node.args.get("position") or node.expression:
         raise Unfit("TRIM of particular characters", "write TRIM(x)")
-    return ops.text("trim", go(node.this))
+    return strings.text("trim", go(node.this))
 
 
 def _concat(node: exp.Concat, go: Go, scope: Scope) -> Expression:
-    return ops.concatenate(*(ops.coalesce([go(part), constant("")]) for part in node.expressions))
+    return strings.concatenate(*(conditions.coalesce([go(part), constant("")]) for part in node.expressions))
 
 
 def _extract(node: exp.Extract, go: Go, scope: Scope) -> Expression:
     name = node.this.name.casefold()
-    return ops.part(_PARTS.get(name, name), go(node.expression))
+    return dates.part(_PARTS.get(name, name), go(node.expression))
 
 
 def _truncate(node: Any, go: Go, scope: Scope) -> Expression:
-    return ops.truncate(node.args["unit"].name.casefold(), go(node.this))
+    return dates.truncate(node.args["unit"].name.casefold(), go(node.this))
 
 
 def _part(name: str) -> Callable[[Any, Go, Scope], Expression]:
-    return lambda node, go, _: ops.part(name, go(node.this))
+    return lambda node, go, _: dates.part(name, go(node.this))
 
 
 def _like(operation: str) -> Callable[[Any, Go, Scope], Expression]:
     def rule(node: Any, go: Go, _: Scope) -> Expression:
-        found = ops.like(operation, go(node.this), go(node.expression))
-        return ops.opposite(found) if node.args.get("negate") else found
+        found = strings.like(operation, go(node.this), go(node.expression))
+        return conditions.opposite(found) if node.args.get("negate") else found
 
     return rule
 
@@ -232,7 +239,7 @@ def _anonymous(node: exp.Anonymous, go: Go, scope: Scope) -> Expression:
     if node.name.casefold() in ("date_part", "datepart") and len(node.expressions) == 2:
         name = go(node.expressions[0])
         if isinstance(name, Constant) and isinstance(name.value, str):
-            return ops.part(_PARTS.get(name.value.casefold(), name.value.casefold()), go(node.expressions[1]))
+            return dates.part(_PARTS.get(name.value.casefold(), name.value.casefold()), go(node.expressions[1]))
     raise Unfit(f"{_name(node)} is not supported on private rows", _hint(node))
 
 
@@ -244,7 +251,7 @@ def _two(operation: Callable[[Expression, Expression], Expression]) -> Callable[
 
 
 def _compare(name: str) -> Callable[[Any, Go, Scope], Expression]:
-    return _two(lambda one, other: ops.compare(name, one, other))
+    return _two(lambda one, other: conditions.compare(name, one, other))
 
 
 def _one(operation: Callable[[Expression], Expression]) -> Callable[[Any, Go, Scope], Expression]:
@@ -257,14 +264,14 @@ _RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
     exp.Boolean: lambda node, _, __: constant(bool(node.this)),
     exp.Null: lambda _, __, ___: constant(None),
     exp.Paren: lambda node, go, _: go(node.this),
-    exp.Add: _two(ops.add),
-    exp.Sub: _two(ops.subtract),
-    exp.Mul: _two(ops.multiply),
-    exp.Div: _two(ops.divide),
-    exp.IntDiv: _two(ops.floor_divide),
-    exp.Mod: _two(ops.modulo),
-    exp.Neg: _one(ops.negate),
-    exp.Abs: _one(ops.absolute),
+    exp.Add: _two(arithmetic.add),
+    exp.Sub: _two(arithmetic.subtract),
+    exp.Mul: _two(arithmetic.multiply),
+    exp.Div: _two(arithmetic.divide),
+    exp.IntDiv: _two(arithmetic.floor_divide),
+    exp.Mod: _two(arithmetic.modulo),
+    exp.Neg: _one(arithmetic.negate),
+    exp.Abs: _one(arithmetic.absolute),
     exp.Floor: _floor(False),
     exp.Ceil: _floor(True),
     exp.Round: _round,
@@ -276,9 +283,9 @@ _RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
     exp.LTE: _compare("less_equal"),
     exp.GT: _compare("greater"),
     exp.GTE: _compare("greater_equal"),
-    exp.And: _two(ops.both),
-    exp.Or: _two(ops.either),
-    exp.Not: _one(ops.opposite),
+    exp.And: _two(conditions.both),
+    exp.Or: _two(conditions.either),
+    exp.Not: _one(conditions.opposite),
     exp.Is: _is,
     exp.In: _in,
     exp.Between: _between,
@@ -288,16 +295,16 @@ _RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
     exp.Nullif: _nullif,
     exp.Cast: _cast,
     exp.TryCast: _cast,
-    exp.Lower: _one(lambda one: ops.text("lower", one)),
-    exp.Upper: _one(lambda one: ops.text("upper", one)),
+    exp.Lower: _one(lambda one: strings.text("lower", one)),
+    exp.Upper: _one(lambda one: strings.text("upper", one)),
     exp.Trim: _trim,
-    exp.Length: _one(ops.length),
+    exp.Length: _one(strings.length),
     exp.Substring: _substring,
     exp.Left: _left,
     exp.Like: _like("like"),
     exp.ILike: _like("ilike"),
     exp.Anonymous: _anonymous,
-    exp.DPipe: _two(ops.concatenate),
+    exp.DPipe: _two(strings.concatenate),
     exp.Concat: _concat,
     exp.Extract: _extract,
     exp.TimestampTrunc: _truncate,

@@ -1,9 +1,9 @@
 """Ranges derived again: what the gate asks of the expressions in a plan before it believes their sensitivity."""
 
 from discreet.errors import InternalError
-from discreet.query import operations as ops
 from discreet.query.expression import Call, Constant, Expression
 from discreet.query.kinds import Fixed, Kind, Text
+from discreet.query.operations import alignment, arithmetic, dates
 
 
 def verify(one: Expression) -> None:
@@ -23,10 +23,10 @@ def _range(one: Call) -> Kind | None:  # noqa: PLR0911, PLR0912 (one branch an o
     parts, kinds = one.arguments, [argument.kind for argument in one.arguments]
     match one.operation, kinds:
         case "absolute", _:
-            return ops.absolute(parts[0]).kind
+            return arithmetic.absolute(parts[0]).kind
         case (("add" | "subtract" | "multiply"), _):
-            rule = {"add": ops.add, "subtract": ops.subtract, "multiply": ops.multiply}[one.operation]
-            return rule(parts[0], parts[1]).kind
+            rules = {"add": arithmetic.add, "subtract": arithmetic.subtract, "multiply": arithmetic.multiply}
+            return rules[one.operation](parts[0], parts[1]).kind
         case "negate", [Fixed(step, int(a), int(b))]:
             return Fixed(step, -b, -a)
         case "same", [Fixed(_, lower, upper)] if isinstance(one.kind, Fixed):
@@ -34,21 +34,21 @@ def _range(one: Call) -> Kind | None:  # noqa: PLR0911, PLR0912 (one branch an o
         case "times", [Fixed(step, int(a), int(b)), _] if (by := _whole(parts[1])) > 0:
             return Fixed(step / by, a * by, b * by)
         case "floor", [Fixed(_, int(a), int(b)), _] if (by := _whole(parts[1])) > 0:
-            return Fixed(ops.WHOLE, a // by, b // by)
+            return Fixed(alignment.WHOLE, a // by, b // by)
         case "modulo", [Fixed(step, int(a), int(b)), _] if a >= 0 and (by := _whole(parts[1])) > 0:
             return Fixed(step, 0, min(b, by - 1))
         case (("least" | "greatest"), _):
-            return ops.extreme(one.operation == "greatest", parts).kind
+            return arithmetic.extreme(one.operation == "greatest", parts).kind
         case "case", _:
-            return ops.union([*kinds[1:-1:2], kinds[-1]])
+            return alignment.union([*kinds[1:-1:2], kinds[-1]])
         case "coalesce", _:
-            return ops.union(kinds)
+            return alignment.union(kinds)
         case "number", _:
-            return Fixed(ops.WHOLE, 0, 1)
+            return Fixed(alignment.WHOLE, 0, 1)
         case "length", [Text(length)]:
-            return Fixed(ops.WHOLE, 0, length)
-        case name, _ if name in ops.PARTS:
-            return Fixed(ops.WHOLE, *ops.PARTS[name])
+            return Fixed(alignment.WHOLE, 0, length)
+        case name, _ if name in dates.PARTS:
+            return Fixed(alignment.WHOLE, *dates.PARTS[name])
         case _:
             return None
 

@@ -44,6 +44,22 @@ def linked_page(made: LinkedTables) -> Page:
     return Page(f"Synthetic {', '.join(part.table.name for part in made.plan.parts)}", parts)
 
 
+def linked_quality(made: LinkedTables, real: Sequence[Codes]) -> Page:
+    """Several synthetic tables against the real rows (`LinkedPlan.read`). Exact, and so for the owner's eyes only.
+
+    People are compared with how many rows they have, and rows with the columns of their person.
+    """
+    parts: list[Part] = []
+    for one, codes in zip(made.fit(), real, strict=True):
+        parts.append(Heading(one.name))
+        if len(codes) and len(one.codes):
+            parts += Quality(one.schema, codes, one.codes).page().parts
+        else:
+            parts.append(Text(f"Nothing to compare: {len(codes)} real rows, {len(one.codes)} synthetic ones."))
+    note = "For the owner's eyes only: it compares with the real rows, and is not private. Do not publish it."
+    return Page(f"Quality of synthetic {', '.join(part.table.name for part in made.plan.parts)}", parts, note)
+
+
 def _misfits(schema: Schema, residuals: Sequence[Residual]) -> list[Part]:
     found = sorted(residuals, key=lambda one: -one.misfit)[:_SHOWN]
     worst = [[" × ".join(schema.names[a] for a in one.attributes), f"{one.misfit:.2f}"] for one in found]

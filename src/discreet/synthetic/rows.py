@@ -26,6 +26,7 @@ Singles = NDArray[np.float32]
 _MOST_ROWS = 10**8
 _SWEEPS = 40
 _TRIES = 50
+_BATCH, _BATCHES = 4096, 16  # of rows that are drawn to find one that is allowed
 _LEAST = 1e-9  # of a probability that is multiplied with others
 _TOGETHER = 1 << 22  # numbers at a time
 
@@ -165,12 +166,64 @@ def _repair(
         for column in columns:
             codes[bad, column] = _independent(table.column(column)[soft], entropy)
         bad = bad[_broken(codes[bad], allowed)]
-    good = np.flatnonzero(~_broken(codes, allowed))
+    if not len(bad):
+        return
+    good = codes[~_broken(codes, allowed)]
     if not len(good):
-        raise InvalidData(f"no row satisfies the constraints on columns {columns}: the table gives them no chance")
-    copied = good[_below(len(good), len(bad), entropy)]
+        good = _proposed(table, columns, allowed, entropy)
+    copied = _below(len(good), len(bad), entropy)
     for column in columns:
-        codes[bad, column] = codes[copied, column]
+        codes[bad, column] = good[copied, column]
+
+
+def _proposed(table: RelaxedTable, columns: list[int], allowed: list[Allowed], entropy: Entropy) -> Codes:
+    """Rows that break no constraint, where none was drawn; other columns are 0.
+
+    They are searched for at the table's probabilities, then at ever flatter ones: what has no chance at all gets none.
+    """
+    for turn in range(_BATCHES):
+        soft = _below(len(table.weights), _BATCH, entropy)
+        codes = np.zeros((_BATCH, len(table.sizes)), np.int64)
+        for column in columns:
+            codes[:, column] = _independent(table.column(column)[soft] ** np.float32(0.5**turn), entropy)
+        good = codes[~_broken(codes, allowed)]
+        if len(good):
+            return good
+    raise InvalidData(f"no row satisfies the constraints on columns {columns}: the table gives them no chance")
+
+
+def possible(allowed: Sequence[Allowed], sizes: Sequence[int]) -> bool:
+    """Whether a row can satisfy all constraints together.
+
+    >>> same = Allowed((0, 1), np.eye(2, dtype=bool), (2, 2))
+    >>> possible([same], (2, 2)), possible([same, Allowed((0, 1), ~np.eye(2, dtype=bool), (2, 2))], (2, 2))
+    (True, False)
+    """
+    return all(
+        _lawful({}, {column: np.ones(sizes[column], np.bool_) for column in columns}, together) is not None
+        for columns, together in groups(allowed)
+    )
+
+
+def _lawful(
+    chosen: dict[int, int], left: dict[int, NDArray[np.bool_]], allowed: Sequence[Allowed]
+) -> dict[int, int] | None:
+    """A code for each column that is left, by search: where fewest may be chosen first; what that rules out goes."""
+    rest = dict(left)
+    for one in allowed:
+        unknown = [column for column in one.attributes if column not in chosen]
+        if len(unknown) == 1:
+            at = tuple(chosen.get(column, slice(None)) for column in one.attributes)
+            rest[unknown[0]] = rest[unknown[0]] & one.table[at]
+    if not rest:
+        return chosen
+    column = min(rest, key=lambda each: int(rest[each].sum()))
+    others = {each: codes for each, codes in rest.items() if each != column}
+    for code in np.flatnonzero(rest[column]).tolist():
+        found = _lawful({**chosen, column: code}, others, allowed)
+        if found is not None:
+            return found
+    return None
 
 
 class _Exchange:

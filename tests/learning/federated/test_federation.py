@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter, NoGuarantee
+from discreet.learning.clipping import UNITS
 from discreet.learning.federated import Federation, GaussianShare, Identity, Local, Secure
 from discreet.learning.federated.sampling import shared_loss, slack
-from discreet.learning.gradients import UNITS
 from discreet.learning.optimisers import Sgd
 from discreet.learning.recipe import Adaptive
 from discreet.noise import DeterministicEntropy

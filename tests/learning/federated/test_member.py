@@ -10,11 +10,23 @@ from hypothesis import strategies as st
 from tests.learning.federated.fleets import DATA, NAMES, NETWORK, SECURE, plan
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.learning.federated import Arrival, Coordinator, Dropped, Identity, Member, decode, pads
+from discreet.learning.federated import (
+    Arrival,
+    Coordinator,
+    Dropped,
+    Identity,
+    InProcessFleet,
+    Member,
+    decode,
+    pads,
+    run,
+)
 from discreet.learning.federated.client import pad_context, pair_pad
 from discreet.learning.federated.fleet import seeded_identity, seeded_secret
 from discreet.learning.federated.judging import Judge
+from discreet.learning.federated.keys import signed_by
 from discreet.learning.federated.messages import Advertisement, Masked, Roster, Survivors, context_of
+from discreet.learning.federated.orders import SECURE as PHASES
 from discreet.learning.federated.orders import (
     Declined,
     Order,
@@ -25,7 +37,7 @@ from discreet.learning.federated.orders import (
     unpack_model,
     unpack_vector,
 )
-from discreet.learning.federated.packing import pack
+from discreet.learning.federated.packing import pack, unpack
 
 PEOPLE = {name: seeded_identity(7, name) for name in NAMES}
 KEYS = {name: person.public for name, person in PEOPLE.items()}
@@ -196,6 +208,56 @@ def test_the_size_of_secure_answers_does_not_tell_the_coin():
     assert len(sizes) == 1
 
 
+# A memory that is found later
+
+
+def test_a_secure_round_that_is_over_is_forgotten():
+    """Whoever has all messages and finds the secret can take pads and noise off the vector."""
+    federation, secret, states = plan(secure=SECURE, rounds=2), seeded_secret(7, "bob"), []
+
+    def watched(name, data):
+        if name == "bob":
+            states.append(fleet.members["bob"].saved())
+        return data
+
+    fleet = InProcessFleet(federation, NETWORK, DATA, seed=7, wire=watched)
+    run(federation, NETWORK, fleet)
+    assert len(states) == 2 * len(PHASES)
+    for number in range(2):
+        *during, after = states[len(PHASES) * number : len(PHASES) * (number + 1)]
+        assert all(secret in state for state in during)
+        assert unpack(after)[1:] == (str(number + 1), str(len(PHASES)), b"", ())
+    again, bound = member(federation, state=states[len(PHASES) - 1]), unpack(states[0])[0]
+    assert "asked for before" in reason(again.answer(order(federation, run=bound)))
+    for phase in PHASES[1:]:
+        assert "out of turn" in reason(again.answer(order(federation, run=bound, phase=phase, content=b"")))
+    assert isinstance(decode_answer(again.answer(order(federation, run=bound, number=1))), Advertisement)
+
+
+def test_a_round_that_was_refused_is_forgotten():
+    federation, secret = plan(secure=SECURE), seeded_secret(7, "bob")
+    others = {name: member(federation, name) for name in NAMES if name != "bob"}
+    bob = member(federation, secret=secret)
+    delivery = delivered(federation, bob, others, model=OTHER)
+    assert secret in bob.saved()
+    assert "not the model" in reason(bob.answer(delivery))
+    assert unpack(bob.saved())[3:] == (b"", ())
+    assert bob._round.client is None
+
+
+@pytest.mark.parametrize("model", [MODEL, b""], ids=["answered", "refused"])
+def test_a_round_of_one_phase_is_forgotten(model):
+    """Its secret tells which rows were drawn."""
+    bob = member(secret=seeded_secret(7, "bob"))
+    bob.answer(order(model=model))
+    assert unpack(bob.saved())[3:] == (b"", ())
+
+
+def test_a_member_signs_with_its_identity():
+    assert signed_by(KEYS["bob"], member().sign(b"hello"), b"hello")
+    assert not signed_by(KEYS["bob"], member(name="eve").sign(b"hello"), b"hello")
+
+
 # A memory that is set back: a snapshot of a disk, a crash before the state was stored
 
 
@@ -282,11 +344,10 @@ def test_after_a_refusal_nothing_more_of_the_round_is_answered_also_by_another_p
     federation = plan(secure=SECURE)
     others = {name: member(federation, name) for name in NAMES if name != "bob"}
     bob = member(federation)
-    bob.answer(delivered(federation, bob, others, model=OTHER))
-    context = context_of(
-        federation.terms(KEYS, RUN, 0, 10, fingerprint(MODEL)).digest,
-        decode(Order.decode(bob._round.orders[1]).content),
-    )
+    delivery = delivered(federation, bob, others, model=OTHER)
+    roster = decode(Order.decode(bob._round.orders[1]).content)
+    context = context_of(federation.terms(KEYS, RUN, 0, 10, fingerprint(MODEL)).digest, roster)
+    assert "not the model" in reason(bob.answer(delivery))
     survivors = order(federation, phase="agreement", content=Survivors(context, NAMES).encode(), model=b"")
     for person in (bob, member(federation, state=bob.saved())):
         assert "out of turn" in reason(person.answer(survivors))

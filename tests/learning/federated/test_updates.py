@@ -11,11 +11,11 @@ from hypothesis.extra import numpy as hnp
 
 from discreet.errors import InvalidData
 from discreet.learning import training
+from discreet.learning.clipping import MOST, UNITS
 from discreet.learning.federated import Federation, Local, Secure
 from discreet.learning.federated import updates as module
 from discreet.learning.federated.judging import squared_norm
 from discreet.learning.federated.updates import length, update
-from discreet.learning.gradients import MOST, UNITS
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax, Squared
 from discreet.learning.network import Network

@@ -23,12 +23,12 @@ from typing import Any, Literal, get_args
 
 from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.exact import Number, integer, plain, rational, sqrt_bounds
+from discreet.learning.clipping import UNITS
 from discreet.learning.federated.noise import GaussianShare
 from discreet.learning.federated.orders import round_id
 from discreet.learning.federated.sampling import shared_loss, slack
 from discreet.learning.federated.steps import Local
 from discreet.learning.federated.terms import Terms
-from discreet.learning.gradients import UNITS
 from discreet.learning.optimisers import Optimiser
 from discreet.learning.recipe import Adaptive, Recipe, multiplier_for
 from discreet.privacy.accounting import guarantee

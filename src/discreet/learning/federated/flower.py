@@ -340,7 +340,7 @@ def _answer(message: "Message", context: "Context", join: Join, keep: Keep) -> d
     if _content(message, "hello"):
         member = join(context, None)
         text = _hello(message.metadata.run_id, context.node_id, member.name)
-        return {"name": member.name, "answer": member._identity.sign(text)}
+        return {"name": member.name, "answer": member.sign(text)}
     order = _content(message, "order")
     notebook = Notebook(keep(context))
     with notebook.open():

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from discreet.errors import LedgerUnavailable
+from discreet.learning.durable import settle
 
 _PATIENCE = 60.0  # seconds
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -71,10 +72,7 @@ class Notebook:
             file, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")  # for its owner only
             with os.fdopen(file, "wb") as out:
                 out.write(state)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(name, self.path)
-            _sync(self.path.parent)
+                settle(out, Path(name), self.path)
         except OSError as error:
             with suppress(OSError):
                 os.unlink(name)
@@ -96,11 +94,3 @@ def _lock(file: int, path: Path) -> None:
             if time.monotonic() > until:
                 raise LedgerUnavailable(f"{path} is in use by another process; nothing was sent") from None
         time.sleep(0.01)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -63,6 +63,10 @@ class Member:
     round that begins anew has a new secret. But a client that takes steps 4 and 5 twice helps a coordinator as one that
     colludes does, and with a trusted coordinator a second answer costs a second round.
 
+    When a round is over for this client, after its last phase or a refusal, its secret is forgotten: whoever finds the
+    state later, and has kept all messages, cannot take the pads and the noise off the vector. A round whose last phases
+    never came is remembered until the next one begins.
+
     >>> from discreet.learning.layers import Dense
     >>> from discreet.learning.losses import Softmax
     >>> from discreet.learning.optimisers import Sgd
@@ -117,8 +121,12 @@ class Member:
         except InvalidData as error:
             return Declined(context, self.name, str(error)).signed(self._identity).encode()
 
+    def sign(self, text: bytes) -> bytes:
+        """This client's signature under a text, which must not be one that could be taken for a message of a round."""
+        return self._identity.sign(text)
+
     def saved(self) -> bytes:
-        """All that must not be forgotten, as bytes. Secret."""
+        """All that must not be forgotten, as bytes. Secret, while a round is running."""
         current = self._round
         return pack((self._run, str(current.number + 1), str(current.place + 1), current.secret, tuple(current.orders)))
 
@@ -130,7 +138,7 @@ class Member:
         for data in orders:
             try:
                 self._step(current, Order.decode(data), again=True)
-            except InvalidData:  # it was declined the first time too
+            except InvalidData:  # this member has other settings than the one that was saved
                 break
         current.place, current.orders = place, list(orders)
 
@@ -146,9 +154,12 @@ class Member:
             current.orders.append(replace(order, model=b"").encode())
         try:
             return self._step(current, order)
-        except BaseException:  # the round is over for this client
+        except BaseException:
             current.place = len(phases)
             raise
+        finally:
+            if current.place >= len(phases) - 1:
+                current.forget()
 
     def _check(self, order: Order, phases: tuple[str, ...]) -> None:
         """Refuse what was asked before, what is out of turn, and what belongs to something else."""
@@ -228,6 +239,11 @@ class _Round:
     model: bytes = b""
     orders: list[bytes] = field(default_factory=list, repr=False)
     client: Client | None = field(default=None, repr=False)
+
+    def forget(self) -> None:
+        """The round is over for this client: its keys, shares, pads and noise, and the secret that they came from."""
+        self.secret, self.client = b"", None
+        self.orders.clear()
 
 
 def stream(secret: bytes, run: bytes, name: str, number: int, purpose: str) -> Entropy:

@@ -25,13 +25,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.errors import InvalidParameter
+from discreet.learning.clipping import UNITS
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.fleet import Fleet
 from discreet.learning.federated.gathering import Gathered, Gathering, SecureGathering, TrustedGathering
 from discreet.learning.federated.judging import Dropped
 from discreet.learning.federated.keys import random_key
 from discreet.learning.federated.updates import RIDERS
-from discreet.learning.gradients import UNITS, Array, Ints
+from discreet.learning.gradients import Array, Ints
 from discreet.learning.network import Network, Parameters
 from discreet.learning.state import State
 from discreet.learning.training import step

@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.learning.clipping import MOST, UNITS, Clip, clipped_sum
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.steps import Local
-from discreet.learning.gradients import MOST, UNITS, Array, Clip, Ints, Rows, clipped_sum
+from discreet.learning.gradients import Array, Ints, Rows
 from discreet.learning.network import Network, Parameters
 from discreet.learning.state import State
 from discreet.learning.training import contributions

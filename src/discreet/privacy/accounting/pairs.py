@@ -109,8 +109,8 @@ def one_sided(item: Item) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """Randomised response, the worst ε-DP pair (Kairouz, Oh, Viswanath 2015, Thm 3.1): L = ±ε."""
+class _Limited:
+    """Pairs whose L never leaves the interval from −ε to ε."""
 
     limit: float
 
@@ -127,6 +127,11 @@ class Response:
     def reach(self, tail: float) -> tuple[float, float]:
         """Bounded."""
         return -self.limit, self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Response(_Limited):
+    """Randomised response, the worst ε-DP pair (Kairouz, Oh, Viswanath 2015, Thm 3.1): L = ±ε."""
 
     def cells(self, edges: Array) -> Cells:
         """Two lumps."""
@@ -139,24 +144,8 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class Laplace(_Limited):
     """Laplace noise: lumps of L at ±ε, and P-density e^((L−ε)/2)/4 between them."""
-
-    limit: float
-
-    @property
-    def scale(self) -> float:
-        """ε."""
-        return self.limit
-
-    @property
-    def most(self) -> float:
-        """ε."""
-        return self.limit
-
-    def reach(self, tail: float) -> tuple[float, float]:
-        """Bounded."""
-        return -self.limit, self.limit
 
     def cells(self, edges: Array) -> Cells:
         """Two lumps, and the exponentials between them integrated."""
@@ -168,27 +157,11 @@ class Laplace:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class Bounded(_Limited):
     """L within an interval of length ε: P(L > x) = (1 − e^((x−ε)/2))/(1 − e^−ε) for |x| ≤ ε.
 
     These are the P and Q whose profile is `profile._bounded_range`: Q(L > x) = −dδ/de^x, P(L > x) = δ + e^x·Q(L > x).
     """
-
-    limit: float
-
-    @property
-    def scale(self) -> float:
-        """ε."""
-        return self.limit
-
-    @property
-    def most(self) -> float:
-        """ε."""
-        return self.limit
-
-    def reach(self, tail: float) -> tuple[float, float]:
-        """Bounded."""
-        return -self.limit, self.limit
 
     def cells(self, edges: Array) -> Cells:
         """The exponentials integrated."""

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from discreet.query import operations as ops
 from discreet.query.algebra import Filter, Key
 from discreet.query.draft import Draft
 from discreet.query.expression import Constant, Expression, Field
+from discreet.query.operations import conditions
 
 
 def keep_declared_groups(draft: Draft) -> Draft:
@@ -24,5 +24,5 @@ def _declared(key: Key) -> Expression | None:
         return None
     if isinstance(key.domain, range) or not isinstance(key.value, Field) or key.value.column.values is None:
         return None
-    inside = ops.among(key.value, [Constant(value, key.value.kind) for value in key.domain])
-    return ops.either(inside, ops.is_null(key.value)) if key.value.nullable else inside
+    inside = conditions.among(key.value, [Constant(value, key.value.kind) for value in key.domain])
+    return conditions.either(inside, conditions.is_null(key.value)) if key.value.nullable else inside

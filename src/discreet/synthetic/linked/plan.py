@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from discreet.curator.answer import Receipt
-from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.catalog import Catalog, Column, ColumnType, Table
 from discreet.curator.engines import Engine
 from discreet.curator.rows import require_same, rows_each
 from discreet.errors import InternalError, InvalidParameter
@@ -30,13 +30,24 @@ from discreet.synthetic.linked.result import LinkedTables
 from discreet.synthetic.marginals import Attributes, Ints
 from discreet.synthetic.measuring import Design, allotted, design, measure, packed, share_of, unpacked
 from discreet.synthetic.relaxed import Settings, memory_needed, soft_rows
-from discreet.synthetic.rules import Rule
+from discreet.synthetic.rows import possible
+from discreet.synthetic.rules import Rule, allowed
 from discreet.synthetic.schema import Attribute, Schema
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the tables: its columns as codes, its rules, and how many rows of a person are used at most."""
+    """One of the tables: its columns as codes, its rules, and how many rows of a person are used at most.
+
+    Keys are compared here as they are where rows of a person are picked, bit by bit; so they are no floating-point
+    numbers, of which 0 and −0 are one person there and two here.
+
+    >>> from discreet.privacy.unit import Unit
+    >>> table = Table("visits", [Column("who", "integer"), Column("urgent", "boolean")], unit=Unit("who"))
+    >>> part = Part(table, Schema([Attribute.of(table.column("urgent"))]), (), 3)
+    >>> part.key.name, part.number.labels
+    ('who', ('0', '1', '2', '3'))
+    """
 
     table: Table
     schema: Schema
@@ -47,9 +58,19 @@ class Part:
         if self.table.unit is None or self.table.unit.key is None:
             expected = "private tables whose rows name a person (unit = a column)"
             raise InvalidParameter("tables", self.table.name, expected)
+        if self.key.kind is ColumnType.REAL:
+            got = f"{self.table.name}.{self.key.name} ({self.key.kind})"
+            raise InvalidParameter("tables", got, "keys that are whole numbers or texts")
+        self.sql  # noqa: B018 (it refuses columns that cannot be read: before anything is charged)
         for rule in self.rules:
             rule.check(self.schema, ())
-            rule.allowed(self.schema)
+        if not possible(allowed(self.rules, self.schema), self.schema.sizes):
+            raise InvalidParameter("rules", f"{len(self.rules)} of {self.table.name}", "rules that some row obeys")
+
+    @property
+    def sql(self) -> str:
+        """What is read: the key and the columns, at most `rows_each` rows of a person."""
+        return rows_each(self.table, self.columns, most=self.rows_each, keyed=True)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -221,50 +242,50 @@ class LinkedPlan:
     def explain(self) -> str:
         """What it would cost and do, in words."""
         made = self.designs()
-        lines = {
-            "makes": self.text,
-            "protects": f"one person, with all their rows in {', '.join(part.table.name for part in self.parts)}",
-            "cost": f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}",
-            "people": ", ".join(f"{name} ({size})" for name, size in _told(self.record)),
-        }
+        keys = ", ".join(f"{part.table.name} (by {part.key.name})" for part in self.parts)
+        lines = [
+            ("makes", self.text),
+            ("protects", f"one person, with all their rows in {keys}"),
+            ("cost", f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}"),
+            ("a person", _told(self.record)),
+            (
+                "useful",
+                f"for more than about {ceil(made[0].noise_alone(1)):,} people; with fewer, noise is all there is",
+            ),
+        ]
         for part, one in zip(self.others, made[1:], strict=True):
-            told = ", ".join(f"{name} ({size})" for name, size in _told(part.schema))
-            lines[part.table.name] = f"{told}; at most {part.rows_each} rows of a person, behind their own columns"
-            lines[f"{part.table.name}, useful"] = f"for more than about {ceil(one.noise_alone(1)):,} rows"
-        lines["measured"] = f"{sum(len(one.marginals) for one in made)} marginals"
-        lines["useful"] = (
-            f"for more than about {ceil(made[0].noise_alone(1)):,} people; with fewer, noise is all there is"
-        )
-        lines["memory"] = f"up to {ceil(self.memory() / 1e6):,} MB"
-        width = max(map(len, lines))
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+            most = "1 row" if part.rows_each == 1 else f"{part.rows_each} rows"
+            behind = ", behind their own columns" if self.own else ""
+            lines.append((f"a row of {part.table.name}", f"{_told(part.schema)}; at most {most} of a person{behind}"))
+            lines.append(("useful", f"for more than about {ceil(one.noise_alone(1)):,} rows"))
+        lines.append(("measured", f"{sum(len(one.marginals) for one in made)} marginals"))
+        lines.append(("memory", f"up to {ceil(self.memory() / 1e6):,} MB"))
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 
 
-def _told(schema: Schema) -> list[tuple[str, int]]:
-    return list(zip(schema.names, schema.sizes, strict=True))
+def _told(schema: Schema) -> str:
+    return ", ".join(f"{name} ({size})" for name, size in zip(schema.names, schema.sizes, strict=True))
 
 
 def _rows(part: Part, engine: Engine) -> tuple[Any, Ints]:
     """The key and the codes of each row of a table that is used; rows that have no code are left out."""
-    rows = engine.fetch(rows_each(part.table, part.columns, most=part.rows_each, keyed=True))
+    rows = engine.fetch(part.sql)
     codes, kept = part.schema.encode(rows.select(list(part.schema.names)))
     return rows.column(0).combine_chunks().filter(_arrow(kept)), codes
 
 
 def _names(keys: Sequence[Any]) -> Any:
-    """Everybody, each once, in the order in which they come."""
+    """Everybody, each once, in the order in which they come. Keys of one kind have one type (`Engine`)."""
     import pyarrow
 
-    same = keys if len({one.type for one in keys}) == 1 else [one.cast(pyarrow.string()) for one in keys]
-    return pyarrow.chunked_array(same).combine_chunks().unique()
+    return pyarrow.chunked_array(keys).combine_chunks().unique()
 
 
 def _places(keys: Any, known: Any) -> Ints:
     """The place of each key among those known; −1 for all else."""
     from pyarrow import compute
 
-    if keys.type != known.type:
-        keys, known = (one.cast("string") for one in (keys, known))
     return np.asarray(compute.index_in(keys, value_set=known).fill_null(-1), np.int64)
 
 

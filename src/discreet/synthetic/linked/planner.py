@@ -66,17 +66,22 @@ def plan_linked(
 
 
 def _by_table(tables: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    expected = "names of tables, or a mapping from names to what is said of each"
     if isinstance(tables, str) or not isinstance(tables, Mapping | Sequence):
-        raise InvalidParameter("tables", tables, "names of tables, or a mapping from names to what is said of each")
-    named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {name: {} for name in tables}
-    if len(named) < len(tables):
-        raise InvalidParameter("tables", list(tables), "each table once")
-    for name, said in named.items():
-        unknown = sorted(set(said) - set(_SAID)) if isinstance(said, Mapping) else ["what is not a mapping"]
+        raise InvalidParameter("tables", tables, expected)
+    names = list(tables)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidParameter("tables", names, expected)
+    if len({name.casefold() for name in names}) < len(names):
+        raise InvalidParameter("tables", names, "each table once")
+    said = dict(tables) if isinstance(tables, Mapping) else {name: {} for name in names}
+    for name, given in said.items():
+        if not isinstance(given, Mapping):
+            raise InvalidParameter(f"tables, {name}", given, f"a mapping of any of {', '.join(_SAID)}")
+        unknown = sorted(str(one) for one in given if one not in _SAID)
         if unknown:
-            expected = f"any of {', '.join(_SAID)}"
-            raise InvalidParameter(f"tables, {name}", ", ".join(map(str, unknown)), expected)
-    return list(named.items())
+            raise InvalidParameter(f"tables, {name}", ", ".join(unknown), f"any of {', '.join(_SAID)}")
+    return list(said.items())
 
 
 def _part(catalog: Catalog, name: str, said: Mapping[str, Any]) -> Part:

@@ -1,7 +1,7 @@
 """What a linked synthesis gives: noisy marginals that were paid for, and tables of people that follow from them."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -14,9 +14,9 @@ from discreet.curator.catalog import ColumnType
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.synthetic.marginals import Ints, counts
-from discreet.synthetic.measuring import Measurement
+from discreet.synthetic.measuring import Measurement, total
 from discreet.synthetic.quality import Residual, residuals
-from discreet.synthetic.relaxed import RelaxedTable, fit
+from discreet.synthetic.relaxed import RelaxedTable, Settings, fit
 from discreet.synthetic.rows import draw, draw_given
 from discreet.synthetic.rules import allowed, mended
 from discreet.synthetic.schema import Schema
@@ -69,7 +69,7 @@ class LinkedTables:
     def _people(self, progress: Progress | None) -> Fitted:
         plan, schema = self.plan, self.plan.record
         known = [] if plan.people is None else allowed(plan.people.rules, plan.people.schema)  # own columns come first
-        name = "people" if plan.people is None else plan.people.table.name
+        name = _everybody(plan) if plan.people is None else plan.people.table.name
         told = _by(progress, name)
         table = fit(schema.sizes, self.measurements[0], settings=plan.settings, allowed=known, progress=told)
         codes = draw(table, allowed=known, entropy=self._entropy(1, 0))
@@ -79,9 +79,10 @@ class LinkedTables:
         plan, measured = self.plan, self.measurements[1 + place]
         schema = plan.joined(part)
         known = allowed(part.rules, schema)
-        every = [*measured, *_copied(own, schema, measured)]
+        copied = _copied(own, schema, measured)
+        settings = _stopping(plan.settings, measured, copied)
         told = _by(progress, part.table.name)
-        table = fit(schema.sizes, every, settings=plan.settings, allowed=known, progress=told)
+        table = fit(schema.sizes, [*measured, *copied], settings=settings, allowed=known, progress=told)
         codes = draw_given(table, own, allowed=known, entropy=self._entropy(2, place))
         return Fitted(part.table.name, schema, measured, table, np.column_stack([own, codes]))
 
@@ -98,12 +99,11 @@ class LinkedTables:
         """The synthetic tables by name, as Arrow tables with the columns of the private ones and keys of their own."""
         people, *others = self.fit()
         own, persons = len(self.plan.own), np.arange(1, len(people.codes) + 1)
-        made = {}
+        numbers, made = self._numbers(people.codes), {}
         if self.plan.people is not None:
             made[people.name] = self._written(self.plan.people, people.codes[:, :own], persons, 0)
         for place, (part, one) in enumerate(zip(self.plan.others, others, strict=True)):
-            whose = np.repeat(persons, self._numbers(people.codes)[place])
-            made[one.name] = self._written(part, one.codes[:, own:], whose, 1 + place)
+            made[one.name] = self._written(part, one.codes[:, own:], np.repeat(persons, numbers[place]), 1 + place)
         return made
 
     def _written(self, part: "Part", codes: Ints, persons: Ints, place: int) -> Any:
@@ -127,14 +127,38 @@ class LinkedTables:
         """Write each table into a folder, as NAME.parquet or NAME.csv; the paths."""
         from discreet.tables import write
 
-        if form not in ("parquet", "csv"):
-            raise InvalidParameter("form", form, "'parquet' or 'csv'")
-        where = Path(folder)
-        where.mkdir(parents=True, exist_ok=True)
-        return [write(table, where / f"{name}.{form}") for name, table in self.tables.items()]
+        named = files(self.plan, folder, form=form)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return [write(self.tables[name], path) for name, path in named.items()]
 
     def _entropy(self, purpose: int, place: int) -> Entropy:
         return DeterministicEntropy((int.from_bytes(self.seed[:7], "big") * 8 + purpose) * 64 + place)
+
+
+def files(plan: "LinkedPlan", folder: str | Path, *, form: str) -> dict[str, Path]:
+    """Where each table would be written.
+
+    >>> from discreet.curator.catalog import Catalog, Column, Table
+    >>> from discreet.privacy.unit import Unit
+    >>> from discreet.synthetic.linked.planner import plan_linked
+    >>> columns = [Column("who", "integer"), Column("ill", "boolean")]
+    >>> both = [Table(name, columns, unit=Unit("who")) for name in ("people", "visits")]
+    >>> catalog = Catalog("clinic", both, neighbours="add or remove one")
+    >>> plan = plan_linked(catalog, ["people", "visits"], epsilon=1, delta="1e-9")
+    >>> [path.as_posix() for path in files(plan, "made", form="csv").values()]
+    ['made/people.csv', 'made/visits.csv']
+    """
+    if form not in ("parquet", "csv"):
+        raise InvalidParameter("form", form, "'parquet' or 'csv'")
+    names = [part.table.name for part in plan.parts]
+    for name in names:
+        if set(name) & set("/\\:\0") or name.startswith("."):
+            raise InvalidParameter("tables", name, "names of tables that can be names of files")
+    return {name: Path(folder) / f"{name}.{form}" for name in names}
+
+
+def _everybody(plan: "LinkedPlan") -> str:
+    return f"people of {', '.join(part.table.name for part in plan.parts)}"
 
 
 def _by(progress: Progress | None, name: str) -> Callable[[int, float], None] | None:
@@ -143,14 +167,26 @@ def _by(progress: Progress | None, name: str) -> Callable[[int, float], None] | 
     return lambda step, misfit: progress(name, step, misfit)
 
 
+def _stopping(settings: Settings, measured: Sequence[Measurement], copied: Sequence[Measurement]) -> Settings:
+    """When to stop: what was copied has no noise of its own, so that none of it may excuse a gap to what was measured.
+
+    The mean squared gap is over all cells; its bound is that of the measured ones.
+    """
+    noisy, all_ = (sum(one.counts.size for one in each) for each in (measured, [*measured, *copied]))
+    return replace(settings, misfit=settings.misfit * (noisy / all_))
+
+
 def _copied(own: Ints, schema: Schema, measured: tuple[Measurement, ...]) -> list[Measurement]:
     """How two columns of a person go together over the rows of another table: counted among the synthetic people.
 
     They were not measured here, and without them the fit would be free to take them as it likes. They weigh as much as
-    what was measured.
+    what was measured, and add up to as many rows: how many rows people have was measured by itself, with other noise.
     """
+    if not len(own):
+        return []
     sigma = float(np.median([one.sigma for one in measured]))
+    scale = total(measured) / len(own)
     pairs = combinations(range(own.shape[1]), 2)
-    rest = np.zeros((len(own), len(schema.sizes) - own.shape[1]), np.int64)
-    rows = np.column_stack([own, rest])
-    return [Measurement(pair, counts(rows, schema.sizes, pair), sigma) for pair in pairs]
+    return [
+        Measurement(pair, np.rint(counts(own, schema.sizes, pair) * scale).astype(np.int64), sigma) for pair in pairs
+    ]

@@ -6,13 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.learning import gradients as module
-from discreet.learning.gradients import MOST, UNITS, Clip, ClippedSum, Outer, Rows, clipped_sum
+from discreet.learning import clipping as module
+from discreet.learning import whole
+from discreet.learning.clipping import MOST, UNITS, Clip, ClippedSum, clipped_sum
+from discreet.learning.gradients import Outer, Rows
+from discreet.learning.whole import Total
 
+pytestmark = pytest.mark.usefixtures("loops")  # with NumPy, and with compiled loops
 F = Fraction
 TINY, SMALLEST, HUGE = np.float32(1e-40), np.float32(2.0**-126), np.float32(3.4e38)
 WILD = np.array(
@@ -85,7 +89,7 @@ def test_without_room_for_rounding_the_norm_would_be_exceeded(form, monkeypatch)
     st.fractions(F(1, 10**6), 10**6),
     st.fractions(F(1, 10**6), 1),
 )
-@settings(max_examples=300)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_floats_are_clipped(a, b, c, norm, share):
     lot = [Outer(np.array([a], np.float32), np.array([b], np.float32)), rows(c)]
     assert squared(clipped_sum(lot, Clip(norm), share=share)) <= UNITS**2 * share
@@ -199,7 +203,7 @@ def test_a_one_that_is_not_written_down_counts_like_others(kind, shape):
 
 def ways(monkeypatch, gradients: list, **settings) -> ClippedSum:
     for name, value in settings.items():
-        monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(*(Total, "rows") if name == "rows" else (whole, name), value)
     return clipped_sum(gradients, Clip(1))
 
 
@@ -211,7 +215,7 @@ def test_float32_and_float64_and_any_cut_give_the_same_sum(kind, shape, one, mon
     gradients = [Outer(wild(rng, (500, shape[0]), kind), wild(rng, (500, shape[1]), kind), one=one)]
     usual = clipped_sum(gradients, Clip(1))
     slow = ways(monkeypatch, gradients, _EXACT=-1.0)
-    few = ways(monkeypatch, gradients, _EXACT=2.0**24, _ROWS=7, _FEW=3, _MANY=0)
+    few = ways(monkeypatch, gradients, _EXACT=2.0**24, rows=7, _FEW=3, _MANY=0)
     assert (usual.units[0] == slow.units[0]).all()
     assert (usual.units[0] == few.units[0]).all()
 
@@ -226,7 +230,7 @@ def test_sums_that_leave_float32_are_added_up_in_float64(shape, monkeypatch):
     many = clipped_sum([Outer(np.repeat(left, 9000, axis=0), np.repeat(right, 9000, axis=0))], Clip("1e-6")).units[0]
     assert abs(int(alone[0, 0])) > 0.99 * UNITS
     assert (many == 9000 * alone).all()
-    monkeypatch.setattr(module, "_EXACT", 2.0**60)  # the check has a reason
+    monkeypatch.setattr(whole, "_EXACT", 2.0**60)  # the check has a reason
     alone = clipped_sum([Outer(left * np.float32(1.1), right)], Clip("1e-6")).units[0]
     lot = [Outer(np.repeat(left * np.float32(1.1), 9000, axis=0), np.repeat(right, 9000, axis=0))]
     assert not (clipped_sum(lot, Clip("1e-6")).units[0] == 9000 * alone).all()
@@ -270,7 +274,8 @@ def test_adding_one_example_changes_the_sum_by_what_it_gives_alone():
 
 THREADS = """
 import numpy as np, hashlib, sys
-from discreet.learning.gradients import Outer, Clip, clipped_sum
+from discreet.learning.clipping import Clip, clipped_sum
+from discreet.learning.gradients import Outer
 rng = np.random.default_rng(1)
 a, b = rng.normal(size=(600, 61)).astype(np.float32), rng.normal(size=(600, 300)).astype(np.float32)
 print(hashlib.sha256(clipped_sum([Outer(a, b)], Clip(1)).units[0].tobytes()).hexdigest())
@@ -292,7 +297,7 @@ def test_sums_do_not_depend_on_the_number_of_threads():
 
 def test_the_largest_lot_fits_the_whole_numbers_of_a_float():
     assert MOST * UNITS < 2**53
-    assert (module._MANY + -(-module._ROWS // module._FEW)) << 24 < 2**31
+    assert (whole._MANY + -(-whole.ROWS // whole._FEW)) << 24 < 2**31
     assert all(20 <= module._bits(shape) <= 30 for shape in [(1, 1), (61, 1000), (4096, 4096), (1 << 20, 1 << 20)])
 
 

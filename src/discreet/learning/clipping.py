@@ -1,0 +1,289 @@
+"""Clipped gradients, added up on an integer grid: what one example changes is bounded exactly.
+
+>>> import numpy as np
+>>> from discreet.learning.clipping import UNITS, Clip, clipped_sum
+>>> from discreet.learning.gradients import Outer
+>>> lot = [Outer(np.array([[3.0, 4.0]], np.float32), np.array([[1.0]], np.float32))]  # one example, of norm 5
+>>> total = clipped_sum(lot, Clip(1))
+>>> (total.units[0] / UNITS).round(2).tolist(), total.norms.tolist()
+([[0.6], [0.8]], [5.0])
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidData
+from discreet.exact import Number, rational
+from discreet.learning.gradients import Array, Floats, Gradient, Ints, Outer, Rows
+from discreet.learning.whole import Total, made_whole, squared_norms
+
+UNITS = 1 << 30
+"""The clipping norm in steps of the grid on which gradients are summed."""
+
+MOST = 1 << 22
+"""The largest lot: beyond it a sum could leave the whole numbers that a float holds exactly."""
+
+_UNITS_BITS = UNITS.bit_length() - 1
+_FINER = 8  # how much finer the steps of the narrow side are, in their root mean square
+_NUMPY = 1024  # numbers that NumPy buffers: with more, it would spread each row's factor over a buffer
+_SHRINK = 1 - 2.0**-12  # makes room for the rounding of norms and scales
+_LEAST, _GREATEST = 2.0**-60, 2.0**60  # squared norms outside count as zero
+_BLOCK = 1 << 16  # numbers at a time: the scratch array stays in the processor's cache
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """How gradients are clipped: all parameters together to `norm`, or each to its share of it.
+
+    `shares`, one for each parameter, are squared shares of the norm and add up to at most 1: flat clipping has none.
+
+    >>> Clip("0.5", shares=("1/2", "1/2")).shares
+    (Fraction(1, 2), Fraction(1, 2))
+    """
+
+    norm: Fraction
+    shares: tuple[Fraction, ...] | None = None
+
+    def __init__(self, norm: Number, shares: Sequence[Number] | None = None) -> None:
+        exact = rational(norm, "norm", at_least=Fraction(1, 1 << 40), at_most=1 << 40)
+        object.__setattr__(self, "norm", exact)
+        parts = None if shares is None else tuple(rational(share, "shares", above=0, at_most=1) for share in shares)
+        if parts is not None and sum(parts) > 1:
+            raise InvalidData(f"clipping shares add up to {float(sum(parts)):.6g}, expected at most 1")
+        object.__setattr__(self, "shares", parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClippedSum:
+    """Clipped gradients added up, in units of the clipping norm / `UNITS`, a whole number for each parameter.
+
+    `norms` are the norms before clipping: private, for the adaptive choice of a norm and for nobody's eyes.
+
+    >>> one = ClippedSum((np.array([1, 2]),), np.array([5.0]))
+    >>> both = one + one
+    >>> both.units[0].tolist(), both.norms.tolist()
+    ([2, 4], [5.0, 5.0])
+    """
+
+    units: tuple[Ints, ...]
+    norms: Floats
+
+    def __add__(self, other: "ClippedSum") -> "ClippedSum":
+        added = tuple(a + b for a, b in zip(self.units, other.units, strict=True))
+        return ClippedSum(added, np.concatenate([self.norms, other.norms]))
+
+
+def clipped_sum(gradients: Sequence[Gradient], clip: Clip, *, share: Number = 1) -> ClippedSum:
+    """The sum over a lot of each example's gradient, clipped and snapped to the grid.
+
+    Guarantee: one example more or less changes the result by a vector of whole numbers whose norm is at most `UNITS`,
+    exactly, whatever the example is; with `share`, at most √share·UNITS. The sum does not depend on order, nor on how
+    the lot is cut into parts.
+
+    Proof. Write c for the example's factor min(1, norm/‖g‖). For `Rows`, c·g/norm·UNITS is cut to whole numbers towards
+    zero. For `Outer`, let w be the wider side and v the other: w is scaled and rounded, by whatever rule, to whole
+    numbers ŵ; then v is scaled by (c/norm)·U·‖w‖/‖ŵ‖ and cut towards zero to v̂. The example contributes v̂ ⊗ ŵ in steps
+    of UNITS/U, U a power of two by the shape of the parameter (`_bits`). Cutting makes no entry larger, so
+    ‖v̂‖·‖ŵ‖ ≤ U·c·‖g_p‖/norm, and in exact arithmetic the squared norm over all parameters is at most
+    UNITS²·Σ(c·‖g_p‖/norm)² ≤ UNITS².
+
+    Rounding. Up to 2¹⁰ squares are added up in float32, in an order that is not ours to choose, so relatively within
+    (2¹⁰ + 1)·2⁻²⁴, while nothing leaves the range of floats; such sums are added up in float64. A parameter for which
+    the squared norm of a side is not between 2⁻⁶⁰ and 2⁶⁰, NaN among them, gets nothing from the example, so nothing
+    leaves the range: squares below 2⁻¹²⁶ may be lost, but fewer than 2³³ of them are less than 2⁻³³ of 2⁻⁶⁰. So norms
+    ‖v‖, ‖w‖, ‖ŵ‖ are known to 2⁻¹⁵ and a little, ‖g‖ to 2⁻¹⁴ and a little; the scale of v carries those of ‖ŵ‖, of ‖v‖
+    within ‖g‖, and three roundings of 2⁻²⁴, because no scale is above 2¹⁰⁰, and one below 2⁻¹²⁶ leaves nothing to add.
+    The factor 1 − 2⁻¹² outweighs them, 2⁻¹⁴ and a little for `Rows` and for `Outer`. The scale of w need not be right.
+
+    What is added up are whole numbers whose absolute values sum to at most MOST·UNITS < 2⁵³, so every order of adding
+    them in float64, with or without fused products, gives the same exact result; `whole.Total` uses float32 where it is
+    exact too. What an example contributes is made by elementary operations on its own numbers; only the sum of squares
+    could depend on the length of the row, which is the same in every lot.
+    """
+    clipping = Clipping(clip, share=share)
+    clipping.add(gradients)
+    return clipping.found()
+
+
+class Clipping:
+    """The same for a lot that comes in parts.
+
+    >>> lot = [Outer(np.array([[3.0, 4.0]], np.float32), np.array([[1.0]], np.float32))]
+    >>> clipping = Clipping(Clip(1))
+    >>> clipping.add(lot).tolist(), clipping.add(lot).tolist()
+    ([5.0], [5.0])
+    >>> clipping.found().norms.tolist()
+    [5.0, 5.0]
+    """
+
+    def __init__(self, clip: Clip, *, share: Number = 1) -> None:
+        self._clip, self._root = clip, math.sqrt(rational(share, "share", above=0, at_most=1))
+        self._sums: list[_RowsSum | _OuterSum] = []
+        self._norms: list[Floats] = []
+
+    def add(self, gradients: Sequence[Gradient]) -> Floats:
+        """Add what the examples of one part contribute; their norms before clipping, for nobody's eyes."""
+        count = _count(gradients)
+        with np.errstate(all="ignore"):
+            np.setbufsize(_NUMPY)  # until the end of this block
+            sides = [_lengths(gradient) for gradient in gradients]
+            usable = [_usable(squares) for squares in sides]
+            squares = [np.where(ok, math.prod(parts), 0.0) for ok, parts in zip(usable, sides, strict=True)]
+            norms: Floats = np.sqrt(sum(squares, np.zeros(count)))
+            weights = [self._root * weight for weight in _weights(squares, norms, self._clip)]
+            for place, gradient in enumerate(gradients):
+                self._sum(place, gradient).add(gradient, sides[place], weights[place], usable[place])
+        self._norms.append(norms)
+        return norms
+
+    def _sum(self, place: int, gradient: Gradient) -> Any:
+        if place == len(self._sums):
+            self._sums.append(_RowsSum(gradient) if isinstance(gradient, Rows) else _OuterSum(gradient))
+        return self._sums[place]
+
+    def found(self) -> ClippedSum:
+        """What was added up."""
+        norms = np.concatenate(self._norms) if self._norms else np.zeros(0)
+        return ClippedSum(tuple(one.found() for one in self._sums), norms)
+
+
+def _count(gradients: Sequence[Gradient]) -> int:
+    counts = {len(side) for gradient in gradients for side in gradient.sides}
+    if len(counts) != 1:
+        raise InvalidData(f"gradients of {sorted(counts)} examples, expected one number of examples for all parameters")
+    (count,) = counts
+    if count > MOST:
+        raise InvalidData(f"a lot of {count} examples, expected at most {MOST}")
+    return count
+
+
+def _lengths(gradient: Gradient) -> list[Floats]:
+    """The squared norms of each side."""
+    found = [squared_norms(side) for side in gradient.sides]
+    if isinstance(gradient, Outer) and gradient.one:
+        found[0] += 1
+    return found
+
+
+def _usable(squares: Sequence[Floats]) -> NDArray[np.bool_]:
+    usable = np.ones(len(squares[0]), np.bool_)
+    for square in squares:
+        usable &= (square >= _LEAST) & (square <= _GREATEST)
+    return usable
+
+
+def _weights(squares: Sequence[Floats], norms: Floats, clip: Clip) -> list[Floats]:
+    """For each parameter, min(1, norm/‖g‖)/norm for each example; with clipping shares, of its own norm and share."""
+    norm = float(clip.norm)
+    if clip.shares is None:
+        return [1 / np.maximum(norms, norm)] * len(squares)
+    if len(clip.shares) != len(squares):
+        raise InvalidData(f"{len(clip.shares)} clipping shares for {len(squares)} parameters")
+    roots = [float(share) ** 0.5 for share in clip.shares]
+    return [root / np.maximum(np.sqrt(square), norm * root) for root, square in zip(roots, squares, strict=True)]
+
+
+def operations(parameters: Sequence[Array], lot: Number, steps: int) -> int:
+    """About how many elementary operations a run of so many lots does beside its matrix products: public numbers.
+
+    >>> operations([np.zeros((61, 1000), np.float32)], 600, 10)
+    6610000
+    """
+    many = float(rational(lot, "lot", at_least=0))
+    return int(steps * sum(p.size + many * max(p.shape, default=1) for p in parameters))
+
+
+class _RowsSum:
+    """The sum of what the examples contribute to a parameter whose gradients are formed."""
+
+    def __init__(self, gradient: Rows) -> None:
+        self._total = np.zeros(gradient.shape, np.int64)
+
+    def add(self, gradient: Rows, squares: Sequence[Floats], weight: Floats, usable: NDArray[np.bool_]) -> None:
+        summed = np.zeros(math.prod(gradient.shape))
+        for part in _whole(gradient.sides[0], weight * UNITS, usable):
+            summed += part.sum(axis=0, dtype=np.float64)
+        self._total += summed.astype(np.int64).reshape(gradient.shape)
+
+    def found(self) -> Ints:
+        return self._total
+
+
+class _OuterSum:
+    """The sum of outer products of whole vectors; see `clipped_sum` for the proof.
+
+    In its root mean square, the wide side has about 30 steps at the clipping norm, fewer for a short gradient, and the
+    narrow one eight times as many: rounding moves an example by about 1 % of its norm, cutting makes it 0.2 % shorter.
+    """
+
+    def __init__(self, gradient: Outer) -> None:
+        left, right = gradient.left.shape[1], gradient.right.shape[1]
+        self._turned, self._one = left > right, gradient.one
+        self._narrow, self._wide = (right, left) if self._turned else (left, right)
+        self._last = gradient.one and not self._turned  # the one belongs to the left side
+        self._bits = _bits(gradient.shape)
+        self._fine = 2.0**self._bits * math.sqrt(self._wide / self._narrow) / _FINER
+        self._total = Total(self._narrow + self._last, self._wide)
+        self._bias = np.zeros(self._narrow)
+
+    def add(self, gradient: Outer, squares: Sequence[Floats], weight: Floats, usable: NDArray[np.bool_]) -> None:
+        left, right = gradient.left, gradient.right
+        if not usable.all():
+            left, right, weight = left[usable], right[usable], weight[usable]
+            squares = [square[usable] for square in squares]
+        wide, narrow = (left, right) if self._turned else (right, left)
+        length = np.sqrt(squares[0 if self._turned else 1])
+        scale = (np.sqrt(weight * np.sqrt(squares[0] * squares[1]) * self._fine) / length).astype(np.float32)
+        room = weight * length * (2.0**self._bits * _SHRINK)
+        for start in range(0, len(wide), self._total.rows):
+            here = slice(start, start + self._total.rows)
+            self._add(wide[here], narrow[here], scale[here], room[here])
+
+    def _add(self, wide: Array, narrow: Array, scale: Array, room: Floats) -> None:
+        """Both sides made whole, multiplied and added up."""
+        whole, cut = self._total.rooms(len(wide))
+        squares = made_whole(wide, scale, whole)
+        if self._one and self._turned:
+            ones = np.rint(scale)
+            squares += np.square(ones, dtype=np.float64)
+        norms = np.sqrt(squares)
+        factor = (room / np.maximum(norms, 1)).astype(np.float32)  # a norm below 1 is 0, of a row of zeros
+        np.multiply(narrow, factor[:, None], out=cut[:, : self._narrow])
+        if self._last:
+            cut[:, -1] = factor
+        np.trunc(cut, out=cut)
+        self._total.add(norms)
+        if self._one and self._turned:
+            self._bias += np.matmul(ones, cut, dtype=np.float64)
+
+    def found(self) -> Ints:
+        whole = self._total.found()
+        if self._turned:
+            bias = self._bias.astype(np.int64)[None]
+            whole = np.concatenate([whole.T, bias]) if self._one else np.ascontiguousarray(whole.T)
+        whole <<= _UNITS_BITS - self._bits
+        return whole
+
+
+def _bits(shape: tuple[int, ...]) -> int:
+    """The clipping norm in steps of the products of a matrix, as a power of two: public, and finer for larger ones."""
+    return min(max(round(13 + math.log2(math.prod(shape)) / 2), 20), _UNITS_BITS)
+
+
+def _whole(rows: Array, scale: Floats, usable: NDArray[np.bool_]) -> Iterator[Array]:
+    """Rows times their scales, cut to whole numbers towards zero, some at a time; unusable rows are left out."""
+    if not usable.all():
+        rows, scale = rows[usable], scale[usable]
+    factors = (scale * _SHRINK).astype(np.float32)[:, None]
+    step = max(1, _BLOCK // max(1, rows.shape[1]))
+    room = np.empty((min(step, len(rows)), rows.shape[1]), np.float32)
+    for start in range(0, len(rows), step):
+        here = factors[start : start + step]
+        part = np.multiply(rows[start : start + step], here, out=room[: len(here)])
+        yield np.trunc(part, out=part)
