@@ -95,6 +95,20 @@ class LinkedPlan:
 
     people: the table with one row a person, if there is one; rows of others are left out of all tables. others: the
     tables whose rows belong to people. multiplier: the noise of all measurements together, as one Gaussian release.
+
+    >>> import pyarrow
+    >>> from discreet.curator.engines.duckdb import DuckDBEngine
+    >>> from discreet.privacy.unit import Unit
+    >>> from discreet.synthetic.linked.planner import plan_linked
+    >>> columns = [Column("who", "integer"), Column("ill", "boolean", nullable=False)]
+    >>> both = [Table(name, columns, unit=Unit("who")) for name in ("people", "visits")]
+    >>> catalog = Catalog("clinic", both, neighbours="add or remove one")
+    >>> plan = plan_linked(catalog, {"people": {}, "visits": {"rows_each": 3}}, epsilon=1, delta="1e-9")
+    >>> rows = {"people": {"who": [7], "ill": [True]}, "visits": {"who": [7, 7, 8], "ill": [False, True, True]}}
+    >>> with DuckDBEngine(catalog, {name: pyarrow.table(table) for name, table in rows.items()}) as engine:
+    ...     people, visits = plan.read(engine)  # for the owner's eyes: one person, who is ill, with two visits
+    >>> people.tolist(), sorted(visits.tolist())
+    ([[1, 2]], [[1, 0], [1, 1]])
     """
 
     people: Part | None

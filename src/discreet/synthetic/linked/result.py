@@ -45,7 +45,24 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class LinkedTables:
-    """Noisy marginals that were paid for, and the synthetic tables that follow from them. All done with it is free."""
+    """Noisy marginals that were paid for, and the synthetic tables that follow from them. All done with it is free.
+
+    >>> import pathlib, tempfile, pyarrow, discreet
+    >>> policy = pathlib.Path(tempfile.mkdtemp()) / "clinic.toml"
+    >>> table = '[tables.{}]\\nsource = "python"\\nunit = "who"\\ncolumns.who = {{type = "integer"}}\\n'
+    >>> tables = "".join(table.format(one) + 'columns.ill = {type = "boolean"}\\n' for one in ("people", "visits"))
+    >>> head = '[dataset]\\nname = "clinic"\\nneighbours = "change one"\\n[budget]\\nepsilon = 3\\ndelta = "1e-6"\\n'
+    >>> _ = policy.write_text(head + tables)
+    >>> rows = pyarrow.table({"who": range(1000), "ill": [True, False] * 500})
+    >>> with discreet.open(policy, tables={"people": rows, "visits": rows}) as data:
+    ...     made = data.synthesize_linked({"people": {}, "visits": {"rows_each": 2}}, epsilon=1)
+    >>> made.tables["visits"].column_names, [one.name for one in made.fit()]
+    (['who', 'ill'], ['people', 'visits'])
+    >>> set(made.tables["visits"]["who"].to_pylist()) <= set(made.tables["people"]["who"].to_pylist())
+    True
+    >>> made.page().title
+    'Synthetic people, visits'
+    """
 
     plan: "LinkedPlan"
     measurements: tuple[tuple[Measurement, ...], ...]
