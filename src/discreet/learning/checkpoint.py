@@ -27,9 +27,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from discreet.durable import settle
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
-from discreet.learning.durable import settle
 from discreet.learning.recipe import Recipe
 from discreet.learning.state import State
 from discreet.learning.trainable import Trainable

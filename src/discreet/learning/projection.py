@@ -23,9 +23,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.durable import settle
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational, sqrt_bounds
-from discreet.learning.durable import settle
 from discreet.learning.gradients import Array, Ints
 from discreet.learning.products import product
 from discreet.noise import Entropy

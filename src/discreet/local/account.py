@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.durable import settle
 from discreet.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -312,14 +313,7 @@ def write(path: Path, text: str) -> None:
         file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable by its owner only
         with os.fdopen(file, "wb") as out:
             out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(name, path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            settle(out, Path(name), path)
     except OSError as error:
         with suppress(OSError):
             os.unlink(name)

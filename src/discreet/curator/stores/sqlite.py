@@ -26,6 +26,7 @@ from typing import TypeVar
 
 from discreet.curator.stores import COLUMNS, Head, Row, Rows
 from discreet.curator.stores.group import GroupCommit
+from discreet.durable import settle_folder
 from discreet.errors import (
     InvalidParameter,
     LedgerConflict,
@@ -200,11 +201,7 @@ class _File:
 
     def _make(self) -> None:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        settle_folder(self.path.parent)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from discreet.durable import settle
 from discreet.errors import LedgerUnavailable
-from discreet.learning.durable import settle
 
 _PATIENCE = 60.0  # seconds
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

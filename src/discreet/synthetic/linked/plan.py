@@ -253,6 +253,12 @@ class LinkedPlan:
         soft = self.settings.rows or soft_rows(10**9)
         return max(memory_needed(one.sizes, one.marginals, rows=soft) for one in self.designs())
 
+    def seconds(self) -> float:
+        """About how long fitting takes on one core, as `SynthesisPlan.seconds` has it, all tables together."""
+        soft = self.settings.rows or soft_rows(self.count or 10**6)
+        widths = [sum(one.sizes) for one in self.designs()]
+        return self.settings.iterations * sum(4.0 * soft * each * each / 4e10 + 2e-8 * soft * each for each in widths)
+
     def explain(self) -> str:
         """What it would cost and do, in words."""
         made = self.designs()
@@ -261,6 +267,7 @@ class LinkedPlan:
             ("makes", self.text),
             ("protects", f"one person, with all their rows in {keys}"),
             ("cost", f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}"),
+            ("people", self._whom()),
             ("a person", _told(self.record)),
             (
                 "useful",
@@ -274,8 +281,14 @@ class LinkedPlan:
             lines.append(("useful", f"for more than about {ceil(one.noise_alone(1)):,} rows"))
         lines.append(("measured", f"{sum(len(one.marginals) for one in made)} marginals"))
         lines.append(("memory", f"up to {ceil(self.memory() / 1e6):,} MB"))
+        lines.append(("time", f"up to {ceil(self.seconds()):,} s of one core"))
         width = max(len(name) for name, _ in lines)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+    def _whom(self) -> str:
+        if self.people is None:
+            return "everybody who has a row"
+        return f"those in {self.people.table.name}; rows of others are left out"
 
 
 def _told(schema: Schema) -> str:

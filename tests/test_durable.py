@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from discreet.learning.durable import settle
+from discreet.durable import settle
 
 
 def settled(path):

@@ -23,8 +23,16 @@ def settle(sink: IO[bytes], beside: Path, path: Path) -> None:
     sink.flush()
     os.fsync(sink.fileno())
     os.replace(beside, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    settle_folder(path.parent)
+
+
+def settle_folder(folder: Path) -> None:
+    """Have the names in a folder on disk.
+
+    >>> settle_folder(Path("."))
+    """
+    opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)
