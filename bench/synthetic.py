@@ -61,12 +61,15 @@ _SAMPLES = {
 }
 """Scores that NIST published of samples of the real table, without replacement (in the reports on MST at ε = 1)."""
 _AIM = {1: (10, 300), 10: (2, 200)}
-"""AIM's largest model in MB and steps a round by ε: the largest with which it ends in about 150 CPU s."""
+"""AIM's largest model in MB and steps a round by ε, chosen so that it ends in about 150 CPU s."""
 _LIMITS = {1: (0.030, 0.070, 0.89), 10: (0.016, 0.045, 0.90)}
 
 
 def comparison(*, quick: bool) -> Comparison:
-    """Issue 8: the stated errors, 60 CPU s and 1 GB on Adult; better than MST and AIM in error or time everywhere."""
+    """Issue 8: the stated errors, 60 CPU s and 1 GB on Adult; better than MST and AIM in error or time everywhere.
+
+    Error and time are two bars each, of which the issue asks one; a peer that did not end leaves both "not measured".
+    """
     asked = [("adult", 1)] if quick else [("adult", 1), ("adult", 10), ("ma", 1), ("ma", 10), ("tx", 1), ("tx", 10)]
     rows = 4000 if quick else 0
     parts = [part for table, epsilon in asked for part in _of(table, epsilon, rows, quick=quick)]
@@ -116,8 +119,8 @@ def _bars(asked: list[tuple[str, int]]) -> list[Bar]:
     for table, epsilon in asked:
         for peer in ("MST (mbi)", "AIM (mbi)"):
             case = _case(table, epsilon)
-            found.append(Bar(f"pairs nearer than {peer}", case, peer, "discreet", PAIRS, at_least=1))
-            found.append(Bar(f"less CPU than {peer}", case, peer, "discreet", CPU, at_least=1))
+            found.append(Bar(f"pairs nearer than {peer} (error or time)", case, peer, "discreet", PAIRS, at_least=1))
+            found.append(Bar(f"less CPU than {peer} (error or time)", case, peer, "discreet", CPU, at_least=1))
     return found
 
 

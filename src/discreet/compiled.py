@@ -1,8 +1,8 @@
 """Loops that are compiled where numba is installed (the extra `fast`); elsewhere NumPy does the same work.
 
 A loop stands beside NumPy code that does the same, and is used once `prepare` has been told of enough work: compiling
-takes seconds the first time on a machine, loading what was compiled some tenths of a second in each process. What is
-decided here must not depend on private numbers: callers pass public sizes, or sizes of what is public anyway.
+takes seconds the first time on a machine, loading what was compiled about a second in each process. What is decided
+here must not depend on private numbers: callers pass public sizes, or sizes of what is public anyway.
 
 >>> from discreet.compiled import loop
 >>> @loop()
@@ -17,8 +17,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-ENOUGH = 20_000_000
-"""Elementary operations from which on compiling is worth its time."""
+ENOUGH = 1_000_000_000
+"""Elementary operations from which on loading compiled loops is worth its time: some seconds of work in NumPy."""
 
 
 class Loop:

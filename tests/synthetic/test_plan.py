@@ -20,7 +20,7 @@ from discreet.privacy.unit import Neighbours, Unit
 from discreet.synthetic import measuring, planner
 from discreet.synthetic import plan as planned
 from discreet.synthetic.graphical import GraphicalTable
-from discreet.synthetic.measuring import Design, total
+from discreet.synthetic.measuring import Design, share_of, total
 from discreet.synthetic.planner import Wish, plan
 from discreet.synthetic.relaxed import RelaxedTable, Settings
 from discreet.synthetic.result import _persons
@@ -571,7 +571,7 @@ REFUSED = {
     "no people": ({"people": 0}, "≥ 1"),
     "half a row": ({"rows": 0.5}, "whole number"),
     "too little budget": ({"people": 20, "epsilon": "0.1"}, "noise alone would be"),
-    "too little memory": ({"settings": Settings(memory=1000)}, "memory: got '1,000 bytes', expected .* bytes for this table"),
+    "too little memory": ({"settings": Settings(memory=1000)}, "memory: got '1,000 bytes', expected .* bytes for this fit"),
     "rules of other columns": ({"at_most": ["age <= height"]}, "one of the synthetic columns"),
     "rules of unknown values": ({"never": ["ward=z, ill=yes"]}, "ward=z"),
     "rounds of a text": ({"adaptive": "2"}, "whole number"),
@@ -615,7 +615,7 @@ def test_several_rows_need_people():
 
 def test_shares_of_the_noise_add_up():
     for share in (planned.KEYS, Fraction(1, 3)):
-        parts = [planned._part(Fraction(7, 3), one) for one in (share, 1 - share)]
+        parts = [share_of(Fraction(7, 3), one) for one in (share, 1 - share)]
         total = sum(1 / (part * part) for part in parts)
         assert total <= 1 / Fraction(49, 9)
         assert float(total) == pytest.approx(9 / 49)

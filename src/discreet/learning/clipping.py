@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData
 from discreet.exact import Number, rational
 from discreet.learning.gradients import Array, Floats, Gradient, Ints, Outer, Rows
-from discreet.learning.whole import Total, made_whole, squared_norms
+from discreet.learning.whole import Sides, Total, squared_norms
 
 UNITS = 1 << 30
 """The clipping norm in steps of the grid on which gradients are summed."""
@@ -241,26 +241,18 @@ class _OuterSum:
         length = np.sqrt(squares[0 if self._turned else 1])
         scale = (np.sqrt(weight * np.sqrt(squares[0] * squares[1]) * self._fine) / length).astype(np.float32)
         room = weight * length * (2.0**self._bits * _SHRINK)
-        for start in range(0, len(wide), self._total.rows):
-            here = slice(start, start + self._total.rows)
+        turns = -(-len(wide) // self._total.rows)
+        step = -(-len(wide) // max(turns, 1))  # of about the same length each
+        for start in range(0, len(wide), max(step, 1)):
+            here = slice(start, start + step)
             self._add(wide[here], narrow[here], scale[here], room[here])
 
     def _add(self, wide: Array, narrow: Array, scale: Array, room: Floats) -> None:
         """Both sides made whole, multiplied and added up."""
-        whole, cut = self._total.rooms(len(wide))
-        squares = made_whole(wide, scale, whole)
-        if self._one and self._turned:
-            ones = np.rint(scale)
-            squares += np.square(ones, dtype=np.float64)
-        norms = np.sqrt(squares)
-        factor = (room / np.maximum(norms, 1)).astype(np.float32)  # a norm below 1 is 0, of a row of zeros
-        np.multiply(narrow, factor[:, None], out=cut[:, : self._narrow])
-        if self._last:
-            cut[:, -1] = factor
-        np.trunc(cut, out=cut)
-        self._total.add(norms)
-        if self._one and self._turned:
-            self._bias += np.matmul(ones, cut, dtype=np.float64)
+        turned_one = self._one and self._turned
+        self._total.add(Sides(wide, narrow, scale, room, turned_one, self._last))
+        if turned_one:
+            self._bias += np.matmul(np.rint(scale), self._total.cut(len(wide)), dtype=np.float64)
 
     def found(self) -> Ints:
         whole = self._total.found()

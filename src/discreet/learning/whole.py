@@ -1,17 +1,33 @@
 """Rows made whole, and sums of products of whole numbers, exactly, in float32 wherever that is exact."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from discreet.compiled import loop
 from discreet.learning.gradients import Array, Floats, Ints
 
-ROWS = 192
+ROWS = 224
 """Rows of an outer product at a time."""
 
 _EXACT = (1 << 24) * (1 - 2.0**-8)  # whole numbers of float32, with room for the rounding of bounds
 _THIN, _FEW = 32, 32  # up to so many columns of a narrow side, so many rows at a time are added up in float32
 _MANY = 64  # products, and those of one turn, whose sum is below 2³¹
 _SHORT = 1 << 10  # squares that are added up in float32
+
+
+class Sides(NamedTuple):
+    """Rows of both sides, the scales of the wide ones, and how long their products may be.
+
+    one: the wide side has one number more, 1, that is not written down. last: the narrow side has.
+    """
+
+    wide: Array
+    narrow: Array
+    scale: Array
+    room: Floats
+    one: bool
+    last: bool
 
 
 class Total:
@@ -28,31 +44,21 @@ class Total:
     rows = ROWS
 
     def __init__(self, narrow: int, wide: int) -> None:
-        few = _FEW if narrow <= _THIN else self.rows
-        parts = -(-self.rows // few)
-        self._few = few
-        self._narrow = np.empty((parts * few, narrow), np.float32)
-        self._wide = np.empty((parts * few, wide), np.float32)
+        self._few = _FEW if narrow <= _THIN else self.rows
+        parts = -(-self.rows // self._few)
+        self._narrow = np.empty((parts * self._few, narrow), np.float32)
+        self._wide = np.empty((parts * self._few, wide), np.float32)
         self._product = np.empty((parts, narrow, wide), np.float32)
         self._small, self._added = np.zeros((narrow, wide), np.int32), 0
         self._large: Ints | None = None
-        self._sides: tuple[Array, Array] = self._narrow[None], self._wide[None]
 
-    def rooms(self, count: int) -> tuple[Array, Array]:
-        """Where to put at most so many wide and narrow rows, before `add`; what is left of the last part is zero."""
-        few = min(self._few, count)
-        parts = -(-count // few)
-        for room in (self._narrow, self._wide):
-            room[count : parts * few] = 0
-        narrow, wide = (room[: parts * few].reshape(parts, few, room.shape[1]) for room in (self._narrow, self._wide))
-        self._sides = narrow, wide
-        return self._wide[:count], self._narrow[:count]
-
-    def add(self, norms: Floats) -> None:
-        """Add what is in the rooms; `norms` are at least those of the wide rows."""
-        narrow, wide = self._sides
+    def add(self, sides: Sides) -> None:
+        """Make both sides whole, multiply, and add up."""
+        count = len(sides.wide)
+        norms = made_whole(sides, self._wide[:count], self._narrow[:count])
+        narrow, wide = self._parted(count)
         turned, parts = narrow.transpose(0, 2, 1), len(narrow)
-        if not self._exact(norms):
+        if not _exact(narrow, wide, norms):
             self._set_aside(np.matmul(turned, wide, dtype=np.float64).sum(axis=0).astype(np.int64))
             return
         product = np.matmul(turned, wide, out=self._product[:parts])
@@ -65,16 +71,18 @@ class Total:
             self._set_aside(self._small.astype(np.int64))
             self._small[...], self._added = 0, 0
 
-    def _exact(self, norms: Floats) -> bool:
-        """Whether float32 is exact: by the norms of wide rows if there are few columns, else by those of columns."""
-        narrow, wide = self._sides
-        parts, few, width = narrow.shape
-        if width <= _THIN:
-            padded = np.zeros(parts * few, np.float32)
-            padded[: len(norms)] = norms
-            return bool(np.matmul(padded.reshape(parts, 1, few), np.abs(narrow)).max() <= _EXACT)
-        most = [float(_columns(side[0]).max()) for side in (narrow, wide)]
-        return most[0] * most[1] <= _EXACT**2
+    def cut(self, count: int) -> Array:
+        """The narrow rows that were added last."""
+        return self._narrow[:count]
+
+    def _parted(self, count: int) -> tuple[Array, Array]:
+        """The rows in parts, a few in each where the narrow side is thin; what is left of the last part is zero."""
+        few = min(self._few, count)
+        parts = -(-count // few)
+        if parts * few > count:
+            self._narrow[count : parts * few] = self._wide[count : parts * few] = 0
+        narrow, wide = (room[: parts * few].reshape(parts, few, room.shape[1]) for room in (self._narrow, self._wide))
+        return narrow, wide
 
     def _set_aside(self, more: Ints) -> None:
         self._large = more if self._large is None else self._large + more
@@ -85,25 +93,55 @@ class Total:
         return whole if self._large is None else whole + self._large
 
 
-def made_whole(rows: Array, scale: Array, out: Array) -> Floats:
-    """Rows times their scales, rounded to whole numbers, into `out`; the squared norms of these."""
-    if _round_rows.fast is None:
-        np.rint(np.multiply(rows, scale[:, None], out=out), out=out)
-        return squared_norms(out)
-    squares = np.empty(len(rows))
-    _round_rows.fast(rows, scale, out, squares)
-    return squares
+def made_whole(sides: Sides, whole: Array, cut: Array) -> Floats:
+    """Wide rows scaled and rounded, into `whole`; narrow ones scaled by what room is left and cut, into `cut`.
+
+    The norms of the rounded rows are returned. The one of a narrow side is the last column of `cut`.
+    """
+    if _make_whole.fast is not None:
+        norms = np.empty(len(whole))
+        _make_whole.fast(*sides, whole, cut, norms)
+        return norms
+    np.rint(np.multiply(sides.wide, sides.scale[:, None], out=whole), out=whole)
+    squares = squared_norms(whole)
+    if sides.one:
+        squares += np.square(np.rint(sides.scale), dtype=np.float64)
+    norms = np.sqrt(squares)
+    factor = (sides.room / np.maximum(norms, 1)).astype(np.float32)  # a norm below 1 is 0, of a row of zeros
+    np.multiply(sides.narrow, factor[:, None], out=cut[:, : sides.narrow.shape[1]])
+    if sides.last:
+        cut[:, -1] = factor
+    np.trunc(cut, out=cut)
+    return norms
 
 
 @loop(reorder=True)
-def _round_rows(rows, scale, out, squares):  # type: ignore[no-untyped-def]
-    for i in range(rows.shape[0]):
+def _make_whole(wide, narrow, scale, room, one, last, whole, cut, norms):  # type: ignore[no-untyped-def]
+    for i in range(wide.shape[0]):
         factor, square = scale[i], 0.0
-        for j in range(rows.shape[1]):
-            whole = np.rint(rows[i, j] * factor)
-            out[i, j] = whole
-            square += whole * whole
-        squares[i] = square
+        for j in range(wide.shape[1]):
+            rounded = np.rint(wide[i, j] * factor)
+            whole[i, j] = rounded
+            square += rounded * rounded
+        if one:
+            square += np.float64(np.rint(factor)) * np.float64(np.rint(factor))
+        norms[i] = np.sqrt(square)
+        left = np.float32(room[i] / max(norms[i], 1.0))
+        for j in range(narrow.shape[1]):
+            cut[i, j] = np.trunc(narrow[i, j] * left)
+        if last:
+            cut[i, narrow.shape[1]] = np.trunc(left)
+
+
+def _exact(narrow: Array, wide: Array, norms: Floats) -> bool:
+    """Whether float32 is exact: by the norms of wide rows if there are few columns, else by those of columns."""
+    parts, few, width = narrow.shape
+    if width <= _THIN:
+        padded = np.zeros(parts * few, np.float32)
+        padded[: len(norms)] = norms
+        return bool(np.matmul(padded.reshape(parts, 1, few), np.abs(narrow)).max() <= _EXACT)
+    most = [float(_columns(side[0]).max()) for side in (narrow, wide)]
+    return most[0] * most[1] <= _EXACT**2
 
 
 def squared_norms(rows: Array) -> Floats:

@@ -29,9 +29,10 @@ from discreet.synthetic.choosing import Recipe, choose
 from discreet.synthetic.marginals import Attributes, cells
 from discreet.synthetic.measuring import Design, Measurement, design, measure, packed, root_up, share_of, unpacked
 from discreet.synthetic.reading import Codes
-from discreet.synthetic.relaxed import Settings, fit, memory_needed, soft_rows
+from discreet.synthetic.relaxed import Settings, fit, memory_needed, seconds_needed, soft_rows
 from discreet.synthetic.result import SyntheticTable
-from discreet.synthetic.rules import Rule
+from discreet.synthetic.rows import possible
+from discreet.synthetic.rules import Rule, allowed
 from discreet.synthetic.schema import Attribute, Schema
 
 Fitting = Literal["relaxed", "graphical"]
@@ -91,6 +92,9 @@ class SynthesisPlan:
             rule.check(schema, hidden)
             if not hidden:
                 rule.allowed(schema)
+        if not hidden and not possible(allowed(self.rules, schema), schema.sizes):
+            expected = "rules that a row can obey together"
+            raise InvalidParameter("rules", ", ".join(map(str, self.rules)), expected)
 
     def schema(self, found: dict[str, list[str]]) -> Schema:
         """The columns as codes; `found` has the values that were found privately."""
@@ -226,10 +230,10 @@ class SynthesisPlan:
         return [*self.recipe.first.marginals, *picked]
 
     def seconds(self) -> float:
-        """About how long fitting takes on one core: products of all soft rows with all codes, twice a step."""
-        width, soft = sum(self.guessed().sizes), self.settings.rows or soft_rows(self.people or 10**6)
+        """About how long fitting takes on one core."""
+        soft = self.settings.rows or soft_rows(self.people or 10**6)
         fits = 1 if self.recipe is None else 1 + len(self.recipe.rounds)
-        return fits * self.settings.iterations * (4.0 * soft * width * width / 4e10 + 2e-8 * soft * width)
+        return seconds_needed(self.guessed().sizes, rows=soft, iterations=fits * self.settings.iterations)
 
     def explain(self) -> str:
         """What it would cost and do, in words."""

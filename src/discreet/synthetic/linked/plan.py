@@ -29,7 +29,7 @@ from discreet.privacy.unit import Neighbours
 from discreet.synthetic.linked.result import LinkedTables
 from discreet.synthetic.marginals import Attributes, Ints
 from discreet.synthetic.measuring import Design, allotted, design, measure, packed, share_of, unpacked
-from discreet.synthetic.relaxed import Settings, memory_needed, soft_rows
+from discreet.synthetic.relaxed import Settings, memory_needed, seconds_needed, soft_rows
 from discreet.synthetic.rows import possible
 from discreet.synthetic.rules import Rule, allowed
 from discreet.synthetic.schema import Attribute, Schema
@@ -254,10 +254,9 @@ class LinkedPlan:
         return max(memory_needed(one.sizes, one.marginals, rows=soft) for one in self.designs())
 
     def seconds(self) -> float:
-        """About how long fitting takes on one core, as `SynthesisPlan.seconds` has it, all tables together."""
-        soft = self.settings.rows or soft_rows(self.count or 10**6)
-        widths = [sum(one.sizes) for one in self.designs()]
-        return self.settings.iterations * sum(4.0 * soft * each * each / 4e10 + 2e-8 * soft * each for each in widths)
+        """About how long fitting takes on one core, all tables together."""
+        terms = {"rows": self.settings.rows or soft_rows(self.count or 10**6), "iterations": self.settings.iterations}
+        return sum(seconds_needed(one.sizes, **terms) for one in self.designs())
 
     def explain(self) -> str:
         """What it would cost and do, in words."""
