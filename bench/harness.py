@@ -52,7 +52,10 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Bar:
-    """A promise: the median `measure` of one contestant, or its ratio to another's, lies within limits."""
+    """A promise: the median `measure` of one contestant, or its ratio to another's, lies within limits.
+
+    With `or_measure`, the larger of the two: for a promise to be better in one thing or in the other.
+    """
 
     promise: str
     case: str
@@ -61,6 +64,7 @@ class Bar:
     measure: str = "cpu_s"
     at_least: float = -math.inf
     at_most: float = math.inf
+    or_measure: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,14 +139,19 @@ class Result:
         return tuple(Verdict(bar, self._value(bar)) for bar in self.comparison.bars)
 
     def _value(self, bar: Bar) -> float | None:
-        of, over = (self._median(bar, who) for who in (bar.of, bar.over))
+        """The value of its measure; of two, of the one that is better for a bar from below."""
+        found = [self._measured(bar, measure) for measure in (bar.measure, bar.or_measure) if measure]
+        return max((value for value in found if value is not None), default=None)
+
+    def _measured(self, bar: Bar, measure: str) -> float | None:
+        of, over = (self._median(bar, who, measure) for who in (bar.of, bar.over))
         if not bar.over:
             return of
         return of / over if of is not None and over else None
 
-    def _median(self, bar: Bar, who: str) -> float | None:
+    def _median(self, bar: Bar, who: str, measure: str) -> float | None:
         rows = (r for r in self.rows if (r.contestant.case, r.contestant.who) == (bar.case, who))
-        return next((row.median(bar.measure) for row in rows), None)
+        return next((row.median(measure) for row in rows), None)
 
 
 def compare(comparison: Comparison, *, rounds: int | None = None, say: Callable[[str], None] = print) -> Result:

@@ -178,11 +178,14 @@ def test_bars_compare_medians_ratios_and_facts(snippet: Any) -> None:
         Bar("41", "work", "busy", measure="answer", at_most=41),
         Bar("nobody", "work", "nobody"),
         Bar("no such fact", "work", "busy", measure="question"),
+        Bar("either", "work", "busy", at_least=42, or_measure="answer"),
+        Bar("neither", "work", "busy", at_least=43, or_measure="answer"),
+        Bar("one of them", "work", "busy", measure="question", at_least=42, or_measure="answer"),
     )
     busy = Contestant("work", "busy", snippet("busy"), {"seconds": 0.1})
     result = compared(busy, Contestant("work", "idle", snippet("idle")), bars=bars)
     words = [verdict.word for verdict in result.verdicts]
-    assert words == ["pass", "FAIL", "pass", "pass", "FAIL", "not measured", "not measured"]
+    assert words == ["pass", "FAIL", "pass", "pass", "FAIL", "not measured", "not measured", "pass", "FAIL", "pass"]
 
 
 def test_the_table_has_one_line_a_contestant_and_one_a_bar(snippet: Any, tmp_path: Path) -> None:
