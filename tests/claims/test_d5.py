@@ -33,7 +33,7 @@ from discreet.learning.plain import train_without_privacy
 from discreet.learning.recipe import Recipe, Sgd
 from discreet.learning.training import train
 from discreet.noise import DeterministicEntropy
-from discreet.noise.normal import rounded_gaussian
+from discreet.noise.normal import add_rounded_gaussian
 
 DELTA = "1e-5"
 
@@ -41,12 +41,11 @@ DELTA = "1e-5"
 
 
 def less_noise(share):
-    def noise(scale, shape, *, entropy=None):
-        if not share:
-            return np.zeros(shape, np.int64)
-        return rounded_gaussian(scale * Fraction(share), shape, entropy=entropy)
+    def noise(scale, onto, *, entropy=None):
+        if share:
+            add_rounded_gaussian(scale * Fraction(share), onto, entropy=entropy)
 
-    return {"rounded_gaussian": noise}
+    return {"add_rounded_gaussian": noise}
 
 
 class Unclipped(Clipping):

@@ -463,7 +463,15 @@ def test_bad_seeds_are_refused(seed):
 
 # --- the entropy argument ----------------------------------------------------------------------------------
 
+
+def added(size, entropy):
+    sums = np.zeros(size or 1, np.int64)
+    noise.add_rounded_gaussian(1000, sums, entropy=entropy)
+    return sums
+
+
 DRAWS = {
+    "add_rounded_gaussian": added,
     "bernoulli": lambda size, e: noise.bernoulli("1/3", size, entropy=e),
     "bernoulli_exp": lambda size, e: noise.bernoulli_exp("1/3", size, entropy=e),
     "uniform_below": lambda size, e: noise.uniform_below(1000, size, entropy=e),

@@ -24,8 +24,9 @@ from tests.statistical.power import (
 )
 
 from discreet.errors import InvalidParameter
-from discreet.noise import DeterministicEntropy, normal, rounded_gaussian
+from discreet.noise import DeterministicEntropy, add_rounded_gaussian, normal, rounded_gaussian
 from discreet.noise.normal import _rounded
+from discreet.noise.normal_loops import settle
 
 F = Fraction
 SHORT = [
@@ -232,29 +233,49 @@ def adversarial(sigma: Fraction, seed: int, count: int):
     return sampler, block, place, words, ends
 
 
+def decided(sampler, block, place, words) -> tuple[np.ndarray, np.ndarray]:
+    """The verdicts on coins in the steep parts of these blocks, and which of them were asked about.
+
+    A compiled loop finds the block itself, so it is given 16 bits that say j = 0, and a word in the middle of the step.
+    """
+    coins = np.array(words, np.uint64)
+    if settle.fast is None:
+        return sampler._accepted(block, place, coins, Scripted([])), np.ones(len(block), bool)
+    ends = [0, *sampler.steps.thresholds.tolist()]
+    wide = np.array([ends[b + 1] - ends[b] > 8 for b in block])
+    middles = np.array([(ends[b] + ends[b + 1]) // 2 for b in block], np.uint64)[wide]
+    zero = np.full(wide.sum(), np.flatnonzero(sampler.blocks.guide == 0)[0], np.uint16)
+    more = np.concatenate([np.zeros(wide.sum(), np.uint64), middles, coins[wide]])
+    found, heads = sampler._rare(zero, place[wide].astype(np.uint32), more, Scripted([]))
+    assert np.array_equal(found, block[wide])
+    return heads, wide
+
+
 def wrong(sigma: Fraction, monkeypatch, seed: int = 1, count: int = 1500) -> tuple[int, float]:
     """How many coins floats decided wrongly, for some L and U that begin so; and the share left to rationals."""
     sampler, block, place, words, ends = adversarial(sigma, seed, count)
     opened: set[tuple[int, int]] = set()
     monkeypatch.setattr(normal, "below", lambda *_: False)
     monkeypatch.setattr(type(sampler), "_chance", lambda self, b, p, entropy: opened.add((b, p)))
-    heads = sampler._accepted(block, place, Scripted(words))
+    heads, told = decided(sampler, block, place, words)
     mistakes = 0
-    for b, p, head, word, (near, far) in zip(block, place, heads, words, ends, strict=True):
+    for b, p, head, word, (near, far) in zip(
+        block[told], place[told], heads, np.array(words)[told], np.array(ends)[told], strict=True
+    ):
         if (int(b), int(p)) not in opened:
             mistakes += not (word + 1 <= far * WORD if head else word >= near * WORD)
     return mistakes, len(opened) / count
 
 
 @short
-def test_floats_decide_only_what_is_certain(sigma, monkeypatch):
+def test_floats_decide_only_what_is_certain(sigma, monkeypatch, loops):
     mistakes, left = wrong(sigma, monkeypatch)
     assert mistakes == 0
     assert 0.3 < left < 1, "coins beside the threshold should reach the rationals"
 
 
 @pytest.mark.parametrize("sigma", [F(1, 2), F(64), F(11, 10) * 2**30], ids=str)
-def test_without_their_margin_floats_would_be_caught(sigma, monkeypatch):
+def test_without_their_margin_floats_would_be_caught(sigma, monkeypatch, loops):
     """The test above has teeth."""
     monkeypatch.setattr(normal, "_MARGIN", 0.0)
     assert wrong(sigma, monkeypatch)[0] > 20
@@ -275,11 +296,12 @@ def test_a_coin_that_begins_like_p_is_decided_at_the_first_difference(sigma, agr
             if u[0] == 0 or not 2**21 < u[-1] < WORD - 2**21:
                 continue  # a chance below 2^−64 agrees with zero
             for step, expected in ((-(2**20), True), (2**20, False)):
-                script = [u[0], *later[:2]]
+                script = [*later[:2]]
                 for i, word in enumerate([*u[1:-1], u[-1] + step]):
                     script += [word, later[2 + i]]
                 args = np.array([block], np.int16), np.array([place], np.uint32)
-                assert sampler._accepted(*args, Scripted([*script, 7, 7, 7, 7])).tolist() == [expected]
+                first = np.array(u[:1], np.uint64)
+                assert sampler._accepted(*args, first, Scripted([*script, 7, 7, 7, 7])).tolist() == [expected]
 
 
 def test_blocks_beyond_the_table_are_left_to_rationals(monkeypatch):
@@ -288,7 +310,8 @@ def test_blocks_beyond_the_table_are_left_to_rationals(monkeypatch):
     monkeypatch.setattr(normal, "below", lambda word, *_: bool(asked.append(word)))
     beyond = len(sampler.steps.thresholds)
     block = np.array([0, beyond, beyond + 300, 0], np.int16)
-    heads = sampler._accepted(block, np.array([2**29] * 4, np.uint32), Scripted([WORD - 1, 5, 6, WORD - 1]))
+    coins = np.array([WORD - 1, 5, 6, WORD - 1], np.uint64)
+    heads = sampler._accepted(block, np.array([2**29] * 4, np.uint32), coins, Scripted([]))
     assert asked == [5, 6]
     assert not heads.any()
 
@@ -303,7 +326,7 @@ def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, n
         word = negative << 31 | place
         for j in (1, 2, 20):
             top, *more = vector_script(sampler.blocks, [middles[j]])
-            accepted = sampler._propose(scripted([top, word, *more]), out)
+            accepted = sampler._propose(scripted([top, word, *more, *[5, 5][: 2 * len(more)]]), out)
             x = F(m * place, 2**31) + (-m * j if negative else m * (j - 1))
             assert accepted.all()
             assert out[0] == math.floor(x + F(1, 2))
@@ -315,11 +338,9 @@ def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, n
                 (max(int(p * WORD) - 2**46, 0), True),
                 (min(int(p * WORD) + 2**46, WORD - 1), False),
             ):
-                (top, *more), second = (
-                    vector_script(*each) for each in ((sampler.blocks, [middles[0]]), (sampler.steps, [steps[h]]))
-                )
+                top, *more = vector_script(sampler.blocks, [middles[0]])
                 then = DeterministicEntropy(0)  # for chances near 0 and 1
-                accepted = sampler._propose(scripted([top, word, *more, *second, coin], then), out)
+                accepted = sampler._propose(scripted([top, word, *(more or [5]), steps[h], coin], then), out)
                 x = F(m * place, 2**31) + (-m * (h + 1) if negative else m * h)
                 assert out[0] == math.floor(x + F(1, 2))
                 if 2.0**-17 < p < 1 - 2.0**-17:
@@ -335,6 +356,19 @@ def test_compiled_loops_draw_the_same_numbers(sigma, compiled_loops):
             found.append(rounded_gaussian(sigma, 50_000, entropy=DeterministicEntropy(5)))
     assert np.array_equal(*found)
     assert len(np.unique(found[0])) > 1
+
+
+def test_added_noise_has_its_own_errors_and_leaves_no_number_out(compiled_loops):
+    for bad in ([1, 2], np.zeros(3), np.zeros((2, 2), np.int64), None):
+        with pytest.raises(InvalidParameter, match="onto"):
+            add_rounded_gaussian(1, bad)
+    with pytest.raises(InvalidParameter, match="sigma"):
+        add_rounded_gaussian(0, np.zeros(3, np.int64))
+    for size in (0, 1, 40_000, 131_072 + 7):
+        with compiled_loops(True):
+            sums = np.zeros(size, np.int64)
+            add_rounded_gaussian(2**30, sums, entropy=DeterministicEntropy(1))
+        assert np.count_nonzero(sums) == size
 
 
 # --- The single draw
@@ -396,11 +430,16 @@ FOLLOWED = [F(1, 2), F(3), F(6399, 100), F(64), F(1000), F(11, 10) * 2**30, F(2*
 
 
 @pytest.mark.parametrize("sigma", FOLLOWED, ids=str)
-@pytest.mark.parametrize("many", [True, False], ids=["many", "one by one"])
-def test_draws_follow_the_rounded_gaussian_and_no_other_scale(sigma, many):
+@pytest.mark.parametrize("way", ["many", "one by one", "added", "added by a loop"])
+def test_draws_follow_the_rounded_gaussian_and_no_other_scale(sigma, way, compiled_loops):
     stream = Stream()
-    if many:
+    if way == "many":
         draws = rounded_gaussian(sigma, MANY, entropy=stream)
+    elif way != "one by one":
+        draws = np.full(MANY, 10**6)
+        with compiled_loops(way == "added by a loop"):
+            add_rounded_gaussian(sigma, draws, entropy=stream)
+        draws -= 10**6
     else:
         draws = np.array([rounded_gaussian(sigma, entropy=stream) for _ in range(FEW)])
     assert_follows(draws, cdf(sigma), f"sigma {sigma}", stream)

@@ -16,7 +16,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidData
 from discreet.exact import Number, rational
@@ -129,18 +128,30 @@ class Clipping:
 
     def add(self, gradients: Sequence[Gradient]) -> Floats:
         """Add what the examples of one part contribute; their norms before clipping, for nobody's eyes."""
-        count = _count(gradients)
+        _check(gradients)
         with np.errstate(all="ignore"):
             np.setbufsize(_NUMPY)  # until the end of this block
-            sides = [_lengths(gradient) for gradient in gradients]
-            usable = [_usable(squares) for squares in sides]
-            squares = [np.where(ok, math.prod(parts), 0.0) for ok, parts in zip(usable, sides, strict=True)]
-            norms: Floats = np.sqrt(sum(squares, np.zeros(count)))
-            weights = [self._root * weight for weight in _weights(squares, norms, self._clip)]
+            squares = _lengths(gradients)
+            norms, weights = self._weights(squares)
             for place, gradient in enumerate(gradients):
-                self._sum(place, gradient).add(gradient, sides[place], weights[place], usable[place])
+                self._sum(place, gradient).add(gradient, squares[place], weights[place])
         self._norms.append(norms)
         return norms
+
+    def _weights(self, squares: Floats) -> tuple[Floats, Floats]:
+        """The norms of the examples, and for each parameter and example √share·min(1, norm/‖g‖)/norm, or 0.
+
+        With clipping shares, of the parameter's own norm and share. It is 0 where a parameter gets nothing.
+        """
+        usable = ((squares >= _LEAST) & (squares <= _GREATEST)).all(axis=1)
+        products = np.where(usable, squares[:, 0] * squares[:, 1], 0.0)
+        norms, norm = np.sqrt(products.sum(axis=0)), float(self._clip.norm)
+        if self._clip.shares is None:
+            return norms, np.where(usable, self._root / np.maximum(norms, norm), 0.0)
+        if len(self._clip.shares) != len(squares):
+            raise InvalidData(f"{len(self._clip.shares)} clipping shares for {len(squares)} parameters")
+        roots = np.array([[float(share) ** 0.5] for share in self._clip.shares])
+        return norms, np.where(usable, self._root * roots / np.maximum(np.sqrt(products), norm * roots), 0.0)
 
     def _sum(self, place: int, gradient: Gradient) -> Any:
         if place == len(self._sums):
@@ -153,40 +164,23 @@ class Clipping:
         return ClippedSum(tuple(one.found() for one in self._sums), norms)
 
 
-def _count(gradients: Sequence[Gradient]) -> int:
+def _check(gradients: Sequence[Gradient]) -> None:
     counts = {len(side) for gradient in gradients for side in gradient.sides}
     if len(counts) != 1:
         raise InvalidData(f"gradients of {sorted(counts)} examples, expected one number of examples for all parameters")
-    (count,) = counts
-    if count > MOST:
-        raise InvalidData(f"a lot of {count} examples, expected at most {MOST}")
-    return count
+    if max(counts) > MOST:
+        raise InvalidData(f"a lot of {max(counts)} examples, expected at most {MOST}")
 
 
-def _lengths(gradient: Gradient) -> list[Floats]:
-    """The squared norms of each side."""
-    found = [squared_norms(side) for side in gradient.sides]
-    if isinstance(gradient, Outer) and gradient.one:
-        found[0] += 1
+def _lengths(gradients: Sequence[Gradient]) -> Floats:
+    """The squared norms of the sides of each gradient and example; 1 for a side that is not there."""
+    found = np.ones((len(gradients), 2, len(gradients[0].sides[0])))
+    for place, gradient in enumerate(gradients):
+        for side, rows in enumerate(gradient.sides):
+            squared_norms(rows, out=found[place, side])
+        if isinstance(gradient, Outer) and gradient.one:
+            found[place, 0] += 1
     return found
-
-
-def _usable(squares: Sequence[Floats]) -> NDArray[np.bool_]:
-    usable = np.ones(len(squares[0]), np.bool_)
-    for square in squares:
-        usable &= (square >= _LEAST) & (square <= _GREATEST)
-    return usable
-
-
-def _weights(squares: Sequence[Floats], norms: Floats, clip: Clip) -> list[Floats]:
-    """For each parameter, min(1, norm/‖g‖)/norm for each example; with clipping shares, of its own norm and share."""
-    norm = float(clip.norm)
-    if clip.shares is None:
-        return [1 / np.maximum(norms, norm)] * len(squares)
-    if len(clip.shares) != len(squares):
-        raise InvalidData(f"{len(clip.shares)} clipping shares for {len(squares)} parameters")
-    roots = [float(share) ** 0.5 for share in clip.shares]
-    return [root / np.maximum(np.sqrt(square), norm * root) for root, square in zip(roots, squares, strict=True)]
 
 
 def operations(parameters: Sequence[Array], lot: Number, steps: int) -> int:
@@ -205,9 +199,9 @@ class _RowsSum:
     def __init__(self, gradient: Rows) -> None:
         self._total = np.zeros(gradient.shape, np.int64)
 
-    def add(self, gradient: Rows, squares: Sequence[Floats], weight: Floats, usable: NDArray[np.bool_]) -> None:
+    def add(self, gradient: Rows, squares: Floats, weight: Floats) -> None:
         summed = np.zeros(math.prod(gradient.shape))
-        for part in _whole(gradient.sides[0], weight * UNITS, usable):
+        for part in _whole(gradient.sides[0], weight * UNITS):
             summed += part.sum(axis=0, dtype=np.float64)
         self._total += summed.astype(np.int64).reshape(gradient.shape)
 
@@ -225,39 +219,24 @@ class _OuterSum:
     def __init__(self, gradient: Outer) -> None:
         left, right = gradient.left.shape[1], gradient.right.shape[1]
         self._turned, self._one = left > right, gradient.one
-        self._narrow, self._wide = (right, left) if self._turned else (left, right)
-        self._last = gradient.one and not self._turned  # the one belongs to the left side
+        narrow, wide = (right, left) if self._turned else (left, right)
+        one = ("wide" if self._turned else "narrow") if gradient.one else None  # it belongs to the left side
         self._bits = _bits(gradient.shape)
-        self._fine = 2.0**self._bits * math.sqrt(self._wide / self._narrow) / _FINER
-        self._total = Total(self._narrow + self._last, self._wide)
-        self._bias = np.zeros(self._narrow)
+        fine = 2.0**self._bits * math.sqrt(wide / narrow) / _FINER
+        self._total = Total(narrow, wide, fine=fine, room=2.0**self._bits * _SHRINK, one=one)
 
-    def add(self, gradient: Outer, squares: Sequence[Floats], weight: Floats, usable: NDArray[np.bool_]) -> None:
-        left, right = gradient.left, gradient.right
-        if not usable.all():
-            left, right, weight = left[usable], right[usable], weight[usable]
-            squares = [square[usable] for square in squares]
-        wide, narrow = (left, right) if self._turned else (right, left)
-        length = np.sqrt(squares[0 if self._turned else 1])
-        scale = (np.sqrt(weight * np.sqrt(squares[0] * squares[1]) * self._fine) / length).astype(np.float32)
-        room = weight * length * (2.0**self._bits * _SHRINK)
+    def add(self, gradient: Outer, squares: Floats, weight: Floats) -> None:
+        wide, narrow = (gradient.left, gradient.right) if self._turned else (gradient.right, gradient.left)
+        rows = Sides(wide, narrow, squares[0 if self._turned else 1], squares[1 if self._turned else 0], weight)
         turns = -(-len(wide) // self._total.rows)
         step = -(-len(wide) // max(turns, 1))  # of about the same length each
         for start in range(0, len(wide), max(step, 1)):
-            here = slice(start, start + step)
-            self._add(wide[here], narrow[here], scale[here], room[here])
-
-    def _add(self, wide: Array, narrow: Array, scale: Array, room: Floats) -> None:
-        """Both sides made whole, multiplied and added up."""
-        turned_one = self._one and self._turned
-        self._total.add(Sides(wide, narrow, scale, room, turned_one, self._last))
-        if turned_one:
-            self._bias += np.matmul(np.rint(scale), self._total.cut(len(wide)), dtype=np.float64)
+            self._total.add(rows.some(slice(start, start + step)))
 
     def found(self) -> Ints:
         whole = self._total.found()
         if self._turned:
-            bias = self._bias.astype(np.int64)[None]
+            bias = self._total.ones[None]
             whole = np.concatenate([whole.T, bias]) if self._one else np.ascontiguousarray(whole.T)
         whole <<= _UNITS_BITS - self._bits
         return whole
@@ -268,10 +247,10 @@ def _bits(shape: tuple[int, ...]) -> int:
     return min(max(round(13 + math.log2(math.prod(shape)) / 2), 20), _UNITS_BITS)
 
 
-def _whole(rows: Array, scale: Floats, usable: NDArray[np.bool_]) -> Iterator[Array]:
-    """Rows times their scales, cut to whole numbers towards zero, some at a time; unusable rows are left out."""
-    if not usable.all():
-        rows, scale = rows[usable], scale[usable]
+def _whole(rows: Array, scale: Floats) -> Iterator[Array]:
+    """Rows times their scales, cut to whole numbers towards zero, some at a time; rows of scale 0 are left out."""
+    if not scale.all():
+        rows, scale = rows[scale > 0], scale[scale > 0]
     factors = (scale * _SHRINK).astype(np.float32)[:, None]
     step = max(1, _BLOCK // max(1, rows.shape[1]))
     room = np.empty((min(step, len(rows)), rows.shape[1]), np.float32)

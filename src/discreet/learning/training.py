@@ -35,7 +35,7 @@ from discreet.learning.recipe import Recipe
 from discreet.learning.state import State, finished
 from discreet.learning.trainable import Trainable
 from discreet.noise import Entropy, bernoulli
-from discreet.noise.normal import rounded_gaussian
+from discreet.noise.normal import add_rounded_gaussian
 
 __all__ = ["Augment", "Checkpoint", "State", "contributions", "finished", "step", "train"]
 
@@ -95,16 +95,15 @@ def _advance(
     """One step: a lot, its noisy sum, and what follows from it."""
     lot = np.flatnonzero(bernoulli(recipe.rate, size=len(x), entropy=entropy))
     total = contributions(network, state, x, y, lot, recipe, augment)
-    _add_noise(total, recipe, entropy)
-    step(state, total, recipe)
+    step(state, _noisy(total, recipe, entropy), recipe)
 
 
-def _add_noise(total: Sequence[Ints], recipe: Recipe, entropy: Entropy | None) -> None:
-    """Gaussian noise, rounded to the grid, on every number, in place: drawn at once, because a call has its cost."""
-    noise = np.asarray(rounded_gaussian(recipe.multiplier * UNITS, sum(part.size for part in total), entropy=entropy))
+def _noisy(total: Sequence[Ints], recipe: Recipe, entropy: Entropy | None) -> list[Ints]:
+    """Gaussian noise, rounded to the grid, on every number: added at once, because a call has its cost."""
+    flat = np.concatenate([part.ravel() for part in total])
+    add_rounded_gaussian(recipe.multiplier * UNITS, flat, entropy=entropy)
     ends = np.cumsum([part.size for part in total])
-    for part, more in zip(total, np.split(noise, ends[:-1]), strict=True):
-        np.add(part, more.reshape(part.shape), out=part)
+    return [more.reshape(part.shape) for part, more in zip(total, np.split(flat, ends[:-1]), strict=True)]
 
 
 def contributions(

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.compiled import loop
 from discreet.learning.gradients import Array, Floats, Ints
@@ -17,17 +18,19 @@ _SHORT = 1 << 10  # squares that are added up in float32
 
 
 class Sides(NamedTuple):
-    """Rows of both sides, the scales of the wide ones, and how long their products may be.
-
-    one: the wide side has one number more, 1, that is not written down. last: the narrow side has.
-    """
+    """Rows of both sides, their squared norms, and what they are to be multiplied by: 0 if they are left out."""
 
     wide: Array
     narrow: Array
-    scale: Array
-    room: Floats
-    one: bool
-    last: bool
+    wide_square: Floats
+    narrow_square: Floats
+    weight: Floats
+
+    def some(self, here: "slice | NDArray[np.bool_]") -> "Sides":
+        """Some of the rows."""
+        return Sides(
+            self.wide[here], self.narrow[here], self.wide_square[here], self.narrow_square[here], self.weight[here]
+        )
 
 
 class Total:
@@ -43,19 +46,27 @@ class Total:
 
     rows = ROWS
 
-    def __init__(self, narrow: int, wide: int) -> None:
-        self._few = _FEW if narrow <= _THIN else self.rows
+    def __init__(self, narrow: int, wide: int, *, fine: float, room: float, one: str | None) -> None:
+        """`one`: which side has one number more, 1, that is not written down. fine, room: see `_made_whole`."""
+        columns = narrow + (one == "narrow")
+        self._few = _FEW if columns <= _THIN else self.rows
         parts = -(-self.rows // self._few)
-        self._narrow = np.empty((parts * self._few, narrow), np.float32)
+        self._narrow = np.empty((parts * self._few, columns), np.float32)
         self._wide = np.empty((parts * self._few, wide), np.float32)
-        self._product = np.empty((parts, narrow, wide), np.float32)
-        self._small, self._added = np.zeros((narrow, wide), np.int32), 0
+        self._product = np.empty((parts, columns, wide), np.float32)
+        self._small, self._added = np.zeros((columns, wide), np.int32), 0
         self._large: Ints | None = None
+        self._fine, self._room, self._one = fine, room, one
+        self._ones = np.zeros(narrow)
 
-    def add(self, sides: Sides) -> None:
+    def add(self, rows: Sides) -> None:
         """Make both sides whole, multiply, and add up."""
-        count = len(sides.wide)
-        norms = made_whole(sides, self._wide[:count], self._narrow[:count])
+        if _make_whole.fast is None and not rows.weight.all():
+            rows = rows.some(rows.weight > 0)
+        count = len(rows.wide)
+        if not count:
+            return
+        norms = self._made_whole(rows, self._wide[:count], self._narrow[:count])
         narrow, wide = self._parted(count)
         turned, parts = narrow.transpose(0, 2, 1), len(narrow)
         if not _exact(narrow, wide, norms):
@@ -71,9 +82,38 @@ class Total:
             self._set_aside(self._small.astype(np.int64))
             self._small[...], self._added = 0, 0
 
-    def cut(self, count: int) -> Array:
-        """The narrow rows that were added last."""
-        return self._narrow[:count]
+    @property
+    def ones(self) -> Ints:
+        """The products with the one of the wide side, added up."""
+        return self._ones.astype(np.int64)
+
+    def _made_whole(self, rows: Sides, whole: Array, cut: Array) -> Floats:
+        """Wide rows scaled and rounded, into `whole`; narrow ones scaled by what room is left and cut, into `cut`.
+
+        The norms of the rounded rows are returned. Products of both are at most weight·‖v‖·‖w‖·room long, and the wide
+        rows get about √(weight·‖v‖·‖w‖·fine) steps. The one of a narrow side is the last column of `cut`.
+        """
+        one, last = self._one == "wide", self._one == "narrow"
+        if _make_whole.fast is not None:
+            norms = np.empty(len(whole))
+            _make_whole.fast(*rows, self._fine, self._room, one, last, whole, cut, norms, self._ones)
+            return norms
+        length = np.sqrt(rows.wide_square)
+        scale = np.sqrt(rows.weight * np.sqrt(rows.wide_square * rows.narrow_square) * self._fine) / length
+        scale = scale.astype(np.float32)
+        np.rint(np.multiply(rows.wide, scale[:, None], out=whole), out=whole)
+        squares = squared_norms(whole)
+        if one:
+            squares += np.square(np.rint(scale), dtype=np.float64)
+        norms = np.sqrt(squares)
+        factor = rows.weight * length * self._room / np.maximum(norms, 1)  # a norm below 1 is 0, of a row of zeros
+        np.multiply(rows.narrow, factor.astype(np.float32)[:, None], out=cut[:, : rows.narrow.shape[1]])
+        if last:
+            cut[:, -1] = factor
+        np.trunc(cut, out=cut)
+        if one:
+            self._ones += np.matmul(np.rint(scale), cut, dtype=np.float64)
+        return norms
 
     def _parted(self, count: int) -> tuple[Array, Array]:
         """The rows in parts, a few in each where the narrow side is thin; what is left of the last part is zero."""
@@ -93,80 +133,82 @@ class Total:
         return whole if self._large is None else whole + self._large
 
 
-def made_whole(sides: Sides, whole: Array, cut: Array) -> Floats:
-    """Wide rows scaled and rounded, into `whole`; narrow ones scaled by what room is left and cut, into `cut`.
-
-    The norms of the rounded rows are returned. The one of a narrow side is the last column of `cut`.
-    """
-    if _make_whole.fast is not None:
-        norms = np.empty(len(whole))
-        _make_whole.fast(*sides, whole, cut, norms)
-        return norms
-    np.rint(np.multiply(sides.wide, sides.scale[:, None], out=whole), out=whole)
-    squares = squared_norms(whole)
-    if sides.one:
-        squares += np.square(np.rint(sides.scale), dtype=np.float64)
-    norms = np.sqrt(squares)
-    factor = (sides.room / np.maximum(norms, 1)).astype(np.float32)  # a norm below 1 is 0, of a row of zeros
-    np.multiply(sides.narrow, factor[:, None], out=cut[:, : sides.narrow.shape[1]])
-    if sides.last:
-        cut[:, -1] = factor
-    np.trunc(cut, out=cut)
-    return norms
-
-
 @loop(reorder=True)
-def _make_whole(wide, narrow, scale, room, one, last, whole, cut, norms):  # type: ignore[no-untyped-def]
+def _make_whole(  # type: ignore[no-untyped-def]
+    wide, narrow, wide_square, narrow_square, weight, fine, room, one, last, whole, cut, norms, ones
+):
     for i in range(wide.shape[0]):
-        factor, square = scale[i], 0.0
+        if not weight[i] > 0:
+            whole[i, :], cut[i, :], norms[i] = 0, 0, 0
+            continue
+        length, square = np.sqrt(wide_square[i]), 0.0
+        scale = np.float32(np.sqrt(weight[i] * np.sqrt(wide_square[i] * narrow_square[i]) * fine) / length)
         for j in range(wide.shape[1]):
-            rounded = np.rint(wide[i, j] * factor)
+            rounded = np.rint(wide[i, j] * scale)
             whole[i, j] = rounded
             square += rounded * rounded
+        rounded = np.rint(scale)
         if one:
-            square += np.float64(np.rint(factor)) * np.float64(np.rint(factor))
+            square += np.float64(rounded) * np.float64(rounded)
         norms[i] = np.sqrt(square)
-        left = np.float32(room[i] / max(norms[i], 1.0))
+        factor = np.float32(weight[i] * length * room / max(norms[i], 1.0))
         for j in range(narrow.shape[1]):
-            cut[i, j] = np.trunc(narrow[i, j] * left)
+            cut[i, j] = np.trunc(narrow[i, j] * factor)
         if last:
-            cut[i, narrow.shape[1]] = np.trunc(left)
+            cut[i, narrow.shape[1]] = np.trunc(factor)
+        if one:
+            for j in range(narrow.shape[1]):
+                ones[j] += np.float64(rounded) * np.float64(cut[i, j])
 
 
 def _exact(narrow: Array, wide: Array, norms: Floats) -> bool:
     """Whether float32 is exact: by the norms of wide rows if there are few columns, else by those of columns."""
     parts, few, width = narrow.shape
+    if _bound.fast is not None:
+        columns = np.zeros(width + wide.shape[2], np.float32)
+        return bool(_bound.fast(narrow, wide, norms, width <= _THIN, columns) <= _EXACT)
     if width <= _THIN:
         padded = np.zeros(parts * few, np.float32)
         padded[: len(norms)] = norms
         return bool(np.matmul(padded.reshape(parts, 1, few), np.abs(narrow)).max() <= _EXACT)
-    most = [float(_columns(side[0]).max()) for side in (narrow, wide)]
+    most = [float(np.einsum("ij,ij->j", side[0], side[0]).max()) for side in (narrow, wide)]
     return most[0] * most[1] <= _EXACT**2
 
 
-def squared_norms(rows: Array) -> Floats:
-    """The squared norm of each row."""
-    total = np.zeros(len(rows))
-    for start in range(0, rows.shape[1], _SHORT):
+@loop()
+def _bound(narrow, wide, norms, thin, columns):  # type: ignore[no-untyped-def]
+    """The most that the absolute values of what an entry adds up can sum to; `columns` is zero, and room to work."""
+    parts, few, width = narrow.shape
+    most = np.float32(0)
+    if thin:
+        for part in range(parts):
+            columns[:width] = 0
+            for i in range(part * few, min((part + 1) * few, norms.size)):
+                norm = np.float32(norms[i])
+                for j in range(width):
+                    columns[j] += norm * np.abs(narrow[part, i - part * few, j])
+            most = max(most, columns[:width].max())
+        return np.float64(most)
+    for i in range(few):
+        for j in range(width):
+            columns[j] += narrow[0, i, j] * narrow[0, i, j]
+        for j in range(wide.shape[2]):
+            columns[width + j] += wide[0, i, j] * wide[0, i, j]
+    return np.sqrt(np.float64(columns[:width].max()) * np.float64(columns[width:].max()))
+
+
+def squared_norms(rows: Array, out: Floats | None = None) -> Floats:
+    """The squared norm of each row.
+
+    >>> squared_norms(np.ones((1, 3), np.float32)).tolist()
+    [3.0]
+    """
+    total = np.empty(len(rows)) if out is None else out
+    total[:] = np.vecdot(rows[:, :_SHORT], rows[:, :_SHORT])
+    for start in range(_SHORT, rows.shape[1], _SHORT):
         part = rows[:, start : start + _SHORT]
         total += np.vecdot(part, part)
     return total
-
-
-def _columns(rows: Array) -> Array:
-    """The squared norms of the columns, added up in float32."""
-    total = np.zeros(rows.shape[1], np.float32)
-    if _square_columns.fast is None:
-        return np.einsum("ij,ij->j", rows, rows, out=total)
-    _square_columns.fast(rows, total)
-    return total
-
-
-@loop()
-def _square_columns(rows, total):  # type: ignore[no-untyped-def]
-    for i in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            total[j] += rows[i, j] * rows[i, j]
 
 
 @loop()

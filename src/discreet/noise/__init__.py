@@ -4,7 +4,7 @@ from discreet.noise.categorical import accept_each, categorical, softmax
 from discreet.noise.entropy import DeterministicEntropy, Entropy, SystemEntropy
 from discreet.noise.gaussian import discrete_gaussian
 from discreet.noise.geometric import discrete_laplace, geometric
-from discreet.noise.normal import rounded_gaussian
+from discreet.noise.normal import add_rounded_gaussian, rounded_gaussian
 from discreet.noise.planar import planar_laplace
 from discreet.noise.staircase import staircase
 from discreet.noise.uniform import bernoulli, bernoulli_exp, uniform_below, uniform_each
@@ -14,6 +14,7 @@ __all__ = [
     "Entropy",
     "SystemEntropy",
     "accept_each",
+    "add_rounded_gaussian",
     "bernoulli",
     "bernoulli_exp",
     "categorical",

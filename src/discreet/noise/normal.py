@@ -44,18 +44,17 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import loop
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.accept import Enclosure, accept, accept_one
 from discreet.noise.enclosure import Interval, Sums, cumulative, times
-from discreet.noise.entropy import SYSTEM, Entropy
+from discreet.noise.entropy import SYSTEM, Entropy, Words
+from discreet.noise.normal_loops import BITS, PLACES, put, put_onto, settle
 from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape, sixteen_bits
-from discreet.noise.table import UNDECIDED, below
+from discreet.noise.table import UNDECIDED, below, whole_words
 
 _GUARD = 64
-_LONG, _SHORT = 63, 31  # bits of L/m that are drawn at once; one more bit of the word is the sign
-_PLACES = (1 << _SHORT) - 1
+_LONG, _SHORT = 63, BITS  # bits of L/m that are drawn at once; one more bit of the word is the sign
 _MARGIN = 2.0**-20
 _FEW, _BLOCK = 1 << 15, 1 << 17  # larger arrays are drawn so many at a time: what is rare has a cost for each call
 
@@ -77,6 +76,25 @@ def rounded_gaussian(sigma: Number, size: Size = None, *, entropy: Entropy | Non
     return out
 
 
+def add_rounded_gaussian(sigma: Number, onto: Integers, *, entropy: Entropy | None = None) -> None:
+    """Add draws of `rounded_gaussian` to an array of whole numbers of one axis, in place.
+
+    >>> from discreet.noise import DeterministicEntropy
+    >>> sums = np.array([1000, 2000])
+    >>> add_rounded_gaussian(1, sums, entropy=DeterministicEntropy(1))
+    >>> bool(abs(sums - [1000, 2000]).max() < 10)
+    True
+    """
+    if not isinstance(onto, np.ndarray) or onto.dtype != np.int64 or onto.ndim != 1:
+        raise InvalidParameter("onto", type(onto).__name__, "an array of int64 of one axis")
+    if onto.size <= _FEW:
+        onto += rounded_gaussian(sigma, onto.size, entropy=entropy)
+        return
+    sampler = _rounded(_sigma(sigma))
+    for start in range(0, onto.size, _BLOCK):
+        sampler.add(SYSTEM if entropy is None else entropy, onto[start : start + _BLOCK])
+
+
 def _sigma(sigma: Number) -> Fraction:
     exact = rational(sigma, "sigma", above=0)
     if not Fraction(1, 8) <= exact <= LARGEST:
@@ -96,6 +114,7 @@ class _Rounded:
         self._twice_variance = 2 * sigma * sigma
         self._float_twice_variance = float(self._twice_variance)
         self._shift = max(0, int(sigma).bit_length() - 6)  # m = 2^shift, 32 ≤ σ/m < 64
+        self._scale = 2.0**self._shift / self._float_twice_variance**0.5
         self.blocks = cumulative(lambda bits: _block_sums(sigma, 1 << self._shift, bits))
         self.steps = cumulative(lambda bits: _step_sums(sigma, 1 << self._shift, bits))
 
@@ -122,32 +141,93 @@ class _Rounded:
                 room = np.empty(pending.size + pending.size // 8 + 16, np.int64)
                 spare = room[propose(entropy, room)]
 
+    def add(self, entropy: Entropy, onto: Integers) -> None:
+        """`fill`, added to the numbers that are there: a compiled loop adds all but the rare draws as it makes them."""
+        if put_onto.fast is None or self._shift >= _SHORT:
+            noise = np.empty(onto.size, np.int64)
+            self.fill(entropy, noise)
+            onto += noise
+            return
+        count, spare = onto.size, np.empty(onto.size // 64 + 16, np.int64)
+        short, words = self._bits(entropy, count + spare.size)
+        room = np.empty(count + 1, np.int64)
+        rare = room[: put_onto.fast(short[:count], words[:count], self.blocks.guide, self._shift, onto, room)]
+        rest = self._placed(short[count:], words[count:], spare)
+        numbers, accepted = self._made(np.concatenate([rare, rest + count]), short, words, entropy)
+        fine, spare[rest] = accepted[: rare.size], numbers[rare.size :]
+        onto[rare[fine]] += numbers[: rare.size][fine]
+        pending, drawn = rare[~fine], np.delete(spare, rest[~accepted[rare.size :]])
+        if pending.size > drawn.size:
+            more = np.empty(pending.size - drawn.size, np.int64)
+            self.fill(entropy, more)
+            drawn = np.concatenate([drawn, more])
+        onto[pending] += drawn[: pending.size]
+
+    def _bits(self, entropy: Entropy, count: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
+        """What each proposal is made from: 16 bits for the block, and a sign and 31 bits of L/m."""
+        return sixteen_bits(entropy, count), entropy.words((count + 1) // 2).view(np.uint32)[:count]
+
     def _propose(self, entropy: Entropy, out: Integers) -> NDArray[np.bool_]:
         """One proposal for each position of `out`, and which of them are accepted; see the module for the proof.
 
         All are made as if the guide said j ≥ 1; the few for which it does not, `rare`, are made again.
         """
-        short = sixteen_bits(entropy, out.size)
-        words = entropy.words((out.size + 1) // 2).view(np.uint32)[: out.size]
+        short, words = self._bits(entropy, out.size)
         rare, accepted = self._placed(short, words, out), np.ones(out.size, np.bool_)
         if rare.size:
-            block, words = self.blocks.guide.take(short.take(rare)), words.take(rare)
-            open_ = np.flatnonzero(block == UNDECIDED)
-            block[open_] = self.blocks.decide(short.take(rare.take(open_)), entropy)
-            steep = np.flatnonzero(block == 0)
-            block -= 1
-            block[steep] = found = self.steps.picks(entropy, steep.size)
-            place = words.take(steep)
-            turned = (place ^ (place >> np.uint32(31)) * np.uint32(_PLACES)) & np.uint32(_PLACES)
-            accepted[rare.take(steep)] = self._accepted(found, turned, entropy)
-            out[rare] = self._numbers(block, words, np.empty(rare.size, np.int64))
+            out[rare], accepted[rare] = self._made(rare, short, words, entropy)
         return accepted
+
+    def _made(
+        self, rare: NDArray[np.int64], short: NDArray[np.uint16], words: NDArray[np.uint32], entropy: Entropy
+    ) -> tuple[Integers, NDArray[np.bool_]]:
+        """The proposals at these positions, and which of them are accepted."""
+        chosen = words.take(rare)
+        block, accepted = self._rare(short.take(rare), chosen, entropy.words(3 * rare.size), entropy)
+        return self._numbers(block, chosen, np.empty(rare.size, np.int64)), accepted
+
+    def _rare(
+        self, short: NDArray[np.uint16], words: NDArray[np.uint32], more: Words, entropy: Entropy
+    ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
+        """The blocks of proposals for which the guide says j = 0, or leaves j open; which of them are accepted.
+
+        Three words more for each: the next bits of j, those of the steps, and the coin. Floats decide what they can.
+        """
+        first, second, third = more.reshape(3, short.size)
+        if settle.fast is not None:
+            return self._settled(short, words, (first, second, third), entropy)
+        block, accepted = self.blocks.guide.take(short), np.ones(short.size, np.bool_)
+        open_ = np.flatnonzero(block == UNDECIDED)
+        block[open_] = self.blocks.search(whole_words(short.take(open_), first.take(open_)), entropy)
+        steep = np.flatnonzero(block == 0)
+        block -= 1
+        block[steep] = found = self.steps.search(second.take(steep), entropy)
+        accepted[steep] = self._accepted(found, _distance(words.take(steep)), third.take(steep), entropy)
+        return block, accepted
+
+    def _settled(
+        self, short: NDArray[np.uint16], words: NDArray[np.uint32], more: tuple[Words, Words, Words], entropy: Entropy
+    ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
+        """`_rare` by a compiled loop; what it leaves open is decided here, one at a time, from the same words."""
+        block, accepted = np.empty(short.size, np.int16), np.ones(short.size, np.bool_)
+        open_, place = np.empty(short.size + 1, np.int64), _distance(words)
+        known = (self.blocks.guide, self.blocks.thresholds, self.steps.thresholds, self._scale, _MARGIN)
+        many = settle.fast(short, place, *more, *known, block, accepted, open_)  # type: ignore[misc]
+        for k in open_[:many].tolist():
+            found = int(self.blocks.guide[short[k]])
+            if found == UNDECIDED:
+                found = self.blocks.pick(int(short[k]) << 48 | int(more[0][k]) >> 16, entropy)
+            if found == 0:
+                step = self.steps.pick(int(more[1][k]), entropy)
+                accepted[k] = below(int(more[2][k]), self._chance(step, int(place[k]), entropy), entropy)
+            block[k] = found - 1 if found else step
+        return block, accepted
 
     def _placed(self, short: NDArray[np.uint16], words: NDArray[np.uint32], out: Integers) -> NDArray[np.int64]:
         """Numbers in the blocks that the guide names; the positions where it says 0, or leaves it open."""
-        if _place.fast is not None:
+        if put.fast is not None:
             rare = np.empty(out.size + 1, np.int64)
-            return rare[: _place.fast(short, words, self.blocks.guide, self._shift, out, rare)]
+            return rare[: put.fast(short, words, self.blocks.guide, self._shift, out, rare)]
         block = self.blocks.guide.take(short)
         found = np.flatnonzero(block <= 0)
         block -= 1
@@ -157,18 +237,19 @@ class _Rounded:
     def _numbers(self, block: NDArray[np.int16], words: NDArray[np.uint32], out: Integers) -> Integers:
         """mk + L, rounded: k is the block, or −1 − block if the first bit of the word says so, L its other bits."""
         block ^= (words.view(np.int32) >> np.int32(31)).astype(np.int16)  # −1 − h if negative
-        place = words & np.uint32(_PLACES)
+        place = words & np.uint32(PLACES)
         place += np.uint32(1 << (_SHORT - 1 - self._shift))
         place >>= np.uint32(_SHORT - self._shift)
         np.left_shift(block, self._shift, out=out, dtype=np.int64)
         out += place
         return out
 
-    def _accepted(self, block: NDArray[np.int16], place: NDArray[np.uint32], entropy: Entropy) -> NDArray[np.bool_]:
-        """Coins of probability (e(L) − e(m))/(1 − e(m)): floats decide nearly all."""
-        scale = 2.0**self._shift / self._float_twice_variance**0.5
+    def _accepted(
+        self, block: Integers, place: NDArray[np.uint32], words: Words, entropy: Entropy
+    ) -> NDArray[np.bool_]:
+        """Coins of probability (e(L) − e(m))/(1 − e(m)), U beginning with `words`: floats decide nearly all."""
+        scale = self._scale
         start, length = block * (2 * scale), place * (2.0**-_SHORT * scale)
-        words = entropy.words(block.size)
         with np.errstate(all="ignore"):  # whatever the caller set: an overflow must not tell of a draw
             whole = (start + scale) * scale
             gap = np.expm1(whole - (start + length) * length) / np.expm1(whole)
@@ -231,17 +312,9 @@ class _Rounded:
         return length * (2 * (block << self._shift) + length) / self._twice_variance
 
 
-@loop()
-def _place(short, words, guide, shift, out, rare):  # type: ignore[no-untyped-def]
-    many = np.int64(0)
-    half, down = np.uint32(1) << np.uint32(_SHORT - 1 - shift), np.uint32(_SHORT - shift)
-    for position in range(out.size):
-        block, word = np.int64(guide[short[position]]), words[position]
-        rare[many] = position
-        many += block <= 0
-        block = (block - 1) ^ -np.int64(word >> np.uint32(31))
-        out[position] = (block << shift) + np.int64(((word & np.uint32(_PLACES)) + half) >> down)
-    return many
+def _distance(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """L/m in units of 2⁻³¹: the last 31 bits, or if the first bit says that X is negative, what they lack to 1."""
+    return (words ^ (words >> np.uint32(31)) * np.uint32(PLACES)) & np.uint32(PLACES)
 
 
 def _block_sums(sigma: Fraction, m: int, bits: int) -> Sums:

@@ -70,7 +70,7 @@ class Table:
         found = self.guide.take(short)
         open_ = np.flatnonzero(found == UNDECIDED)
         if open_.size:
-            found[open_] = self.decide(short[open_], entropy)
+            found[open_] = self.search(whole_words(short[open_], entropy.words(open_.size)), entropy)
         return found
 
     @property
@@ -78,9 +78,8 @@ class Table:
         """For each value of the first 16 bits of U: the outcome, or `UNDECIDED` if the other bits matter."""
         return self._guide if self._guide is not None else self._make_guide()
 
-    def decide(self, short: NDArray[np.uint16], entropy: Entropy) -> Integers:
-        """The outcomes of U whose first 16 bits are given and leave them open."""
-        words = (short.astype(np.uint64) << np.uint64(48)) | (entropy.words(short.size) >> np.uint64(16))
+    def search(self, words: NDArray[np.uint64], entropy: Entropy) -> Integers:
+        """The outcomes of U whose first 64 bits are given, drawing more only for those that these leave open."""
         counts = self.thresholds.searchsorted(words, side="right")
         below = self.thresholds[np.maximum(counts - 1, 0)]
         for k in np.flatnonzero((counts > 0) & (words - below <= 1)):
@@ -111,6 +110,11 @@ class Table:
                 seen = (seen << 64) | int(entropy.words(1)[0])
                 bits += 64
         return i
+
+
+def whole_words(short: NDArray[np.uint16], rest: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Words that begin with these 16 bits, and go on with the first 48 of others."""
+    return (short.astype(np.uint64) << np.uint64(48)) | (rest >> np.uint64(16))
 
 
 def _fitting(outcome: int) -> int:
