@@ -49,7 +49,7 @@ from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.accept import Enclosure, accept, accept_one
 from discreet.noise.enclosure import Interval, Sums, cumulative, times
 from discreet.noise.entropy import SYSTEM, Entropy, Words
-from discreet.noise.normal_loops import BITS, PLACES, put, put_onto, settle
+from discreet.noise.normal_loops import BITS, PLACES, put_onto, settle
 from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape, sixteen_bits
 from discreet.noise.table import UNDECIDED, below, whole_words
 
@@ -150,8 +150,7 @@ class _Rounded:
             return
         count, spare = onto.size, np.empty(onto.size // 64 + 16, np.int64)
         short, words = self._bits(entropy, count + spare.size)
-        room = np.empty(count + 1, np.int64)
-        rare = room[: put_onto.fast(short[:count], words[:count], self.blocks.guide, self._shift, onto, room)]
+        rare = self._put(short[:count], words[:count], onto)
         rest = self._placed(short[count:], words[count:], spare)
         numbers, accepted = self._made(np.concatenate([rare, rest + count]), short, words, entropy)
         fine, spare[rest] = accepted[: rare.size], numbers[rare.size :]
@@ -225,14 +224,19 @@ class _Rounded:
 
     def _placed(self, short: NDArray[np.uint16], words: NDArray[np.uint32], out: Integers) -> NDArray[np.int64]:
         """Numbers in the blocks that the guide names; the positions where it says 0, or leaves it open."""
-        if put.fast is not None:
-            rare = np.empty(out.size + 1, np.int64)
-            return rare[: put.fast(short, words, self.blocks.guide, self._shift, out, rare)]
+        if put_onto.fast is not None:
+            out[:] = 0
+            return self._put(short, words, out)
         block = self.blocks.guide.take(short)
         found = np.flatnonzero(block <= 0)
         block -= 1
         self._numbers(block, words, out)
         return found
+
+    def _put(self, short: NDArray[np.uint16], words: NDArray[np.uint32], onto: Integers) -> NDArray[np.int64]:
+        """The same by a compiled loop, added to what is there; nothing is added at the positions that are returned."""
+        rare = np.empty(onto.size + 1, np.int64)
+        return rare[: put_onto.fast(short, words, self.blocks.guide, self._shift, onto, rare)]  # type: ignore[misc]
 
     def _numbers(self, block: NDArray[np.int16], words: NDArray[np.uint32], out: Integers) -> Integers:
         """mk + L, rounded: k is the block, or −1 − block if the first bit of the word says so, L its other bits."""

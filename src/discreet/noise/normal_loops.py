@@ -57,7 +57,7 @@ def settle(  # type: ignore[no-untyped-def]
 
 @loop()
 def put_onto(short, words, guide, shift, onto, rare):  # type: ignore[no-untyped-def]
-    """`put`, added to what is there; nothing is added at the positions in `rare`."""
+    """Add numbers in the blocks that the guide names; where it says 0, or leaves it open, goes into `rare`, counted."""
     many = np.int64(0)
     half, down = np.uint32(1) << np.uint32(BITS - 1 - shift), np.uint32(BITS - shift)
     for position in range(onto.size):
@@ -67,18 +67,4 @@ def put_onto(short, words, guide, shift, onto, rare):  # type: ignore[no-untyped
         signed = (block - 1) ^ -np.int64(word >> np.uint32(31))
         value = (signed << shift) + np.int64(((word & np.uint32(PLACES)) + half) >> down)
         onto[position] += value if block > 0 else 0
-    return many
-
-
-@loop()
-def put(short, words, guide, shift, out, rare):  # type: ignore[no-untyped-def]
-    """Numbers in the blocks that the guide names; where it says 0, or leaves it open, goes into `rare`, counted."""
-    many = np.int64(0)
-    half, down = np.uint32(1) << np.uint32(BITS - 1 - shift), np.uint32(BITS - shift)
-    for position in range(out.size):
-        block, word = np.int64(guide[short[position]]), words[position]
-        rare[many] = position
-        many += block <= 0
-        block = (block - 1) ^ -np.int64(word >> np.uint32(31))
-        out[position] = (block << shift) + np.int64(((word & np.uint32(PLACES)) + half) >> down)
     return many
