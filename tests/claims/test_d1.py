@@ -49,7 +49,7 @@ def test_every_example_is_clipped_and_the_sum_is_what_is_released():
     assert np.linalg.norm(total.units[0] / UNITS) <= len(X)
     for k in range(20):
         alone = contributions(NETWORK, State.start(NETWORK, RECIPE), X * 100, Y, np.array([k]), RECIPE)
-        assert sum(int(v) ** 2 for part in alone for v in part.ravel()) <= UNITS**2
+        assert sum(v**2 for v in alone.tolist()) <= UNITS**2
 
 
 def test_the_cost_is_sampled_gaussian_by_the_number_of_steps():

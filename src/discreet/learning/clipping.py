@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidData
 from discreet.exact import Number, rational
@@ -161,7 +162,29 @@ class Clipping:
     def found(self) -> ClippedSum:
         """What was added up."""
         norms = np.concatenate(self._norms) if self._norms else np.zeros(0)
-        return ClippedSum(tuple(one.found() for one in self._sums), norms)
+        units = tuple(np.empty(one.shape, np.int64) for one in self._sums)
+        for one, out in zip(self._sums, units, strict=True):
+            one.write(out)
+        return ClippedSum(units, norms)
+
+    def write(self, out: Ints) -> None:
+        """What was added up, one parameter after the other, into a vector of that length: nothing if nothing was."""
+        for one, part in zip(self._sums, shaped(out, self._sums), strict=True):
+            one.write(part)
+
+
+def shaped(vector: NDArray[Any], like: Sequence[Any]) -> list[NDArray[Any]]:
+    """A vector in parts that have the shapes of these, one after the other: views of it.
+
+    >>> [part.tolist() for part in shaped(np.arange(5), [np.zeros((2, 2)), np.zeros(1)])]
+    [[[0, 1], [2, 3]], [4]]
+    """
+    found, start = [], 0
+    for one in like:
+        end = start + math.prod(one.shape)
+        found.append(vector[start:end].reshape(one.shape))
+        start = end
+    return found
 
 
 def _check(gradients: Sequence[Gradient]) -> None:
@@ -197,6 +220,7 @@ class _RowsSum:
     """The sum of what the examples contribute to a parameter whose gradients are formed."""
 
     def __init__(self, gradient: Rows) -> None:
+        self.shape = gradient.shape
         self._total = np.zeros(gradient.shape, np.int64)
 
     def add(self, gradient: Rows, squares: Floats, weight: Floats) -> None:
@@ -205,8 +229,8 @@ class _RowsSum:
             summed += part.sum(axis=0, dtype=np.float64)
         self._total += summed.astype(np.int64).reshape(gradient.shape)
 
-    def found(self) -> Ints:
-        return self._total
+    def write(self, out: Ints) -> None:
+        out[...] = self._total
 
 
 class _OuterSum:
@@ -217,7 +241,7 @@ class _OuterSum:
     """
 
     def __init__(self, gradient: Outer) -> None:
-        left, right = gradient.left.shape[1], gradient.right.shape[1]
+        self.shape, left, right = gradient.shape, gradient.left.shape[1], gradient.right.shape[1]
         self._turned, self._one = left > right, gradient.one
         narrow, wide = (right, left) if self._turned else (left, right)
         one = ("wide" if self._turned else "narrow") if gradient.one else None  # it belongs to the left side
@@ -233,13 +257,12 @@ class _OuterSum:
         for start in range(0, len(wide), max(step, 1)):
             self._total.add(rows.some(slice(start, start + step)))
 
-    def found(self) -> Ints:
-        whole = self._total.found()
-        if self._turned:
-            bias = self._total.ones[None]
-            whole = np.concatenate([whole.T, bias]) if self._one else np.ascontiguousarray(whole.T)
-        whole <<= _UNITS_BITS - self._bits
-        return whole
+    def write(self, out: Ints) -> None:
+        times, last = 1 << (_UNITS_BITS - self._bits), self._turned and self._one
+        whole = out[:-1] if last else out
+        self._total.write(whole.T if self._turned else whole, times)
+        if last:
+            np.multiply(self._total.ones, times, out=out[-1])
 
 
 def _bits(shape: tuple[int, ...]) -> int:

@@ -16,7 +16,7 @@ Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang 2016 ("Deep learning wit
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from fractions import Fraction
 from typing import Any
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from discreet.compiled import prepare
 from discreet.errors import InvalidData
 from discreet.learning.checkpoint import Checkpoint
-from discreet.learning.clipping import MOST, UNITS, Clip, Clipping, operations
+from discreet.learning.clipping import MOST, UNITS, Clip, Clipping, operations, shaped
 from discreet.learning.company import require_independent
 from discreet.learning.gradients import Array, Floats, Ints
 from discreet.learning.network import Augment, Parameters
@@ -38,6 +38,9 @@ from discreet.noise import Entropy, bernoulli
 from discreet.noise.normal import add_rounded_gaussian
 
 __all__ = ["Augment", "Checkpoint", "State", "contributions", "finished", "step", "train"]
+
+RIDERS = 2
+"""Numbers that are released beside the gradients: the loss, and how many examples are within the clipping norm."""
 
 _HEAP = 31 << 20
 """After a block of this size was freed, glibc keeps smaller ones on its heap instead of giving them back: without it,
@@ -95,15 +98,8 @@ def _advance(
     """One step: a lot, its noisy sum, and what follows from it."""
     lot = np.flatnonzero(bernoulli(recipe.rate, size=len(x), entropy=entropy))
     total = contributions(network, state, x, y, lot, recipe, augment)
-    step(state, _noisy(total, recipe, entropy), recipe)
-
-
-def _noisy(total: Sequence[Ints], recipe: Recipe, entropy: Entropy | None) -> list[Ints]:
-    """Gaussian noise, rounded to the grid, on every number: added at once, because a call has its cost."""
-    flat = np.concatenate([part.ravel() for part in total])
-    add_rounded_gaussian(recipe.multiplier * UNITS, flat, entropy=entropy)
-    ends = np.cumsum([part.size for part in total])
-    return [more.reshape(part.shape) for part, more in zip(total, np.split(flat, ends[:-1]), strict=True)]
+    add_rounded_gaussian(recipe.multiplier * UNITS, total, entropy=entropy)
+    step(state, total, recipe)
 
 
 def contributions(
@@ -114,21 +110,21 @@ def contributions(
     lot: Ints,
     recipe: Recipe,
     augment: Augment | None = None,
-) -> list[Ints]:
-    """What a lot adds up to, on the grid: gradients for each parameter, then the riders.
+) -> Ints:
+    """What a lot adds up to, on the grid, as one vector: the gradients of each parameter, then the riders.
 
     Guarantee: one example more or less in the lot changes the whole by a vector of norm at most UNITS. Proof. What an
     example contributes depends on it alone (`layers`, `company`), and sums of whole numbers are exact. Its gradients
     have norm at most √(1 − s)·UNITS (`clipped_sum`), its riders at most √s_j·UNITS each (`_riders`), with Σs_j = s.
     """
-    clipping, riders = Clipping(_clip(state, recipe), share=1 - sum(recipe.riders)), np.zeros(2, np.int64)
+    total = np.zeros(sum(p.size for p in state.parameters) + RIDERS, np.int64)
+    clipping = Clipping(_clip(state, recipe), share=1 - sum(recipe.riders))
     for part in _parts(lot, state.parameters, recipe, network):
         with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
             losses, gradients = network.mean_gradients(state.parameters, x[part], y[part], augment, recipe.copies)
-        riders += _riders(losses, clipping.add(gradients), float(state.clip), recipe)
-    if not len(lot):
-        return [*(np.zeros(p.shape, np.int64) for p in state.parameters), riders]
-    return [*clipping.found().units, riders]
+        total[-RIDERS:] += _riders(losses, clipping.add(gradients), float(state.clip), recipe)
+    clipping.write(total[:-RIDERS])
+    return total
 
 
 def _riders(losses: Array, norms: Floats, clip: float, recipe: Recipe) -> Ints:
@@ -139,7 +135,7 @@ def _riders(losses: Array, norms: Floats, clip: float, recipe: Recipe) -> Ints:
     of whole numbers below 2⁵³ are exact in every order.
     """
     if not any(recipe.riders):
-        return np.zeros(2, np.int64)
+        return np.zeros(RIDERS, np.int64)
     with np.errstate(all="ignore"):
         level = losses.astype(np.float64) / float(recipe.worst_loss)
         level = np.clip(np.nan_to_num(level, nan=1.0), 0, 1)
@@ -148,8 +144,8 @@ def _riders(losses: Array, norms: Floats, clip: float, recipe: Recipe) -> Ints:
     return np.array([int(np.trunc(v * s).sum()) for v, s in zip((level, small), scales, strict=True)], np.int64)
 
 
-def step(state: State, noisy: Sequence[Ints], recipe: Recipe, units: int = UNITS) -> None:
-    """What follows from a noisy sum, a part for each parameter and then the riders: the next parameters and norm.
+def step(state: State, noisy: Ints, recipe: Recipe, units: int = UNITS) -> None:
+    """What follows from a noisy sum, a vector as `contributions` has it: the next parameters and norm.
 
     `units` is the clipping norm on the grid of the sum. Post-processing: it costs nothing.
 
@@ -160,19 +156,21 @@ def step(state: State, noisy: Sequence[Ints], recipe: Recipe, units: int = UNITS
     >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
     >>> recipe = Recipe(rate=1, lot=4, steps=3, multiplier=1, clip=1, optimiser=Sgd(1))
     >>> state = State.start(network, recipe)
-    >>> step(state, [np.zeros((4, 2), np.int64), np.zeros(2, np.int64)], recipe)
+    >>> step(state, np.zeros(10, np.int64), recipe)
     >>> state.step, state.losses
     (1, [0.0])
     """
     lot = float(recipe.lot)
     scale = float(state.clip) / (units * math.sqrt(1 - sum(recipe.riders)) * lot)
-    gradients = [part.astype(np.float32) * np.float32(scale) for part in noisy[:-1]]
+    vector = noisy[:-RIDERS].astype(np.float32)
+    vector *= np.float32(scale)
+    gradients = shaped(vector, state.parameters)
     with np.errstate(all="ignore"):
         recipe.optimiser.step(state.parameters, state.memory, gradients, state.step / recipe.steps)
         state.step += 1
         if recipe.average:
             _follow_parameters(state, recipe)
-    _follow_riders(state, noisy[-1] / (units * lot), recipe)
+    _follow_riders(state, noisy[-RIDERS:] / (units * lot), recipe)
 
 
 def _follow_parameters(state: State, recipe: Recipe) -> None:

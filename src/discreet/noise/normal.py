@@ -3,10 +3,10 @@
 What is released on an integer grid with this noise is a rounding of what the continuous Gaussian mechanism releases.
 So every guarantee of the continuous one holds, in any dimension, sampled or not, without a correction.
 
-Let m be a power of two near σ/32 (m = 1 for σ < 64), a(h) = exp(−(mh)²/2σ²), and e(L) = exp(−L(2mh + L)/2σ²), so that
+Let m be a power of two near σ/64 (m = 1 for σ < 128), a(h) = exp(−(mh)²/2σ²), and e(L) = exp(−L(2mh + L)/2σ²), so that
 a(h)·e(L) = exp(−(mh + L)²/2σ²). |X| = |σZ| falls into blocks [mh, mh + m), h ≥ 0.
 
-Single draws, and σ ≥ 2³⁶:
+Single draws, and σ ≥ 2³⁷:
 
 1. Draw a block h with probability ∝ a(h), by lazy inversion (`table.Table`).
 2. Draw L uniformly from the reals in [0, m): 63 bits of L/m at once, more only if they matter.
@@ -18,7 +18,7 @@ Proof. A point of block h is proposed with density ∝ a(h)/m and accepted with 
 Arrays, where a comparison for each draw would take a third of the time:
 
 1. Draw j with probability ∝ a(j), and L: 31 bits of L/m at once. If j ≥ 1, then |X| = m(j − 1) + L.
-2. If j = 0, which happens to one in 40 to 80 (σ ≥ 64): draw h with P(h ≥ k) = a(k), and accept |X| = mh + L with
+2. If j = 0, which happens to one in 80 to 160 (σ ≥ 128): draw h with P(h ≥ k) = a(k), and accept |X| = mh + L with
    probability p = (e(L) − e(m))/(1 − e(m)); else start again.
 3. Give it a random sign, and round. L is the distance to the end of the block if X is negative, so X = mk + L for both.
 
@@ -27,7 +27,7 @@ a(h) − a(h + 1) = a(h)·(1 − e(m)), with density (1/S)·a(h)·(1 − e(m))·
 a(h)·e(L)/Sm, which is ∝ exp(−x²/2σ²).
 
 Rounding looks at the bits of L down to ½, which are known. How often a draw starts again is independent of what it
-returns. Floats decide acceptance only where they can prove it. For single draws and σ ≥ 2³⁶, `accept` holds what its
+returns. Floats decide acceptance only where they can prove it. For single draws and σ ≥ 2³⁷, `accept` holds what its
 own proof asks. For arrays, p = expm1(W − γ)/expm1(W), γ = L(2mh + L)/2σ² ≤ W = m(2mh + m)/2σ². What is open of L leaves
 γ open by at most 2⁻³⁰·W, and a few roundings of 2⁻⁵³ of W are less. An error δ of W − γ moves p by at most
 δ·e^W/expm1(W) ≤ 2δ·max(1, 1/W). W is below 2⁷ in every block that the table of 2 lists, and other blocks are not left
@@ -49,8 +49,8 @@ from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.accept import Enclosure, accept, accept_one
 from discreet.noise.enclosure import Interval, Sums, cumulative, times
 from discreet.noise.entropy import SYSTEM, Entropy, Words
-from discreet.noise.normal_loops import BITS, PLACES, put_onto, settle
-from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape, sixteen_bits
+from discreet.noise.normal_loops import BITS, PLACES, finish, put, settle
+from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape
 from discreet.noise.table import UNDECIDED, below, whole_words
 
 _GUARD = 64
@@ -113,7 +113,7 @@ class _Rounded:
     def __init__(self, sigma: Fraction) -> None:
         self._twice_variance = 2 * sigma * sigma
         self._float_twice_variance = float(self._twice_variance)
-        self._shift = max(0, int(sigma).bit_length() - 6)  # m = 2^shift, 32 ≤ σ/m < 64
+        self._shift = max(0, int(sigma).bit_length() - 7)  # m = 2^shift, 64 ≤ σ/m < 128
         self._scale = 2.0**self._shift / self._float_twice_variance**0.5
         self.blocks = cumulative(lambda bits: _block_sums(sigma, 1 << self._shift, bits))
         self.steps = cumulative(lambda bits: _step_sums(sigma, 1 << self._shift, bits))
@@ -128,43 +128,51 @@ class _Rounded:
 
     def fill(self, entropy: Entropy, out: Integers) -> None:
         """Accepted proposals; a few more than are needed are made, so that one round is enough as a rule."""
-        propose = self._propose if self._shift < _SHORT else self._propose_large
-        room = np.empty(out.size + out.size // 64 + 16, np.int64)
-        accepted = propose(entropy, room)
+        if self._compiled:
+            out[:] = 0
+            self.add(entropy, out)
+            return
+        room = np.empty(out.size + _spare(out.size), np.int64)
+        accepted = (self._propose if self._shift < _SHORT else self._propose_large)(entropy, room)
         out[:] = room[: out.size]
         pending, spare = np.flatnonzero(~accepted[: out.size]), room[out.size :][accepted[out.size :]]
-        while pending.size:
-            found = spare[: pending.size]
-            out[pending[: found.size]] = found
-            pending = pending[found.size :]
-            if pending.size:
-                room = np.empty(pending.size + pending.size // 8 + 16, np.int64)
-                spare = room[propose(entropy, room)]
+        used = min(pending.size, spare.size)
+        out[pending[:used]] = spare[:used]
+        if used < pending.size:
+            out[pending[used:]] = self._more(entropy, pending.size - used)
 
     def add(self, entropy: Entropy, onto: Integers) -> None:
-        """`fill`, added to the numbers that are there: a compiled loop adds all but the rare draws as it makes them."""
-        if put_onto.fast is None or self._shift >= _SHORT:
-            noise = np.empty(onto.size, np.int64)
-            self.fill(entropy, noise)
-            onto += noise
+        """`fill`, added to the numbers that are there: compiled loops add draws as they make them."""
+        if not self._compiled:
+            onto += self._more(entropy, onto.size)
             return
-        count, spare = onto.size, np.empty(onto.size // 64 + 16, np.int64)
-        short, words = self._bits(entropy, count + spare.size)
-        rare = self._put(short[:count], words[:count], onto)
-        rest = self._placed(short[count:], words[count:], spare)
-        numbers, accepted = self._made(np.concatenate([rare, rest + count]), short, words, entropy)
-        fine, spare[rest] = accepted[: rare.size], numbers[rare.size :]
-        onto[rare[fine]] += numbers[: rare.size][fine]
-        pending, drawn = rare[~fine], np.delete(spare, rest[~accepted[rare.size :]])
-        if pending.size > drawn.size:
-            more = np.empty(pending.size - drawn.size, np.int64)
-            self.fill(entropy, more)
-            drawn = np.concatenate([drawn, more])
-        onto[pending] += drawn[: pending.size]
+        spare = np.zeros(_spare(onto.size), np.int64)
+        short, words = self._bits(entropy, onto.size + spare.size)
+        rare, guide = np.empty(short.size, np.int64), self.blocks.guide
+        first = put.fast(short[: onto.size], words[: onto.size], guide, self._shift, onto, rare)  # type: ignore[misc]
+        rest = rare[first:]
+        more = put.fast(short[onto.size :], words[onto.size :], guide, self._shift, spare, rest)  # type: ignore[misc]
+        rest[:more] += onto.size
+        rare = rare[: first + more]
+        block, accepted = self._rare(rare, short, words, entropy)
+        left = finish.fast(rare, block, accepted, words, self._shift, onto, spare)  # type: ignore[misc]
+        if left:
+            onto[rare[:left]] += self._more(entropy, left)
+
+    def _more(self, entropy: Entropy, count: int) -> Integers:
+        out = np.empty(count, np.int64)
+        self.fill(entropy, out)
+        return out
+
+    @property
+    def _compiled(self) -> bool:
+        return put.fast is not None and self._shift < _SHORT
 
     def _bits(self, entropy: Entropy, count: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
         """What each proposal is made from: 16 bits for the block, and a sign and 31 bits of L/m."""
-        return sixteen_bits(entropy, count), entropy.words((count + 1) // 2).view(np.uint32)[:count]
+        first = (count + 3) // 4
+        drawn = entropy.words(first + (count + 1) // 2)
+        return drawn[:first].view(np.uint16)[:count], drawn[first:].view(np.uint32)[:count]
 
     def _propose(self, entropy: Entropy, out: Integers) -> NDArray[np.bool_]:
         """One proposal for each position of `out`, and which of them are accepted; see the module for the proof.
@@ -172,71 +180,57 @@ class _Rounded:
         All are made as if the guide said j ≥ 1; the few for which it does not, `rare`, are made again.
         """
         short, words = self._bits(entropy, out.size)
-        rare, accepted = self._placed(short, words, out), np.ones(out.size, np.bool_)
+        block = self.blocks.guide.take(short)
+        rare, accepted = np.flatnonzero(block <= 0), np.ones(out.size, np.bool_)
+        block -= 1
         if rare.size:
-            out[rare], accepted[rare] = self._made(rare, short, words, entropy)
+            block[rare], accepted[rare] = self._rare(rare, short, words, entropy)
+        self._numbers(block, words, out)
         return accepted
 
-    def _made(
-        self, rare: NDArray[np.int64], short: NDArray[np.uint16], words: NDArray[np.uint32], entropy: Entropy
-    ) -> tuple[Integers, NDArray[np.bool_]]:
-        """The proposals at these positions, and which of them are accepted."""
-        chosen = words.take(rare)
-        block, accepted = self._rare(short.take(rare), chosen, entropy.words(3 * rare.size), entropy)
-        return self._numbers(block, chosen, np.empty(rare.size, np.int64)), accepted
-
     def _rare(
-        self, short: NDArray[np.uint16], words: NDArray[np.uint32], more: Words, entropy: Entropy
+        self, rare: NDArray[np.int64], short: NDArray[np.uint16], words: NDArray[np.uint32], entropy: Entropy
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
         """The blocks of proposals for which the guide says j = 0, or leaves j open; which of them are accepted.
 
         Three words more for each: the next bits of j, those of the steps, and the coin. Floats decide what they can.
         """
-        first, second, third = more.reshape(3, short.size)
+        first, second, third = entropy.words(3 * rare.size).reshape(3, rare.size)
         if settle.fast is not None:
-            return self._settled(short, words, (first, second, third), entropy)
-        block, accepted = self.blocks.guide.take(short), np.ones(short.size, np.bool_)
+            return self._settled(rare, short, words, (first, second, third), entropy)
+        short, place = short.take(rare), _distance(words.take(rare))
+        block, accepted = self.blocks.guide.take(short), np.ones(rare.size, np.bool_)
         open_ = np.flatnonzero(block == UNDECIDED)
         block[open_] = self.blocks.search(whole_words(short.take(open_), first.take(open_)), entropy)
         steep = np.flatnonzero(block == 0)
         block -= 1
         block[steep] = found = self.steps.search(second.take(steep), entropy)
-        accepted[steep] = self._accepted(found, _distance(words.take(steep)), third.take(steep), entropy)
+        accepted[steep] = self._accepted(found, place.take(steep), third.take(steep), entropy)
         return block, accepted
 
     def _settled(
-        self, short: NDArray[np.uint16], words: NDArray[np.uint32], more: tuple[Words, Words, Words], entropy: Entropy
+        self,
+        rare: NDArray[np.int64],
+        short: NDArray[np.uint16],
+        words: NDArray[np.uint32],
+        more: tuple[Words, Words, Words],
+        entropy: Entropy,
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
         """`_rare` by a compiled loop; what it leaves open is decided here, one at a time, from the same words."""
-        block, accepted = np.empty(short.size, np.int16), np.ones(short.size, np.bool_)
-        open_, place = np.empty(short.size + 1, np.int64), _distance(words)
+        block, accepted = np.empty(rare.size, np.int16), np.ones(rare.size, np.bool_)
+        open_ = np.empty(rare.size, np.int64)
         known = (self.blocks.guide, self.blocks.thresholds, self.steps.thresholds, self._scale, _MARGIN)
-        many = settle.fast(short, place, *more, *known, block, accepted, open_)  # type: ignore[misc]
+        many = settle.fast(rare, short, words, *more, *known, block, accepted, open_)  # type: ignore[misc]
         for k in open_[:many].tolist():
-            found = int(self.blocks.guide[short[k]])
+            cell, place = int(short[rare[k]]), int(_distance(words[rare[k]]))
+            found = int(self.blocks.guide[cell])
             if found == UNDECIDED:
-                found = self.blocks.pick(int(short[k]) << 48 | int(more[0][k]) >> 16, entropy)
+                found = self.blocks.pick(cell << 48 | int(more[0][k]) >> 16, entropy)
             if found == 0:
                 step = self.steps.pick(int(more[1][k]), entropy)
-                accepted[k] = below(int(more[2][k]), self._chance(step, int(place[k]), entropy), entropy)
+                accepted[k] = below(int(more[2][k]), self._chance(step, place, entropy), entropy)
             block[k] = found - 1 if found else step
         return block, accepted
-
-    def _placed(self, short: NDArray[np.uint16], words: NDArray[np.uint32], out: Integers) -> NDArray[np.int64]:
-        """Numbers in the blocks that the guide names; the positions where it says 0, or leaves it open."""
-        if put_onto.fast is not None:
-            out[:] = 0
-            return self._put(short, words, out)
-        block = self.blocks.guide.take(short)
-        found = np.flatnonzero(block <= 0)
-        block -= 1
-        self._numbers(block, words, out)
-        return found
-
-    def _put(self, short: NDArray[np.uint16], words: NDArray[np.uint32], onto: Integers) -> NDArray[np.int64]:
-        """The same by a compiled loop, added to what is there; nothing is added at the positions that are returned."""
-        rare = np.empty(onto.size + 1, np.int64)
-        return rare[: put_onto.fast(short, words, self.blocks.guide, self._shift, onto, rare)]  # type: ignore[misc]
 
     def _numbers(self, block: NDArray[np.int16], words: NDArray[np.uint32], out: Integers) -> Integers:
         """mk + L, rounded: k is the block, or −1 − block if the first bit of the word says so, L its other bits."""
@@ -314,6 +308,11 @@ class _Rounded:
 
     def _exponent(self, block: int, length: Fraction) -> Fraction:
         return length * (2 * (block << self._shift) + length) / self._twice_variance
+
+
+def _spare(count: int) -> int:
+    """How many proposals more than are needed are made."""
+    return count // 64 + 16
 
 
 def _distance(words: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -13,15 +13,32 @@ PLACES = (1 << BITS) - 1
 
 
 @loop()
+def put(short, words, guide, shift, onto, rare):  # type: ignore[no-untyped-def]
+    """Add numbers in the blocks that the guide names; where it says 0, or leaves it open, goes into `rare`, counted."""
+    many, half, down = 0, 1 << (BITS - 1 - shift), BITS - shift
+    for position in range(onto.size):
+        block, word = np.int64(guide[short[position]]), np.int64(words[position])
+        if block > 0:
+            signed = (block - 1) ^ -(word >> BITS)
+            onto[position] += (signed << shift) + (((word & PLACES) + half) >> down)
+        else:
+            rare[many] = position
+            many += 1
+    return many
+
+
+@loop()
 def settle(  # type: ignore[no-untyped-def]
-    short, place, first, second, third, guide, blocks, steps, scale, margin, block, accepted, open_
+    rare, short, words, first, second, third, guide, blocks, steps, scale, margin, block, accepted, open_
 ):
     """Blocks and verdicts of rare proposals where floats and 64 bits decide; the others go into `open_`, counted."""
     many, one = np.int64(0), np.uint64(1)
-    for i in range(short.size):
-        found, certain = np.int64(guide[short[i]]), short[i] >= 0
+    for i in range(rare.size):
+        cell, place = short[rare[i]], np.int64(words[rare[i]])
+        place = (place ^ -(place >> BITS)) & PLACES
+        found, certain = np.int64(guide[cell]), True
         if found < 0:
-            word = (np.uint64(short[i]) << np.uint64(48)) | (first[i] >> np.uint64(16))
+            word = (np.uint64(cell) << np.uint64(48)) | (first[i] >> np.uint64(16))
             found, end = np.int64(0), np.int64(blocks.size)
             while found < end:
                 middle = (found + end) >> 1
@@ -40,7 +57,7 @@ def settle(  # type: ignore[no-untyped-def]
                 else:
                     end = middle
             certain = step < steps.size and (step == 0 or word - steps[step - 1] > one)
-            start, length = step * (2 * scale), place[i] * (2.0**-BITS * scale)
+            start, length = step * (2 * scale), place * (2.0**-BITS * scale)
             whole = (start + scale) * scale
             gap = math.expm1(whole - (start + length) * length) / math.expm1(whole)
             gap -= np.float64(third[i] >> np.uint64(11)) * 2.0**-53
@@ -56,15 +73,33 @@ def settle(  # type: ignore[no-untyped-def]
 
 
 @loop()
-def put_onto(short, words, guide, shift, onto, rare):  # type: ignore[no-untyped-def]
-    """Add numbers in the blocks that the guide names; where it says 0, or leaves it open, goes into `rare`, counted."""
-    many = np.int64(0)
-    half, down = np.uint32(1) << np.uint32(BITS - 1 - shift), np.uint32(BITS - shift)
-    for position in range(onto.size):
-        block, word = np.int64(guide[short[position]]), words[position]
-        rare[many] = position
-        many += block <= 0
-        signed = (block - 1) ^ -np.int64(word >> np.uint32(31))
-        value = (signed << shift) + np.int64(((word & np.uint32(PLACES)) + half) >> down)
-        onto[position] += value if block > 0 else 0
-    return many
+def finish(rare, block, accepted, words, shift, onto, spare):  # type: ignore[no-untyped-def]
+    """Add what rare proposals became; those that were not accepted take the place of spare ones, in their order.
+
+    Positions from the size of `onto` on are those of spare proposals. Positions for which none is left are the first
+    of `rare` afterwards, and counted.
+    """
+    count, half, down = onto.size, 1 << (BITS - 1 - shift), BITS - shift
+    dropped = np.zeros(spare.size, np.bool_)
+    many = 0
+    for i in range(rare.size):
+        position = rare[i]
+        word = np.int64(words[position])
+        number = ((np.int64(block[i]) ^ -(word >> BITS)) << shift) + (((word & PLACES) + half) >> down)
+        if position >= count:
+            spare[position - count] += number
+            dropped[position - count] = not accepted[i]
+        elif accepted[i]:
+            onto[position] += number
+        else:
+            rare[many] = position
+            many += 1
+    used = 0
+    for k in range(spare.size):
+        if used < many and not dropped[k]:
+            onto[rare[used]] += spare[k]
+            used += 1
+    left = many - used
+    for i in range(left):
+        rare[i] = rare[used + i]
+    return left

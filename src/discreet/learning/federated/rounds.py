@@ -19,7 +19,7 @@ process and real clients over a network; sums are of whole numbers, so the same 
 (5, ('ann', 'bob', 'eve'), (4, 2))
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +31,7 @@ from discreet.learning.federated.fleet import Fleet
 from discreet.learning.federated.gathering import Gathered, Gathering, SecureGathering, TrustedGathering
 from discreet.learning.federated.judging import Dropped
 from discreet.learning.federated.keys import random_key
-from discreet.learning.federated.updates import RIDERS
-from discreet.learning.gradients import Array, Ints
+from discreet.learning.gradients import Ints
 from discreet.learning.network import Network, Parameters
 from discreet.learning.state import State
 from discreet.learning.training import step
@@ -162,11 +161,5 @@ def _noisy(federation: Federation, gathered: Gathered, entropy: Entropy | None) 
 
 def _step(state: State, noisy: Ints, federation: Federation) -> float | None:
     """The next model from a noisy sum, and the noisy loss of this one, if the federation keeps a curve."""
-    parts = [*_shaped(noisy[:-RIDERS], state.parameters), noisy[-RIDERS:]]
-    step(state, parts, federation.recipe, UNITS * federation.grain)
+    step(state, noisy, federation.recipe, UNITS * federation.grain)
     return state.losses[-1] if federation.curve else None
-
-
-def _shaped(flat: Ints, like: Sequence[Array]) -> list[Ints]:
-    ends = np.cumsum([p.size for p in like])[:-1]
-    return [part.reshape(p.shape) for part, p in zip(np.split(flat, ends), like, strict=True)]

@@ -32,11 +32,8 @@ from discreet.learning.federated.steps import Local
 from discreet.learning.gradients import Array, Ints, Rows
 from discreet.learning.network import Network, Parameters
 from discreet.learning.state import State
-from discreet.learning.training import contributions
+from discreet.learning.training import RIDERS, contributions
 from discreet.noise import Entropy, bernoulli
-
-RIDERS = 2
-"""Numbers that travel behind the parameters: the loss, and whether the norm is below the clip."""
 
 _AT_ONCE = 4096
 
@@ -103,9 +100,9 @@ def _of_examples(
     state = State(0, list(parameters), [], [], clip)
     recipe = federation.recipe
     memory = min(recipe.memory, MOST * 4 * sum(p.size for p in parameters))
-    parts = contributions(network, state, x, y, lot, replace(recipe, memory=memory))
+    total = contributions(network, state, x, y, lot, replace(recipe, memory=memory))
     most = federation.bound // federation.grain
-    return Contribution(np.clip(_flat(parts), -most, most), True)
+    return Contribution(np.clip(total, -most, most), True)
 
 
 def _of_client(
@@ -133,7 +130,8 @@ def _of_client(
     level = min(max(loss / float(federation.worst_loss), 0.0), 1.0)
     small = 1.0 if found.norms[0] <= float(clip) else -1.0
     riders = [_rider(value, share) for value, share in zip((level, small), federation.riders, strict=True)]
-    return Contribution(_flat([*found.units, np.array(riders, np.int64)]), True)
+    units = [part.ravel() for part in found.units]
+    return Contribution(np.concatenate([*units, np.array(riders, np.int64)]), True)
 
 
 def _rider(value: float, share: Fraction) -> int:
@@ -175,7 +173,3 @@ def _mean_gradient(
         for added, gradient in zip(sums, gradients, strict=True):
             np.add(added, gradient.summed(), out=added)
     return total / len(x), [(added / len(x)).astype(np.float32) for added in sums]
-
-
-def _flat(parts: Sequence[Ints]) -> Ints:
-    return np.concatenate([part.ravel() for part in parts])
