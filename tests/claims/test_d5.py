@@ -53,12 +53,9 @@ class Unclipped(Clipping):
 
     def add(self, gradients):
         scale = UNITS * self._root / float(self._clip.norm)
-        more = [(gradient.formed().sum(axis=0) * scale).astype(np.int64) for gradient in gradients]
-        self._plain = [a + b for a, b in zip(getattr(self, "_plain", [0] * len(more)), more, strict=True)]
+        for onto, gradient in zip(self._onto, gradients, strict=True):
+            np.add(onto, (gradient.formed().sum(axis=0) * scale).astype(np.int64), out=onto)
         return np.ones(len(gradients[0].sides[0]))
-
-    def write(self, out):
-        out[:] = np.concatenate([part.ravel() for part in self._plain])
 
 
 def everybody(rate, *, size, entropy=None):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData
 from discreet.exact import Number, rational
 from discreet.learning.gradients import Array, Floats, Gradient, Ints, Outer, Rows
-from discreet.learning.whole import Sides, Total, squared_norms
+from discreet.learning.whole import Sides, Steps, Total, squared_norms
 
 UNITS = 1 << 30
 """The clipping norm in steps of the grid on which gradients are summed."""
@@ -106,26 +106,24 @@ def clipped_sum(gradients: Sequence[Gradient], clip: Clip, *, share: Number = 1)
     exact too. What an example contributes is made by elementary operations on its own numbers; only the sum of squares
     could depend on the length of the row, which is the same in every lot.
     """
-    clipping = Clipping(clip, share=share)
-    clipping.add(gradients)
-    return clipping.found()
+    units = tuple(np.zeros(gradient.shape, np.int64) for gradient in gradients)
+    return ClippedSum(units, Clipping(clip, units, share=share).add(gradients))
 
 
 class Clipping:
-    """The same for a lot that comes in parts.
+    """The same for a lot that comes in parts: sums are added to arrays of whole numbers, one for each parameter.
 
     >>> lot = [Outer(np.array([[3.0, 4.0]], np.float32), np.array([[1.0]], np.float32))]
-    >>> clipping = Clipping(Clip(1))
-    >>> clipping.add(lot).tolist(), clipping.add(lot).tolist()
-    ([5.0], [5.0])
-    >>> clipping.found().norms.tolist()
-    [5.0, 5.0]
+    >>> onto = np.zeros((2, 1), np.int64)
+    >>> clipping = Clipping(Clip(1), [onto])
+    >>> clipping.add(lot).tolist(), clipping.add(lot).tolist(), (onto / UNITS).round(2).tolist()
+    ([5.0], [5.0], [[1.2], [1.6]])
     """
 
-    def __init__(self, clip: Clip, *, share: Number = 1) -> None:
+    def __init__(self, clip: Clip, onto: Sequence[Ints], *, share: Number = 1) -> None:
         self._clip, self._root = clip, math.sqrt(rational(share, "share", above=0, at_most=1))
+        self._onto = onto
         self._sums: list[_RowsSum | _OuterSum] = []
-        self._norms: list[Floats] = []
 
     def add(self, gradients: Sequence[Gradient]) -> Floats:
         """Add what the examples of one part contribute; their norms before clipping, for nobody's eyes."""
@@ -136,7 +134,6 @@ class Clipping:
             norms, weights = self._weights(squares)
             for place, gradient in enumerate(gradients):
                 self._sum(place, gradient).add(gradient, squares[place], weights[place])
-        self._norms.append(norms)
         return norms
 
     def _weights(self, squares: Floats) -> tuple[Floats, Floats]:
@@ -156,21 +153,9 @@ class Clipping:
 
     def _sum(self, place: int, gradient: Gradient) -> Any:
         if place == len(self._sums):
-            self._sums.append(_RowsSum(gradient) if isinstance(gradient, Rows) else _OuterSum(gradient))
+            onto = self._onto[place]
+            self._sums.append(_RowsSum(onto) if isinstance(gradient, Rows) else _OuterSum(gradient, onto))
         return self._sums[place]
-
-    def found(self) -> ClippedSum:
-        """What was added up."""
-        norms = np.concatenate(self._norms) if self._norms else np.zeros(0)
-        units = tuple(np.empty(one.shape, np.int64) for one in self._sums)
-        for one, out in zip(self._sums, units, strict=True):
-            one.write(out)
-        return ClippedSum(units, norms)
-
-    def write(self, out: Ints) -> None:
-        """What was added up, one parameter after the other, into a vector of that length: nothing if nothing was."""
-        for one, part in zip(self._sums, shaped(out, self._sums), strict=True):
-            one.write(part)
 
 
 def shaped(vector: NDArray[Any], like: Sequence[Any]) -> list[NDArray[Any]]:
@@ -219,18 +204,14 @@ def operations(parameters: Sequence[Array], lot: Number, steps: int) -> int:
 class _RowsSum:
     """The sum of what the examples contribute to a parameter whose gradients are formed."""
 
-    def __init__(self, gradient: Rows) -> None:
-        self.shape = gradient.shape
-        self._total = np.zeros(gradient.shape, np.int64)
+    def __init__(self, onto: Ints) -> None:
+        self._onto = onto
 
     def add(self, gradient: Rows, squares: Floats, weight: Floats) -> None:
         summed = np.zeros(math.prod(gradient.shape))
         for part in _whole(gradient.sides[0], weight * UNITS):
             summed += part.sum(axis=0, dtype=np.float64)
-        self._total += summed.astype(np.int64).reshape(gradient.shape)
-
-    def write(self, out: Ints) -> None:
-        out[...] = self._total
+        self._onto += summed.astype(np.int64).reshape(gradient.shape)
 
 
 class _OuterSum:
@@ -240,14 +221,18 @@ class _OuterSum:
     narrow one eight times as many: rounding moves an example by about 1 % of its norm, cutting makes it 0.2 % shorter.
     """
 
-    def __init__(self, gradient: Outer) -> None:
-        self.shape, left, right = gradient.shape, gradient.left.shape[1], gradient.right.shape[1]
-        self._turned, self._one = left > right, gradient.one
+    def __init__(self, gradient: Outer, onto: Ints) -> None:
+        left, right = gradient.left.shape[1], gradient.right.shape[1]
+        self._turned = left > right
         narrow, wide = (right, left) if self._turned else (left, right)
-        one = ("wide" if self._turned else "narrow") if gradient.one else None  # it belongs to the left side
-        self._bits = _bits(gradient.shape)
-        fine = 2.0**self._bits * math.sqrt(wide / narrow) / _FINER
-        self._total = Total(narrow, wide, fine=fine, room=2.0**self._bits * _SHRINK, one=one)
+        bits = _bits(gradient.shape)
+        steps = Steps(
+            fine=2.0**bits * math.sqrt(wide / narrow) / _FINER,
+            room=2.0**bits * _SHRINK,
+            units=1 << (_UNITS_BITS - bits),
+            one=("wide" if self._turned else "narrow") if gradient.one else None,  # it belongs to the left side
+        )
+        self._total = Total(onto.T if self._turned else onto, steps)
 
     def add(self, gradient: Outer, squares: Floats, weight: Floats) -> None:
         wide, narrow = (gradient.left, gradient.right) if self._turned else (gradient.right, gradient.left)
@@ -256,13 +241,6 @@ class _OuterSum:
         step = -(-len(wide) // max(turns, 1))  # of about the same length each
         for start in range(0, len(wide), max(step, 1)):
             self._total.add(rows.some(slice(start, start + step)))
-
-    def write(self, out: Ints) -> None:
-        times, last = 1 << (_UNITS_BITS - self._bits), self._turned and self._one
-        whole = out[:-1] if last else out
-        self._total.write(whole.T if self._turned else whole, times)
-        if last:
-            np.multiply(self._total.ones, times, out=out[-1])
 
 
 def _bits(shape: tuple[int, ...]) -> int:

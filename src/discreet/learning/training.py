@@ -118,12 +118,12 @@ def contributions(
     have norm at most √(1 − s)·UNITS (`clipped_sum`), its riders at most √s_j·UNITS each (`_riders`), with Σs_j = s.
     """
     total = np.zeros(sum(p.size for p in state.parameters) + RIDERS, np.int64)
-    clipping = Clipping(_clip(state, recipe), share=1 - sum(recipe.riders))
+    sums = shaped(total[:-RIDERS], state.parameters)
+    clipping = Clipping(_clip(state, recipe), sums, share=1 - sum(recipe.riders))
     for part in _parts(lot, state.parameters, recipe, network):
         with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
             losses, gradients = network.mean_gradients(state.parameters, x[part], y[part], augment, recipe.copies)
         total[-RIDERS:] += _riders(losses, clipping.add(gradients), float(state.clip), recipe)
-    clipping.write(total[:-RIDERS])
     return total
 
 

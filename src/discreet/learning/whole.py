@@ -12,7 +12,6 @@ ROWS = 224
 """Rows of an outer product at a time."""
 
 _EXACT = (1 << 24) * (1 - 2.0**-8)  # whole numbers of float32, with room for the rounding of bounds
-_MANY = 64  # products, and one more, whose sum is below 2³¹
 _SHORT = 1 << 10  # squares that are added up in float32
 
 
@@ -32,28 +31,37 @@ class Sides(NamedTuple):
         )
 
 
+class Steps(NamedTuple):
+    """How fine sides are made, see `Total._made_whole`, and how many units of the sum a product of steps is.
+
+    `one`: which side has one number more, 1, that is not written down.
+    """
+
+    fine: float
+    room: float
+    units: int
+    one: str | None
+
+
 class Total:
-    """The sum of products narrowᵀ·wide of whole numbers, exactly, up to `rows` at a time.
+    """Products narrowᵀ·wide of whole numbers are added to an array, exactly, up to `rows` at a time.
 
     Proof. Whole numbers up to 2²⁴ are floats of float32. Where the absolute values of all that a product adds up for
     an entry, Σ_i|v_ij|·|w_ik|, sum to at most that, every order of adding them is exact. The sum is at most
     Σ_i|v_ij|·max_k|w_ik|, which is found by adding up to 224 numbers that are not negative in float32, so within 2⁻¹⁵,
     and is compared with 2²⁴·(1 − 2⁻⁸). Where it does not hold, which is decided for many rows together but changes no
-    result, float64 is used. Sums of at most 100 products are below 2³¹.
+    result, float64 is used.
     """
 
     rows = ROWS
 
-    def __init__(self, narrow: int, wide: int, *, fine: float, room: float, one: str | None) -> None:
-        """`one`: which side has one number more, 1, that is not written down. fine, room: see `_made_whole`."""
-        columns = narrow + (one == "narrow")
-        self._narrow = np.empty((self.rows, columns), np.float32)
-        self._wide = np.empty((self.rows, wide), np.float32)
-        self._product = np.empty((columns, wide), np.float32)
-        self._small, self._added = np.zeros((columns, wide), np.int32), 0
-        self._large: Ints | None = None
-        self._fine, self._room, self._one = fine, room, one
-        self._ones = np.zeros(narrow)
+    def __init__(self, onto: Ints, steps: Steps) -> None:
+        """`onto` has a row for each number of the narrow side, and a column for each of the wide one."""
+        self._steps = steps
+        self._onto, self._last = (onto[:, :-1], onto[:, -1]) if steps.one == "wide" else (onto, onto[:, -1])
+        self._narrow = np.empty((self.rows, self._onto.shape[0]), np.float32)
+        self._wide = np.empty((self.rows, self._onto.shape[1]), np.float32)
+        self._product = np.empty(self._onto.shape, np.float32)
 
     def add(self, rows: Sides) -> None:
         """Make both sides whole, multiply, and add up."""
@@ -64,22 +72,13 @@ class Total:
             return
         wide, narrow = self._wide[:count], self._narrow[:count]
         if not self._made_whole(rows, wide, narrow) <= _EXACT:
-            self._set_aside(np.matmul(narrow.T, wide, dtype=np.float64).astype(np.int64))
+            self._onto += np.matmul(narrow.T, wide, dtype=np.float64).astype(np.int64) * self._steps.units
             return
         np.matmul(narrow.T, wide, out=self._product)
-        if _added_to.fast is not None:
-            _added_to.fast(self._product, self._small)
+        if _add.fast is not None:
+            _add.fast(self._product, self._steps.units, self._onto)
         else:
-            self._small += self._product.astype(np.int32)
-        self._added += 1
-        if self._added > _MANY:
-            self._set_aside(self._small.astype(np.int64))
-            self._small[...], self._added = 0, 0
-
-    @property
-    def ones(self) -> Ints:
-        """The products with the one of the wide side, added up."""
-        return self._ones.astype(np.int64)
+            self._onto += self._product.astype(np.int64) * self._steps.units
 
     def _made_whole(self, rows: Sides, whole: Array, cut: Array) -> float:
         """Wide rows scaled and rounded, into `whole`; narrow ones scaled by what room is left and cut, into `cut`.
@@ -88,36 +87,30 @@ class Total:
         steps. The one of a narrow side is the last column of `cut`. Returned is the most that the absolute values of
         what an entry of the product adds up can sum to.
         """
-        one, last = self._one == "wide", self._one == "narrow"
+        fine, room, units, one = self._steps
         if _make_whole.fast is not None:
-            sums = np.zeros(cut.shape[1], np.float32)
-            return float(_make_whole.fast(*rows, self._fine, self._room, one, last, whole, cut, sums, self._ones))
+            sums, ones = np.zeros(cut.shape[1], np.float32), np.zeros(cut.shape[1])
+            most = _make_whole.fast(*rows, fine, room, one == "wide", one == "narrow", whole, cut, sums, ones)
+            if one == "wide":
+                self._last += ones.astype(np.int64) * units
+            return float(most)
         length = np.sqrt(rows.wide_square)
-        scale = np.sqrt(rows.weight * np.sqrt(rows.wide_square * rows.narrow_square) * self._fine) / length
+        scale = np.sqrt(rows.weight * np.sqrt(rows.wide_square * rows.narrow_square) * fine) / length
         scale = scale.astype(np.float32)
         np.rint(np.multiply(rows.wide, scale[:, None], out=whole), out=whole)
         squares = squared_norms(whole)
-        if one:
+        if one == "wide":
             squares += np.square(np.rint(scale), dtype=np.float64)
         norms = np.sqrt(squares)
-        factor = rows.weight * length * self._room / np.maximum(norms, 1)  # a norm below 1 is 0, of a row of zeros
+        factor = rows.weight * length * room / np.maximum(norms, 1)  # a norm below 1 is 0, of a row of zeros
         np.multiply(rows.narrow, factor.astype(np.float32)[:, None], out=cut[:, : rows.narrow.shape[1]])
-        if last:
+        if one == "narrow":
             cut[:, -1] = factor
         np.trunc(cut, out=cut)
-        if one:
-            self._ones += np.matmul(np.rint(scale), cut, dtype=np.float64)
+        if one == "wide":
+            self._last += np.matmul(np.rint(scale), cut, dtype=np.float64).astype(np.int64) * units
         peaks = np.maximum(whole.max(axis=1), -whole.min(axis=1))
         return float(np.matmul(peaks, np.abs(cut)).max())
-
-    def _set_aside(self, more: Ints) -> None:
-        self._large = more if self._large is None else self._large + more
-
-    def write(self, out: Ints, times: int) -> None:
-        """What was added up, so many times, into an array of its shape."""
-        np.multiply(self._small, times, out=out, dtype=np.int64)
-        if self._large is not None:
-            out += self._large * times
 
 
 @loop(reorder=True)
@@ -170,7 +163,7 @@ def squared_norms(rows: Array, out: Floats | None = None) -> Floats:
 
 
 @loop()
-def _added_to(product, total):  # type: ignore[no-untyped-def]
+def _add(product, units, onto):  # type: ignore[no-untyped-def]
     for i in range(product.shape[0]):
         for j in range(product.shape[1]):
-            total[i, j] += np.int32(product[i, j])
+            onto[i, j] += np.int64(product[i, j]) * units
