@@ -52,7 +52,7 @@ class Unclipped(Clipping):
     """Sums of gradients as they are, on the same grid."""
 
     def add(self, gradients):
-        scale = UNITS * self._root / float(self._clip.norm)
+        scale = UNITS * self._limits.root / self._limits.norm
         for onto, gradient in zip(self._onto, gradients, strict=True):
             np.add(onto, (gradient.formed().sum(axis=0) * scale).astype(np.int64), out=onto)
         return np.ones(len(gradients[0].sides[0]))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData
 from discreet.exact import Number, rational
 from discreet.learning.gradients import Array, Floats, Gradient, Ints, Outer, Rows
-from discreet.learning.whole import Sides, Steps, Total, squared_norms
+from discreet.learning.whole import GREATEST, LEAST, Limits, Sides, Steps, Total, add_at_once, squared_norms
 
 UNITS = 1 << 30
 """The clipping norm in steps of the grid on which gradients are summed."""
@@ -33,7 +33,6 @@ _UNITS_BITS = UNITS.bit_length() - 1
 _FINER = 8  # how much finer the steps of the narrow side are, in their root mean square
 _NUMPY = 1024  # numbers that NumPy buffers: with more, it would spread each row's factor over a buffer
 _SHRINK = 1 - 2.0**-12  # makes room for the rounding of norms and scales
-_LEAST, _GREATEST = 2.0**-60, 2.0**60  # squared norms outside count as zero
 _BLOCK = 1 << 16  # numbers at a time: the scratch array stays in the processor's cache
 
 
@@ -121,7 +120,10 @@ class Clipping:
     """
 
     def __init__(self, clip: Clip, onto: Sequence[Ints], *, share: Number = 1) -> None:
-        self._clip, self._root = clip, math.sqrt(rational(share, "share", above=0, at_most=1))
+        root, shares = math.sqrt(rational(share, "share", above=0, at_most=1)), clip.shares or ()
+        if shares and len(shares) != len(onto):
+            raise InvalidData(f"{len(shares)} clipping shares for {len(onto)} parameters")
+        self._limits = Limits(float(clip.norm), root, np.array([float(part) ** 0.5 for part in shares]))
         self._onto = onto
         self._sums: list[_RowsSum | _OuterSum] = []
 
@@ -130,10 +132,16 @@ class Clipping:
         _check(gradients)
         with np.errstate(all="ignore"):
             np.setbufsize(_NUMPY)  # until the end of this block
+            sums = [self._sum(place, gradient) for place, gradient in enumerate(gradients)]
+            if all(isinstance(one, _OuterSum) for one in sums):
+                sides = [one.sides(gradient) for one, gradient in zip(sums, gradients, strict=True)]
+                found = add_at_once([one.total for one in sums], sum(sides, ()), self._limits)
+                if found is not None:
+                    return found
             squares = _lengths(gradients)
             norms, weights = self._weights(squares)
             for place, gradient in enumerate(gradients):
-                self._sum(place, gradient).add(gradient, squares[place], weights[place])
+                sums[place].add(gradient, squares[place], weights[place])
         return norms
 
     def _weights(self, squares: Floats) -> tuple[Floats, Floats]:
@@ -141,15 +149,13 @@ class Clipping:
 
         With clipping shares, of the parameter's own norm and share. It is 0 where a parameter gets nothing.
         """
-        usable = ((squares >= _LEAST) & (squares <= _GREATEST)).all(axis=1)
+        usable = ((squares >= LEAST) & (squares <= GREATEST)).all(axis=1)
         products = np.where(usable, squares[:, 0] * squares[:, 1], 0.0)
-        norms, norm = np.sqrt(products.sum(axis=0)), float(self._clip.norm)
-        if self._clip.shares is None:
-            return norms, np.where(usable, self._root / np.maximum(norms, norm), 0.0)
-        if len(self._clip.shares) != len(squares):
-            raise InvalidData(f"{len(self._clip.shares)} clipping shares for {len(squares)} parameters")
-        roots = np.array([[float(share) ** 0.5] for share in self._clip.shares])
-        return norms, np.where(usable, self._root * roots / np.maximum(np.sqrt(products), norm * roots), 0.0)
+        norms, (norm, root, roots) = np.sqrt(products.sum(axis=0)), self._limits
+        if not roots.size:
+            return norms, np.where(usable, root / np.maximum(norms, norm), 0.0)
+        each = roots[:, None]
+        return norms, np.where(usable, root * each / np.maximum(np.sqrt(products), norm * each), 0.0)
 
     def _sum(self, place: int, gradient: Gradient) -> Any:
         if place == len(self._sums):
@@ -230,17 +236,17 @@ class _OuterSum:
             fine=2.0**bits * math.sqrt(wide / narrow) / _FINER,
             room=2.0**bits * _SHRINK,
             units=1 << (_UNITS_BITS - bits),
-            one=("wide" if self._turned else "narrow") if gradient.one else None,  # it belongs to the left side
+            one=int(not self._turned) if gradient.one else None,  # it belongs to the left side
         )
-        self._total = Total(onto.T if self._turned else onto, steps)
+        self.total = Total(onto.T if self._turned else onto, steps)
+
+    def sides(self, gradient: Outer) -> tuple[Array, Array]:
+        """The wide one and the narrow one."""
+        return (gradient.left, gradient.right) if self._turned else (gradient.right, gradient.left)
 
     def add(self, gradient: Outer, squares: Floats, weight: Floats) -> None:
-        wide, narrow = (gradient.left, gradient.right) if self._turned else (gradient.right, gradient.left)
-        rows = Sides(wide, narrow, squares[0 if self._turned else 1], squares[1 if self._turned else 0], weight)
-        turns = -(-len(wide) // self._total.rows)
-        step = -(-len(wide) // max(turns, 1))  # of about the same length each
-        for start in range(0, len(wide), max(step, 1)):
-            self._total.add(rows.some(slice(start, start + step)))
+        wide = int(not self._turned)
+        self.total.add(Sides(*self.sides(gradient), squares[wide], squares[1 - wide], weight))
 
 
 def _bits(shape: tuple[int, ...]) -> int:
