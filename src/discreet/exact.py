@@ -8,6 +8,7 @@ can always round towards privacy, or ask again with more bits.
 import math
 import re
 import sys
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -45,12 +46,10 @@ def rational(
     Traceback (most recent call last):
     discreet.errors.InvalidParameter: scale: got -1, expected a number > 0
     """
-    limits = [
-        f"{sign} {limit}"
-        for sign, limit in ((">", above), ("≥", at_least), ("<", below), ("≤", at_most))
-        if limit is not None
-    ]
-    expected = "a number" + (" " + " and ".join(limits) if limits else "")
+
+    def expected() -> str:
+        return _words("a number", {">": above, "≥": at_least, "<": below, "≤": at_most})
+
     exact = _parse(value, name, expected)
     inside = (
         (above is None or exact > above)
@@ -59,7 +58,7 @@ def rational(
         and (at_most is None or exact <= at_most)
     )
     if not inside:
-        raise InvalidParameter(name, value, expected)
+        raise InvalidParameter(name, value, expected())
     return exact
 
 
@@ -69,45 +68,48 @@ def integer(value: int, name: str, *, at_least: int | None = None, at_most: int 
     >>> integer(3, "count", at_least=1)
     3
     """
-    limits = [f"{sign} {limit}" for sign, limit in (("≥", at_least), ("≤", at_most)) if limit is not None]
-    expected = "a whole number" + (" " + " and ".join(limits) if limits else "")
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise InvalidParameter(name, value, expected)
-    exact = int(value)
-    if (at_least is not None and exact < at_least) or (at_most is not None and exact > at_most):
-        raise InvalidParameter(name, value, expected)
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+    exact = int(value) if whole else 0
+    if not whole or (at_least is not None and exact < at_least) or (at_most is not None and exact > at_most):
+        raise InvalidParameter(name, value, _words("a whole number", {"≥": at_least, "≤": at_most}))
     return exact
 
 
-def _parse(value: Number, name: str, expected: str) -> Fraction:  # noqa: PLR0912 - one branch a type
+def _words(kind: str, limits: Mapping[str, int | Fraction | None]) -> str:
+    """What is expected; put into words only for those who wrote something else."""
+    stated = [f"{sign} {limit}" for sign, limit in limits.items() if limit is not None]
+    return kind + (" " + " and ".join(stated) if stated else "")
+
+
+def _parse(value: Number, name: str, expected: Callable[[], str]) -> Fraction:  # noqa: PLR0912 - one branch a type
     if isinstance(value, Fraction):
         exact = value
     elif isinstance(value, bool | np.bool_):
-        raise InvalidParameter(name, value, expected, "True and False are not numbers here")
+        raise InvalidParameter(name, value, expected(), "True and False are not numbers here")
     elif isinstance(value, int | np.integer):
         exact = Fraction(int(value))
     elif isinstance(value, float | np.floating):
         if not math.isfinite(value):
-            raise InvalidParameter(name, value, expected, "it must be finite")
+            raise InvalidParameter(name, value, expected(), "it must be finite")
         exact = Fraction(float.__repr__(value) if isinstance(value, float) else str(value))
     elif isinstance(value, Decimal):
         if not value.is_finite():
-            raise InvalidParameter(name, value, expected, "it must be finite")
+            raise InvalidParameter(name, value, expected(), "it must be finite")
         if abs(value.adjusted()) > 9999 or len(value.as_tuple().digits) > 9999:
-            raise InvalidParameter(name, "a Decimal out of reach", expected)
+            raise InvalidParameter(name, "a Decimal out of reach", expected())
         exact = Fraction(value)
     elif isinstance(value, str):
         try:
             exact = _read(value)
         except ZeroDivisionError:
-            raise InvalidParameter(name, value, expected, "its denominator is zero") from None
+            raise InvalidParameter(name, value, expected(), "its denominator is zero") from None
         except ValueError:
-            raise InvalidParameter(name, value, expected, "write it as 0.5, 1e-6 or 1/3") from None
+            raise InvalidParameter(name, value, expected(), "write it as 0.5, 1e-6 or 1/3") from None
     else:
         hint = f"a {type(value).__name__} is not a number; use an int, Fraction, Decimal, float or decimal string"
-        raise InvalidParameter(name, value, expected, hint)
+        raise InvalidParameter(name, value, expected(), hint)
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MOST_BITS:
-        raise InvalidParameter(name, f"a number of over {_MOST_BITS} bits", expected)
+        raise InvalidParameter(name, f"a number of over {_MOST_BITS} bits", expected())
     return exact
 
 

@@ -12,7 +12,7 @@ from discreet.learning.network import Network
 from discreet.learning.optimisers import Sgd
 from discreet.learning.recipe import Recipe
 from discreet.learning.training import State, contributions, train
-from discreet.noise import DeterministicEntropy, bernoulli
+from discreet.noise import DeterministicEntropy, poisson_sample
 from discreet.noise.normal import rounded_gaussian
 from discreet.privacy.accounting import guarantee, pld, rdp
 from discreet.privacy.loss import Repeated, SampledGaussian
@@ -29,7 +29,7 @@ def test_a_step_is_the_step_of_the_algorithm():
     """Recomputed line by line, with the same coins and the same noise, in float64."""
     state = train(NETWORK, X, Y, RECIPE, entropy=DeterministicEntropy(9))
     entropy = DeterministicEntropy(9)
-    lot = np.flatnonzero(bernoulli("1/10", size=500, entropy=entropy))
+    lot = poisson_sample("1/10", 500, entropy=entropy)
     start = NETWORK.start(seed=1)
     _, (gradient,) = NETWORK.gradients(start, X[lot], Y[lot])
     each = gradient.formed().astype(np.float64)

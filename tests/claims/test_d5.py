@@ -58,8 +58,8 @@ class Unclipped(Clipping):
         return np.ones(len(gradients[0].sides[0]))
 
 
-def everybody(rate, *, size, entropy=None):
-    return np.ones(size, bool)
+def everybody(rate, count, *, entropy=None):
+    return np.arange(count)
 
 
 LEAKS = {
@@ -67,7 +67,7 @@ LEAKS = {
     "a tenth of the noise": less_noise("0.1"),
     "half of the noise": less_noise("0.5"),
     "no clipping": {"Clipping": Unclipped},
-    "no sampling": {"bernoulli": everybody},
+    "no sampling": {"poisson_sample": everybody},
 }
 
 

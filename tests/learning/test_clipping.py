@@ -135,23 +135,33 @@ def test_zeros_and_what_is_too_small_add_nothing(zero):
     assert total.norms.tolist() == [0.0] * 3
 
 
-def lot(rng: np.random.Generator, n: int, kind: str) -> list[Outer | Rows]:
+def lot(rng: np.random.Generator, n: int, kind: str, form: str = "mixed") -> list[Outer | Rows]:
+    """Three parameters; where all are outer products, compiled loops take them at once."""
     return [
-        Outer(wild(rng, (n, 61), kind), wild(rng, (n, 40), kind)),
-        Rows(wild(rng, (n, 3, 700), kind)),
-        Outer(wild(rng, (n, 30), kind), wild(rng, (n, 5), kind)),
+        Outer(wild(rng, (n, 61), kind), wild(rng, (n, 40), kind), one=form == "outer"),
+        Outer(wild(rng, (n, 3), kind), wild(rng, (n, 1100), kind))
+        if form == "outer"
+        else Rows(wild(rng, (n, 3, 700), kind)),
+        Outer(wild(rng, (n, 30), kind), wild(rng, (n, 5), kind), one=form == "outer"),
     ]
 
 
 def taken(gradients, index):
-    return [Outer(g.left[index], g.right[index]) if isinstance(g, Outer) else Rows(g.values[index]) for g in gradients]
+    return [
+        Outer(g.left[index], g.right[index], one=g.one) if isinstance(g, Outer) else Rows(g.values[index])
+        for g in gradients
+    ]
+
+
+forms = pytest.mark.parametrize("form", ["mixed", "outer"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shares", [None, (F(1, 2), F(1, 3), F(1, 6))])
-def test_sums_do_not_depend_on_order_or_on_where_the_lot_is_cut(kind, shares):
+@forms
+def test_sums_do_not_depend_on_order_or_on_where_the_lot_is_cut(kind, shares, form):
     rng = np.random.default_rng(5)
-    gradients, clip = lot(rng, 300, kind), Clip("0.7", shares)
+    gradients, clip = lot(rng, 300, kind, form), Clip("0.7", shares)
     whole = clipped_sum(gradients, clip)
     mixed = clipped_sum(taken(gradients, rng.permutation(300)), clip)
     cuts = [0, 1, 2, 77, 200, 200, 300]
@@ -165,10 +175,39 @@ def test_sums_do_not_depend_on_order_or_on_where_the_lot_is_cut(kind, shares):
     assert (joined.norms == whole.norms).all()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shares", [None, (F(1, 2), F(1, 3), F(1, 6))])
+def test_each_example_of_several_parameters_is_within_its_norm(kind, shares):
+    """And loops that take all parameters at once find what NumPy finds, but for roundings of norms and scales."""
+    gradients, root = lot(np.random.default_rng(9), 50, kind, "outer"), F(97, 100)
+    for norm in ("1e-6", "0.3", 1000):
+        for i in range(50):
+            total = clipped_sum(taken(gradients, [i]), Clip(norm, shares), share=root)
+            assert squared(total) <= UNITS**2 * root
+            for units, share in zip(total.units, shares or (1, 1, 1), strict=True):
+                assert sum(v**2 for v in units.ravel().tolist()) <= UNITS**2 * root * share
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shares", [None, (F(1, 2), F(1, 3), F(1, 6))])
+def test_loops_and_numpy_clip_alike(kind, shares, compiled_loops):
+    gradients, found = lot(np.random.default_rng(10), 300, kind, "outer"), []
+    for use in (False, True):
+        with compiled_loops(use):
+            found.append(clipped_sum(gradients, Clip("0.7", shares)))
+    assert np.allclose(found[0].norms, found[1].norms, rtol=1e-5)
+    for a, b, gradient in zip(found[0].units, found[1].units, gradients, strict=True):
+        step = UNITS / 2.0 ** module._bits(gradient.shape)  # a rounding of a wide side may go the other way at times
+        assert np.abs(a - b).max() <= 0.05 * UNITS
+        assert np.mean(np.abs(a - b) > 0) < 0.5
+        assert (a % step == 0).all()
+
+
 @pytest.mark.parametrize("kind", ["plain", "wild"])
-def test_sums_are_exact(kind):
+@forms
+def test_sums_are_exact(kind, form):
     """Against a sum in Python's integers of what each example gives alone."""
-    gradients = lot(np.random.default_rng(6), 40, kind)
+    gradients = lot(np.random.default_rng(6), 40, kind, form)
     whole = clipped_sum(gradients, Clip(1))
     for place, units in enumerate(whole.units):
         alone = [clipped_sum(taken(gradients, [i]), Clip(1)).units[place].astype(object) for i in range(40)]
@@ -265,8 +304,9 @@ def test_short_gradients_are_not_lost():
         assert least < float((found * np.outer(a, b)).sum()) / norm <= 1.1
 
 
-def test_adding_one_example_changes_the_sum_by_what_it_gives_alone():
-    gradients = lot(np.random.default_rng(7), 65, "plain")
+@forms
+def test_adding_one_example_changes_the_sum_by_what_it_gives_alone(form):
+    gradients = lot(np.random.default_rng(7), 65, "plain", form)
     more, less = clipped_sum(gradients, Clip(1)), clipped_sum(taken(gradients, slice(64)), Clip(1))
     change = sum(int(v) ** 2 for a, b in zip(more.units, less.units, strict=True) for v in (a - b).ravel().tolist())
     assert 0 < change <= UNITS**2
@@ -301,10 +341,11 @@ def test_the_largest_lot_fits_the_whole_numbers_of_a_float():
 
 
 @pytest.mark.parametrize("n", [0, 1])
-def test_empty_lots_and_single_examples(n):
-    gradients = lot(np.random.default_rng(8), n, "plain")
+@forms
+def test_empty_lots_and_single_examples(n, form):
+    gradients = lot(np.random.default_rng(8), n, "plain", form)
     total = clipped_sum(gradients, Clip(1))
-    assert [units.shape for units in total.units] == [(61, 40), (3, 700), (30, 5)]
+    assert [units.shape for units in total.units] == [gradient.shape for gradient in gradients]
     assert all(units.dtype == np.int64 for units in total.units)
     assert total.norms.shape == (n,)
     assert n or not any(units.any() for units in total.units)

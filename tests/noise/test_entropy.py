@@ -481,6 +481,7 @@ DRAWS = {
     "discrete_laplace": lambda size, e: noise.discrete_laplace(1000, size, entropy=e),
     "discrete_gaussian": lambda size, e: noise.discrete_gaussian(1000, size, entropy=e),
     "rounded_gaussian": lambda size, e: noise.rounded_gaussian(1000, size, entropy=e),
+    "poisson_sample": lambda size, e: noise.poisson_sample("1/10", 50 * (size or 1), entropy=e),
     "planar_laplace": lambda size, e: noise.planar_laplace(1000, size, entropy=e),
     "categorical": lambda size, e: noise.categorical([1, 2, 3], size, entropy=e),
     "categorical, large": lambda size, e: noise.categorical([10**30, 10**30], size, entropy=e),

@@ -246,7 +246,7 @@ def decided(sampler, block, place, words) -> tuple[np.ndarray, np.ndarray]:
     middles = np.array([(ends[b] + ends[b + 1]) // 2 for b in block], np.uint64)[wide]
     zero = np.full(wide.sum(), np.flatnonzero(sampler.blocks.guide == 0)[0], np.uint16)
     more = np.concatenate([np.zeros(wide.sum(), np.uint64), middles, coins[wide]])
-    found, heads = sampler._rare(np.arange(wide.sum()), zero, place[wide].astype(np.uint32), Scripted(more.tolist()))
+    found, heads = sampler._rare(np.arange(wide.sum()), zero, place[wide].astype(np.uint32), more, Scripted([]))
     assert np.array_equal(found, block[wide])
     return heads, wide
 

@@ -19,12 +19,13 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import prepare
+from discreet.compiled import loop, prepare
 from discreet.errors import InvalidData
 from discreet.learning.checkpoint import Checkpoint
 from discreet.learning.clipping import MOST, UNITS, Clip, Clipping, operations, shaped
@@ -34,7 +35,7 @@ from discreet.learning.network import Augment, Parameters
 from discreet.learning.recipe import Recipe
 from discreet.learning.state import State, finished
 from discreet.learning.trainable import Trainable
-from discreet.noise import Entropy, bernoulli
+from discreet.noise import Entropy, poisson_sample
 from discreet.noise.normal import add_rounded_gaussian
 
 __all__ = ["Augment", "Checkpoint", "State", "contributions", "finished", "step", "train"]
@@ -96,7 +97,7 @@ def _advance(
     augment: Augment | None,
 ) -> None:
     """One step: a lot, its noisy sum, and what follows from it."""
-    lot = np.flatnonzero(bernoulli(recipe.rate, size=len(x), entropy=entropy))
+    lot = poisson_sample(recipe.rate, len(x), entropy=entropy)
     total = contributions(network, state, x, y, lot, recipe, augment)
     add_rounded_gaussian(recipe.multiplier * UNITS, total, entropy=entropy)
     step(state, total, recipe)
@@ -119,7 +120,8 @@ def contributions(
     """
     total = np.zeros(sum(p.size for p in state.parameters) + RIDERS, np.int64)
     sums = shaped(total[:-RIDERS], state.parameters)
-    clipping = Clipping(_clip(state, recipe), sums, share=1 - sum(recipe.riders))
+    clip = _clip(state.clip, len(sums) if recipe.per_layer else None)
+    clipping = Clipping(clip, sums, share=_left(recipe.riders))
     for part in _parts(lot, state.parameters, recipe, network):
         with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
             losses, gradients = network.mean_gradients(state.parameters, x[part], y[part], augment, recipe.copies)
@@ -161,16 +163,28 @@ def step(state: State, noisy: Ints, recipe: Recipe, units: int = UNITS) -> None:
     (1, [0.0])
     """
     lot = float(recipe.lot)
-    scale = float(state.clip) / (units * math.sqrt(1 - sum(recipe.riders)) * lot)
-    vector = noisy[:-RIDERS].astype(np.float32)
-    vector *= np.float32(scale)
-    gradients = shaped(vector, state.parameters)
+    scale = float(state.clip) / (units * math.sqrt(_left(recipe.riders)) * lot)
+    gradients = shaped(_scaled(noisy[:-RIDERS], scale), state.parameters)
     with np.errstate(all="ignore"):
         recipe.optimiser.step(state.parameters, state.memory, gradients, state.step / recipe.steps)
         state.step += 1
         if recipe.average:
             _follow_parameters(state, recipe)
     _follow_riders(state, noisy[-RIDERS:] / (units * lot), recipe)
+
+
+def _scaled(numbers: Ints, scale: float) -> Array:
+    if _scale.fast is None:
+        return numbers.astype(np.float32) * np.float32(scale)
+    found = np.empty(numbers.shape, np.float32)
+    _scale.fast(numbers, np.float32(scale), found)
+    return found
+
+
+@loop()
+def _scale(numbers, scale, out):  # type: ignore[no-untyped-def]
+    for place in range(out.size):
+        out[place] = np.float32(numbers[place]) * scale
 
 
 def _follow_parameters(state: State, recipe: Recipe) -> None:
@@ -191,11 +205,15 @@ def _follow_riders(state: State, riders: NDArray[np.float64], recipe: Recipe) ->
         state.clip = Fraction(min(max(float(state.clip) * change, _SMALLEST), _LARGEST))
 
 
-def _clip(state: State, recipe: Recipe) -> Clip:
-    if not recipe.per_layer:
-        return Clip(state.clip)
-    count = len(state.parameters)
-    return Clip(state.clip, shares=[Fraction(1, count)] * count)
+@lru_cache(maxsize=16)
+def _clip(norm: Fraction, layers: int | None) -> Clip:
+    return Clip(norm, shares=[Fraction(1, layers)] * layers if layers else None)
+
+
+@lru_cache(maxsize=16)
+def _left(riders: tuple[Fraction, ...]) -> Fraction:
+    """The share of the squared norm that the riders leave to the gradients."""
+    return Fraction(1 - sum(riders))
 
 
 def _parts(lot: Ints, parameters: Parameters, recipe: Recipe, network: Trainable) -> list[Ints]:

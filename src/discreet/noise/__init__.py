@@ -2,6 +2,7 @@
 
 from discreet.noise.categorical import accept_each, categorical, softmax
 from discreet.noise.entropy import DeterministicEntropy, Entropy, SystemEntropy
+from discreet.noise.gaps import poisson_sample
 from discreet.noise.gaussian import discrete_gaussian
 from discreet.noise.geometric import discrete_laplace, geometric
 from discreet.noise.normal import add_rounded_gaussian, rounded_gaussian
@@ -22,6 +23,7 @@ __all__ = [
     "discrete_laplace",
     "geometric",
     "planar_laplace",
+    "poisson_sample",
     "rounded_gaussian",
     "softmax",
     "staircase",

@@ -147,14 +147,12 @@ class _Rounded:
             onto += self._more(entropy, onto.size)
             return
         spare = np.zeros(_spare(onto.size), np.int64)
-        short, words = self._bits(entropy, onto.size + spare.size)
-        rare, guide = np.empty(short.size, np.int64), self.blocks.guide
-        first = put.fast(short[: onto.size], words[: onto.size], guide, self._shift, onto, rare)  # type: ignore[misc]
-        rest = rare[first:]
-        more = put.fast(short[onto.size :], words[onto.size :], guide, self._shift, spare, rest)  # type: ignore[misc]
-        rest[:more] += onto.size
-        rare = rare[: first + more]
-        block, accepted = self._rare(rare, short, words, entropy)
+        short, words, more = self._bits(entropy, onto.size + spare.size)
+        rare, known = np.empty(short.size, np.int64), (short, words, self.blocks.guide, self._shift)
+        many = put.fast(*known, 0, onto, rare)  # type: ignore[misc]
+        many += put.fast(*known, onto.size, spare, rare[many:])  # type: ignore[misc]
+        rare = rare[:many]
+        block, accepted = self._rare(rare, short, words, more, entropy)
         left = finish.fast(rare, block, accepted, words, self._shift, onto, spare)  # type: ignore[misc]
         if left:
             onto[rare[:left]] += self._more(entropy, left)
@@ -168,34 +166,45 @@ class _Rounded:
     def _compiled(self) -> bool:
         return put.fast is not None and self._shift < _SHORT
 
-    def _bits(self, entropy: Entropy, count: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
-        """What each proposal is made from: 16 bits for the block, and a sign and 31 bits of L/m."""
-        first = (count + 3) // 4
-        drawn = entropy.words(first + (count + 1) // 2)
-        return drawn[:first].view(np.uint16)[:count], drawn[first:].view(np.uint32)[:count]
+    def _bits(self, entropy: Entropy, count: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32], Words]:
+        """What proposals are made from: 16 bits for each block, a sign and 31 bits of L/m; and words for rare ones."""
+        first, second = (count + 3) // 4, (count + 1) // 2
+        drawn = entropy.words(first + second + 3 * (count // 48))
+        return (
+            drawn[:first].view(np.uint16)[:count],
+            drawn[first : first + second].view(np.uint32)[:count],
+            drawn[first + second :],
+        )
 
     def _propose(self, entropy: Entropy, out: Integers) -> NDArray[np.bool_]:
         """One proposal for each position of `out`, and which of them are accepted; see the module for the proof.
 
         All are made as if the guide said j ≥ 1; the few for which it does not, `rare`, are made again.
         """
-        short, words = self._bits(entropy, out.size)
+        short, words, more = self._bits(entropy, out.size)
         block = self.blocks.guide.take(short)
         rare, accepted = np.flatnonzero(block <= 0), np.ones(out.size, np.bool_)
         block -= 1
         if rare.size:
-            block[rare], accepted[rare] = self._rare(rare, short, words, entropy)
+            block[rare], accepted[rare] = self._rare(rare, short, words, more, entropy)
         self._numbers(block, words, out)
         return accepted
 
     def _rare(
-        self, rare: NDArray[np.int64], short: NDArray[np.uint16], words: NDArray[np.uint32], entropy: Entropy
+        self,
+        rare: NDArray[np.int64],
+        short: NDArray[np.uint16],
+        words: NDArray[np.uint32],
+        more: Words,
+        entropy: Entropy,
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
         """The blocks of proposals for which the guide says j = 0, or leaves j open; which of them are accepted.
 
-        Three words more for each: the next bits of j, those of the steps, and the coin. Floats decide what they can.
+        Three words more for each: the next bits of j, those of the steps, and the coin. They are taken from `more` if
+        there are enough; which is known from the proposals, not from those words. Floats decide what they can.
         """
-        first, second, third = entropy.words(3 * rare.size).reshape(3, rare.size)
+        needed = 3 * rare.size
+        first, second, third = (more if needed <= more.size else entropy.words(needed))[:needed].reshape(3, rare.size)
         if settle.fast is not None:
             return self._settled(rare, short, words, (first, second, third), entropy)
         short, place = short.take(rare), _distance(words.take(rare))

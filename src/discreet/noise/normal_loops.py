@@ -13,16 +13,20 @@ PLACES = (1 << BITS) - 1
 
 
 @loop()
-def put(short, words, guide, shift, onto, rare):  # type: ignore[no-untyped-def]
-    """Add numbers in the blocks that the guide names; where it says 0, or leaves it open, goes into `rare`, counted."""
+def put(short, words, guide, shift, start, numbers, rare):  # type: ignore[no-untyped-def]
+    """Add to numbers in the blocks that the guide names; where it says 0, or leaves it open, goes into `rare`, counted.
+
+    The first of the numbers is at the position `start`.
+    """
     many, half, down = 0, 1 << (BITS - 1 - shift), BITS - shift
-    for position in range(onto.size):
-        block, word = np.int64(guide[short[position]]), np.int64(words[position])
+    here, there = short[start:], words[start:]
+    for k in range(numbers.size):
+        block, word = np.int64(guide[here[k]]), np.int64(there[k])
         if block > 0:
             signed = (block - 1) ^ -(word >> BITS)
-            onto[position] += (signed << shift) + (((word & PLACES) + half) >> down)
+            numbers[k] += (signed << shift) + (((word & PLACES) + half) >> down)
         else:
-            rare[many] = position
+            rare[many] = start + k
             many += 1
     return many
 
@@ -76,8 +80,7 @@ def settle(  # type: ignore[no-untyped-def]
 def finish(rare, block, accepted, words, shift, onto, spare):  # type: ignore[no-untyped-def]
     """Add what rare proposals became; those that were not accepted take the place of spare ones, in their order.
 
-    Positions from the size of `onto` on are those of spare proposals. Positions for which none is left are the first
-    of `rare` afterwards, and counted.
+    Positions for which none is left are the first of `rare` afterwards, and counted.
     """
     count, half, down = onto.size, 1 << (BITS - 1 - shift), BITS - shift
     dropped = np.zeros(spare.size, np.bool_)

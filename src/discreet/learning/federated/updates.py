@@ -33,7 +33,7 @@ from discreet.learning.gradients import Array, Ints, Rows
 from discreet.learning.network import Network, Parameters
 from discreet.learning.state import State
 from discreet.learning.training import RIDERS, contributions
-from discreet.noise import Entropy, bernoulli
+from discreet.noise import Entropy, poisson_sample
 
 _AT_ONCE = 4096
 
@@ -96,7 +96,7 @@ def _of_examples(
     vectors further apart. What is not finite adds nothing, example by example. No part of a lot is larger than a sum
     takes, which would be refused with words about the lot.
     """
-    lot = np.flatnonzero(bernoulli(federation.rate, size=len(x), entropy=entropy))
+    lot = poisson_sample(federation.rate, len(x), entropy=entropy)
     state = State(0, list(parameters), [], [], clip)
     recipe = federation.recipe
     memory = min(recipe.memory, MOST * 4 * sum(p.size for p in parameters))

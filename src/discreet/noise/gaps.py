@@ -1,0 +1,63 @@
+"""Poisson samples: which of many coins land heads, without throwing each.
+
+Independent coins of probability p are thrown in their order. Let G be how many land tails before one lands heads:
+P(G ≥ k) = (1 − p)^k, and what comes after a head does not depend on what came before. So with independent gaps
+G₁, G₂, … the heads are at G₁, G₁ + 1 + G₂, …: exactly, because the gaps are drawn exactly (`table.Table`, from
+enclosures of (1 − p)^k). Heads at or beyond the last coin are not looked at.
+"""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from discreet.exact import Number, integer, rational
+from discreet.noise.enclosure import times
+from discreet.noise.entropy import SYSTEM, Entropy
+from discreet.noise.sampler import Integers
+from discreet.noise.table import Table
+from discreet.noise.uniform import bernoulli
+
+_GUARD = 64
+_RARE, _OFTEN = Fraction(1, 500), Fraction(1, 8)  # the table is not too long; coins are not as quick
+_MANY = 1 << 12  # for fewer coins a table is not made
+_MOST = 1 << 33
+
+
+def poisson_sample(p: Number, count: int, *, entropy: Entropy | None = None) -> Integers:
+    """The numbers among 0, …, count − 1 that a Poisson sample takes, each with probability exactly p, in their order.
+
+    >>> poisson_sample(1, 3).tolist(), poisson_sample(0, 3).tolist()
+    ([0, 1, 2], [])
+    """
+    exact, size = rational(p, "p", at_least=0, at_most=1), integer(count, "count", at_least=0, at_most=_MOST)
+    source = SYSTEM if entropy is None else entropy
+    if size < _MANY or not _RARE <= exact <= _OFTEN:
+        return np.flatnonzero(bernoulli(exact, size, entropy=source))
+    gaps, parts, last = _gaps(exact), [], -1
+    while last < size:
+        mean = (size - last) * float(exact)
+        drawn = gaps.picks(source, int(mean + 4 * math.sqrt(mean)) + 16)  # enough, as a rule
+        parts.append(last + np.cumsum(drawn + 1, dtype=np.int64))
+        last = int(parts[-1][-1])
+    found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return found[: found.searchsorted(size)]
+
+
+@lru_cache(maxsize=32)
+def _gaps(p: Fraction) -> Table:
+    """The decision table of G: F(i) = P(G ≤ i) = 1 − (1 − p)^(i + 1)."""
+    tails, bits = 1 - p, 64 + _GUARD
+    once = ((tails.numerator << bits) // tails.denominator, -((-tails.numerator << bits) // tails.denominator))
+    power = once
+    bounds: list[tuple[int, int]] = []
+    while not bounds or bounds[-1][0] < (1 << 64) - 2:
+        bounds.append(((1 << 64) + (-power[1] >> _GUARD), (1 << 64) - (power[0] >> _GUARD)))
+        power = times(power, once, bits)
+
+    def enclose(i: int, precision: int) -> tuple[int, int]:
+        left = (tails.numerator ** (i + 1) << precision) // tails.denominator ** (i + 1)
+        return (1 << precision) - left - 1, (1 << precision) - left
+
+    return Table(bounds, enclose)
