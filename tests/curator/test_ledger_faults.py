@@ -353,7 +353,7 @@ print(len(ledger.charges("a")))
 
 def test_an_interrupted_caller_who_was_only_waiting_is_not_charged(tmp_path):
     path = tmp_path / "ledger.db"
-    ledger = opened(path)
+    ledger = opened(path, patience=60)  # more than a slow machine takes to interrupt
     with lock_held(path):
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()

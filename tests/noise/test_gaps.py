@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from discreet.noise import DeterministicEntropy, gaps, poisson_sample
 from discreet.noise.gaps import _gaps
 
 F = Fraction
-RATES = [F(1, 8), F(1, 100), F(600, 60_007), F(1, 500)]
+RATES = [F(1, 8), F(1, 100), F(600, 60_007), F(1, 2000)]
 ALARM = 1e-7  # of each comparison
 
 
@@ -28,11 +29,22 @@ def test_thresholds_enclose_the_chance_of_a_gap(p):
             lo, hi = table._enclose(i, bits)
             assert lo <= (1 - (1 - p) ** (i + 1)) * 2**bits <= hi
             assert hi - lo <= 1
-    assert int(table.thresholds[-1]) >= 2**64 - 2
+    assert len(table.thresholds) == math.ceil(16 / p)
+
+
+def test_beyond_the_table_coins_are_thrown_anew(monkeypatch):
+    """A table that ends after three coins: the law of all subsets of five is still that of coins."""
+    monkeypatch.setattr(gaps, "_MANY", 0)
+    monkeypatch.setattr(gaps, "_ENOUGH", F(3, 8))
+    monkeypatch.setattr(gaps, "_gaps", cache(_gaps.__wrapped__))
+    assert len(gaps._gaps(F(1, 8)).thresholds) == 3
+    accept_and_reject(5, 10_000)
 
 
 class Stated:
-    """A table that hands out these gaps, some at a time."""
+    """A table of outcomes below 32,000 that hands out these gaps, some at a time."""
+
+    thresholds = range(32_000)
 
     def __init__(self, numbers: list[int], each: int) -> None:
         self._left, self._each = list(numbers), each
@@ -50,31 +62,40 @@ class Stated:
         ([2, 0, 1, 0, 9], 6, [2, 3, 5]),
         ([3], 3, []),
         ([2, 9], 3, [2]),
-        ([32766, 32766, 9], 40_000, [32766]),
+        ([31_999, 31_999, 9], 40_000, [31_999]),
+        ([32_000, 0, 32_000, 1, 9], 70_000, [32_000, 64_002, 64_012]),
         ([4, 0, 0, 0, 0, 0, 5, 100], 16, [4, 5, 6, 7, 8, 9, 15]),
     ],
     ids=str,
 )
 def test_positions_follow_from_gaps(drawn, size, expected, each, monkeypatch):
     monkeypatch.setattr(gaps, "_MANY", 0)
-    monkeypatch.setattr(gaps, "_gaps", lambda p: Stated([*drawn, *[32_000] * 9], each))
+    monkeypatch.setattr(gaps, "_gaps", lambda p: Stated([*drawn, *[31_999] * 9], each))
     assert poisson_sample(F(1, 100), size).tolist() == expected
 
 
 def test_small_samples_have_the_law_of_coins(monkeypatch):
-    """All 2³ subsets, against their chances; and the test has power: a rate of 30 % more is told apart."""
     monkeypatch.setattr(gaps, "_MANY", 0)
-    p, runs, entropy = F(1, 8), 40_000, DeterministicEntropy(4)
-    counts = dict.fromkeys(itertools.chain.from_iterable(itertools.combinations(range(3), k) for k in range(4)), 0)
+    accept_and_reject(3, 10_000)
+
+
+def accept_and_reject(n: int, runs: int) -> None:
+    """All subsets of n against their chances at p = 1/8; and the test has power: a rate of 30 % more is told apart."""
+    counts = dict.fromkeys(itertools.chain.from_iterable(itertools.combinations(range(n), k) for k in range(n + 1)), 0)
+    entropy = DeterministicEntropy(4)
     for _ in range(runs):
-        counts[tuple(poisson_sample(p, 3, entropy=entropy).tolist())] += 1
+        counts[tuple(poisson_sample(F(1, 8), n, entropy=entropy).tolist())] += 1
 
     def surprise(rate: float) -> float:
-        expected = [runs * rate ** len(s) * (1 - rate) ** (3 - len(s)) for s in counts]
-        return float(stats.chisquare(list(counts.values()), expected).pvalue)
+        """Of χ², with all subsets that are too rare for it in one cell."""
+        chances = np.array([rate ** len(s) * (1 - rate) ** (n - len(s)) for s in counts])
+        seen, kept = np.array(list(counts.values())), chances * runs >= 5
+        if not kept.all():
+            seen, chances = np.append(seen[kept], seen[~kept].sum()), np.append(chances[kept], chances[~kept].sum())
+        return float(stats.chisquare(seen, chances * runs).pvalue)
 
-    assert surprise(float(p)) > ALARM
-    assert surprise(float(p) * 1.3) < ALARM
+    assert surprise(1 / 8) > ALARM
+    assert surprise(1.3 / 8) < ALARM
 
 
 @pytest.mark.parametrize("p", RATES, ids=str)

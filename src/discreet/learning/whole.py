@@ -38,7 +38,7 @@ class Sides(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """How fine sides are made, see `Total._made_whole`, and how many units of the sum a product of steps is.
+    """How fine sides are made, see `Total._made_whole`; how many units of the sum a step is, a power of two.
 
     `one`: which side, 0 for the wide one and 1 for the narrow one, has one number more, 1, that is not written down.
     """
@@ -56,7 +56,7 @@ class Total:
     an entry, Σ_i|v_ij|·|w_ik|, sum to at most that, every order of adding them is exact. The sum is at most
     Σ_i|v_ij|·max_k|w_ik|, which is found by adding up to 224 numbers that are not negative in float32, so within 2⁻¹⁵,
     and is compared with 2²⁴·(1 − 2⁻⁸). Where it does not hold, which is decided for many rows together but changes no
-    result, float64 is used.
+    result, float64 is used. The narrow side is multiplied by a power of two, `units`, afterwards: so is every sum.
     """
 
     rows = ROWS
@@ -86,20 +86,20 @@ class Total:
         """
         if not count:
             return
-        wide, turned, units = self.wide[:count], self.narrow[:count].T, self.steps.units
+        wide, turned = self.wide[:count], self.narrow[:count].T
         if not most <= _EXACT:
-            self._onto += np.matmul(turned, wide, dtype=np.float64).astype(np.int64) * units
+            self._onto += np.matmul(turned, wide, dtype=np.float64).astype(np.int64)
             return
         np.matmul(turned, wide, out=self._product)
         if _add.fast is not None:
-            _add.fast(self._product, units, self._onto)
+            _add.fast(self._product, self._onto)
         else:
-            self._onto += self._product.astype(np.int64) * units
+            self._onto += self._product.astype(np.int64)
 
     def add_ones(self, ones: Floats) -> None:
         """Add the products with the one of a wide side, if it has it."""
         if self.steps.one == _WIDE:
-            self._last += ones.astype(np.int64) * self.steps.units
+            self._last += ones.astype(np.int64)
 
     def _made_whole(self, rows: Sides) -> tuple[float, Floats]:
         """Wide rows scaled and rounded, into `wide`; narrow ones scaled by what room is left and cut, into `narrow`.
@@ -107,7 +107,7 @@ class Total:
         Products of both are at most weight·‖v‖·‖w‖·room long, and the wide rows get about √(weight·‖v‖·‖w‖·fine)
         steps. The one of a narrow side is its last column. For what is returned see `multiply` and `add_ones`.
         """
-        (fine, room, _, one), count = self.steps, len(rows.wide)
+        (fine, room, units, one), count = self.steps, len(rows.wide)
         whole, cut = self.wide[:count], self.narrow[:count]
         length = np.sqrt(rows.wide_square)
         scale = np.sqrt(rows.weight * np.sqrt(rows.wide_square * rows.narrow_square) * fine) / length
@@ -123,7 +123,9 @@ class Total:
             cut[:, -1] = factor
         np.trunc(cut, out=cut)
         peaks = np.maximum(whole.max(axis=1, initial=0), -whole.min(axis=1, initial=0))
-        return float(np.matmul(peaks, np.abs(cut)).max()), np.matmul(ones, cut, dtype=np.float64)
+        most = float(np.matmul(peaks, np.abs(cut)).max())
+        cut *= units
+        return most, np.matmul(ones, cut, dtype=np.float64)
 
 
 def turns(count: int) -> list[tuple[int, int]]:
@@ -153,7 +155,7 @@ def add_at_once(totals: Sequence[Total], sides: tuple[Array, ...], limits: Limit
     if _make_whole.fast is None or not all(map(_plain, sides)):
         return None
     rooms = tuple(room for total in totals for room in (total.wide, total.narrow))
-    scales = np.array([(*total.steps[:2], -1 if total.steps.one is None else total.steps.one) for total in totals])
+    scales = np.array([(*total.steps[:3], -1 if total.steps.one is None else total.steps.one) for total in totals])
     widest = max(len(total.narrow[0]) for total in totals)
     sums, ones = np.empty((len(totals), widest), np.float32), np.zeros((len(totals), widest))
     norms = np.empty(len(sides[0]))
@@ -184,7 +186,7 @@ def _make_whole(  # type: ignore[no-untyped-def]
         total = 0.0
         for p in range(len(scales)):
             for side in range(2):
-                row, square = sides[2 * p + side][start + i], np.float64(scales[p, 2] == side)
+                row, square = sides[2 * p + side][start + i], np.float64(scales[p, 3] == side)
                 for begin in range(0, row.size, _SHORT):
                     given, some = row[begin : begin + _SHORT], np.float32(0)
                     for j in range(given.size):
@@ -198,6 +200,7 @@ def _make_whole(  # type: ignore[no-untyped-def]
         for p in range(len(scales)):
             wide, narrow = sides[2 * p][start + i], sides[2 * p + 1][start + i]
             whole, cut = rooms[2 * p][i], rooms[2 * p + 1][i]
+            units = np.float32(scales[p, 2])
             both, length = math.sqrt(squares[p, 0] * squares[p, 1]), math.sqrt(squares[p, _WIDE])
             if both == 0:
                 whole[:], cut[:] = 0, 0
@@ -213,13 +216,14 @@ def _make_whole(  # type: ignore[no-untyped-def]
                     some += rounded * rounded
                     peak = max(peak, np.abs(np.int32(rounded)))  # floats would be compared one at a time
                 square += some
-            rounded = np.float64(np.rint(scale)) if scales[p, 2] == _WIDE else 0.0
+            rounded = np.float64(np.rint(scale)) if scales[p, 3] == _WIDE else 0.0
             factor = np.float32(weight * length * scales[p, 1] / max(math.sqrt(square + rounded * rounded), 1.0))
             cut[cut.size - 1] = np.trunc(factor)  # the one of a narrow side; else the loop writes over it
             for j in range(narrow.size):
                 cut[j] = np.trunc(narrow[j] * factor)
             for j in range(cut.size):
                 sums[p, j] += np.float32(peak) * np.abs(cut[j])
+                cut[j] *= units
                 ones[p, j] += rounded * np.float64(cut[j])
 
 
@@ -238,7 +242,7 @@ def squared_norms(rows: Array, out: Floats | None = None) -> Floats:
 
 
 @loop()
-def _add(product, units, onto):  # type: ignore[no-untyped-def]
+def _add(product, onto):  # type: ignore[no-untyped-def]
     for i in range(product.shape[0]):
         for j in range(product.shape[1]):
-            onto[i, j] += np.int64(product[i, j]) * units
+            onto[i, j] += np.int64(product[i, j])

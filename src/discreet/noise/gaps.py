@@ -3,7 +3,8 @@
 Independent coins of probability p are thrown in their order. Let G be how many land tails before one lands heads:
 P(G ≥ k) = (1 − p)^k, and what comes after a head does not depend on what came before. So with independent gaps
 G₁, G₂, … the heads are at G₁, G₁ + 1 + G₂, …: exactly, because the gaps are drawn exactly (`table.Table`, from
-enclosures of (1 − p)^k). Heads at or beyond the last coin are not looked at.
+enclosures of (1 − p)^k). Heads at or beyond the last coin are not looked at. The table ends at K: its last outcome says
+that K coins landed tails, with probability (1 − p)^K, and those after them are thrown anew.
 """
 
 import math
@@ -20,7 +21,8 @@ from discreet.noise.table import Table
 from discreet.noise.uniform import bernoulli
 
 _GUARD = 64
-_RARE, _OFTEN = Fraction(1, 500), Fraction(1, 8)  # the table is not too long; coins are not as quick
+_RARE, _OFTEN = Fraction(1, 2000), Fraction(1, 8)  # the table is not too long; coins are not as quick
+_ENOUGH = 16  # K is so many times 1/p: it is reached once in ten million draws
 _MANY = 1 << 12  # for fewer coins a table is not made
 _MOST = 1 << 33
 
@@ -36,23 +38,26 @@ def poisson_sample(p: Number, count: int, *, entropy: Entropy | None = None) -> 
     if size < _MANY or not _RARE <= exact <= _OFTEN:
         return np.flatnonzero(bernoulli(exact, size, entropy=source))
     gaps, parts, last = _gaps(exact), [], -1
+    most = len(gaps.thresholds)
     while last < size:
         mean = (size - last) * float(exact)
         drawn = gaps.picks(source, int(mean + 4 * math.sqrt(mean)) + 16)  # enough, as a rule
-        parts.append(last + np.cumsum(drawn + 1, dtype=np.int64))
-        last = int(parts[-1][-1])
+        heads = drawn < most
+        ends = last + np.cumsum(drawn + heads, dtype=np.int64)
+        last = int(ends[-1])
+        parts.append(ends if heads.all() else ends[heads])
     found = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return found[: found.searchsorted(size)]
 
 
 @lru_cache(maxsize=32)
 def _gaps(p: Fraction) -> Table:
-    """The decision table of G: F(i) = P(G ≤ i) = 1 − (1 − p)^(i + 1)."""
+    """The decision table of min(G, K): F(i) = P(G ≤ i) = 1 − (1 − p)^(i + 1) for i < K."""
     tails, bits = 1 - p, 64 + _GUARD
     once = ((tails.numerator << bits) // tails.denominator, -((-tails.numerator << bits) // tails.denominator))
     power = once
     bounds: list[tuple[int, int]] = []
-    while not bounds or bounds[-1][0] < (1 << 64) - 2:
+    for _ in range(math.ceil(_ENOUGH / p)):
         bounds.append(((1 << 64) + (-power[1] >> _GUARD), (1 << 64) - (power[0] >> _GUARD)))
         power = times(power, once, bits)
 
@@ -60,4 +65,4 @@ def _gaps(p: Fraction) -> Table:
         left = (tails.numerator ** (i + 1) << precision) // tails.denominator ** (i + 1)
         return (1 << precision) - left - 1, (1 << precision) - left
 
-    return Table(bounds, enclose)
+    return Table(bounds, enclose, outcomes=len(bounds) + 1)
