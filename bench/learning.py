@@ -28,7 +28,7 @@ def comparison(*, quick: bool) -> Comparison:
         parts = [part for part in parts if not part.peer]
     there = {(part.case, part.who) for part in parts}
     bars = tuple(bar for bar in _BARS if {(bar.case, bar.of), (bar.case, bar.over)} <= there)
-    return Comparison("learning", "DP-SGD: one epoch", tuple(parts), bars, rounds=3)
+    return Comparison("learning", "DP-SGD: one epoch", tuple(parts), bars)
 
 
 _BARS = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.learning import clipping as module
 from discreet.learning import whole
-from discreet.learning.clipping import MOST, UNITS, Clip, ClippedSum, clipped_sum
+from discreet.learning.clipping import MOST, UNITS, Clip, ClippedSum, Clipping, clipped_sum
 from discreet.learning.gradients import Outer, Rows
 from discreet.learning.whole import Total
 
@@ -408,3 +408,106 @@ def test_lots_that_could_leave_the_grid_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MOST", 3)
     with pytest.raises(InvalidData, match=r"a lot of 4 examples, expected at most 3"):
         clipped_sum([rows([1.0], [1.0], [1.0], [1.0])], Clip(1))
+
+
+# --- An example contributes the same, alone and in company
+
+
+def laid_out(array: np.ndarray, layout: str) -> np.ndarray:
+    """The same numbers, in memory in another way."""
+    if layout == "columns":
+        return np.asfortranarray(array)
+    if layout == "part":
+        return np.concatenate([array, array], axis=1)[:, : array.shape[1]]
+    if layout == "steps":
+        return np.repeat(array, 2, axis=1)[:, ::2]
+    if layout == "unaligned":
+        raw = np.zeros(array.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(array.shape)
+        raw[...] = array
+        return raw
+    if layout == "read only":
+        array = array.copy()
+        array.flags.writeable = False
+    return array
+
+
+LAYOUTS = ["rows", "columns", "part", "steps", "unaligned", "read only"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("form", ["outer", "rows"])
+def test_layout_in_memory_changes_nothing(layout, form):
+    """NumPy calls an array of one row contiguous whatever it is part of, and adds in another order then."""
+    rng = np.random.default_rng(12)
+    left, right = rng.normal(size=(60, 1003)).astype(np.float32), rng.normal(size=(60, 30)).astype(np.float32)
+
+    def lot(rows, how):
+        a, b = laid_out(left[rows], how), laid_out(right[rows], how)
+        return [Outer(a, b), Outer(b, a, one=True)] if form == "outer" else [Rows(a), Outer(b, a)]
+
+    usual = clipped_sum(lot(slice(None), "rows"), Clip("0.01"))
+    other = clipped_sum(lot(slice(None), layout), Clip("0.01"))
+    assert all((a == b).all() for a, b in zip(usual.units, other.units, strict=True))
+    for i in range(60):
+        assert clipped_sum(lot(slice(i, i + 1), layout), Clip("0.01")).norms == usual.norms[i]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 40])
+@pytest.mark.parametrize("form", ["outer", "rows", "both"])
+def test_norms_do_not_depend_on_company_for_any_number_of_parameters(count, form):
+    """NumPy adds up the eight numbers of one column in pairs, and those of several one after the other."""
+    rng = np.random.default_rng(count)
+    kinds = {"outer": [True] * count, "rows": [False] * count, "both": [k % 2 == 0 for k in range(count)]}[form]
+    sides = [
+        (rng.normal(size=(200, 3)).astype(np.float32), rng.normal(size=(200, 5)).astype(np.float32)) for _ in kinds
+    ]
+
+    def lot(rows):
+        return [Outer(a[rows], b[rows]) if k else Rows(b[rows]) for k, (a, b) in zip(kinds, sides, strict=True)]
+
+    together = clipped_sum(lot(slice(None)), Clip(1))
+    alone = [clipped_sum(lot(slice(i, i + 1)), Clip(1)) for i in range(200)]
+    assert [one.norms[0] for one in alone] == together.norms.tolist()
+    for place, units in enumerate(together.units):
+        assert (units == sum(one.units[place] for one in alone)).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [Rows(np.ones((1, 1, 2), np.float32))],
+        [Outer(np.ones((1, 1), np.float32), np.ones((1, 5), np.float32))],
+        [Outer(np.ones((1, 3), np.float32), np.ones((1, 2), np.float32), one=True)],
+        [Rows(np.ones((1, 3, 2), np.float32))] * 2,
+        [],
+    ],
+)
+def test_gradients_of_other_shapes_than_the_parameters_are_refused(wrong):
+    clipping = Clipping(Clip(1), [np.zeros((3, 2), np.int64)])
+    with pytest.raises(InvalidData, match="expected those of the parameters"):
+        clipping.add(wrong)
+    clipping.add([Outer(np.ones((1, 3), np.float32), np.ones((1, 2), np.float32))])
+    with pytest.raises(InvalidData, match="expected those of the parameters"):
+        clipping.add(wrong)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float16, np.float64, bool])
+def test_numbers_of_other_types_are_clipped_too(kind):
+    for value in (1, 3, 100):
+        side = np.full((1, 1000), value).astype(kind)
+        assert squared(clipped_sum([Rows(side)], Clip("0.01"))) <= UNITS**2
+        assert squared(clipped_sum([Outer(side, side[:, :7])], Clip("0.01"))) <= UNITS**2
+
+
+def test_a_parameter_may_change_its_form_between_parts():
+    """The form is the network's own business; what was added up stays."""
+    onto = np.zeros((3, 2), np.int64)
+    clipping = Clipping(Clip(1), [onto])
+    outer = Outer(np.ones((1, 3), np.float32), np.ones((1, 2), np.float32))
+    clipping.add([outer])
+    before = onto.copy()
+    clipping.add([Rows(outer.formed())])
+    assert np.abs(onto - 2 * before).max() <= 0.01 * UNITS
+    ones = np.ones((1, 2), np.float32)
+    clipping.add([Outer(ones, ones, one=True)])
+    assert np.abs(onto - 3 * before).max() <= 0.02 * UNITS

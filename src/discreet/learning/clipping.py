@@ -102,8 +102,9 @@ def clipped_sum(gradients: Sequence[Gradient], clip: Clip, *, share: Number = 1)
 
     What is added up are whole numbers whose absolute values sum to at most MOST·UNITS < 2⁵³, so every order of adding
     them in float64, with or without fused products, gives the same exact result; `whole.Total` uses float32 where it is
-    exact too. What an example contributes is made by elementary operations on its own numbers; only the sum of squares
-    could depend on the length of the row, which is the same in every lot.
+    exact too. What an example contributes is made by elementary operations on its own numbers, in an order that depends
+    on the length of rows and the number of parameters alone: sides are first laid out in memory in one way (`plain`),
+    because NumPy chooses how to add by layout too, and a lot of one row has every layout at once.
     """
     units = tuple(np.zeros(gradient.shape, np.int64) for gradient in gradients)
     return ClippedSum(units, Clipping(clip, units, share=share).add(gradients))
@@ -125,11 +126,12 @@ class Clipping:
             raise InvalidData(f"{len(shares)} clipping shares for {len(onto)} parameters")
         self._limits = Limits(float(clip.norm), root, np.array([float(part) ** 0.5 for part in shares]))
         self._onto = onto
-        self._sums: list[_RowsSum | _OuterSum] = []
+        self._sums: dict[tuple[int, bool | None], _RowsSum | _OuterSum] = {}
 
     def add(self, gradients: Sequence[Gradient]) -> Floats:
         """Add what the examples of one part contribute; their norms before clipping, for nobody's eyes."""
-        _check(gradients)
+        _check(gradients, self._onto)
+        gradients = [gradient.plain() for gradient in gradients]
         with np.errstate(all="ignore"):
             np.setbufsize(_NUMPY)  # until the end of this block
             sums = [self._sum(place, gradient) for place, gradient in enumerate(gradients)]
@@ -151,17 +153,19 @@ class Clipping:
         """
         usable = ((squares >= LEAST) & (squares <= GREATEST)).all(axis=1)
         products = np.where(usable, squares[:, 0] * squares[:, 1], 0.0)
-        norms, (norm, root, roots) = np.sqrt(products.sum(axis=0)), self._limits
+        norms, (norm, root, roots) = np.sqrt(_added(products)), self._limits
         if not roots.size:
             return norms, np.where(usable, root / np.maximum(norms, norm), 0.0)
         each = roots[:, None]
         return norms, np.where(usable, root * each / np.maximum(np.sqrt(products), norm * each), 0.0)
 
     def _sum(self, place: int, gradient: Gradient) -> Any:
-        if place == len(self._sums):
+        """What adds up the gradients of this parameter that come in this form."""
+        key = place, gradient.one if isinstance(gradient, Outer) else None
+        if key not in self._sums:
             onto = self._onto[place]
-            self._sums.append(_RowsSum(onto) if isinstance(gradient, Rows) else _OuterSum(gradient, onto))
-        return self._sums[place]
+            self._sums[key] = _OuterSum(gradient, onto) if isinstance(gradient, Outer) else _RowsSum(onto)
+        return self._sums[key]
 
 
 def shaped(vector: NDArray[Any], like: Sequence[Any]) -> list[NDArray[Any]]:
@@ -178,7 +182,18 @@ def shaped(vector: NDArray[Any], like: Sequence[Any]) -> list[NDArray[Any]]:
     return found
 
 
-def _check(gradients: Sequence[Gradient]) -> None:
+def _added(rows: Floats) -> Floats:
+    """The rows one after the other: NumPy's sum would add in another order if they had one column."""
+    total = np.zeros(rows.shape[1])
+    for row in rows:
+        total += row
+    return total
+
+
+def _check(gradients: Sequence[Gradient], onto: Sequence[Ints]) -> None:
+    if [gradient.shape for gradient in gradients] != [part.shape for part in onto]:
+        shapes = [gradient.shape for gradient in gradients], [part.shape for part in onto]
+        raise InvalidData(f"gradients of shapes {shapes[0]}, expected those of the parameters, {shapes[1]}")
     counts = {len(side) for gradient in gradients for side in gradient.sides}
     if len(counts) != 1:
         raise InvalidData(f"gradients of {sorted(counts)} examples, expected one number of examples for all parameters")

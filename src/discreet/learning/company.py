@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InternalError, InvalidData
+from discreet.learning.clipping import Clip, clipped_sum
 from discreet.learning.gradients import Array
 from discreet.learning.starting import normal
 from discreet.learning.trainable import Trainable
@@ -42,7 +43,7 @@ def require_independent(network: Trainable) -> None:
 
 @lru_cache(maxsize=64)
 def independent(network: Trainable) -> bool:
-    """Whether losses and gradients of examples are the same, bit for bit, in several companies and places."""
+    """Whether losses, gradients and their norms are the same, bit for bit, in several companies and places."""
     x = normal(0)((_COUNT, *network.inputs)).astype(np.float32)
     parameters = network.start(seed=0)
     together = _rows(network, parameters, x)
@@ -53,11 +54,11 @@ def independent(network: Trainable) -> bool:
     return True
 
 
-def _rows(network: Trainable, parameters: Sequence[Array], x: Array) -> list[NDArray[np.float32]]:
+def _rows(network: Trainable, parameters: Sequence[Array], x: Array) -> list[NDArray[Any]]:
     y = _targets(network, len(x))
     with np.errstate(all="ignore"):
         losses, gradients = network.gradients(parameters, x, y)
-    return [losses, *(side for gradient in gradients for side in gradient.sides)]
+    return [losses, *(side for gradient in gradients for side in gradient.sides), clipped_sum(gradients, Clip(1)).norms]
 
 
 def _targets(network: Trainable, count: int) -> NDArray[Any]:

@@ -41,6 +41,10 @@ class Outer:
         """What is multiplied."""
         return self.left, self.right
 
+    def plain(self) -> "Outer":
+        """The same, laid out in memory row by row."""
+        return Outer(_plain(self.left), _plain(self.right), self.one)
+
     def formed(self) -> Array:
         """Each example's gradient, formed."""
         found: Array = self.left[:, :, None] * self.right[:, None, :]
@@ -75,6 +79,10 @@ class Rows:
         """One row of numbers for each example."""
         return (self.values.reshape(len(self.values), math.prod(self.shape)),)
 
+    def plain(self) -> "Rows":
+        """The same, laid out in memory row by row."""
+        return Rows(_plain(self.values))
+
     def formed(self) -> Array:
         """Each example's gradient, as it is."""
         return self.values
@@ -83,6 +91,10 @@ class Rows:
         """The plain sum over the lot: without clipping, so never released."""
         total: Array = self.values.sum(axis=0)
         return total
+
+
+def _plain(array: Array) -> Array:
+    return np.require(array, np.float32, ["C", "A", "W"])
 
 
 Gradient = Outer | Rows

@@ -60,7 +60,7 @@ class Projection:
         >>> one.apply(np.array([[0.5, 0.1]])).tolist()
         [[1.0]]
         """
-        rows = _rows(x, len(self.directions)).astype(np.float32)
+        rows = _rows(x, len(self.directions)).astype(np.float32, order="C")
         root = np.sqrt(self.spreads)
         shrunk = root**-self.whiten
         scale = shrunk * math.sqrt(len(root) / float(np.square(root * shrunk).sum()))
@@ -175,7 +175,7 @@ def _snapped(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
     Squares of whole numbers up to GRID in rows of up to 2¹³ are summed exactly, so rounding has no part in this check.
     """
     for start in range(0, len(rows), _PART):
-        part = rows[start : start + _PART].astype(np.float64)
+        part = rows[start : start + _PART].astype(np.float64, order="C")  # sums of a row do not depend on others
         with np.errstate(all="ignore"):
             lengths = np.maximum(1, np.sqrt(np.vecdot(part, part)))
             whole = np.trunc(np.clip(part * (GRID * (1 - 2.0**-40) / lengths)[:, None], -GRID, GRID))

@@ -102,7 +102,7 @@ class PrivateStandard:
 
     def _shares(self, rows: NDArray[Any]) -> Iterator[tuple[Ints, Ints]]:
         for start in range(0, len(rows), _PART):
-            part = rows[start : start + _PART].astype(np.float64)
+            part = rows[start : start + _PART].astype(np.float64, order="C")  # sums of a row do not depend on others
             with np.errstate(all="ignore"):
                 yield _whole(part, float(self.norm)), _whole(part * part, float(self.squares))
 

@@ -150,9 +150,9 @@ def add_at_once(totals: Sequence[Total], sides: tuple[Array, ...], limits: Limit
     """Clip rows, make them whole, multiply, and add up: the norms of the rows. Sides: wide, narrow, wide, narrow, …
 
     In compiled loops, row by row, because reading such rows once more would take longer than the arithmetic. None if
-    loops are not compiled, or if arrays lie in memory in another way.
+    loops are not compiled: nothing else decides, because NumPy may round norms in another way.
     """
-    if _make_whole.fast is None or not all(map(_plain, sides)):
+    if _make_whole.fast is None:
         return None
     rooms = tuple(room for total in totals for room in (total.wide, total.narrow))
     scales = np.array([(*total.steps[:3], -1 if total.steps.one is None else total.steps.one) for total in totals])
@@ -166,10 +166,6 @@ def add_at_once(totals: Sequence[Total], sides: tuple[Array, ...], limits: Limit
     for total, row in zip(totals, ones, strict=True):
         total.add_ones(row[: len(total.narrow[0])])
     return norms
-
-
-def _plain(side: Array) -> bool:
-    return side.dtype == np.float32 and side.flags.c_contiguous and side.flags.writeable
 
 
 @loop(reorder=True)

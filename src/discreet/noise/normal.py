@@ -225,7 +225,11 @@ class _Rounded:
         more: tuple[Words, Words, Words],
         entropy: Entropy,
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-        """`_rare` by a compiled loop; what it leaves open is decided here, one at a time, from the same words."""
+        """`_rare` by a compiled loop; what it leaves open is decided here, one at a time, from the same words.
+
+        Where 64 bits leave a step open, once in 2⁶⁰ draws, words that are drawn then may come in another order than
+        without loops: draws are exact either way.
+        """
         block, accepted = np.empty(rare.size, np.int16), np.ones(rare.size, np.bool_)
         open_ = np.empty(rare.size, np.int64)
         known = (self.blocks.guide, self.blocks.thresholds, self.steps.thresholds, self._scale, _MARGIN)

@@ -1,9 +1,11 @@
 """One row more, the same released values: what moves beneath the noise is bounded by the noise's own scales."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,8 @@ from discreet.learning.classical import (
     sums,
     trees,
 )
+from discreet.learning.classical.logistic import _scores, residuals
+from discreet.learning.classical.sums import UNIT
 from discreet.mechanisms import Exponential, Geometric
 from discreet.noise import DeterministicEntropy
 from discreet.privacy import guarantee
@@ -207,3 +211,27 @@ def test_closeness_moves_by_at_most_its_sensitivity(y, guess):
     (all_rows,) = closeness([Constant(guess)], x, y, target_bounds=BOUNDS)
     (fewer,) = closeness([Constant(guess)], x[1:], y[1:], target_bounds=BOUNDS)
     assert 0 <= all_rows - fewer <= sums.UNIT**2
+
+
+@pytest.mark.parametrize("columns", [1, 3, 60, 300])
+@pytest.mark.parametrize("classes", [1, 4])
+def test_residuals_of_a_row_do_not_depend_on_other_rows(columns, classes):
+    """A matrix product of floats may be rounded by how many rows there are; a last bit can move a residual by one."""
+    rng = np.random.default_rng(columns)
+    v = rng.integers(-UNIT, UNIT + 1, (500, columns))
+    for size in (1e-3, 1.0, 30.0, 1e5):
+        weights = rng.normal(size=(columns, classes)) * size / math.sqrt(columns)
+        target = np.zeros((500, classes), np.int64)
+        whole, exact = residuals(v, weights, target), np.clip((v / UNIT) @ weights, -700, 700)
+        for some in (slice(0, 1), slice(0, 2), slice(3, 10), slice(0, 64), slice(1, 66), slice(100, 433)):
+            assert (_scores(v[some], weights) == _scores(v, weights)[some]).all()
+            assert (residuals(v[some], weights, target[some]) == whole[some]).all()
+        chances = 1 / (1 + np.exp(-exact)) if classes == 1 else scipy.special.softmax(exact, axis=1)
+        assert np.abs(whole - chances * UNIT).max() <= 1 + UNIT * 2.0**-20 * max(size, 1)
+
+
+@pytest.mark.parametrize("weights", [0.0, 1e-320, 1e308, np.inf, -np.inf, np.nan])
+def test_residuals_at_weights_of_any_size(weights):
+    v, target = np.array([[UNIT, 0], [UNIT, -UNIT], [UNIT, 5]]), np.array([[0], [1], [0]])
+    q = residuals(v, np.array([[weights], [1.0]]), target)
+    assert (np.abs(q) <= UNIT).all()

@@ -55,7 +55,9 @@ def choose(
 def right_answers(models: Sequence[Any], X: Any, y: Any) -> list[int]:
     """How many rows each classifier gets right. Private: for `choose` with sensitivity=1, monotone=True.
 
-    The models must not have been changed by these rows, or their training must have been paid for.
+    The models must not have been changed by these rows, or their training must have been paid for. What a model says of
+    a row must depend on this row alone: a linear algebra library may break that in a last bit, so for a row that lies
+    within a rounding of the border between two classes.
     """
     truth = reading.labels(y, len(reading.features(X)[0]))
     return [int((np.asarray(model.predict(X)) == truth).sum()) for model in models]
@@ -66,7 +68,8 @@ def closeness(models: Sequence[Any], X: Any, y: Any, *, target_bounds: reading.B
 
     Private: for `choose` with sensitivity=`UNIT`², monotone=True.
     Proof. Targets and predictions are snapped to [−UNIT, UNIT], so a quarter of a squared difference is at most UNIT²;
-    every row adds between 0 and UNIT², a whole number, to every score.
+    every row adds between 0 and UNIT², a whole number, to every score. What a model says of a row must depend on this
+    row alone, see `right_answers`.
     """
     truth = reading.numbers(y, len(reading.features(X)[0]))
     box = reading.box_of(target_bounds, ["y"], "target_bounds").centred()

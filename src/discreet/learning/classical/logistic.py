@@ -193,15 +193,28 @@ def residuals(v: Ints, weights: Floats, target: Ints) -> Ints:
     Guarantee: one class (two labels): |q| ≤ UNIT. Several: ‖q‖₁ ≤ 2·UNIT and ‖q‖² ≤ 2·UNIT², exactly: rows where
     rounding of floats broke that would count as zero.
     Proof. p and the target both add up to 1, so ‖p − target‖₁ ≤ 2 and ‖p − target‖² ≤ 2; cutting makes nothing larger,
-    and both norms are then measured in whole numbers.
+    and both norms are then measured in whole numbers. A row's numbers do not depend on other rows (`_scores`).
     """
     with np.errstate(all="ignore"):
-        scores = np.clip(np.nan_to_num((v / UNIT) @ weights), -700, 700)
+        scores = np.clip(_scores(v, weights), -700, 700)
         chances = 1 / (1 + np.exp(-scores)) if target.shape[1] == 1 else np.exp(normalised(scores))
     q = np.clip(np.trunc((chances - target) * UNIT), -UNIT, UNIT).astype(np.int64)
     if target.shape[1] > 1:
         q[(norms(q) > 2 * UNIT * UNIT) | (np.abs(q).sum(axis=1) > 2 * UNIT)] = 0
     return q
+
+
+def _scores(v: Ints, weights: Floats) -> Floats:
+    """v·weights/UNIT, weights rounded to about 30 bits of the largest: a row's scores depend on this row alone.
+
+    Proof. A matrix product of floats is rounded in an order that may depend on how many rows there are. Here it adds up
+    whole numbers: |v| ≤ UNIT = 2¹⁵, and weights become whole numbers of size at most 2^(37 − b) + ½ for fewer than 2^b
+    columns; so all sums are below 2⁵³, and exact in every order.
+    """
+    finite = np.nan_to_num(weights)
+    largest = max(int(np.frexp(np.abs(finite).max(initial=0.0))[1]), -900)
+    steps = 37 - v.shape[1].bit_length() - largest
+    return np.asarray(np.ldexp(v.astype(np.float64) @ np.rint(np.ldexp(finite, steps)), -steps - 15), np.float64)
 
 
 def _inverse(bound: Floats, deviation: float, penalty: float) -> Floats:

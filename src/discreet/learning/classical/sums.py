@@ -163,7 +163,7 @@ def snapped(values: Floats, box: Box, square: int | None = None, l1: int | None 
     whole = np.rint(z).astype(np.int64)
     long = _beyond(whole, square, l1)
     if len(long):
-        rows = z[long]
+        rows = np.ascontiguousarray(z[long])  # so that sums of a row do not depend on others
         squares, sums = (rows**2).sum(axis=1), np.abs(rows).sum(axis=1)
         shrink = np.ones(len(long)) if square is None else np.minimum(1.0, np.sqrt(square / squares))
         shrink = shrink if l1 is None else np.minimum(shrink, l1 / sums)
