@@ -7,6 +7,8 @@ import pytest
 
 from discreet.learning.losses import Logistic, Softmax, Squared
 
+pytestmark = pytest.mark.usefixtures("loops")  # with NumPy, and with compiled loops
+
 
 def softmax(z, y):
     return math.log(sum(math.exp(v - z[y]) for v in z))
@@ -81,3 +83,17 @@ def test_shares_are_probabilities():
         assert (p >= 0).all()
         assert np.abs(p.sum(axis=1) - 1).max() < 1e-6
     assert Logistic().shares(np.array([[2.0]], np.float32))[0, 1] == pytest.approx(1 / (1 + math.exp(-2)), rel=1e-6)
+
+
+def test_rows_that_are_not_finite_give_nothing_that_is(compiled_loops):
+    """NaN or not, alike with loops and without: such an example counts as nothing, or is clipped."""
+    bad = [np.nan, np.inf, -np.inf, 3e38, 1.0]
+    z = np.array([[a, b, c] for a in bad for b in bad for c in bad], np.float32)
+    y, found = np.arange(len(z)) % 3, []
+    for use in (False, True):
+        with compiled_loops(use), np.errstate(all="ignore"):
+            found.append(Softmax().gradient(z, y))
+    (losses, gradient), (again, same) = found
+    assert np.array_equal(np.isnan(gradient), np.isnan(same))
+    np.testing.assert_allclose(gradient, same, atol=1e-6)
+    np.testing.assert_allclose(losses, again, rtol=1e-5)
