@@ -132,3 +132,12 @@ def test_bad_settings(wrong):
 
 def test_no_rows_give_noise_alone():
     assert PrivatePca(2, multiplier=1, rows=100).release(np.zeros((0, 4))).directions.shape == (4, 2)
+
+
+def test_a_row_counts_the_same_alone_and_in_company_however_it_lies_in_memory():
+    rows = np.random.default_rng(3).normal(size=(200, 301))
+    whole = np.concatenate(list(projection._snapped(rows)))
+    columns = np.asfortranarray(rows)
+    assert (np.concatenate(list(projection._snapped(columns))) == whole).all()
+    for k in range(200):
+        assert (next(projection._snapped(columns[k : k + 1])) == whole[k]).all()

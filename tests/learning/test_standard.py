@@ -52,3 +52,16 @@ def test_bad_rows(rows):
 def test_bad_settings(wrong):
     with pytest.raises(InvalidParameter):
         PrivateStandard(**{"multiplier": 1, "rows": 1, "norm": 1, "squares": 1} | wrong)
+
+
+def test_a_row_counts_the_same_alone_and_in_company_however_it_lies_in_memory():
+    rows, made = (
+        np.random.default_rng(3).normal(size=(200, 301)),
+        PrivateStandard(multiplier=1, rows=200, norm=3, squares=5),
+    )
+    whole = next(made._shares(rows))
+    columns = np.asfortranarray(rows)
+    for k in range(200):
+        for found, expected in zip(next(made._shares(columns[k : k + 1])), whole, strict=True):
+            assert (found == expected[k]).all()
+    assert all((a == b).all() for a, b in zip(next(made._shares(columns)), whole, strict=True))
