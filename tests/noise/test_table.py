@@ -169,7 +169,7 @@ def test_a_u_that_agrees_with_f_for_long_is_still_decided_rightly(scripted, agre
     for last, expected in [(third - 1, True), (third + 1, False), (0, True), (TOP - 1, False)]:
         for coin in (uniform._coin(p),):
             assert (coin.pick(words[0], scripted([*words[1:], last])) == 0) is expected
-        enclose = uniform._enclosing(p)
+        enclose = uniform.enclosing(p)
         assert below(words[0], enclose, scripted([*words[1:], last])) is expected
 
 

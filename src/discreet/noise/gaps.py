@@ -18,7 +18,7 @@ from discreet.noise.enclosure import times
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.noise.sampler import Integers
 from discreet.noise.table import Table
-from discreet.noise.uniform import bernoulli
+from discreet.noise.uniform import bernoulli, enclosing
 
 _GUARD = 64
 _RARE, _OFTEN = Fraction(1, 2000), Fraction(1, 8)  # the table is not too long; coins are not as quick
@@ -54,15 +54,11 @@ def poisson_sample(p: Number, count: int, *, entropy: Entropy | None = None) -> 
 def _gaps(p: Fraction) -> Table:
     """The decision table of min(G, K): F(i) = P(G ≤ i) = 1 − (1 − p)^(i + 1) for i < K."""
     tails, bits = 1 - p, 64 + _GUARD
-    once = ((tails.numerator << bits) // tails.denominator, -((-tails.numerator << bits) // tails.denominator))
+    once = enclosing(tails)(bits)
     power = once
     bounds: list[tuple[int, int]] = []
     for _ in range(math.ceil(_ENOUGH / p)):
         bounds.append(((1 << 64) + (-power[1] >> _GUARD), (1 << 64) - (power[0] >> _GUARD)))
         power = times(power, once, bits)
 
-    def enclose(i: int, precision: int) -> tuple[int, int]:
-        left = (tails.numerator ** (i + 1) << precision) // tails.denominator ** (i + 1)
-        return (1 << precision) - left - 1, (1 << precision) - left
-
-    return Table(bounds, enclose, outcomes=len(bounds) + 1)
+    return Table(bounds, lambda i, precision: enclosing(1 - tails ** (i + 1))(precision), outcomes=len(bounds) + 1)

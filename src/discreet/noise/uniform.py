@@ -106,7 +106,7 @@ class Coins:
         words, thresholds = source.words(which.size), self._thresholds[which]
         heads: NDArray[np.bool_] = words < thresholds
         for k in np.flatnonzero(words == thresholds):
-            heads[k] = below(int(words[k]), _enclosing(self.probability(int(which[k]))), source)
+            heads[k] = below(int(words[k]), enclosing(self.probability(int(which[k]))), source)
         return heads
 
 
@@ -168,11 +168,17 @@ def _toss(coin: Table, entropy: Entropy, out: NDArray[np.bool_]) -> None:
 
 @lru_cache(maxsize=64)
 def _coin(p: Fraction) -> Table:
-    enclose = _enclosing(p)
+    enclose = enclosing(p)
     return Table([enclose(64)], lambda _, bits: enclose(bits), outcomes=2)
 
 
-def _enclosing(p: Fraction) -> Callable[[int], tuple[int, int]]:
+def enclosing(p: Fraction) -> Callable[[int], tuple[int, int]]:
+    """For any number of bits, the whole numbers next to 2^bits·p.
+
+    >>> enclosing(Fraction(1, 3))(8)
+    (85, 86)
+    """
+
     def enclose(bits: int) -> tuple[int, int]:
         scaled, rest = divmod(p.numerator << bits, p.denominator)
         return scaled, scaled + bool(rest)
