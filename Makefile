@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo tour test test-slow browser postgres bench lint types layers docs check clean
+.PHONY: help install demo tour test test-slow mutants browser node postgres bench lint types layers docs check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,16 +29,24 @@ browser:  ## find Chromium for the tests of pages, or install it
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq chromium >/dev/null; \
 	else echo "no Chromium found: install one, or the tests of pages are skipped"; fi
 
+node:  ## find Node.js for the tests of scripts of pages, or install it
+	@command -v node >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq nodejs >/dev/null; \
+	else echo "no Node.js found: install it, or the tests of scripts of pages are skipped"; fi
+
 postgres:  ## find PostgreSQL for the tests of its store of reports, or install it
 	@if command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; \
 	else echo "no PostgreSQL found: install one, or the tests of its store are skipped"; fi
 
-test: install browser postgres  ## run all tests but the slow ones
+test: install browser node postgres  ## run all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: install  ## run the long statistical tests
 	$(BIN)/python -m pytest -n 2 -m slow || test $$? -eq 5  # 5: there are none
+
+mutants: install node  ## break the product on purpose, one sabotage at a time: the tests must notice
+	$(BIN)/python tests/mutants/mutants.py
 
 bench: install  ## measure against peers and limits (installs peers outside the project)
 	$(BIN)/python -m bench

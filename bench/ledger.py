@@ -23,7 +23,7 @@ ROW_BYTES = 3000
 
 
 def comparison(*, quick: bool) -> Comparison:
-    """Everything issue 3 promises about the speed of the ledger."""
+    """How many charges a second, alone and among many callers."""
     few, many, seconds = (20, 96, 0.3) if quick else (500, 4800, 5.0)
     contestants = (
         Contestant(ONE, OURS, discreet_one, {"n": few}, few),

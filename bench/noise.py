@@ -15,7 +15,7 @@ TIMES_OPENDP = {"Laplace": 80, "Gaussian": 60}
 
 
 def comparison(*, quick: bool) -> Comparison:
-    """Everything issue 2 promises about the speed of noise."""
+    """How quickly noise is drawn, beside peers and limits."""
     contestants = (*_many(0.02 if quick else 1), *_one(500 if quick else 20_000), *_set_up(), *_memory())
     return Comparison("noise", "Exact noise", contestants, tuple(_bars()))
 
@@ -86,7 +86,7 @@ def _memory_case(law: str) -> str:
 
 
 def _bars() -> list[Bar]:
-    """The numbers of issue 2."""
+    """The bars that draws are held to."""
     bars = []
     for law, scale in product(LAWS, SCALES):
         case, least = _many_case(law, scale), TIMES_OPENDP[law]

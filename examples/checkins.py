@@ -131,7 +131,8 @@ def estimates(area: Area, people: NDArray[np.int64], args: argparse.Namespace, s
     model = planar.model()
     chance = DeterministicEntropy(seed + 1_000_000)
     stopped = ibu(model, counts, iterations=1000, accelerate=False, stop="held-out", entropy=chance).shares
-    better = smoothed(planar, counts)
+    plain = ibu(model, counts, iterations=500, accelerate=False, stop=None).shares
+    better = smoothed(planar, counts, entropy=chance)
     clamped, inverse = naive(area, people, args, seed)
     return {
         "uniform": np.full(area.size, 1 / area.size),
@@ -140,7 +141,7 @@ def estimates(area: Area, people: NDArray[np.int64], args: argparse.Namespace, s
         "inverted, clipped": clip(inverse),
         "inverted, projected": project(inverse),
         "clamped + IBU 500": clamped,
-        "planar + IBU 500": better.plain,
+        "planar + IBU 500": plain,
         "IBU, held-out stop": stopped,
         "smooth field": better.field,
         "one cluster": better.cluster,

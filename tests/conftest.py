@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from discreet import compiled
+from discreet.curator import pacing
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.noise.entropy import Words
 
@@ -95,3 +96,9 @@ def scripted() -> Callable[..., Scripted]:
 @pytest.fixture
 def counting() -> Counting:
     return Counting()
+
+
+@pytest.fixture(autouse=True)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers leave at once: tests of what is answered need not wait for when; those of when have their own timers."""
+    monkeypatch.setattr(pacing.SystemTimer, "wait", lambda self, nanoseconds: None)

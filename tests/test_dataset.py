@@ -1,5 +1,7 @@
 """The front door: from a policy and data to answers, on every kind of source."""
 
+import json
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -22,6 +24,7 @@ from discreet.errors import (
     InvalidParameter,
     InvalidQuery,
     LedgerConflict,
+    LedgerDamaged,
     ReleaseFailed,
 )
 from discreet.privacy.loss import Approximate, Pure, Together
@@ -80,6 +83,7 @@ def clinic(tmp_path):
         *, source="python", visits=VISITS, epsilon=10**9, delta='delta = "1e-3"', neighbours="add or remove one", **more
     ):
         text = POLICY.format(source=source, epsilon=epsilon, delta=delta, neighbours=neighbours)
+        text = text.replace("[budget]", more.pop("dataset", "") + "\n[budget]", 1)
         path = tmp_path / "clinic.toml"
         path.write_text(text.replace('[budget.analysts.bob]\nepsilon = "1"', more.pop("caps", "")), encoding="utf-8")
         tables = {"wards": WARDS} | ({"visits": visits} if source == "python" else {})
@@ -178,7 +182,7 @@ def test_the_total_is_what_was_stated(clinic):
 def test_the_same_question_is_free_and_the_same(clinic):
     data = clinic()
     first = data.ask("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon="0.1")
-    again = data.ask("select WARD, count(*) AS n from Visits group by 1 order by n", epsilon="0.1", analyst="eve")
+    again = data.ask("select WARD, count(*) AS n from Visits group by 1 order by n", epsilon="0.1")
     assert (first.receipt.free, again.receipt.free) == (False, True)
     assert sorted(map(str, rows(first))) == sorted(str({"ward": r["WARD"], "n": r["n"]}) for r in rows(again))
     assert data.budget().charges == 1
@@ -187,6 +191,56 @@ def test_the_same_question_is_free_and_the_same(clinic):
     assert data.explain("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon="0.1").budget["free"]
     assert not data.ask("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon="0.2").receipt.free
     assert not data.ask("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon="0.1", rows=1).receipt.free
+
+
+def test_nothing_of_what_others_asked_is_given_or_told(clinic):
+    """Bob may spend 0.5; ann's answer at ε 5 is neither free for him nor visible in a free explanation."""
+    caps = '[budget.analysts.bob]\nepsilon = "0.5"\n[budget.everyone]\nepsilon = "10"'
+    data = clinic(epsilon=10, delta="", caps=caps)
+    asked = "SELECT COUNT(*) FROM visits"
+    unseen = data.explain(asked, epsilon=5, analyst="eve").budget
+    data.ask(asked, epsilon=5, analyst="ann")
+    with pytest.raises(BudgetExceeded, match="the cap of 'bob'"):
+        data.ask(asked, epsilon=5, analyst="bob")
+    seen = data.explain(asked, epsilon=5, analyst="eve").budget
+    assert (unseen["free"], seen["free"]) == (False, False)
+    assert data.explain(asked, epsilon=5, analyst=" ANN").budget["free"]
+    paid = data.ask(asked, epsilon=5, analyst="eve")
+    assert not paid.receipt.free
+    assert data.ask(asked, epsilon=5, analyst="Eve").receipt.charge == paid.receipt.charge
+
+
+def test_answers_are_shared_where_the_owner_says_so_and_receipts_name_nobody(clinic):
+    data = clinic(epsilon=10, delta="", dataset="share_answers = true")
+    asked = "SELECT COUNT(*) AS n FROM visits"
+    paid = data.ask(asked, epsilon=5, analyst="ann")
+    shared, own = (data.ask(asked, epsilon=5, analyst=who) for who in ("bob", "Ann"))
+    assert rows(shared) == rows(own) == rows(paid)
+    assert (shared.receipt.analyst, shared.receipt.charge, shared.receipt.when) == ("", 0, "")
+    assert "ann" not in json.dumps(shared.to_json())
+    assert str(shared.receipt) == "free: shared by the analyst who paid for it"
+    assert (own.receipt.analyst, own.receipt.charge, str(own.receipt)) == ("ann", 2, "free: kept from charge #2")
+    assert data.budget().charges == 1
+
+
+def test_analysts_who_are_not_named_are_refused_or_have_the_cap_of_everyone(clinic):
+    data = clinic(epsilon=10, delta="", caps='[budget.analysts.bob]\nepsilon = "1"')
+    with pytest.raises(BudgetExceeded, match=r"'eve' has no cap .*\[budget.everyone\] to the policy"):
+        data.ask("SELECT COUNT(*) FROM visits", epsilon="0.1", analyst="eve")
+    assert not data.explain("SELECT COUNT(*) FROM visits", epsilon="0.1", analyst="eve").budget["affordable"]
+    assert data.budget().charges == 0
+
+
+def test_an_answer_replaced_in_the_file_is_not_given(clinic, tmp_path):
+    data = clinic(ledger=tmp_path / "clinic.ledger")
+    data.ask("SELECT COUNT(*) AS n FROM visits", epsilon=1)
+    for blob in ("x'00'", "CAST('forged' AS BLOB)"):
+        connection = sqlite3.connect(tmp_path / "clinic.ledger", isolation_level=None)
+        connection.execute("DROP TRIGGER IF EXISTS answers_stay_fixed")
+        connection.execute(f"UPDATE answers SET answer = {blob}")
+        connection.close()
+        with pytest.raises(LedgerDamaged, match="the answer kept for charge #2 is not the one that was released"):
+            data.ask("SELECT COUNT(*) AS n FROM visits", epsilon=1)
 
 
 def test_post_processing_is_any_sql(clinic):
@@ -238,7 +292,7 @@ def test_budget_runs_out_for_all_together(clinic):
 
 
 def test_caps_of_single_analysts(clinic):
-    data = clinic(epsilon=10, delta="", caps='[budget.analysts.bob]\nepsilon = "1"')
+    data = clinic(epsilon=10, delta="", caps='[budget.analysts.bob]\nepsilon = "1"\n[budget.everyone]\nepsilon = "10"')
     data.ask("SELECT COUNT(*) FROM visits", epsilon="0.7", analyst="bob")
     assert not data.explain("SELECT COUNT(*) FROM visits", epsilon="0.701", analyst="bob").budget["affordable"]
     with pytest.raises(BudgetExceeded, match="bob"):
@@ -383,7 +437,7 @@ def test_gaussian_noise_where_it_is_smaller(clinic):
     assert told.releases[0]["measures"][0]["noise"] == "geometric"  # 2 groups a person: too few
     many = "SELECT CAST(cost AS INTEGER) AS c, COUNT(*) AS n FROM visits GROUP BY c"
     told = data.explain(many, epsilon=1, delta="1e-6", groups=101, rows=1)
-    assert told.releases[0]["measures"][0]["noise"] == "discrete Gaussian"
+    assert told.releases[0]["measures"][0]["noise"] == "Gaussian"
     assert (told.epsilon, told.delta) == (1, Fraction(1, 10**6))
     answer = data.ask(many, epsilon=1, delta="1e-6", groups=101, rows=1)
     assert len(answer) == 102

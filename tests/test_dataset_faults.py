@@ -135,4 +135,4 @@ def test_an_exhausted_budget_stays_exhausted_after_reopening(policy):
         with discreet.open(path) as data:
             assert data.ask("SELECT COUNT(*) AS n FROM p", epsilon="1").receipt.free
             with pytest.raises(BudgetExceeded):
-                data.ask("SELECT COUNT(*) AS n FROM p WHERE age > 3", epsilon="0.0001")
+                data.ask("SELECT COUNT(*) AS n FROM p WHERE age > 3", epsilon="0.001")

@@ -28,6 +28,7 @@ TREE = {
     "LedgerTooNew": (errors.LedgerError,),
     "LedgerConflict": (errors.LedgerError,),
     "MissingExtra": (errors.DiscreetError, ImportError),
+    "UnsupportedPlatform": (errors.DiscreetError,),
     "InternalError": (errors.DiscreetError,),
 }
 
@@ -117,3 +118,12 @@ def test_a_hostile_repr_is_not_mentioned_in_the_traceback():
     with pytest.raises(errors.InvalidParameter) as caught:
         raise errors.InvalidParameter("scale", Hostile(), "a number")
     assert "no repr" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_long_path_is_shown_with_its_end():
+    path = "/a" * 100 + "/visits.csv"
+    message = str(InvalidParameter("source", path, "a file"))
+    assert "/a/a" in message
+    assert "…" in message
+    assert "/visits.csv'" in message
+    assert len(message) < 130

@@ -32,6 +32,7 @@ CLINIC = """
 [dataset]
 name = "clinic"
 neighbours = "add or remove one"
+witness = "none"
 [budget]
 epsilon = "1"
 [tables.treated]

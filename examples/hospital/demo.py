@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import math
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from story import Asked, Point, Refused, Story
 
 import discreet
 from attacks import attack_by_averaging, attack_by_differencing
+from discreet.curator.draw import salt_text
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import explain, read_policy
 from discreet.curator.statement import privacy_statement
@@ -87,6 +89,7 @@ def prepare(folder: Path, visits: int) -> dict[str, int]:
         raise SystemExit(f"{folder} holds a policy that this demo did not write; name another folder")
     for old in folder.glob("policy.ledger*"):
         old.unlink()
+    shutil.rmtree(folder / "witness", ignore_errors=True)
     if mark.exists():
         kept = json.loads(mark.read_text())
         if {name: kept.get(name) for name in made} == made:
@@ -119,7 +122,8 @@ def ask(data: Any, owner: duckdb.DuckDBPyConnection, question: Question) -> Aske
     answer = data.ask(question.sql, **question.options, analyst=question.analyst)
     seconds = time.perf_counter() - start
     truth = by_key(owner, question.truth or question.sql, question.keys)
-    bounded = by_key(owner, question.bounded, question.keys) if question.bounded else {}
+    salt = salt_text(data._curator.ledger.salt(data.policy.catalog.name))  # which the owner alone can read
+    bounded = by_key(owner, question.bounded, question.keys, salt) if question.bounded else {}
     released = answer.table.to_pylist()
     ends = {name: (low.to_pylist(), high.to_pylist()) for name, (low, high) in answer.intervals.items()}
     points = []
@@ -164,9 +168,12 @@ def ask(data: Any, owner: duckdb.DuckDBPyConnection, question: Question) -> Aske
     return asked
 
 
-def by_key(owner: duckdb.DuckDBPyConnection, sql: str, keys: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+def by_key(
+    owner: duckdb.DuckDBPyConnection, sql: str, keys: Sequence[str], salt: str = ""
+) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The owner's rows, by their keys."""
-    return {tuple(row[key] for key in keys): row for row in owner.sql(sql).to_arrow_table().to_pylist()}
+    found = owner.sql(sql, params={"salt": salt} if salt else None).to_arrow_table().to_pylist()
+    return {tuple(row[key] for key in keys): row for row in found}
 
 
 def cells(

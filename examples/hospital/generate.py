@@ -302,6 +302,7 @@ POLICY = """\
 [dataset]
 name = "hospital"
 neighbours = "add or remove one"   # hidden: whether any one patient is in the data at all
+witness = "witness"                # remembers how far the ledger had come; real data have it on another machine
 
 [budget]                           # for everything that is ever released, to all analysts together
 epsilon = "3"
@@ -309,6 +310,10 @@ delta = "1e-6"                     # well below one in the number of patients
 
 [budget.analysts.student]          # no more than this for the student, whatever is left
 epsilon = "0.25"
+
+[budget.everyone]                  # each of the others may spend all of it; without this, they would be refused
+epsilon = "3"
+delta = "1e-6"
 
 [tables.patients]
 source = "patients.parquet"

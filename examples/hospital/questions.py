@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.curator.catalog import ColumnType
+from discreet.curator.draw import digest_sql
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -39,11 +42,12 @@ def bounded(
 ) -> str:
     """The owner's own SQL for a question about visits after bounding, as the engine does it.
 
-    Each patient counts in the `groups` groups with the smallest hash, and in each of them with as many rows as are
-    allowed; who has more counts with their average.
+    Each patient counts in `groups` groups that are drawn with the salt of the ledger, and in each of them with as many
+    rows as are allowed; who has more counts with their average.
     """
+    drawn = digest_sql([("patient_id", ColumnType.INTEGER, False), ("k", ColumnType.TEXT, True)])
     return BOUNDED.format(
-        name=name, measure=MEASURES[measure], key=key, value=value, where=where, groups=groups, rows=rows
+        name=name, measure=MEASURES[measure], key=key, value=value, where=where, groups=groups, rows=rows, drawn=drawn
     )
 
 
@@ -53,7 +57,7 @@ WITH cells AS (
     FROM (SELECT *, {value} AS v FROM visits WHERE {where}) GROUP BY ALL
 ), kept AS (
     SELECT k, n, least(n, {rows}) AS r, s FROM cells
-    QUALIFY row_number() OVER (PARTITION BY patient_id ORDER BY hash(patient_id, k)) <= {groups}
+    QUALIFY row_number() OVER (PARTITION BY patient_id ORDER BY {drawn}) <= {groups}
 )
 SELECT k AS "{key}", {measure} AS {name} FROM kept GROUP BY k"""
 MEASURES = {"count": "sum(r)", "people": "count(*)", "sum": "sum(s * r / n)", "mean": "sum(s * r / n) / sum(r)"}

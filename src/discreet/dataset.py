@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from discreet.curator.catalog import Catalog
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy, read_policy
+from discreet.curator.settings import analyst_name
+from discreet.durable import require_locks
 from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter
-from discreet.exact import Number
+from discreet.exact import Number, text_down
 
 if TYPE_CHECKING:
     from discreet.curator.answer import Answer
@@ -39,7 +41,8 @@ def open(  # noqa: A001 (discreet.open, as gzip.open)
     """Open the dataset that a policy describes: its tables, its budget and its ledger, which is made if there is none.
 
     `tables` gives those whose source is "python": pyarrow Tables, pandas or polars DataFrames. `analyst` is who asks
-    where a question does not say; the name of the user, if left out.
+    where a question does not say; the name of the user, if left out. The ledger must be the one that the policy's
+    witness has seen grow: one that vanished, or was put back from a copy, is not begun anew.
 
     >>> import tempfile, pathlib, pyarrow as pa
     >>> policy = pathlib.Path(tempfile.mkdtemp()) / "census.toml"
@@ -47,6 +50,7 @@ def open(  # noqa: A001 (discreet.open, as gzip.open)
     ... [dataset]
     ... name = "census"
     ... neighbours = "add or remove one"
+    ... witness = "witness"
     ... [budget]
     ... epsilon = 3
     ... [tables.people]
@@ -61,19 +65,37 @@ def open(  # noqa: A001 (discreet.open, as gzip.open)
     """
     from discreet.curator.curator import Curator
     from discreet.curator.engines.duckdb import DuckDBEngine
+    from discreet.curator.pacing import Pace
 
+    require_locks()
     read = policy if isinstance(policy, Policy) else read_policy(policy)
     given = dict(tables or {})
     unknown = [name for name in given if name.casefold() not in read.catalog.tables]
     if unknown:
         raise InvalidParameter("tables", ", ".join(unknown), f"tables of the policy: {', '.join(read.sources)}")
     named = {read.catalog.table(name).name: table for name, table in given.items()}
-    engine = DuckDBEngine(read.catalog, {**read.sources, **named}, base=read.base)
+    engine = DuckDBEngine(read.catalog, {**read.sources, **named}, base=read.base, formats=read.formats)
     store = None
     if not isinstance(ledger, Ledger):
         ledger, store = _ledger(read, ledger)
-    ledger.open(read.catalog.name, read.budget, caps=read.caps, protects=read.catalog.protects)
-    return Dataset(read, Curator(read.catalog, engine, ledger), analyst=analyst, closing=[engine, store])
+    try:
+        ledger.open(
+            read.catalog.name, read.budget, caps=read.caps, everyone=read.everyone, protects=read.catalog.protects
+        )
+    except BaseException:
+        for part in (engine, store):
+            if part is not None:
+                part.close()
+        raise
+    curator = Curator(
+        read.catalog,
+        engine,
+        ledger,
+        share_answers=read.share_answers,
+        pace=Pace(read.time_floor),
+        least_epsilon=read.least_epsilon,
+    )
+    return Dataset(read, curator, analyst=analyst, closing=[engine, store])
 
 
 class Dataset:
@@ -373,7 +395,12 @@ class Dataset:
     ) -> "QueryPlan":
         from discreet.query.planner import Terms, plan
 
-        return plan(texts, self.catalog, Terms(epsilon, error, delta, groups, rows, confidence))
+        wanted = Terms(epsilon, error, delta, groups, rows, confidence)
+        made = plan(texts, self.catalog, wanted)
+        least = self.policy.least_epsilon
+        if error is not None and made.private and made.epsilon < least:  # more than was wanted: the least that is sold
+            return plan(texts, self.catalog, replace(wanted, epsilon=least, error=None))
+        return made
 
     def _release(self, plan: "QueryPlan", analyst: str | None) -> "tuple[Answer, ...]":
         self._unchanged()
@@ -390,28 +417,41 @@ class Dataset:
         ledger, account = self._curator.ledger, self.catalog.name
         if not plan.private:
             return {"affordable": True, "free": True, "words": "free: nothing private is read"}
-        if self._curator.kept(plan):
+        if self._curator.kept(plan, analyst=analyst):
             return {"affordable": True, "free": True, "words": "free: it was asked before, and its answer is kept"}
-        budget, spent, caps = ledger.budget(account), ledger.spent(account), ledger.caps(account)
+        try:
+            self._curator.check_price(plan)
+        except InvalidParameter as refusal:
+            return {"affordable": False, "free": False, "words": f"cannot be asked: {refusal}"}
+        settings, spent = ledger.settings(account), ledger.spent(account)
+        budget, cap = settings.budget, settings.cap_of(analyst_name(analyst))
         before = down(largest_pure(budget, spent))
         try:
             after = down(largest_pure(budget, budget.charge(spent, plan.loss)))
-            if analyst in caps:
-                caps[analyst].charge(ledger.spent(account, analyst=analyst), plan.loss)
+            if not settings.admits(analyst_name(analyst)):
+                raise BudgetExceeded(f"{analyst!r} has no cap, and the policy has none for everyone")
+            if cap is not None:
+                cap.charge(ledger.spent(account, analyst=analyst), plan.loss)
         except BudgetExceeded as refusal:
             return {"affordable": False, "free": False, "before": before, "words": f"cannot be paid: {refusal}"}
-        words = f"leaves ε {after:.6g} of the {before:.6g} that is left"
+        words = f"leaves ε {text_down(after)} of the {text_down(before)} that is left"
         return {"affordable": True, "free": False, "before": before, "after": after, "words": words}
 
 
 def _ledger(policy: Policy, path: str | Path | None) -> tuple[Ledger, Any]:
     from discreet.curator.stores.sqlite import SqliteStore
+    from discreet.curator.witness import witness_of
 
     if path is None and policy.ledger is None:
         hint = "open a policy file, or give ledger=…"
         raise InvalidParameter("ledger", None, "the path of the file that keeps charges", hint)
-    store = SqliteStore(policy.base / (policy.ledger or "") if path is None else path)
-    return Ledger(store), store
+    file = policy.base / (policy.ledger or "") if path is None else Path(path)
+    witness = witness_of(policy, file)
+    if witness is not None and not file.exists():
+        for seen in witness.sightings():
+            raise seen.refusal()  # before a file is made in the place of the one that was seen
+    store = SqliteStore(file)
+    return Ledger(store, witness=witness), store
 
 
 def _user() -> str:

@@ -1,8 +1,50 @@
-"""Files that must not be lost, nor found half written: a state, a checkpoint, whatever was paid for."""
+"""Files that must not be lost, nor found half written, nor written by two: a ledger, a state, a checkpoint."""
 
 import os
 from pathlib import Path
+from types import ModuleType
 from typing import IO
+
+from discreet.errors import UnsupportedPlatform
+
+
+def require_locks() -> ModuleType:
+    """The module that locks files; `UnsupportedPlatform` where there is none, as on Windows.
+
+    >>> require_locks().__name__
+    'fcntl'
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise UnsupportedPlatform(
+            "discreet needs the file locks of Linux or macOS, without which two processes could spend the same budget; "
+            "on Windows, run it inside WSL"
+        ) from None
+    return fcntl
+
+
+def lock(descriptor: int, *, wait: bool) -> None:
+    """Lock an open file until it is unlocked or closed; `OSError` if another has it and this one does not wait.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryFile() as file:
+    ...     lock(file.fileno(), wait=False)
+    ...     unlock(file.fileno())
+    """
+    fcntl = require_locks()
+    fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def unlock(descriptor: int) -> None:
+    """Let others lock the file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryFile() as file:
+    ...     unlock(file.fileno())
+    """
+    fcntl = require_locks()
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def settle(sink: IO[bytes], beside: Path, path: Path) -> None:

@@ -19,6 +19,7 @@
     │   ├── LedgerTooNew          a newer version of discreet wrote it
     │   └── LedgerConflict        it already holds something else under this name
     ├── MissingExtra              (also an ImportError) an optional dependency is not installed
+    ├── UnsupportedPlatform       this system lacks something that discreet cannot do without
     └── InternalError             discreet broke one of its own promises: please report it
 
 Messages say what was got, what was expected and what to do. They name public settings only, never a
@@ -120,6 +121,10 @@ class MissingExtra(DiscreetError, ImportError):
         return _restored, (type(self), str(self), self.__dict__)
 
 
+class UnsupportedPlatform(DiscreetError):
+    """This system lacks something that discreet cannot do without."""
+
+
 class InternalError(DiscreetError):
     """discreet broke one of its own promises; the release was stopped."""
 
@@ -147,9 +152,12 @@ def _line(text: str, start: int, width: int = 100) -> str:
 
 
 def _short(value: object, limit: int = 80) -> str:
-    """A repr that fits on a line, whatever the caller passed (an array of a million numbers, say)."""
+    """A repr that fits on a line: long ones lose their middle, since a path is told by its end."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # a hostile __repr__ must not hide the real message
         text = f"an object of type {type(value).__name__}"
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    if len(text) <= limit:
+        return text
+    tail = limit // 2
+    return text[: limit - 1 - tail] + "…" + text[-tail:]

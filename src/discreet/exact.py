@@ -9,7 +9,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -288,6 +288,45 @@ def printed_up(x: Fraction) -> float:
     while math.isfinite(near) and Fraction(repr(near)) < x:
         near = math.nextafter(near, math.inf)
     return near + 0.0  # not −0.0
+
+
+def printed_down(x: Fraction) -> float:
+    """The greatest float that is not above x when read as the decimal that it prints as: for what is left of a budget.
+
+    >>> printed_down(Fraction(3, 10)), printed_down(Fraction(1, 3))
+    (0.3, 0.3333333333333333)
+    """
+    return 0.0 - printed_up(-x)
+
+
+def text_up(x: Fraction | float, digits: int = 6) -> str:
+    """A number in at most so many significant digits, rounded up: **the way to print a cost**.
+
+    A float is read as the decimal that it prints as, like everywhere.
+
+    >>> text_up(Fraction(1, 3)), text_up(0.3), text_up(1.23e-6, 2), text_up(math.inf)
+    ('0.333334', '0.3', '1.3e-06', 'inf')
+    """
+    return _text(x, digits, ROUND_CEILING)
+
+
+def text_down(x: Fraction | float, digits: int = 6) -> str:
+    """A number in at most so many significant digits, rounded down: the way to print what is left.
+
+    >>> text_down(Fraction(2, 3)), text_down(0.7), text_down(Fraction(-1, 3), 2)
+    ('0.666666', '0.7', '-0.34')
+    """
+    return _text(x, digits, ROUND_FLOOR)
+
+
+def _text(x: Fraction | float, digits: int, rounding: str) -> str:
+    if isinstance(x, float | np.floating) and not math.isfinite(x):
+        return str(float(x))
+    exact = x if isinstance(x, Fraction) else rational(x, "number")
+    short = Context(prec=digits, rounding=rounding).divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    if short and not -300 < short.adjusted() < 300:
+        return str(short.normalize()).lower()
+    return f"{float(short):.{digits}g}"  # a decimal of so few digits survives being a float
 
 
 def plain(x: Fraction) -> str:

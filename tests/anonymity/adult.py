@@ -1,19 +1,15 @@
 """The Adult table with its hierarchies, where the data folder is."""
 
 import csv
-import os
 from functools import cache
-from pathlib import Path
 
-import pytest
+from tests.real_data import FOLDER, needs
 
 from discreet.anonymity import Coded, Hierarchy
 
-DATA = Path(os.environ.get("DISCREET_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data") / "adult"
+DATA = FOLDER / "adult"
 QUASI = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation")
-needs_adult = pytest.mark.skipif(
-    not (DATA / "adult_arx.csv").exists(), reason=f"{DATA / 'adult_arx.csv'} is not there; set DISCREET_DATA"
-)
+needs_adult = needs("adult/adult_arx.csv")
 
 
 @cache

@@ -103,6 +103,9 @@ def test_no_node_is_better(table: dict[str, list[Any]], model: Any, share: Fract
         return
     best = lattice.optimal(coded, aim, suppression=share)
     assert best.ncp == pytest.approx(min(node.ncp for node in feasible.values()), abs=1e-12)
+    chosen = tuple(best.levels[:, 0].tolist())
+    equals = [levels for levels, node in feasible.items() if node.ncp <= best.ncp + 1e-12]
+    assert sum(chosen) == min(map(sum, equals))  # of equals the finest
     assert best.suppressed.sum() <= limit
     kept = Classes.of(list(best.nodes))
     assert (aim.holds(kept)[kept.of_row] == ~best.suppressed).all()
@@ -141,6 +144,15 @@ def test_what_is_anonymous_stays_as_it_is() -> None:
     best = lattice.optimal(Coded.of(table, ALL), KAnonymity(2).bind(table), suppression=0)
     assert best.ncp == 0
     assert not best.suppressed.any()
+
+
+@pytest.mark.parametrize("share", [0, Fraction(1, 10)])
+def test_a_level_that_gains_nothing_is_not_used(share: Fraction) -> None:
+    """13* covers 130 alone: it costs as little, and tells less."""
+    zips = Hierarchy.prefixes("zip", ["130", "140", "150"])
+    table = {"zip": ["130"] * 5 + ["140"] * 5 + ["150"] * (2 if share == 0 else 1)}
+    best = lattice.optimal(Coded.of(table, [zips]), KAnonymity(2).bind(table), suppression=share)
+    assert best.table(table).column("zip").to_pylist()[:6] == ["130"] * 5 + ["140"]
 
 
 def test_one_stranger_is_suppressed_rather_than_everybody_coarsened() -> None:

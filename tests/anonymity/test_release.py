@@ -40,11 +40,13 @@ def table(rows):
 @given(ROWS, st.integers(1, 5), st.sampled_from(["local", "optimal"]))
 @settings(max_examples=60, deadline=None)
 def test_what_is_released_satisfies_the_policy_when_it_is_read_again(rows, k, method):
-    extra = {"suppression": 0.3} if method == "optimal" else {}
-    released = anonymize(table(rows), policy(anonymity={"k": k, "method": method, **extra}))
+    released = anonymize(table(rows), policy(anonymity={"k": k, "method": method, "suppression": 0.3}))
     classes = Classes.of_table(released.table, ["zip", "age"])
     assert not classes.count or classes.sizes.min() >= k
-    assert released.table["illness"].to_pylist() == [row[2] for row in rows]
+    gone = classes.of_row < 0
+    told = [None if 0 < gone.sum() < k and hidden else row[2] for row, hidden in zip(rows, gone, strict=True)]
+    assert released.table["illness"].to_pylist() == told  # fewer than k suppressed rows lose their secrets
+    assert released.verdict.holds
     assert 0 <= released.recoding.ncp <= 1
     assert released.suppressed <= 0.3 * len(rows) + sum(t == "*" for t in released.table["zip"].to_pylist())
 
@@ -61,6 +63,43 @@ def test_mondrian_cuts_numbers(rows, k):
     assert Classes.of_table(released.table, ["age", "kg"]).sizes.min() >= k
     assert "Recoded (mondrian)" in released.text()
     assert "information lost" in released.page().html()
+
+
+def strangers(count, ill):
+    """A hundred people of one place and four illnesses, and so many strangers who have nothing in common."""
+    rows = [("13053", 30, "abcd"[i % 4]) for i in range(100)]
+    return table(rows + [(f"{i + 2}0000", (1, 99, 21, 79, 41, 61)[i], ill[i % len(ill)]) for i in range(count)])
+
+
+@pytest.mark.parametrize("method", ["optimal", "local"])
+@pytest.mark.parametrize(
+    ("count", "ill", "failing"),
+    [
+        (1, "x", ("5-anonymity", "distinct 2-diversity", "0.5-closeness")),
+        (6, "x", ("distinct 2-diversity", "0.5-closeness")),  # six strangers with one secret
+        (6, "abcd", ()),
+        (4, "abcd", ("5-anonymity",)),
+    ],
+)
+def test_suppressed_rows_satisfy_the_models_or_lose_their_secrets(method, count, ill, failing):
+    models = {"illness": {"sensitive": [{"model": "distinct", "l": 2}, {"model": "closeness", "t": 0.5}]}}
+    settings = {"k": 5, "method": method, "suppression": "0.06"}
+    released = anonymize(strangers(count, ill), policy(anonymity=settings, columns=models))
+    secrets = released.table["illness"].to_pylist()[100:]
+    assert released.suppressed == count
+    assert released.table["illness"].to_pylist()[:100] == ["a", "b", "c", "d"] * 25
+    hidden = released.verdict.hidden
+    assert len(hidden.failing) == len(failing)
+    assert all(name.startswith(start) for name, start in zip(hidden.failing, failing, strict=True))
+    if failing:
+        assert secrets == [None] * count
+        assert "their values of illness were removed" in released.text()
+        assert "their values of illness were removed" in released.page().html()
+        assert released.as_dict()["verdict"]["suppressed_rows"]["removed"] == ["illness"]
+    else:
+        assert secrets == list(ill * 2)[:count]
+        assert "As one class they satisfy every model, and keep their sensitive values." in released.text()
+        assert "as one class they satisfy every model" in released.page().html()
 
 
 def test_dummies_fill_small_classes():
@@ -167,11 +206,13 @@ def test_policies_that_make_no_sense_are_refused(document):
         Policy.of(document)
 
 
-def test_suppression_and_dummies_belong_to_the_optimum():
+def test_made_up_rows_belong_to_the_optimum():
     rows = table([("13053", 30, "a")] * 4)
-    for changes in ({"suppression": 0.1}, {"small": "dummies"}):
-        with pytest.raises(InvalidParameter, match="'optimal'"):
-            anonymize(rows, policy(anonymity=changes))
+    with pytest.raises(InvalidParameter, match="'optimal'"):
+        anonymize(rows, policy(anonymity={"small": "dummies"}))
+    boxes = {"anonymity": {"k": 2, "method": "mondrian", "suppression": 0.1}, "columns": {"age": {"quasi": "number"}}}
+    with pytest.raises(InvalidParameter, match="'optimal' or 'local'"):
+        anonymize({"age": [1, 2, 3]}, Policy.of(boxes))
     models = {"illness": {"sensitive": {"model": "distinct", "l": 1}}}
     with pytest.raises(InvalidParameter, match="made-up rows"):
         anonymize(rows, policy(anonymity={"method": "optimal", "small": "dummies"}, columns=models))

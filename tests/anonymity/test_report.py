@@ -40,7 +40,7 @@ def test_a_release_page_tells_what_k_anonymity_does_not_promise() -> None:
     for words in (
         "The column name was removed.",
         "4-anonymity: reached k = 4.",
-        "It fails in 1 class with 4 people.",
+        "It fails in 1 class with 4 rows.",
         "prosecutor, highest",
         "Secrets that a class tells",
         "What this does not promise",
@@ -78,7 +78,7 @@ def test_a_risk_page_of_a_raw_table() -> None:
     assert "all together single out 100.0%" in html
     assert "journalist, mean" not in html
     judged = risk_page(INPATIENTS, ["zip"], models=[KAnonymity(9), DistinctDiversity(2, "ill")]).html()
-    assert "9-anonymity: reached k = 2. It fails in 4 classes with 12 people." in judged
+    assert "9-anonymity: reached k = 2. It fails in 4 classes with 12 rows." in judged
     assert "Secrets that a class tells" in judged
     assert "journalist, mean" in risk_page(INPATIENTS, ["zip"], population=100).html()
     assert "No set of up to 2 of them" in risk_page({"a": [1, 1], "b": [2, 2]}, ["a"]).html()

@@ -34,6 +34,22 @@ def test_a_suppressed_row_is_never_a_class() -> None:
     assert (verdict.classes, verdict.suppressed, verdict.holds) == (1, 5, False)
 
 
+def test_suppressed_rows_are_judged_as_one_class() -> None:
+    released = {"zip": ["130**"] * 4 + ["*"] * 4, "ill": ["flu", "cold", "ulcer", "flu", "flu", "cold", "ulcer", "flu"]}
+    models = [KAnonymity(4), DistinctDiversity(3, "ill")]
+    assert verify(released, quasi=["zip"], models=models).holds
+    same = released | {"ill": [*released["ill"][:4], *["cancer"] * 4]}
+    verdict = verify(same, quasi=["zip"], models=models)
+    assert all(finding.holds for finding in verdict.findings)
+    assert not verdict.holds
+    assert "fails    suppressed rows: as one class they fail distinct 3-diversity of 'ill'" in verdict.text()
+    emptied = released | {"ill": [*released["ill"][:4], *[None] * 4]}
+    assert verify(emptied, quasi=["zip"], models=models).holds
+    few = {"zip": ["130**"] * 4 + ["*"], "ill": ["a"] * 5}
+    assert verify(few, quasi=["zip"], models=[KAnonymity(4)]).holds  # no column is known to hold a secret
+    assert not verify(few, quasi=["zip"], models=[KAnonymity(4)], sensitive=["ill"]).holds
+
+
 def test_rows_may_be_named_as_suppressed() -> None:
     table = {"zip": ["a", "a", "b"]}
     hidden = np.array([False, False, True])

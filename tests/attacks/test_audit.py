@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 import discreet
-from discreet.attacks.audit import Audit, ChannelAudit, audit_curator, audit_mechanism
+from discreet.attacks.audit import Audit, ChannelAudit, audit_curator, audit_mechanism, neighbors, worst_pair
 from discreet.attacks.audit.audit import _test as judged
 from discreet.attacks.audit.bound import Counts, epsilon_at_least
 from discreet.attacks.audit.events import Event
@@ -253,6 +253,61 @@ def test_the_report_falls_exactly_where_the_claim_is_broken(claimed, broken):
     assert json.loads(report.json())["facts"]["draws"] == 80_000
     assert "a coin" in report.text()
     assert report.page().html().count("<svg") == 1 + len(report.charts)
+
+
+@pytest.mark.parametrize("samples", [1000, 20_000])
+def test_an_audit_says_how_much_it_could_have_proved(samples):
+    """A mechanism that hides nothing reaches just that bound, so no claim above it is ever refuted."""
+    naked = auditing(mechanism=lambda bit, n, rng: np.full(n, bit), claimed=30, samples=samples).find()
+    assert naked.epsilon == pytest.approx(naked.provable)
+    assert (naked.broken, naked.verdict_on_claim) == (False, "not testable")
+    report = naked.report()
+    assert report.verdict == "undecided"
+    assert report.facts["ε that could have been proved, at most"] == pytest.approx(naked.provable, abs=1e-6)
+    assert "could not have refuted 30" in report.text()
+    lower = auditing(mechanism=lambda bit, n, rng: np.full(n, bit), claimed=naked.provable - 0.01, samples=samples)
+    assert lower.find().verdict_on_claim == "broken"
+
+
+def test_100_000_draws_prove_at_most_8_7():
+    found = auditing(samples=100_000, confidence=0.999, claimed=12).find()
+    assert found.provable == pytest.approx(8.7, abs=0.15)
+    assert found.verdict_on_claim == "not testable"
+
+
+def noisy_unless_empty(people, n, rng):
+    """Geometric noise, but none where nobody is left: every other pair keeps ε 1."""
+    noise = rng.geometric(1 - exp(-1), (2, n))
+    return len(people) + (noise[0] - noise[1] if people else np.zeros(n, int))
+
+
+def test_the_worst_pair_is_found_where_the_given_one_holds():
+    given = auditing(mechanism=noisy_unless_empty, x=[7], neighbour=[7, 7], claimed=1, samples=8000)
+    assert not given.find().broken
+    worst = worst_pair(given, [([7], other) for other in neighbors([7])], pilot=1000)
+    assert (worst.neighbour, worst.samples, worst.seed) == ([], given.samples, given.seed)
+    assert worst.find().broken
+
+
+def test_a_search_among_honest_pairs_accuses_no_more_often_than_one_audit():
+    """The worst of ten pilots is luck; the audit itself has draws of its own. 60 searches at 90 % confidence."""
+    accused = 0
+    for seed in range(60):
+        honest = auditing(mechanism=coin, claimed=np.log(3), samples=2000, seed=seed, confidence=0.9)
+        accused += worst_pair(honest, [(False, True)] * 10, pilot=200).find().broken
+    assert accused <= binom.isf(1e-6, 60, 0.1)
+
+
+def test_neighbors_differ_by_one_person():
+    for data in ([], [4], list(range(200)), (1.5, 2.5), ["a", "b"]):
+        for other in neighbors(data):
+            assert type(other) is type(data)
+            assert abs(len(other) - len(data)) == 1
+        assert len(neighbors(data)) <= 24
+    with pytest.raises(InvalidParameter, match="name its neighbor"):
+        neighbors({"a": 1})
+    with pytest.raises(InvalidParameter, match="pairs"):
+        worst_pair(auditing(), [])
 
 
 def test_charts_of_numbers_of_vectors_and_of_nothing():

@@ -7,6 +7,7 @@ import pytest
 
 from discreet.attacks.answers import Fresh, Limited, Noisy, Raw, Remembered
 from discreet.attacks.averaging import Averaging, Gathered, gather, margin
+from discreet.attacks.differencing import Differencing, pairs_about
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.mechanisms import Geometric
 
@@ -98,3 +99,24 @@ def test_bad_input(questions, truth, error, words):
         Averaging(questions=questions, truth=truth, answerer=Raw(ILL)).run()
     with pytest.raises(InvalidParameter, match="prior"):
         attack(Raw(ILL), [[[0]]], [1], prior=2)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("epsilon", ["0.01", "1", "50"])
+def test_an_attacker_who_knows_how_common_a_secret_is_does_no_worse_than_guessing(rate, epsilon):
+    """Under much noise the commonest bit is guessed, under little the answer tells; 400 people, both attacks."""
+    secret = np.random.default_rng(3).random(400) < rate
+    noisy = Noisy(Raw(secret), epsilon=epsilon, seed=4)
+    common = max(secret.mean(), 1 - secret.mean())
+    alone = Averaging(questions=[[[p]] for p in range(400)], truth=secret.astype(int), answerer=noisy, possible=(0, 1))
+    pairs = pairs_about(range(400), of=400, groups=1, seed=5)
+    for attack in (alone, Differencing(pairs=pairs, truth=secret, answerer=noisy)):
+        right = attack.run().success.value
+        assert right >= common - 5 * np.sqrt(0.25 / 400) * (rate == 0.5) - 0.02
+        assert right > 0.99 or epsilon != "50"
+
+
+def test_answers_within_a_budget_are_not_said_to_lack_a_ledger():
+    noisy = Noisy(Raw([True, False]), epsilon=1)
+    assert noisy.words.endswith(", no ledger")
+    assert Limited(noisy, answers=3).words == "exact counts, geometric noise at ε 1 each, at most 3 answers"

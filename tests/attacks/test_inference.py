@@ -2,21 +2,18 @@
 
 # ruff: noqa: S106 - the secrets here are columns
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pandas
 import pytest
 from scipy.stats import binom
+from tests.real_data import FOLDER, needs
 
 from discreet.attacks.inference import Inference, Linkability
 from discreet.attacks.tables import columns
 from discreet.errors import InvalidData, InvalidParameter
 
-DATA = Path(os.environ.get("DISCREET_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
-ADULT = DATA / "adult" / "adult_train.parquet"
-needs_adult = pytest.mark.skipif(not ADULT.exists(), reason=f"{ADULT} is not there; set DISCREET_DATA")
+ADULT = FOLDER / "adult" / "adult_train.parquet"
+needs_adult = needs("adult/adult_train.parquet")
 
 SURE = 1 - 1e-6
 KNOWN = ["age", "zip code", "sex", "job", "hours"]
@@ -109,7 +106,7 @@ def test_every_form_of_a_table():
         secret="disease",
     ).run()
     assert report.success.value > 0.99
-    assert report.people == 2000
+    assert report.people == 3000
 
 
 def test_a_coarse_release_says_less():
@@ -176,6 +173,102 @@ def test_missing_secrets_are_never_right():
     people = {"x": [1, 2], "c": [None, "a"]}
     report = Inference(released=released, people=people, controls={"x": [3], "c": ["b"]}, known=["x"], secret="c").run()
     assert report.success.hits == 1
+
+
+def rare(count, seed, ill):
+    """People of whom exactly so many have the rare secret; it depends on nothing."""
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.integers(18, 90, count),
+        "zip": rng.integers(10_000, 10_400, count).astype(str).astype(object),
+        "sex": np.array(["F", "M"], object)[rng.integers(0, 2, count)],
+        "illness": np.array(["HIV"] * ill + ["none"] * (count - ill), object),
+    }
+
+
+def told(released, people, others, **more):
+    common = {"people": people, "controls": others, "known": ["age", "zip", "sex"], "secret": "illness"}
+    return Inference(released=released, **common, **more).run()
+
+
+def test_a_rare_secret_of_a_raw_table_never_holds():
+    """600 people, 3 of whom have it: nearly all are right by saying "none", and all three are told."""
+    people, others, third = rare(600, 1, 3), rare(600, 2, 3), rare(600, 3, 3)
+    report = told(people, people, others)
+    assert report.success.value == 1
+    assert report.verdict == "undecided"  # three of three here, none of three outside: too few
+    assert report.groups[-1].success.trials == 3
+    assert told(third, people, others).verdict == "undecided"
+    assert told(people, people, rare(6000, 2, 30)).verdict == "falls"  # 3 of 3, and about 0 of 30
+
+
+@pytest.mark.parametrize(("count", "ill"), [(6000, 30), (6000, 300), (3000, 200)])
+def test_the_recall_of_a_rare_secret(count, ill):
+    people, others, third = (rare(count, seed, ill) for seed in (1, 2, 3))
+    raw, other = told(people, people, others), told(third, people, others)
+    assert raw.verdict == "falls"
+    assert raw.groups[-1].success.trials == ill  # all who have it, not those of a sample
+    assert raw.groups[-1].risk.low > 0.7
+    assert other.verdict == ("undecided" if ill < 50 else "holds")
+    part = {name: np.concatenate([third[name][:0], people[name][:ill], third[name][ill:]]) for name in people}
+    assert told(part, people, others).verdict == "falls"  # those rows alone are copied
+
+
+def test_a_sample_of_people_includes_those_of_rare_secrets():
+    people, others = rare(3000, 1, 40), rare(3000, 2, 40)
+    report = told(people, people, others, targets=300)
+    assert report.people == 300
+    assert [group.success.trials for group in report.groups][-1] == 40
+    assert report.verdict == "falls"
+
+
+def test_rare_secrets_hold_together_and_fall_alone():
+    """100 secrets of 30 people each: one of them is copied."""
+
+    def world(seed):
+        rng = np.random.default_rng(seed)
+        names = np.array([f"secret {i:03d}" for i in range(100) for _ in range(30)] + ["none"] * 7000, object)
+        numbers = {name: rng.integers(0, 10**6, 10_000) for name in ("age", "zip", "sex")}
+        return {**numbers, "illness": names}
+
+    people, others, third = world(1), world(2), world(3)
+    report = told(third, people, others, targets=10_000)
+    assert [group.name for group in report.groups] == ["the 100 rarest secrets"]
+    assert report.verdict == "holds"
+    part = {name: np.concatenate([third[name][:1500], people[name][1500:1530], third[name][1530:]]) for name in people}
+    assert told(part, people, others, targets=10_000).verdict == "falls"
+
+
+def test_the_ends_of_numbers_are_judged_on_their_own():
+    """Only the rows of the highest tenth are copied."""
+    high = PEOPLE["income"] > np.quantile(PEOPLE["income"], 0.9)
+    part = {name: np.where(high, PEOPLE[name], THIRD[name]) for name in PEOPLE}
+    common = {"people": PEOPLE, "controls": OTHERS, "known": KNOWN, "secret": "income", "tolerance": 2000}
+    groups = {group.name: group for group in Inference(released=part, **common).run().groups}
+    assert groups["the highest tenth"].verdict == "falls"
+    assert groups["the lowest tenth"].verdict != "falls"
+
+
+@pytest.mark.slow
+def test_an_unrelated_release_holds_and_a_copied_fifth_does_not():
+    """Five worlds of four secrets, and 10,000 people: the limits are narrow enough to say so."""
+    verdicts, copied = [], []
+    for seed in range(5):
+        people, others, third = (world(10_000, 1000 + 3 * seed + i) for i in range(3))
+        common = {"people": people, "controls": others, "known": ["age", "zip code", "hours"], "secret": "disease"}
+        verdicts.append(Inference(released=third, **common, targets=10_000).run().verdict)
+        part = {name: np.concatenate([people[name][:2000], third[name][2000:]]) for name in people}
+        copied.append(Inference(released=part, **common, targets=10_000).run().verdict)
+    assert verdicts.count("holds") >= 3
+    assert "falls" not in verdicts
+    assert copied == ["falls"] * 5
+
+
+def test_names_of_secrets_are_for_the_owner():
+    people, others = rare(600, 1, 3), rare(600, 2, 3)
+    report = told(people, people, others)
+    assert "HIV" not in report.text() + report.json() + report.page().html()
+    assert "secret no. 2 by frequency: HIV" in report.text(owner=True)
 
 
 GOOD = {"released": PEOPLE, "people": PEOPLE, "controls": OTHERS}

@@ -1,11 +1,9 @@
 """Linkage names people in a raw table, and nobody where the table is coarse enough; it never claims without a reason."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pyarrow
 import pytest
+from tests.real_data import FOLDER, needs
 
 from discreet.attacks.linkage import Linkage, LinkedSecret, claims, fingerprint, fingerprint_chart, uniqueness, weights
 from discreet.attacks.matching import Join
@@ -14,9 +12,8 @@ from discreet.attacks.tables import columns
 from discreet.attacks.voters import town
 from discreet.errors import InvalidData, InvalidParameter
 
-DATA = Path(os.environ.get("DISCREET_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
-ADULT = DATA / "adult" / "adult_arx.csv"
-needs_adult = pytest.mark.skipif(not ADULT.exists(), reason=f"{ADULT} is not there; set DISCREET_DATA")
+ADULT = FOLDER / "adult" / "adult_arx.csv"
+needs_adult = needs("adult/adult_arx.csv")
 
 QUASI = ["zip", "sex", "born"]
 SURE = 1 - 1e-6

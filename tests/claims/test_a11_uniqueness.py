@@ -1,24 +1,20 @@
 """A11: columns that are harmless one by one become a fingerprint together; uniqueness is measured per column set."""
 
-import os
-from pathlib import Path
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.real_data import FOLDER, needs
 
 from discreet.anonymity import Classes
 from discreet.anonymity.population import population_uniques
 from discreet.anonymity.uniques import unique_sets, uniqueness
 from discreet.tables import as_arrow
 
-DATA = Path(os.environ.get("DISCREET_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
-ADULT = DATA / "adult" / "adult_arx.csv"
-TRAIN = DATA / "adult" / "adult_train.parquet"
-COMPAS = DATA / "compas.csv"
+ADULT = "adult/adult_arx.csv"
+TRAIN = "adult/adult_train.parquet"
 QUASI = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation"]
-
-needs_adult = pytest.mark.skipif(not ADULT.exists(), reason=f"{ADULT} is not there; set DISCREET_DATA")
-needs_train = pytest.mark.skipif(not TRAIN.exists(), reason=f"{TRAIN} is not there; set DISCREET_DATA")
 
 
 @pytest.mark.claim("A11")
@@ -33,10 +29,60 @@ def test_harmless_columns_become_a_fingerprint() -> None:
     assert all(4 <= len(one.columns) <= 6 for one in found.sets)
 
 
+def census(seed: int, people: int = 12_000) -> dict[str, list[str]]:
+    """People with columns of uneven values, some of which depend on others; `school years` says what `degree` says."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(17, 90, people)
+    degree = rng.choice(16, people, p=rng.dirichlet(np.full(16, 1.5)))
+    job = (degree // 4 + rng.choice(10, people, p=rng.dirichlet(np.full(10, 1.0)))) % 14
+    country = np.where(rng.random(people) < 0.9, 0, rng.integers(1, 40, people))
+    columns = {"age": age, "sex": rng.integers(0, 2, people), "degree": degree, "job": job, "country": country}
+    columns["school years"] = degree * 7 % 16
+    return {name: [str(value) for value in values] for name, values in columns.items()}
+
+
 @pytest.mark.claim("A11")
-@needs_adult
+@pytest.mark.parametrize("seed", [1, 2])
+def test_uniqueness_of_column_sets_is_that_of_counting_by_hand(seed: int) -> None:
+    people = census(seed)
+    together = ["age", "sex", "degree", "job", "country"]
+    rows = list(zip(*(people[name] for name in together), strict=True))
+    alone = sum(1 for count in Counter(rows).values() if count == 1)
+    assert uniqueness(people, together) == pytest.approx(alone / len(rows))
+    assert alone / len(rows) > 0.2
+    found = unique_sets(people, share="0.1", largest=4)
+    assert {part.name: part.twin for part in found.columns}["school years"] == "degree"
+    assert found.sets
+    for part in found.sets:
+        assert part.share == pytest.approx(uniqueness(people, part.columns))
+        assert part.share >= 0.1
+        assert all(uniqueness(people, [c for c in part.columns if c != gone]) < 0.1 for gone in part.columns)
+
+
+@pytest.mark.claim("A11")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sample_uniques_of_a_generated_population(seed: int) -> None:
+    """One in ten of a population that is known: Pitman's estimate of who is unique in all of it, within a third."""
+    people = census(seed, 30_000)
+    sampled_estimate(as_arrow(people), ["age", "sex", "degree", "job", "country"], seed)
+
+
+def sampled_estimate(table: Any, columns: list[str], seed: int) -> None:
+    population = Classes.of_table(table, columns)
+    chosen = np.random.default_rng(seed).permutation(table.num_rows)[: table.num_rows // 10]
+    of_row = population.of_row[chosen]
+    sample = Classes.numbered(np.unique(of_row, return_inverse=True)[1])
+    alone = np.flatnonzero(np.bincount(of_row, minlength=population.count) == 1)
+    truth = int(np.count_nonzero(population.sizes[alone] == 1))
+    found = population_uniques(sample, population=table.num_rows)
+    assert found.sample_uniques == len(alone)
+    assert found.still_unique == pytest.approx(truth, rel=1 / 3)
+
+
+@pytest.mark.claim("A11")
+@needs(ADULT)
 def test_eight_columns_of_adult_single_out_46_5_percent() -> None:
-    table = as_arrow(ADULT)
+    table = as_arrow(FOLDER / ADULT)
     assert uniqueness(table, QUASI) == pytest.approx(0.465, abs=0.0005)
     found = unique_sets(table, QUASI, share="0.4", largest=8)
     assert found.complete
@@ -48,9 +94,9 @@ def test_eight_columns_of_adult_single_out_46_5_percent() -> None:
 
 
 @pytest.mark.claim("A11")
-@needs_train
+@needs(TRAIN)
 def test_the_minimal_sets_of_all_fifteen_columns_of_adult() -> None:
-    table = as_arrow(TRAIN)
+    table = as_arrow(FOLDER / TRAIN)
     found = unique_sets(table, share="0.5", largest=4)
     assert found.columns[0].name == "fnlwgt"
     assert found.sets[0].columns == ("fnlwgt", "occupation")
@@ -61,25 +107,7 @@ def test_the_minimal_sets_of_all_fifteen_columns_of_adult() -> None:
 
 
 @pytest.mark.claim("A11")
-@needs_adult
+@needs(ADULT)
 def test_of_the_unique_in_a_sample_the_estimate_finds_who_is_unique_in_the_population() -> None:
     """Adult as the population, one in ten as the sample: Pitman's estimate within a third of the truth."""
-    table = as_arrow(ADULT)
-    population = Classes.of_table(table, QUASI)
-    chosen = np.random.default_rng(8).permutation(table.num_rows)[:3016]
-    of_row = population.of_row[chosen]
-    sample = Classes.numbered(np.unique(of_row, return_inverse=True)[1])
-    alone = np.flatnonzero(np.bincount(of_row, minlength=population.count) == 1)
-    truth = int(np.count_nonzero(population.sizes[alone] == 1))
-    found = population_uniques(sample, population=table.num_rows)
-    assert found.sample_uniques == len(alone)
-    assert found.still_unique == pytest.approx(truth, rel=1 / 3)
-
-
-@pytest.mark.claim("A11")
-@pytest.mark.skipif(not COMPAS.exists(), reason=f"{COMPAS} is not there; set DISCREET_DATA")
-def test_sex_and_birth_date_in_compas() -> None:
-    table = as_arrow(COMPAS)
-    if "dob" not in table.column_names:
-        pytest.skip("this copy of the COMPAS data holds no dates of birth")
-    assert uniqueness(table, ["sex", "dob"]) == pytest.approx(0.678, abs=0.0005)
+    sampled_estimate(as_arrow(FOLDER / ADULT), QUASI, 8)

@@ -3,13 +3,16 @@
 from fractions import Fraction
 from math import exp, log
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.statistical.power import Stream, band
 
 from discreet.exact import exp_bounds, log_down
 from discreet.mechanisms import RandomizedResponse
 from discreet.mechanisms.channel import Channel
+from discreet.privacy.accounting import guarantee
 
 pytestmark = pytest.mark.claim("C1")
 
@@ -69,7 +72,26 @@ def test_epsilon_tells_the_truth_with_its_logistic(epsilon):
     again = RandomizedResponse.from_gain(gain=mechanism.keep)
     assert again.truth == mechanism.truth
     assert again.channel() == mechanism.channel()
-    assert 0 <= epsilon - again.epsilon < F(1, 2**80) or again.epsilon - epsilon < F(1, 2**90)
+    assert abs(epsilon - again.epsilon) < F(1, 2**80)
+    assert mechanism.channel().epsilon("all") == pytest.approx(float(epsilon), rel=1e-12)
+    assert guarantee(mechanism.loss, delta=0).epsilon == pytest.approx(float(epsilon), rel=1e-15)
+
+
+@pytest.mark.parametrize("form", ["epsilon", "coins", "keep", "gain"])
+def test_each_form_tells_the_truth_as_often_as_it_says(form):
+    """Warner's design measured: ln 3 in every form, three truths in four answers."""
+    mechanism = {
+        "epsilon": lambda: RandomizedResponse.for_epsilon(epsilon=log_down(F(3))),
+        "coins": lambda: RandomizedResponse.from_coins(heads="1/2"),
+        "keep": lambda: RandomizedResponse.from_keep(keep="1/2"),
+        "gain": lambda: RandomizedResponse.from_gain(gain="1/2"),
+    }[form]()
+    assert guarantee(mechanism.loss, delta=0).epsilon == pytest.approx(log(3), rel=1e-12)
+    stream, n = Stream(), 100_000
+    truths = np.count_nonzero(mechanism.release(np.ones(n, bool), entropy=stream))
+    assert abs(truths / n - 0.75) < band(n), stream
+    for wrong in (3**0.7, 3**1.3):  # an ε that is 30 % off is told apart
+        assert abs(wrong / (1 + wrong) - 0.75) > 2 * band(n)
 
 
 def test_no_gain_is_perfect_privacy_and_no_use():

@@ -30,8 +30,11 @@ POLICY = """
 [dataset]
 name = "company"
 neighbours = "add or remove one"
+share_answers = true
 [budget]
 epsilon = "{epsilon}"
+[budget.everyone]
+epsilon = 1000
 [budget.analysts.intern]
 epsilon = "0.5"
 [tables.people]
@@ -135,7 +138,7 @@ def test_the_budget_is_the_databases_so_colluding_analysts_exhaust_it_together()
         data.ask("SELECT COUNT(*) FROM people", epsilon="0.2", analyst="bob")
         assert spent(ledger) == 2
         with pytest.raises(BudgetExceeded):
-            data.ask("SELECT COUNT(*) FROM people WHERE age < 20", epsilon="1e-9", analyst="ann")
+            data.ask("SELECT COUNT(*) FROM people WHERE age < 20", epsilon="0.001", analyst="ann")
         again = data.ask("SELECT COUNT(*) FROM people", epsilon="0.2", analyst="ann")  # known to all already
         assert again.receipt.free
         assert spent(ledger) == 2

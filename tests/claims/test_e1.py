@@ -4,12 +4,11 @@ The answers on D get noise, the entries of D' are the variables, gradient descen
 """
 
 import json
-import os
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.real_data import FOLDER, needs
 
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
@@ -21,11 +20,7 @@ from discreet.synthetic.rows import draw
 
 pytestmark = pytest.mark.claim("E1")
 
-DATA = Path(os.environ.get("DISCREET_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data") / "adult"
-needs_adult = pytest.mark.skipif(
-    not (DATA / "adult_disc_train.csv").exists(),
-    reason=f"{DATA / 'adult_disc_train.csv'} is not there; set DISCREET_DATA",
-)
+DATA = FOLDER / "adult"
 
 SIZES = (5, 3, 8, 2, 4)
 ROWS = 20_000
@@ -99,7 +94,7 @@ def test_more_budget_brings_them_nearer_still():
     assert loose < 0.5 * tight
 
 
-@needs_adult
+@needs("adult/adult_disc_train.csv", "adult/adult_disc_test.csv", "adult/adult_disc_domain.json")
 @pytest.mark.parametrize(("epsilon", "pairs", "triples", "area"), [(1, 0.030, 0.070, 0.89), (10, 0.016, 0.045, 0.90)])
 @pytest.mark.slow
 def test_the_census_extract(epsilon, pairs, triples, area):

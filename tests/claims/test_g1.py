@@ -25,6 +25,8 @@ name = "clinic"
 neighbours = "add or remove one"
 [budget]
 epsilon = 2
+[budget.everyone]
+epsilon = 1000
 [budget.analysts.intern]
 epsilon = "0.5"
 [tables.people]

@@ -52,6 +52,19 @@ def test_json_and_parquet(files):
     assert (files / "out.parquet").stat().st_size > 100
 
 
+def test_people_are_counted_where_they_are_named(files):
+    (files / "visits.csv").write_text(DATA.replace("Bob", "Ann").replace("13068,29", "13053,28"), encoding="utf-8")
+    by_row = run("risk", files / "visits.csv", "--quasi", "zip,age")
+    assert "4 rows, 3 classes; 2 rows (50.0%) are unique" in by_row.output
+    by_person = run("risk", files / "visits.csv", "--quasi", "zip,age", "--unit", "name", "--report", files / "r.html")
+    assert "3 people, 3 classes; 3 people (100.0%) are unique" in by_person.output
+    policy = (files / "policy.toml").read_text(encoding="utf-8").replace("k = 2", 'k = 2\nunit = "name"')
+    (files / "people.toml").write_text(policy, encoding="utf-8")
+    done = run("anonymize", files / "visits.csv", files / "people.toml", "-o", files / "out.csv", "--json")
+    assert json.loads(done.stdout)["verdict"]["counted"] == "people"
+    assert "Ann" not in (files / "out.csv").read_text(encoding="utf-8")
+
+
 def test_files_are_not_written_over(files):
     arguments = ("anonymize", files / "data.csv", files / "policy.toml", "-o", files / "out.csv")
     assert run(*arguments).exit_code == 0

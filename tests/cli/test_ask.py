@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import logging
+import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -23,6 +25,7 @@ neighbours = "add or remove one"
 epsilon = "100000"
 delta = "1e-6"
 analysts.bob = {epsilon = "1"}
+everyone = {epsilon = "1000000", delta = "1e-6"}
 
 [tables.visits]
 source = "SOURCE"
@@ -165,7 +168,7 @@ def test_fields_of_csv():
 
 def test_the_same_question_again_is_free_and_gives_the_same(run):
     first = run("ask", "policy.toml", COUNT, "--epsilon", "0.1", "--json").json
-    again = run("ask", "policy.toml", COUNT, "--epsilon", "0.1", "--json", "--analyst", "another").json
+    again = run("ask", "policy.toml", COUNT, "--epsilon", "0.1", "--json").json
     assert again["rows"] == first["rows"]
     assert (first["receipt"]["free"], again["receipt"]["free"]) == (False, True)
     assert len(charges(run)) == 1
@@ -190,7 +193,7 @@ def test_the_error_that_is_wanted(run):
 def test_groups_from_the_data_need_a_delta(run):
     by_day = "SELECT day, COUNT(*) AS n FROM visits GROUP BY day ORDER BY day"
     printed = run("ask", "policy.toml", by_day, *SURE)
-    assert printed.code == 1
+    assert printed.code == 4
     assert "needs a delta" in printed.err
     told = run("ask", "policy.toml", by_day, *SURE, "--delta", "1e-7", "--json").json
     assert told["rows"] == [["2026-01-01", 100], ["2026-01-02", 100], ["2026-01-03", 100]]
@@ -372,7 +375,7 @@ def test_bad_terms_are_one_line_and_charge_nothing(run, terms, said):
 )
 def test_hostile_sql_is_refused_and_charges_nothing(run, folder, sql):
     printed = run("ask", "policy.toml", sql, *SURE)
-    assert (printed.code, printed.out) == (1, "")
+    assert (printed.code, printed.out) == (4 if sql.isprintable() else 1, "")
     assert "discreet: " in printed.err
     assert "Traceback" not in printed.err
     assert charges(run) == []
@@ -381,7 +384,7 @@ def test_hostile_sql_is_refused_and_charges_nothing(run, folder, sql):
 
 def test_an_unknown_column_is_pointed_at(run):
     printed = run("ask", "policy.toml", "SELECT COUNT(*)\nFROM visits\nWHERE agee > 3", *SURE)
-    assert printed.code == 1
+    assert printed.code == 4
     assert printed.err == (
         "discreet: line 3, column 7: there is no column 'agee' here; there are: age, day, patient, region\n"
         "  WHERE agee > 3\n"
@@ -398,10 +401,10 @@ def test_a_missing_policy_and_missing_data(run, folder):
     assert not (folder / "policy.ledger").exists()
 
 
-def test_an_exhausted_budget_is_exit_code_1_and_loses_nothing(run):
+def test_an_exhausted_budget_is_exit_code_5_and_loses_nothing(run):
     first = run("ask", "policy.toml", COUNT, "--epsilon", "99999.5", "--json").json
     printed = run("ask", "policy.toml", BY_REGION, "--epsilon", "1")
-    assert (printed.code, printed.out) == (1, "")
+    assert (printed.code, printed.out) == (5, "")
     assert printed.err.startswith("discreet: the budget of 'clinic' cannot pay")
     assert len(charges(run)) == 1
     assert run("ask", "policy.toml", COUNT, "--epsilon", "99999.5", "--json").json["rows"] == first["rows"]
@@ -410,6 +413,7 @@ def test_an_exhausted_budget_is_exit_code_1_and_loses_nothing(run):
 
 def test_the_cap_of_an_analyst(run):
     printed = run("ask", "policy.toml", COUNT, "--epsilon", "2", "--analyst", "bob")
+    assert printed.code == 5
     assert printed.err.startswith("discreet: the cap of 'bob' in 'clinic' cannot pay")
     assert run("ask", "policy.toml", COUNT, "--epsilon", "2", "--analyst", "ann").code == 0
 
@@ -530,13 +534,16 @@ def test_explain_as_json_of_one_and_of_several(run):
 def test_explain_says_what_cannot_be_paid_and_refuses_what_cannot_be_asked(run):
     told = run("explain", "policy.toml", COUNT, "--epsilon", "2", "--analyst", "bob", "--json").json
     assert told["budget"]["affordable"] is False
-    assert run("explain", "policy.toml", "SELECT * FROM visits", "--epsilon", "1").code == 1
+    assert run("explain", "policy.toml", "SELECT * FROM visits", "--epsilon", "1").code == 4
     assert run("explain", "policy.toml", "-", "--epsilon", "1", stdin=COUNT).code == 0
 
 
 def test_explain_does_not_spoil_a_ledger_of_other_datasets(run, folder):
     run("ask", "policy.toml", COUNT, "--epsilon", "1")
     other = (folder / "policy.toml").read_text(encoding="utf-8").replace('name = "clinic"', 'name = "other"')
+    source = re.search('source = "(visits[^"]*)"', other)[1]
+    shutil.copy(folder / source, folder / f"other {source}")  # other data: the same would be known again
+    other = other.replace(source, f"other {source}")
     (folder / "other.toml").write_text(
         other.replace("[budget]", 'ledger = "policy.ledger"\n[budget]', 1), encoding="utf-8"
     )
@@ -564,3 +571,22 @@ def test_in_a_shell_pipeline(folder):
     assert done.returncode == 0
     assert json.loads(done.stdout)["rows"] == [[300]]
     assert done.stderr == ""
+
+
+# --- warnings -------------------------------------------------------------------------------------------------------
+
+LOOSE = "SELECT AVG(2026 - YEAR(day)) AS age FROM visits"
+
+
+def test_a_warning_comes_before_the_charge(run):
+    """On standard error, so that a pipe stays clean; also where the budget cannot pay and nothing is charged."""
+    refused = run("ask", "policy.toml", LOOSE, "--epsilon", "999999")
+    assert refused.err.startswith("warning: noise is scaled to the range of (2026 - year(day))")
+    assert "cannot pay" in refused.err
+    assert not charges(run)
+    paid = run("ask", "policy.toml", LOOSE, "--epsilon", "1", "--json")
+    assert paid.code == 0
+    assert paid.err.startswith("warning: noise is scaled to the range of (2026 - year(day))")
+    assert paid.json["notes"][0] == paid.err.strip()
+    assert run("explain", "policy.toml", LOOSE, "--epsilon", "1", "--json").json["warnings"] == [paid.err.strip()[9:]]
+    assert len(charges(run)) == 1

@@ -197,6 +197,18 @@ def test_a_false_claim_gives_exit_code_3(audit):
     assert audit("truth", "--epsilon", "1", "--samples", "2000").code == 3
 
 
+def test_without_a_second_input_the_worst_neighbor_is_looked_for(discreet, audit):
+    words = ("attack", "audit", "counts.py:half", "--first", "10", "--epsilon", "1", "--samples", "40000")
+    done = discreet(*words)
+    assert (done.code, "of 2 neighbors the worst is" in done.err) == (3, True)
+
+
+def test_a_claim_that_so_few_draws_cannot_refute_is_not_said_to_stand(audit):
+    found = audit("truth", "--epsilon", "12", "--samples", "2000", "--json").json
+    assert (found["verdict"], found["facts"]["claim"]) == ("undecided", "not testable")
+    assert found["facts"]["ε that could have been proved, at most"] < 6
+
+
 def test_a_mechanism_is_held_to_its_own_promise(audit, tmp_path):
     found = audit("mechanism", "--samples", "2000", "--report", "audit.html", "--json")
     assert found.code == 0

@@ -81,6 +81,15 @@ def test_what_closing_gaps_costs(discreet, folder):
     assert told["statistical parity"][0]["gap"] < 1e-6
 
 
+def test_groups_below_the_least_are_left_out_of_the_cost(discreet, folder):
+    rows = [f"{i % 2},{(i % 7) / 7},{'f' if i % 3 else 'm'}" for i in range(90)] + ["0,0.9,x", "1,0.1,x"]
+    (folder / "few.csv").write_text("y,score,sex\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    words = ("fairness", "tradeoff", "few.csv", "--label", "y", "--score", "score", "--group", "sex")
+    assert "left out, too few rows: x (2)" in discreet(*words).out
+    assert discreet(*words, "--json").json["left out"] == {"x": 2}
+    assert "left out" not in discreet(*words, "--least", 2).out
+
+
 def test_an_audit_is_explained_charged_and_kept(discreet, folder):
     words = ["fairness", "audit", "policy.toml", "predictions.csv", "--table", "people", "--label", "y", "--group", "sex",
              "--prediction", "yhat", "--epsilon", 1]  # fmt: skip
@@ -93,5 +102,5 @@ def test_an_audit_is_explained_charged_and_kept(discreet, folder):
     assert "<svg" in (folder / "audit.html").read_text(encoding="utf-8")
     again = discreet(*words, "--json").json
     assert again["receipt"]["free"]
-    assert discreet(*words[:-1], 5).code == 1
+    assert discreet(*words[:-1], 5).code == 5
     assert "epsilon" in discreet(*words[:-1], "x").err

@@ -116,10 +116,10 @@ def test_the_account_of_the_device_is_charged(surveys, tmp_path):
     second = surveys(*respond, "--allow", "1.5")
     assert second.code == 0
     assert Report.parse(second.out)
-    assert "which cost ε = 1.09861" in second.err
+    assert "which cost ε = 1.09862" in second.err
     assert "of 1.5 is left" in second.err
     third = surveys(*respond)
-    assert third.code == 1
+    assert third.code == 5
     assert third.out == ""
     assert "nothing was sent" in third.err
     assert "car" not in (tmp_path / "me.jsonl").read_text()
@@ -127,7 +127,7 @@ def test_the_account_of_the_device_is_charged(surveys, tmp_path):
 
 def test_a_survey_says_how_often(surveys):
     respond = ("local", "respond", "commute.toml", "car", "--account", "me.jsonl", "--allow", "100")
-    assert [surveys(*respond).code for _ in range(3)] == [0, 0, 1]
+    assert [surveys(*respond).code for _ in range(3)] == [0, 0, 5]
     assert "2 of at most 2 reports" in surveys(*respond).err
 
 
@@ -140,7 +140,7 @@ def test_commands_at_once_do_not_answer_too_often(surveys, tmp_path):
         for _ in range(5)
     ]
     told = [process.communicate() for process in started]
-    assert sorted(process.returncode for process in started) == [0, 0, 1, 1, 1]
+    assert sorted(process.returncode for process in started) == [0, 0, 5, 5, 5]
     assert len([Report.parse(out) for out, _ in told if out]) == 2
     assert sum("2 of at most 2 reports" in err for _, err in told) == 3
     assert len((tmp_path / "me.jsonl").read_text().splitlines()) == 3  # a heading, two reports

@@ -1,3 +1,5 @@
+import tomllib
+
 import pytest
 from tests.curator.test_policy import GOOD
 
@@ -40,3 +42,89 @@ def test_bad_files_are_one_clear_error(discreet, words):
     assert printed.code == 1
     assert printed.err.startswith("discreet: ")
     assert "Traceback" not in printed.err
+
+
+def test_init_takes_several_files_and_names_them_from_where_the_policy_is(discreet, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "rules").mkdir()
+    for name in ("patients", "visits"):
+        (tmp_path / "data" / f"{name}.csv").write_text("patient_id\n1\n")
+    printed = discreet("init", "data/patients.csv", "data/visits.csv", "-o", "rules/policy.toml")
+    assert printed.code == 0
+    policy = tomllib.loads((tmp_path / "rules" / "policy.toml").read_text())
+    assert [table["source"] for table in policy["tables"].values()] == ["../data/patients.csv", "../data/visits.csv"]
+    assert discreet("init").code == 2
+
+
+FITTING = """
+[dataset]
+name = "clinic"
+neighbours = "add or remove one"
+[budget]
+epsilon = 1
+[tables.visits]
+source = "visits.csv"
+unit = "pid"
+groups = 1
+rows = 2
+columns.pid = {type = "integer"}
+columns.age = {type = "integer", lower = 0, upper = 100}
+"""
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    (tmp_path / "policy.toml").write_text(FITTING)
+    (tmp_path / "visits.csv").write_text("pid,age\n1,4711\n1,30\n1,31\n")
+    return tmp_path
+
+
+def test_check_reads_rows_only_where_it_is_told_to(discreet, clinic):
+    printed = discreet("check", "policy.toml")
+    assert (printed.code, printed.err) == (0, "")
+    assert "4711" not in printed.out
+    assert "EYES ONLY" not in printed.out
+    printed = discreet("check", "policy.toml", "--data")
+    assert (printed.code, printed.err) == (0, "")
+    assert printed.out.index("EYES ONLY") < printed.out.index("4,711")
+    told = discreet("check", "policy.toml", "--json")
+    assert "4711" not in told.out
+    assert told.json["findings"] == []
+
+
+def test_check_with_data_as_json(discreet, clinic):
+    told = discreet("check", "policy.toml", "--data", "--json").json
+    assert "not differentially private" in told["data"]["warning"]
+    assert told["data"]["tables"]["visits"]["columns"]["age"]["above"] == 1
+    assert told["data"]["tables"]["visits"]["contributions"][0]["left_out"][0] == {
+        "groups": None, "rows": 2, "share": pytest.approx(1 / 3),
+    }  # fmt: skip
+    assert told["dataset"] == "clinic"
+
+
+@pytest.mark.parametrize("words", [[], ["--data"]])
+def test_check_does_not_approve_what_does_not_fit(discreet, clinic, words):
+    (clinic / "visits.csv").write_text("patient,age\n1,30\n")
+    printed = discreet("check", "policy.toml", *words)
+    assert printed.code == 3
+    assert "error: table 'visits', column 'pid': got 'no such column in its source'" in printed.out
+    assert printed.err == "discreet: policy.toml does not fit its files: 1 error\n"
+    (clinic / "visits.csv").unlink()
+    printed = discreet("check", "policy.toml", *words, "--json")
+    assert printed.code == 3
+    assert "No such file" in printed.out
+
+
+def test_check_reads_text_that_is_no_number_under_data(discreet, clinic):
+    (clinic / "visits.csv").write_text("pid,age\n1,young\n2,old\n")
+    assert discreet("check", "policy.toml").code == 0
+    printed = discreet("check", "policy.toml", "--data")
+    assert printed.code == 3
+    assert "2 of 2 values are not of type integer, and count as null" in printed.out
+    assert "young" not in printed.out
+
+
+def test_check_writes_nothing(discreet, clinic):
+    before = sorted(path.name for path in clinic.iterdir())
+    discreet("check", "policy.toml", "--data")
+    assert sorted(path.name for path in clinic.iterdir()) == before

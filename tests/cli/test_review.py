@@ -118,7 +118,7 @@ class TestMechanisms:
     def test_an_epsilon_beyond_floats(self, discreet):
         printed = discreet("mechanism", "geometric", "--epsilon", "1e400", "--sensitivity", "1")
         assert printed.code == 0
-        assert "1E+400" in printed.out
+        assert "1e+400" in printed.out
 
     def test_many_answers(self, discreet):
         told = discreet("mechanism", "k-rr", "--epsilon", "1", "--size", "100000", "--release", "99999", "--json").json

@@ -51,7 +51,7 @@ def test_statements_through_a_pipe_print_answers_and_nothing_else(shell, folder)
     assert lines[0].strip() == "n"
     assert lines[1].split()[0] == "300"
     assert "ε 3000 charged as #2 to clinic, 97000 left" in lines
-    assert lines[-1] == "ε 3000 charged as #3 to clinic, 94000 left"
+    assert lines[-1] == "ε 3000 charged as #4 to clinic, 94000 left"
     assert ">" not in printed.out
     assert [row.text for row in charges(folder)] == ["SELECT COUNT(*) AS n -- ; not yet\nFROM visits", BY_REGION]
 
@@ -111,7 +111,7 @@ def test_a_defect_is_told_and_does_not_end_it(shell, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("discreet.dataset.Dataset.explain", broken)
+    monkeypatch.setattr("discreet.query.explain.Explanation.__str__", broken)
     printed = shell(".epsilon 3000", f".explain {COUNT}", f"{COUNT};")
     assert "discreet: unexpected ZeroDivisionError: oh; please report it" in printed.err
     assert "300" in printed.out
@@ -362,6 +362,10 @@ def test_ctrl_c_while_rows_are_read_says_that_it_was_charged_and_the_prompt_come
 
 def test_without_readline_and_without_a_place_for_history(folder):
     (folder / "state").touch()
+    policy = (folder / "policy.toml").read_text(encoding="utf-8")
+    (folder / "policy.toml").write_text(
+        policy.replace("[budget]", 'witness = "witness"\n[budget]', 1), encoding="utf-8"
+    )
     with Terminal(folder, "--epsilon", "3000", before="import sys; sys.modules['readline'] = None") as terminal:
         terminal.until("clinic ε 100000> ")
         terminal.type(f"{COUNT};\n")

@@ -121,3 +121,18 @@ def test_what_is_refused_before_anything_is_spent(folder):
         run("synth", policy, *TERMS, "--epsilon", 9, "-o", folder / "m.csv")
     assert not (folder / "m.csv").exists()
     assert spent(folder) == 0
+
+
+def test_rules_from_a_file_hold_and_what_is_lost_is_told(folder):
+    (folder / "rules.txt").write_text("# public\nwhen age=0 to 19 then ill=False\nward decides ill\n")
+    made = run("synth", folder / "clinic.toml", "--epsilon", 2, "--leave-out", "left", "--bins", "age=5", "--values", "ward=a,b",
+               "--rule", "never ward=b, age=0 to 19", "--rules", folder / "rules.txt", "-o", folder / "made.csv", "--json")  # fmt: skip
+    assert made.exit_code == 0, made.output
+    table = pyarrow.csv.read_csv(folder / "made.csv").to_pylist()
+    assert len(table) > 500
+    assert not any(row["age"] is not None and row["age"] <= 19 and row["ill"] is not False for row in table)
+    assert not any(row["age"] is not None and row["age"] <= 19 and row["ward"] == "b" for row in table)
+    for ward in ("a", "b"):
+        assert len({row["ill"] for row in table if row["ward"] == ward}) == 1
+    lost = json.loads(made.stdout.splitlines()[-1])["lost"]
+    assert {each["column"] for each in lost} == {"age", "ward", "ill"}

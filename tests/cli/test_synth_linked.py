@@ -107,11 +107,19 @@ def test_the_same_again_is_free_and_csv(folder):
     first = run("synth", policy, *TERMS, "-o", folder / "a", "--form", "csv")
     assert first.exit_code == 0
     lines = dict(line.split("  ", 1) for line in first.stdout.splitlines())
-    assert [name.strip() for name in lines] == ["folder", "rows of people", "rows of visits", "cost"]
+    assert [name.strip() for name in lines] == [
+        "folder",
+        "rows of people",
+        "rows of visits",
+        "lost of people",
+        "lost of visits",
+        "cost",
+    ]
     (folder / "b").mkdir()
     (folder / "b" / "other.txt").write_text("it may have other files")
     again = run("synth", policy, *TERMS, "-o", folder / "b", "--form", "csv", "--json")
     assert "free" in json.loads(again.stdout)["cost"]
+    assert set(json.loads(again.stdout)["lost"]["visits"][0]) == {"column", "rows", "interval", "left_out"}
     for name in ("people", "visits"):
         assert (folder / "a" / f"{name}.csv").read_bytes() == (folder / "b" / f"{name}.csv").read_bytes()
     assert pyarrow.csv.read_csv(folder / "a" / "people.csv").column_names == ["id", "age", "sex"]
@@ -229,14 +237,14 @@ def test_what_the_plan_refuses(folder):
 
 
 def test_a_bar_for_each_table(monkeypatch):
-    """Each is closed before the next is drawn."""
+    """Each is at its end and closed before the next is drawn, however few steps a fit took."""
     seen = []
 
     class Bar:
         pos = 0
 
         def __init__(self, length, label, file):
-            self.label = label
+            self.length, self.label = length, label
 
         def __enter__(self):
             seen.append(("open", self.label))
@@ -253,7 +261,7 @@ def test_a_bar_for_each_table(monkeypatch):
         for name, steps in (("people", 3), ("visits", 2)):
             for step in range(1, steps + 1):
                 told(name, step, 1.0)
-    assert seen == [("open", "fitting people"), ("close", "fitting people", 3), ("open", "fitting visits"), ("close", "fitting visits", 2)]  # fmt: skip
+    assert seen == [("open", "fitting people"), ("close", "fitting people", 100), ("open", "fitting visits"), ("close", "fitting visits", 100)]  # fmt: skip
 
 
 def test_help_tells_of_several_tables():

@@ -93,7 +93,7 @@ ROWS = pa.table(
         "TIME": pa.array([datetime(2020, 1, 2, 3, 4, 5, 678), datetime(1, 1, 1), None, datetime(9999, 12, 31, 23)]),
         "Day": pa.array([date(2020, 2, 29), date(1, 1, 1), None, date(9999, 12, 31)]),
         "truth": [True, False, None, True],
-        'te"xt É': ['Zoë\'s "cat", or\nnot; 😀', "", None, "\\N"],
+        'te"xt É': ['Zoë\'s "cat", or\rnot; 😀', "", None, "\\N"],
         "real": [0.1, -1e300, None, math.inf],
         "whole": [2**63 - 1, -(2**63), None, 0],
         "place": [0, 1, 2, 3],
@@ -181,6 +181,12 @@ def test_dates_out_of_range_are_missing(kind, tmp_path):
 def test_text_that_is_not_utf8_does_not_fail(kind, tmp_path):
     bad = pa.StringArray.from_buffers(3, pa.py_buffer(b"\0\0\0\0\1\0\0\0\3\0\0\0\4\0\0\0"), pa.py_buffer(b"a\xff\xfeb"))
     assert read(kind, tmp_path, bad, Column("x", "text")) in (["a", "??", "b"], ["a", None, "b"])
+
+
+def test_texts_are_cut_to_their_first_1000_characters(maker, tmp_path):
+    values = pa.array(["x" * 1001, "é" * 1000, "😀" * 5000, None])
+    cut = ["x" * 1000, "é" * 1000, "😀" * 1000, None]
+    assert read(maker, tmp_path, values, Column("x", "text")) == cut
 
 
 def test_threads_share_an_engine(maker, tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from discreet.curator.stores import COLUMNS, Head, LedgerStore, Row, Rows
+from discreet.curator.stores import COLUMNS, Head, Kept, LedgerStore, Row, Rows
 from discreet.curator.stores.memory import MemoryStore
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import LedgerConflict, LedgerUnavailable
@@ -86,6 +86,7 @@ def test_heads_follow_the_last_row_and_count_the_rows_of_each_account(store):
 
 def test_the_latest_row_of_an_account_of_an_analyst_and_of_the_settings(store):
     rows = [row(1, "a", "open", ""), row(2, "a"), row(3, "a", "amend", "bob"), row(4, "a", who="bob"), row(5, "b")]
+    rows += [row(6, "b", "answer", "")]
     store.transact(append(*rows))
     assert store.transact(lambda r: r.latest("a")) == rows[3]
     assert store.transact(lambda r: r.settings("a")) == rows[2]
@@ -93,6 +94,10 @@ def test_the_latest_row_of_an_account_of_an_analyst_and_of_the_settings(store):
     assert store.transact(lambda r: r.latest_by("a", "bob")) == rows[3]
     assert store.transact(lambda r: r.latest_by("a", "ann")) == rows[1]
     assert store.transact(lambda r: r.latest_by("b", "bob")) is None
+    assert store.transact(lambda r: (r.row(3), r.row(9))) == (rows[2], None)
+    assert store.transact(lambda r: [r.latest("a", before=n) for n in (4, 1)]) == [rows[2], None]
+    assert store.transact(lambda r: [r.latest_by("a", "ann", before=n) for n in (3, 2)]) == [rows[1], None]
+    assert store.transact(lambda r: r.spellings("a")) == ["ann", "bob"]
 
 
 def test_pages_are_in_order_and_end(store):
@@ -109,7 +114,7 @@ def test_a_work_that_raises_leaves_nothing_and_its_own_error_reaches_the_caller(
 
     def work(rows: Rows) -> None:
         rows.append(row(2))
-        rows.keep("key", 1, b"answer")
+        rows.keep(Kept("key", 1, 2, b"answer"))
         raise error
 
     with pytest.raises(type(error)) as caught:
@@ -128,15 +133,26 @@ def test_a_number_is_given_once(store):
 
 
 def test_answers_are_kept_once_each_for_a_row_that_exists(store):
-    store.transact(append(row(1)))
-    blob = bytes(range(256)) * 500
-    store.transact(lambda rows: rows.keep("key", 1, blob))
-    store.transact(lambda rows: rows.keep("empty", 1, b""))
-    assert store.transact(lambda rows: (rows.kept("key"), rows.kept("empty"))) == ((1, blob), (1, b""))
-    for key, number in (("key", 1), ("new", 2)):
+    store.transact(append(row(1), row(2), row(3), row(4)))
+    full, empty = Kept("key", 1, 2, bytes(range(256)) * 500), Kept("empty", 1, 3, b"")
+    store.transact(lambda rows: rows.keep(full))
+    store.transact(lambda rows: rows.keep(empty))
+    assert store.transact(lambda rows: (rows.kept("key"), rows.kept("empty"))) == (full, empty)
+    for bad in (Kept("key", 1, 4, b"other"), Kept("new", 9, 4, b""), Kept("new", 1, 9, b"")):
         with pytest.raises(LedgerConflict):
-            store.transact(lambda rows, k=key, n=number: rows.keep(k, n, b"other"))
-    assert store.transact(lambda rows: (rows.kept("key"), rows.kept("new"))) == ((1, blob), None)
+            store.transact(lambda rows, bad=bad: rows.keep(bad))
+    assert store.transact(lambda rows: (rows.kept("key"), rows.kept("new"))) == (full, None)
+    assert store.transact(lambda rows: [rows.next_kept(number) for number in (0, 2, 3)]) == [full, empty, None]
+    assert store.transact(lambda rows: rows.unsealed()) == 0
+
+
+def test_an_account_has_one_salt_and_it_stays(store):
+    assert store.transact(lambda rows: rows.salt("a")) is None
+    store.transact(lambda rows: rows.keep_salt("a", b"1" * 32))
+    store.transact(lambda rows: rows.keep_salt("b", b"2" * 32))
+    with pytest.raises(LedgerConflict):
+        store.transact(lambda rows: rows.keep_salt("a", b"3" * 32))
+    assert store.transact(lambda rows: (rows.salt("a"), rows.salt("b"))) == (b"1" * 32, b"2" * 32)
 
 
 def test_works_of_many_threads_run_one_after_another(store):
@@ -212,10 +228,13 @@ def test_a_forked_child_shares_the_ledger_or_is_refused(store):
 def test_what_was_written_is_there_after_a_restart(name, tmp_path):
     with STORES[name](tmp_path) as store:
         store.transact(append(row(1), replace(row(2), text=None)))
-        store.transact(lambda rows: rows.keep("key", 2, b"answer"))
+        store.transact(lambda rows: rows.keep(Kept("key", 2, 1, b"answer")))
     with STORES[name](tmp_path) as again:
         assert again.transact(everything) == [row(1), replace(row(2), text=None)]
-        assert again.transact(lambda rows: (rows.kept("key"), rows.head("clinic").length)) == ((2, b"answer"), 2)
+        assert again.transact(lambda rows: (rows.kept("key"), rows.head("clinic").length)) == (
+            Kept("key", 2, 1, b"answer"),
+            2,
+        )
 
 
 @pytest.mark.parametrize("name", LASTING)

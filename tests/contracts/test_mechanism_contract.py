@@ -11,11 +11,13 @@ import random
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from fractions import Fraction
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.conftest import stable
+from tests.statistical.power import Stream
 
 import discreet.mechanisms
 from discreet.errors import DiscreetError, InvalidData, InvalidParameter
@@ -28,9 +30,11 @@ from discreet.mechanisms import (
     Gaussian,
     GaussianThreshold,
     Geometric,
+    Histogram,
     KaryResponse,
     Laplace,
     LaplaceThreshold,
+    Mean,
     Mechanism,
     OptimalSelection,
     PermuteAndFlip,
@@ -39,9 +43,12 @@ from discreet.mechanisms import (
     RandomizedResponse,
     Range,
     ReportNoisyMax,
+    RoundedGaussian,
+    SpendingBudget,
     Staircase,
+    Sum,
 )
-from discreet.noise import DeterministicEntropy
+from discreet.noise import DeterministicEntropy, sampler
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.loss import Loss, from_json, to_json
 from discreet.privacy.unit import Neighbours
@@ -53,6 +60,10 @@ NOT_A_NUMBER = float("nan")
 
 def whole(x: Any) -> bool:
     return all(isinstance(v, bool | int | np.integer | np.bool_) for v in np.asarray(x).ravel().tolist())
+
+
+def inside(low: float, high: float) -> Callable[[Any], bool]:
+    return lambda x: bool((np.asarray(x) >= low).all() and (np.asarray(x) <= high).all())
 
 
 def multiple_of(step: Fraction) -> Callable[[Any], bool]:
@@ -70,9 +81,14 @@ class Case:
     bad: tuple[Any, ...]
     valid: Callable[[Any], bool]
     asked: dict[str, int] = field(default_factory=dict)
+    besides: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def make(self) -> Any:
         return self.kind(**self.settings)
+
+    def make_other(self, name: str) -> Any:
+        """With another value for one setting; `besides` says which others have to change with it."""
+        return self.kind(**{**self.settings, name: self.others[name], **self.besides.get(name, {})})
 
     def run(self, mechanism: Any, entropy: Any = None) -> Any:
         """One release as plain Python values, so that two of them can be compared."""
@@ -88,6 +104,7 @@ class Case:
 
 
 AGES = Range(lower=0, upper=100, granularity="1/4")
+SHIFTED = Range(lower=-100, upper=0, granularity="1/4")
 SCORES = [3, 5, 4, 5]
 BAD_SCORES = ([SECRET + 0.5, 1.0], [SECRET, None], [[SECRET]], str(SECRET))
 BAD_REALS = ([SECRET, NOT_A_NUMBER], str(SECRET), [SECRET, 1, 2], [str(SECRET)])
@@ -102,6 +119,40 @@ CASES = [
     Case(
         DiscreteGaussian, {"sigma": 10, "squared_sensitivity": 3}, {"sigma": 2, "squared_sensitivity": 2}, np.arange(20),
         ([SECRET + 0.5], SECRET * 2.0**60, str(SECRET)), whole,
+    ),
+    Case(
+        RoundedGaussian, {"sigma": 10, "squared_sensitivity": 3}, {"sigma": 2, "squared_sensitivity": 2}, np.arange(20),
+        ([SECRET + 0.5], SECRET * 2.0**60, str(SECRET)), whole,
+    ),
+    Case(
+        Sum,
+        {"epsilon": "1/10", "rho": None, "within": AGES, "neighbours": Neighbours.CHANGE_ONE, "dimension": 1},
+        {"epsilon": 2, "rho": "1/2", "within": Range(lower=0, upper=9, granularity=1),
+         "neighbours": Neighbours.ADD_OR_REMOVE_ONE, "dimension": 3},
+        np.array([30.2, 41.0, 57.5, 60.0]), BAD_DATA, multiple_of(F(1, 4)), {}, {"rho": {"epsilon": None}, "neighbours": {"within": SHIFTED}},
+    ),
+    Case(
+        Mean,
+        {"epsilon": "1/10", "rho": None, "within": AGES, "neighbours": Neighbours.CHANGE_ONE, "size": 4, "dimension": 1},
+        {"epsilon": 2, "rho": "1/2", "within": Range(lower=0, upper=9, granularity=1),
+         "neighbours": Neighbours.ADD_OR_REMOVE_ONE, "size": 5, "dimension": 3},
+        np.array([30.2, 41.0, 57.5, 60.0]), (*BAD_DATA, [SECRET, SECRET]), inside(0, 100), {},
+        {"rho": {"epsilon": None}, "neighbours": {"size": None}},
+    ),
+    Case(
+        Mean,
+        {"epsilon": None, "rho": "1/10", "within": AGES, "neighbours": Neighbours.ADD_OR_REMOVE_ONE, "size": None, "dimension": 2},
+        {"epsilon": 2, "rho": "1/2", "within": Range(lower=0, upper=9, granularity=1),
+         "neighbours": Neighbours.CHANGE_ONE, "size": 5, "dimension": 3},
+        np.array([[30.2, 41.0], [57.5, 60.0], [20.0, 30.0]]), ([[SECRET, NOT_A_NUMBER]], [SECRET], str(SECRET)), inside(0, 100), {"records": 100},
+        {"epsilon": {"rho": None}, "neighbours": {"size": 3}, "size": {"neighbours": Neighbours.CHANGE_ONE}},
+    ),
+    Case(
+        Histogram,
+        {"epsilon": "1/10", "rho": None, "categories": ("a", "b", 3), "neighbours": Neighbours.CHANGE_ONE},
+        {"epsilon": 2, "rho": "1/2", "categories": ("a", "b"), "neighbours": Neighbours.ADD_OR_REMOVE_ONE},
+        np.array(["a", "b", 3, "a"], object), ([SECRET], ["a", str(SECRET)], [[SECRET]], str(SECRET), SECRET), whole, {},
+        {"rho": {"epsilon": None}},
     ),
     Case(
         Laplace, {"epsilon": 1, "sensitivity": 1, "granularity": "1/8", "dimension": 20},
@@ -172,17 +223,19 @@ every = pytest.mark.parametrize("case", CASES, ids=[case.kind.__name__ for case 
 
 MAY_BE_LEFT_OUT = {
     "granularity": (Laplace, Gaussian, Staircase),  # the grid of 1024 steps; it costs no privacy
-    "dimension": (Laplace, Gaussian),
+    "dimension": (Laplace, Gaussian, Sum, Mean),
     "dimensions": (PlanarLaplace,),
     "monotone": (Exponential, PermuteAndFlip, ReportNoisyMax, AboveThreshold),  # False is the safe promise
     "rank": (Extreme,),
-    "epsilon": (RandomizedResponse,),  # follows from the truth
+    "epsilon": (RandomizedResponse, Sum, Mean, Histogram),  # follows from the truth; or rho is stated
+    "rho": (Sum, Mean, Histogram),
+    "size": (Mean,),  # private under one of the relations
 }
 
 
 def test_every_exported_mechanism_has_a_case():
     exported = {getattr(discreet.mechanisms, name) for name in discreet.mechanisms.__all__}
-    assert {case.kind for case in CASES} == exported - {Channel, Mechanism, Range}
+    assert {case.kind for case in CASES} == exported - {Channel, Mechanism, Range, SpendingBudget}
 
 
 # --- a frozen value ----------------------------------------------------------------------------------------------
@@ -212,8 +265,8 @@ def test_it_is_equal_by_value_and_hashable(case):
 @every
 def test_every_setting_counts(case):
     assert set(case.others) == set(case.settings) == {f.name for f in fields(case.kind)}
-    for name, other in case.others.items():
-        assert case.kind(**{**case.settings, name: other}) != case.make()
+    for name in case.others:
+        assert case.make_other(name) != case.make()
 
 
 @every
@@ -278,13 +331,23 @@ def test_its_guarantee_is_a_sentence(case):
     assert "Guarantee: " in inspect.getdoc(case.kind)
 
 
+@pytest.mark.parametrize("kind", [Sum, Mean, Histogram])
+@pytest.mark.parametrize(
+    "cost", [{}, {"epsilon": None}, {"epsilon": 1, "rho": 1}, {"epsilon": 0}, {"rho": -1}], ids=str
+)
+def test_a_cost_is_stated_in_one_way(kind, cost):
+    rest = {"categories": ["a"]} if kind is Histogram else {"within": AGES}
+    with pytest.raises(InvalidParameter, match="epsilon|rho"):
+        kind(**cost, **rest, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+
+
 # --- its loss --------------------------------------------------------------------------------------------------------
 
 
 @every
 def test_the_loss_is_data_that_survives_the_ledger(case):
-    for settings in (case.settings, *({**case.settings, n: v} for n, v in case.others.items())):
-        loss = case.kind(**settings).loss
+    for mechanism in (case.make(), *map(case.make_other, case.others)):
+        loss = mechanism.loss
         assert isinstance(loss, Loss)
         assert from_json(to_json(loss)) == loss
 
@@ -321,6 +384,32 @@ def test_all_randomness_comes_from_the_entropy_given(case, monkeypatch):
     assert np.random.get_state()[1].tolist() == numbers
     with pytest.raises(AssertionError, match="system"):
         [case.run(case.make()) for _ in range(500)]  # numbers drawn from the system before may be left in a pool
+
+
+@pytest.fixture
+def asked_of_the_system(monkeypatch) -> list[int]:
+    """How many words each question to the system's stream was for; no other stream may be made or asked."""
+    asked: list[int] = []
+    ask = SystemEntropy.words
+
+    def counted(self, count):
+        asked.append(count)
+        return ask(self, count)
+
+    def refused(self, *_):
+        raise AssertionError("a reproducible stream was used")
+
+    monkeypatch.setattr(SystemEntropy, "words", counted)
+    for name in ("__init__", "words"):
+        monkeypatch.setattr(DeterministicEntropy, name, refused)
+    monkeypatch.setattr(sampler, "_POOLS", sampler._Pools())  # none was drawn before
+    return asked
+
+
+@every
+def test_without_an_entropy_the_system_is_asked(case, asked_of_the_system):
+    case.run(case.make())
+    assert sum(asked_of_the_system) > 0
 
 
 @every
@@ -402,6 +491,47 @@ def test_more_confidence_needs_a_wider_interval(case):
     assert widths[0] < widths[-1]
     assert widths[0] >= 0
     assert case.width("0.9") == case.width(0.9)
+
+
+IDS = np.array([1, 2, 3] * 400)
+YOUNG = np.full(1000, 20.0)
+NUMBERS = [
+    (Geometric(epsilon="1/10", sensitivity=1), np.arange(20), np.arange(20), {}),
+    (DiscreteGaussian(sigma=10, squared_sensitivity=3), np.arange(20), np.arange(20), {}),
+    (RoundedGaussian(sigma=10, squared_sensitivity=3), np.arange(20), np.arange(20), {}),
+    (Laplace(epsilon=10, sensitivity=1, dimension=20), np.arange(20) / 3, np.arange(20) / 3, {}),
+    (Gaussian(sigma=10, sensitivity=1, dimension=20), np.arange(20) / 3, np.arange(20) / 3, {}),
+    (Staircase(epsilon="1/2", sensitivity=1), 0.3, 0.3, {}),
+    (LaplaceThreshold(epsilon=1, delta="1e-6", keys=10), np.full(20, 10**4), np.full(20, 10**4), {}),
+    (GaussianThreshold(sigma=10, delta="1e-6", keys=1), np.full(20, 10**4), np.full(20, 10**4), {}),
+    (Histogram(epsilon="1/9", categories=range(20), neighbours="change one"), IDS, np.bincount(IDS, minlength=20), {}),
+    (Histogram(rho="1/90", categories=range(20), neighbours="change one"), IDS, np.bincount(IDS, minlength=20), {}),
+    (Sum(epsilon=1, within=AGES, neighbours="add or remove one"), YOUNG, 20_000, {}),
+    (
+        Sum(rho=1, within=AGES, neighbours="change one", dimension=2),
+        np.stack([YOUNG, YOUNG + 1], 1),
+        [20_000, 21_000],
+        {},
+    ),
+    (Mean(epsilon="1/20", within=AGES, neighbours="change one", size=1000), YOUNG, 20, {}),
+    (Mean(epsilon="1/20", within=AGES, neighbours="add or remove one"), YOUNG, 20, {"records": 1000}),
+    (Mean(rho="1/500", within=AGES, neighbours="add or remove one"), YOUNG, 20, {"records": 1000}),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "value", "truth", "asked"), NUMBERS, ids=lambda x: stable(x)[:40])
+def test_an_interval_is_for_each_number_and_is_honest(mechanism, value, truth, asked):
+    """It misses each number at most as often as stated; half as wide, or for all 20 together, would be noticed."""
+    stream, runs = Stream(), 8000 // np.size(truth)
+    released = [mechanism.release(value, entropy=stream) for _ in range(runs)]
+    numbers = np.array([one[1] if isinstance(one, tuple) else one for one in released], float).reshape(runs, -1)
+    far, wide = np.abs(numbers - np.asarray(truth, float)), float(mechanism.interval("0.9", **asked))
+    spread = 5.5 * sqrt(0.1 * 0.9 / far.size)  # 4e-8
+    assert (far > wide).mean() <= 0.1 + spread, stream
+    if far.shape[1] == 20:  # an interval for all of them together would miss each in half a percent of cases
+        assert (far > wide).mean() > 0.02, stream
+    assert (far > wide / 2).mean() > 0.1 + spread, stream
+    assert "for each" in inspect.getdoc(type(mechanism).interval)
 
 
 @every

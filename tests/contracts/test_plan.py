@@ -21,7 +21,8 @@ from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.curator.ledger import Ledger
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import BudgetExceeded, InternalError, ReleaseFailed
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
@@ -85,9 +86,9 @@ class SpyEngine:
     def version(self) -> str:
         return self.engine.version + self.stamp
 
-    def fetch(self, sql: str) -> Any:
+    def fetch(self, sql: str, *, salt: str = "") -> Any:
         self.events.append(("fetch", sql))
-        return self.engine.fetch(sql) if self.instead is None else self.instead(sql)
+        return self.engine.fetch(sql, salt=salt) if self.instead is None else self.instead(sql)
 
 
 @dataclass
@@ -129,9 +130,11 @@ def opened(engine: DuckDBEngine, known: Catalog | None = None, budget: Budget | 
     known = known or catalog()
     events: Events = []
     ledger = Ledger(SpyStore(events))
-    ledger.open(known.name, budget or Budget(epsilon=100, delta="1e-3"), caps=caps)
+    ledger.open(
+        known.name, budget or Budget(epsilon=100, delta="1e-3"), caps=caps, everyone=Budget(epsilon=100, delta="1e-3")
+    )
     spy = SpyEngine(events, engine)
-    return Clinic(events, Curator(known, spy, ledger, DeterministicEntropy(7)), spy)
+    return Clinic(events, Curator(known, spy, ledger, DeterministicEntropy(7), share_answers=True), spy)
 
 
 @pytest.fixture(scope="module")
@@ -188,14 +191,14 @@ def test_the_stated_epsilon_is_what_was_asked_for_and_covers_the_loss(name):
 
 def test_there_is_gaussian_noise_among_the_plans():
     noises = [noise for name in PLANS for release in made(name).releases for noise in release.noises]
-    assert {type(noise) for noise in noises} == {Geometric, DiscreteGaussian}
+    assert {type(noise) for noise in noises} == {Geometric, RoundedGaussian}
 
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_what_is_given_out_is_keys_and_noisy_measures_and_nothing_else(name, engine, monkeypatch):
     """Each number that leaves `run` went through the mechanism that the loss is for; numbers of units stay inside."""
     one, noisy = made(name), []
-    for kind in (Geometric, DiscreteGaussian):
+    for kind in (Geometric, RoundedGaussian):
         monkeypatch.setattr(
             kind, "release", lambda self, value, *, entropy=None: noisy.append((self, len(value))) or value * 0 + 77
         )
@@ -263,9 +266,9 @@ def test_plans_that_release_something_else_have_other_names():
 
 def test_another_dataset_and_other_data_have_other_keys(engine):
     one, first = plan([ASKED], catalog(), Terms(epsilon=1)), opened(engine)
-    keys = {first.curator._key(one), opened(engine, catalog(name="hospital")).curator._key(one)}
+    keys = {first.curator._key(one, "ann"), opened(engine, catalog(name="hospital")).curator._key(one, "ann")}
     first.engine.stamp = "changed"
-    assert len(keys | {first.curator._key(one)}) == 3
+    assert len(keys | {first.curator._key(one, "ann")}) == 3
 
 
 # --- the gate: a plan that does not add up --------------------------------------------------------------------------
@@ -329,8 +332,8 @@ def wider_column(one: QueryPlan) -> QueryPlan:
 TAMPERED: dict[str, tuple[str, Callable[[QueryPlan], QueryPlan]]] = {
     "noise for a smaller sensitivity": ("people", lambda p: with_release(p, noises=(p.releases[0].noises[0], less_noise(p.releases[0].noises[1])))),
     "noise of a larger ε": ("count", lambda p: with_release(p, noises=(Geometric(epsilon=2, sensitivity=1),))),
-    "less Gaussian noise": ("gaussian", lambda p: with_release(p, noises=(DiscreteGaussian(sigma=1, squared_sensitivity=10**6),))),
-    "Gaussian noise for a smaller sensitivity": ("gaussian", lambda p: with_release(p, noises=tuple(DiscreteGaussian(sigma=n.sigma, squared_sensitivity=n.squared_sensitivity - 1) for n in p.releases[0].noises))),
+    "less Gaussian noise": ("gaussian", lambda p: with_release(p, noises=(RoundedGaussian(sigma=1, squared_sensitivity=10**6),))),
+    "Gaussian noise for a smaller sensitivity": ("gaussian", lambda p: with_release(p, noises=tuple(RoundedGaussian(sigma=n.sigma, squared_sensitivity=n.squared_sensitivity - 1) for n in p.releases[0].noises))),
     "a smaller loss": ("people", lambda p: replace(p, loss=Pure("0.001"))),
     "no loss": ("people", lambda p: replace(p, loss=Pure(0))),
     "a part of the loss": ("named", lambda p: replace(p, loss=Together(*p.loss.losses[:-1]))),
@@ -548,6 +551,22 @@ def test_a_failure_tells_the_analyst_nothing_and_the_owner_everything(breaking, 
     assert "keep" not in clinic.seen()
 
 
+def test_what_the_owner_is_told_reaches_no_other_log(clinic, capfd):
+    """An application that logs everything, to the screen or to a file, hears nothing of a failed release."""
+    clinic.engine.instead = failing
+    heard = Log()
+    logging.getLogger().addHandler(heard)
+    logging.getLogger("discreet").addHandler(heard)
+    try:
+        with pytest.raises(ReleaseFailed):
+            clinic.curator.release(made("count"), analyst="ann")
+    finally:
+        logging.getLogger().removeHandler(heard)
+        logging.getLogger("discreet").removeHandler(heard)
+    assert heard.lines == []
+    assert SECRET not in "".join(capfd.readouterr())
+
+
 def test_all_failures_look_alike(clinic, owner):
     """The message differs in the number of the charge alone."""
     messages = []
@@ -586,7 +605,7 @@ def test_an_interruption_leaves_the_charge_and_no_answer(kind, clinic):
         clinic.curator.release(one, analyst="ann")
     assert clinic.seen() == ["charge", "fetch"]
     assert clinic.charges() == 1
-    assert clinic.curator.kept(one) is None
+    assert clinic.curator.kept(one, analyst="ann") is None
 
 
 def test_a_dead_ledger_stops_everything(engine):

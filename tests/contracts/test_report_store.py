@@ -153,6 +153,22 @@ def test_lines_are_counted_by_what_is_wrong_with_them(store):
     assert store.estimate(asked, confidence=None).reports == 4
 
 
+def test_a_file_that_grew_counts_dropped_lines_once(store):
+    """Read again with more lines, the dropped ones of before are replays, and only new ones have their reason."""
+    asked, other = survey(), survey(name="other")
+    good = [asked.respond(asked.labels[0]).line for _ in range(3)]
+    far = asked.respond(asked.labels[0]).line.replace('"report":', '"report":9')
+    wrong = ["hello", "hello", other.respond(other.labels[0]).line, far]
+    first = store.add(asked, [*good, *wrong])
+    assert (first.accepted, first.rejected, first.malformed) == (3, 4, 2)
+    again = store.add(asked, [*wrong, *good])
+    assert again == Counts(replayed=7)
+    grown = store.add(asked, [*good, *wrong, "hello", "what"])
+    assert grown == Counts(malformed=2, replayed=7)
+    assert store.counts(asked) == first + again + grown
+    assert store.add(other, ["hello"]) == Counts(malformed=1)  # each survey has its own
+
+
 def test_lines_that_are_all_wrong_are_counted_too(store):
     asked = survey()
     assert store.add(asked, ["hello"] * 7) == store.counts(asked) == Counts(malformed=7)
@@ -250,11 +266,11 @@ import os, sys
 from discreet.local import lines, stores
 lines._PART = 500
 counted = stores.Batch.counts
-def then_die(self, stored, seen=[]):
+def then_die(self, *given, seen=[]):
     seen.append(1)
     if len(seen) == 3:
         os._exit(9)  # the reports of the third part are inserted, its counts are not, and nothing is committed
-    return counted(self, stored)
+    return counted(self, *given)
 stores.Batch.counts = then_die
 """
 

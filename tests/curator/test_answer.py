@@ -478,7 +478,8 @@ def test_importing_the_module_imports_nothing_heavy():
 
 def test_json_holds_the_whole_answer():
     document = regions(notes=["note"]).to_json()
-    assert list(document) == ["columns", "rows", "intervals", "confidence", "receipt", "notes"]
+    assert list(document) == ["columns", "rows", "intervals", "confidence", "note", "receipt", "notes"]
+    assert document["note"] == "each interval holds at 95 % confidence"
     assert document["confidence"] == 0.95
     assert document["notes"] == ["note"]
     assert document["intervals"] == {"n": {"low": [1178, 42], "high": [1290, 154]}}

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -16,8 +16,18 @@ from hypothesis import strategies as st
 from discreet.curator.ledger import Head, Ledger, digest
 from discreet.curator.stores import COLUMNS, GENESIS, Row
 from discreet.curator.stores.memory import ManualClock, MemoryStore
-from discreet.curator.stores.sqlite import SqliteStore
-from discreet.errors import BudgetExceeded, InvalidParameter, LedgerConflict, LedgerDamaged, LedgerTooNew, NoGuarantee
+from discreet.curator.stores.reader import ReadOnlyStore
+from discreet.curator.stores.schema import APPLICATION, STEPS
+from discreet.curator.stores.sqlite import SqliteStore, _SqliteRows
+from discreet.errors import (
+    BudgetExceeded,
+    InvalidParameter,
+    LedgerConflict,
+    LedgerDamaged,
+    LedgerTooNew,
+    LedgerUnavailable,
+    NoGuarantee,
+)
 from discreet.privacy.budget import Budget, Spent
 from discreet.privacy.loss import Approximate, GaussianNoise, Loss, PerDistance, Pure, Together, to_json
 
@@ -28,13 +38,40 @@ Q = digest("SELECT 1")
 @pytest.fixture
 def ledger() -> Ledger:
     made = Ledger(MemoryStore(), clock=ManualClock(datetime(2026, 11, 15, tzinfo=UTC)))
-    made.open("clinic", Budget(epsilon=1), caps={"bob": Budget(epsilon="0.3")})
+    made.open("clinic", Budget(epsilon=1), caps={"bob": Budget(epsilon="0.3")}, everyone=Budget(epsilon=3))
     return made
 
 
 def charge(ledger: Ledger, epsilon: str | Loss = "0.1", analyst: str = "ann", account: str = "clinic"):
     loss = Pure(epsilon) if isinstance(epsilon, str) else epsilon
     return ledger.charge(account, analyst=analyst, statement=Q, loss=loss)
+
+
+def first_version(path: Path, *, analysts: Sequence[str] = ("ann",), settings: str | None = None) -> Path:
+    """A ledger as the first version wrote it: an account "a" with one charge of ε 0.1 by each of the analysts."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in STEPS[0]:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id={APPLICATION}")
+    connection.execute("PRAGMA user_version=1")
+    rows = _SqliteRows(connection)
+    settings = settings or '{"budget":{"delta":"0","delta_for_keys":"0","epsilon":"1"},"caps":{}}'
+    last = Row("a", "open", Spent().to_json(), Spent().to_json(), settings=settings)
+    last = _form_1(last.sealed(number=1, when="2026-01-01T00:00:00.000000Z", tail=None))
+    rows.append(last)
+    total, own = Spent(), dict.fromkeys(analysts, Spent())
+    for number, who in enumerate(analysts, 2):
+        total, own[who] = total.plus(Pure("0.1")), own[who].plus(Pure("0.1"))
+        row = Row("a", "charge", total.to_json(), own[who].to_json(), who, Q, None, to_json(Pure("0.1")))
+        last = _form_1(row.sealed(number=number, when=last.when, tail=last))
+        rows.append(last)
+    connection.close()
+    return path
+
+
+def _form_1(row: Row) -> Row:
+    old = replace(row, version=1)
+    return replace(old, hash=old.digest())
 
 
 # --- charges -----------------------------------------------------------------------------------------------
@@ -75,7 +112,7 @@ def test_the_canonical_form_does_not_change():
     canonical = (
         '{"account":"é","clock":null,"kind":"charge","loss":"{}","number":7,"own":"{\\"o\\":1}","previous":"'
         + "0" * 64
-        + '","settings":null,"statement":"ab","total":"{}","version":1,"when":"2026","who":"ann","why":null}'
+        + '","settings":null,"statement":"ab","total":"{}","version":2,"when":"2026","who":"ann","why":null}'
     )
     assert row.hash == hashlib.sha256(canonical.encode("utf-8")).hexdigest()
 
@@ -173,7 +210,7 @@ def test_what_is_accepted_is_what_fits(epsilons, budget):
 
 
 def test_opening_again_is_fine_with_the_same_settings_only(ledger):
-    ledger.open("clinic", Budget(epsilon="1.0"), caps={"bob": Budget(epsilon="3/10")})
+    ledger.open("clinic", Budget(epsilon="1.0"), caps={"bob": Budget(epsilon="3/10")}, everyone=Budget(epsilon="3.0"))
     for budget, caps in ((Budget(epsilon=2), {"bob": Budget(epsilon="0.3")}), (Budget(epsilon=1), {})):
         with pytest.raises(
             LedgerConflict, match="account 'clinic' is open with budget ε 1, δ 0 and caps ε 0.3.* amend"
@@ -189,7 +226,7 @@ def test_an_amendment_is_on_record_and_in_force(ledger):
     assert (row.kind, row.who, row.why) == ("amend", "olga", "second study approved")
     assert ledger.budget("clinic") == Budget(epsilon=3)
     assert ledger.caps("clinic") == {"bob": Budget(epsilon="0.3")}
-    ledger.open("clinic", Budget(epsilon=3), caps={"bob": Budget(epsilon="0.3")})
+    ledger.open("clinic", Budget(epsilon=3), caps={"bob": Budget(epsilon="0.3")}, everyone=Budget(epsilon=3))
     charge(ledger, "2")
     ledger.amend("clinic", caps={}, by="olga", why="bob left")
     assert (ledger.budget("clinic"), ledger.caps("clinic")) == (Budget(epsilon=3), {})
@@ -254,6 +291,59 @@ def test_an_answer_belongs_to_a_charge(ledger, number):
     with pytest.raises(InvalidParameter, match="the number of a charge"):
         ledger.remember("key", number, b"answer")
     assert ledger.recall("key") is None
+
+
+# --- the salt ----------------------------------------------------------------------------------------------
+
+
+def test_each_account_has_its_own_secret_that_stays(tmp_path):
+    """Two accounts, and the same account in two ledgers, share no secret; opening again changes none."""
+    salts = []
+    for name in ("one.db", "two.db"):
+        with SqliteStore(tmp_path / name) as store:
+            ledger = Ledger(store)
+            for account in ("a", "b"):
+                ledger.open(account, Budget(epsilon=1))
+                salts.append(ledger.salt(account))
+        with SqliteStore(tmp_path / name) as store:
+            ledger = Ledger(store)
+            ledger.open("a", Budget(epsilon=1))
+            assert [ledger.salt("a"), ledger.salt("b")] == salts[-2:]
+    assert {len(salt) for salt in salts} == {32}
+    assert len(set(salts)) == 4
+
+
+def test_a_secret_is_in_nothing_that_is_shown(tmp_path):
+    with SqliteStore(tmp_path / "a.db") as store:
+        ledger = Ledger(store)
+        ledger.open("a", Budget(epsilon=1))
+        charge(ledger, account="a")
+        shown = repr([*ledger.history("a"), ledger.verify(), ledger.head("a"), ledger.charges("a")])
+        assert ledger.salt("a").hex() not in shown
+        assert repr(ledger.salt("a")) not in shown
+    with pytest.raises(InvalidParameter, match="an account of this ledger"):
+        Ledger(MemoryStore()).salt("nowhere")
+
+
+def test_a_ledger_of_the_first_version_gets_its_secret_on_first_use(tmp_path):
+    path = first_version(tmp_path / "a.db")
+    with pytest.raises(LedgerUnavailable, match="open for reading alone"):
+        Ledger(ReadOnlyStore(path)).salt("a")
+    with SqliteStore(path) as store:
+        salt = Ledger(store).salt("a")
+        assert (len(salt), Ledger(store).salt("a")) == (32, salt)
+    assert Ledger(ReadOnlyStore(path)).salt("a") == salt
+
+
+def test_a_secret_that_was_cut_short_is_refused(tmp_path):
+    with SqliteStore(tmp_path / "a.db") as store:
+        Ledger(store).open("a", Budget(epsilon=1))
+    connection = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    connection.execute("DROP TRIGGER salts_stay_fixed")
+    connection.execute("UPDATE salts SET salt = x'00'")
+    connection.close()
+    with SqliteStore(tmp_path / "a.db") as store, pytest.raises(LedgerDamaged, match="the salt of account 'a'"):
+        Ledger(store).salt("a")
 
 
 # --- bad input ---------------------------------------------------------------------------------------------
@@ -365,7 +455,7 @@ def test_an_honest_ledger_verifies_with_the_heads_it_published(tampered):
 CHANGES = {
     "account": "'b'", "kind": "'amend'", "total": "'{}'", "own": "'{}'", "who": "'eve'", "statement": f"'{'ab' * 32}'",
     "text": "'SELECT 2'", "loss": "'{\"kind\":\"pure\",\"epsilon\":\"0.01\"}'", "settings": "'{}'", "why": "'because'",
-    "number": "55", "when": "'2020-01-01T00:00:00.000000Z'", "clock": "'2020'", "version": "2", "previous": f"'{GENESIS}'",
+    "number": "55", "when": "'2020-01-01T00:00:00.000000Z'", "clock": "'2020'", "version": "3", "previous": f"'{GENESIS}'",
     "hash": f"'{GENESIS}'",
 }  # fmt: skip
 
@@ -479,8 +569,8 @@ def test_bytes_that_are_not_text_are_one_clear_error_for_their_account_only(tamp
 
 
 def test_a_row_of_a_newer_form_is_refused(tampered):
-    tampered.sql("UPDATE rows SET version = 2 WHERE number = 7")
-    with SqliteStore(tampered.path) as store, pytest.raises(LedgerTooNew, match="row 7 has the form 2, expected 1"):
+    tampered.sql("UPDATE rows SET version = 3 WHERE number = 7")
+    with SqliteStore(tampered.path) as store, pytest.raises(LedgerTooNew, match="row 7 has the form 3, expected 2"):
         charge(Ledger(store), account="a")
 
 

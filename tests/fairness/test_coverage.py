@@ -8,7 +8,8 @@ import discreet.fairness.noisy as noisy_module
 from discreet.fairness.gaps import Rates, Sampling, adjusted, family, gap, square_and_add
 from discreet.fairness.metrics import CRITERIA, metric
 from discreet.fairness.noisy import Noisy, noise_reach, tail
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.noise import DeterministicEntropy, discrete_gaussian, discrete_laplace
 
 ALPHA, DOUBT = 1e-6, 0.05
@@ -16,8 +17,8 @@ TIMES = 1500
 NOISES = {
     "ε 1": Geometric(epsilon=1, sensitivity=1),
     "ε 0.1, change one": Geometric(epsilon="0.1", sensitivity=2),
-    "σ 5": DiscreteGaussian(sigma=5, squared_sensitivity=1),
-    "σ 60": DiscreteGaussian(sigma=60, squared_sensitivity=2),
+    "σ 5": RoundedGaussian(sigma=5, squared_sensitivity=1),
+    "σ 60": RoundedGaussian(sigma=60, squared_sensitivity=2),
 }
 CASES = {  # rates, sizes
     "middle": ((0.3, 0.5), (2000, 3000)),

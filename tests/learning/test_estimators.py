@@ -218,10 +218,10 @@ def test_a_resumed_fit_pays_neither_projection_nor_training_twice(tmp_path, monk
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(estimators, "train", stop)
-    with pytest.raises(KeyboardInterrupt):
-        classifier(**settings).fit(X, Y)
-    monkeypatch.setattr(estimators, "train", training.train)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_advance", stop)
+        with pytest.raises(KeyboardInterrupt):
+            classifier(**settings).fit(X, Y)
     monkeypatch.setattr(estimators.PrivatePca, "release", stop)
     second = classifier(**settings).fit(X, Y)
     third = classifier(**settings, entropy=scripted([])).fit(X, Y)

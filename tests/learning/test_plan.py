@@ -137,11 +137,13 @@ def test_one_person_is_one_example_whatever_their_rows():
     many = pa.table({"person": [1, 1, 1, 2, None, 3], "age": [30, 20, 40, 50, 60, 10], "ward": ["a", "b", "a", "b", "a", None], "ill": [True, False, True, None, True, False]})  # fmt: skip
     connection = duckdb.connect()
     connection.register("visits", many)
-    rows = sorted(connection.sql(made.sql).fetchall(), key=str)
-    assert rows == sorted([(20, "b", False), (50, "b", None), (10, None, False)], key=str)
+    rows = sorted(connection.sql(made.sql, params={"salt": "5a17"}).fetchall(), key=str)
+    (mine,) = (row for row in rows if row in [(30, "a", True), (20, "b", False), (40, "a", True)])
+    assert rows == sorted([mine, (50, "b", None), (10, None, False)], key=str)
     fewer = many.filter(pa.array([p != 1 for p in many["person"].to_pylist()]))
     connection.register("visits", fewer)
-    assert sorted(connection.sql(made.sql).fetchall(), key=str) == [r for r in rows if r != (20, "b", False)]
+    left = connection.sql(made.sql, params={"salt": "5a17"}).fetchall()
+    assert sorted(left, key=str) == [row for row in rows if row != mine]
 
 
 def test_values_that_nobody_declared_are_missing():

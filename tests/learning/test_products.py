@@ -83,7 +83,7 @@ def test_places_that_differ_are_found(monkeypatch):
 
     products._alike.cache_clear()
     monkeypatch.setattr(products.np, "matmul", uneven)
-    places = products._alike(30, 20, True)
+    places = products._alike(30, 20, True, ())
     products._alike.cache_clear()
     assert set(places) <= {i for i in range(64) if i % 12 < 6}
     assert len(places) > 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.learning import projection
-from discreet.learning.projection import GRID, PrivatePca, Projection
+from discreet.learning.projection import GRID, PrivatePca
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import GaussianNoise
@@ -93,19 +93,6 @@ def test_a_share_of_the_budget(share):
     assert float(pca.multiplier) == pytest.approx(float(whole.multiplier) / math.sqrt(float(eval(share))), rel=1e-4)  # noqa: S307
     assert pca.loss == GaussianNoise(pca.multiplier)
     assert guarantee(whole.loss, delta="1e-5").epsilon <= 2
-
-
-def test_save_and_load(tmp_path):
-    found = PrivatePca(2, multiplier=1, rows=100).release(RNG.normal(size=(50, 4)))
-    found.save(tmp_path / "p")
-    back = Projection.load(tmp_path / "p", columns=4, dimensions=2)
-    assert (back.directions == found.directions).all()
-    assert (back.spreads == found.spreads).all()
-    with pytest.raises(InvalidData, match="another shape"):
-        Projection.load(tmp_path / "p", columns=5, dimensions=2)
-    (tmp_path / "p").write_bytes(b"x")
-    with pytest.raises(InvalidData, match="not a projection"):
-        Projection.load(tmp_path / "p", columns=4, dimensions=2)
 
 
 @pytest.mark.parametrize(

@@ -234,12 +234,12 @@ def test_a_machine_on_which_company_matters_is_refused(monkeypatch, scripted):
         return [np.full(len(x), next(calls), np.float32)]
 
     monkeypatch.setattr(company, "_rows", careless)
-    company.independent.cache_clear()
+    company._tried.cache_clear()
     try:
         with pytest.raises(InternalError, match="depends on the other examples"):
             train(NETWORK, X, Y, recipe(), entropy=scripted([]))
     finally:
-        company.independent.cache_clear()
+        company._tried.cache_clear()
 
 
 def test_predictions_do_not_depend_on_how_many_at_once():

@@ -635,12 +635,13 @@ def test_a_respondent_writes_a_place(opened):
             ("", ""),
             ("37.78", ""),
             ("north", "west"),
-            ("37,78", "-122,4"),
+            ("37,78,1", "-122,4"),
             ("91", "0"),
             ("-37", "122"),
             ("1e1", "2"),
         ):
             assert not write(*wrong), wrong
+        assert write("37,78", "-122,4")  # a decimal comma
         assert write(" 37.7838 ", "−122.4090")  # a typographic minus
         randomise(browser)
         report = Report.parse(browser.text("line"))
@@ -654,6 +655,44 @@ def test_a_respondent_writes_a_place(opened):
         assert server.bodies == [report.line.encode() + b"\n"]
         assert "for each km" in browser.text("spent")
         assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("centre", [(37.7855, -122.4075), (-33.86, 151.2), (69.65, 179.99), None])
+def test_a_respondent_points_at_a_map(opened, centre):
+    """A click writes the place into the fields, a marker shows it, and the cell is the one that was pointed at."""
+    size = {"width": 4, "height": 2, "cell": "0.1"}
+    area = Area.around(*centre, **size) if centre else Area.plane(**size)
+    browser = opened(places(area, version=34))
+    assert browser.visible("map")
+    aim = (
+        "(() => { const map = document.getElementById('map'), m = map.getScreenCTM();"
+        " map.dispatchEvent(new MouseEvent('click', {bubbles: true, clientX: m.e + m.a * 30.5, clientY: m.f + m.d * 4.5}));"
+        " return [...document.querySelectorAll('[name=place]')].map((input) => Number(input.value)); })()"
+    )
+    place = browser.run(aim)
+    assert browser.run(f"discreet.cell_of({place[0]}, {place[1]})") == 15 * 40 + 30
+    assert not browser.run("document.getElementById('randomise').disabled")
+    marker = browser.run("['cx', 'cy', 'visibility'].map((n) => document.querySelector('#map circle').getAttribute(n))")
+    assert marker[2] == "visible"
+    assert [float(end) for end in marker[:2]] == pytest.approx([30.5, 4.5], abs=0.15)  # a click is at a whole pixel
+    browser.click("decline")
+    assert browser.run("document.querySelector('#map circle').getAttribute('visibility')") == "hidden"
+    assert browser.complaints() == []
+
+
+def test_buttons_do_not_touch_and_fields_are_dark_in_the_dark(opened):
+    browser = opened(places(Area.plane(width=2, height=2, cell=1), version=35))
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    colours = browser.run(
+        "[...document.querySelectorAll('input, button')].map((e) => getComputedStyle(e).backgroundColor)"
+    )
+    assert "rgb(255, 255, 255)" not in colours
+    browser.call("Emulation.setDeviceMetricsOverride", width=320, height=640, deviceScaleFactor=1, mobile=True)
+    boxes = browser.run(
+        "[...document.querySelectorAll('#form button:not([hidden])')].map((e) => e.getBoundingClientRect().toJSON())"
+    )
+    for first, second in zip(boxes, boxes[1:], strict=False):
+        assert second["left"] - first["right"] >= 4 or second["top"] - first["bottom"] >= 4
 
 
 def test_a_device_that_knows_where_it_is(opened):

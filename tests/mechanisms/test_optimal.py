@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InternalError, InvalidChannel, InvalidParameter
 from discreet.exact import exp_down, exp_up
+from discreet.mechanisms import certify, program
 from discreet.mechanisms.certify import certified
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Graph, graph
@@ -137,16 +138,70 @@ class TestCertificate:
     def test_the_solver_itself_breaks_epsilon_and_the_optimum_does_not(self):
         inputs = tuple(range(31))
         cost = np.array([[abs(y - z) / 31 for z in inputs] for y in inputs])
-        raw, _ = solve(cost, graph("line", inputs), Fraction(1))
+        raw = solve(cost, graph("line", inputs), Fraction(1)).channel
         assert Channel(np.maximum(raw, 0), normalise=True).epsilon("line") > 1
         found = optimum(prior="uniform", loss=absolute, epsilon=1, neighbours="line", inputs=inputs)
         assert found.channel.epsilon("line") <= 1
         assert found.gap < 1e-6
 
+    def test_a_repair_that_fails_is_not_returned(self, monkeypatch):
+        """If the masses were computed wrongly, the last check finds it."""
+        monkeypatch.setattr(certify, "least_of_neighbours", lambda units, near: units)
+        raw = np.array([[0.9, 0.1], [0.1, 0.9]])
+        with pytest.raises(InternalError, match="does not satisfy its ε"):
+            certified(raw, Graph(2, None), Fraction(1), (0, 1), (0, 1))
+
     @pytest.mark.parametrize("raw", [[[math.nan, 1], [1, 0]], [[0, 0], [1, 0]], [[2, 3], [1, 0]]])
     def test_nonsense_is_an_internal_error(self, raw):
         with pytest.raises(InternalError, match="not close to a stochastic matrix"):
             certified(np.array(raw, float), Graph(2, None), Fraction(1), (0, 1), (0, 1))
+
+
+class TestBound:
+    """`bound` is below what any private channel loses, also where the solver's value is not, and close to it."""
+
+    @settings(max_examples=60)
+    @given(
+        st.integers(0, 10**6),
+        st.sampled_from(["0", "1e-6", "0.1", "1", "10", "30", "60", "100"]),
+        st.sampled_from(GRAPHS[:3]),
+    )
+    def test_no_private_channel_loses_less(self, seed, epsilon, neighbours):
+        rng = np.random.default_rng(seed)
+        inputs = tuple(range(4))
+        loss = [[Fraction(int(v), 7) for v in row] for row in rng.integers(-20, 20, (4, 4))]
+        prior = [Fraction(int(v), 1) for v in rng.integers(1, 9, 4)]
+        prior = [p / sum(prior) for p in prior]
+        found = optimum(prior=prior, loss=loss, epsilon=epsilon, neighbours=neighbours)
+        near = graph(neighbours, inputs)
+        worst = minimax(loss=loss, epsilon=epsilon, neighbours=neighbours, inputs=inputs)
+        for _ in range(5):
+            raw = rng.dirichlet(np.full(4, 0.3), 4)
+            other = certified(raw, near, Fraction(epsilon), inputs, inputs)
+            assert found.bound <= expected_loss(other, prior, loss)
+            rows = [sum(p * c for p, c in zip(other.matrix[x], loss[x], strict=True)) for x in inputs]
+            assert worst.bound <= max(rows)
+        for each in (found, worst):
+            assert each.bound <= each.value
+            assert each.gap == pytest.approx(float(each.value - Fraction(each.bound)), rel=1e-9, abs=1e-300)
+            assert each.gap < 1e-6  # the largest loss is 3
+
+    @pytest.mark.parametrize("epsilon", ["1", "10", "30", "60", "100"])
+    def test_the_gap_covers_what_the_geometric_mechanism_does_better(self, epsilon):
+        """At ε = 60 the repaired channel loses more than this one does, which the solver's value, 0, did not tell."""
+        best = optimum(prior="uniform", loss=absolute, epsilon=epsilon, neighbours="line", inputs=range(4))
+        other = geometric_channel(3, epsilon)
+        loses = expected_loss(other, "uniform", absolute)
+        assert Fraction(best.bound) <= loses
+        assert best.value - loses <= Fraction(best.gap)
+
+    def test_a_bound_is_no_claim_of_the_solver(self):
+        """Multipliers that are wrong, or all zero, give a bound that is lower, never one that is not true."""
+        objective = np.array([[0.0, 0.5], [0.5, 0.0]])
+        below = program._private(Graph(2, None), 0.36, 2)
+        rng = np.random.default_rng(1)
+        for pairs in [np.zeros(below.shape[0]), *rng.exponential(size=(50, below.shape[0]))]:
+            assert program._dual_bound(objective, np.ones(2), pairs, below) <= 0.36 / 1.36
 
 
 class TestGeometric:

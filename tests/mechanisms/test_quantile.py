@@ -218,6 +218,21 @@ def test_the_rank_of_the_answer_is_seldom_further_off_than_the_interval(data, pr
         assert mechanism.probabilities(data)[far].sum() <= 1 - float(confidence) + 1e-12
 
 
+@given(
+    st.lists(st.integers(0, 30), max_size=40), st.sampled_from(["min", "max"]), st.sampled_from([None, 0, 3, 20, 1000])
+)
+def test_the_rank_of_an_extreme_is_seldom_further_off_than_the_interval(data, side, rank):
+    """Also of fewer values than the rank: all of them are then as many as can lie beyond the answer."""
+    mechanism = Extreme(epsilon=1, side=side, within=Range(lower=0, upper=30, granularity=1), rank=rank)
+    wanted = min(mechanism.rank, len(data))
+    beyond = [sum(x < o if side == "min" else x > o for x in data) for o in range(31)]
+    reaching = [sum(x <= o if side == "min" else x >= o for x in data) for o in range(31)]
+    error = np.array([max(0, few - wanted, wanted - many) for few, many in zip(beyond, reaching, strict=True)])
+    for confidence in ("0.5", "0.95"):
+        far = error > mechanism.interval(confidence)
+        assert mechanism.probabilities(data)[far].sum() <= 1 - float(confidence) + 1e-12
+
+
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.sampled_from(["min", "max"]))
 def test_the_answer_of_an_extreme_is_seldom_outside_the_data(data, side):
     mechanism = Extreme(epsilon=3, side=side, within=Range(lower=0, upper=30, granularity=1))

@@ -21,7 +21,9 @@ import discreet.noise as noise
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, SystemEntropy, discrete_laplace, sampler
 from discreet.noise import entropy as module
+from discreet.noise.bits import random_bits
 from discreet.noise.entropy import SYSTEM, _stream
+from discreet.noise.uniform import Coins
 
 # The chance that 2^21 independent words of 64 bits hold a repetition is below 2^42/2^65 = 1.2e-7.
 MOST_WORDS = 1 << 21
@@ -489,6 +491,10 @@ DRAWS = {
     "accept_each": lambda size, e: noise.accept_each(np.arange(size or 1), 10, entropy=e),
     "staircase": lambda size, e: noise.staircase(epsilon=1, width=10, first=4, size=size, entropy=e),
 }
+INNER = {
+    "random_bits": lambda size, e: random_bits("1/3", 3, size or 1, entropy=e),
+    "Coins.flip": lambda size, e: Coins([1 << 62], 64).flip(np.zeros(size or 1, np.int64), e),
+}
 
 
 def test_every_public_sampler_is_among_these():
@@ -512,15 +518,26 @@ def test_all_randomness_comes_from_the_entropy_argument(draw, size, monkeypatch)
         assert np.asarray(draw(size, Counting(2))).tolist() != first
 
 
-@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+@pytest.mark.parametrize("draw", [*DRAWS.values(), *INNER.values()], ids=[*DRAWS, *INNER])
 def test_without_the_argument_the_system_stream_is_used(draw, monkeypatch):
-    stream = Counting(9)
-    monkeypatch.setattr(SYSTEM, "words", stream.words, raising=False)
-    monkeypatch.setattr(sampler, "_POOLS", sampler._Pools())
-    draw(None, None)
-    alone = stream.count
-    draw(100, None)
-    assert 0 < alone < stream.count
+    """For one draw, for many and for very many; and no reproducible stream is made or asked."""
+    asked, ask = [], SystemEntropy.words
+
+    def counted(self, count):
+        asked.append(count)
+        return ask(self, count)
+
+    def forbidden(*_):
+        raise AssertionError("a reproducible stream was used")
+
+    monkeypatch.setattr(SystemEntropy, "words", counted)
+    for name in ("__init__", "words"):
+        monkeypatch.setattr(DeterministicEntropy, name, forbidden)
+    monkeypatch.setattr(sampler, "_POOLS", sampler._Pools())  # nothing was drawn before
+    for size in (None, 100, 40_000):
+        asked.clear()
+        draw(size, None)
+        assert sum(asked) > 0
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)

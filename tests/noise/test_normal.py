@@ -326,7 +326,7 @@ def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, n
         word = negative << 31 | place
         for j in (1, 2, 20):
             top, *more = vector_script(sampler.blocks, [middles[j]])
-            accepted = sampler._propose(scripted([top, word, *more, *[5, 5][: 2 * len(more)]]), out)
+            accepted = sampler._propose(scripted([top, word, *more, 5, 5], DeterministicEntropy(0)), out)
             x = F(m * place, 2**31) + (-m * j if negative else m * (j - 1))
             assert accepted.all()
             assert out[0] == math.floor(x + F(1, 2))
@@ -340,7 +340,7 @@ def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, n
             ):
                 top, *more = vector_script(sampler.blocks, [middles[0]])
                 then = DeterministicEntropy(0)  # for chances near 0 and 1
-                accepted = sampler._propose(scripted([top, word, *(more or [5]), steps[h], coin], then), out)
+                accepted = sampler._propose(scripted([top, word, *more, steps[h], coin], then), out)
                 x = F(m * place, 2**31) + (-m * (h + 1) if negative else m * h)
                 assert out[0] == math.floor(x + F(1, 2))
                 if 2.0**-17 < p < 1 - 2.0**-17:

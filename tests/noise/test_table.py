@@ -14,7 +14,7 @@ from discreet.noise import uniform
 from discreet.noise.entropy import DeterministicEntropy
 from discreet.noise.gaussian import _gaussian
 from discreet.noise.geometric import _geometric, _laplace
-from discreet.noise.table import Table, below
+from discreet.noise.table import Table, below, ceiling
 
 TOP = 1 << 64
 F = Fraction
@@ -71,11 +71,12 @@ def words_of_interest(table: Table) -> list[int]:
 
 
 def vector_script(table: Table, words: list[int]) -> list[int]:
-    """What `picks` must be fed to see the U that `pick` sees in `words`: top 16 bits first, the other 48 on demand."""
-    guide = table._guide if table._guide is not None else table._make_guide()
+    """What `picks` must be fed to see the U that `pick` sees in `words`: top 16 bits first, the other 48 where open."""
+    guide = table.guide
     tops = [w >> 48 for w in words]
     packed = np.array(tops + [0] * (-len(tops) % 4), np.uint16).view(np.uint64).tolist()
-    return packed + [(w << 16) % TOP for w, top in zip(words, tops, strict=True) if guide[top] < 0]
+    rest = [(w << 16) % TOP for w, top in zip(words, tops, strict=True) if guide[top] < 0]
+    return packed + rest + [TOP // 7] * (ceiling(len(words), table.open_share) - len(rest))  # what is thrown away
 
 
 class Same:

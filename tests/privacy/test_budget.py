@@ -193,3 +193,32 @@ def test_no_adaptive_analyst_exceeds_the_budget(menu):
     assert 0 < worst(budget) <= delta
     if "0.9" in menu:
         assert worst(Budget(epsilon="2.6", delta="0.2", delta_for_keys=0)) > delta
+
+
+@pytest.mark.parametrize(
+    "totals",
+    [
+        {"epsilon": -100},
+        {"epsilon": Fraction(-1, 10**9)},
+        {"epsilon": math.nan},
+        {"epsilon": "much"},
+        {"delta": -1},
+        {"delta": None},
+        {"renyi": ()},
+        {"renyi": (0,) * 3},
+        {"renyi": (-1,) * len(rdp.ORDERS)},
+        {"renyi": (0.5,) * len(rdp.ORDERS)},
+        {"renyi": [0] * len(rdp.ORDERS)},
+        {"renyi": None},
+    ],
+)
+def test_totals_that_nothing_could_have_spent_are_refused(totals):
+    """A total below zero would be budget out of nothing."""
+    with pytest.raises(InvalidParameter):
+        Spent(**totals)
+
+
+@pytest.mark.parametrize("bad", [None, 0, "", Pure(1), {"epsilon": 0}])
+def test_charging_needs_the_totals_so_far(bad):
+    with pytest.raises(InvalidParameter, match=r"spent: got .*start with Spent\(\)"):
+        Budget(epsilon=1).charge(bad, Pure("0.1"))

@@ -18,7 +18,8 @@ from scipy.stats import binom
 from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.privacy.loss import Pure
 from discreet.privacy.unit import Unit
 from discreet.query.plan import QueryPlan
@@ -89,9 +90,9 @@ class Once:
     dialect = "duckdb"
     version = ""
 
-    def fetch(self, sql: str) -> pa.Table:
+    def fetch(self, sql: str, *, salt: str = "") -> pa.Table:
         if sql not in self.found:
-            self.found[sql] = self.engine.fetch(sql)
+            self.found[sql] = self.engine.fetch(sql, salt=salt)
         return self.found[sql]
 
 
@@ -102,7 +103,7 @@ def answer(case: Case) -> Answer:
 
 def without_noise(case: Case, monkeypatch: pytest.MonkeyPatch) -> Answer:
     with monkeypatch.context() as patch:
-        for kind in (Geometric, DiscreteGaussian):
+        for kind in (Geometric, RoundedGaussian):
             patch.setattr(kind, "release", lambda self, value, *, entropy=None: value)
         return answer(case)
 
@@ -183,7 +184,7 @@ CASES = {
         columns,
         replace(terms, confidence=confidence),
         unit,
-        DiscreteGaussian if kind == "Gaussian" else Geometric,
+        RoundedGaussian if kind == "Gaussian" else Geometric,
     )
     for name, columns in QUESTIONS.items()
     for confidence, kind, terms, unit in [

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.curator.catalog import Catalog, Column, Table
-from discreet.errors import InternalError, InvalidQuery
-from discreet.mechanisms import DiscreteGaussian, Geometric
+from discreet.errors import InternalError, InvalidParameter, InvalidQuery
+from discreet.mechanisms import Geometric, RoundedGaussian
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Approximate, Pure, Together
 from discreet.privacy.unit import Unit
@@ -110,6 +110,24 @@ def test_selection_of_keys_is_part_of_the_price():
     assert two.releases[0].selection.keys == 4
 
 
+@pytest.mark.parametrize("terms", [
+    {"epsilon": 1}, {"error": 50}, {"epsilon": "0.5", "groups": 9},
+])  # fmt: skip
+@pytest.mark.parametrize("several", [1, 2, 3])
+def test_several_selections_of_keys_share_one_delta(terms, several):
+    """δ of all selections, and of Gaussian noise beside them, is what was stated."""
+    asked = ["SELECT city, COUNT(*) FROM t GROUP BY city", "SELECT city, sex, COUNT(*) FROM t GROUP BY city, sex",
+             "SELECT city, age, COUNT(*) FROM t GROUP BY city, age"]  # fmt: skip
+    made = plan(asked[:several], catalog(), Terms(**{"delta": "1e-6", "groups": 1, "rows": 1} | terms))
+    selections = [release.selection for release in made.releases]
+    assert len(selections) == several
+    gaussian = any(isinstance(noise, RoundedGaussian) for release in made.releases for noise in release.noises)
+    assert gaussian == ("groups" in terms)
+    total = sum(selection.delta for selection in selections)
+    assert total == Fraction(1, 10**6) / (2 if gaussian else 1)
+    assert made.delta == Fraction(1, 10**6)
+
+
 def test_gaussian_noise_is_taken_exactly_where_it_is_smaller():
     for groups in (1, 2, 5, 10, 20, 40, 80):
         made = plan(
@@ -119,8 +137,8 @@ def test_gaussian_noise_is_taken_exactly_where_it_is_smaller():
         width = noise.interval("0.95")
         laplace = Geometric(epsilon=1, sensitivity=groups).interval("0.95")
         assert width <= laplace
-        assert isinstance(noise, DiscreteGaussian) == (width < laplace)
-    assert isinstance(noise, DiscreteGaussian)
+        assert isinstance(noise, RoundedGaussian) == (width < laplace)
+    assert isinstance(noise, RoundedGaussian)
 
 
 @settings(max_examples=25)
@@ -142,6 +160,21 @@ def test_a_mean_has_no_error_in_advance_and_nothing_has_no_price():
         plan(["SELECT sex FROM t GROUP BY sex"], catalog(), Terms(error=1, groups=1))
 
 
+@pytest.mark.parametrize("error", ["1e400", "1e30", 5 * 10**15])
+def test_an_error_beyond_all_answers_is_refused(error):
+    with pytest.raises(InvalidParameter, match="at most 4503599627370496.*; noise is never that wide") as refused:
+        plan(["SELECT COUNT(*) FROM t"], catalog(), Terms(error=error, rows=1))
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize("error", [1, 1000, 10**15, 2**52])
+def test_any_other_error_has_its_least_epsilon(error):
+    (release,) = plan(["SELECT COUNT(*) FROM t"], catalog(), Terms(error=error, rows=1)).releases
+    noise = release.noises[0]
+    assert noise.interval("0.95") <= error
+    assert Geometric(epsilon=noise.epsilon * Fraction(99, 100), sensitivity=1).interval("0.95") >= error
+
+
 def test_keys_alone_can_be_asked_for_where_they_are_not_public():
     made = plan(["SELECT city FROM t GROUP BY city"], catalog(), Terms(epsilon=1, delta="1e-6", groups=1))
     assert made.loss == Approximate(1, "1e-6")
@@ -160,3 +193,11 @@ def test_bounds_must_be_stated_by_somebody():
 def test_a_draft_without_bounds_is_never_priced():
     with pytest.raises(InternalError):
         price._bound(type("Draft", (), {"bound": None})())
+
+
+@pytest.mark.parametrize("numbers", ["COUNT(*)", "COUNT(*), SUM(age), COUNT(DISTINCT person)"])
+def test_gaussian_measures_together_cost_what_was_stated(numbers):
+    """(ε, δ) of all measures together, by the exact profile: what was stated, within a thousandth, and no more."""
+    made = plan([f"SELECT {numbers} FROM t GROUP BY age"], catalog(), Terms(1, delta="1e-6", groups=80, rows=1))
+    assert all(isinstance(noise, RoundedGaussian) for release in made.releases for noise in release.noises)
+    assert 0.999 < guarantee(made.loss, delta="1e-6").epsilon <= 1

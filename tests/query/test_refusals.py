@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.work import calls_counted
 
 import discreet
 from discreet.curator.policy import Policy, parse_policy
@@ -54,6 +55,7 @@ columns.name = {type = "text"}
 """
 REFUSED: list[tuple[str, str, int | None]] = [
     ("SELECT * FROM people", "this would give out private rows", 8),
+    ("SELECT COUNT(DISTINCT *) FROM people", "COUNT(DISTINCT *)", 8),
     ("SELECT age FROM people", "this would give out private rows", 8),
     ("SELECT age FROM people LIMIT 1", "this would give out private rows", 8),
     ("SELECT DISTINCT g FROM people", "this would give out private rows", 17),
@@ -157,7 +159,7 @@ REFUSED: list[tuple[str, str, int | None]] = [
     ("SELECT count_star() FROM people", "COUNT_STAR is not supported yet", 8),
     ("SELECT fsum(1) AS n FROM people GROUP BY g HAVING COUNT(*) > 0", "FSUM is not supported yet", 8),
     ("SELECT COUNT(age IGNORE NULLS) FROM people", "not supported", 8),
-    ("SELECT COUNT(* EXCLUDE (age)) FROM people", "* is not supported on private rows", 14),
+    ("SELECT COUNT(* EXCLUDE (age)) FROM people", "* EXCLUDE (age) is not supported on private rows", 14),
     ("SELECT SUM(income) FROM people", "SUM of real numbers without bounds and granularity", 8),
     ("SELECT SUM(free) FROM people", "SUM of free, which has no bounds", 8),
     ("SELECT AVG(free + 1) FROM people", "+ of a number without bounds", 12),
@@ -168,8 +170,8 @@ REFUSED: list[tuple[str, str, int | None]] = [
     ("SELECT SUM(age / 0) FROM people", "a division by zero", 12),
     ("SELECT SUM(score % 2) FROM people", "of these numbers", 12),
     ("SELECT SUM(age // -2) FROM people", "of these numbers", 12),
-    ("SELECT SUM(age & 1) FROM people", "BITWISEAND is not supported on private rows", 12),
-    ("SELECT SUM(age ** 2) FROM people", "POWER() is not supported on private rows", 12),
+    ("SELECT SUM(age & 1) FROM people", "age & 1 is not supported on private rows", 12),
+    ("SELECT SUM(age ** 2) FROM people", "POWER(age, 2) is not supported on private rows", 12),
     ("SELECT SUM(SQRT(age)) FROM people", "SQRT() is not supported on private rows", 12),
     ("SELECT SUM(LN(age)) FROM people", "LN() is not supported on private rows", 12),
     ("SELECT SUM(age * 99999999999999999999999) FROM people", "this number has too many digits", 18),
@@ -207,16 +209,28 @@ REFUSED: list[tuple[str, str, int | None]] = [
     ("SELECT COUNT(*) FROM people WHERE age BETWEEN SYMMETRIC 5 AND 1", "BETWEEN SYMMETRIC", 35),
     ("SELECT COUNT(*) FROM people WHERE t LIKE g", "LIKE with a pattern that varies", 35),
     ("SELECT COUNT(*) FROM people WHERE t LIKE 'a!%' ESCAPE '!'", "ESCAPE is not supported on private rows", 35),
-    ("SELECT COUNT(*) FROM people WHERE t SIMILAR TO 'a.*'", "SIMILARTO is not supported on private rows", 35),
-    ("SELECT COUNT(*) FROM people WHERE t ~ 'a.*'", "REGEXP_LIKE() is not supported on private rows", 35),
-    ("SELECT COUNT(*) FROM people WHERE regexp_matches(t, 'a')", "REGEXP_LIKE() is not supported on private rows", 35),
+    ("SELECT COUNT(*) FROM people WHERE t SIMILAR TO 'a.*'", "t SIMILAR TO 'a.*' is not supported on private rows", 35),
+    ("SELECT COUNT(*) FROM people WHERE t ~ 'a.*'", "REGEXP_MATCHES(t, 'a.*') is not supported on private rows", 35),
+    (
+        "SELECT COUNT(*) FROM people WHERE regexp_matches(t, 'a')",
+        "REGEXP_MATCHES(t, 'a') is not supported on private rows",
+        35,
+    ),
     ("SELECT COUNT(*) FROM people WHERE t COLLATE NOCASE = 'a'", "COLLATE() is not supported on private rows", 35),
-    ("SELECT COUNT(*) FROM people WHERE age IS DISTINCT FROM 3", "NULLSAFENEQ is not supported on private rows", 35),
-    ("SELECT COUNT(*) FROM people WHERE (age, score) = (1, 2)", "TUPLE is not supported on private rows", 36),
+    (
+        "SELECT COUNT(*) FROM people WHERE age IS DISTINCT FROM 3",
+        "age IS DISTINCT FROM 3 is not supported on private rows",
+        35,
+    ),
+    ("SELECT COUNT(*) FROM people WHERE (age, score) = (1, 2)", "(age, score) is not supported on private rows", 36),
     ("SELECT COUNT(*) FROM people WHERE age = $1", "not supported on private rows", None),
     ("SELECT COUNT(*) FROM people WHERE age = ?", "not supported on private rows", None),
-    ("SELECT COUNT(*) FROM people WHERE [x FOR x IN [age]] = [1]", "ARRAY() is not supported on private rows", 36),
-    ("SELECT COUNT(*) FROM people WHERE random() < 0.5", "RAND() is not supported on private rows", 35),
+    (
+        "SELECT COUNT(*) FROM people WHERE [x FOR x IN [age]] = [1]",
+        "[x FOR x IN [age]] is not supported on private rows",
+        36,
+    ),
+    ("SELECT COUNT(*) FROM people WHERE random() < 0.5", "RANDOM() is not supported on private rows", 35),
     ("SELECT COUNT(*) FROM people WHERE error('x') = 1", "ERROR() is not supported on private rows", 35),
     ("SELECT COUNT(*) FROM people WHERE getvariable('x') = age", "GETVARIABLE() is not supported on private rows", 35),
     ("SELECT COUNT(*) FROM people WHERE TRIM('x' FROM t) = ''", "TRIM of particular characters", 40),
@@ -253,7 +267,7 @@ REFUSED: list[tuple[str, str, int | None]] = [
     ("PIVOT people ON g USING COUNT(*)", "got PIVOT, expected SELECT", None),
     ("SELECT * FROM (PIVOT people ON g USING COUNT(*))", "is private", 22),
     ("SELECT * FROM (SUMMARIZE people)", "is private", 26),
-    ("EXPLAIN SELECT COUNT(*) FROM people", "got COMMAND, expected SELECT", None),
+    ("EXPLAIN SELECT COUNT(*) FROM people", "got EXPLAIN, expected SELECT", None),
     ("SELECT COUNT(*) INTO x FROM people", "INTO is not supported on private rows", 22),
     ("SELECT COUNT(*) FROM read_csv('/etc/passwd')", "what is computed from the released values fails", None),
     ("SELECT * FROM read_text('/etc/passwd')", "what is computed from the released values fails", None),
@@ -397,12 +411,10 @@ def test_what_is_no_statement_at_all(data: Dataset, sql: Any, words: str) -> Non
     ],
     ids=lambda sql: sql[:40],
 )
-def test_what_is_too_large_is_refused_quickly(data: Dataset, sql: str) -> None:
-    import time
-
-    started = time.monotonic()
-    assert isinstance(refused(data, sql), InvalidInput)
-    assert time.monotonic() - started < 8
+def test_what_is_too_large_is_refused_after_little_work(data: Dataset, sql: str) -> None:
+    with calls_counted() as calls:
+        assert isinstance(refused(data, sql), InvalidInput)
+    assert calls[0] < 200 * len(sql) + 50_000  # at most 98 a character where it was written
 
 
 def test_nested_names_are_read_once(data: Dataset) -> None:

@@ -19,7 +19,8 @@ import pytest
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.errors import InvalidQuery
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.grid import whole
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.unit import Unit
@@ -114,7 +115,7 @@ def plain(data: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """No noise, and every group that is there is named."""
-    for noise in (Geometric, DiscreteGaussian):
+    for noise in (Geometric, RoundedGaussian):
         monkeypatch.setattr(noise, "release", lambda self, value, /, *, entropy=None: whole(value, "value"))
     monkeypatch.setattr(OptimalSelection, "release", lambda self, value, /, *, entropy=None: whole(value, "value") > 0)
 
@@ -496,3 +497,25 @@ def test_what_comes_after_should_not_be_refused(
 @pytest.mark.usefixtures("exact")
 def test_an_alias_of_an_alias(engine: DuckDBEngine) -> None:
     assert answer(engine, "SELECT COUNT(*) AS n, n AS m FROM people").to_pylist() == [{"n": 400, "m": 400}]
+
+
+@pytest.mark.parametrize(
+    "part", ["MONTH(d)", "DATE_TRUNC('month', d)", "EXTRACT(dow FROM d)", "MONTH(CAST(m AS DATE))"]
+)
+@pytest.mark.parametrize("nullable", [True, False])
+def test_a_part_of_a_date_is_null_only_where_the_date_is(part: str, nullable: bool) -> None:
+    """A group of nulls is answered where there can be one, and nowhere else."""
+    columns = [Column("d", "date", nullable=nullable), Column("m", "timestamp", nullable=nullable)]
+    known = Catalog("c", [Table("t", columns, unit=Unit())], neighbours="add or remove one")
+    days = [date(1, 1, 1), date(2024, 2, 29), date(9999, 12, 31), None]
+    times = [None if day is None else datetime(day.year, day.month, day.day) for day in days]
+    made = plan([f"SELECT {part} AS k, COUNT(*) AS n FROM t GROUP BY k"], known, Terms(epsilon=100, delta="0.5"))
+    (release,) = made.releases
+    assert release.group.keys[0].value.nullable is nullable
+    rows = pa.table({"d": pa.array(days, pa.date32()), "m": pa.array(times, pa.timestamp("us"))})
+    with DuckDBEngine(known, {"t": rows}) as engine:
+        found = engine.fetch(write(release.aggregate)).column("k0").to_pylist()
+        shown = made.finish(made.run(engine, None), None, engine)[0].column("k")  # type: ignore[arg-type]
+    assert (None in found) is nullable
+    assert len(set(found)) >= 2 + nullable
+    assert (None in shown) <= nullable

@@ -40,9 +40,11 @@ from discreet.mechanisms import (
     Gaussian,
     GaussianThreshold,
     Geometric,
+    Histogram,
     KaryResponse,
     Laplace,
     LaplaceThreshold,
+    Mean,
     Mechanism,
     OptimalSelection,
     PermuteAndFlip,
@@ -51,7 +53,10 @@ from discreet.mechanisms import (
     RandomizedResponse,
     Range,
     ReportNoisyMax,
+    RoundedGaussian,
+    SpendingBudget,
     Staircase,
+    Sum,
 )
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
@@ -60,6 +65,7 @@ from discreet.privacy.unit import Neighbours
 F = Fraction
 SEVEN_TENTHS, HALF = F(7, 10), F(1, 2)
 MANY, SOME = 50_000, 8_000  # draws on each side: of mechanisms that draw many at once, and of the others
+ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
 LINE = Range(lower=0, upper=17, granularity=1)
 
 
@@ -142,6 +148,14 @@ CASES = [
         DiscreteGaussian, lambda f: DiscreteGaussian(sigma=f, squared_sensitivity=1), 0, 1, together, MANY,
         delta="0.05", factor=HALF,
     ),
+    Case(
+        RoundedGaussian, lambda f: RoundedGaussian(sigma=f, squared_sensitivity=1), 0, 1, together, MANY,
+        delta="0.05", factor=HALF,
+    ),
+    Case(Sum, lambda f: Sum(epsilon=1 / f, within=LINE, neighbours=ADD), [3.0], [3.0, 17.0]),
+    # one value crosses the range
+    Case(Mean, lambda f: Mean(epsilon=1 / f, within=LINE, neighbours=CHANGE, size=2), [3.0, 0.0], [3.0, 17.0]),
+    Case(Histogram, lambda f: Histogram(epsilon=1 / f, categories=["a", "b"], neighbours=ADD), ["a"], ["a", "b"]),
     Case(RandomizedResponse, lambda f: RandomizedResponse.for_epsilon(epsilon=1 / f), 0, 1, together, MANY),
     Case(KaryResponse, lambda f: KaryResponse(epsilon=1 / f, size=4), 0, 1, together, MANY),
     # the first candidate gains a point, the others lose one
@@ -195,7 +209,7 @@ every = pytest.mark.parametrize("case", CASES, ids=[case.kind.__name__ for case 
 def test_every_mechanism_is_audited() -> None:
     mechanisms = {getattr(discreet.mechanisms, name) for name in discreet.mechanisms.__all__}
     oracles = {getattr(discreet.local, name) for name in discreet.local.__all__}
-    expected = (mechanisms - {Channel, Mechanism, Range}) | (oracles - {Frequencies, Oracle})
+    expected = (mechanisms - {Channel, Mechanism, Range, SpendingBudget}) | (oracles - {Frequencies, Oracle})
     assert {case.kind for case in CASES} == expected
     assert len(CASES) == len(expected)
 

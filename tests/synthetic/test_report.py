@@ -68,7 +68,7 @@ def test_the_public_page_reads_noisy_numbers_alone(made, monkeypatch):
 def test_the_owners_page_says_whose_it_is(made):
     real = np.column_stack([np.arange(500) % 10, np.arange(500) % 10 > 4]).astype(np.int64)
     html = Quality(made.schema, real, made.codes).page(target="ward").html()
-    for part in ("owner's eyes only", "k-marginal score", "1-way total variation", "2-way of a fresh sample", "Cramér", "trained on synthetic rows", "furthest off"):  # fmt: skip
+    for part in ("owner's eyes only", "score of pairs (of 1000)", "1-way total variation", "2-way of a fresh sample", "Cramér", "area under curve of ", " = ", "trained on synthetic rows", "furthest off"):  # fmt: skip
         assert part.replace("'", "&#x27;") in html or part in html
     assert "3-way" not in html  # there are two columns
 
@@ -83,7 +83,7 @@ def test_distances_are_exact_and_the_floor_is_a_fresh_sample():
     share = np.bincount(real[:, 2]) / 2000
     apart = Quality(SCHEMA, real, flipped).closeness(1)
     assert apart.distances == pytest.approx((0, 0, abs(share[0] - share[1])))
-    assert Quality(SCHEMA, real, real).facts()["k-marginal score"] == 1000
+    assert Quality(SCHEMA, real, real).facts()["score of pairs (of 1000)"] == 1000
 
 
 def test_associations_are_zero_for_independent_columns_and_one_for_copies():
@@ -110,7 +110,7 @@ def test_where_there_is_nothing_to_learn():
     same, varied = np.zeros((30, 1), np.int64), (np.arange(30) // 2 % 2)[:, None]
     assert np.isnan(Quality(one, varied, varied).predicts("third")["real"])  # nothing to predict from
     assert np.isnan(Quality(SCHEMA, np.repeat(same, 3, axis=1), np.repeat(same, 3, axis=1)).predicts("third")["real"])
-    assert "k-marginal score" not in Quality(one, varied, same).facts()
+    assert "score of pairs (of 1000)" not in Quality(one, varied, same).facts()
     assert "<svg" in Quality(one, varied, same).page().html()
 
 

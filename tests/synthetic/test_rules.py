@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from discreet.curator.catalog import Column
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy
-from discreet.synthetic.rules import AtMost, Never, allowed, mended, read_rules
+from discreet.synthetic.measuring import design_for, measure
+from discreet.synthetic.relaxed import fit
+from discreet.synthetic.rows import draw, possible
+from discreet.synthetic.rules import AtMost, Never, allowed, mended, read_rules, rules_in
 from discreet.synthetic.schema import Attribute, Schema
 
 
@@ -175,3 +178,84 @@ def test_without_rules_nothing_moves():
     codes = np.zeros((5, 1), np.int64)
     drawn = [pa.array(range(5)).to_numpy()]
     assert mended((), Schema([numbers("a", 2)]), codes, drawn)[0] is drawn[0]
+
+
+# --- when … then …, and what decides what ---------------------------------------------------------------------------
+
+
+def test_when_then_is_what_it_says_for_every_combination():
+    schema = Schema([numbers("a", 3), Attribute.of(Column("b", "boolean")), numbers("c", 12, nullable=False)])
+    (rule,) = read_rules([], [], ["when c=3|4, b=True then a=4 to 7|missing"])
+    rule.check(schema, ())
+    every = np.array(list(product(*map(range, schema.sizes))), np.int64)
+    held = allowed([rule], schema)[0].holds(every)
+    assert held.tolist() == [not (c in (3, 4) and b == 1) or a in (1, 3) for a, b, c in every.tolist()]
+    assert 0 < (~held).sum() < len(every)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("when a=99 then b=True", "a value or bin of a"),
+        ("when a=4 to 7 then a=missing", "each column once"),
+        ("when a=4 to 7", "decides"),
+        ("a decides a", "two different columns"),
+        ("a decides nothing", "synthetic columns"),
+        ("a before b", "decides"),
+    ],
+)
+def test_rules_that_mean_nothing_are_refused(text, told):
+    schema = Schema([numbers("a", 3), Attribute.of(Column("b", "boolean"))])
+    with pytest.raises(InvalidParameter, match=told):
+        read_rules([], [], [text])[0].check(schema, ())
+
+
+def counties(rows, seed, many=40, states=6):
+    """Each county lies in one state; other columns depend on neither, or weakly on the state."""
+    rng = np.random.default_rng(seed)
+    owner = rng.integers(0, states, many)
+    county = rng.choice(many, rows, p=rng.dirichlet(np.full(many, 2)))
+    third = np.where(rng.random(rows) < 0.5, owner[county], rng.integers(0, states, rows))
+    attributes = [
+        Attribute.of(Column(name, "text", values=[f"{name[0]}{n}" for n in range(size)], nullable=False))
+        for name, size in (("county", many), ("state", states), ("third", states))
+    ]
+    return Schema(attributes), np.column_stack([county, owner[county], third]), owner
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("text", "flipped"), [("county decides state", False), ("STATE decides third", True)])
+def test_what_decides_what_is_read_off_noisy_counts_and_holds_in_every_row(seed, text, flipped):
+    schema, codes, owner = counties(6000, seed)
+    made = design_for(schema.sizes, epsilon=1, delta="1e-6", neighbours="add or remove one")
+    measured = measure(codes, made, entropy=DeterministicEntropy(seed))
+    rules = read_rules([], [], [text])
+    known = allowed(rules, schema, measured)
+    rows = draw(fit(schema.sizes, measured, allowed=known), allowed=known, entropy=DeterministicEntropy(seed))
+    first, second = (1, 2) if flipped else (0, 1)
+    assert all(len(set(rows[rows[:, first] == code, second].tolist())) <= 1 for code in range(schema.sizes[first]))
+    if not flipped:
+        without = draw(fit(schema.sizes, measured), entropy=DeterministicEntropy(seed))
+        broken = np.mean(owner[rows[:, 0]] != rows[:, 1])
+        assert broken < 0.05 < np.mean(owner[without[:, 0]] != without[:, 1])
+
+
+def test_what_decides_what_never_contradicts_a_rule():
+    schema, codes, owner = counties(4000, 5)
+    made = design_for(schema.sizes, epsilon=1, delta="1e-6", neighbours="add or remove one")
+    measured = measure(codes, made, entropy=DeterministicEntropy(5))
+    never = [f"never county=c0, state=s{n}" for n in range(6) if n != (owner[0] + 1) % 6]  # not where c0 is
+    known = allowed(read_rules([], [], ["county decides state", *never]), schema, measured)
+    assert len(known) == 1  # one table for each set of columns, however many rules there are
+    assert known[0].table[0].nonzero()[0].tolist() == [(owner[0] + 1) % 6]
+    assert possible(known, schema.sizes)
+
+
+def test_a_file_of_rules_has_one_a_line():
+    text = "# of geography\ncounty decides state\n\n  when county=c1|c2 then third=t0  \nnever state=s0, third=t5\n"
+    schema, _, _ = counties(10, 1)
+    rules = read_rules([], [], rules_in(text))
+    assert len(rules) == 3
+    for rule in rules:
+        rule.check(schema, ())
+    assert len(allowed(rules, schema)) == 2  # what decides what is known with the noisy counts

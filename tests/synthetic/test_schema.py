@@ -341,3 +341,29 @@ def test_schemas_are_refused_that_are_none():
         n.encode(pa.array([[1]]))
     with pytest.raises(InvalidData, match="expected dates"):
         Attribute.of(Column("d", "date"), bins=["2000-01-01", "2001-01-01"]).encode(pa.array([1]))
+
+
+@pytest.mark.parametrize("kind", ["integer", "real"])
+@pytest.mark.parametrize("bins", [[-50, 0, 40, 200], [0, 40, 90, 95, 1000], [10, 60, 91], [0, 10, 20]])
+def test_no_value_is_drawn_beyond_the_declared_bounds(kind, bins):
+    """Edges may be given beyond the bounds: bins end at these, and values outside count in the nearest bin as ever."""
+    attribute = Attribute.of(Column("n", kind, lower=5, upper=90, nullable=False), bins=bins)
+    codes = np.repeat(np.arange(attribute.size), 300)
+    drawn = attribute.write(attribute.draw(codes, DeterministicEntropy(1)), codes)
+    values = np.asarray(drawn)
+    assert values.min() >= 5
+    assert values.max() <= 90
+    assert (attribute.encode(drawn) == codes).all()
+    assert attribute.encode(pa.array([-100, 5, 90, 10_000])).tolist() == [0, 0, attribute.size - 1, attribute.size - 1]
+
+
+def test_bins_that_are_all_beyond_the_bounds_are_refused():
+    with pytest.raises(InvalidParameter, match="between its bounds"):
+        Attribute.of(Column("n", "integer", lower=0, upper=10), bins=[20, 30])
+
+
+@pytest.mark.parametrize("kind", ["integer", "real"])
+def test_a_column_of_one_value_may_have_wider_bins(kind):
+    attribute = Attribute.of(Column("n", kind, lower=5, upper=5, nullable=False), bins=[0, 10])
+    codes = np.zeros(3, np.int64)
+    assert attribute.write(attribute.draw(codes, DeterministicEntropy(1)), codes).to_pylist() == [5, 5, 5]

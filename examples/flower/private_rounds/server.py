@@ -13,7 +13,12 @@ from private_rounds.agreed import FEDERATION, NETWORK, read_keys
 def conduct(context: Context) -> PrivateRounds:
     keys = read_keys(Path(str(context.run_config["keys"])))
     return PrivateRounds(
-        FEDERATION, NETWORK, keys, limit=context.run_config["limit"], each=lambda report, _: print(report.words())
+        FEDERATION,
+        NETWORK,
+        keys,
+        limit=context.run_config["limit"],
+        each=lambda report, _: print(report.words()),
+        checkpoint=str(context.run_config["checkpoint"]),
     )
 
 

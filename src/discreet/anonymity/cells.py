@@ -100,11 +100,14 @@ class Cells:
         order = np.lexsort((-self.people, self.of_class))
         starts = np.searchsorted(self.of_class, np.arange(self.count))
         place = np.arange(len(order)) - starts[self.of_class]
-        return _total(self.of_class, np.where(place >= top, self.people[order], 0), self.count)
+        first = _total(self.of_class, np.where(place < top, self.people[order], 0), self.count)
+        return np.asarray(np.maximum(self.known - first, 0))  # a person of several values may be counted twice above
 
     def coarser(self, nodes: NDArray[Any], values: int) -> "Cells":
         """The same people, each value replaced by its node."""
-        found, people = _counted(self.of_class * values + nodes[self.value], self.people, self.count * values)
+        keys = self.of_class * values + nodes[self.value]
+        found, places = np.unique(keys, return_inverse=True)
+        people: Any = np.bincount(places, self.people, minlength=len(found)).astype(self.people.dtype)
         of_class, value = np.divmod(found, values)
         return Cells(of_class, value, people, self.known)
 

@@ -3,8 +3,8 @@
 Li, Li, Venkatasubramanian 2007 ("t-Closeness: privacy beyond k-anonymity and l-diversity");
 Cao, Karras 2012 ("Publishing microdata with a robust privacy guarantee").
 
-The whole table is the one that was bound, with the rows that may later be suppressed: somebody who reads the release
-sees the secrets of suppressed rows too. Shares are among known values; a class without any satisfies no model here.
+The whole table is the one that was bound, with the rows that may later be suppressed, whether they keep their secrets
+or lose them. Shares are among known values; a class without any satisfies no model here.
 """
 
 from collections.abc import Sequence

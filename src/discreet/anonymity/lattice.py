@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_NODES = 5_000_000
+_TIE = 1e-12  # losses that differ by no more are equal: sums round
 _MOST_KEPT = 1 << 23  # counted pieces that are kept for rolling up, over all nodes
 
 
@@ -27,13 +28,14 @@ def optimal(coded: Coded, model: Aim, *, suppression: Number) -> Recoding:
 
     At a node of the lattice the rows of every class for which the (bound) model does not hold are suppressed. A node
     is *feasible* if these are at most ⌊suppression · rows⌋. Among all feasible nodes the result has the least NCP (a
-    suppressed row costs 1), up to the rounding of floating-point sums; of equals, the one that is found first, which
-    does not depend on the order of the rows. A column that can have one value only keeps it: hiding it gains nothing.
+    suppressed row costs 1), up to the rounding of floating-point sums; of equals, the one with the fewest levels in
+    all, so that no finer node is as good, and of these the one that lifts later columns first. The order of the rows
+    does not matter. A column that can have one value only keeps it: hiding it gains nothing.
 
     Guarantee: the model holds for every class of the result. Proof: all rows of the other classes are suppressed.
 
     What is left out cannot be better. Proof. Write g(v) for the mean cost of the cells at node v without suppression.
-    (1) A row costs at most 1, so suppressing never lowers a cost: NCP(v) ≥ g(v). A node with g(v) ≥ the least NCP
+    (1) A row costs at most 1, so suppressing never lowers a cost: NCP(v) ≥ g(v). A node with g(v) > the least NCP
     found so far cannot improve on it. (2) A class at v is a union of classes at any finer node u ≤ v, so the rows in
     classes of fewer people than `model.least`, which no class of the model may have, are at u a superset of those at
     v. If at v they exceed the limit, no u ≤ v is feasible. For k-anonymity these are all the suppressed rows. (3) If
@@ -110,9 +112,9 @@ class _Search:
         order = np.argsort(bounds, axis=None, kind="stable")
         if self._prunes:  # from coarse to fine: an infeasible node closes all finer ones
             order = order[::-1]
-        for place in order[bounds.ravel()[order] < self.best]:
+        for place in order[bounds.ravel()[order] <= self.best + _TIE]:
             levels = tuple(int(level) for level in np.unravel_index(place, bounds.shape))
-            if self.open[levels] and bounds[levels] < self.best:
+            if self.open[levels] and bounds[levels] <= self.best + _TIE:
                 self._try(levels)
         return self.levels
 
@@ -155,8 +157,8 @@ class _Search:
         saved = tuples.costs(levels, pieces.members[lost]) @ pieces.weights[lost]
         general = sum(ladder.means[level] for ladder, level in zip(tuples.ladders, levels, strict=True))
         cost = float(general + (suppressed - saved) / tuples.rows)
-        if cost < self.best:
-            self.best, self.levels = cost, levels
+        if self.levels is None or cost < self.best - _TIE or (cost <= self.best + _TIE and _finer(levels, self.levels)):
+            self.best, self.levels = min(cost, self.best), levels
         return True
 
     def _pieces(self, levels: Levels) -> _Pieces:
@@ -173,6 +175,11 @@ class _Search:
             self.counted[levels] = pieces
             self.kept += len(pieces.members)
         return pieces
+
+
+def _finer(levels: Levels, others: Levels) -> bool:
+    """Whether a node is to be preferred to another that costs as much."""
+    return (sum(levels), levels) < (sum(others), others)
 
 
 def _rolled(tuples: Tuples, levels: Levels, members: Ints, weights: Ints) -> _Pieces:

@@ -35,6 +35,7 @@ from discreet.anonymity.classes import Classes
 from discreet.anonymity.closeness import Closeness, Likeness
 from discreet.anonymity.diversity import AlphaK, DistinctDiversity, EntropyDiversity, RecursiveDiversity
 from discreet.anonymity.presence import Presence
+from discreet.anonymity.units import ByUnit, unit_codes
 from discreet.errors import InvalidParameter
 
 __all__ = [
@@ -59,13 +60,17 @@ __all__ = [
 class Target:
     """Several models, all of which every class must satisfy.
 
-    Monotone if each of them is: a union that satisfies each satisfies all.
+    `unit` is the column that names the person of each row, where a person may have several: then all models count
+    people (see `units`); else a row is taken for a person. Monotone if each model is: a union that satisfies each
+    satisfies all. By units only k and distinct diversity are: people and their values only join, but a person in both
+    parts of a union counts once, so shares are no longer averaged.
 
     >>> Target.of(KAnonymity(5), KAnonymity(3)).least
     5
     """
 
     models: tuple[Model, ...]
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -73,22 +78,29 @@ class Target:
         for model in self.models:
             if not hasattr(model, "bind") or not hasattr(model, "monotone"):
                 raise InvalidParameter("models", model, "privacy models, e.g. KAnonymity(5)")
+            if self.unit is not None and isinstance(model, Presence):
+                expected = "no δ-presence, which counts rows of a population; give a row for each person"
+                raise InvalidParameter("unit", self.unit, expected)
 
     @classmethod
-    def of(cls, *models: "Model | Target") -> "Target":
-        """A target of models; targets among them are taken apart."""
+    def of(cls, *models: "Model | Target", unit: str | None = None) -> "Target":
+        """A target of models; targets among them are taken apart, and their unit is kept."""
         parts = [part for model in models for part in (model.models if isinstance(model, Target) else (model,))]
-        return cls(tuple(parts))
+        named = {model.unit for model in models if isinstance(model, Target)} | {unit}
+        if len(named - {None}) > 1:
+            raise InvalidParameter("unit", sorted(filter(None, named)), "one unit for all models")
+        return cls(tuple(parts), next(iter(named - {None}), None))
 
     @property
     def name(self) -> str:
-        """The names of its models."""
-        return ", ".join(model.name for model in self.models)
+        """The names of its models, and what they count."""
+        return ", ".join(model.name for model in self.models) + (f", by {self.unit!r}" if self.unit else "")
 
     @property
     def monotone(self) -> bool:
         """Whether all its models are."""
-        return all(model.monotone for model in self.models)
+        by_unit = all(isinstance(model, KAnonymity | DistinctDiversity) for model in self.models)
+        return all(model.monotone for model in self.models) and (self.unit is None or by_unit)
 
     @property
     def least(self) -> int:
@@ -100,9 +112,19 @@ class Target:
         """What each promises and what it does not."""
         return tuple(model.words for model in self.models)
 
-    def bind(self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True) -> "BoundTarget":
-        """All its models with the table."""
-        return BoundTarget(self, tuple(model.bind(table, quasi=quasi, feasible=feasible) for model in self.models))
+    def bind(
+        self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True, units: Ints | None = None
+    ) -> "BoundTarget":
+        """All its models with the table; `units`: the unit of each row as a number, if the table does not name it."""
+        parts: tuple[Measured, ...] = tuple(model.bind(table, quasi=quasi, feasible=feasible) for model in self.models)
+        if self.unit is None:
+            return BoundTarget(self, parts)
+        counted = unit_codes(table, self.unit) if units is None else units
+        people = len(np.unique(counted))
+        for model in self.models:
+            if feasible and people < (k := getattr(model, "k", 0)):
+                raise InvalidParameter("k", k, f"at most the number of different {self.unit!r} ({people})")
+        return BoundTarget(self, tuple(ByUnit.of(part, counted) for part in parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

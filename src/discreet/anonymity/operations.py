@@ -75,6 +75,23 @@ def suppressed(table: Any, rows: NDArray[np.bool_], names: Sequence[str]) -> "py
     return arrow
 
 
+def blanked(table: Any, rows: NDArray[np.bool_], names: Sequence[str]) -> "pyarrow.Table":
+    """The table with the named columns missing in the given rows.
+
+    >>> blanked({"ill": ["flu", "ulcer"]}, np.array([False, True]), ["ill"]).column("ill").to_pylist()
+    ['flu', None]
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    arrow, mask = as_arrow(table), pyarrow.array(np.asarray(rows))
+    for name in names:
+        values = column(arrow, name)
+        empty = compute.if_else(mask, pyarrow.scalar(None, values.type), values)
+        arrow = arrow.set_column(arrow.column_names.index(name), name, empty)
+    return arrow
+
+
 def padded(table: Any, quasi: Sequence[str], *, k: int, entropy: Entropy | None = None) -> "tuple[pyarrow.Table, int]":
     """The table with dummy rows, so that every class has at least k rows; and how many were added.
 

@@ -1,9 +1,11 @@
 """What is to be done with each column, and what is to hold afterwards, as a TOML file.
 
     [anonymity]
-    k = 5                         # every released row looks like at least four others
+    k = 5                         # every released row looks like those of at least four others
+    unit = "name"                 # the column that names the person of a row, where a person may have several: k and
+                                  # all other models count people; without it a row is a person. It is not released
     method = "local"              # "optimal" (one level for each column), "local" (each class its own) or "mondrian"
-    suppression = 0.04            # with "optimal": the largest share of rows that may be hidden
+    suppression = 0.04            # with "optimal" and "local": the largest share of rows that may be hidden
     small = "suppress"            # or "dummies": pad small classes with made-up rows
     presence = { low = 0, high = 0.5, member = "treated" }  # δ-presence: the data is the population, `treated` says
                                                             # who is in the private table; only they are released
@@ -31,6 +33,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discreet.anonymity.bound import Ints
 from discreet.anonymity.hierarchy import Hierarchy
 from discreet.anonymity.models import (
     AlphaK,
@@ -44,6 +47,7 @@ from discreet.anonymity.models import (
     RecursiveDiversity,
     Target,
 )
+from discreet.anonymity.units import unit_codes
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import rational
 from discreet.tables import column, texts
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
 
 METHODS = ("optimal", "local", "mondrian")
 _ROLES = "'identifier', 'other', or a table with quasi, coarsen or sensitive"
-_SETTINGS = {"k", "method", "suppression", "small", "presence"}
+_SETTINGS = {"k", "unit", "method", "suppression", "small", "presence"}
 _MODELS: dict[str, tuple[Callable[..., Model], set[str]]] = {  # its class, and the settings that it takes
     "distinct": (DistinctDiversity, {"l"}),
     "entropy": (EntropyDiversity, {"l"}),
@@ -120,6 +124,7 @@ class Policy:
     coarsen: tuple[tuple[Rule, int], ...] = ()
     sensitive: Mapping[str, tuple[Model, ...]] = field(default_factory=dict)
     presence: Presence | None = None
+    unit: str | None = None
 
     @classmethod
     def read(cls, path: str | Path) -> "Policy":
@@ -147,7 +152,8 @@ class Policy:
                 "policy: no column is a quasi-identifier; name those by which a person could be recognised"
             )
         method = _one_of(settings, "method", METHODS)
-        roles.check(_presence(settings))
+        unit = _unit(settings)
+        roles.check(_presence(settings), unit)
         for rule in roles.quasi:
             if (rule.kind == "number") != (method == "mondrian"):
                 expected = "'number' with the method 'mondrian', and with no other"
@@ -163,15 +169,15 @@ class Policy:
             coarsen=tuple(roles.coarsen),
             sensitive=roles.sensitive,
             presence=_presence(settings),
+            unit=unit,
         )
 
     @property
     def target(self) -> Target:
         """What every class must satisfy."""
         present = () if self.presence is None else (self.presence,)
-        return Target.of(
-            KAnonymity(self.k), *(model for models in self.sensitive.values() for model in models), *present
-        )
+        models = (model for models in self.sensitive.values() for model in models)
+        return Target.of(KAnonymity(self.k), *models, *present, unit=self.unit)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -184,13 +190,19 @@ class Policy:
         for rule in self.quasi:
             if rule.sources != (rule.column,):
                 table = _joined(table, rule)
-        return table.drop_columns([name for name in self.identifiers if name in table.column_names])
+        gone = {*self.identifiers, *([self.unit] if self.unit else [])}
+        return table.drop_columns([name for name in table.column_names if name in gone])
+
+    def units(self, table: "pyarrow.Table") -> Ints | None:
+        """The unit of each row as a number; None where a row is a person."""
+        return None if self.unit is None else unit_codes(table, self.unit)
 
     def _check(self, table: "pyarrow.Table") -> None:
         places = [source for rule in self.quasi for source in rule.sources]
         members = set() if self.presence is None or self.presence.member is None else {self.presence.member}
         named = {
             *members,
+            *([self.unit] if self.unit else []),
             *self.identifiers,
             *self.others,
             *places,
@@ -238,12 +250,13 @@ class _Roles:
             case _:
                 raise InvalidParameter(f"columns.{name}", role, _ROLES)
 
-    def check(self, presence: Presence | None) -> None:
-        """Refuse a column that is used up by two roles: a part of a place, or what says who is a member."""
+    def check(self, presence: Presence | None, unit: str | None) -> None:
+        """Refuse a column that is used up by two roles: a part of a place, what says who is a member, the unit."""
         taken = {*self.identifiers, *self.others, *self.sensitive, *(rule.column for rule, _ in self.coarsen)}
         taken |= {rule.column for rule in self.quasi}
         parts = [source for rule in self.quasi for source in rule.sources if rule.sources != (rule.column,)]
         parts += [] if presence is None or presence.member is None else [presence.member]
+        parts += [] if unit is None or unit in self.identifiers else [unit]  # it is removed, as an identifier is
         for name in parts:
             if name in taken or parts.count(name) > 1:
                 raise InvalidData(f"policy: column {name!r} has two roles; it is used up by one of them: keep that one")
@@ -272,6 +285,13 @@ class _Roles:
             return made(column=name, **given)
         except TypeError:
             raise InvalidParameter(where, entry, f"its settings: {', '.join(sorted(settings))}") from None
+
+
+def _unit(settings: Mapping[str, Any]) -> str | None:
+    unit = settings.get("unit")
+    if unit is not None and (not isinstance(unit, str) or not unit):
+        raise InvalidParameter("anonymity.unit", unit, "the name of the column that names the person of a row")
+    return unit
 
 
 def _presence(settings: Mapping[str, Any]) -> Presence | None:

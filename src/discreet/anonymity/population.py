@@ -1,4 +1,4 @@
-"""From a sample to its population: how many of those who are unique here are unique out there?
+"""From a sample to its population: how many of those who look the same here look the same out there?
 
 Somebody who is unique in a sample of one in a hundred may have many doubles outside it. These are estimates under a
 model of how values are spread; they can be off by a factor, and the reports say so.
@@ -17,6 +17,7 @@ from discreet.exact import integer
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Method = Literal["pitman", "zayatz"]
+_SUMMED, _FARTHEST = 100, 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,58 @@ def population_uniques(classes: Classes, *, population: int, method: Method = "p
     return PopulationUniques(
         method=method, population=population, sample=sample, sample_uniques=alone, still_unique=still, uniques=uniques
     )
+
+
+def expected_inverse(sizes: NDArray[Any], population: int) -> Floats:
+    """E[1/F] for each class: one over its size in the population, of which the table is a random sample.
+
+    By Pitman's model, fitted to the class sizes f of the n people (Hoshino 2001): of the N − n others each joins a
+    class that has grown to f + j people with probability (f + j − α)/(θ + n + i), after i of them. That is Pólya's
+    urn, so F − f is beta-binomial: N − n draws, parameters f − α and θ + n − f + α. Up to f = 100 the expectation is
+    summed, and what lies beyond 20,000 others is counted as if there were just so many (an error below 5e-5, upwards);
+    for larger classes it is expanded to the second order about E[F].
+
+    >>> expected_inverse(np.array([1, 1, 1, 2, 3]), 8).round(3).tolist()  # the table is its own population
+    [1.0, 1.0, 1.0, 0.5, 0.333]
+    >>> expected_inverse(np.array([1, 1, 1, 2, 3]), 80).round(3)[:1].tolist()
+    [0.323]
+    """
+    people, classes = int(sizes.sum()), len(sizes)
+    more = int(population) - people
+    if more <= 0 or (classes > 1 and sizes.max() == 1):  # no two alike: the likeliest model has none alike anywhere
+        return 1 / sizes
+    theta, alpha = fit_pitman(sizes)
+    found, places = np.unique(sizes, return_inverse=True)
+    inverse = [
+        _summed_inverse(size, size - alpha, theta + people - size + alpha, more)
+        if size <= _SUMMED
+        else _expanded_inverse(size, size - alpha, theta + people - size + alpha, more)
+        for size in found.tolist()
+    ]
+    return np.minimum(inverse, 1 / found)[places]
+
+
+def _summed_inverse(size: int, joins: float, stays_away: float, more: int) -> float:
+    """E[1/(f + X)] with X beta-binomial, term by term; P(X = x + 1)/P(X = x) = (m − x)(a + x)/((x + 1)(b + m − x − 1)).
+
+    `joins` and `stays_away` are the parameters a and b, `more` is m.
+    """
+    from scipy.special import betaln
+
+    steps = np.arange(min(more, _FARTHEST))
+    ratios = np.log((more - steps) / (steps + 1)) + np.log((joins + steps) / (stays_away + more - steps - 1))
+    first = betaln(joins, stays_away + more) - betaln(joins, stays_away)
+    chance = np.exp(first + np.concatenate([[0.0], np.cumsum(ratios)]))
+    far = max(0.0, 1 - float(chance.sum()))
+    return float((chance / (size + np.arange(len(chance)))).sum()) + far / (size + len(chance))
+
+
+def _expanded_inverse(size: int, joins: float, stays_away: float, more: int) -> float:
+    """E[1/F] ≈ (1 + Var F/E[F]²)/E[F], by the mean and variance of the beta-binomial."""
+    total = joins + stays_away
+    mean = size + more * joins / total
+    variance = more * joins * stays_away * (total + more) / (total**2 * (total + 1))
+    return (1 + variance / mean**2) / mean
 
 
 def fit_pitman(sizes: NDArray[Any]) -> tuple[float, float]:

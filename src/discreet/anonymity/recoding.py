@@ -1,8 +1,8 @@
-"""Local recoding: every class is lifted by itself, only as far as its own rows need; no row is suppressed.
+"""Local recoding: every class is lifted by itself, only as far as its own rows need.
 
 Xu, Wang, Pei, Wang, Shi, Fu 2006 ("Utility-based anonymization using local recoding") showed how much less is lost
 than by lifting whole columns. Here cells of the generalisation lattice are opened cheapest first, each by the rows
-that are left in it; what remains at the end joins the classes nearest to it.
+that are left in it; what remains at the end joins the classes nearest to it, or takes a few of their rows along.
 """
 
 import heapq
@@ -18,6 +18,8 @@ from discreet.anonymity.joining import Groups, join
 from discreet.anonymity.specialising import specialised
 from discreet.anonymity.tuples import Aim, Bools, Floats, Ints, Tuples, firsts
 from discreet.errors import InvalidData
+from discreet.exact import Number, rational
+from discreet.noise.entropy import Entropy
 
 MOST_NODES = 1_000_000
 _SLACK = 0.005  # a node is counted again only for cells that are dearer by more than this: fewer counts, same loss
@@ -25,16 +27,22 @@ _WORK = 600_000_000  # nodes × tuples beyond which only some nodes are looked a
 _NEVER = 2.0  # dearer than any cell
 
 
-def local(coded: Coded, model: Aim) -> Recoding:
+def local(coded: Coded, model: Aim, *, suppression: Number = 0, entropy: Entropy | None = None) -> Recoding:
     """Classes that satisfy the (bound) model, each lifted to the least common ancestor of its rows in every column.
 
-    Guarantee: no row is suppressed, and the model holds for every class of the result. Proof: the classes of the
-    result are judged before it is returned. A result exists whenever the whole table satisfies the model, since in
-    the worst case all rows become one class; and for a monotone model only then. Rows of equal quasi-identifiers get
-    equal values, so for k-anonymity who knows the algorithm and everybody's quasi-identifiers learns nothing more.
+    Guarantee: the model holds for every class of the result, and at most ⌊suppression · rows⌋ rows are suppressed.
+    Proof: the classes of the result are judged before it is returned; the limit is counted down. A result exists
+    whenever the whole table satisfies the model, since in the worst case all rows become one class; and for a monotone
+    model only then. A class may be lifted to `*` in every column: it is a class of the result like any other, but in
+    the released table nobody can tell its rows from suppressed ones.
 
-    The loss is not the least possible one (finding that is NP-hard: Meyerson, Williams 2004), but the result is the
-    same every time and does not depend on the order of the rows, except where the model's own columns break ties.
+    A row that fits nowhere is suppressed, or joins a class, or takes as few rows as it needs from a class that can
+    spare them, whichever loses least: one outlier costs k rows, not its whole neighborhood. So rows of equal
+    quasi-identifiers may get different values. Which of them do is drawn at random, so for k-anonymity who knows the
+    algorithm and everybody's quasi-identifiers learns nothing more.
+
+    The loss is not the least possible one (finding that is NP-hard: Meyerson, Williams 2004). Up to which of equal rows
+    is drawn, the result does not depend on the order of the rows, except where the model's own columns break ties.
 
     >>> from discreet.anonymity import Hierarchy
     >>> from discreet.anonymity.models import KAnonymity
@@ -50,15 +58,18 @@ def local(coded: Coded, model: Aim) -> Recoding:
         raise InvalidData(
             f"not even all {tuples.rows} rows as one class satisfy {fault}: no recoding can; lower the target"
         )
-    groups = min(_candidates(tuples), key=lambda candidate: candidate.ncp)
-    levels = groups.levels[:, groups.of_tuple[tuples.of_row]].astype(np.int8)
-    recoding = Recoding(coded, levels, np.zeros(tuples.rows, np.bool_))
+    limit = int(rational(suppression, "suppression", at_least=0, at_most=1) * tuples.rows)
+    groups = min(_candidates(tuples, limit, entropy), key=lambda candidate: candidate.loss)
+    of_row = groups.of_tuple[groups.tuples.of_row]
+    heights = np.array([[hierarchy.height] for hierarchy in coded.hierarchies])
+    levels = np.where(of_row >= 0, groups.levels[:, np.maximum(of_row, 0)], heights).astype(np.int8)
+    recoding = Recoding(coded, levels, of_row < 0)
     if not model.holds(recoding.classes).all():
         raise InvalidData(f"no recoding was found in which every class satisfies {model.model.name}")
     return recoding
 
 
-def _candidates(tuples: Tuples) -> Iterator[Groups]:
+def _candidates(tuples: Tuples, limit: int, entropy: Entropy | None) -> Iterator[Groups]:
     """Ways to group the tuples: from cheap cells up, unless the lattice is too large; and from the top down.
 
     For k-anonymity cheap cells first is always better, as far as was seen. A model of a sensitive column may run out
@@ -66,7 +77,7 @@ def _candidates(tuples: Tuples) -> Iterator[Groups]:
     """
     small = math.prod(tuples.shape) <= MOST_NODES
     if small:
-        yield join(Groups.of(tuples, _Cover(tuples).run()))
+        yield join(Groups.of(tuples, _Cover(tuples).run()), limit=limit, entropy=entropy)
     if tuples.aim.codes or not small:
         yield specialised(tuples)
 

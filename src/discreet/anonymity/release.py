@@ -10,17 +10,18 @@
 {'zip': ['130**', '130**', '1485*', '1485*'], 'illness': ['a', 'b', 'c', 'd']}
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.anonymity import lattice, recoding
+from discreet.anonymity.bound import Ints
 from discreet.anonymity.classes import Classes
 from discreet.anonymity.coded import Coded, Recoding
 from discreet.anonymity.models import Target
 from discreet.anonymity.mondrian import Partition, partition
-from discreet.anonymity.operations import coarsened, padded, suppressed
+from discreet.anonymity.operations import blanked, coarsened, padded, suppressed
 from discreet.anonymity.policy import Policy
 from discreet.anonymity.report import release_page, risk_page
 from discreet.anonymity.verdict import Verdict, verify
@@ -43,6 +44,8 @@ class Anonymized:
     recoding: Recoding | Partition
     verdict: Verdict
     dummies: int = 0
+    units: Ints | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def suppressed(self) -> int:
@@ -56,13 +59,35 @@ class Anonymized:
         steps = [f"Removed: {', '.join(policy.identifiers)}."] if policy.identifiers else []
         steps += [f"Coarsened to level {level}: {rule.column}." for rule, level in policy.coarsen]
         steps += [f"Recoded ({policy.method}) to {policy.target.name}: {', '.join(policy.names)}."]
-        steps += [f"Suppressed {self.suppressed:,} rows: * in every quasi-identifier."] if self.suppressed else []
+        lifted = self._lifted
+        gone = self.suppressed - lifted
+        steps += [f"Suppressed {gone:,} rows: * in every quasi-identifier."] if gone else []
+        steps += [f"Lifted {lifted:,} rows to * in every quasi-identifier, like suppressed ones."] if lifted else []
+        steps += self._secrets
         steps += (
             [f"Added {self.dummies:,} made-up rows; counts over the table are too high by them."]
             if self.dummies
             else []
         )
-        return steps
+        return [*steps, *self.remarks]
+
+    @property
+    def _lifted(self) -> int:
+        """How many rows are in a class that was lifted to `*` everywhere, but not suppressed."""
+        if not isinstance(self.recoding, Recoding) or self.policy.presence is not None:
+            return 0
+        return self.suppressed - int(self.recoding.suppressed.sum())
+
+    @property
+    def _secrets(self) -> list[str]:
+        """What became of the secrets of suppressed rows."""
+        hidden = self.verdict.hidden
+        if hidden is None or not self.policy.sensitive:
+            return []
+        if hidden.removed:
+            failed = f"As one class they do not satisfy {', '.join(hidden.failing)}"
+            return [f"{failed}: their values of {', '.join(hidden.removed)} were removed."]
+        return ["As one class they satisfy every model, and keep their sensitive values."] if hidden.told else []
 
     def text(self) -> str:
         """What was done and what was reached, as lines."""
@@ -77,8 +102,9 @@ class Anonymized:
         """The report: risk before and after, what was reached, what was lost, what none of it promises."""
         target, secrets = self.policy.target, tuple(self.policy.sensitive)
         if isinstance(self.recoding, Recoding):
+            settings = {"units": self.units, "verdict": self.verdict, **settings}
             return release_page(self.original, self.recoding, target, done=self.done, sensitive=secrets, **settings)
-        page = risk_page(self.table, self.policy.names, models=target.models, sensitive=secrets, **settings)
+        page = risk_page(self.table, self.policy.names, models=target, sensitive=secrets, units=self.units, **settings)
         lost = Facts({"information lost (NCP), of 1": self.recoding.ncp})
         return Page(page.title, [*map(Text, self.done), lost, *page.parts], lead=page.lead)
 
@@ -89,43 +115,67 @@ class Anonymized:
 def anonymize(table: Any, policy: Policy, *, entropy: Entropy | None = None) -> Anonymized:
     """Anonymise a table as a policy says.
 
-    Guarantee: the target holds for every class of the released table, read again from its texts; a row whose
-    quasi-identifiers are all `*` is in no class. It is no guarantee of privacy: see `Anonymized.page`.
+    Guarantee: the target holds for every class of the released table, read again from its texts, counting the policy's
+    unit. Rows whose quasi-identifiers are all `*` are in no class: they satisfy the target as one, or their sensitive
+    values are missing in the release. It is no guarantee of privacy: see `Anonymized.page`.
     """
-    prepared = policy.prepared(as_arrow(table))
+    arrow = as_arrow(table)
+    prepared, units = policy.prepared(arrow), policy.units(arrow)
     for rule, level in policy.coarsen:
         prepared = coarsened(prepared, rule.hierarchy(prepared), level=level)
-    made = _recoded(prepared, policy)
+    made = _recoded(prepared, policy, units, entropy)
     released, dummies = made.table(prepared), 0
     if policy.small == "dummies":
         released, dummies = padded(released, policy.names, k=policy.k, entropy=entropy)
     released, models = _members(released, policy)
-    verdict = verify(released, quasi=policy.names, models=models)
-    if not verdict.holds:
+    verdict = verify(released, quasi=policy.names, models=models, sensitive=tuple(policy.sensitive), units=units)
+    if not all(finding.holds for finding in verdict.findings):
         raise InternalError("the released table, read again, does not satisfy the policy; nothing was released")
-    return Anonymized(released, policy, prepared, made, verdict, dummies)
+    if verdict.hidden is not None and not verdict.hidden.holds:
+        gone = Classes.of_table(released, policy.names).of_row < 0
+        released = blanked(released, gone, tuple(policy.sensitive))
+        hidden = replace(verdict.hidden, told=False, removed=tuple(policy.sensitive))
+        verdict = replace(verdict, hidden=hidden)
+    return Anonymized(released, policy, prepared, made, verdict, dummies, units, _repeated(arrow, policy))
 
 
-def _recoded(table: "pyarrow.Table", policy: Policy) -> Recoding | Partition:
+def _repeated(table: "pyarrow.Table", policy: Policy) -> tuple[str, ...]:
+    """A sentence where rows were counted although a name occurs in several of them."""
+    if policy.unit is not None:
+        return ()
+    for name in policy.identifiers:
+        values = len(column(table, name).unique())
+        if values < table.num_rows:
+            return (
+                f"Rows were counted; {name!r} has {values:,} values in {table.num_rows:,} rows: if it names people, "
+                f'say unit = "{name}" under [anonymity], or one person\'s rows are taken for several people.',
+            )
+    return ()
+
+
+def _recoded(
+    table: "pyarrow.Table", policy: Policy, units: Ints | None, entropy: Entropy | None
+) -> Recoding | Partition:
+    if policy.method == "mondrian" and policy.suppression:
+        raise InvalidParameter("anonymity.method", policy.method, "'optimal' or 'local' where rows are suppressed")
+    if policy.unit is not None and policy.small != "suppress":
+        raise InvalidParameter(
+            "anonymity.small", policy.small, "'suppress' where a unit is counted: a row is no person"
+        )
+    if policy.method != "optimal" and policy.small != "suppress":
+        raise InvalidParameter("anonymity.method", policy.method, "'optimal' where rows are made up")
     if policy.method == "mondrian":
-        _only_with_optimal(policy)
-        return partition(table, policy.names, policy.target.bind(table, quasi=policy.names))
+        return partition(table, policy.names, policy.target.bind(table, quasi=policy.names, units=units))
     coded = Coded.of(table, [rule.hierarchy(table) for rule in policy.quasi])
-    target = policy.target.bind(table, quasi=policy.names)
+    target = policy.target.bind(table, quasi=policy.names, units=units)
     if policy.method == "local":
-        _only_with_optimal(policy)
-        return recoding.local(coded, target)
+        return recoding.local(coded, target, suppression=policy.suppression, entropy=entropy)
     made = lattice.optimal(coded, target, suppression=policy.suppression)
     if policy.small == "suppress":
         return made
     if len(policy.target.models) > 1:
         raise InvalidParameter("anonymity.small", "dummies", "no model but k", "made-up rows cannot mend other models")
     return Recoding(made.coded, made.levels, np.zeros(made.coded.rows, np.bool_))
-
-
-def _only_with_optimal(policy: Policy) -> None:
-    if policy.suppression or policy.small != "suppress":
-        raise InvalidParameter("anonymity.method", policy.method, "'optimal' where rows are suppressed or made up")
 
 
 def _members(table: "pyarrow.Table", policy: Policy) -> "tuple[pyarrow.Table, Target]":

@@ -16,7 +16,7 @@ from discreet.anonymity.coded import Recoding
 from discreet.anonymity.models import Model, Target
 from discreet.anonymity.risk import REGULATORS, Risk, risk
 from discreet.anonymity.sensitive import Sensitive, rows_of
-from discreet.anonymity.uniques import LARGEST, Fingerprints, unique_sets
+from discreet.anonymity.uniques import LARGEST, Fingerprints, one_row_each, unique_sets
 from discreet.anonymity.utility import Utility, utility
 from discreet.anonymity.verdict import Verdict, judge, verify
 from discreet.anonymity.words import INSTEAD, LIMITS
@@ -25,6 +25,7 @@ from discreet.drawing import Verdict as Sign
 from discreet.errors import InvalidData
 from discreet.exact import Number
 
+Ints = NDArray[np.int64]
 _BINS = (1, 2, 3, 5, 10, 20, 50, 100, 500)
 _FEW = 12  # sets and pairs shown in a table
 
@@ -39,12 +40,15 @@ def release_page(
     population: "int | NDArray[Any] | None" = None,
     threshold: Number = REGULATORS,
     share: Number = "0.5",
+    units: Ints | None = None,
+    verdict: Verdict | None = None,
     title: str = "Anonymised table",
 ) -> Page:
     """What was done, risk before and after, models reached, utility, and what none of it promises.
 
     `done`: sentences on what was done before (columns removed, …). `sensitive`: further columns in which classes are
     checked for a single value. `population`: people of whom the table is a sample, or the size of each class there.
+    `units`: the person of each row as a number, where one may have several. `verdict`: that on the released table.
 
     >>> from discreet.anonymity import Coded, Hierarchy
     >>> from discreet.anonymity.models import KAnonymity
@@ -61,15 +65,15 @@ def release_page(
     before, after = Classes.of(list(recoding.coded.codes)), recoding.classes
     counted = population if isinstance(population, int | np.integer) else None
     risks = (
-        risk(before, threshold=threshold, population=counted),
-        risk(after, threshold=threshold, population=population),
+        risk(before, threshold=threshold, population=counted, units=units),
+        risk(after, threshold=threshold, population=population, units=units),
     )
-    verdict = judge(after, whole.bind(arrow, quasi=names, feasible=False).parts)
+    reached = verdict or judge(after, whole.bind(arrow, quasi=names, feasible=False, units=units).parts)
     costs = utility(recoding, k=_k(whole))
     secrets = tuple(dict.fromkeys([*_columns(whole), *sensitive]))
     parts: list[Part] = [
         *_done(done, recoding, costs),
-        *_models(verdict),
+        *_models(reached),
         *_homogeneity(arrow, after, secrets),
         *_risks(("before", risks[0]), ("after", risks[1])),
         _sizes(("before", before), ("after", after)),
@@ -84,18 +88,20 @@ def risk_page(
     table: Any,
     quasi: Sequence[str],
     *,
-    models: "Sequence[Model]" = (),
+    models: "Sequence[Model] | Target" = (),
     sensitive: Sequence[str] = (),
     population: "int | NDArray[Any] | None" = None,
     threshold: Number = REGULATORS,
     columns: Sequence[str] | None = None,
     share: Number = "0.5",
     largest: int = LARGEST,
+    units: Ints | None = None,
     title: str = "Risk of a table",
 ) -> Page:
     """The risks of a table as it is, the models that it satisfies, and the column sets that single people out.
 
-    `columns`: those among which such sets are looked for; all of them unless named.
+    `columns`: those among which such sets are looked for; all of them unless named. `units`: the person of each row as
+    a number, where one may have several; sets are then looked for in one row of each.
 
     >>> page = risk_page({"sex": ["F", "F", "M"], "town": ["Pisa", "Rome", "Rome"]}, ["sex"])
     >>> "prosecutor" in page.html()
@@ -104,12 +110,12 @@ def risk_page(
     arrow = rows_of(table)
     names = tuple(quasi)
     classes = Classes.of_table(arrow, names)
-    found = risk(classes, threshold=threshold, population=population)
-    whole = Target.of(*models) if models else None
+    found = risk(classes, threshold=threshold, population=population, units=units)
+    whole = models if isinstance(models, Target) else Target.of(*models) if models else None
     secrets = tuple(dict.fromkeys([*(_columns(whole) if whole else ()), *sensitive]))
-    prints = unique_sets(arrow, columns, share=share, largest=largest)
+    prints = unique_sets(one_row_each(arrow, units), columns, share=share, largest=largest)
     parts: list[Part] = [
-        *(_models(verify(arrow, quasi=names, models=whole)) if whole else ()),
+        *(_models(verify(arrow, quasi=names, models=whole, sensitive=sensitive, units=units)) if whole else ()),
         *_homogeneity(arrow, classes, secrets),
         *_risks(("this table", found)),
         _sizes(("this table", classes)),
@@ -120,7 +126,7 @@ def risk_page(
 
 
 def homogeneous(classes: Classes, column: Sensitive) -> tuple[int, int]:
-    """How many classes of two or more people hold a single known value of a column, and how many people those hold.
+    """How many classes of two or more rows hold a single known value of a column, and how many rows those hold.
 
     >>> table = {"zip": ["a", "a", "b", "b"], "ill": ["flu", "flu", "flu", "ulcer"]}
     >>> homogeneous(Classes.of_table(table, ["zip"]), Sensitive.of(table, "ill"))
@@ -156,11 +162,15 @@ def _models(verdict: Verdict) -> list[Part]:
     signs: list[Part] = []
     for finding in verdict.findings:
         where = "1 class" if finding.failing_classes == 1 else f"{finding.failing_classes:,} classes"
-        failing = f" It fails in {where} with {finding.failing_people:,} people."
+        failing = f" It fails in {where} with {finding.failing_people:,} {verdict.counted}."
         sentence = f"{finding.name}: reached {finding.reached_words}." + ("" if finding.holds else failing)
         signs.append(Sign("holds" if finding.holds else "fails", sentence, finding.holds))
         signs.append(Text(f"{finding.words.promise} {finding.words.gap}"))
-    return [Heading("Models"), *signs]
+    if verdict.hidden is not None:
+        word, sentence = verdict.hidden.text().split(maxsplit=1)
+        signs.append(Sign(word, f"{sentence[0].upper()}{sentence[1:]}.", verdict.hidden.holds))
+    counted = {"rows": "A row is taken for a person.", "people": "People are counted, each once in a class."}
+    return [Heading("Models"), Text(counted[verdict.counted]), *signs]
 
 
 def _homogeneity(table: Any, classes: Classes, names: Sequence[str]) -> list[Part]:
@@ -170,22 +180,25 @@ def _homogeneity(table: Any, classes: Classes, names: Sequence[str]) -> list[Par
         rows.append((name, classes.count, single, people))
     if not rows:
         return []
-    caption = "Classes of two or more people that agree on a secret: to know the class is to know the secret."
+    caption = "Classes of two or more rows that agree on a secret: to know the class is to know the secret."
     return [
         Heading("Secrets that a class tells"),
-        Grid(("column", "classes", "of one value", "people in them"), rows, caption),
+        Grid(("column", "classes", "of one value", "rows in them"), rows, caption),
     ]
 
 
 def _risks(*named: tuple[str, Risk]) -> list[Part]:
     rows: list[tuple[Any, ...]] = [
-        ("rows in classes", *[one.rows for _, one in named]),
+        (f"{named[0][1].counted} in classes", *[one.rows for _, one in named]),
         ("classes", *[one.classes for _, one in named]),
-        ("unique rows", *[one.sample_uniques for _, one in named]),
+        (f"unique {named[0][1].counted}", *[one.sample_uniques for _, one in named]),
         ("share unique", *[one.unique_share for _, one in named]),
         ("prosecutor, highest", *[one.prosecutor.highest for _, one in named]),
         ("prosecutor, mean", *[one.prosecutor.mean for _, one in named]),
-        (f"share of rows above {named[0][1].threshold:.3g}", *[one.prosecutor.at_risk for _, one in named]),
+        (
+            f"share of {named[0][1].counted} above {named[0][1].threshold:.3g}",
+            *[one.prosecutor.at_risk for _, one in named],
+        ),
         ("marketer", *[one.marketer for _, one in named]),
     ]
     if all(one.journalist is not None for _, one in named):
@@ -202,7 +215,7 @@ def _risks(*named: tuple[str, Risk]) -> list[Part]:
 
 
 def _sizes(*named: tuple[str, Classes]) -> Chart:
-    """The share of the people in classes of each size; suppressed people are in none."""
+    """The share of the rows in classes of each size; suppressed rows are in none."""
     labels = [_bin(low, high) for low, high in zip(_BINS, [*_BINS[1:], None], strict=True)]
     marks = []
     for name, classes in named:
@@ -210,7 +223,7 @@ def _sizes(*named: tuple[str, Classes]) -> Chart:
         people = np.bincount(places, classes.sizes, minlength=len(_BINS))
         rows = len(classes.of_row) if classes.weights is None else int(classes.weights.sum())
         marks.append(Bars(labels, people / rows, name if len(named) > 1 else ""))
-    return Chart("How many people look the same", marks, x="people in the class", y="share of all people")
+    return Chart("How many rows look the same", marks, x="rows in the class", y="share of all rows")
 
 
 def _bin(low: int, high: int | None) -> str:

@@ -16,7 +16,7 @@ all share a secret has a low risk here and no secret left.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.anonymity.classes import Classes, numbered
-from discreet.anonymity.population import Method, PopulationUniques, population_uniques
+from discreet.anonymity.population import Method, PopulationUniques, expected_inverse, population_uniques
 from discreet.anonymity.presence import joint
 from discreet.anonymity.sensitive import rows_of
+from discreet.anonymity.units import units_in
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
 from discreet.tables import as_arrow
@@ -34,7 +35,6 @@ from discreet.tables import as_arrow
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SMALL = 50
 REGULATORS = Fraction(9, 100)
 """The chance of re-identification that guidance on published clinical data tolerates: one in eleven.
 
@@ -54,7 +54,10 @@ class Chance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """The risks of a table by its quasi-identifiers. Suppressed rows are in no class and at no risk here."""
+    """The risks of a table by its quasi-identifiers. Suppressed rows are in no class and at no risk here.
+
+    `counted`: what is counted, "rows" or, where units were given, "people"; `rows` and `suppressed` count those.
+    """
 
     rows: int
     suppressed: int
@@ -66,6 +69,7 @@ class Risk:
     sample_uniques: int
     population_uniques: PopulationUniques | None
     source: str
+    counted: str = "rows"
 
     @property
     def unique_share(self) -> float:
@@ -75,6 +79,7 @@ class Risk:
     def as_dict(self) -> dict[str, Any]:
         """The risks for JSON."""
         facts: dict[str, Any] = {
+            "counted": self.counted,
             "rows": self.rows,
             "suppressed": self.suppressed,
             "classes": self.classes,
@@ -95,24 +100,24 @@ class Risk:
     def text(self) -> str:
         """The risks in a few lines."""
         hidden = f", {self.suppressed} suppressed" if self.suppressed else ""
-        one = self.prosecutor
+        one, counted = self.prosecutor, self.counted
         lines = [
-            f"{self.rows} rows{hidden}, {self.classes} classes; {self.sample_uniques} rows "
+            f"{self.rows} {counted}{hidden}, {self.classes} classes; {self.sample_uniques} {counted} "
             f"({self.unique_share:.1%}) are unique.",
             f"prosecutor  highest {one.highest:.3g}, mean {one.mean:.3g}, "
-            f"{one.at_risk:.1%} of rows above {self.threshold:.3g}",
+            f"{one.at_risk:.1%} of {counted} above {self.threshold:.3g}",
         ]
         if self.journalist is not None:
             two = self.journalist
             lines.append(
-                f"journalist  highest {two.highest:.3g}, mean {two.mean:.3g}, {two.at_risk:.1%} of rows above "
+                f"journalist  highest {two.highest:.3g}, mean {two.mean:.3g}, {two.at_risk:.1%} of {counted} above "
                 f"{self.threshold:.3g} ({self.source})"
             )
-        lines.append(f"marketer    {self.marketer:.3g} of rows expected to be matched rightly ({self.source})")
+        lines.append(f"marketer    {self.marketer:.3g} of {counted} expected to be matched rightly ({self.source})")
         if (still := self.population_uniques) is not None:
             lines.append(
-                f"of {still.sample_uniques} unique rows about {still.still_unique:.0f} are expected to be unique in a "
-                f"population of {still.population} ({still.method}'s estimate)"
+                f"of {still.sample_uniques} unique {counted} about {still.still_unique:.0f} are expected to be unique "
+                f"in a population of {still.population} ({still.method}'s estimate)"
             )
         return "\n".join(lines)
 
@@ -123,36 +128,90 @@ def risk(
     threshold: Number = REGULATORS,
     population: "NDArray[Any] | int | None" = None,
     method: Method = "pitman",
+    units: Ints | None = None,
 ) -> Risk:
     """The risks of a table's classes.
 
     `population` is nothing (then the table is its own population), the size of each class in the population (see
     `population_sizes`), or the number of people of whom the table is a random sample; from a number the journalist's
-    risk is estimated, E[1/F | f], with F given f negative binomial (Benedetti, Franconi 1998, as in μ-Argus).
+    risk is estimated, E[1/F] by Pitman's model (`population.expected_inverse`). It is an estimate: where values are
+    spread very evenly in the population it is too high, about twice for a sample of 5 % and more for a smaller one.
+
+    `units`: the person of each row as a number, where one may have several rows. A class then is as large as it has
+    people, and a person is at the risk of the smallest class that holds a row of theirs.
+
+    >>> visits = Classes.numbered(np.array([0, 0, 0, 1, 1]))
+    >>> risk(visits).prosecutor.highest, risk(visits, units=np.array([7, 7, 7, 7, 3])).prosecutor.highest
+    (0.5, 1.0)
     """
     limit = float(rational(threshold, "threshold", above=0, at_most=1))
-    rows = int(classes.sizes.sum())
     if not len(classes.of_row):
         raise InvalidData("the table has no rows")
-    share, source = _matching(classes.sizes, population)
+    people = _People.of(classes, units)
+    sampled = _sampled(population, people)
+    share, source = _matching(people.sizes, population if sampled is None else sampled)
+    if sampled is not None:
+        fraction = people.present / int(population)  # type: ignore[arg-type]
+        source = f"estimated for a random sample of {fraction:.3g} of {population} people"
     counted = population if isinstance(population, np.ndarray) else None
-    journalist = None if population is None else _journalist(classes.sizes, share, limit, counted)
-    sampled = population if isinstance(population, int | np.integer) else None
-    weights = len(classes.of_row) if classes.weights is None else int(classes.weights.sum())
     return Risk(
-        rows=rows,
-        suppressed=weights - rows,
+        rows=people.present,
+        suppressed=people.absent,
         classes=classes.count,
         threshold=limit,
-        prosecutor=_chances(classes.sizes, 1 / classes.sizes, limit),
-        journalist=journalist,
-        marketer=_mean(classes.sizes, share),
-        sample_uniques=int(np.count_nonzero(classes.sizes == 1)),
-        population_uniques=population_uniques(classes, population=int(sampled), method=method)
-        if sampled is not None and rows
-        else None,
+        prosecutor=_chances(people.worst, 1 / people.sizes, limit),
+        journalist=None if population is None else _journalist(people.worst, share, limit, counted),
+        marketer=_mean(people.worst, share),
+        sample_uniques=int(people.worst[people.sizes == 1].sum()),
+        population_uniques=_still_unique(classes, people, population, sampled, method),
         source=source,
+        counted="rows" if units is None else "people",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _People:
+    """For each class how many people it holds, and how many of them are in no smaller one; in all and suppressed."""
+
+    sizes: Ints
+    worst: Ints
+    present: int
+    absent: int
+
+    @classmethod
+    def of(cls, classes: Classes, units: Ints | None) -> "_People":
+        if units is None:
+            rows = int(classes.sizes.sum())
+            weights = len(classes.of_row) if classes.weights is None else int(classes.weights.sum())
+            return cls(classes.sizes, classes.sizes, rows, weights - rows)
+        if len(units) != len(classes.of_row):
+            raise InvalidData(f"units: expected one for each of the {len(classes.of_row)} rows, got {len(units)}")
+        sizes, kept = units_in(classes, units), classes.of_row >= 0
+        of_row, unit = classes.of_row[kept], units[kept]
+        order = np.lexsort((of_row, sizes[of_row], unit))
+        first = order[np.flatnonzero(np.diff(unit[order], prepend=-1))]
+        worst = np.bincount(of_row[first], minlength=classes.count).astype(np.int64)
+        return cls(sizes, worst, len(first), len(np.unique(units)) - len(first))
+
+
+def _sampled(population: Any, people: _People) -> int | None:
+    """How many memberships of classes the population has, where it is a number of people: as many each as here."""
+    if isinstance(population, bool) or not isinstance(population, int | np.integer):
+        return None
+    if population < people.present:
+        expected = f"at least the number of people in the table ({people.present})"
+        raise InvalidParameter("population", population, expected)
+    memberships = int(people.sizes.sum())
+    return memberships * int(population) // people.present if people.present else int(population)
+
+
+def _still_unique(
+    classes: Classes, people: _People, population: Any, sampled: int | None, method: Method
+) -> PopulationUniques | None:
+    if sampled is None or not people.present:
+        return None
+    found = population_uniques(replace(classes, sizes=people.sizes), population=sampled, method=method)
+    return replace(found, population=int(population), sample=people.present)
 
 
 def population_sizes(table: Any, population: Any, quasi: Sequence[str]) -> Ints:
@@ -171,29 +230,6 @@ def population_sizes(table: Any, population: Any, quasi: Sequence[str]) -> Ints:
     return sizes
 
 
-def expected_inverse(sizes: NDArray[Any], fraction: float) -> Floats:
-    """E[1/F | f] where each person of a class entered the sample with the given chance, F given f negative binomial.
-
-    Benedetti, Franconi 1998; in closed form (p/f)·₂F₁(1, 1; f + 1; 1 − p), by Euler's transformation of the usual one.
-
-    >>> expected_inverse(np.array([1]), 0.1).round(4).tolist()  # p·ln(1/p)/(1 − p)
-    [0.2558]
-    """
-    from scipy.special import hyp2f1
-
-    found, places = np.unique(sizes, return_inverse=True)
-    small = np.minimum(found, _SMALL)  # scipy's function overflows where the third parameter is large
-    series = np.where(found <= _SMALL, hyp2f1(1.0, 1.0, small + 1.0, 1 - fraction), _gauss(found, 1 - fraction))
-    return np.minimum(fraction / found * series, 1 / found)[places]
-
-
-def _gauss(sizes: NDArray[Any], x: float) -> Floats:
-    """₂F₁(1, 1; f + 1; x) = Σ_k k!/((f + 1)⋯(f + k))·x^k: for f > 50 a hundred terms leave less than 1e-30."""
-    steps = np.arange(1, 101)
-    ratios = steps * x / (np.maximum(sizes, _SMALL)[:, None] + steps)
-    return np.asarray(1 + np.cumprod(ratios, axis=1).sum(axis=1))
-
-
 def _matching(sizes: Ints, population: Any) -> tuple[Floats, str]:
     """For each class the chance to match a row of it rightly against the population, and where that comes from."""
     if population is None:
@@ -209,32 +245,28 @@ def _matching(sizes: Ints, population: Any) -> tuple[Floats, str]:
         return 1 / population, "counted in the population"
     if isinstance(population, bool) or not isinstance(population, int | np.integer):
         raise InvalidParameter("population", population, "the size of each class, or the number of people")
-    if population < (rows := int(sizes.sum())):
-        raise InvalidParameter("population", population, f"at least the number of people in the table ({rows})")
-    fraction = rows / int(population)
-    share = expected_inverse(sizes, fraction) if fraction < 1 else 1 / sizes
-    return share, f"estimated for a random sample of {fraction:.3g} of {int(population)} people"
+    return expected_inverse(sizes, int(population)), "estimated"
 
 
-def _journalist(sizes: Ints, share: Floats, limit: float, counted: "NDArray[Any] | None") -> Chance:
+def _journalist(people: Ints, share: Floats, limit: float, counted: "NDArray[Any] | None") -> Chance:
     """As `_chances`; its mean is the larger of two attacks: from the population to the table and back (2008)."""
-    chances = _chances(sizes, share, limit)
-    if counted is None or not len(sizes):
+    chances = _chances(people, share, limit)
+    if counted is None or not len(people):
         return chances
-    outward = len(sizes) / int(counted.sum())
+    outward = len(people) / int(counted.sum())
     return Chance(highest=chances.highest, mean=max(chances.mean, outward), at_risk=chances.at_risk)
 
 
-def _chances(sizes: Ints, share: Floats, limit: float) -> Chance:
-    """Highest and mean over rows, and the share of rows above the limit."""
-    if not len(sizes):
+def _chances(people: Ints, share: Floats, limit: float) -> Chance:
+    """Highest and mean over the people of each class, and the share of them above the limit."""
+    if not people.sum():
         return Chance(highest=0.0, mean=0.0, at_risk=0.0)
-    above = sizes[share > limit * (1 + 1e-12)].sum() / sizes.sum()
-    return Chance(highest=float(share.max()), mean=_mean(sizes, share), at_risk=float(above))
+    above = people[share > limit * (1 + 1e-12)].sum() / people.sum()
+    return Chance(highest=float(share.max()), mean=_mean(people, share), at_risk=float(above))
 
 
-def _mean(sizes: Ints, share: Floats) -> float:
-    return float(sizes @ share / sizes.sum()) if len(sizes) else 0.0
+def _mean(people: Ints, share: Floats) -> float:
+    return float(people @ share / people.sum()) if people.sum() else 0.0
 
 
 def _chance(chance: Chance) -> dict[str, float]:

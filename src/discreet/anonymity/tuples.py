@@ -81,6 +81,10 @@ class Ladder:
     costs: Floats
     means: Floats
 
+    def common(self, leaf: int) -> Ints:
+        """The level of the least common ancestor of a leaf and each of the leaves."""
+        return np.asarray((self.nodes != self.nodes[:, leaf, None]).sum(axis=0))  # levels nest
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tuples:
@@ -120,6 +124,18 @@ class Tuples:
     def shape(self) -> Levels:
         """How many levels each column has."""
         return tuple(len(ladder.sizes) for ladder in self.ladders)
+
+    def split(self, rows: Ints) -> "tuple[Tuples, Ints]":
+        """The same with some of the rows, which may be parts of their tuples, as tuples of their own; and these."""
+        parts, places = np.unique(self.of_row[rows], return_inverse=True)
+        counts = np.bincount(places).astype(np.int64)
+        fresh = self.count + np.arange(len(parts))
+        weights, of_row = np.append(self.weights, counts), self.of_row.copy()
+        weights[parts] -= counts
+        of_row[rows] = fresh[places]
+        codes = np.concatenate([self.codes, self.codes[:, parts]], axis=1)
+        aim = self.aim.take(np.append(np.arange(self.count), parts))
+        return Tuples(self.ladders, codes, weights, of_row, aim), fresh
 
     def cells(self, levels: Sequence[int], members: Ints) -> Ints:
         """The class of each of some tuples at a node: 0, 1, 2, … in ascending order of the cells."""

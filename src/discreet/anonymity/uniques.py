@@ -108,6 +108,16 @@ def uniqueness(table: Any, columns: Sequence[str]) -> float:
     return int(np.count_nonzero(np.bincount(keys) == 1)) / len(keys)
 
 
+def one_row_each(table: Any, units: Ints | None) -> Any:
+    """The first row of each unit, where rows are of units; else the table.
+
+    >>> one_row_each({"zip": ["a", "b", "c"]}, np.array([1, 1, 0])).column("zip").to_pylist()
+    ['a', 'c']
+    """
+    arrow = rows_of(table)
+    return arrow if units is None else arrow.take(np.sort(np.unique(units, return_index=True)[1]))
+
+
 def unique_sets(
     table: Any,
     columns: Sequence[str] | None = None,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from discreet.attacks.report import AttackReport, Share
 from discreet.drawing import Chart, Line
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.exact import Number, integer, rational, text_up
 
 Floats = NDArray[np.float64]
 _MOST_CELLS = 200_000_000
@@ -65,8 +65,8 @@ class Accumulation:
         if self.epsilon is None:
             return "deterministic answers"
         if self.each is not None:
-            return f"randomised answers at ε {float(rational(self.each, 'each')):.4g} each, no ledger"
-        return f"randomised answers at ε {float(rational(self.total or 0, 'total')):.4g} for all together"
+            return f"randomised answers at ε {text_up(rational(self.each, 'each'), 4)} each, no ledger"
+        return f"randomised answers at ε {text_up(rational(self.total or 0, 'total'), 4)} for all together"
 
     @property
     def epsilon(self) -> float | None:

@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.exact import Number, integer, rational, text_up
 from discreet.mechanisms.additive import Geometric, Laplace
 from discreet.noise import DeterministicEntropy, Entropy
 
 Answerer: TypeAlias = Callable[[Any], float | None]
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
+_NO_LEDGER = ", no ledger"
 
 
 class Asked(Protocol):
@@ -208,7 +209,7 @@ class Noisy:
     @property
     def words(self) -> str:
         """What stands between the attacker and the data."""
-        return f"{words(self.answerer)}, {self.noise} noise at ε {_short(self.epsilon)} each, no ledger"
+        return f"{words(self.answerer)}, {self.noise} noise at ε {_short(self.epsilon)} each{_NO_LEDGER}"
 
     def __call__(self, question: Any) -> float | None:
         """The answer, with noise of its own."""
@@ -235,7 +236,7 @@ class Limited:
     @property
     def words(self) -> str:
         """What stands between the attacker and the data."""
-        return f"{words(self.answerer)}, at most {self.answers} answers"
+        return f"{words(self.answerer).removesuffix(_NO_LEDGER)}, at most {self.answers} answers"
 
     def __call__(self, question: Any) -> float | None:
         """The answer, while there are any left."""
@@ -372,4 +373,4 @@ def _positions(chosen: NDArray[Any], people: int) -> NDArray[np.int64]:
 
 
 def _short(number: Number) -> str:
-    return f"{float(rational(number, 'epsilon')):.4g}"
+    return text_up(rational(number, "epsilon"), 4)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.attacks.answers import Answerer, Fresh, one, words
-from discreet.attacks.differencing import ceiling
+from discreet.attacks.differencing import ceiling, likeliest
 from discreet.attacks.report import AttackReport, Share
 from discreet.drawing import Chart, Line
 from discreet.errors import InvalidData, InvalidParameter
@@ -38,7 +38,8 @@ class Averaging:
 
     `truth` are the true counts, whole numbers. `prior` is the chance that a guess without answers is right; left out,
     it is the share of the commonest truth, which needs several counts to be fair. `possible` are the values that a
-    count can have, such as (0, 1) for one person's bit: the nearest to the mean is taken (left out: any whole number).
+    count can have, such as (0, 1) for one person's bit: the likeliest by the mean and by how common each is, is taken
+    (left out: any whole number, and nothing is known of how common).
     `epsilon` as in `Differencing`.
     """
 
@@ -57,7 +58,7 @@ class Averaging:
         values, counts = np.unique(truth, return_counts=True)
         commonest = float(values[counts.argmax()])
         means = np.array([commonest if g.mean is None else g.mean for g in gathered])
-        hit = np.abs(self._guessed(means) - truth) < 0.5
+        hit = np.abs(self._guessed(gathered, means, truth) - truth) < 0.5
         prior = float(counts.max() / len(truth)) if self.prior is None else self.prior
         return AttackReport(
             attack="averaging",
@@ -77,13 +78,16 @@ class Averaging:
             charts=_charts(gathered, truth),
         )
 
-    def _guessed(self, means: Floats) -> Floats:
+    def _guessed(self, gathered: "Sequence[Gathered]", means: Floats, truth: Floats) -> Floats:
+        """The means, or the likeliest possible value by each mean and by how common the values are."""
         if self.possible is None:
             return means
         values = np.asarray(self.possible, np.float64)
         if values.ndim != 1 or not values.size or not np.isfinite(values).all():
             raise InvalidParameter("possible", self.possible, "a list of numbers, at least one")
-        return np.asarray(values[np.abs(means[:, None] - values).argmin(axis=1)])
+        shares = [float(np.mean(truth == value)) for value in values]
+        answered = np.array([np.nan if g.mean is None else g.mean for g in gathered])
+        return likeliest(answered, values.tolist(), shares)
 
     def _for(self, number: int) -> Answerer:
         return self.answerer.make(number) if isinstance(self.answerer, Fresh) else self.answerer

@@ -27,10 +27,12 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.attacks.answers import Answerer, Fresh, bits, one, words
 from discreet.attacks.report import AttackReport, Share
 from discreet.errors import InvalidData
-from discreet.exact import Number, integer, rational
+from discreet.exact import Number, integer, rational, text_up
 from discreet.mechanisms.inference import guess_bound
 
 Pair = tuple[Any, Any]
+
+_EXACT = 1e-9  # a variance below this is rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,12 @@ class Differencing:
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
-        """Ask, take differences, guess; people about whom everything was refused are guessed from the majority."""
+        """Ask, take differences, and guess what is likeliest by them and by how common the secret is."""
         truth = self._checked()
         found = [difference(self._for(person), pairs) for person, pairs in enumerate(self.pairs)]
-        majority = bool(2 * truth.sum() > len(truth))
-        guessed = np.array([majority if d is None else d > 0.5 for d in found])
         share = float(truth.mean())
+        means = np.array([math.nan if d is None else d for d in found])
+        guessed = likeliest(means, [0, 1], [1 - share, share]) == 1
         return AttackReport(
             attack="differencing",
             against=words(self.answerer) if not isinstance(self.answerer, Fresh) else self.answerer.words,
@@ -97,6 +99,29 @@ def difference(answerer: Answerer, pairs: Iterable[Pair]) -> float | None:
     return math.fsum(found) / len(found) if found else None
 
 
+def likeliest(means: NDArray[np.float64], values: Sequence[float], shares: Sequence[float]) -> NDArray[np.float64]:
+    """The likeliest of the possible values by each mean and by their shares; NaN means that nothing was answered.
+
+    The error of the means is taken for normal. Its variance is what the means vary by beyond the values themselves;
+    where that is nothing, the nearest value is taken. So under much noise the commonest value is guessed, which no
+    attacker falls short of.
+
+    >>> likeliest(np.array([0.9, 0.2, -2.0, math.nan]), [0, 1], [0.9, 0.1]).tolist()
+    [0.0, 0.0, 0.0, 0.0]
+    >>> likeliest(np.array([1.0, 0.0]), [0, 1], [0.5, 0.5]).tolist()
+    [1.0, 0.0]
+    """
+    possible, prior = np.asarray(values, np.float64), np.asarray(shares, np.float64)
+    known = means[~np.isnan(means)]
+    spread = prior @ possible**2 - (prior @ possible) ** 2
+    variance = max(0.0, float(known.var()) - float(spread)) if len(known) else 0.0
+    distance = (np.nan_to_num(means)[:, None] - possible) ** 2
+    with np.errstate(divide="ignore"):
+        weight = np.log(prior)
+    scores = -distance if variance < _EXACT else weight - distance / (2 * variance)
+    return np.asarray(possible[np.where(np.isnan(means)[:, None], prior, scores).argmax(axis=1)])
+
+
 def pairs_about(people: Iterable[int], *, of: int, groups: int, seed: int) -> list[list[Pair]]:
     """For each person, random halves of the `of` people (as boolean masks), with the person and without.
 
@@ -118,8 +143,8 @@ def ceiling(epsilon: Number | None) -> dict[str, str]:
     """
     if epsilon is None:
         return {}
-    bound, total = guess_bound(epsilon) / 2, float(rational(epsilon, "epsilon"))
-    return {"no attack on an even bit can beat, on average": f"{100 * bound:.1f} % (ε {total:.4g} in all)"}
+    bound, total = guess_bound(epsilon) / 2, text_up(rational(epsilon, "epsilon"), 4)
+    return {"no attack on an even bit can beat, on average": f"{100 * bound:.1f} % (ε {total} in all)"}
 
 
 def _pairs(person: int, of: int, groups: int, rng: np.random.Generator) -> list[Pair]:

@@ -12,19 +12,26 @@
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.attacks.networks import Network
-from discreet.attacks.ratings import Ratings
+from discreet.attacks.ratings import Ratings, planted
 from discreet.attacks.report import AttackReport
 from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, kind, missing, positions
-from discreet.errors import InvalidData
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import integer
 from discreet.tables import as_arrow
 
+RATING_COLUMNS = ("person", "item", "rating", "day")
+"""What the columns of a table of ratings are called, unless they are named."""
+
+_SECONDS, _MILLISECONDS = 1e8, 1e11  # numbers from here on are no days: 1e8 days are 270,000 years
 _NUMBERS = re.compile(r"person (\d+) is (record|released node) (\d+)")
 
 
@@ -51,13 +58,14 @@ class Case:
         return replace(report, worst=tuple(_NUMBERS.sub(words, example) for example in report.worst))
 
 
-def read_ratings(released: Any, known: Any, truth: Any) -> Case:
+def read_ratings(released: Any, known: Any, truth: Any, *, names: Sequence[str] = RATING_COLUMNS) -> Case:
     """Two tables of person, item, rating and (where known) day, and a table of pairs person, released person.
 
     People who are not in `truth`, or have an empty cell there, are not in the release. Items have the same names in
-    both tables.
+    both tables. `names` are the columns of both that hold person, item, rating and day; the last may be left out. A
+    day is a date, a time (ISO), a number of days, or seconds or milliseconds since 1970 (told by their size).
     """
-    ours, theirs = _entries(known, "known"), _entries(released, "released")
+    ours, theirs = _entries(known, "known", names), _entries(released, "released", names)
     items = coded(theirs["item"], ours["item"])
     count = int(max(codes.max() for codes in items)) + 1
     (who,), (record,) = coded(ours["person"]), coded(theirs["person"])
@@ -68,6 +76,37 @@ def read_ratings(released: Any, known: Any, truth: Any) -> Case:
         truth=_truth(_pairs(truth, "truth"), people, images),
         people=tuple(as_texts(people)),
         images=tuple(as_texts(images)),
+    )
+
+
+def plant_ratings(table: Any, *, known: int, seed: int, names: Sequence[str] = RATING_COLUMNS) -> Case:
+    """One table of ratings, split into a release and what is known: `known` ratings each of some of its people.
+
+    A quarter of the people (500 at most) who rated enough are attacked, and as many are taken out of the release.
+
+    >>> rows = [(f"p{p}", f"film {i}", 1 + (p * i) % 5) for p in range(40) for i in range(p % 3, 30, 3)]
+    >>> stars = dict(zip(("who", "what", "stars"), map(list, zip(*rows)), strict=True))
+    >>> case = plant_ratings(stars, known=4, seed=1, names=("who", "what", "stars"))
+    >>> case.released.people, case.auxiliary.people
+    (30, 20)
+    """
+    rows = _entries(table, "released", names)
+    (record,), (item,) = coded(rows["person"]), coded(rows["item"])
+    ratings = _ratings(rows, record, item, int(item.max()) + 1, "released")
+    able = int((np.bincount(ratings.person) >= integer(known, "plant", at_least=1)).sum())
+    size = min(500, able // 2, ratings.people // 4)
+    if size < 1:
+        raise InvalidData(f"released: {able} people have {known} ratings; plant fewer, or give more people")
+    case = planted(ratings, targets=size, absent=size, known=known, seed=seed)
+    texts = as_texts(distinct(rows["person"], record))
+    images = np.empty(case.released.people, object)
+    images[case.truth[:size]] = texts[case.people[:size]]
+    return Case(
+        released=case.released,
+        auxiliary=case.auxiliary,
+        truth=case.truth.astype(np.int64),
+        people=tuple(texts[case.people]),
+        images=tuple(images),
     )
 
 
@@ -104,24 +143,51 @@ def read_networks(released: Any, known: Any, truth: Any, seeds: Any = None, *, d
     )
 
 
-def _entries(table: Any, where: str) -> dict[str, Column]:
-    names = ["person", "item", "rating"]
-    dated = "day" in as_arrow(table, where).column_names
-    found = columns(table, [*names, "day"] if dated else names, where=where)
-    for name, column in found.items():
-        _refuse(missing(column), f"{where}, column {name!r}", "are empty; leave those lines out")
-    for name in ("rating", "day") if dated else ("rating",):
-        if kind(found[name]) == "text":
-            raise InvalidData(f"{where}, column {name!r}: there are texts; expected numbers (days may be ISO dates)")
+def _entries(table: Any, where: str, names: Sequence[str]) -> dict[str, Column]:
+    """Columns by what they hold: person, item, rating and, if there is one, day."""
+    if not 3 <= len(names) <= 4:
+        raise InvalidParameter("columns", ", ".join(names), "three or four names: person, item, rating and perhaps day")
+    present = as_arrow(table, where).column_names
+    optional = tuple(names) == RATING_COLUMNS and names[-1] not in present
+    if optional and not set(RATING_COLUMNS) & set(present):
+        told = "say which columns hold person, item, rating and day: --columns user,film,stars,time"
+        raise InvalidData(f"{where}: it has the columns {', '.join(present[:20])}; {told}")
+    wanted = names[:3] if optional else names
+    read = columns(table, wanted, where=where)
+    found = dict(zip(RATING_COLUMNS, read.values(), strict=False))
+    for name, (written, column) in zip(RATING_COLUMNS, read.items(), strict=False):
+        _refuse(missing(column), f"{where}, column {written!r}", "are empty; leave those lines out")
+        if name == "day":
+            found[name] = _days(column, f"{where}, column {written!r}")
+        elif name == "rating" and kind(column) == "text":
+            raise InvalidData(f"{where}, column {written!r}: there are texts; expected numbers")
     return found
 
 
+def _days(column: Column, where: str) -> Column:
+    """Days since 1970, or as they were counted, from dates, ISO times, days, or seconds or milliseconds since 1970."""
+    if kind(column) == "text":
+        try:
+            column = np.array([_time(text) for text in column.tolist()], "datetime64[D]")
+        except ValueError:
+            wanted = "days, dates such as 2024-05-31, ISO times, or seconds since 1970"
+            raise InvalidData(f"{where}: there are texts that are no times; expected {wanted}") from None
+    if kind(column) == "date":
+        return np.asarray(column.astype("datetime64[D]").astype(np.int64))
+    size = float(np.median(np.abs(column)))
+    a_day = 86_400_000 if size >= _MILLISECONDS else 86_400 if size >= _SECONDS else 1
+    return np.asarray(np.floor(column / a_day).astype(np.int64))
+
+
+def _time(text: str) -> np.datetime64:
+    """The day of an ISO time, in universal time where it says its zone."""
+    read = datetime.fromisoformat(str(text).strip())
+    return np.datetime64((read if read.tzinfo is None else read.astimezone(UTC)).date())
+
+
 def _ratings(table: dict[str, Column], person: Codes, item: Codes, items: int, where: str) -> Ratings:
-    day = table.get("day")
-    if day is not None and kind(day) == "number":
-        day = day.astype(np.int64)
     try:
-        return Ratings.of(person, item, table["rating"], day, items=items)
+        return Ratings.of(person, item, table["rating"], table.get("day"), items=items)
     except InvalidData as error:
         raise InvalidData(f"{where}: {error}") from None
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from discreet.attacks.report import AttackReport, Share
 from discreet.drawing import Bars, Chart
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, exp_up, integer, rational
+from discreet.exact import Number, exp_up, integer, rational, text_up
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.optimal import geometric_channel
 from discreet.noise import DeterministicEntropy
@@ -58,7 +58,7 @@ class Heights:
         taking, absent = np.split(found, [len(heights) // 2])
         return AttackReport(
             attack="inference from an average",
-            against=f"an average at ε {float(self._epsilon):.4g}",
+            against=f"an average at ε {text_up(self._epsilon, 4)}",
             goal=f"know a person's height within {self.within} cm",
             people=len(inside),
             success=Share.counted(int(taking.sum()), len(inside), confidence=self.confidence),
@@ -68,7 +68,7 @@ class Heights:
             facts={
                 "released average, cm": f"{released:.2f}",
                 "largest factor by which your row changes any outcome": f"{self.largest_factor(inside):.6g}",
-                "allowed factor e^ε": f"{float(exp_up(self._epsilon)):.6g}",
+                "allowed factor e^ε": text_up(exp_up(self._epsilon)),
             },
             remarks=(
                 "The height of a person who took no part is learned just as well: not taking part does not help.",
@@ -134,7 +134,7 @@ class Smoking:
         taking, absent = self.with_you, self.without_you
         return AttackReport(
             attack="inference from a study",
-            against=f"counts at ε {float(self._epsilon):.4g}",
+            against=f"counts at ε {text_up(self._epsilon, 4)}",
             goal="have reason to raise a smoker's premium",
             people=self.trials,
             success=self._count(taking, 1),
@@ -148,7 +148,7 @@ class Smoking:
                 "after it, without your row": f"{absent.inference:.4g}",
                 "after it, with your row": f"{taking.inference:.4g}",
                 "largest factor by which your row changes any outcome": f"{float(self.ratio):.6g}",
-                "allowed factor e^ε": f"{float(self.allowed):.6g}",
+                "allowed factor e^ε": text_up(self.allowed),
             },
             charts=(self.chart(),),
             remarks=("The study harms you whether you take part or not; your own row adds next to nothing.",),

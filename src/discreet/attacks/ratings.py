@@ -132,11 +132,15 @@ class Ratings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Planted:
-    """A release, what an attacker knows of some people, and which records are theirs: −1 = not in the release."""
+    """A release, what an attacker knows of some people, and which records are theirs: −1 = not in the release.
+
+    `people` are the numbers that the attacked people had before.
+    """
 
     released: Ratings
     auxiliary: Ratings
     truth: Ints
+    people: Ints
 
 
 # Generated catalogues
@@ -206,9 +210,8 @@ def planted(
     number = np.full(ratings.people, -1, np.int32)
     stay = np.setdiff1d(np.arange(ratings.people), who[targets:])
     number[stay] = rng.permutation(len(stay))
-    return Planted(
-        _renumbered(ratings, number, len(stay)), _recalled(rng, ratings, who, known, off, late, mistaken), number[who]
-    )
+    told = recalled(rng, ratings, who, known, wrong=mistaken, off=off, days=late)
+    return Planted(_renumbered(ratings, number, len(stay)), told, number[who], who)
 
 
 # How a catalogue is drawn
@@ -263,8 +266,15 @@ def _renumbered(ratings: Ratings, number: Ints, people: int) -> Ratings:
     return Ratings.of_sorted(who[order], kept.item[order], kept.rating[order], day, people, ratings.items)
 
 
-def _recalled(rng: Rng, ratings: Ratings, who: Ints, known: int, off: float, days: int, wrong: float) -> Ratings:
-    """`known` entries of each person in `who`, numbered in that order, as badly as they are remembered."""
+def recalled(
+    rng: Rng, ratings: Ratings, who: Ints, known: int, *, wrong: float, off: float = 0.0, days: int = 0
+) -> Ratings:
+    """`known` entries of each person in `who`, numbered in that order, as badly as they are remembered.
+
+    >>> few = recalled(np.random.default_rng(1), Ratings.of([0, 0, 1], [0, 1, 1], [5, 3, 4]), np.array([0]), 2, wrong=0)
+    >>> few.rating.tolist()
+    [5.0, 3.0]
+    """
     rank = np.full(ratings.people, -1, np.int32)
     rank[who] = np.arange(len(who))
     theirs = np.flatnonzero(rank[ratings.person] >= 0)
@@ -275,7 +285,7 @@ def _recalled(rng: Rng, ratings: Ratings, who: Ints, known: int, off: float, day
     person = np.repeat(np.arange(len(who)), known)
     taken = np.unique(owner.astype(np.int64) * ratings.items + ratings.item[theirs])
     entry = _mistaken(rng, ratings, entry, person, taken, wrong)
-    how = _misjudged(rng, ratings.rating[entry], off)
+    how = _misjudged(rng, ratings.rating[entry], off, np.unique(ratings.rating))
     when = None if ratings.day is None else ratings.day[entry] + rng.integers(-days, days + 1, len(entry))
     return Ratings.of(person, ratings.item[entry], how, when, people=len(who), items=ratings.items)
 
@@ -290,10 +300,13 @@ def _mistaken(rng: Rng, ratings: Ratings, entry: Ints, person: Ints, taken: Ints
     return np.where(change, other, entry)
 
 
-def _misjudged(rng: Rng, rating: Floats, off: float) -> Floats:
+def _misjudged(rng: Rng, rating: Floats, off: float, levels: Floats) -> Floats:
+    """A share `off` of the ratings, moved to the next level up or down."""
+    place = np.searchsorted(levels, rating)
     step = np.where(rng.random(len(rating)) < 0.5, 1, -1)
-    step = np.where((rating + step > BEST) | (rating + step < 1), -step, step)
-    return np.asarray(rating + step * (rng.random(len(rating)) < off), np.float32)
+    step = np.where((place + step >= len(levels)) | (place + step < 0), -step, step)
+    moved = np.clip(place + step * (rng.random(len(rating)) < off), 0, len(levels) - 1)
+    return np.asarray(levels[moved], np.float32)
 
 
 # Checks

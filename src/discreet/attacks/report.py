@@ -4,6 +4,10 @@ An attack is a frozen value whose fields are what the attacker holds and what th
 `AttackReport`. It never says "re-identified" without the baseline (a guesser who has not seen the release) and, where
 it makes sense, the control (the same attack on people who are not in the release).
 
+Attacks on secrets are judged by the *normalized* risk, success beyond guessing as a share of what guessing leaves open:
+100 % where guessing reaches 99.5 % is all that there was to gain, not half a point. An average hides the few: a report
+may hold groups of people (those who share a secret) that are judged on their own.
+
 >>> from discreet.attacks import AttackReport, Share
 >>> report = AttackReport(
 ...     attack="linkage", against="the raw table", goal="name the person of a row", people=100, confidence=0.95,
@@ -32,8 +36,10 @@ _VERDICTS = {
     "falls": "The attack succeeds clearly more often than guessing does.",
     "leaks": "The attack succeeds on a few people more than guessing does.",
     "holds": "The attack does no better than guessing, within the tolerance.",
-    "undecided": "The attack was tried on too few people to say.",
+    "undecided": "The attack was tried on too few people to say: ",
 }
+_SHOWN = 6  # groups in a text; all of them are in the JSON
+_WORST_FIRST = ("falls", "leaks", "undecided", "holds")
 _UNREAD = "The attack does no better than guessing, but it could not read all that it was given: that shows nothing."
 
 
@@ -88,12 +94,74 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Success among some people beside what it must be compared with.
+
+    `tolerance` is for the normalized risk, or (`normalized` is False) for the plain difference of the two shares.
+    `decides` is False where too few people are in a group for it to hold ever: it can then only fall.
+
+    >>> rare = Share.counted(3, 3, confidence=0.95), Share.counted(0, 3, confidence=0.95)
+    >>> Comparison(name="all", success=rare[0], reference=rare[1], tolerance=0.05).verdict
+    'undecided'
+    """
+
+    name: str
+    success: Share
+    reference: Share
+    tolerance: float
+    normalized: bool = True
+    decides: bool = True
+
+    @property
+    def risk(self) -> Share:
+        """Success beyond the reference, as a share of what was left to gain: (s − r)/(1 − r), between 0 and 1.
+
+        The limits are those of the difference (Newcombe 1998), divided by 1 − r.
+        """
+        left = 1 - self.reference.value
+        if left <= 0:
+            return Share(value=0.0, low=0.0, high=0.0 if self.reference.low == 1 else 1.0)
+        return self._gain(left)
+
+    @property
+    def excess(self) -> Share:
+        """What the tolerance is compared with: the normalized risk, or the difference of the shares."""
+        return self.risk if self.normalized else self._gain(1.0)
+
+    def _gain(self, unit: float) -> Share:
+        shares = [(share.value, share.low, share.high) for share in (self.success, self.reference)]
+        limits = newcombe(shares[0], shares[1])
+        value, low, high = np.clip(np.array([shares[0][0] - shares[1][0], *limits]) / unit, 0, 1).tolist()
+        return Share(value=value, low=low, high=high)
+
+    @property
+    def verdict(self) -> str:
+        """What follows: `falls`, `leaks`, `holds` or `undecided`.
+
+        Success is above the reference beyond doubt (their limits are apart): `falls`, or `leaks` where the excess is
+        within the tolerance. It is not: `holds` if the upper limit of the excess is within it; else `undecided`.
+        """
+        excess = self.excess
+        if self.success.low > self.reference.high:
+            return "falls" if excess.value > self.tolerance else "leaks"
+        return "holds" if excess.high <= self.tolerance or not self.decides else "undecided"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The comparison as plain values."""
+        shares = {"success": self.success, "reference": self.reference, "risk": self.risk}
+        plain = {name: share.as_dict() for name, share in shares.items()}
+        return {"name": self.name, "verdict": self.verdict, "tolerance": self.tolerance, **plain}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttackReport:
     """What was attacked, what counts as success, and how often it came about.
 
     `worst` holds private examples: they appear in no text, dictionary or page unless `owner=True` is said. `unread`
     says what the attack could not make sense of (labels without explanation, a control that is none): an attack that
-    fails for such a reason never makes a release hold.
+    fails for such a reason never makes a release hold. `normalized`: the tolerance is for the normalized risk, as it
+    must be where guessing is often right; else for the difference of success and guessing. `groups` are people for
+    whom it is judged on its own too: a release holds only if it holds for everybody together and for each group.
     """
 
     attack: str
@@ -110,6 +178,8 @@ class AttackReport:
     charts: tuple[Chart, ...] = field(default=(), repr=False)
     remarks: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    normalized: bool = False
+    groups: tuple[Comparison, ...] = ()
 
     @property
     def reference(self) -> Share:
@@ -119,45 +189,53 @@ class AttackReport:
         return self.control
 
     @property
-    def risk(self) -> Share:
-        """Success beyond the reference, as a share of what was left to gain: (s − r)/(1 − r), between 0 and 1.
+    def whole(self) -> Comparison:
+        """All the people who were attacked, together."""
+        return Comparison(
+            name="all people",
+            success=self.success,
+            reference=self.reference,
+            tolerance=self.tolerance,
+            normalized=self.normalized,
+        )
 
-        The limits are those of the difference (Newcombe 1998), divided by 1 − r.
-        """
-        first, second = self.success, self.reference
-        left = 1 - second.value
-        if left <= 0:
-            return Share(value=0.0, low=0.0, high=0.0 if second.low == 1 else 1.0)
-        low, high = self._gain
-        parts = np.clip(np.array([first.value - second.value, low, high]) / left, 0, 1)
-        return Share(value=float(parts[0]), low=float(parts[1]), high=float(parts[2]))
+    @property
+    def risk(self) -> Share:
+        """The normalized risk of all people together, with its limits: see `Comparison.risk`."""
+        return self.whole.risk
 
     @property
     def verdict(self) -> str:
-        """What follows: `falls`, `leaks`, `holds` or `undecided`.
+        """What follows: `falls`, `leaks`, `holds` or `undecided`; the worst of all people together and each group.
 
-        Success is above guessing beyond doubt: `falls`, or `leaks` where the difference is within the tolerance. It is
-        not: `holds` if the upper limit of the difference (Newcombe 1998) is at most the tolerance, and the attack could
-        read everything; else `undecided`.
+        It never is `holds` where the attack could not read everything.
         """
-        if self.success.low > self.reference.high:
-            return "falls" if self.success.value > self.reference.value + self.tolerance else "leaks"
-        return "holds" if self._no_gain and not self.unread else "undecided"
+        worst = self._judged
+        return "undecided" if worst == "holds" and self.unread else worst
 
     @property
     def sentence(self) -> str:
-        """The verdict in a sentence."""
-        return _UNREAD if self.verdict == "undecided" and self._no_gain else _VERDICTS[self.verdict]
+        """The verdict in a sentence; where nothing is decided, with what stands in the way."""
+        verdict = self.verdict
+        if verdict != "undecided":
+            return _VERDICTS[verdict]
+        return _UNREAD if self._judged == "holds" else _VERDICTS[verdict] + self._open
 
     @property
-    def _gain(self) -> tuple[float, float]:
-        """The limits of the difference of success and reference."""
-        parts = [(share.value, share.low, share.high) for share in (self.success, self.reference)]
-        return newcombe(parts[0], parts[1])
+    def _judged(self) -> str:
+        verdicts = {part.verdict for part in (self.whole, *self.groups)}
+        return next(verdict for verdict in _WORST_FIRST if verdict in verdicts)
 
     @property
-    def _no_gain(self) -> bool:
-        return self._gain[1] <= self.tolerance
+    def _open(self) -> str:
+        """How high the excess may be, where that is too high to hold."""
+        parts = [part for part in (self.whole, *self.groups) if part.verdict == "undecided"]
+        words = [
+            f"{'the risk' if part is parts[0] else 'that'} of {part.name} may be {_percent(part.excess.high)} "
+            f"({_percent(part.tolerance)} would do)"
+            for part in parts[:3]
+        ]
+        return ", ".join(words) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "") + "."
 
     def text(self, *, owner: bool = False) -> str:
         """The report as lines."""
@@ -165,6 +243,7 @@ class AttackReport:
         width = max(map(len, rows))
         lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
         lines += [f"- {remark}" for remark in (*self.unread, *self.remarks)]
+        lines += [f"- {self.sentence}"] if self.verdict == "undecided" else []
         if owner and self.worst:
             lines += [f"{_PRIVATE}:", *[f"  {example}" for example in self.worst]]
         return "\n".join(lines)
@@ -185,6 +264,8 @@ class AttackReport:
             "facts": {name: _plain(value) for name, value in self.facts.items()},
             "unread": list(self.unread),
             "remarks": list(self.remarks),
+            "reason": self.sentence,
+            "groups": [group.as_dict() for group in self.groups],
         }
         return plain | ({"worst": list(self.worst)} if owner else {})
 
@@ -220,7 +301,10 @@ class AttackReport:
         rows: dict[str, Any] = {"attack": self.attack, "against": self.against, "goal": self.goal}
         rows |= {"people attacked": f"{self.people:,}", "success": self.success, "guessing": self.baseline}
         rows |= {} if self.control is None else {"on people outside": self.control}
-        return rows | {"risk beyond that": self.risk, **self.facts, "verdict": self.verdict}
+        rows |= {"risk beyond that": self.risk, **self.facts}
+        shown_first = sorted(self.groups, key=lambda group: _WORST_FIRST.index(group.verdict))[:_SHOWN]
+        judged = {group.name: f"{group.success}, outside {group.reference}" for group in shown_first}
+        return rows | judged | {"verdict": self.verdict}
 
 
 def _percent(share: float) -> str:

@@ -41,8 +41,9 @@ class SinglingOut:
     exactly one released row; where hardly any is, as in a k-anonymous table, those that are true of the fewest.
 
     The success is the share of sentences that are true of exactly one of the people in the data, the control the same
-    for as many people who were not in it. (Where there are fewer others, m < n, what they give is scaled by n/m, which
-    errs towards the release: n·w·(1−w)^(n−1) ≤ (n/m)·m·w·(1−w)^(m−1).)
+    for equally many people who were not in it, drawn from the controls: among more or fewer people a sentence isolates
+    more or less often. Where there are fewer controls than people, as many people are drawn. A copied row is then
+    looked for among some of the people only, so such a release may be seen to fall, but never to hold.
     """
 
     released: Any
@@ -71,24 +72,26 @@ class SinglingOut:
         if not sentences:
             raise InvalidData("released: every column is missing everywhere; there is nothing to say about anybody")
         sizes = len(people[names[0]]), len(controls[names[0]])
-        counts = [np.array([len(_true(said, sentence, table)) for sentence in sentences]) for table in (1, 2)]
-        control = _control(counts[1], sizes, self.confidence)
+        equal = min(sizes)
+        counts = [_counted(said, sentences, table, size, equal, rng) for table, size in zip((1, 2), sizes, strict=True)]
         return AttackReport(
             attack="singling out",
             against=self.against,
             goal=f"say what is true of exactly one person, in {width} column{'s' if width > 1 else ''}",
             people=len(sentences),
-            success=Share.counted(int((counts[0] == 1).sum()), len(sentences), confidence=self.confidence),
-            baseline=_by_weight(counts[1] / sizes[1], sizes[0], control.high if sizes[1] < sizes[0] else 0.0),
-            control=control,
+            success=_isolated(counts[0], self.confidence),
+            baseline=_by_weight(counts[1] / equal, equal),
+            control=_isolated(counts[1], self.confidence),
             confidence=self.confidence,
             facts={
                 "people in the data": sizes[0],
                 "people of the control": sizes[1],
+                "people on either side": equal,
                 "sentences true of exactly one released row": sum(len(_true(said, s, 0)) == 1 for s in sentences),
-                "sentences true of nobody in the data": int((counts[0] == 0).sum()),
+                "sentences true of nobody on the side of the data": int((counts[0] == 0).sum()),
             },
-            unread=doubts(released, people, controls),
+            unread=(*doubts(released, people, controls), *_too_few(*sizes)),
+            normalized=True,
         )
 
 
@@ -203,19 +206,30 @@ def _true(said: list[_Clause], sentence: Sentence, table: int) -> Codes:
     return rows
 
 
-def _by_weight(weights: NDArray[np.float64], people: int, at_most: float) -> Share:
-    """The mean of n·w·(1 − w)^(n−1), with its sampling error over sentences; it may be as high as `at_most`."""
+def _counted(
+    said: list[_Clause], sentences: list[Sentence], table: int, size: int, wanted: int, rng: np.random.Generator
+) -> Codes:
+    """Of how many rows each sentence is true, among as many as wanted, drawn at random."""
+    drawn = np.zeros(size, bool)
+    drawn[rng.choice(size, wanted, replace=False)] = True
+    return np.array([int(drawn[_true(said, sentence, table)].sum()) for sentence in sentences])
+
+
+def _isolated(counts: Codes, confidence: float) -> Share:
+    return Share.counted(int((counts == 1).sum()), len(counts), confidence=confidence)
+
+
+def _by_weight(weights: NDArray[np.float64], people: int) -> Share:
+    """The mean of n·w·(1 − w)^(n−1), with its sampling error over sentences."""
     alone = people * weights * (1 - weights) ** (people - 1)
     mean, error = float(alone.mean()), 2 * float(alone.std()) / np.sqrt(len(alone))
-    return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, max(mean + error, at_most)))
+    return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, mean + error))
 
 
-def _control(counts: Codes, sizes: tuple[int, int], confidence: float) -> Share:
-    """The share isolated among the others, for as many as there were people in the data."""
-    share = Share.counted(int((counts == 1).sum()), len(counts), confidence=confidence)
-    people, others = sizes
-    if others >= people:
-        return share
-    most = (1 - 1 / people) ** (people - 1)
-    scaled = [min(most, part * people / others) for part in (share.value, share.low, share.high)]
-    return Share(value=scaled[0], low=scaled[1], high=scaled[2])
+def _too_few(people: int, controls: int) -> tuple[str, ...]:
+    if controls >= people:
+        return ()
+    return (
+        f"there are {controls:,} controls for {people:,} people: only {controls:,} people, drawn at random, were "
+        f"looked at, and rows of the others may be copied; hold back {people:,} controls to see a release hold",
+    )

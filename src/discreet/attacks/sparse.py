@@ -1,10 +1,14 @@
 """Whose record is this? A few ratings, roughly known, single out a record among very many.
 
-Narayanan, Shmatikov 2008, "Robust De-anonymization of Large Sparse Datasets", the algorithm of its section 5: a record
-scores Σ wt(i)·(exp(−|Δrating|/ρ₀) + exp(−|Δdays|/d₀)) over the items i that both the attacker knows and the record
-holds, with wt(i) = 1/ln|supp(i)|, so that rare items count more. The best record is named if its eccentricity, its
-lead over the second best in standard deviations of all scores, is above a threshold; else the attacker abstains. An
-item of one or two people weighs 1/ln 2, since the formula has no value at 1.
+By default a record's score is a likelihood ratio whose errors are learned from the data (see `likelihood`), and the
+best record is named if its odds are above a threshold at which a stated share of people outside the release is named.
+The threshold is found without the truth: people of the release are attacked while their own record is left out.
+
+The attack of Narayanan and Shmatikov 2008, "Robust De-anonymization of Large Sparse Datasets", section 5, is there too
+(similarity "exponential"): a record scores Σ wt(i)·(exp(−|Δrating|/ρ₀) + exp(−|Δdays|/d₀)) over the items i that both
+the attacker knows and the record holds, with wt(i) = 1/ln|supp(i)|, so that rare items count more. The lead of the best
+record is then its eccentricity: how far it is above the second best, in standard deviations of all scores; the paper
+names it above 1.5. An item of one or two people weighs 1/ln 2, since the formula has no value at 1.
 
 Only the records that hold one of the known items are touched: entries are kept by item.
 
@@ -12,40 +16,44 @@ Only the records that hold one of the known items are touched: entries are kept 
 >>> from discreet.attacks.sparse import SparseMatching
 >>> case = planted(catalogue(people=2000, items=500, mean=60, seed=1), targets=100, absent=100, known=8, seed=2)
 >>> report = SparseMatching(released=case.released, auxiliary=case.auxiliary, truth=case.truth).run()
->>> report.verdict, report.success.value > 0.8, report.facts["people outside named all the same"].value < 0.2
+>>> report.verdict, report.success.value > 0.9, report.facts["people outside who are named (false naming)"].value < 0.1
 ('falls', True, True)
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.attacks.likelihood import Likelihood
 from discreet.attacks.ratings import Floats, Ints, Ratings
 from discreet.attacks.report import AttackReport, Share
 from discreet.drawing import Chart, Line
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 
-Similarity = Literal["exponential", "within"]
+Similarity = Literal["likelihood", "exponential", "within"]
 
 _WORST = 5
-_FEW = 0.05
+_SIMULATED = 400  # people outside the release that a threshold is found with
+FALSE_NAMING = "people outside who are named (false naming)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
     """The attacker's result. Each array has a row for every number of known ratings and a column for every person.
 
-    `best` is the record of the highest score, `eccentricity` its lead, `claims` the record that is named, −1 = none.
+    `best` is the record of the highest score, `lead` how far it leads, `claims` the record that is named, −1 = none.
+    `thresholds` are the leads above which a record is named, one for each number of known ratings.
     """
 
     steps: tuple[int, ...]
     best: Ints
-    eccentricity: Floats
+    lead: Floats
     claims: Ints
+    thresholds: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,20 +61,22 @@ class SparseMatching:
     """Find the records of people of whom a few ratings are known.
 
     `auxiliary` numbers the attacked people; `truth[i]` is the record of person i in the release, −1 if there is none.
-    Whatever is named for people who are not in the release is a false claim. They are also the control: for each a
-    record is drawn as if it were theirs, and the control is how often just that one is named. `threshold` is the
-    eccentricity above which a record is named; 1.5, `rating_scale` 1.5 and `day_scale` 30 days are the paper's. The
-    similarity "within" counts an item fully if rating and date are both within the scales, else not at all. `steps` are
-    the numbers of known ratings at which the curve is drawn; the known ratings are taken in an order drawn with `seed`.
+    Whatever is named for people who are not in the release is a false claim; the report says how often it happens.
+    `false_naming` is how often it may: the threshold is set by simulation for that, unless `threshold` gives one. The
+    similarity "likelihood" learns how wrong ratings and dates are. "exponential" is the paper's (`rating_scale` 1.5,
+    `day_scale` 30 days); "within" counts an item fully if rating and date are both within the scales, else not at
+    all. The lead of a record is ln of its odds with "likelihood", else its eccentricity. `steps` are the numbers of
+    known ratings at which the curve is drawn; the known ratings are taken in an order drawn with `seed`.
     """
 
     released: Ratings
     auxiliary: Ratings
     truth: ArrayLike
-    threshold: Number = "1.5"
+    false_naming: Number = "0.05"
+    threshold: Number | None = None
     rating_scale: Number = "1.5"
     day_scale: Number = 30
-    similarity: Similarity = "exponential"
+    similarity: Similarity = "likelihood"
     steps: Sequence[int] | None = None
     seed: int = 0
     against: str = "the release"
@@ -82,8 +92,10 @@ class SparseMatching:
         if self.released.people < 2:
             raise InvalidData("released: there is one record; an attack needs at least two")
         _checked_truth(self.truth, self.auxiliary.people, self.released.people)
-        _Rule.of(self, dates=True)
-        rational(self.threshold, "threshold", at_least=0)
+        _Eccentricity.of(self, dates=True)
+        rational(self.false_naming, "false_naming", above=0, below=1)
+        if self.threshold is not None:
+            rational(self.threshold, "threshold", at_least=0)
         integer(self.seed, "seed", at_least=0)
 
     def run(self) -> AttackReport:
@@ -98,7 +110,6 @@ class SparseMatching:
             people=int(judge.inside.sum()),
             success=judge.inside_share(found.claims[-1] == judge.truth),
             baseline=Share.known(1 / self.released.people),
-            control=judge.outside_share(found.claims[-1] == judge.truth) if judge.outside.any() else None,
             confidence=self.confidence,
             facts=_facts(self, found, undated, judge),
             worst=_worst(found, judge),
@@ -116,18 +127,31 @@ class SparseMatching:
         >>> attack.match().claims[-1].tolist()
         [2]
         """
-        rule = _Rule.of(self, dates=dates)
-        groups = _by_person(self.auxiliary, self.seed)
-        most = max(1, int(np.bincount(self.auxiliary.person).max()))
-        steps = _steps(self.steps, most)
-        best = np.zeros((len(steps), self.auxiliary.people), np.int64)
-        lead = np.zeros(best.shape)
-        scores = np.zeros(self.released.people)
-        for person, entries in enumerate(groups):
-            for row, (record, eccentricity) in enumerate(_peaks(rule, self, entries, steps, scores)):
-                best[row, person], lead[row, person] = record, eccentricity
-        limit = float(rational(self.threshold, "threshold"))
-        return Matches(steps, best, lead, np.where(lead > limit, best, -1))
+        score = self._score(dates=dates)
+        counts = np.bincount(self.auxiliary.person, minlength=self.auxiliary.people)
+        steps = _steps(self.steps, max(1, int(counts.max())))
+        best, lead = _leads(score, self.auxiliary, steps, self.released.people, seed=self.seed)
+        thresholds = self._thresholds(score, counts, steps)
+        return Matches(steps, best, lead, np.where(lead > thresholds[:, None], best, -1), thresholds)
+
+    def _score(self, *, dates: bool) -> "_Score":
+        if self.similarity == "likelihood":
+            return Likelihood.of(self.released, self.auxiliary, dates=dates and self._dated())
+        return _Eccentricity.of(self, dates=dates)
+
+    def _thresholds(self, score: "_Score", counts: Ints, steps: Sequence[int]) -> Floats:
+        """The lead above which a record is named, after each step.
+
+        Of people of the release whose own record is left out, the stated share leads by more.
+        """
+        if self.threshold is not None:
+            return np.full(len(steps), float(rational(self.threshold, "threshold")))
+        learned = score if isinstance(score, Likelihood) else Likelihood.of(self.released, self.auxiliary, dates=True)
+        rng = np.random.default_rng([self.seed, 1])
+        known, own = learned.simulated(rng.choice(counts[counts > 0], _SIMULATED).tolist(), rng)
+        _, lead = _leads(score, known, steps, self.released.people, seed=self.seed, without=own)
+        rate = float(rational(self.false_naming, "false_naming"))
+        return np.asarray(np.quantile(lead, 1 - rate, axis=1, method="higher"))
 
     def _dated(self) -> bool:
         return self.released.day is not None and self.auxiliary.day is not None
@@ -136,8 +160,19 @@ class SparseMatching:
 # The score
 
 
+class _Score(Protocol):
+    """What known ratings say about each record."""
+
+    def add(self, item: int, rating: float, day: int, scores: Floats) -> None:
+        """Add what one known rating says to the scores of the records that hold its item."""
+
+    def peak(self, scores: Floats, known: int, without: int | None = None) -> tuple[int, float]:
+        """The best record and its lead, after so many known ratings, one record perhaps left out."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _Eccentricity:
     """How alike two ratings of an item are, times the item's weight."""
 
     released: Ratings
@@ -148,9 +183,9 @@ class _Rule:
     dates: bool
 
     @classmethod
-    def of(cls, attack: SparseMatching, *, dates: bool) -> "_Rule":
-        if attack.similarity not in ("exponential", "within"):
-            raise InvalidParameter("similarity", attack.similarity, '"exponential" or "within"')
+    def of(cls, attack: SparseMatching, *, dates: bool) -> "_Eccentricity":
+        if attack.similarity not in ("likelihood", "exponential", "within"):
+            raise InvalidParameter("similarity", attack.similarity, '"likelihood", "exponential" or "within"')
         scales = (
             float(rational(attack.rating_scale, "rating_scale", above=0)),
             float(rational(attack.day_scale, "day_scale", above=0)),
@@ -172,33 +207,47 @@ class _Rule:
             alike = (off <= self.rating_scale) & (True if late is None else late <= self.day_scale)
         scores[self.released.person[part]] += self.weights[item] * alike  # one entry a person and item: no repetitions
 
+    def peak(self, scores: Floats, known: int, without: int | None = None) -> tuple[int, float]:
+        """The highest score's place, and (highest − second)/σ over all records; 0 where all are alike."""
+        if without is not None:
+            scores[without] = 0
+        best = int(scores.argmax())
+        top = scores[best]
+        scores[best] = -1
+        second = scores.max()
+        scores[best] = top
+        mean = scores.sum() / len(scores)
+        variance = float(np.einsum("i,i", scores, scores)) / len(scores) - mean**2  # @ would wake threads
+        return best, float((top - second) / np.sqrt(variance)) if variance > 1e-18 else 0.0
+
+
+def _leads(
+    score: _Score, known: Ratings, steps: Sequence[int], records: int, *, seed: int, without: Ints | None = None
+) -> tuple[Ints, Floats]:
+    """The best record of everybody and its lead: a row for each step, a column for each person."""
+    best, lead = np.zeros((len(steps), known.people), np.int64), np.full((len(steps), known.people), -np.inf)
+    scores = np.zeros(records)
+    for person, entries in enumerate(_by_person(known, seed)):
+        own = None if without is None else int(without[person])
+        for row, peak in enumerate(_peaks(score, known, entries, steps, scores, own)):
+            best[row, person], lead[row, person] = peak
+    return best, lead
+
 
 def _peaks(
-    rule: _Rule, attack: SparseMatching, entries: Ints, steps: Sequence[int], scores: Floats
+    score: _Score, known: Ratings, entries: Ints, steps: Sequence[int], scores: Floats, without: int | None
 ) -> Iterator[tuple[int, float]]:
-    """The best record and its eccentricity, after each of the steps, in `scores`, which it may write over."""
-    known, days = attack.auxiliary, attack.auxiliary.day
+    """The best record and its lead, after each of the steps, in `scores`, which it may write over."""
     scores[:] = 0
-    peak, done = (0, 0.0), 0
+    peak, done = (0, -np.inf), 0
     for step in steps:
         for entry in entries[done:step]:
-            rule.add(known.item[entry], known.rating[entry], 0 if days is None else days[entry], scores)
+            day = 0 if known.day is None else int(known.day[entry])
+            score.add(int(known.item[entry]), float(known.rating[entry]), day, scores)
         if len(entries) > done:
-            peak = _peak(scores)
+            peak = score.peak(scores, min(step, len(entries)), without)
         done = step
         yield peak
-
-
-def _peak(scores: Floats) -> tuple[int, float]:
-    """The highest score's place, and (highest − second)/σ over all records; 0 where all are alike."""
-    best = int(scores.argmax())
-    top = scores[best]
-    scores[best] = -1
-    second = scores.max()
-    scores[best] = top
-    mean = scores.sum() / len(scores)
-    variance = float(np.einsum("i,i", scores, scores)) / len(scores) - mean**2  # @ would wake threads
-    return best, float((top - second) / np.sqrt(variance)) if variance > 1e-18 else 0.0
 
 
 def _by_person(known: Ratings, seed: int) -> list[Ints]:
@@ -219,7 +268,7 @@ def _steps(steps: Sequence[int] | None, most: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """Which record is whose; people outside the release have one drawn at random, to see what luck brings."""
+    """Which record is whose; −2 stands for people outside the release, who have none."""
 
     truth: Ints
     inside: NDArray[np.bool_]
@@ -228,8 +277,7 @@ class _Judge:
     @classmethod
     def of(cls, attack: SparseMatching) -> "_Judge":
         truth = _checked_truth(attack.truth, attack.auxiliary.people, attack.released.people)
-        drawn = np.random.default_rng(attack.seed).integers(attack.released.people, size=len(truth))
-        return cls(np.where(truth >= 0, truth, drawn), truth >= 0, attack.confidence)
+        return cls(np.where(truth >= 0, truth, -2), truth >= 0, attack.confidence)
 
     @property
     def outside(self) -> NDArray[np.bool_]:
@@ -243,7 +291,7 @@ class _Judge:
 
 
 def _facts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Judge) -> dict[str, Any]:
-    claims, best, lead = found.claims[-1], found.best[-1], found.eccentricity[-1]
+    claims, best = found.claims[-1], found.best[-1]
     right = claims == judge.truth
     facts: dict[str, Any] = {
         "released records": attack.released.people,
@@ -256,20 +304,19 @@ def _facts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Jud
     }
     if undated is not found:
         facts["named rightly without dates"] = judge.inside_share(undated.claims[-1] == judge.truth)
+    if attack.threshold is None:
+        facts["false naming that the threshold is set for"] = Share.known(float(rational(attack.false_naming, "")))
     if judge.outside.any():
-        strict = float(np.quantile(lead[judge.outside], 1 - _FEW, method="higher"))
-        facts["people outside named all the same"] = judge.outside_share(claims >= 0)
-        name = f"named rightly, if {_FEW:.0%} of people outside may be named"
-        facts[name] = judge.inside_share((best == judge.truth) & (lead > strict))
+        facts[FALSE_NAMING] = judge.outside_share(claims >= 0)
     return facts
 
 
 def _charts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Judge) -> tuple[Chart, ...]:
-    threshold = float(rational(attack.threshold, "threshold"))
+    threshold, odds = float(found.thresholds[-1]), attack.similarity == "likelihood"
     kinds = {"with dates": found, "without dates": undated} if found is not undated else {"": found}
     curve = [_curve(label, kind, judge) for label, kind in kinds.items()]
     leads = [
-        _tail(label, found.eccentricity[-1][rows])
+        _tail(label, found.lead[-1][rows])
         for label, rows in (("in the release", judge.inside), ("not in the release", judge.outside))
         if rows.any()
     ]
@@ -279,7 +326,7 @@ def _charts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Ju
         Chart(
             "How far the best record leads",
             [*leads, limit],
-            x="eccentricity",
+            x="ln of its odds" if odds else "eccentricity",
             y="share of people above it",
             y_range=(0, 1),
         ),
@@ -295,16 +342,17 @@ def _curve(label: str, found: Matches, judge: _Judge) -> Line:
 
 def _tail(label: str, values: Floats, points: int = 200) -> Line:
     """The share of values above x."""
-    grid = np.linspace(0, max(float(values.max()), 1.0), points)
+    finite = values[np.isfinite(values)]
+    grid = np.linspace(min(finite.min(initial=0.0), 0.0), max(finite.max(initial=1.0), 1.0), points)
     above = 1 - np.searchsorted(np.sort(values), grid, side="right") / len(values)
     return Line(grid.tolist(), above.tolist(), label)
 
 
 def _worst(found: Matches, judge: _Judge) -> tuple[str, ...]:
     right = np.flatnonzero((found.claims[-1] == judge.truth) & judge.inside)
-    leads = found.eccentricity[-1]
+    leads = found.lead[-1]
     first = right[np.argsort(-leads[right], kind="stable")][:_WORST]
-    return tuple(f"person {i} is record {judge.truth[i]} (eccentricity {leads[i]:.1f})" for i in first)
+    return tuple(f"person {i} is record {judge.truth[i]} (lead {leads[i]:.1f})" for i in first)
 
 
 def _remarks(attack: SparseMatching, found: Matches, judge: _Judge) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from importlib import import_module
 import click
 
 from discreet import __version__
-from discreet.errors import DiscreetError
+from discreet.durable import require_locks
+from discreet.errors import BudgetExceeded, DiscreetError, InvalidQuery
 
 _COMMANDS = {  # name: (module, its command, what it does)
     "account": ("account", "group", "Compose losses, convert them, find the least noise for a guarantee."),
@@ -16,11 +17,11 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "attack": ("attack", "group", "Attack a release of your own; count how often that beats guessing."),
     "budget": ("books", "budget", "What was spent of the budget, by whom, and what is left."),
     "channel": ("channel", "group", "Is this mechanism private? Any finite mechanism, as a matrix."),
-    "check": ("owner", "check", "Say what a policy means, in words."),
+    "check": ("owner", "check", "Say what a policy means, and whether it fits the files."),
     "commute": ("commute", "group", "Synthetic commuting maps: where people live who work at each place."),
     "explain": ("ask", "explain", "What asking would cost and do, before anything is spent."),
     "fairness": ("fairness", "group", "How far groups are apart, with limits; audits of labels that stay private."),
-    "init": ("owner", "init", "Draft a policy for a file, from its schema alone."),
+    "init": ("owner", "init", "Draft a policy for files, from their schemas alone."),
     "ledger": ("books", "ledger", "Who was charged for what; is the record intact; change a budget on record."),
     "local": ("local", "group", "Ask people who trust nobody: answers are randomised before they leave the device."),
     "mechanism": ("mechanism", "group", "Look at a mechanism: its noise, cost and error; release a value."),
@@ -64,16 +65,42 @@ def cli() -> None:
     """Learn from data about people without learning about any one of them.
 
     Facts go to standard output, as lines or (--json) as JSON; remarks and errors to standard error.
-    Exit codes: 0 done; 1 refused, with a reason; 2 wrong usage; 3 a claim that does not hold.
+    \b
+    Exit codes:
+      0  done
+      1  an error, with its reason: a file, a setting, a policy, a ledger
+      2  wrong usage: no such command or option
+      3  what was to be checked does not hold, or could not be verified
+      4  the question is refused: it cannot be answered as it is written; nothing was charged
+      5  the budget cannot pay for it; nothing was charged
     """
 
 
+_REFUSED, _EXHAUSTED = 4, 5
+
+
+def exit_code(error: DiscreetError) -> int:
+    """The exit code of an error: questions that are refused and budgets that cannot pay have their own.
+
+    >>> exit_code(BudgetExceeded("nothing is left"))
+    5
+    """
+    match error:
+        case BudgetExceeded():
+            return _EXHAUSTED
+        case InvalidQuery():
+            return _REFUSED
+        case _:
+            return 1
+
+
 def main() -> None:
-    """Run the command line; errors that discreet raises on purpose are one line on standard error, exit code 1."""
+    """Run the command line; errors that discreet raises on purpose are said on standard error, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # ε on a terminal that has no ε
     try:
+        require_locks()
         code = cli(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
@@ -90,4 +117,4 @@ def main() -> None:
         sys.exit(1)
     except DiscreetError as error:
         click.echo(f"discreet: {error}", err=True)
-        sys.exit(1)
+        sys.exit(exit_code(error))

@@ -61,7 +61,8 @@ def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: st
     total = losses.Together(*(_loss(spec) for spec in specs))
     charged = of_group(total, size) if size > 1 else total
     found = guarantee(charged, delta=delta)
-    told: dict[str, Any] = {"epsilon": found.epsilon, "delta": found.delta, "by": found.by}
+    epsilon = found.epsilon if found.exact is None else found.exact
+    told: dict[str, Any] = {"epsilon": epsilon, "delta": found.delta, "by": found.by}
     if every:
         told |= _each(charged, delta)
     show.facts(told, as_json=as_json)

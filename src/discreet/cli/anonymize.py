@@ -66,6 +66,9 @@ def anonymize(
 @click.argument("data", type=_FILE)
 @click.option("--quasi", required=True, callback=_names, help="Columns by which people could be recognised: a,b,c.")
 @click.option("--sensitive", callback=_names, help="Columns that hold secrets: classes are checked for a single value.")
+@click.option(
+    "--unit", help="The column that names the person of a row, where one may have several: people are counted."
+)
 @click.option("--population", type=click.IntRange(min=1), help="How many people the table is a sample of.")
 @click.option(
     "--threshold", default="0.09", show_default=True, help="A chance of re-identification above it is a risk."
@@ -79,6 +82,7 @@ def risk(
     data: str,
     quasi: tuple[str, ...],
     sensitive: tuple[str, ...],
+    unit: str | None,
     population: int | None,
     threshold: str,
     share: str,
@@ -95,16 +99,19 @@ def risk(
     from discreet.anonymity import Classes
     from discreet.anonymity.report import risk_page
     from discreet.anonymity.risk import risk as measured
-    from discreet.anonymity.uniques import unique_sets
+    from discreet.anonymity.uniques import one_row_each, unique_sets
+    from discreet.anonymity.units import unit_codes
     from discreet.tables import as_arrow
 
     _new(report, "report", force=force)
     table = as_arrow(data)
+    units = None if unit is None else unit_codes(table, unit)
+    table = table if unit is None else table.drop_columns([unit])
     classes = Classes.of_table(table, quasi)
-    found = measured(classes, threshold=threshold, population=population)
-    prints = unique_sets(table, share=share, largest=largest)
+    found = measured(classes, threshold=threshold, population=population, units=units)
+    prints = unique_sets(one_row_each(table, units), share=share, largest=largest)
     if report is not None:
-        settings: dict[str, Any] = {"population": population, "threshold": threshold, "share": share}
+        settings: dict[str, Any] = {"population": population, "threshold": threshold, "share": share, "units": units}
         risk_page(
             table, quasi, sensitive=sensitive, largest=largest, title=f"Risk of {Path(data).name}", **settings
         ).save(report)

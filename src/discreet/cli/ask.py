@@ -15,9 +15,11 @@ import click
 from discreet.cli import show
 from discreet.curator.ledger import Ledger, digest
 from discreet.curator.policy import Policy, read_policy
+from discreet.curator.settings import analyst_name
 from discreet.curator.stores.memory import MemoryStore
 from discreet.curator.stores.reader import ReadOnlyStore
-from discreet.errors import DiscreetError, InvalidParameter, LedgerConflict, ReleaseFailed
+from discreet.curator.witness import witness_of
+from discreet.errors import DiscreetError, InvalidParameter, InvalidQuery, LedgerConflict, ReleaseFailed
 
 if TYPE_CHECKING:
     from discreet.curator.answer import Answer
@@ -85,6 +87,8 @@ def ask(
 
     SQL is a SELECT, or - to read it from standard input. Several statements (or one text with ; between them) are asked
     together: one ε pays for all of them. State --epsilon or --error.
+
+    Exit codes: 4 where the question is refused, 5 where the budget cannot pay; neither was charged.
     """
     check_terms(terms)
     texts = _read(sql, files)
@@ -141,10 +145,15 @@ def opened(policy: str, *, reading: bool = False, analyst: str | None = None) ->
 
 
 def asked(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how: str = OPTION) -> "list[Answer]":
-    """The answers. Whatever goes wrong: if something was charged by then, that is said on standard error."""
+    """The answers, after what there is to warn of, on standard error.
+
+    Whatever goes wrong: if something was charged by then, that is said there too.
+    """
     before = ReadOnlyStore(_path(data.policy)).transact(lambda rows: rows.last())
     try:
         with stated(how):
+            for warning in data.explain(texts if len(texts) > 1 else texts[0], **terms).warnings:
+                click.echo(f"warning: {warning}", err=True)
             return data.batch(texts, **terms) if len(texts) > 1 else [data.ask(texts[0], **terms)]
     except ReleaseFailed:  # which names the charge itself
         raise
@@ -154,6 +163,8 @@ def asked(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how: str
             click.echo(f"charged as #{charge}: {_what_is_left(data, texts, terms)}", err=True)
         elif charge is None and isinstance(error, KeyboardInterrupt):
             click.echo("stopped: nothing was charged", err=True)
+        if charge is not None and isinstance(error, InvalidQuery):  # whose exit code says that nothing was charged
+            raise ReleaseFailed(str(error)) from None
         raise
 
 
@@ -203,11 +214,12 @@ def _path(policy: Policy) -> Path:
 def _to_read(policy: Policy) -> Ledger:
     """The ledger as it is; where the dataset has none yet, one that is kept nowhere."""
     path = _path(policy)
+    witness = witness_of(policy, path, recording=False)
     if path.exists() and not (path.is_file() and not path.stat().st_size):
         store = ReadOnlyStore(path)
         if store.transact(lambda rows: rows.head(policy.catalog.name)) is not None:
-            return Ledger(store)
-    return Ledger(MemoryStore())
+            return Ledger(store, witness=witness)
+    return Ledger(MemoryStore(), witness=witness)
 
 
 def _charge_since(number: int, data: "Dataset", texts: Sequence[str], analyst: str | None) -> int | None:
@@ -216,7 +228,7 @@ def _charge_since(number: int, data: "Dataset", texts: Sequence[str], analyst: s
     rows = ReadOnlyStore(_path(data.policy)).transact(
         lambda rows: rows.after(number, limit=1000, account=data.catalog.name)
     )
-    ours = ("charge", analyst or data.analyst, digest(";\n".join(texts)))
+    ours = ("charge", analyst_name(analyst or data.analyst), digest(";\n".join(texts)))
     return next((row.number for row in rows if (row.kind, row.who, row.statement) == ours), None)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli.attack_shared import FILE, FileColumn, bits_of, column_of, judged, seed_option
+from discreet.exact import text_up
 
 if TYPE_CHECKING:
     from discreet.attacks import AttackReport
@@ -130,7 +131,7 @@ class _Asked:
     @property
     def words(self) -> str:
         """How a report calls a budget."""
-        return f"noisy counts within a budget of ε {float(self.epsilon):.4g}" if self.kind == "budget" else ""
+        return f"noisy counts within a budget of ε {text_up(self.epsilon, 4)}" if self.kind == "budget" else ""
 
     @property
     def total(self) -> Fraction | None:
@@ -286,6 +287,7 @@ class _Curator:
         from discreet.attacks.answers import Curator, ask_all
         from discreet.attacks.reconstruction import Hashed, Reconstruction
         from discreet.curator.ledger import Ledger
+        from discreet.curator.policy import read_policy
         from discreet.curator.stores.memory import MemoryStore
         from discreet.errors import InvalidData
         from discreet.exact import rational
@@ -296,10 +298,11 @@ class _Curator:
             raise InvalidData(f"numbers: got {len(numbers)}, expected {len(truth)}, one for each line of --truth")
         each = rational(self.answering["epsilon"], "--epsilon", above=0)
         hashed = Hashed.of(numbers, questions=self.questions or 4 * len(truth), seed=self.answering["seed"])
-        with discreet.open(self.policy, ledger=Ledger(MemoryStore()), analyst="attacker") as data:
+        policy = replace(read_policy(self.policy), caps={}, everyone=None)
+        with discreet.open(policy, ledger=Ledger(MemoryStore()), analyst="attacker") as data:
             curator = Curator(dataset=data, epsilon=each, sql=self._question)
             answers = ask_all(curator, hashed.predicates(self.numbers[1]))
-            words = f"{curator.words}, ε {float(data.policy.budget.epsilon):.4g} in all"
+            words = f"{curator.words}, ε {text_up(data.policy.budget.epsilon, 4)} in all"
         return Reconstruction(
             subsets=hashed.masks,
             truth=truth,

@@ -9,6 +9,7 @@ import click
 
 from discreet.cli import show
 from discreet.cli.attack_shared import confidence_option, judged, output_options, seed_option, tell, unwritten, write
+from discreet.exact import text_up
 
 if TYPE_CHECKING:
     from discreet.attacks.audit import Finding
@@ -27,7 +28,10 @@ def _outputs(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command(short_help="A lower bound on any function's ε; a zoo of broken ones.")
 @click.argument("target", metavar="[FILE.py:FUNCTION | MODULE:FUNCTION]", required=False)
 @click.option("--first", help=f"The data, {_LITERAL_HELP}.")
-@click.option("--second", help="Its neighbour: the same data without one person, or with one person's changed.")
+@click.option(
+    "--second",
+    help="Its neighbor: the same data without one person, or with one person's changed.  [the worst of several]",
+)
 @click.option("--epsilon", help="The ε that is claimed; without, only the bound is found.")
 @click.option("--delta", help="The δ that is claimed.  [0]")
 @click.option(
@@ -55,7 +59,9 @@ def audit(
 
     FUNCTION takes (data) and gives one output, or (data, n) and gives n of them, or (data, n, rng) with a NumPy
     generator; a mechanism of discreet (an object with `release`) will do too, and is held to its own promise unless
-    --epsilon claims another. An audit refutes a claim or does not; it never proves one.
+    --epsilon claims another. Without --second several neighbors of a number, a truth value or a list are tried, and
+    the one that looks worst is audited. An audit refutes a claim or does not; it never proves one, and says how large
+    an ε it could have proved.
 
     Exit code 3 where the claim is refuted; with --zoo, where a broken mechanism was not caught.
 
@@ -69,8 +75,8 @@ def audit(
             raise click.UsageError("--zoo brings its own mechanisms, inputs and claims")
         _parade(confidence, seed, as_json=as_json, report=report, plot=plot)
         return
-    if target is None or first is None or second is None:
-        raise click.UsageError("there is nothing to audit; give FILE.py:FUNCTION, --first and --second, or say --zoo")
+    if target is None or first is None:
+        raise click.UsageError("there is nothing to audit; give FILE.py:FUNCTION and --first, or say --zoo")
     held, name = _loaded(target)
     found = _audit(held, name, first, second, confidence=confidence, seed=seed, **settings).find()
     tell(found.report(), as_json=as_json, report=report, plot=plot, owner=False)
@@ -79,15 +85,22 @@ def audit(
 
 
 def _audit(
-    held: Any, name: str, first: str, second: str, *, epsilon: str | None, delta: str | None, **settings: Any
+    held: Any, name: str, first: str, second: str | None, *, epsilon: str | None, delta: str | None, **settings: Any
 ) -> Any:
-    from discreet.attacks.audit import Audit, audit_mechanism
+    from discreet.attacks.audit import Audit, audit_mechanism, neighbors, worst_pair
 
-    x, neighbour = _literal(first), _literal(second)
+    x = _literal(first)
+    candidates = [_literal(second)] if second is not None else neighbors(x)
     settings |= {"delta": delta, "claimed": epsilon, "name": name, "progress": _progress("draws")}
     if callable(getattr(held, "release", None)) and not isinstance(held, type):
-        return audit_mechanism(held, x=x, neighbour=neighbour, **settings)
-    return Audit(mechanism=held, x=x, neighbour=neighbour, **settings)
+        made = audit_mechanism(held, x=x, neighbour=candidates[0], **settings)
+    else:
+        made = Audit(mechanism=held, x=x, neighbour=candidates[0], **settings)
+    if second is not None:
+        return made
+    worst = worst_pair(made, [(x, neighbor) for neighbor in candidates])
+    click.echo(f"of {len(candidates)} neighbors the worst is {worst.neighbour!r}"[:200], err=True)
+    return worst
 
 
 def _parade(confidence: float, seed: int, *, as_json: bool, report: str | None, plot: str | None) -> None:
@@ -123,8 +136,8 @@ def _entry(animal: "Broken", found: "Finding") -> dict[str, Any]:
 
 
 def _line(animal: "Broken", found: "Finding") -> tuple[str, ...]:
-    delta = f", δ {float(animal.delta):g}" if animal.delta else ""
-    claimed = f"{float(animal.epsilon):g}{delta}"
+    delta = f", δ {text_up(animal.delta)}" if animal.delta else ""
+    claimed = f"{text_up(animal.epsilon)}{delta}"
     return claimed, f"{found.epsilon:.3f}", "broken" if found.broken else "missed", animal.name
 
 

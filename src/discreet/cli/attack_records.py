@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli.attack_shared import FILE, against_option, judged, seed_option
+from discreet.cli.attack_shared import FILE, against_option, columns_option, judged, seed_option
 
 if TYPE_CHECKING:
     from discreet.attacks import AttackReport
@@ -23,18 +23,31 @@ def _numbers(_: click.Context, option: click.Parameter, given: str | None) -> tu
 
 @click.command(short_help="Find records by a few known ratings.")
 @click.argument("released", type=FILE)
-@click.argument("known", type=FILE)
+@click.argument("known", type=FILE, required=False)
 @click.option(
     "--truth",
     type=FILE,
-    required=True,
     help="For the judge: pairs of a person of KNOWN and the same one in RELEASED; empty or not listed: not in it.",
 )
-@click.option("--threshold", default="1.5", show_default=True, help="Name the best record if it leads by so many σ.")
-@click.option("--rating-scale", default="1.5", show_default=True, help="How far off a known rating may well be.")
-@click.option("--day-scale", default="30", show_default=True, help="How many days off a known date may well be.")
 @click.option(
-    "--similarity", type=click.Choice(["exponential", "within"]), default="exponential", show_default=True, help="How."
+    "--plant",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Without KNOWN: take so many ratings of some people of RELEASED, with errors, for what is known.",
+)
+@columns_option("--columns", "Those of person, item, rating and time.  [person,item,rating,day]", required=False)
+@click.option(
+    "--false-naming", default="0.05", show_default=True, help="How often somebody outside the release may be named."
+)
+@click.option("--threshold", help="Name the best record if it leads by this much, however often that is wrong.")
+@click.option("--rating-scale", default="1.5", show_default=True, help="exponential, within: how far off a rating is.")
+@click.option("--day-scale", default="30", show_default=True, help="exponential, within: how many days off a date is.")
+@click.option(
+    "--similarity",
+    type=click.Choice(["likelihood", "exponential", "within"]),
+    default="likelihood",
+    show_default=True,
+    help="How records are scored: by learned errors, or by the paper's formula.",
 )
 @click.option(
     "--steps", callback=_numbers, metavar="NUMBER,…", help="Draw the curve at these numbers of known ratings."
@@ -42,21 +55,39 @@ def _numbers(_: click.Context, option: click.Parameter, given: str | None) -> tu
 @against_option("the release")
 @seed_option
 @judged()
-def match(released: str, known: str, truth: str, **settings: Any) -> Any:
-    """Find people's records by a few of their ratings (Narayanan, Shmatikov 2008).
+def match(
+    released: str,
+    known: str | None,
+    truth: str | None,
+    plant: int | None,
+    columns: tuple[str, ...] | None,
+    **settings: Any,
+) -> Any:
+    """Find people's records by a few of their ratings (after Narayanan, Shmatikov 2008).
 
-    RELEASED and KNOWN are tables with the columns person, item, rating and, where known, day (a date or a number).
-    RELEASED holds invented names and everything they rated, KNOWN true names and the little that is known. Items are
-    named alike in both.
+    RELEASED and KNOWN are tables with the columns person, item, rating and, where known, day (a date, an ISO time, a
+    number of days, or seconds since 1970); --columns names them otherwise. RELEASED holds invented names and everything
+    they rated, KNOWN true names and the little that is known. Items are named alike in both.
+
+    With --plant a table of your own is enough: what is known is made of it, and some people are taken out.
 
     \b
+    discreet attack match ratings.csv --plant 8 --columns userId,movieId,rating,timestamp
     discreet attack example town
     discreet attack match town/ratings.csv town/reviews.csv --truth town/raters.csv
     """
-    from discreet.attacks.files import read_ratings
+    from discreet.attacks.files import RATING_COLUMNS, plant_ratings, read_ratings
     from discreet.attacks.sparse import SparseMatching
 
-    case = read_ratings(released, known, truth)
+    names = columns or RATING_COLUMNS
+    if plant is not None:
+        if known is not None or truth is not None:
+            raise click.UsageError("--plant makes what is known and the truth: leave KNOWN and --truth out")
+        case = plant_ratings(released, known=plant, seed=settings["seed"], names=names)
+    elif known is None or truth is None:
+        raise click.UsageError("give KNOWN and --truth, or --plant 8 to make them of RELEASED")
+    else:
+        case = read_ratings(released, known, truth, names=names)
     attack = SparseMatching(released=case.released, auxiliary=case.auxiliary, truth=case.truth, **settings)
     return _Named(attack, case)
 

@@ -40,6 +40,8 @@ def judged(*, claim: bool = False, confidence: str = "0.95") -> Callable[[Callab
             found = function(**given).run()
             tell(found, as_json=as_json, report=report, plot=plot, owner=owner)
             broken = claim and given.get("epsilon") is not None and found.verdict in ("falls", "leaks")
+            if must_hold and found.verdict != "holds":
+                click.echo(f"{found.verdict}: {found.sentence} --must-hold asks for a release that holds.", err=True)
             if broken or (must_hold and found.verdict != "holds"):
                 raise click.exceptions.Exit(3)
 
@@ -129,7 +131,7 @@ _owner = click.option(
     "--owner", is_flag=True, help="Show the worst examples too. They are about people: for the owner's eyes only."
 )
 _must_hold = click.option(
-    "--must-hold", is_flag=True, help="Exit with code 3 unless the release holds (for scripts and CI)."
+    "--must-hold", is_flag=True, help="Exit with code 3 unless the release holds; undecided does not (for CI)."
 )
 
 seed_option = click.option(

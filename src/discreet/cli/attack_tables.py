@@ -26,7 +26,7 @@ _PEOPLE = click.argument("people", type=FILE)
 _CONTROLS = click.argument("controls", type=FILE)
 _AGAINST = against_option("the released table")
 _TARGETS = click.option(
-    "--targets", type=click.IntRange(min=1), default=2000, show_default=True, help="The most people to attack."
+    "--targets", type=click.IntRange(min=1), default=5000, show_default=True, help="The most people to attack."
 )
 _NEIGHBOURS = click.option(
     "--neighbours",

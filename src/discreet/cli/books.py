@@ -1,11 +1,11 @@
 """`discreet ledger`, `discreet budget` and `discreet statement`: the books of a dataset.
 
-They read, and never write; but for `discreet ledger amend`, which appends one row.
+They read, and never write; but for `discreet ledger amend`, which appends one row, and `discreet ledger forget`.
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -21,10 +21,11 @@ from discreet.curator.report import (
     chain_of,
     visible,
 )
-from discreet.curator.settings import in_words, protection_of, settings_text
+from discreet.curator.settings import in_words, protection_of, same_settings, settings_text
 from discreet.curator.stores import trusted
 from discreet.curator.stores.reader import ReadOnlyStore
 from discreet.curator.stores.sqlite import SqliteStore
+from discreet.curator.witness import witness_of
 from discreet.errors import InvalidParameter, LedgerDamaged, LedgerUnavailable
 from discreet.privacy.budget import Spent
 from discreet.privacy.unit import words
@@ -82,27 +83,46 @@ def show_(policy: str, analyst: str | None, last: int | None, texts: bool, plot:
 )
 @show.json_option
 def verify(policy: str, published: tuple[str, ...], as_json: bool) -> None:
-    """Check the hash chain, row by row, and recompute every total; exit code 3 if something is wrong.
+    """Check the hash chain, row by row, every total and every kept answer; exit code 3 if something is wrong.
 
-    Somebody who rewrote the whole file is found only by heads that were published before.
+    Somebody who rewrote or removed the whole file is found by the policy's witness, and by published heads.
     """
     public = [head for path in published for head in _heads(path)]
-    books = _located(policy)
-    try:
-        public = _of_this_ledger(public, books)
-        found = books.ledger.verify(published=public)
-    except LedgerDamaged as error:  # so damaged that its rows cannot be walked
-        found = Verification(0, (), str(error))
-    if found:
-        _check_account(books, [head.account for head in found.heads])
+    found, public = _verified(read_policy(policy), policy, public)
     told: dict[str, object] = {"verified": bool(found), "rows": found.rows, "published": len(public)}
-    told |= {"trouble": found.trouble or None, "row": found.number, "heads": [asdict(head) for head in found.heads]}
+    told |= {"trouble": found.trouble or None, "row": found.number, "unsealed": found.unsealed}
+    told |= {"heads": [asdict(head) for head in found.heads]}
     if as_json:
         click.echo(json.dumps(told, ensure_ascii=False))
     else:
         click.echo(visible(str(found)) + (f", with {len(public)} published heads" if public and found else ""))
     if not found:
         raise click.exceptions.Exit(3)
+
+
+def _verified(read: Policy, policy: str, public: list[Head]) -> tuple[Verification, list[Head]]:
+    """What the ledger, its witness and the published heads say together, and which of these heads were used."""
+    path = _ledger_path(read, policy)
+    witness = witness_of(read, path, recording=False)
+    seen = witness.sightings() if witness else []
+    known = [*map(str, seen), *(f"row {head.number} was published" for head in public)]
+    if _is_missing(path) and known:
+        return Verification(0, (), f"there is no ledger {path}, but a witness saw it: {known[0]}"), public
+    books = _located(policy)
+    try:
+        public = _of_this_ledger(public, books)
+        used = [*public, *(sighting.head for sighting in seen if sighting.account == books.account)]
+        found = books.ledger.verify(published=used)
+    except LedgerDamaged as error:  # so damaged that its rows cannot be walked
+        return Verification(0, (), str(error)), public
+    other = next((sighting for sighting in seen if sighting.account != books.account), None)
+    if found and other is not None:
+        return replace(found, trouble=f"a witness saw the same data under another name: {other}"), public
+    if found and books.account not in (head.account for head in found.heads) and (seen or public):
+        return replace(found, trouble=f"it has no account {books.account!r}, which was {known[0]}"), public
+    if found:
+        _check_account(books, [head.account for head in found.heads])
+    return found, public
 
 
 @ledger.command()
@@ -129,11 +149,15 @@ def amend(policy: str, by: str, why: str, yes: bool, as_json: bool) -> None:
     books = _located(policy)
     _check_account(books, books.ledger.accounts())
     rows, _ = chain_of(books.ledger, books.account)
-    limit, caps, protects = books.policy.budget, books.policy.caps, books.policy.catalog.protects
-    old = _in_force(books)
-    new = settings_text(limit, caps, protects)
-    told = {"dataset": books.account, "changed": old != new, "old": json.loads(old), "new": json.loads(new)}
-    if old == new:
+    stated, old = books.policy, _in_force(books)
+    limit, new = stated.budget, stated.settings
+    told = {
+        "dataset": books.account,
+        "changed": not same_settings(old, new),
+        "old": json.loads(old),
+        "new": json.loads(new),
+    }
+    if same_settings(old, new):
         _tell(told, f"nothing to change: the ledger has {in_words(old)}, as the policy says", as_json=as_json)
         return
     click.echo(visible(f"in force    {in_words(old)}"), err=as_json)
@@ -142,9 +166,39 @@ def amend(policy: str, by: str, why: str, yes: bool, as_json: bool) -> None:
         click.echo("more than that is spent already: with it, no further question can be paid", err=True)
     _confirm(yes)
     with SqliteStore(books.path, create=False) as store:
-        Ledger(store).amend(books.account, budget=limit, caps=caps, protects=protects, by=who, why=reason)
-        last = Ledger(store).head(books.account).number
+        changed = Ledger(store, witness=witness_of(stated, books.path))
+        changed.amend(
+            books.account, budget=limit, caps=stated.caps, everyone=stated.everyone,
+            protects=stated.catalog.protects, by=who, why=reason,
+        )  # fmt: skip
+        last = changed.head(books.account).number
     _tell(told | {"row": last}, f"amended as row {last} of the ledger", as_json=as_json)
+
+
+@ledger.command()
+@_POLICY
+@click.option("--by", required=True, metavar="WHO", help="Who decides this.")
+@click.option("--why", required=True, metavar="TEXT", help="For which reason; the witness keeps it.")
+@click.option("--yes", is_flag=True, help="Do not ask whether this is meant.")
+@show.json_option
+def forget(policy: str, by: str, why: str, yes: bool, as_json: bool) -> None:
+    """Have the witness of POLICY forget what it saw of these data, so that a new ledger can be begun.
+
+    What was released stays released: a new ledger counts from nothing, so people are promised less than they were.
+    """
+    who, reason = words(by, "--by", "who decides this"), words(why, "--why", "a reason in words")
+    read = read_policy(policy)
+    witness = witness_of(read, _ledger_path(read, policy))
+    seen = witness.sightings() if witness else []
+    told: dict[str, object] = {"dataset": read.catalog.name, "forgotten": [str(sighting) for sighting in seen]}
+    if witness is None or not seen:
+        _tell(told, "nothing to forget: no witness has seen these data", as_json=as_json)
+        return
+    for sighting in seen:
+        click.echo(visible(f"seen  {sighting}"), err=as_json)
+    _confirm(yes)
+    witness.forget(by=who, why=reason)
+    _tell(told, "forgotten; the next question begins a new ledger, or goes on with the one in place", as_json=as_json)
 
 
 def _confirm(yes: bool) -> None:
@@ -211,10 +265,10 @@ def _open(policy: str) -> _Books:
     """The books, if they have an account of this dataset; with a remark where the policy says something else."""
     books = _located(policy)
     _check_account(books, books.ledger.accounts())
-    kept = _in_force(books)
-    protects = books.policy.catalog.protects if protection_of(kept) else ""  # not every account says whom it protects
-    stated = settings_text(books.policy.budget, books.policy.caps, protects)
-    if stated != kept:
+    kept, read = _in_force(books), books.policy
+    protects = read.catalog.protects if protection_of(kept) else ""  # not every account says whom it protects
+    stated = settings_text(read.budget, read.caps, protects, everyone=read.everyone)
+    if not same_settings(stated, kept):
         remark = f"the policy says {in_words(stated)}; the ledger, which counts, has {in_words(kept)}"
         click.echo(visible(remark), err=True)
     return books
@@ -222,12 +276,23 @@ def _open(policy: str) -> _Books:
 
 def _located(policy: str) -> _Books:
     read = read_policy(policy)
-    path = Path(policy).parent / (read.ledger or Path(policy).with_suffix(".ledger").name)
-    if not path.exists() or (path.is_file() and not path.stat().st_size):
+    path = _ledger_path(read, policy)
+    if _is_missing(path):
+        witness = witness_of(read, path, recording=False)
+        for sighting in witness.sightings() if witness else []:
+            raise LedgerDamaged(f"there is no ledger {path}, but a witness saw {sighting}; put it back in place")
         raise LedgerUnavailable(
             f"nothing was asked of {read.catalog.name!r} yet: there is no ledger {path}; the first question makes it"
         )
     return _Books(read, path, Ledger(ReadOnlyStore(path)))
+
+
+def _ledger_path(read: Policy, policy: str) -> Path:
+    return Path(policy).parent / (read.ledger or Path(policy).with_suffix(".ledger").name)
+
+
+def _is_missing(path: Path) -> bool:
+    return not path.exists() or (path.is_file() and not path.stat().st_size)
 
 
 def _in_force(books: _Books) -> str:

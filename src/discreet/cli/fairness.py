@@ -120,10 +120,13 @@ def report(
 @click.option("--label", required=True, help="The column of true outcomes, 0 and 1 or the like.")
 @click.option("--score", required=True, help="The column of scores.")
 @click.option("--group", required=True, help="The sensitive attribute.")
+@least_option
 @page_option
 @force_option
 @json_option
-def tradeoff(data: str, label: str, score: str, group: str, out: str | None, force: bool, as_json: bool) -> None:
+def tradeoff(
+    data: str, label: str, score: str, group: str, least: int, out: str | None, force: bool, as_json: bool
+) -> None:
     """What closing gaps costs in accuracy, by the best thresholds for each group on the score in DATA."""
     from discreet.fairness.reading import numbers
     from discreet.fairness.tradeoff import tradeoff as traded
@@ -132,7 +135,7 @@ def tradeoff(data: str, label: str, score: str, group: str, out: str | None, for
     _new(out, force=force)
     table = as_arrow(data)
     values = [column(table, name).to_pylist() for name in (label, group)]
-    found = traded(numbers(table, score), *values)
+    found = traded(numbers(table, score), *values, least=least)
     _show(found, out, f"What fairness costs: {Path(data).name}", as_json=as_json)
 
 

@@ -10,7 +10,7 @@ import click
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy
 from discreet.curator.report import aligned, chain_of, number, short, spent_epsilon, visible
-from discreet.curator.settings import in_words, settings_of
+from discreet.curator.settings import analyst_name, in_words, settings_of
 from discreet.curator.stores import Row
 from discreet.privacy import loss as losses
 from discreet.privacy.budget import Budget, Spent
@@ -39,6 +39,8 @@ class Entry:
         row = self.row
         if row.kind == "charge":
             return visible(" ".join(row.text.split())) if texts and row.text else (row.statement or "")[:16]
+        if row.kind == "answer":
+            return f"kept the answer of #{row.why}"
         why = f"; reason: {row.why}" if row.why else ""
         return visible(f"{'opened' if row.kind == 'open' else 'amended'}: {in_words(row.settings or '')}{why}")
 
@@ -47,7 +49,9 @@ class Entry:
         row = self.row
         told: dict[str, object] = {"number": row.number, "kind": row.kind, "when": row.when, "who": row.who}
         told |= {} if row.clock is None else {"clock": row.clock}
-        if row.loss is None:
+        if row.kind == "answer":
+            told |= {"charge": int(row.why or 0), "seal": row.statement}
+        elif row.loss is None:
             told |= {"settings": json.loads(row.settings or "{}"), "why": row.why}
         else:
             cost = number(self.epsilon or 0.0)
@@ -61,8 +65,8 @@ def entries_of(policy: Policy, ledger: Ledger, analyst: str | None) -> Iterator[
     rows, _ = chain_of(ledger, policy.catalog.name)
     limit = policy.budget
     for row in rows:
-        limit = settings_of(row.settings)[0] if row.settings is not None else limit
-        if analyst is None or (row.who, row.kind) == (analyst, "charge"):
+        limit = settings_of(row.settings).budget if row.settings is not None else limit
+        if analyst is None or (row.kind == "charge" and analyst_name(row.who) == analyst_name(analyst)):
             yield Entry(row, limit, analyst is not None)
 
 

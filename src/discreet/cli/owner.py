@@ -1,48 +1,84 @@
-"""`discreet init` and `discreet check`: the owner's policy, drafted and explained."""
+"""`discreet init` and `discreet check`: the owner's policy, drafted, explained and compared with the data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from discreet.cli import show
 
+if TYPE_CHECKING:
+    from discreet.curator.policy import Policy
+
 
 @click.command()
-@click.argument("source")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False), help="Write the policy to this file, which must be new."
 )
-def init(source: str, output: str | None) -> None:
-    """Draft a policy for SOURCE: a .parquet or .csv file, or database.duckdb#table.
+def init(sources: tuple[str, ...], output: str | None) -> None:
+    """Draft a policy for one table or several: .parquet or .csv files, or database.duckdb#table.
 
-    Only the schema is read, never a value. Every decision that is yours is marked "?".
+    Only schemas are read, never a value. Every decision that is yours is marked "?".
     """
     from discreet.curator.draft import draft_policy
 
-    text = draft_policy(source)
+    text = draft_policy(*sources, base=Path(output).parent if output else ".")
     show.text(text, output, f'decide every "?", then run: discreet check {output}')
 
 
 @click.command()
 @click.argument("policy", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def check(policy: str, as_json: bool) -> None:
-    """Say what POLICY means, in words: who is protected, against what, and what may be asked."""
+@click.option("--data", "with_rows", is_flag=True, help="Read the rows too: exact numbers, for the owner's eyes only.")
+@show.json_option
+@click.pass_context
+def check(context: click.Context, policy: str, with_rows: bool, as_json: bool) -> None:
+    """Say what POLICY means, in words, and whether it fits the files that it names.
+
+    Only schemas are read: missing files and columns, and types that differ, are errors. With --data the rows are read
+    too, exactly and without a charge: values that are not of their type, outside bounds or undeclared, how many rows
+    and groups people have, and what the bounds leave out of answers. Those numbers are not private: keep them.
+
+    Exit code 3 where the policy does not fit.
+    """
+    from discreet.curator.owner import check_schema, exact_view
     from discreet.curator.policy import explain, read_policy
 
     read = read_policy(policy)
-    if not as_json:
+    view = exact_view(read) if with_rows else None
+    findings = check_schema(read) if view is None else view.findings
+    if as_json:
+        meaning = _meaning(read)
+        further = (
+            {"findings": [finding.to_json() for finding in findings]} if view is None else {"data": view.to_json()}
+        )
+        show.facts({**meaning, **further}, as_json=True)
+    else:
         click.echo(explain(read))
-        return
-    catalog = read.catalog
+        if view is not None:
+            click.echo(f"\n{view}")
+        elif findings:
+            click.echo("\n" + "\n".join(map(str, findings)))
+    errors = sum(finding.level == "error" for finding in findings)
+    if errors:
+        click.echo(f"discreet: {policy} does not fit its files: {errors} error{'s' * (errors > 1)}", err=True)
+        context.exit(3)
+
+
+def _meaning(policy: "Policy") -> dict[str, Any]:
+    """What a policy means, for programs."""
     tables = {
         table.name: {
-            "source": read.sources[table.name],
+            "source": policy.sources[table.name],
             "protects": str(table.unit) if table.private else None,
             "columns": {column.name: column.describe() for column in table.columns},
         }
-        for table in catalog.tables.values()
+        for table in policy.catalog.tables.values()
     }
-    budget = {"epsilon": read.budget.epsilon, "delta": read.budget.delta, "delta_for_keys": read.budget.delta_for_keys}
-    show.facts(
-        {"dataset": catalog.name, "neighbours": str(catalog.neighbours), "budget": budget, "tables": tables},
-        as_json=True,
-    )
+    limit = policy.budget
+    return {
+        "dataset": policy.catalog.name,
+        "neighbours": str(policy.catalog.neighbours),
+        "budget": {"epsilon": limit.epsilon, "delta": limit.delta, "delta_for_keys": limit.delta_for_keys},
+        "tables": tables,
+    }

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from discreet.cli.ask import (
 from discreet.curator.catalog import Catalog, contribution
 from discreet.curator.ledger import Ledger
 from discreet.curator.report import largest_pure, short, visible
+from discreet.curator.settings import analyst_name
 from discreet.curator.stores.reader import ReadOnlyStore
 from discreet.errors import DiscreetError, InvalidParameter
 from discreet.exact import rational
@@ -120,8 +122,10 @@ class Session:
             number = ledger.head(account).number
             if number != self._seen[0]:
                 room = largest_pure(ledger.budget(account), ledger.spent(account))
-                cap = ledger.caps(account).get(analyst)
-                if cap is not None:
+                cap = ledger.settings(account).cap_of(analyst_name(analyst))
+                if not ledger.settings(account).admits(analyst_name(analyst)):
+                    room = Fraction(0)
+                elif cap is not None:
                     room = min(room, largest_pure(cap, ledger.spent(account, analyst=analyst)))
                 self._seen = number, short(room, up=False)
         except DiscreetError:  # the next question will say what is wrong

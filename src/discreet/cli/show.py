@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import Any
 import click
 
 from discreet.errors import MissingExtra
-from discreet.exact import printed_up
+from discreet.exact import printed_up, text_up
 
 _BARS = "▏▎▍▌▋▊▉█"
 _PICTURES = (".png", ".svg", ".pdf")
-_TWELVE = Context(prec=12, rounding=ROUND_CEILING, Emin=-(10**6), Emax=10**6)
 
 
 def checked_picture(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
@@ -99,12 +97,7 @@ def picture(path: str, draw: Callable[[Any], None]) -> None:
 
 def number(value: Fraction | float) -> str:
     """A number for people: 12 significant digits at most, rounded up (ε, δ and noise towards privacy), or `inf`."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    exact = Fraction(float.__repr__(value)) if isinstance(value, float) else value
-    rounded = _TWELVE.divide(Decimal(exact.numerator), Decimal(exact.denominator))
-    near = float(rounded)
-    return f"{near:.12g}" if near and math.isfinite(near) else f"{rounded.normalize(_TWELVE)}"
+    return text_up(value, 12)
 
 
 def _plain(value: Any) -> Any:

@@ -13,10 +13,12 @@ from discreet.cli.show import facts, json_option
 from discreet.cli.synth_linked import RowsEach
 
 if TYPE_CHECKING:
+    from discreet.curator.engines.csv_format import CsvFormat
     from discreet.dataset import Dataset
     from discreet.synthetic.result import SyntheticTable
 
 _OUT = click.Path(dir_okay=False, writable=True)
+_IN = click.Path(exists=True, dir_okay=False)
 _FOLDER = click.Path(writable=True)
 _FORMS = click.Choice(["csv", "parquet"])
 
@@ -68,6 +70,14 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--discover", multiple=True, callback=_names, help="Columns of text whose values are found privately.")
 @click.option("--at-most", multiple=True, metavar="A<=B", help="In every row, A is at most B.")
 @click.option("--never", multiple=True, metavar="A=x,B=y", help="Values that never occur together.")
+@click.option(
+    "--rule",
+    "sentences",
+    multiple=True,
+    metavar="RULE",
+    help="county decides state; when age=0|1 then married=no; a <= b; never a=x, b=y.",
+)
+@click.option("--rules", "rule_files", multiple=True, type=_IN, help="A file with such rules, one a line.")
 @click.option("--target", help="A column that models will predict: measured more closely.")
 @click.option(
     "--rows-each",
@@ -121,6 +131,7 @@ def synth(
     if not several:
         _check_paths(out, form, report, owner_report)
     wish = {name: value for name, value in wish.items() if value is not None}
+    wish["rules"] = _rules(wish.pop("sentences"), wish.pop("rule_files"))
     with discreet.open(policy, analyst=analyst) as data:
         where: dict[str, Any] = {"out": out, "report": report, "owner_report": owner_report}
         told: dict[str, Any] = {"explain": explain, "as_json": as_json}
@@ -129,6 +140,12 @@ def synth(
             synth_linked.make(data, tables, wish, form=form or "parquet", **where, **told)
         else:
             _make(data, tables[0] if tables else _only(data), wish, controls=controls, **where, **told)
+
+
+def _rules(sentences: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:
+    from discreet.synthetic.rules import rules_in
+
+    return [*sentences, *(rule for path in paths for rule in rules_in(Path(path).read_text(encoding="utf-8")))]
 
 
 def _make(
@@ -157,7 +174,8 @@ def _make(
         made.page().save(report)
     if owner_report is not None:
         _owner_page(data, made, owner_report, wish.get("target"), controls)
-    facts({"table": out, "rows": len(made.codes), "cost": str(made.receipt)}, as_json=as_json)
+    lost = synth_linked.lost(made.lost(), as_json=as_json)
+    facts({"table": out, "rows": len(made.codes), "lost": lost, "cost": str(made.receipt)}, as_json=as_json)
 
 
 def _most(said: list[RowsEach], table: str) -> int:
@@ -198,16 +216,17 @@ def _owner_page(data: "Dataset", made: "SyntheticTable", path: str, target: str 
     from discreet.synthetic.report import Quality
 
     plan, policy = made.plan, data.policy
-    with DuckDBEngine(policy.catalog, policy.sources, base=policy.base) as engine:
+    with DuckDBEngine(policy.catalog, policy.sources, base=policy.base, formats=policy.formats) as engine:
         rows = engine.fetch(rows_each(plan.table, plan.columns, most=plan.rows_each))
     real, _ = made.schema.encode(rows)
-    parts = None if controls is None else _attacks(made, rows, _read(made, controls))
+    fmt = policy.formats.get(plan.table.name)
+    parts = None if controls is None else _attacks(made, rows, _read(made, controls, fmt))
     Quality(made.schema, real, made.codes).page(target=target, attacks=parts).save(path)
     click.echo(f"wrote {path}: it compares with real rows; do not publish it", err=True)
 
 
-def _read(made: "SyntheticTable", path: str) -> Any:
-    """The synthetic columns of a file, read in the types of the policy."""
+def _read(made: "SyntheticTable", path: str, fmt: "CsvFormat | None") -> Any:
+    """The synthetic columns of a file, read in the types of the policy; a .csv file is written as the policy's is."""
     from discreet.curator.catalog import Catalog, Table
     from discreet.curator.engines.duckdb import DuckDBEngine
     from discreet.curator.rows import one_row_each
@@ -215,7 +234,7 @@ def _read(made: "SyntheticTable", path: str) -> Any:
 
     table = Table("controls", made.plan.columns, unit=Unit())
     catalog = Catalog("controls", [table], neighbours=made.plan.neighbours)
-    with DuckDBEngine(catalog, {"controls": path}) as engine:
+    with DuckDBEngine(catalog, {"controls": path}, formats={} if fmt is None else {"controls": fmt}) as engine:
         return engine.fetch(one_row_each(table, table.columns))
 
 
@@ -255,3 +274,4 @@ def _told(most: int) -> Iterator[Callable[[int, float], None]]:
             bar.update(step - bar.pos)
 
         yield told
+        bar.update(most - bar.pos)  # it is done, however few steps it took

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from discreet.curator.catalog import Table
     from discreet.dataset import Dataset
     from discreet.synthetic.linked.result import LinkedTables
+    from discreet.synthetic.quality import LostRows
 
 RowsEach = tuple[str | None, int]
 """How many rows of a person are used: of a table, or of the only one."""
 
-_ALONE = ("discover", "target", "rows", "adaptive", "controls")
+_ALONE = ("discover", "target", "rows", "adaptive", "controls", "rules")
 _SPLIT = ("columns", "leave_out", "bins", "values", "at_most", "never", "rows_each")
 
 
@@ -67,9 +68,21 @@ def _refuse(wish: Mapping[str, Any]) -> None:
         raise click.UsageError(f"{', '.join(said)}: for one table alone, not for several of the same people")
 
 
+def lost(found: "Sequence[LostRows]", *, as_json: bool) -> Any:
+    """What was lost, for printing: rows left out first, then values that count as missing."""
+    if as_json:
+        return [
+            {"column": each.column, "rows": each.rows, "interval": list(each.interval), "left_out": each.left_out}
+            for each in found
+        ]
+    return "; ".join(map(str, found)) if found else "nothing: every value has a code"
+
+
 def _print(made: "LinkedTables", out: str, *, as_json: bool) -> None:
     rows = {name: table.num_rows for name, table in made.tables.items()}
     told: dict[str, Any] = {"rows": rows} if as_json else {f"rows of {name}": many for name, many in rows.items()}
+    missed = {name: lost(found, as_json=as_json) for name, found in made.lost().items()}
+    told |= {"lost": missed} if as_json else {f"lost of {name}": found for name, found in missed.items()}
     facts({"folder": out, **told, "cost": str(made.receipt)}, as_json=as_json)
 
 
@@ -209,7 +222,7 @@ def _owner_page(data: "Dataset", made: "LinkedTables", path: str) -> None:
     from discreet.synthetic.report import linked_quality
 
     policy = data.policy
-    with DuckDBEngine(policy.catalog, policy.sources, base=policy.base) as engine:
+    with DuckDBEngine(policy.catalog, policy.sources, base=policy.base, formats=policy.formats) as engine:
         real = made.plan.read(engine)
     linked_quality(made, real).save(path)
     click.echo(f"wrote {path}: it compares with real rows; do not publish it", err=True)
@@ -223,9 +236,17 @@ def _told(most: int) -> Iterator[Callable[[str, int, float], None]]:
 
         def told(name: str, step: int, misfit: float) -> None:
             if name not in bars:
+                _end(bars)
                 stack.close()  # the bar before this one
                 bar = click.progressbar(length=most, label=f"fitting {name}", file=sys.stderr)
                 bars[name] = stack.enter_context(bar)
             bars[name].update(step - bars[name].pos)
 
         yield told
+        _end(bars)
+
+
+def _end(bars: Mapping[str, Any]) -> None:
+    """Take the last bar to its end: it is done, however few steps it took."""
+    for bar in list(bars.values())[-1:]:
+        bar.update(bar.length - bar.pos)

@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,7 @@ from discreet.curator.rendering import (
     text_table,
 )
 from discreet.errors import InternalError, InvalidParameter, MissingExtra
-from discreet.exact import printed_up
+from discreet.exact import printed_down, text_down, text_up
 from discreet.privacy import loss as losses
 from discreet.privacy.loss import Loss
 
@@ -46,7 +46,8 @@ class Receipt:
 
     `charge` is the number of that row, `statement` the digest of what was asked; `epsilon` and `delta` are those of
     the statement as a whole, rounded up; `remaining` is the ε left in the budget, rounded down. `free` answers were
-    kept from an earlier charge: nothing was charged now.
+    kept from an earlier charge: nothing was charged now. Where another analyst paid, the receipt does not say who or
+    when: `analyst` and `when` are empty and `charge` is 0.
 
     >>> from discreet.privacy.loss import Pure
     >>> receipt = Receipt("hospital", "ann", 12, "2026-11-15T10:00:00Z", "9f2c", Pure("0.5"), 0.5, 0.0, False, 2.5)
@@ -75,14 +76,12 @@ class Receipt:
         ε 0.5, δ 1e-06 charged as #12 to hospital, 2.5 left; free: kept from charge #12
         """
         if self.free and not self.charge:
-            return "free: nothing private was read"
+            return "free: shared by the analyst who paid for it" if self.epsilon else "free: nothing private was read"
         if self.free:
             return f"free: kept from charge #{self.charge}"
-        delta = f", δ {_short(self.delta, ROUND_CEILING)}" if self.delta else ""
-        left = _short(self.remaining, ROUND_FLOOR)
-        return (
-            f"ε {_short(self.epsilon, ROUND_CEILING)}{delta} charged as #{self.charge} to {self.dataset}, {left} left"
-        )
+        delta = f", δ {text_up(self.delta)}" if self.delta else ""
+        left = text_down(self.remaining)
+        return f"ε {text_up(self.epsilon)}{delta} charged as #{self.charge} to {self.dataset}, {left} left"
 
     def to_json(self) -> dict[str, Any]:
         """The receipt as JSON can hold it; the loss as the ledger writes it.
@@ -111,8 +110,9 @@ class Answer:
     """A released table with its intervals, its receipt, and notes on what was bounded, clipped, dropped or selected.
 
     `table` has one row a group, in the analyst's order. `intervals` gives the low and high ends for the columns
-    where they are known; each single interval covers the noise with probability `confidence`. Where two columns
-    have the same name, neither is shown with an interval, since nobody could say whose it is.
+    where they are known; each single interval covers the noise with probability `confidence`. `noise_only`: what was
+    answered is bounded or clamped, and the intervals do not say how much that took. Where two columns have the same
+    name, neither is shown with an interval, since nobody could say whose it is.
 
     >>> import pyarrow as pa
     >>> from discreet.privacy.loss import Pure
@@ -134,6 +134,7 @@ class Answer:
     confidence: Fraction
     receipt: Receipt
     notes: tuple[str, ...]
+    noise_only: bool = False
 
     def __post_init__(self) -> None:
         for name, ends in self.intervals.items():
@@ -208,7 +209,7 @@ class Answer:
         """The whole answer as JSON can hold it: rows are lists in the order of `columns`.
 
         Floats that JSON lacks are text ("NaN", "inf", "-inf"), as are decimals that a float would round; dates and
-        times are ISO text.
+        times are ISO text. `note` says what the intervals hold.
 
         >>> document = _example().to_json()
         >>> document["columns"], document["rows"], document["intervals"]
@@ -225,7 +226,8 @@ class Answer:
             "columns": list(self.table.column_names),
             "rows": [list(row) for row in zip(*values, strict=True)],
             "intervals": ends,
-            "confidence": -printed_up(-self.confidence),
+            "confidence": printed_down(self.confidence),
+            "note": next(iter(self._stated()), None),
             "receipt": self.receipt.to_json(),
             "notes": list(self.notes),
         }
@@ -293,8 +295,9 @@ class Answer:
         return [*self._stated(), *self.notes, str(self.receipt)]
 
     def _stated(self) -> list[str]:
-        percent = _short(-printed_up(-100 * self.confidence), ROUND_FLOOR)
-        return [f"each interval holds at {percent} % confidence"] if self.intervals else []
+        percent = text_down(100 * self.confidence)
+        only = ", for the noise only: not for what bounding and clamping took" if self.noise_only else ""
+        return [f"each interval holds at {percent} % confidence{only}"] if self.intervals else []
 
     def _ends(self, name: str) -> "tuple[pyarrow.Array, pyarrow.Array] | None":
         return self.intervals.get(name) if self.table.column_names.count(name) == 1 else None
@@ -348,13 +351,6 @@ def _plain_decimal(value: Decimal) -> Any:
         return int(value)
     near = float(value)
     return near if Decimal(repr(near)) == value else str(value)
-
-
-def _short(value: float, rounding: str) -> str:
-    """Six significant digits, rounded as privacy wants it."""
-    if not math.isfinite(value):
-        return plain_text(value)
-    return f"{float(Context(prec=6, rounding=rounding).create_decimal(repr(float(value)))):.6g}"
 
 
 def _example() -> Answer:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from discreet.curator.charges import own_totals
 from discreet.curator.policy import Policy
 from discreet.curator.report import number, settings_in, spent_epsilon
-from discreet.curator.settings import settings_of
+from discreet.curator.settings import analyst_name, settings_of
 from discreet.curator.stores import Head, Row
 from discreet.privacy import loss as losses
 from discreet.privacy.budget import Budget, Spent
@@ -33,7 +34,7 @@ class Books:
     @cached_property
     def grants(self) -> list[Budget]:
         """Every budget that was in force, in order."""
-        return [settings_of(row.settings or "")[0] for row in self.rows if row.kind != "charge"]
+        return [settings_of(row.settings).budget for row in self.rows if row.settings is not None]
 
     @cached_property
     def charges(self) -> list[Row]:
@@ -52,17 +53,17 @@ class Books:
 
     def analysts(self) -> dict[str, str]:
         """Analysts in the order of their first charge, and what they are called here."""
-        found = dict.fromkeys(row.who for row in self.charges)
+        found = dict.fromkeys(analyst_name(row.who) for row in self.charges)
         return {who: who if self.names else f"analyst {place}" for place, who in enumerate(found, 1)}
 
     def by_analyst(self) -> list[dict[str, Any]]:
         """For each analyst, as called here: how many charges, and their ε taken alone."""
-        own, counts = {row.who: row.own for row in self.charges}, Counter(row.who for row in self.charges)
+        own, counts = own_totals(self.charges), Counter(analyst_name(row.who) for row in self.charges)
         return [
             {
                 "analyst": called,
                 "charges": counts[who],
-                "epsilon": number(spent_epsilon(self.budget, Spent.from_json(own[who]))),
+                "epsilon": number(spent_epsilon(self.budget, own[who])),
             }
             for who, called in self.analysts().items()
         ]

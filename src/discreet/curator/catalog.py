@@ -35,6 +35,9 @@ class ColumnType(StrEnum):
     TIMESTAMP = "timestamp"
 
 
+TEXT = 1000
+"""Characters: what is beyond them in a text of a private row is not read, so that no row can choose how long it is."""
+
 MOST_CONTRIBUTION = 999_999
 """The most groups, and the most rows in each, that one person may be allowed."""
 
@@ -267,6 +270,8 @@ def _values(kind: ColumnType, values: Iterable[Value], where: str) -> tuple[Valu
     for value in listed:
         if type(value) is not wanted.get(kind, str) or not _readable(kind, value):
             raise InvalidParameter(f"{where}, values", value, f"values of type {kind}")
+        if isinstance(value, str) and len(value) > TEXT:
+            raise InvalidParameter(f"{where}, values", f"a text of {len(value):,} characters", f"at most {TEXT:,}")
     if not listed or len(set(listed)) != len(listed):
         raise InvalidParameter(f"{where}, values", f"{len(listed)} values", "at least one, each once")
     return listed

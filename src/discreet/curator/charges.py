@@ -1,14 +1,34 @@
 """A charge as a row states it, and what charges add up to along a chain, derived again from their losses."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
+from math import isinf
 
-from discreet.curator.settings import settings_of
-from discreet.curator.stores import Chain, Head, Row, check_statement, demand
-from discreet.errors import InvalidParameter, LedgerDamaged, NoGuarantee, UnknownLoss
+from discreet.curator.settings import Settings, analyst_name, cap_as_written, settings_of
+from discreet.curator.stores import (
+    GENESIS,
+    MOST,
+    WHAT_TO_DO,
+    Chain,
+    Head,
+    Kept,
+    Row,
+    Rows,
+    check_statement,
+    demand,
+    trusted,
+)
+from discreet.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, NoGuarantee, UnknownLoss
+from discreet.exact import text_up
 from discreet.privacy import loss as losses
-from discreet.privacy.budget import Spent
+from discreet.privacy.budget import Budget, Spent
 from discreet.privacy.loss import Loss
+
+NOTHING = Spent().to_json()
+"""The total of an account that was just opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +68,140 @@ class Totals:
     settings: str = ""
     total: Spent = field(default_factory=Spent)
     own: dict[str, Spent] = field(default_factory=dict)
+    spellings: dict[str, Spent] = field(default_factory=dict)  # in rows of form 1, each is another analyst
 
     def step(self, row: Row, published: set[Head]) -> None:
         """Go on to the next row; `LedgerDamaged` says in words what is wrong with it."""
         self.chain.step(row, published)
-        try:
-            self._count(row) if row.kind == "charge" else self._set(row)
-        except (InvalidParameter, UnknownLoss, NoGuarantee) as error:
-            raise LedgerDamaged(f"it cannot be read: {error}") from None
-
-    def _set(self, row: Row) -> None:
-        self.settings = row.settings or ""
-        settings_of(self.settings)
-        demand(row.total == self.total.to_json(), "it changes the total without a charge")
+        with _readable():
+            match row.kind:
+                case "charge":
+                    self._count(row)
+                case "answer":
+                    check_seal(row)
+                case _:
+                    self.settings = row.settings or ""
+                    settings_of(self.settings)
+        demand(row.kind == "charge" or row.total == self.total.to_json(), "it changes the total without a charge")
 
     def _count(self, row: Row) -> None:
         check_statement(row.statement or "", row.text)
-        charge, own = Charge.of(row), self.own.get(row.who, Spent())
-        _, cost = cost_of(charge.loss)
-        demand(_agrees(charge.total, self.total, cost), "its total is not the total before it plus its loss")
-        demand(_agrees(charge.own, own, cost), "its analyst's total is not the one before it plus its loss")
-        budget, caps = settings_of(self.settings)
-        affordable = budget.allows(charge.total) and (row.who not in caps or caps[row.who].allows(charge.own))
+        settings, old = settings_of(self.settings), row.version == 1
+        charge = _derived(row, self.total, self.spellings.get(row.who, Spent()) if old else self._own(row.who))
+        cap = cap_as_written(self.settings, row.who) if old else settings.cap_of(row.who)
+        affordable = settings.budget.allows(charge.total) and (cap is None or cap.allows(charge.own))
         demand(affordable, "it exceeds the budget or the cap in force")
-        self.total, self.own[row.who] = charge.total, charge.own
+        demand(old or settings.admits(row.who), "its analyst has no cap, and there is none for everyone")
+        self.total, (self.spellings if old else self.own)[row.who] = charge.total, charge.own
+
+    def _own(self, who: str) -> Spent:
+        """What an analyst had spent before, under every spelling of the name."""
+        demand(analyst_name(who) == who, "its analyst's name is not written as names are compared")
+        if who not in self.own:
+            earlier = (spent for name, spent in self.spellings.items() if analyst_name(name) == who)
+            self.own[who] = sum(earlier, start=Spent())
+        return self.own[who]
+
+
+def own_total(rows: Rows, account: str, analyst: str, *, before: int = MOST) -> Spent:
+    """What an analyst (as `analyst_name` writes it) had spent in the account before the row of a number."""
+    row = rows.latest_by(account, analyst, before=before)
+    if row is not None and trusted(row).version > 1:
+        return read_total(row.own)
+    opening = rows.after(0, limit=1, account=account)
+    if opening and opening[0].version > 1:
+        return Spent()  # no row of form 1, in which names were written in any way
+    total = Spent()
+    for name in rows.spellings(account):
+        if analyst_name(name) == analyst and (row := rows.latest_by(account, name, before=before)) is not None:
+            total += read_total(trusted(row).own)
+    return total
+
+
+def own_totals(charges: Sequence[Row]) -> dict[str, Spent]:
+    """What each analyst has spent after these rows, all charges of an account, in the order of their first charge."""
+    found, spellings = {analyst_name(row.who): row for row in charges}, dict[str, Row]()
+    for row in charges:
+        if row.version == 1:
+            spellings[row.who] = row
+    totals = {}
+    for who, row in found.items():
+        earlier = [old for name, old in spellings.items() if analyst_name(name) == who] if row.version == 1 else [row]
+        totals[who] = sum((read_total(old.own) for old in earlier), start=Spent())
+    return totals
+
+
+class Derived:
+    """The rows of a ledger whose totals this process has derived from their losses, by their hashes.
+
+    Guarantee: a row that `check` accepts has the total of the row before it plus its loss, and so has each row before
+    it, back to the opening, a row that was checked before, or `most` rows.
+    Proof. A row names the hash of the row before it, so what was derived for a hash holds for every row that carries
+    it, whatever became of the transaction in which it was seen.
+    """
+
+    def __init__(self) -> None:
+        self._hashes: dict[str, None] = {}
+
+    def add(self, row: Row) -> None:
+        """Remember a row that was derived."""
+        if len(self._hashes) >= _MOST_HASHES:
+            for old in list(self._hashes)[: _MOST_HASHES // 2]:
+                self._hashes.pop(old, None)
+        self._hashes[row.hash] = None
+
+    def check(self, rows: Rows, last: Row, *, most: int) -> None:
+        """Derive the totals of the last rows again; `LedgerDamaged` where one was edited, even with a new hash."""
+        row = last
+        unseen: list[Row] = []
+        while row.hash not in self._hashes and len(unseen) < most:
+            unseen.append(row)
+            before = rows.latest(row.account, before=row.number)
+            try:
+                _follows(rows, before, row)
+            except LedgerDamaged as error:
+                if WHAT_TO_DO in str(error):
+                    raise
+                raise LedgerDamaged(f"row {row.number} of account {row.account!r}: {error}; {WHAT_TO_DO}") from None
+            if before is None:
+                break
+            row = trusted(before)
+        for row in reversed(unseen):
+            self.add(row)
+
+
+_MOST_HASHES = 8192
+
+
+def _follows(rows: Rows, before: Row | None, row: Row) -> None:
+    """Demand that a row follows the one before it, and that its totals are those before it plus its loss."""
+    demand((before is None) == (row.kind == "open"), "an account is opened by its first row, and only by that")
+    demand(row.previous == (GENESIS if before is None else before.hash), "it does not follow the row before it")
+    total = NOTHING if before is None else before.total
+    with _readable():
+        if row.kind == "charge":
+            own = own_total(rows, row.account, analyst_name(row.who), before=row.number) if row.version > 1 else None
+            _derived(row, read_total(total), own)
+    demand(row.kind == "charge" or row.total == total, "it changes the total without a charge")
+
+
+def _derived(row: Row, total: Spent, own: Spent | None) -> Charge:
+    """The charge of a row, if its totals are the given ones, before it, plus its loss."""
+    charge = Charge.of(row)
+    _, cost = cost_of(charge.loss)
+    demand(_agrees(charge.total, total, cost), "its total is not the total before it plus its loss")
+    fits = own is None or _agrees(charge.own, own, cost)
+    demand(fits, "its analyst's total is not the one before it plus its loss")
+    return charge
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """`LedgerDamaged` where a row holds something that cannot be read."""
+    try:
+        yield
+    except (InvalidParameter, UnknownLoss, NoGuarantee) as error:
+        raise LedgerDamaged(f"it cannot be read: {error}") from None
 
 
 def _agrees(after: Spent, before: Spent, cost: Spent) -> bool:
@@ -82,3 +212,74 @@ def _agrees(after: Spent, before: Spent, cost: Spent) -> bool:
         for a, b, c in zip(after.renyi, expected.renyi, cost.renyi, strict=True)
     )
     return near and (after.epsilon, after.delta) == (expected.epsilon, expected.delta)
+
+
+# What can be paid
+
+
+def check_affordable(account: str, settings: Settings, who: str, total: Spent, own: Spent) -> None:
+    """`BudgetExceeded` unless the budget allows the total, and the analyst has a cap that allows the analyst's own."""
+    if not settings.admits(who):
+        raise BudgetExceeded(
+            f"{who!r} has no cap in {account!r}, where only analysts with one may ask; nothing was charged; the owner "
+            f"can add [budget.analysts.{who!r}] or [budget.everyone] to the policy"
+        )
+    limits, cap = [(f"the budget of {account!r}", settings.budget, total)], settings.cap_of(who)
+    limits += [] if cap is None else [(f"the cap of {who!r} in {account!r}", cap, own)]
+    for what, limit, after in limits:
+        if not limit.allows(after):
+            raise BudgetExceeded(
+                f"{what} cannot pay: this release would bring the total to {limit.describe(after)}, "
+                f"{_excess(limit, after)} more than {limit.describe_limit()}; ask for less, or accept more noise"
+            )
+
+
+def _excess(limit: Budget, after: Spent) -> str:
+    if after.delta > limit.delta_for_keys:
+        return f"additive δ {text_up(after.delta - limit.delta_for_keys, 3)}"
+    epsilon = limit.epsilon_of(after)
+    if isinf(epsilon):
+        return "without bound"
+    least = Fraction(epsilon) if after.epsilon is None else min(Fraction(epsilon), after.epsilon)
+    return f"ε {text_up(max(least - limit.epsilon, Fraction(0)), 3)}"
+
+
+# Answers
+
+
+def check_seal(row: Row) -> None:
+    """A row that seals an answer has a digest, and names a charge before it."""
+    digits = row.why or ""
+    names_charge = digits.isascii() and digits.isdigit() and 0 < int(digits) < row.number
+    demand(names_charge and len(row.statement or "") == len(GENESIS), "it does not say which answer it seals")
+
+
+def check_answer(answer: Kept, paid: Row | None, seal: Row | None) -> Charge:
+    """The charge that paid for a kept answer, if the answer is the one that its row seals."""
+    what = f"the answer kept for charge #{answer.charge}"
+    if paid is None or seal is None or (trusted(paid).kind, trusted(seal).kind) != ("charge", "answer"):
+        raise LedgerDamaged(f"{what}: the row that paid for it, or the row that seals it, is missing")
+    belongs = (seal.account, seal.why) == (paid.account, str(answer.charge))
+    is_sealed = belongs and isinstance(answer.answer, bytes) and answer.seal == seal.statement
+    demand(is_sealed, f"{what} is not the one that was released: it was replaced or garbled; nothing was released")
+    return Charge.of(paid)
+
+
+# Totals that were written
+
+_RECENT: dict[str, Spent] = {}
+"""Totals just written, by their text: the next charge reads them back."""
+
+
+def written_total(total: Spent) -> str:
+    """A total as a row states it."""
+    if len(_RECENT) > 1000:
+        _RECENT.clear()
+    text = total.to_json()
+    _RECENT[text] = total
+    return text
+
+
+def read_total(text: str) -> Spent:
+    """The total that a row states."""
+    return _RECENT.get(text) or Spent.from_json(text)

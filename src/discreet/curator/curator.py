@@ -1,19 +1,27 @@
 """The gate: verify → charge → run → answer. The only place where private rows and the budget meet."""
 
+import json
 import logging
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog
+from discreet.curator.draw import salt_text
 from discreet.curator.engines import Engine
 from discreet.curator.ledger import Charge, Ledger, digest
+from discreet.curator.pacing import Pace
 from discreet.curator.plan import Plan
 from discreet.curator.report import down, largest_pure
-from discreet.errors import InternalError, InvalidQuery, LedgerConflict, ReleaseFailed
-from discreet.exact import printed_up
+from discreet.curator.settings import analyst_name
+from discreet.errors import InternalError, InvalidParameter, InvalidQuery, LedgerConflict, ReleaseFailed
+from discreet.exact import plain, printed_up
 from discreet.noise import Entropy
 from discreet.privacy.loss import Pure
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Result = TypeVar("Result")
 
@@ -24,18 +32,47 @@ OWNER.propagate = False
 
 
 @dataclass(frozen=True, slots=True)
+class _Salted:
+    """An engine for the time of one release: it draws with the salt of the account, which plans never see."""
+
+    engine: Engine
+    key: str = field(repr=False)
+
+    @property
+    def dialect(self) -> str:
+        return self.engine.dialect
+
+    @property
+    def version(self) -> str:
+        return self.engine.version
+
+    def fetch(self, sql: str, *, salt: str = "") -> "pyarrow.Table":
+        return self.engine.fetch(sql, salt=self.key)
+
+
+@dataclass(frozen=True, slots=True)
 class Curator:
     """Releases plans over one dataset, each after its charge.
 
     Guarantee: no private row is read unless a durable charge for the plan's loss is in the ledger; so everything that
     was ever released is as private as the account's budget says (`Ledger`). Proof. `run` is called in one place, after
     `charge` has returned; the loss that is charged is the one that the plan's parts have against this catalog.
+
+    What an analyst was given is kept for that analyst alone, unless `share_answers`: then it is free for all, and its
+    receipt tells others neither who paid for it nor when.
+
+    Guarantee: whatever comes after a charge, an answer or a failure, leaves on the time grid (`Pace`), and no question
+    costs less than `least_epsilon`, so that a question asked again and again uses the budget up. Proof. What is not on
+    the grid reads no private row: refusals come before the charge, and an answer that was kept was released before.
     """
 
     catalog: Catalog
     engine: Engine
     ledger: Ledger
     entropy: Entropy | None = None
+    share_answers: bool = False
+    pace: Pace = field(default_factory=Pace)
+    least_epsilon: Fraction = Fraction(0)
 
     def release(self, plan: Plan[Result], *, analyst: str) -> Result:
         """What the plan releases; free where the same was released before from the same data."""
@@ -43,27 +80,48 @@ class Curator:
             raise InternalError("a plan states another loss than its parts have; nothing was charged or read")
         if not plan.private and plan.loss == Pure(0):
             return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
-        kept = self.kept(plan)
-        charge, released = kept if kept is not None else self._release(plan, self._key(plan), analyst)
+        if kept := self.kept(plan, analyst=analyst):
+            return self._finish(plan, *kept, analyst=analyst, free=True)
+        engine = _Salted(self.engine, salt_text(self.ledger.salt(self.catalog.name)))
+        key, charge = self._key(plan, analyst), self._charge(plan, analyst)
+        with self.pace.hold():
+            return self._finish(plan, charge, self._release(plan, key, charge, engine), analyst=analyst, free=False)
+
+    def _finish(self, plan: Plan[Result], charge: Charge, released: bytes, *, analyst: str, free: bool) -> Result:
+        receipt = self._receipt(plan, charge, free=free)
+        if charge.analyst != analyst_name(analyst):
+            receipt = replace(receipt, analyst="", charge=0, when="")
         try:
-            return plan.finish(released, self._receipt(plan, charge, free=kept is not None), self.engine)
+            return plan.finish(released, receipt, self.engine)
         except InvalidQuery as error:
-            paid = f"what #{charge.number} released is kept, so asking again is free once this is mended"
+            what = f"what #{receipt.charge} released" if receipt.charge else "what was released"
+            paid = f"{what} is kept, so asking again is free once this is mended"
             raise InvalidQuery(error.problem, f"{error.hint}; {paid}" if error.hint else paid) from None
 
-    def kept(self, plan: Plan[Result]) -> tuple[Charge, bytes] | None:
-        """What was released before under this name from the same data, and the charge that paid for it."""
-        return self.ledger.recall(self._key(plan))
+    def kept(self, plan: Plan[Result], *, analyst: str) -> tuple[Charge, bytes] | None:
+        """What was released before to this analyst (or to anybody, where answers are shared), and its charge."""
+        return self.ledger.recall(self._key(plan, analyst))
 
-    def _key(self, plan: Plan[Result]) -> str:
-        return digest(f"{self.catalog.name}\n{plan.name}\n{self.engine.version}")
+    def _key(self, plan: Plan[Result], analyst: str) -> str:
+        whose = [] if self.share_answers else [analyst_name(analyst)]
+        return digest(json.dumps([self.catalog.name, plan.name, self.engine.version, *whose]))
 
-    def _release(self, plan: Plan[Result], key: str, analyst: str) -> tuple[Charge, bytes]:
+    def check_price(self, plan: Plan[Result]) -> None:
+        """Refuse a plan that costs less than the least ε."""
+        if plan.epsilon < self.least_epsilon:
+            hint = "state more, or ask several things together: a batch has one ε; nothing was charged"
+            least = f"at least {plain(self.least_epsilon)}, the least ε of a question here"
+            raise InvalidParameter("epsilon", plain(plan.epsilon), least, hint)
+
+    def _charge(self, plan: Plan[Result], analyst: str) -> Charge:
+        self.check_price(plan)
         account, statement = self.catalog.name, digest(plan.text)
-        charge = self.ledger.charge(account, analyst=analyst, statement=statement, loss=plan.loss, text=plan.text)
+        return self.ledger.charge(account, analyst=analyst, statement=statement, loss=plan.loss, text=plan.text)
+
+    def _release(self, plan: Plan[Result], key: str, charge: Charge, engine: Engine) -> bytes:
         released = None
         try:
-            released = plan.run(self.engine, self.entropy)
+            released = plan.run(engine, self.entropy)
         except Exception:
             OWNER.exception("charge #%d of %s: the release failed", charge.number, charge.account)
         if released is None:  # out of the handler: the exception, which may name private values, is not passed on
@@ -76,7 +134,7 @@ class Curator:
         except LedgerConflict:  # somebody asked the same at the same time, and theirs was kept: one answer for both
             kept = self.ledger.recall(key)
             released = released if kept is None else kept[1]
-        return charge, released
+        return released
 
     def _unpaid(self, plan: Plan[Result], analyst: str) -> Receipt:
         """Of a plan that reads nothing private: no charge, and nothing to recall."""

@@ -11,23 +11,45 @@ own cost, rounded up. A row is appended only if the budget and the cap allow the
 durable before it returns. A crash between commit and return wastes the charge: it is counted and not used. (An amended
 budget is a new promise by the owner: the guarantee is that of the budget in force when the charge was made.)
 
-What a hash chain can show: `verify` finds rows that were edited, removed, inserted, moved or cut off, by accident or by
-somebody who did not rewrite everything after them. What it cannot show without a witness outside: that somebody with
-write access put back an older copy of the whole file, or rewrote a chain from some row to its end, head included.
-Publish `head(account)` now and then, and give what was published to `verify`: up to that head, this is then found too.
+What a hash chain can show: `verify` finds rows that were edited, removed, inserted, moved or cut off, and answers that
+were replaced, by accident or by somebody who did not rewrite everything after them. `open` verifies a chain that is not
+long, and every work derives the totals of the rows that it builds on again from their losses. What a chain cannot show
+without a witness outside: that somebody with write access put back an older copy of the whole file, removed it, or
+rewrote a chain from some row to its end, head included. `discreet.curator.witness` is one, which `open` asks; a head
+that was published and is given to `verify` is another.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from dataclasses import replace
 from functools import partial
-from math import isinf
 from typing import TypeVar
 
-from discreet.curator.charges import Charge, Totals, cost_of
-from discreet.curator.settings import in_words, protection_of, settings_of, settings_text
+from discreet.curator.charges import (
+    NOTHING,
+    Charge,
+    Derived,
+    Totals,
+    check_affordable,
+    check_answer,
+    cost_of,
+    own_total,
+    read_total,
+    written_total,
+)
+from discreet.curator.settings import (
+    Settings,
+    analyst_name,
+    in_words,
+    protection_of,
+    same_settings,
+    settings_of,
+    settings_text,
+)
 from discreet.curator.stores import (
+    WHAT_TO_DO,
     Clock,
     Head,
+    Kept,
     LedgerStore,
     Row,
     Rows,
@@ -41,8 +63,10 @@ from discreet.curator.stores import (
     trusted,
     utc,
 )
-from discreet.errors import BudgetExceeded, InvalidParameter, LedgerConflict, LedgerDamaged
-from discreet.exact import float_up, integer
+from discreet.curator.witness import Witness, check_marks, check_sightings
+from discreet.errors import InvalidParameter, LedgerConflict, LedgerDamaged
+from discreet.exact import integer
+from discreet.noise.entropy import SYSTEM
 from discreet.privacy.budget import Budget, Spent
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import words
@@ -52,7 +76,9 @@ __all__ = ["Charge", "Head", "Ledger", "Verification", "digest"]
 T = TypeVar("T")
 
 _PAGE = 500
-_NOTHING = Spent().to_json()
+_SALT_BYTES = 32
+_CHEAP, _TAIL = 1000, 100
+"""A chain of up to so many rows is verified whole when it is opened; of a longer one, its last rows."""
 
 
 class Ledger:
@@ -61,7 +87,7 @@ class Ledger:
     >>> from discreet.curator.stores.memory import MemoryStore
     >>> from discreet.privacy.loss import Pure
     >>> ledger = Ledger(MemoryStore())
-    >>> ledger.open("clinic", Budget(epsilon=1), caps={"bob": Budget(epsilon="0.5")})
+    >>> ledger.open("clinic", Budget(epsilon=1), caps={"bob": Budget(epsilon="0.5")}, everyone=Budget(epsilon=1))
     >>> ledger.charge("clinic", analyst="ann", statement=digest("SELECT 1"), loss=Pure("0.7")).number
     2
     >>> ledger.charge("clinic", analyst="ann", statement=digest("SELECT 2"), loss=Pure("0.7"))
@@ -71,29 +97,50 @@ class Ledger:
     (Fraction(7, 10), True)
     """
 
-    def __init__(self, store: LedgerStore, *, clock: Clock | None = None) -> None:
+    def __init__(self, store: LedgerStore, *, clock: Clock | None = None, witness: Witness | None = None) -> None:
         self._store = store
         self._clock = clock or SystemClock()
+        self._witness = witness
+        self._derived = Derived()
 
     def open(
-        self, account: str, budget: Budget, *, caps: Mapping[str, Budget] | None = None, protects: str = ""
+        self,
+        account: str,
+        budget: Budget,
+        *,
+        caps: Mapping[str, Budget] | None = None,
+        everyone: Budget | None = None,
+        protects: str = "",
     ) -> None:
         """Create the account, or confirm that it has just these settings. Only `amend` changes them.
 
-        `protects` says in words who is protected against what: a budget for persons is not one for rows.
+        `everyone` is the cap of each analyst without one; where it is left out and others have caps, such analysts are
+        refused. `protects` says in words who is protected against what: a budget for persons is not one for rows.
+        Raises `LedgerDamaged` where the chain is not what was once written, or not what the witness saw.
         """
-        name, settings = _name(account, "account"), settings_text(budget, caps or {}, protects)
+        name, marks = _name(account, "account"), self._witness.digests if self._witness else []
+        settings = settings_text(budget, caps or {}, protects, everyone=everyone)
+        seen = self._witness.sightings() if self._witness else []  # before rows are read: these may become more
 
-        def work(rows: Rows) -> None:
-            if tail(rows, name) is None:
-                self._append(rows, None, Row(name, "open", _NOTHING, _NOTHING, settings=settings))
-            elif (current := _settings_in_force(rows, name)) != settings:
+        def work(rows: Rows) -> Head | None:
+            last = self._tail(rows, name)
+            check_sightings(rows, name, seen)
+            if last is None:
+                check_marks(rows, marks)
+                first = settings_text(budget, caps or {}, protects, everyone=everyone, marks=marks)
+                self._append(rows, None, Row(name, "open", NOTHING, NOTHING, settings=first))
+                _salt(rows, name)
+            elif not same_settings(current := _settings_in_force(rows, name), settings):
                 raise LedgerConflict(
                     f"account {name!r} is open with {in_words(current)}; got {in_words(settings)}; "
                     "open it with its own settings, or change them on record with amend"
                 )
+            return rows.head(name)
 
-        self._store.transact(work)
+        self._verify_if_cheap(name)
+        if self._witness is not None:
+            self._witness.prepare()
+        self._note(self._store.transact(work))
 
     def amend(
         self,
@@ -101,63 +148,77 @@ class Ledger:
         *,
         budget: Budget | None = None,
         caps: Mapping[str, Budget] | None = None,
+        everyone: Budget | None = None,
         protects: str | None = None,
         by: str,
         why: str,
     ) -> None:
-        """Change settings as an act on record; all caps together. Below what is spent, it blocks further charges."""
+        """Change settings as an act on record. Below what is spent, it blocks further charges.
+
+        `caps` are all caps together, with that of `everyone`: without them, those in force stay.
+        """
         who, reason = _name(by, "by"), _name(why, "why")
-        if budget is None and caps is None and protects is None:
+        if budget is None and caps is None and everyone is None and protects is None:
             raise InvalidParameter("budget", None, "a new budget, or new caps", "nothing would change")
 
-        def work(rows: Rows, last: Row) -> None:
+        def work(rows: Rows, last: Row) -> Head | None:
             current = _settings_in_force(rows, account)
-            old_budget, old_caps = settings_of(current)
+            old = settings_of(current)
             protected = protection_of(current) if protects is None else protects
-            new = settings_text(budget or old_budget, old_caps if caps is None else caps, protected)
-            self._append(rows, last, Row(account, "amend", last.total, _NOTHING, who, settings=new, why=reason))
+            rest = old.everyone if caps is None and everyone is None else everyone
+            new = settings_text(budget or old.budget, old.caps if caps is None else caps, protected, everyone=rest)
+            self._append(rows, last, Row(account, "amend", last.total, NOTHING, who, settings=new, why=reason))
+            return rows.head(account)
 
-        self._at(account, work)
+        self._note(self._at(account, work))
 
     def charge(self, account: str, *, analyst: str, statement: str, loss: Loss, text: str | None = None) -> Charge:
         """Check that the budget and the analyst's cap can pay, and charge: durable when this returns, never undone.
 
-        `statement` is `digest(text)`; the text itself is kept for the owner's eyes where it is given.
+        `statement` is `digest(text)`; the text itself is kept for the owner's eyes where it is given. The analyst is
+        written as names are compared (`analyst_name`), so that no other spelling escapes a cap.
         Raises `BudgetExceeded`, and nothing is written, where something cannot pay.
         """
-        who = _name(analyst, "analyst")
+        who = analyst_name(analyst)
         check_statement(statement, text)
         if not isinstance(loss, Loss):
             raise InvalidParameter("loss", loss, "a Loss", "a mechanism states its own: mechanism.loss")
         stated, cost = cost_of(loss)  # before anything is locked
 
-        def work(rows: Rows, last: Row) -> Charge:
-            total, own = _read(last.total) + cost, _own(rows, account, who) + cost
-            _check_affordable(account, settings_of(_settings_in_force(rows, account)), who, total, own)
-            draft = Row(account, "charge", _written(total), _written(own), who, statement, text, stated)
+        def work(rows: Rows, last: Row) -> tuple[Charge, Head | None]:
+            total, own = read_total(last.total) + cost, own_total(rows, account, who) + cost
+            check_affordable(account, settings_of(_settings_in_force(rows, account)), who, total, own)
+            draft = Row(account, "charge", written_total(total), written_total(own), who, statement, text, stated)
             row = self._append(rows, last, draft)
-            return Charge(row.number, account, who, row.when, statement, text, loss, total, own, row.hash)
+            charge = Charge(row.number, account, who, row.when, statement, text, loss, total, own, row.hash)
+            return charge, rows.head(account) if self._witness else None
 
-        return self._at(account, work)
+        charge, head = self._at(account, work)
+        self._note(head)
+        return charge
 
     def accounts(self) -> list[str]:
         """The names of all accounts, in order."""
         return [head.account for head in self._store.transact(lambda rows: rows.heads())]
 
+    def settings(self, account: str) -> Settings:
+        """The budget and the caps in force."""
+        return settings_of(self._at(account, lambda rows, _: _settings_in_force(rows, account)))
+
     def budget(self, account: str) -> Budget:
         """The budget in force."""
-        return settings_of(self._at(account, lambda rows, _: _settings_in_force(rows, account)))[0]
+        return self.settings(account).budget
 
     def caps(self, account: str) -> dict[str, Budget]:
         """The caps in force, by analyst."""
-        return dict(settings_of(self._at(account, lambda rows, _: _settings_in_force(rows, account)))[1])
+        return dict(self.settings(account).caps)
 
     def spent(self, account: str, *, analyst: str | None = None) -> Spent:
         """What was spent from the account: by everybody, or by one analyst."""
         if analyst is None:
-            return self._at(account, lambda _, last: _read(last.total))
-        who = _name(analyst, "analyst")
-        return self._at(account, lambda rows, _: _own(rows, account, who))
+            return self._at(account, lambda _, last: read_total(last.total))
+        who = analyst_name(analyst)
+        return self._at(account, lambda rows, _: own_total(rows, account, who))
 
     def charges(self, account: str) -> list[Charge]:
         """All charges to the account, in order."""
@@ -171,46 +232,73 @@ class Ledger:
         """Where the account's chain ends now: worth publishing, see `verify`."""
         return _known(self._at(account, lambda rows, _: rows.head(account)), account)
 
+    def salt(self, account: str) -> bytes:
+        """The secret of the account, 32 random bytes that never change. It must not leave the curator.
+
+        It seeds draws that must be the same each time and yet be foreseen by nobody: which rows of a person count.
+        """
+        return self._at(account, lambda rows, _: _salt(rows, account))
+
     def remember(self, key: str, charge_number: int, answer: bytes) -> None:
         """Keep the answer that this charge paid for, so that the same question is free from now on.
 
-        The first answer under a key stays: the same bytes again are fine, others are a `LedgerConflict`.
+        A row of the chain seals it. The first answer under a key stays: the same bytes again are fine, others are a
+        `LedgerConflict`.
         """
         name, number = _name(key, "key"), integer(charge_number, "charge_number", at_least=1, at_most=2**62)
         if not isinstance(answer, bytes):
             raise InvalidParameter("answer", type(answer).__name__, "bytes")
 
-        def work(rows: Rows) -> None:
-            kept, paid = rows.kept(name), rows.after(number - 1, limit=1)
-            if kept is not None and kept[1] != answer:
+        def work(rows: Rows) -> Head | None:
+            kept, paid = rows.kept(name), rows.row(number)
+            if kept is not None and kept.answer != answer:
                 raise LedgerConflict("another answer is kept under this key; recall it instead of answering again")
-            if not paid or (paid[0].number, paid[0].kind) != (number, "charge"):
+            if paid is None or paid.kind != "charge":
                 raise InvalidParameter("charge_number", number, "the number of a charge", "charge first, then answer")
             if kept is None:
-                rows.keep(name, number, answer)
+                last = _known(self._tail(rows, paid.account), paid.account)
+                seal = Kept(name, number, 0, answer).seal
+                draft = Row(paid.account, "answer", last.total, NOTHING, statement=seal, why=str(number))
+                rows.keep(Kept(name, number, self._append(rows, last, draft).number, answer))
+            return rows.head(paid.account)
 
-        self._store.transact(work)
+        self._note(self._store.transact(work))
 
     def recall(self, key: str) -> tuple[Charge, bytes] | None:
-        """The answer kept under this key and the charge that paid for it, or None. Free."""
+        """The answer kept under this key and the charge that paid for it, or None. Free.
+
+        Raises `LedgerDamaged` where the answer is not the one that its row of the chain seals.
+        """
         name = _name(key, "key")
 
         def work(rows: Rows) -> tuple[Charge, bytes] | None:
             kept = rows.kept(name)
             if kept is None:
                 return None
-            paid = rows.after(kept[0] - 1, limit=1)
-            demand(bool(paid) and paid[0].number == kept[0], f"row {kept[0]}, which paid for an answer, is missing")
-            return Charge.of(paid[0]), kept[1]
+            return check_answer(kept, rows.row(kept.charge), rows.row(kept.row)), kept.answer
 
         return self._store.transact(work)
 
     def verify(self, account: str | None = None, *, published: Iterable[Head] = ()) -> Verification:
-        """Walk the chain of one account, or of all; recompute every hash and, from the losses, every total.
+        """Walk the chain of one account, or of all; recompute every hash, every total from the losses, every seal.
 
         `published` are heads that were made public before. What only they can show is said at the top of this module.
         A ledger in use may be verified: rows appended meanwhile are left for the next time.
         """
+        found, last = self._verify_chains(account, published)
+        if not found:
+            return found
+        number = 0
+        try:
+            while answer := self._store.transact(partial(_next_answer, number=number)):
+                if (number := answer.row) > last:
+                    break
+        except LedgerDamaged as error:
+            return replace(found, trouble=str(error), number=None)
+        return replace(found, unsealed=self._store.transact(lambda rows: rows.unsealed()))
+
+    def _verify_chains(self, account: str | None, published: Iterable[Head]) -> tuple[Verification, int]:
+        """What a walk along the rows found, and the number of the last row that it covered."""
         last, kept = self._store.transact(lambda rows: (rows.last(), rows.heads()))
         heads = {head.account: head for head in kept if account in (None, head.account)}
         public: dict[int, set[Head]] = {}
@@ -229,15 +317,36 @@ class Ledger:
             check_ends(heads, {name: one.chain for name, one in found.items()}, set().union(*public.values()))
         except LedgerDamaged as error:
             where = f"row {number}: " if number else ""
-            return Verification(good, tuple(heads.values()), where + str(error), number or None)
+            return Verification(good, tuple(heads.values()), where + str(error), number or None), last
         if account is not None:
             _known(found.get(account), account)
-        return Verification(good, tuple(heads.values()))
+        return Verification(good, tuple(heads.values())), last
+
+    def _verify_if_cheap(self, account: str) -> None:
+        """Walk the chain of an account that exists and is not long; otherwise its last rows are checked when read."""
+        head = self._store.transact(lambda rows: rows.head(account))
+        if head is None or head.length > _CHEAP:
+            return
+        found, _ = self._verify_chains(account, ())
+        if not found:
+            raise LedgerDamaged(f"{found.trouble}; {WHAT_TO_DO}")
+
+    def _tail(self, rows: Rows, account: str) -> Row | None:
+        """The last row of the account, intact and with totals that follow from the losses; None where it has none."""
+        last = tail(rows, account)
+        if last is not None:
+            self._derived.check(rows, last, most=_TAIL)
+        return last
+
+    def _note(self, head: Head | None) -> None:
+        """Tell the witness how far the chain has come, once that is durable."""
+        if self._witness is not None and head is not None:
+            self._witness.record(head)
 
     def _at(self, account: str, work: Callable[[Rows, Row], T]) -> T:
         """Run a work that is given the last row of the account, which exists and is intact."""
         name = _name(account, "account")
-        return self._store.transact(lambda rows: work(rows, _known(tail(rows, name), name)))
+        return self._store.transact(lambda rows: work(rows, _known(self._tail(rows, name), name)))
 
     def _walk(self, account: str | None, until: int) -> Iterator[Row]:
         """Rows in order, a page at a time, so that charges go on meanwhile."""
@@ -255,6 +364,7 @@ class Ledger:
         when, clock = (last.when, now) if last is not None and behind else (now, None)
         row = draft.sealed(number=rows.last() + 1, when=when, tail=last, clock=clock)
         rows.append(row)
+        self._derived.add(row)
         return row
 
 
@@ -272,33 +382,21 @@ def _settings_in_force(rows: Rows, account: str) -> str:
     return trusted(row).settings or ""
 
 
-def _own(rows: Rows, account: str, analyst: str) -> Spent:
-    row = rows.latest_by(account, analyst)
-    return Spent() if row is None else _read(trusted(row).own)
+def _next_answer(rows: Rows, *, number: int) -> Kept | None:
+    """The first kept answer that is sealed by a row of a greater number; `LedgerDamaged` where the seal is broken."""
+    kept = rows.next_kept(number)
+    if kept is not None:
+        check_answer(kept, rows.row(kept.charge), rows.row(kept.row))
+    return kept
 
 
-def _check_affordable(
-    account: str, settings: tuple[Budget, Mapping[str, Budget]], who: str, total: Spent, own: Spent
-) -> None:
-    budget, caps = settings
-    limits = [(f"the budget of {account!r}", budget, total)]
-    limits += [(f"the cap of {who!r} in {account!r}", caps[who], own)] if who in caps else []
-    for what, limit, after in limits:
-        if not limit.allows(after):
-            raise BudgetExceeded(
-                f"{what} cannot pay: this release would bring the total to {limit.describe(after)}, "
-                f"{_excess(limit, after)} more than {limit.describe_limit()}; ask for less, or accept more noise"
-            )
-
-
-def _excess(limit: Budget, after: Spent) -> str:
-    if after.delta > limit.delta_for_keys:
-        return f"additive δ {float_up(after.delta - limit.delta_for_keys):.3g}"
-    epsilon = limit.epsilon_of(after)
-    if isinf(epsilon):
-        return "without bound"
-    least = Fraction(epsilon) if after.epsilon is None else min(Fraction(epsilon), after.epsilon)
-    return f"ε {float_up(max(least - limit.epsilon, Fraction(0))):.3g}"
+def _salt(rows: Rows, account: str) -> bytes:
+    salt = rows.salt(account)
+    if salt is None:
+        salt = SYSTEM.words(_SALT_BYTES // 8).tobytes()
+        rows.keep_salt(account, salt)
+    demand(len(salt) == _SALT_BYTES, f"the salt of account {account!r} was edited; nothing was charged or read")
+    return salt
 
 
 def _known(found: T | None, account: str) -> T:
@@ -309,19 +407,3 @@ def _known(found: T | None, account: str) -> T:
 
 def _name(value: str, name: str) -> str:
     return words(value, name, "a text that is not empty")
-
-
-_RECENT: dict[str, Spent] = {}
-"""Totals just written, by their text: the next charge reads them back."""
-
-
-def _written(total: Spent) -> str:
-    if len(_RECENT) > 1000:
-        _RECENT.clear()
-    text = total.to_json()
-    _RECENT[text] = total
-    return text
-
-
-def _read(text: str) -> Spent:
-    return _RECENT.get(text) or Spent.from_json(text)

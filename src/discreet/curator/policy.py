@@ -6,20 +6,35 @@
     name = "hospital"
     neighbours = "add or remove one"      # or "change one"
     ledger = "hospital.ledger"            # optional: where charges are kept; beside this file, named like it, if not
+    id = "hospital-2026"                  # optional: names the data, wherever they lie and whatever the name
+    witness = "/var/lib/witness"          # optional: a folder (or several) that remembers how far the ledger had come;
+                                          # your state directory, if left out; "none": nobody remembers
+    share_answers = true                  # optional: an answer that one analyst paid for is free for the others
+    time_floor = "0.1"                    # optional: in seconds; answers leave after 0.1, 0.2, 0.5, 1, 2, … seconds
 
     [budget]
     epsilon = "3"
     delta = "1e-6"                        # optional: without it, only pure ε-DP releases are paid for
+    least_epsilon = "0.001"               # optional: no question costs less
 
-    [budget.analysts.alice]               # optional: no analyst may spend more than this
-    epsilon = "1"
+    [budget.analysts.alice]               # optional: alice may not spend more than this; where somebody is named,
+    epsilon = "1"                         # others are refused,
     delta = "1e-7"
+
+    [budget.everyone]                     # optional: unless each of them may spend this
+    epsilon = "0.5"
 
     [tables.visits]
     source = "visits.parquet"             # .parquet, .csv, database.duckdb#table, or "python"
     unit = "patient_id"                   # one person, by this column; or "row"; or "public"
     groups = 3                            # optional: a person counts in at most so many groups of one answer,
     rows = 10                             # optional: with at most so many rows in each; a question may state its own
+
+    [tables.visits.csv]                   # optional, of a .csv file: how it is written, where not as stated here
+    delimiter = ","
+    encoding = "utf-8"                    # or "latin-1", "windows-1252", … (`CsvFormat`)
+    decimal = "."                         # or ","
+    date_format = "%d.%m.%Y"              # where dates are not ISO 8601
 
     [tables.visits.columns.age]
     type = "integer"
@@ -31,18 +46,32 @@ Numbers may be written as TOML numbers or, exactly, as text. Whatever is not und
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.engines.csv_format import RULE, CsvFormat
+from discreet.curator.pacing import FLOOR
+from discreet.curator.settings import caps_by_name, settings_text
 from discreet.errors import InvalidParameter
+from discreet.exact import plain, rational, text_down
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Neighbours, Unit
 
 UNDECIDED = "?"
 """What a drafted policy holds where the owner must decide."""
 
+_NAMED = 10
+"""So many open decisions are named, and the others counted."""
+
+NO_WITNESS = "none"
+"""What a policy states as its witness to have none."""
+
+_LEAST_EPSILON = Fraction(1, 1000)
+_DATASET_FIELDS = ("ledger", "id", "witness", "share_answers", "time_floor")
+_BUDGET_FIELDS = ("delta", "delta_for_keys", "analysts", "everyone", "least_epsilon")
 _COLUMN_FIELDS = ("type", "nullable", "lower", "upper", "granularity", "values")
 
 
@@ -50,7 +79,10 @@ _COLUMN_FIELDS = ("type", "nullable", "lower", "upper", "granularity", "values")
 class Policy:
     """A catalog, where its tables are, the budget, and the caps of single analysts.
 
-    Sources and the ledger's file are relative to `base`. A table whose source is "python" is given when it is opened.
+    Sources, the ledger's file and witnesses are relative to `base`. A table whose source is "python" is given when it
+    is opened. `everyone` is the cap of each analyst who is not named. `witness` is None for the user's own folder.
+    `formats` says how .csv files are written, for each table that has one. No question costs less than `least_epsilon`.
+    Answers leave on a time grid from `time_floor` seconds on; 0: at once.
     """
 
     catalog: Catalog
@@ -59,6 +91,19 @@ class Policy:
     caps: Mapping[str, Budget]
     base: Path = Path()
     ledger: str | None = None
+    formats: Mapping[str, CsvFormat] = field(default_factory=dict)
+    everyone: Budget | None = None
+    share_answers: bool = False
+    witness: tuple[str, ...] | None = None
+    id: str | None = None
+    file: Path | None = None
+    least_epsilon: Fraction = Fraction(0)
+    time_floor: Fraction = FLOOR
+
+    @property
+    def settings(self) -> str:
+        """What the ledger keeps of it: the budget, the caps and whom they protect, as one line."""
+        return settings_text(self.budget, self.caps, self.catalog.protects, everyone=self.everyone)
 
 
 def read_policy(path: str | Path) -> Policy:
@@ -77,7 +122,8 @@ def read_policy(path: str | Path) -> Policy:
     except UnicodeDecodeError:
         raise InvalidParameter("policy", str(path), "a text file in UTF-8") from None
     policy = parse_policy(text)
-    return replace(policy, base=file.parent, ledger=policy.ledger or file.with_suffix(".ledger").name)
+    ledger = policy.ledger or file.with_suffix(".ledger").name
+    return replace(policy, base=file.parent, ledger=ledger, file=file)
 
 
 def parse_policy(text: str) -> Policy:
@@ -103,24 +149,34 @@ def parse_policy(text: str) -> Policy:
         raise InvalidParameter("policy", "a file that is not TOML", "TOML", str(error)) from None
     open_ = list(_undecided(document, ""))
     if open_:
-        raise InvalidParameter("policy", f"{len(open_)} open decisions", "every '?' decided", ", ".join(open_))
+        more = f", … and {len(open_) - _NAMED} more" if len(open_) > _NAMED else ""
+        hint = ", ".join(open_[:_NAMED]) + more
+        raise InvalidParameter("policy", f"{len(open_)} open decisions", "every '?' decided", hint)
     top = _fields(document, "the policy", required=("dataset", "budget", "tables"))
-    dataset = _fields(top["dataset"], "[dataset]", required=("name", "neighbours"), optional=("ledger",))
-    ledger = dataset.get("ledger")
-    if ledger is not None and (not isinstance(ledger, str) or not ledger):
-        raise InvalidParameter("[dataset] ledger", ledger, "the path of a file")
+    dataset = _fields(top["dataset"], "[dataset]", required=("name", "neighbours"), optional=_DATASET_FIELDS)
     tables = _table(top["tables"], "[tables]")
     catalog = Catalog(
         dataset["name"], [_read_table(name, entry) for name, entry in tables.items()], neighbours=dataset["neighbours"]
     )
-    budget = _fields(top["budget"], "[budget]", required=("epsilon",), optional=("delta", "delta_for_keys", "analysts"))
+    budget = _fields(top["budget"], "[budget]", required=("epsilon",), optional=_BUDGET_FIELDS)
     caps = _table(budget.pop("analysts", {}), "[budget.analysts]")
+    everyone, least = budget.pop("everyone", None), budget.pop("least_epsilon", None)
+    whole = Budget(**budget)
     return Policy(
         catalog,
         {name: entry["source"] for name, entry in tables.items()},
-        Budget(**budget),
-        {name: _read_cap(name, entry) for name, entry in caps.items()},
-        ledger=ledger,
+        whole,
+        caps_by_name({name: _read_cap(f"analysts.{name}", cap) for name, cap in caps.items()}, "[budget.analysts]"),
+        ledger=_read_text(dataset, "ledger", "the path of a file"),
+        everyone=None if everyone is None else _read_cap("everyone", everyone),
+        share_answers=_read_sharing(dataset),
+        witness=_read_witness(dataset),
+        id=_read_text(dataset, "id", "a text that names these data, wherever they lie"),
+        formats={
+            name: _read_format(name, entry.get("csv", {})) for name, entry in tables.items() if _is_csv(entry["source"])
+        },
+        least_epsilon=_read_least(least, whole),
+        time_floor=rational(dataset.get("time_floor", FLOOR), "[dataset] time_floor", at_least=0, at_most=3600),
     )
 
 
@@ -133,18 +189,58 @@ def explain(policy: Policy) -> str:
     }[catalog.neighbours]
     lines = [f"Dataset {catalog.name}: everything ever released hides {change}, at {budget.describe_limit()} in all."]
     if budget.delta:
-        lines.append(f"Of δ, {float(budget.delta_for_keys):.3g} is for naming groups that come from the data.")
+        lines.append(f"Of δ, {text_down(budget.delta_for_keys, 3)} is for naming groups that come from the data.")
     else:
         lines.append("There is no δ: groups can only be named if their values are declared, and noise is Laplace-like.")
-    lines += [f"Analyst {name} may spend at most {cap.describe_limit()} of it." for name, cap in policy.caps.items()]
+    lines += [f"No question costs less than ε {plain(policy.least_epsilon)}.", timing(policy)]
+    lines += [*caps_in_words(policy), *_record_in_words(policy)]
     for table in catalog.tables.values():
         protects = f"private; protects {table.unit}" if table.private else "public: its rows are told to everybody"
         lines.append(f"Table {table.name} ({policy.sources[table.name]}): {protects}.")
+        if table.name in policy.formats:
+            lines.append(f"  Read as {policy.formats[table.name].describe()}: {RULE}.")
         if table.unit is not None and table.unit.key is not None:
             lines.append(f"  A person counts {_share(table)}.")
         for column in table.columns:
             lines.append(f"  {column.describe()}" + _consequence(table, column))
     return "\n".join(lines)
+
+
+def caps_in_words(policy: Policy) -> list[str]:
+    """Who may spend how much of the budget, a sentence for each rule.
+
+    >>> caps_in_words(parse_policy('''
+    ... dataset = {name = "census", neighbours = "change one"}
+    ... budget = {epsilon = "1", everyone.epsilon = "0.5"}
+    ... tables.people = {source = "people.csv", unit = "row", columns.age = {type = "integer"}}
+    ... '''))
+    ['Each analyst who is not named may spend at most ε 0.5, δ 0 of it.']
+    """
+    said = [f"Analyst {name} may spend at most {cap.describe_limit()} of it." for name, cap in policy.caps.items()]
+    if policy.everyone is not None:
+        said.append(f"Each analyst who is not named may spend at most {policy.everyone.describe_limit()} of it.")
+    elif policy.caps:
+        said.append("Analysts who are not named are refused.")
+    else:
+        said.append("Nobody is capped: any name may spend all of it.")
+    return said
+
+
+def _record_in_words(policy: Policy) -> list[str]:
+    said = ["An answer that one analyst paid for is free for all others."] if policy.share_answers else []
+    if policy.witness == ():
+        said.append("There is no witness: a ledger that is removed or put back from a copy is not noticed.")
+    return said
+
+
+def timing(policy: Policy) -> str:
+    """What a policy says of when answers leave, in words."""
+    if not policy.time_floor:
+        return "Answers leave as soon as they are ready (time_floor = 0): how long they take can tell of single people."
+    return (
+        f"Answers leave at steps of a time grid from {plain(policy.time_floor)} seconds on: when they leave tells next "
+        "to nothing of a person who has few of the rows."
+    )
 
 
 def _share(table: Table) -> str:
@@ -167,16 +263,31 @@ def _consequence(table: Table, column: Column) -> str:
 
 def _read_table(name: str, entry: Any) -> Table:
     where = f"[tables.{name}]"
-    fields = _fields(entry, where, required=("source", "unit", "columns"), optional=("groups", "rows"))
+    fields = _fields(entry, where, required=("source", "unit", "columns"), optional=("groups", "rows", "csv"))
     if not isinstance(fields["source"], str) or not fields["source"]:
         raise InvalidParameter(
             f"{where} source", fields["source"], 'the path of a file, database.duckdb#table, or "python"'
         )
+    if "csv" in fields and not _is_csv(fields["source"]):
+        raise InvalidParameter(f"{where} csv", f"a source {fields['source']!r}", "a source that ends in .csv")
     columns = [
         _read_column(where, column, spec) for column, spec in _table(fields["columns"], f"{where} columns").items()
     ]
     unit = _read_unit(fields["unit"], where)
     return Table(name, columns, unit=unit, groups=fields.get("groups"), rows=fields.get("rows"))
+
+
+def _is_csv(source: str) -> bool:
+    return source.lower().endswith(".csv")
+
+
+def _read_format(name: str, entry: Any) -> CsvFormat:
+    where = f"[tables.{name}.csv]"
+    fields = _fields(entry, where, required=(), optional=("delimiter", "encoding", "decimal", "date_format"))
+    try:
+        return CsvFormat(**fields)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"{where} {error.name}", fields[error.name], error.expected, error.hint) from None
 
 
 def _read_unit(value: Any, where: str) -> Unit | None:
@@ -190,10 +301,41 @@ def _read_column(where: str, name: str, spec: Any) -> Column:
     return Column(name, fields.pop("type"), **fields)
 
 
-def _read_cap(name: str, entry: Any) -> Budget:
-    return Budget(
-        **_fields(entry, f"[budget.analysts.{name}]", required=("epsilon",), optional=("delta", "delta_for_keys"))
-    )
+def _read_cap(place: str, entry: Any) -> Budget:
+    return Budget(**_fields(entry, f"[budget.{place}]", required=("epsilon",), optional=("delta", "delta_for_keys")))
+
+
+def _read_least(given: Any, budget: Budget) -> Fraction:
+    """The least ε of a question: 0.001, or a thousandth of a small budget, unless the owner says otherwise."""
+    if given is None:
+        return min(_LEAST_EPSILON, budget.epsilon / 1000)
+    return rational(given, "[budget] least_epsilon", at_least=0, at_most=budget.epsilon)
+
+
+def _read_text(dataset: Mapping[str, Any], name: str, expected: str) -> str | None:
+    value = dataset.get(name)
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise InvalidParameter(f"[dataset] {name}", value, expected)
+    return value
+
+
+def _read_sharing(dataset: Mapping[str, Any]) -> bool:
+    value = dataset.get("share_answers", False)
+    if not isinstance(value, bool):
+        raise InvalidParameter("[dataset] share_answers", value, "true or false")
+    return value
+
+
+def _read_witness(dataset: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The folders of the witness: None where the policy leaves it open, none at all where it wants none."""
+    value = dataset.get("witness")
+    places = [value] if isinstance(value, str) else value
+    if places is None:
+        return None
+    fits = isinstance(places, list) and places and all(isinstance(place, str) and place.strip() for place in places)
+    if not fits or (NO_WITNESS in places and len(places) > 1):
+        raise InvalidParameter("[dataset] witness", value, f"the path of a folder, a list of them, or {NO_WITNESS!r}")
+    return () if places == [NO_WITNESS] else tuple(places)
 
 
 def _fields(value: Any, where: str, *, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -6,9 +6,11 @@ from fractions import Fraction
 from math import isfinite
 
 from discreet.curator.books import Books
+from discreet.curator.engines.csv_format import RULE
 from discreet.curator.markdown import code, literal
 from discreet.curator.meaning import kind_in_words, odds, win
-from discreet.curator.report import short, spent_epsilon
+from discreet.curator.policy import timing
+from discreet.curator.report import settings_in, short, spent_epsilon
 from discreet.curator.settings import in_words, settings_of
 from discreet.curator.stores import Row
 from discreet.privacy.unit import Neighbours
@@ -98,7 +100,7 @@ def parameters(books: Books) -> Section:
             " The budget was changed in between: the proof covers the one now in force only as far as the change did "
             "not depend on answers."
         )
-    paragraphs = [granted, so_far, meter, sources]
+    paragraphs = [f"{granted} {_caps(books)}", so_far, meter, sources]
     if books.policy.budget != budget:
         stated = books.policy.budget.describe_limit()
         paragraphs.insert(1, f"The policy file states another budget, {stated}, which is not in force in the ledger.")
@@ -149,7 +151,7 @@ def mechanisms(books: Books) -> Section:
 
 
 def bounds(books: Books) -> Section:
-    """How many groups and rows a unit counts in, and between which values."""
+    """How many groups and rows a unit counts in, between which values, and what is read of a line."""
     points = []
     for table in books.policy.catalog.tables.values():
         if not table.private:
@@ -161,6 +163,8 @@ def bounds(books: Books) -> Section:
                 for bound, what in ((groups, "groups of one answer"), (rows, "rows in each"))
             ]
             points.append(f"Table {literal(table.name)}: a person counts in {most[0]}, with {most[1]}.")
+        if table.name in books.policy.formats:
+            points.append(f"Table {literal(table.name)} is read from a CSV file: {RULE}.")
         clamped = [column.describe() for column in table.columns if column.lower is not None]
         if clamped:
             points.append(f"Table {literal(table.name)}: values are clamped: {literal('; '.join(clamped))}.")
@@ -199,7 +203,8 @@ def not_promised(books: Books) -> Section:
         "Anything about public tables, or about data that were released in another way.",
         "Security: whoever gets into the machine, the source files or their backups reads the raw rows. Nor anything "
         "about how the data were collected.",
-        "Side channels: how long an answer takes, how much memory or power it needs, may depend on the data.",
+        f"Side channels. {timing(books.policy)} How much memory or power an answer needs, and how long it keeps a "
+        "machine busy that others share, may depend on the data.",
         "That the owner declared bounds and values without looking. Bounds read off the data tell of people at them.",
         "That an ε or δ is small. Whether these protect enough is a judgement, and not one that this statement makes.",
     ]
@@ -235,6 +240,8 @@ def check(books: Books) -> Section:
         "charged, and that the noise is right, is for an audit of the software."
     )
     line = json.dumps(asdict(books.head), ensure_ascii=False)
+    if books.policy.witness == ():
+        told += " No witness outside the ledger notes how far it had come: that it was removed would not be noticed."
     return Section("How can it be checked?", (told, f"```json\n{line}\n```"))
 
 
@@ -251,14 +258,23 @@ def _meaning(epsilon: Fraction, delta: Fraction) -> str:
     )
 
 
+def _caps(books: Books) -> str:
+    """How the budget is shared out, without names."""
+    _, caps, everyone = settings_in(books.rows)
+    if not caps and everyone is None:
+        return "Nobody is capped: any name may spend all of it."
+    named = f"{_count(len(caps), 'analyst')} may spend up to a cap" if caps else ""
+    others = "others are refused" if everyone is None else f"each other analyst up to {everyone.describe_limit()}"
+    return "; ".join(part for part in (named, others) if part).capitalize() + "."
+
+
 def _settings(books: Books, row: Row) -> str:
     """Budget and caps; whose caps, only where names are told."""
-    budget, caps = settings_of(row.settings or "")
-    return (
-        in_words(row.settings or "")
-        if books.names
-        else f"budget {budget.describe_limit()} and {_count(len(caps), 'cap')}"
-    )
+    budget, caps, everyone = settings_of(row.settings or "")
+    if books.names:
+        return in_words(row.settings or "")
+    rest = "" if everyone is None else " and one for everyone else"
+    return f"budget {budget.describe_limit()} and {_count(len(caps), 'cap')}{rest}"
 
 
 def _by(books: Books, row: Row) -> str:

@@ -7,17 +7,17 @@ was released to them, never on a row that was not.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from decimal import Context
 from fractions import Fraction
 from html import escape
 from math import isfinite, isinf
 from unicodedata import combining, east_asian_width
 
+from discreet.curator.charges import own_totals
 from discreet.curator.ledger import Ledger
-from discreet.curator.settings import settings_of
+from discreet.curator.settings import Settings, analyst_name, settings_of
 from discreet.curator.stores import Chain, Head, Row
 from discreet.errors import InvalidParameter, LedgerDamaged
-from discreet.exact import float_up, plain, printed_up
+from discreet.exact import float_up, plain, printed_down, printed_up, text_down, text_up
 from discreet.privacy.accounting import rdp
 from discreet.privacy.accounting.rounding import crossing, decimal_down, decimal_up
 from discreet.privacy.budget import Budget, Spent
@@ -51,11 +51,11 @@ class BudgetReport:
     >>> from discreet.curator.ledger import digest
     >>> from discreet.curator.stores.memory import MemoryStore
     >>> ledger = Ledger(MemoryStore())
-    >>> ledger.open("clinic", Budget(epsilon=1), caps={"bob": Budget(epsilon="0.5")})
+    >>> ledger.open("clinic", Budget(epsilon=1), caps={"bob": Budget(epsilon="0.5")}, everyone=Budget(epsilon="0.8"))
     >>> _ = ledger.charge("clinic", analyst="ann", statement=digest("SELECT 1"), loss=Pure("0.7"))
     >>> report = budget_report(ledger, "clinic")
     >>> report.spent, report.remaining, [(one.analyst, one.left) for one in report.analysts]
-    (0.7, 0.3, [('ann', None), ('bob', 0.5)])
+    (0.7, 0.3, [('ann', 0.1), ('bob', 0.5)])
     """
 
     dataset: str
@@ -117,15 +117,15 @@ def budget_report(ledger: Ledger, account: str) -> BudgetReport:
     chain is broken.
     """
     rows, head = chain_of(ledger, account)
-    budget, caps = settings_in(rows)
+    settings = settings_in(rows)
+    budget = settings.budget
     total, charges = Spent.from_json(rows[-1].total), [row for row in rows if row.kind == "charge"]
     measure = _measure(budget, total)
-    own = {row.who: row.own for row in charges}  # the last one stays
-    counts = Counter(row.who for row in charges)
+    own, counts = own_totals(charges), Counter(analyst_name(row.who) for row in charges)
     analysts = []
-    for who in sorted({*own, *caps}):
-        spent = Spent.from_json(own[who]) if who in own else Spent()
-        analysts.append(_analyst(who, counts[who], spent, (budget, caps.get(who)), measure(total), measure(spent)))
+    for who in sorted({*own, *settings.caps}):
+        spent, limits = own.get(who, Spent()), (budget, settings.cap_of(who))
+        analysts.append(_analyst(who, counts[who], spent, limits, measure(total), measure(spent)))
     return BudgetReport(
         account,
         budget.epsilon,
@@ -193,10 +193,9 @@ def chain_of(ledger: Ledger, account: str, *, until: str | None = None) -> tuple
     return rows, Head(account, chain.length, chain.number, chain.hash)
 
 
-def settings_in(rows: Sequence[Row]) -> tuple[Budget, dict[str, Budget]]:
+def settings_in(rows: Sequence[Row]) -> Settings:
     """The budget and the caps in force after these rows."""
-    budget, caps = settings_of(next(row.settings or "" for row in reversed(rows) if row.kind != "charge"))
-    return budget, dict(caps)
+    return settings_of(next(row.settings for row in reversed(rows) if row.settings is not None))
 
 
 # Parts
@@ -205,7 +204,6 @@ _BILLION = Fraction(10**9)
 _FAR = Fraction(10**100)
 _HEADINGS = ("analyst", "spent ε", "share", "charges", "cap", "left")
 _EIGHTHS = "▏▎▍▌▋▊▉█"
-_WIDE = Context(prec=6, Emin=-(10**6), Emax=10**6)
 
 
 def _last_allowed(budget: Budget, spent: Spent, low: Fraction) -> Fraction:
@@ -325,7 +323,7 @@ def down(value: Fraction) -> float:
     >>> down(Fraction(3, 10)), down(Fraction(1, 3))
     (0.3, 0.3333333333333333)
     """
-    return 0.0 - printed_up(-value)
+    return printed_down(value)
 
 
 def short(value: Fraction | float, *, up: bool = True) -> str:
@@ -339,11 +337,7 @@ def short(value: Fraction | float, *, up: bool = True) -> str:
     exact = Fraction(repr(value)) if isinstance(value, float) else value
     if exact <= 0:
         return "0"
-    rounded = (decimal_up if up else decimal_down)(exact, 6)
-    in_reach = Fraction(1, 10**300) < rounded < 10**300
-    if in_reach:
-        return f"{float(rounded):.6g}"
-    return f"{_WIDE.divide(rounded.numerator, rounded.denominator).normalize(_WIDE):g}"
+    return text_up(exact) if up else text_down(exact)
 
 
 def visible(name: str) -> str:

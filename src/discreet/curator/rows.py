@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 
-from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.catalog import Catalog, Column, ColumnType, Table
+from discreet.curator.draw import digest_sql
 from discreet.curator.engines.columns import quoted
 from discreet.errors import InternalError, InvalidParameter
 from discreet.privacy.unit import Neighbours
 
+_NUMBER = ("i", ColumnType.INTEGER, False)
+"""The number of a row among those of its person."""
+
 
 def one_row_each(table: Table, columns: Sequence[Column]) -> str:
-    """SQL for these columns, one row for each unit of a private table: all rows, or the first of each person.
+    """SQL for these columns, one row for each unit of a private table: all rows, or one that is drawn of each person.
 
     >>> from discreet.curator.catalog import Column, Table
     >>> from discreet.privacy.unit import Unit
@@ -23,13 +27,14 @@ def one_row_each(table: Table, columns: Sequence[Column]) -> str:
 def rows_each(
     table: Table, columns: Sequence[Column], *, most: int, numbered: bool = False, keyed: bool = False
 ) -> str:
-    """The same, with at most so many rows for each person.
+    """The same, with at most so many rows for each person, drawn fairly from all of theirs.
 
     `keyed` adds, in front, who the person is, and `numbered`, behind, which of their rows each is, from 1.
 
     Guarantee: what one unit contributes is at most `most` rows, the same whatever the other units are. Proof. Where a
-    row is a unit, its row. Where a person is one, the first of their rows in the order of the columns; rows of nobody
-    are left out.
+    row is a unit, its row. Where a person is one, their rows are numbered in the order of the columns, and those whose
+    numbers have the smallest digests with the person (`draw`) are taken: equal rows may change places, which changes
+    nothing. Rows of nobody are left out.
     """
     names = [one.name.casefold() for one in columns]
     key = table.unit.key if table.unit else None
@@ -40,11 +45,15 @@ def rows_each(
         if keyed:
             raise InvalidParameter("table", table.name, "a table whose rows name a person (unit = a column)")
         return f"SELECT {listed}{', 1' if numbered else ''} FROM {source}"  # noqa: S608 (names of the catalog)
-    person = quoted(table.column(key).name)
+    unit = table.column(key)
+    person = quoted(unit.name)
+    inner = ", ".join(f"{quoted(one.name)} AS c{i}" for i, one in enumerate(columns))
     number = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
-    shown = f"{person}, " * keyed + listed + f", {number}" * numbered
-    bound = "= 1" if most == 1 else f"<= {most:d}"
-    return f"SELECT {shown} FROM {source} WHERE {person} IS NOT NULL QUALIFY {number} {bound}"  # noqa: S608
+    rows = f"SELECT {person} AS u, {inner}, {number} AS i FROM {source} WHERE {person} IS NOT NULL"  # noqa: S608
+    place = f"row_number() OVER (PARTITION BY u ORDER BY {digest_sql([('u', unit.kind, False), _NUMBER])}, i)"
+    shown = ", ".join(f"c{i} AS {quoted(one.name)}" for i, one in enumerate(columns))
+    outer = f"u AS {person}, " * keyed + shown + f", {place}" * numbered
+    return f"SELECT {outer} FROM ({rows}) QUALIFY {place} <= {most:d}"  # noqa: S608
 
 
 def require_same(table: Table, columns: Sequence[Column], neighbours: Neighbours, catalog: Catalog) -> None:

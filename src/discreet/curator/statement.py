@@ -145,6 +145,9 @@ def _facts(books: Books) -> dict[str, Any]:
             }
             for table in private
         },
+        "csv": {name: asdict(fmt) for name, fmt in books.policy.formats.items() if catalog.table(name).private},
+        "least_epsilon": number(books.policy.least_epsilon),
+        "time_floor": number(books.policy.time_floor),
         "public_tables": [table.name for table in catalog.tables.values() if not table.private],
         "amendments": [_amendment(books, row) for row in books.amendments],
         "head": asdict(books.head),
@@ -161,7 +164,7 @@ def _limits(budget: Budget) -> dict[str, object]:
 
 
 def _amendment(books: Books, row: Row) -> dict[str, object]:
-    budget, _ = settings_of(row.settings or "")
+    budget = settings_of(row.settings or "").budget
     by = {"by": row.who} if books.names else {}
     return {"row": row.number, "when": row.when, "budget": _limits(budget), "why": row.why} | by
 

@@ -23,7 +23,8 @@ from discreet.exact import Number, integer, printed_up, rational
 from discreet.fairness.noisy import Noise, tail
 from discreet.fairness.reading import Bins, Coded
 from discreet.fairness.submitted import NONE, Predictions
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import doubt
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
@@ -331,9 +332,7 @@ def _noise(kind: str, epsilon: Fraction, delta: Number | None, neighbours: Neigh
         raise InvalidParameter("noise", kind, "'geometric' or 'gaussian'")
     if delta is None:
         raise InvalidParameter("delta", None, "a number above 0 and below 1", "Gaussian noise needs it")
-    from discreet.privacy.calibration import rho_for
-
-    return DiscreteGaussian.for_rho(rho=rho_for(epsilon=epsilon, delta=delta), squared_sensitivity=moved)
+    return RoundedGaussian.for_guarantee(epsilon=epsilon, delta=delta, squared_sensitivity=moved)
 
 
 def _named(predictions: Any, name: str) -> str:

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.fairness.gaps import Flags, Rates
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 
 Floats = NDArray[np.float64]
-Noise = Geometric | DiscreteGaussian
+Noise = Geometric | RoundedGaussian
 Covers = Literal["table", "population"]
 
 _FINE = 24.0  # steps in one scale of the noise: above, whole numbers are told apart no more finely
@@ -207,8 +208,11 @@ def _law(geometric: bool, scale: float, draws: int) -> Floats:
         ratio = np.exp(-1 / scale)
         wave = (1 - ratio) ** 2 / (1 - 2 * ratio * np.cos(angle) + ratio**2)
     else:
+        from scipy.special import ndtr
+
         reached = np.arange(-int(np.ceil(12 * scale)) - 2, int(np.ceil(12 * scale)) + 3)
-        mass = np.exp(-(reached**2) / (2 * scale**2))
+        outer, inner = np.abs(reached) - 0.5, np.abs(reached) + 0.5  # a Gaussian variable, rounded
+        mass = ndtr(-outer / scale) - ndtr(-inner / scale)
         wave = np.cos(np.outer(angle, reached)) @ (mass / mass.sum())
     law = np.fft.irfft(wave**draws, size)
     return np.asarray(np.clip(np.fft.fftshift(law), 0, None), np.float64)

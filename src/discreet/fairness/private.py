@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from discreet.drawing import Chart, Grid, Line, Page, Part, Text
 from discreet.errors import InvalidData
-from discreet.exact import Number, plain, rational
+from discreet.exact import Number, plain, printed_up, rational
 from discreet.fairness.cells import Cells
 from discreet.fairness.gaps import Estimate, Sampling, family, plain_gap
 from discreet.fairness.metrics import Criterion, metric
@@ -54,7 +54,7 @@ class Effect:
         """As JSON can hold it."""
         return {
             "rate": self.name,
-            "epsilon": [None if one is None else float(one) for one in self.epsilons],
+            "epsilon": [None if one is None else printed_up(one) for one in self.epsilons],
             "rows": dict(zip(self.groups, self.sizes, strict=True)),
             "groups": {name: [one.as_dict() for one in found] for name, found in self.rates.items()},
             "runs": {name: [list(ends) for ends in found] for name, found in self.runs.items()},

@@ -13,6 +13,7 @@ from discreet.attacks.recovery import against_budget, against_noise
 from discreet.gallery.exhibit import Exhibit, Shown
 
 _PEOPLE = 400
+_CROWD = 3000
 
 
 def _secret(seed: int, people: int = _PEOPLE) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -35,22 +36,26 @@ def _differencing(seed: int) -> Shown:
     people = range(0, _PEOPLE, 2)
     one, many = (pairs_about(people, of=_PEOPLE, groups=groups, seed=seed) for groups in (1, 100))
     asked = ill[::2]
+    crowd = _secret(seed, _CROWD)  # many, so that there is no doubt that it holds
+    spread = pairs_about(range(_CROWD), of=_CROWD, groups=1, seed=seed)
+    paid = Noisy(Raw(crowd), epsilon="0.05", seed=seed)
     return Shown([
         Differencing(pairs=one, truth=asked, answerer=Raw(ill)).run(),
         Differencing(pairs=many, truth=asked, answerer=Rounded(Raw(ill), base=5)).run(),
-        Differencing(pairs=one, truth=asked, answerer=Noisy(Raw(ill), epsilon="0.05", seed=seed), epsilon="0.1").run(),
+        Differencing(pairs=spread, truth=crowd, answerer=paid, epsilon="0.1").run(),
     ])  # fmt: skip
 
 
 def _averaging(seed: int) -> Shown:
     ill = _secret(seed + 1, 100)
     again = [[[person]] * 200 for person in range(100)]
-    once = [[[person]] for person in range(100)]
+    crowd = _secret(seed + 1, _CROWD)
+    once = [[[person]] for person in range(_CROWD)]
     loose = Noisy(Raw(ill), epsilon="0.5", seed=seed)
-    paid = Noisy(Raw(ill), epsilon="0.1", seed=seed)
+    paid = Noisy(Raw(crowd), epsilon="0.1", seed=seed)
     return Shown([
         Averaging(questions=again, truth=ill, answerer=loose, possible=(0, 1)).run(),
-        Averaging(questions=once, truth=ill, answerer=paid, epsilon="0.1", possible=(0, 1)).run(),
+        Averaging(questions=once, truth=crowd, answerer=paid, epsilon="0.1", possible=(0, 1)).run(),
     ])  # fmt: skip
 
 

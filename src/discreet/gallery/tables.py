@@ -135,7 +135,7 @@ def _fingerprints(seed: int) -> Shown:
 
 
 def _inference(seed: int) -> Shown:
-    place = town(people=8000, seed=seed)
+    place = town(people=32_000, seed=seed)
     people = place.people.drop_columns(["person"])
     order = np.random.default_rng(seed).permutation(people.num_rows)
     inside, outside, other = (people.take(order[part::4]) for part in range(3))
@@ -146,7 +146,7 @@ def _inference(seed: int) -> Shown:
     for released, against in ((inside, "an exact copy"), (other, "a table of other people")):
         reports += [
             Inference(released=released, known=known, secret=_SCHOOLING, against=against, **common).run(),
-            SinglingOut(released=released, width=3, against=against, tries=500, **common).run(),
+            SinglingOut(released=released, width=3, against=against, tries=2000, **common).run(),
             Linkability(released=released, left=known[:half], right=known[half:], against=against, **common).run(),
         ]
     return Shown(reports)

@@ -26,6 +26,7 @@ from discreet.errors import InternalError, InvalidData
 from discreet.learning.clipping import Clip, clipped_sum
 from discreet.learning.gradients import Array
 from discreet.learning.starting import normal
+from discreet.learning.threads import threads_in_force
 from discreet.learning.trainable import Trainable
 
 _COUNT = 70  # more than a block of `layers.product`
@@ -41,9 +42,14 @@ def require_independent(network: Trainable) -> None:
         )
 
 
-@lru_cache(maxsize=64)
 def independent(network: Trainable) -> bool:
     """Whether losses, gradients and their norms are the same, bit for bit, in several companies and places."""
+    return _tried(network, threads_in_force())
+
+
+@lru_cache(maxsize=64)
+def _tried(network: Trainable, threads: tuple[int, ...]) -> bool:
+    """The same, tried once for each number of threads."""
     x = normal(0)((_COUNT, *network.inputs)).astype(np.float32)
     parameters = network.start(seed=0)
     together = _rows(network, parameters, x)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.drawing import Chart, Line
 from discreet.errors import InvalidData
-from discreet.exact import Number, integer, rational
+from discreet.exact import Number, integer, plain, rational
 from discreet.learning.recipe import Recipe
 from discreet.privacy.accounting import composition, guarantee, pld, rdp
 from discreet.privacy.loss import Approximate, Repeated, SampledGaussian
@@ -94,7 +94,7 @@ def cost_chart(*, rate: Number, multiplier: Number, delta: Number, steps: int, p
     share, noise = (float(rational(value, name)) for value, name in ((rate, "rate"), (multiplier, "multiplier")))
     shape = [found["numerical (PLD)"][-1] * math.sqrt(place / last) for place in places]
     lines = [Line(places, values, name) for name, values in found.items()]
-    title = f"What training costs: rate {share:g}, noise {noise:g}, δ = {float(rational(delta, 'delta')):g}"
+    title = f"What training costs: rate {share:g}, noise {noise:g}, δ = {plain(rational(delta, 'delta'))}"
     return Chart(title, [*lines, Line(places, shape, "∝ √steps", dashed=True)], "steps", "ε", log_x=True, log_y=True)
 
 

@@ -15,9 +15,9 @@ rows there are (`rows`: it sets the chance to be in a lot; a wrong number costs 
 are not said are fixed here and the same for all data.
 """
 
+import copy
 import math
 import warnings
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +34,7 @@ from discreet.learning.losses import Loss as Objective
 from discreet.learning.losses import Softmax, Squared
 from discreet.learning.network import Network, Parameters
 from discreet.learning.optimisers import Sgd
-from discreet.learning.projection import PrivatePca, Projection
+from discreet.learning.projection import PrivatePca
 from discreet.learning.recipe import Adaptive, Recipe
 from discreet.learning.schedule import Schedule
 from discreet.learning.state import State, finished
@@ -73,6 +73,7 @@ class _Trained(Estimator):
     seed: int
     progress: bool | None
     checkpoint: Checkpoint | None
+    threads: int | None
     entropy: Entropy | None
 
     loss_: float
@@ -92,6 +93,13 @@ class _Trained(Estimator):
         self._fitted()
         return learning_chart(self.curve_, noise=curve_noise(self.recipe_))
 
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted copy without the checkpoint, which holds one run: clones and folds are runs of their own."""
+        settings = {name: copy.deepcopy(value) for name, value in self.get_params().items() if name != "checkpoint"}
+        clone = type(self)(**settings)
+        clone.checkpoint = None
+        return clone
+
     def _train(self, values: Floats, y: NDArray[Any]) -> None:
         """Plan, check, spend, train: in this order."""
         pca, recipe = self._planned()
@@ -103,17 +111,17 @@ class _Trained(Estimator):
         _require_hope(recipe, network, self.epsilon)
         loss: Loss = recipe.loss if pca is None else Together(pca.loss, recipe.loss)
         spent = guarantee(loss, delta=self.delta).epsilon
-        scaled = self._box.scaled(values)
-        self._projection = None if pca is None else self._directions(pca, scaled)
         bar = Bar(recipe.steps) if self.progress or self.progress is None else None
         state = train(
             network,
-            self._prepared(scaled),
+            self._box.scaled(values),
             y,
             recipe,
             entropy=self.entropy,
             each=None if bar is None else lambda state: _show(bar, state),
+            pca=pca,
             checkpoint=self.checkpoint,
+            threads=self.threads,
         )
         self._keep(network, recipe, state)
         self.cost_, self.epsilon_ = loss, spent
@@ -121,6 +129,7 @@ class _Trained(Estimator):
     def _keep(self, network: Network, recipe: Recipe, state: State) -> None:
         self.network_, self.recipe_ = network, recipe
         self.parameters_: Parameters = finished(state, recipe)
+        self._projection = state.projection
         self.curve_, self.loss_ = state.losses, smoothed(state.losses)
         if not all(np.isfinite(parameter).all() for parameter in self.parameters_):
             warnings.warn(
@@ -177,16 +186,6 @@ class _Trained(Estimator):
             layers += [Dense(integer(width, "hidden", at_least=1)), _ACTIVATIONS[self.activation]()]
         return Network([*layers, Dense(self._width())], self._objective(), (inputs,))
 
-    def _directions(self, pca: PrivatePca, scaled: Floats) -> Projection:
-        """The private components; kept beside the checkpoint, so that a run that is resumed does not pay them twice."""
-        if self.checkpoint is None:
-            return pca.release(scaled, entropy=self.entropy)
-        path = Path(f"{self.checkpoint.path}.projection")
-        with self.checkpoint.held():
-            if not path.exists():
-                pca.release(scaled, entropy=self.entropy).save(path)
-            return Projection.load(path, columns=scaled.shape[1], dimensions=pca.dimensions)
-
     def _prepared(self, scaled: Floats) -> Any:
         return scaled if self._projection is None else self._projection.apply(scaled)
 
@@ -208,11 +207,13 @@ class DPClassifier(_Trained, Classifier):
     each, pairs by name, or "unit" for values from −1 to 1; values beyond are clamped. classes: the labels there are, or
     "public". rows: about how many rows there are. project: train on so many private principal components, which get
     `project_share` of the budget. lot, steps, clip, learning_rate, momentum, average, per_layer: see `Recipe`.
-    progress: a bar on the terminal; None shows it where there is one. checkpoint: a `Checkpoint`.
+    progress: a bar on the terminal; None shows it where there is one. checkpoint: a `Checkpoint`, so that a `fit` that
+    was killed goes on; it belongs to these settings and rows, others are refused. Clones and folds have none.
+    threads: how many matrix products use; None leaves that to BLAS, which takes all cores.
 
     After `fit`: `predict`, `predict_proba`, `score`, `learning_curve()`; `loss_` the noisy training loss at the end,
     `curve_` at each step, `cost_` what was spent, as a loss, `epsilon_` the same as ε at δ, `recipe_`,
-    `parameters_`. Every `fit` spends anew.
+    `parameters_`. Every `fit` spends anew, unless it is the one that the checkpoint holds.
 
     Guarantee: what `fit` keeps costs `cost_`, at most (ε, δ). Proof. Bounds, classes and rows are declared; scaling
     and projecting are done row by row; the components cost `PrivatePca.loss`, the rest `Recipe.loss`. With
@@ -243,6 +244,7 @@ class DPClassifier(_Trained, Classifier):
         seed: int = 1,
         progress: bool | None = None,
         checkpoint: Checkpoint | None = None,
+        threads: int | None = 1,
         entropy: Entropy | None = None,
     ) -> None:
         _store(self, locals())
@@ -307,6 +309,7 @@ class DPRegressor(_Trained, Regressor):
         seed: int = 1,
         progress: bool | None = None,
         checkpoint: Checkpoint | None = None,
+        threads: int | None = 1,
         entropy: Entropy | None = None,
     ) -> None:
         _store(self, locals())

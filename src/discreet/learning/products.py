@@ -8,7 +8,8 @@ an example changes would not be bounded by what it is clipped to.
 Guarantee: a row of `product(x, weights)` depends on that row and on the weights alone, if BLAS rounds by shape, place
 and number of threads and by nothing else, and if the rows that this machine was asked about show all differences.
 Proof. BLAS is given blocks of one shape always, and rows stand only at places that are all treated alike: which ones
-they are is asked of the machine at hand, once for each shape, on public numbers. `company` tries whole networks.
+they are is asked of the machine at hand, once for each shape and number of threads, on public numbers. `company` tries
+whole networks.
 """
 
 from functools import lru_cache
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.learning.gradients import Array
+from discreet.learning.threads import threads_in_force
 from discreet.noise import DeterministicEntropy
 
 _ROWS = 64  # in each product that BLAS is given
@@ -33,7 +35,7 @@ def product(x: Array, weights: Array) -> Array:
     width = weights.shape[1]
     if width == 1:  # BLAS has products with a single vector of their own, which go by alignment too
         weights = np.repeat(weights, 2, axis=1)
-    places = _alike(*weights.shape, weights.flags.c_contiguous)
+    places = _alike(*weights.shape, weights.flags.c_contiguous, threads_in_force())
     y = np.empty((len(x), weights.shape[1]), np.float32)
     whole = len(x) - len(x) % len(places)
     if len(places) == _ROWS:
@@ -58,8 +60,8 @@ def _apart(x: Array, weights: Array, places: NDArray[np.int64]) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _alike(inner: int, width: int, contiguous: bool) -> NDArray[np.int64]:
-    """The places of a block whose rows are rounded like the first, for products of this shape and order."""
+def _alike(inner: int, width: int, contiguous: bool, threads: tuple[int, ...]) -> NDArray[np.int64]:
+    """The places of a block whose rows are rounded like the first, for products of this shape, order and threads."""
     weights = _numbers(inner * width, 1).reshape((inner, width) if contiguous else (width, inner))
     rows = _numbers(_ASKED * inner, 2).reshape(_ASKED, 1, inner)
     found = np.matmul(np.repeat(rows, _ROWS, axis=1), weights if contiguous else weights.T)

@@ -16,14 +16,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.durable import settle
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational, sqrt_bounds
 from discreet.learning.gradients import Array, Ints
@@ -68,25 +65,6 @@ class Projection:
         matrix = (self.directions * scale).astype(np.float32)
         projected: Array = product(rows, matrix) / lengths  # a row's image depends on the row alone
         return projected
-
-    def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
-        beside = path.with_name(path.name + ".new")
-        with open(beside, "wb") as sink:
-            np.savez(sink, allow_pickle=False, directions=self.directions, spreads=self.spreads, whiten=self.whiten)
-            settle(sink, beside, path)
-
-    @classmethod
-    def load(cls, path: Path, *, columns: int, dimensions: int) -> "Projection":
-        """Read it back; one of another shape is refused."""
-        try:
-            with open(path, "rb") as source, np.load(source, allow_pickle=False) as stored:
-                found = cls(stored["directions"], stored["spreads"], float(stored["whiten"]))
-        except (BadZipFile, ValueError, KeyError, EOFError, OSError) as error:
-            raise InvalidData(f"{path.name} is not a projection that can be read; delete it to start anew") from error
-        if found.directions.shape != (columns, dimensions) or found.spreads.shape != (dimensions,):
-            raise InvalidData(f"{path.name} is a projection of another shape; delete it to start anew")
-        return found
 
 
 @dataclass(frozen=True, slots=True)

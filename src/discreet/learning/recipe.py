@@ -206,7 +206,7 @@ def steps_for(
 
     if not fits(1):
         raise BudgetExceeded(
-            f"one step with noise {float(multiplier):g} costs more than ε = {float(epsilon):g} at δ = {float(delta):g}"
+            f"one step with noise {float(multiplier):g} costs more than ε = {plain(epsilon)} at δ = {plain(delta)}"
         )
     low, high = 1, 2
     while high < _MOST_STEPS and fits(high):
@@ -229,7 +229,7 @@ def _left(epsilon: Fraction, delta: Fraction, beside: Loss | None) -> None:
     """Refuse where nothing of the budget is left for the training."""
     if beside is not None and _spent(beside, delta) >= epsilon:
         raise BudgetExceeded(
-            f"what is spent beside the training alone costs all of ε = {float(epsilon):g} at δ = {float(delta):g}; "
+            f"what is spent beside the training alone costs all of ε = {plain(epsilon)} at δ = {plain(delta)}; "
             "give it more noise"
         )
 

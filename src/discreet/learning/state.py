@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from discreet.learning.gradients import Array
 from discreet.learning.network import Parameters
+from discreet.learning.projection import Projection
 from discreet.learning.recipe import Recipe
 from discreet.learning.trainable import Trainable
 
@@ -28,6 +29,7 @@ class State:
     clip: Fraction
     losses: list[float] = field(default_factory=list)
     clips: list[float] = field(default_factory=list)
+    projection: Projection | None = None
 
     @classmethod
     def start(cls, network: Trainable, recipe: Recipe) -> "State":

@@ -27,13 +27,15 @@ from numpy.typing import NDArray
 
 from discreet.compiled import loop, prepare
 from discreet.errors import InvalidData
-from discreet.learning.checkpoint import Checkpoint
+from discreet.learning.checkpoint import Checkpoint, Run
 from discreet.learning.clipping import MOST, UNITS, Clip, Clipping, operations, shaped
 from discreet.learning.company import require_independent
 from discreet.learning.gradients import Array, Floats, Ints
 from discreet.learning.network import Augment, Parameters
+from discreet.learning.projection import PrivatePca
 from discreet.learning.recipe import Recipe
 from discreet.learning.state import State, finished
+from discreet.learning.threads import blas_threads
 from discreet.learning.trainable import Trainable
 from discreet.noise import Entropy, poisson_sample
 from discreet.noise.normal import add_rounded_gaussian
@@ -52,7 +54,7 @@ _SMALLEST, _LARGEST = 1e-6, 1e6  # of an adaptive clipping norm
 
 def train(
     network: Trainable,
-    x: Array,
+    x: NDArray[Any],
     y: NDArray[Any],
     recipe: Recipe,
     *,
@@ -60,31 +62,58 @@ def train(
     state: State | None = None,
     augment: Augment | None = None,
     each: Callable[[State], None] | None = None,
+    pca: PrivatePca | None = None,
     checkpoint: Checkpoint | None = None,
+    threads: int | None = 1,
 ) -> State:
     """Run a recipe to its end, from its start, from a state or from the checkpoint; `each` is called after each step.
 
     With a checkpoint, `each` is called after a step has been saved, not before: what nobody saw and nothing kept was
     not released, so a run that was killed goes on from its checkpoint at no cost. See `Checkpoint`.
 
-    Guarantee: all that `each` and the caller see costs `recipe.loss`. See `Recipe`.
+    pca: train on private components of the examples, released first and kept in `State.projection`. threads: how many
+    matrix products use; None leaves that to BLAS.
+
+    Guarantee: all that `each` and the caller see costs `recipe.loss`, and `pca.loss` beside it. See `Recipe`.
     """
-    x, y = network.examples(x), network.loss.targets(np.asarray(y), network.outputs)
-    if len(x) != len(y):
-        raise InvalidData(f"{len(x)} examples but {len(y)} targets")
-    require_independent(network)
-    np.empty(_HEAP, np.uint8)  # freed at once
-    with nullcontext() if checkpoint is None else checkpoint.held():
-        if checkpoint is not None and state is None:
-            state = checkpoint.load(network, recipe)
-        state = State.start(network, recipe) if state is None else state
+    x, y = _inputs(network, x, y, pca)
+    holding = nullcontext() if checkpoint is None else checkpoint.open(network, recipe, x, y, pca=pca)
+    with blas_threads(threads), holding as run:
+        require_independent(network)
+        np.empty(_HEAP, np.uint8)  # freed at once
+        if state is None:
+            state = run.state if run is not None and run.state is not None else State.start(network, recipe)
+        if pca is not None:
+            x = _projected(network, state, x, pca, entropy, run)
         prepare(operations(state.parameters, recipe.lot * recipe.copies, recipe.steps))
         while state.step < recipe.steps:
             _advance(network, state, x, y, recipe, entropy, augment)
-            saved = checkpoint is None or checkpoint.save(network, recipe, state)
+            saved = run is None or run.save(state)
             if each is not None and saved:
                 each(state)
     return state
+
+
+def _inputs(
+    network: Trainable, x: NDArray[Any], y: NDArray[Any], pca: PrivatePca | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Examples, before they are projected, and targets."""
+    examples = network.examples(x) if pca is None else np.asarray(x)
+    targets = network.loss.targets(np.asarray(y), network.outputs)
+    if len(examples) != len(targets):
+        raise InvalidData(f"{len(examples)} examples but {len(targets)} targets")
+    return examples, targets
+
+
+def _projected(
+    network: Trainable, state: State, x: NDArray[Any], pca: PrivatePca, entropy: Entropy | None, run: Run | None
+) -> NDArray[Any]:
+    """The examples in private components: those of the state, or new ones, on disk before a step is made with them."""
+    if state.projection is None:
+        state.projection = pca.release(x, entropy=entropy)
+        if run is not None:
+            run.write(state)
+    return network.examples(state.projection.apply(x))
 
 
 def _advance(

@@ -15,12 +15,11 @@ is not written down. A loss that would pass the total is refused with `BudgetExc
 (Fraction(1, 2), Fraction(3, 2))
 """
 
-import fcntl
 import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.durable import settle
+from discreet.durable import lock, settle
 from discreet.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -41,7 +40,7 @@ from discreet.errors import (
     NoGuarantee,
     UnknownLoss,
 )
-from discreet.exact import Number, integer, plain, printed_up, rational
+from discreet.exact import Number, integer, plain, rational, text_down, text_up
 from discreet.privacy.accounting import pure
 from discreet.privacy.loss import Loss, Together, from_json, to_json
 
@@ -145,9 +144,8 @@ class DeviceAccount:
         entries = self._read()
         spent = _total(entries)
         lines = [entry.words() for entry in entries] or ["Nothing was sent."]
-        total = (
-            f"In all ε = {_short(spent)} of {_short(self.epsilon)} is spent; {_short(self.epsilon - spent)} is left."
-        )
+        left = _short(self.epsilon - spent, text_down)
+        total = f"In all ε = {_short(spent)} of {_short(self.epsilon)} is spent; {left} is left."
         return "\n".join([*lines, total])
 
     def raise_to(self, epsilon: Number) -> "DeviceAccount":
@@ -262,10 +260,10 @@ def _plain(sent: Any) -> Any:
     return json.loads(text)
 
 
-def _short(epsilon: Fraction) -> str:
-    """A few digits, never too small: ε is rounded up where it is shown."""
+def _short(epsilon: Fraction, rounded: Callable[[Fraction], str] = text_up) -> str:
+    """A few digits, never too small, unless what is left is shown."""
     exact = plain(epsilon)
-    return exact if len(exact) <= 8 else f"{printed_up(Fraction(-(-epsilon * 10**6 // 1), 10**6)):g}"
+    return exact if len(exact) <= 8 else rounded(epsilon)
 
 
 # Small files on a device
@@ -293,7 +291,7 @@ def _wait(file: int, path: Path) -> None:
     until = time.monotonic() + _PATIENCE
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file, wait=False)
             return
         except OSError:
             if time.monotonic() > until:

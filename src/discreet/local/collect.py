@@ -3,6 +3,7 @@
 A report is private before it comes here. Estimation reads counts, so a hundred million reports cost one GROUP BY.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,13 +40,15 @@ class Collection:
         """Store the reports among the lines; the store is made if there is none.
 
         Lines are stored in parts of 250,000 (fewer, if they are long), each of them wholly or not at all. If adding was
-        interrupted, add the same lines again: those that are stored already count as replayed.
+        interrupted, or a file has grown, add the same lines again: those that came before count as replayed, reports
+        and dropped lines alike.
         """
         if isinstance(lines, str | bytes):
             raise InvalidData("lines: got a single text, expected a list or a file of lines")
         total, moment = Counts(), datetime.now(UTC) if received is None else received.astimezone(UTC)
+        seen: Counter[str] = Counter()
         for part in parts(lines):
-            total += self.store.append(survey, sift(survey, part), moment)
+            total += self.store.append(survey, sift(survey, part, seen), moment)
         return total
 
     def tally(self, survey: Survey) -> Integers:

@@ -13,6 +13,7 @@ from discreet.exact import Number, integer
 from discreet.local.areas import Integers
 from discreet.local.flat import FlatResponse
 from discreet.local.frequencies import Floats
+from discreet.local.hashing import HashingModel, OptimisedHashing
 from discreet.local.models import DenseModel, FlatModel, Model
 from discreet.local.places import PlanarReport
 from discreet.local.stores import Counts
@@ -160,6 +161,8 @@ def _model(survey: Survey) -> Model:
     oracle = survey.oracle()
     if isinstance(oracle, FlatResponse):
         return FlatModel(truth=oracle.truth, other=oracle.other, size=oracle.size)
+    if isinstance(oracle, OptimisedHashing):
+        return HashingModel(oracle)
     if oracle.randomise([]).ndim > 1:
         raise InvalidParameter("method", "ibu", f"'inversion' for {survey.randomiser!r}, whose reports are sets")
     return DenseModel(oracle.channel())

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_down, integer, rational
-from discreet.local.frequencies import Floats, Frequencies, Limits, Support, bernstein_reach, binomial_limits
+from discreet.local.frequencies import Floats, Frequencies, Limits, Support, binomial_limits
 from discreet.local.oracle import Integers, read_codes, read_epsilon, read_tally, read_values, well_formed
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
@@ -172,12 +172,17 @@ class _Signed:
     def limits(self, tail: float) -> Limits:
         """Bernstein's, with the variance bounded by the reports of the block: a tenth of the tail is spent on that.
 
-        Proof. The terms are independent, within step + 1 of their expectation, and their mean variance is at most
-        step²·(mean probability of the block), which `binomial_limits` bounds.
+        Proof. The terms are independent and within R = step + 1 of their expectation, which is 1 for those who hold the
+        value and else 0: their mean variance is S − share, S = step²·(mean probability of the block), which
+        `binomial_limits` bounds. With L = ln(2/tail), a = 2L/n and b = R·L/3n Bernstein says that d = |estimate −
+        share| has (d − b)² ≤ a·(S − share) + b²; with share = estimate ∓ d that is quadratic in d.
         """
         _, most = binomial_limits(self.hits, self.reports, tail / 10)
-        reach = bernstein_reach(self.step**2 * most, self.step + 1, self.reports, 0.9 * tail)
-        return self.shares - reach, self.shares + reach
+        log = np.log(2 / (0.9 * tail))
+        a, b = 2 * log / self.reports, (self.step + 1) * log / (3 * self.reports)
+        rest = 4 * a * (self.step**2 * most - self.shares)
+        below, above = (half + np.sqrt(np.maximum(half**2 + rest / 4, 0)) for half in (b + a / 2, b - a / 2))
+        return self.shares - below, self.shares + np.maximum(above, 0)
 
 
 def walsh_hadamard(table: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -18,13 +18,14 @@ A collector counts `SELECT report, count(*) … GROUP BY report`: a report is a�
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_down, integer
-from discreet.local.frequencies import Frequencies
+from discreet.local.frequencies import Floats, Frequencies
 from discreet.local.oracle import (
     Integers,
     SupportOracle,
@@ -39,6 +40,8 @@ from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy, uniform_below
 from discreet.noise.entropy import SYSTEM
+
+Numbers = TypeVar("Numbers", Integers, Floats)
 
 _MOST_SIZE = 1 << 23
 _MOST_CELLS = 1 << 24
@@ -199,6 +202,61 @@ def _possible_hashes(size: int) -> tuple[int, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class HashingModel:
+    """The channel of local hashing as a linear map, by the transform of `decode`, for any number of values.
+
+    With w = (truth − lie)/functions and lie = (1 − truth)/(g − 1): C[x, (a, y)] = lie/functions + w·1[h_a(x) = y].
+
+    >>> oracle = OptimisedHashing(epsilon=1, size=300)
+    >>> model = HashingModel(oracle)
+    >>> model.outputs, float(model.forward(np.full(300, 1 / 300)).sum().round(9))
+    (4096, 1.0)
+    """
+
+    oracle: _HashingOracle
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return self.oracle.size
+
+    @property
+    def outputs(self) -> int:
+        """A code for each function and hash."""
+        return self.oracle.functions * self.oracle.hashes
+
+    @property
+    def rounding(self) -> float:
+        """0: it only adds and multiplies."""
+        return 0.0
+
+    @property
+    def _chances(self) -> tuple[float, float]:
+        lie = (1 - self.oracle.truth) / (self.oracle.hashes - 1)
+        return float(lie / self.oracle.functions), float((self.oracle.truth - lie) / self.oracle.functions)
+
+    def forward(self, p: ArrayLike) -> Floats:
+        """q[a, y] = lie·Σp + w·Σ_{h_a(x) = y} p_x."""
+        shares = np.asarray(p, np.float64)
+        g, (lie, gain) = self.oracle.hashes, self._chances
+        table = np.zeros((*shares.shape[:-1], self.oracle.functions, g))
+        table[..., : self.size, 0] = shares
+        minus = np.arange(g) if g & (g - 1) == 0 else -np.arange(g) % g  # a·x = x·a, and 0 − y + a·x = 0 finds y
+        lines = table.reshape(-1, self.outputs)
+        found = [_replaced(line, g, self.oracle.digits, 0).reshape(-1, g)[:, minus].ravel() for line in lines]
+        seen = np.array(found).reshape(*shares.shape[:-1], self.outputs)
+        return np.asarray(lie * shares.sum(axis=-1, keepdims=True) + gain * seen)
+
+    def backward(self, r: ArrayLike) -> Floats:
+        """s_x = lie·Σr + w·Σ_a r[a, h_a(x)]."""
+        weights, (lie, gain) = np.asarray(r, np.float64), self._chances
+        lines = weights.reshape(-1, self.outputs)
+        found = [decode(line, self.oracle.hashes, self.oracle.digits)[: self.size] for line in lines]
+        support = np.array(found).reshape(*weights.shape[:-1], self.size)
+        return np.asarray(lie * weights.sum(axis=-1, keepdims=True) + gain * support)
+
+
 # Arithmetic of small fields, and the transform
 
 
@@ -256,7 +314,7 @@ class Field:
         return rest, number - rest * self.order
 
 
-def decode(counts: Integers, hashes: int, digits: int) -> Integers:
+def decode(counts: Numbers, hashes: int, digits: int) -> Numbers:
     """How many reports support each value: Σ_a counts[a, h_a(v)], for all g^t values v at once, exactly.
 
     Proof. Let A₀[a, r] = counts[a, r]. Replace digit i of a by digit i of v: A[…vᵢ…, r] = Σ_{aᵢ} A[…aᵢ…, r + aᵢ·vᵢ].
@@ -266,18 +324,25 @@ def decode(counts: Integers, hashes: int, digits: int) -> Integers:
     [4, 5]
     """
     products = Field.of(hashes).products.reshape(hashes, hashes)
+    done = hashes ** (digits - 1)
+    lines = _replaced(counts, hashes, digits, 1).reshape(hashes, done, hashes).transpose(0, 2, 1)
+    support = [sum(lines[a, products[a, value]] for a in range(hashes)) for value in range(hashes)]
+    return np.concatenate(support)
+
+
+def _replaced(counts: Numbers, hashes: int, digits: int, kept: int) -> Numbers:
+    """A[…vᵢ…, r] of `decode` after all digits but the first `kept` were replaced."""
+    products = Field.of(hashes).products.reshape(hashes, hashes)
     shifted = Field.of(hashes).add(np.arange(hashes), products[:, :, None])  # [a, v, r] → r + a·v
     done = 1  # values of the digits replaced so far
     state = counts
-    for left in reversed(range(1, digits)):  # the last digit of a, then the one before it, …
+    for left in reversed(range(kept, digits)):  # the last digit of a, then the one before it, …
         rest = hashes**left
         lines = state.reshape(rest, hashes, done, hashes).transpose(1, 3, 0, 2).reshape(hashes, hashes, rest * done)
-        new = np.zeros((hashes, hashes, rest * done), np.int64)  # [v, r, the other digits]
+        new = np.zeros((hashes, hashes, rest * done), state.dtype)  # [v, r, the other digits]
         for value in range(hashes):
             for a in range(hashes):
                 new[value] += lines[a][shifted[a, value]]
         state = new.reshape(hashes, hashes, rest, done).transpose(2, 0, 3, 1)
         done *= hashes
-    lines = state.reshape(hashes, done, hashes).transpose(0, 2, 1)
-    support = [sum(lines[a, products[a, value]] for a in range(hashes)) for value in range(hashes)]
-    return np.concatenate(support)
+    return state

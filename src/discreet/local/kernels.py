@@ -12,6 +12,7 @@ from discreet.mechanisms.mechanism import countable
 
 _NATS = 45  # what lies beyond e^−45 of the largest term changes no float
 _MOST_TERMS = 200_000_000
+_MOST_SCALE_SUMMED = 60
 
 
 @lru_cache(maxsize=16)
@@ -81,6 +82,46 @@ def lattice_sum(scale: Number) -> float:
     dirichlet = (zeta(s, 0.25) - zeta(s, 0.75)) / 4**s
     series = binom(-1.5, j) * (2 * math.pi * t) ** (-2 * s) * 4 * zeta(s, 1) * dirichlet
     return 2 * math.pi * t**2 * float(1 + series.sum())
+
+
+def radius_within(scale: Number, share: Number) -> float:
+    """A radius in cells that holds at most this share of planar Laplace noise; rounded down.
+
+    Guarantee: wherever in its cell a place u is, P(‖noise − u‖ < radius) ≤ share.
+    Proof. Up to t = 60 the cell is cut into squares (one eighth of it will do: the noise is symmetric), and what a disc
+    holds about any point of a square is at most what a disc wider by half the square's diagonal holds about its
+    middle; those sums are taken over the grid, with 1e-9 to spare for floats. Beyond, with h = √½, each grid point
+    stands for its unit square, within h of it: Σ_{‖z‖ < R} e^(−‖z‖/t) is at most e^(h/t)·∫_{‖x‖ < R + h} e^(−‖x‖/t),
+    and Σ_{‖z‖ ≥ R} at least e^(−h/t)·∫_{‖x‖ ≥ R + h}; with Z the sum over all z, either shows that the disc holds no
+    more than the share, and the larger R is taken. A disc about u lies in one about 0 that is wider by h.
+
+    >>> radius_within(10, "0.5") < 16.79 < radius_within(10, "0.51")
+    True
+    """
+    from scipy.special import gammainccinv, gammaincinv
+
+    t, most = float(rational(scale, "scale", above=0)), float(rational(share, "share", above=0, below=1))
+    half = math.sqrt(0.5)
+    if t > _MOST_SCALE_SUMMED:
+        total = lattice_sum(scale) / (2 * math.pi * t**2)
+        inside = float(gammaincinv(2, most * total * math.exp(-half / t)))
+        outside = float(gammainccinv(2, min((1 - most) * total * math.exp(half / t), 1.0)))
+        return max(t * max(inside, outside) * (1 - 1e-9) - 2 * half, 0.0)
+    reach = math.ceil(t * float(gammaincinv(2, most))) + 2
+    z = np.arange(-reach, reach + 1, dtype=np.float64)
+    weights = (np.exp(-np.hypot(z[:, None], z) / t) / lattice_sum(scale)).ravel()
+    cuts = max(2, min(8, math.ceil(16 / t)))
+    middles = (np.arange(cuts) + 0.5) / (2 * cuts)
+    radii = [_disc(weights, z, (x, y), most) for i, x in enumerate(middles) for y in middles[: i + 1]]
+    return max(min(*radii, reach - 1.0) - half / (2 * cuts) - 1e-9, 0.0)
+
+
+def _disc(weights: Floats, z: Floats, middle: tuple[float, float], most: float) -> float:
+    """The radius at which a disc about a point begins to hold more than this share of the weights."""
+    away = np.hypot(z[:, None] - middle[0], z - middle[1]).ravel()
+    order = np.argsort(away)
+    beyond = np.flatnonzero(np.cumsum(weights[order]) > most * (1 - 1e-9))
+    return float(away[order[beyond[0]]]) if beyond.size else math.inf
 
 
 def _frozen(array: Floats) -> Floats:

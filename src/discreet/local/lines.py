@@ -6,7 +6,9 @@ collection, and none costs more memory than a report may have.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,6 +20,7 @@ from discreet.local.survey import Survey
 
 Line = str | bytes
 
+_REASONS = ("malformed", "other_survey", "other_version", "out_of_domain")
 _PART = 250_000  # lines that are read and stored together,
 _PART_SIZE = 1 << 26  # or so many characters
 _SKIPPED = 1 << 20
@@ -56,8 +59,11 @@ def parts(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield part
 
 
-def sift(survey: Survey, lines: Iterable[Line]) -> Batch:
+def sift(survey: Survey, lines: Iterable[Line], seen: Counter[str] | None = None) -> Batch:
     """The reports among the lines, each id once. Those that `Report.line` wrote are read by one expression.
+
+    `seen` counts equal dropped lines over the parts of one file, so that the third "hello" of a file is the third one
+    again when the file is read again.
 
     >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
     ...               times=1)
@@ -66,27 +72,38 @@ def sift(survey: Survey, lines: Iterable[Line]) -> Batch:
     """
     randomiser = survey.randomises()
     shape = randomiser.randomise([]).shape[1:]
-    dropped = dict.fromkeys(("malformed", "other_survey", "other_version", "out_of_domain"), 0)
+    seen = Counter() if seen is None else seen
+    dropped: dict[str, list[str]] = {name: [] for name in _REASONS}
     found: dict[str, Any] = {}  # by id; a later report of the same id is a replay
     replayed = 0
     for key, payload in _each(survey, lines, many=bool(shape)):
         if key in dropped:
-            dropped[key] += 1
+            dropped[key].append(_line_key(key, payload, seen))
         elif not _fits(payload, shape):
-            dropped["out_of_domain"] += 1
+            dropped["out_of_domain"].append(_line_key("out_of_domain", key, seen))
         elif key in found:
             replayed += 1
         else:
             found[key] = payload
     reports = np.array(list(found.values()), np.int64).reshape(-1, *shape)
     fine = randomiser.valid(reports) if len(reports) else np.zeros(0, np.bool_)
-    dropped["out_of_domain"] += int(np.count_nonzero(~fine))
     ids = [key for key, kept in zip(found, fine.tolist(), strict=True) if kept]
-    return Batch(ids, reports[fine], Counts(**dropped, replayed=replayed))
+    wrong = [key for key, kept in zip(found, fine.tolist(), strict=True) if not kept]
+    dropped["out_of_domain"] += [_line_key("out_of_domain", key, seen) for key in wrong]
+    counts = Counts(**{name: len(keys) for name, keys in dropped.items()}, replayed=replayed)
+    return Batch(ids, reports[fine], counts, dropped)
+
+
+def _line_key(reason: str, text: Any, seen: Counter[str]) -> str:
+    """32 hexadecimal digits that tell a dropped line from others, and its repetitions in one file from each other."""
+    told = text.strip() if isinstance(text, str) else repr(text)[:MOST_LINE]
+    line = sha256(f"{reason}\n{told}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    seen[line] += 1
+    return line if seen[line] == 1 else sha256(f"{line} {seen[line]}".encode()).hexdigest()[:32]
 
 
 def _each(survey: Survey, lines: Iterable[Line], *, many: bool) -> Iterator[tuple[str, Any]]:
-    """(id, payload) of each report of the survey, (reason, None) of each other line; nothing of empty ones."""
+    """(id, payload) of each report of the survey, (reason, line) of each other line; nothing of empty ones."""
     quick = _quick(survey, many=many)
     read = json.loads if many else int
     for line in lines:
@@ -110,14 +127,14 @@ def _quick(survey: Survey, *, many: bool) -> re.Pattern[str]:
 def _careful(survey: Survey, text: Any) -> tuple[str, Any]:
     """The report of this survey in any form of JSON, or why it is none."""
     if not isinstance(text, str):
-        return "malformed", None
+        return "malformed", text
     try:
         report = Report.parse(text.removeprefix("\ufeff"))  # some programs begin a file with a mark
     except InvalidData:
-        return "malformed", None
+        return "malformed", text
     if report.survey == survey.digest and report.version == survey.version:
         return report.id, report.report
-    return ("other_version" if report.survey.split("/")[0] == survey.name else "other_survey"), None
+    return ("other_version" if report.survey.split("/")[0] == survey.name else "other_survey"), text
 
 
 def _fits(payload: Any, shape: tuple[int, ...]) -> bool:

@@ -1,10 +1,10 @@
 """The mean of one bounded number a person: one bit, a piecewise uniform report, or a mixture of the two.
 
-A number in [lower, upper] is taken to the nearest of `steps` + 1 grid points (beyond the bounds, to the bound): place
-k = 0 … steps. Reports are whole numbers; the collector keeps sums and counts of them, which add up over batches:
-`SELECT sum(report), count(*)`. Everything is exact on the grid: probabilities are rationals with e^ε rounded
-down, and the estimate is unbiased for the mean of the places. Snapping moves that mean by at most half a step, which
-intervals include; where the numbers lie on the grid it moves nothing.
+A number in [lower, upper] is taken to the nearest of `steps` + 1 grid points (beyond the bounds, to the bound): place k
+= 0 … steps. Reports are whole numbers; the collector keeps sums and counts of them, which add up over batches: `SELECT
+sum(report), count(*)`, for `Piecewise` a sum of squares too. Everything is exact on the grid: probabilities are
+rationals with e^ε rounded down, and the estimate is unbiased for the mean of the places. Snapping moves that mean by at
+most half a step, which intervals include; where the numbers lie on the grid it moves nothing.
 
 >>> hours = Piecewise(epsilon=1, lower=0, upper=24, steps=96)
 >>> int(hours.tally(hours.randomise([7.5, 8, 6.25]))[1])
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, float_up, integer, rational
 from discreet.local.frequencies import binomial_limits
-from discreet.local.means import Bounded, Evidence, Mean
+from discreet.local.means import Bounded, Evidence, Mean, Spread
 from discreet.local.oracle import Integers, read_codes, read_epsilon, well_formed
 from discreet.mechanisms import RandomizedResponse
 from discreet.mechanisms.channel import Channel
@@ -132,12 +132,16 @@ class _Numeric:
     def _row(self, place: int) -> list[Fraction]:
         raise NotImplementedError
 
-    def _mean(self, place: Fraction, moment: Fraction, reports: int, evidence: Fraction | Evidence) -> Mean:
-        """The mean of places as one of numbers; `evidence` may be the width of what one report can say, in steps."""
-        value, spread = float(self.lower + self.step * place), float(moment * self.step**2)
-        if isinstance(evidence, Fraction):
-            evidence = Bounded(value, spread, float(evidence * self.step), reports, float(self.step / 2))
-        return Mean(value, spread / reports, reports, float(self.lower), float(self.upper), evidence)
+    def _mean(self, place: Fraction, moment: Fraction, reports: int, evidence: Bounded | Evidence) -> Mean:
+        """The mean of places as one of numbers; `evidence`, where it is `Bounded`, is in steps."""
+        value, variance = float(self.lower + self.step * place), float(moment * self.step**2)
+        if isinstance(evidence, Bounded):
+            evidence = evidence.moved(float(self.lower), float(self.step), float(self.step / 2))
+        return Mean(value, variance / reports, reports, float(self.lower), float(self.upper), evidence)
+
+    def _least(self) -> Fraction:
+        """The least variance over all places, which are 0 … steps; it is quadratic and symmetric in the place."""
+        return min(self._moment(0), self._moment(Fraction(self.steps, 2)))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -242,10 +246,45 @@ class Piecewise(_Numeric):
         return np.where(inside, places + near, outside).astype(np.int64)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> Mean:
-        """The unbiased mean, with the variance of the worst numbers; intervals are Bernstein's with that variance."""
-        ((total, count),), (shift, gain) = _read(tally, reports, self.codes), self._affine
+        """The unbiased mean, with the variance of the worst numbers; intervals are narrower (`_spread`).
+
+        The third number of the tally, the sum of squares, tells how far numbers are from the middle, and so their
+        variance.
+        """
+        sums, squares = _split(tally, self._half_steps)
+        ((total, count),), (shift, gain) = _read(sums, reports, self.codes), self._affine
         place = (Fraction(total, count) - shift) / gain
-        return self._mean(place, self._worst(), count, (self.codes - 1) / gain)
+        reach, spread = float((self.codes - 1) / gain), self._spread(squares, count)
+        terms = (float(place), float(self._worst()), reach, count, 0.0, float(self._least()), spread)
+        return self._mean(place, self._worst(), count, Bounded(*terms))
+
+    @property
+    def _unit(self) -> int:
+        """In how many half steps of codes squares are counted: one, up to 4096 codes; so sums stay in int64."""
+        return -(-self.codes // 4096)
+
+    @property
+    def _half_steps(self) -> int:
+        """The largest distance of a code from the middle of all, in these units."""
+        return -(-(self.codes - 1) // self._unit)
+
+    def tally(self, reports: ArrayLike) -> Integers:
+        """The sum of the codes, how many there are, and the sum of their squared distances from the middle."""
+        codes = read_codes(reports, self.codes)
+        away = -(-np.abs(2 * codes - (self.codes - 1)) // self._unit)
+        return np.append(_sum_and_count(codes), (away**2).sum(dtype=np.int64))
+
+    def _spread(self, squares: int, count: int) -> Spread:
+        """How the mean variance follows from E[T], T the squared distance of a report's estimate from the middle.
+
+        Proof. With c the middle of all places, the variance at place k is A + B·(k − c)², B ≥ 0, and so E[T | k] =
+        A + (1 + B)·(k − c)². Hence the mean variance is A + B·(E[T] − A)/(1 + B). Distances are rounded up.
+        """
+        half, middle = Fraction(self.steps, 2), self._moment(Fraction(self.steps, 2))
+        bend = max((self._moment(0) - middle) / half**2, Fraction(0))
+        square = (Fraction(self._unit, 2) / self._affine[1]) ** 2
+        mean, top = float(square * squares / count), float(square * self._half_steps**2)
+        return Spread(float(middle / (1 + bend)), float(bend / (1 + bend)), mean, top)
 
     @property
     def _told(self) -> tuple[Fraction, Fraction]:
@@ -331,7 +370,11 @@ class Hybrid(_Numeric):
         (shift, gain), response = self.piecewise._affine, self.rounding.response
         told = (codes - many * shift) / gain + self.steps * (bits - few * (1 - response.truth)) / response.keep
         least, most = self._told
-        return self._mean(told / count, self._worst(), count, most - least)
+        if not many and not self.alpha:
+            return self.rounding.estimate([bits, few], reports=count)
+        place, reach = told / count, float(most - least)
+        terms = (float(place), float(self._worst()), reach, count, 0.0, float(self._least()))
+        return self._mean(place, self._worst(), count, Bounded(*terms))
 
     @property
     def _told(self) -> tuple[Fraction, Fraction]:
@@ -377,6 +420,17 @@ def _squares(below: int | Fraction, shift: Fraction) -> Fraction:
     """Σ (y − shift)² over y = 0 … below − 1."""
     squares, twice = (below - 1) * below * (2 * below - 1) / Fraction(6), below * (below - 1)
     return squares - shift * twice + shift**2 * below
+
+
+def _split(tally: ArrayLike, most: int) -> tuple[Any, int]:
+    """A tally without its last number, and that: a sum of squares of whole numbers up to `most`."""
+    array = regular(tally, "tally")
+    if array.dtype.kind not in "iu" or array.shape != (3,):
+        raise InvalidData("tally: expected 3 whole numbers, as `tally` gives them")
+    squares, count = int(array[2]), int(array[1])
+    if not 0 <= squares <= most**2 * max(count, 0):
+        raise InvalidData("tally: expected sums that so many reports can have, as `tally` gives them")
+    return array[:2], squares
 
 
 def _read(tally: ArrayLike, reports: int, *codes: int) -> list[tuple[int, int]]:

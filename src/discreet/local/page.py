@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from discreet.errors import InternalError, InvalidParameter
-from discreet.exact import exp_up, printed_up
+from discreet.exact import exp_up, rational, text_down, text_up
 from discreet.local import projection
 from discreet.local.areas import Area
 from discreet.local.flat import FlatResponse
@@ -112,13 +112,9 @@ def how_words(survey: Survey) -> str:
     """
     before = "Before anything is sent, this device changes your answer by chance."
     if survey.places:
-        near, far = (f"{survey.planar().interval(share):.2g} km" for share in ("0.5", "0.95"))
-        what = f"The report is a place near yours: half of the time within {near}, 95 % of the time within {far}."
-        return (
-            f"{before} {what} One report leaves open where you are; from many one can tell where how many people are."
-        )
+        return f"{before} {_moved(survey.planar())} From many one can tell where how many people are."
     oracle = survey.oracle()
-    told = f"{100 * float(oracle.truth):.3g} %"  # type: ignore[attr-defined]
+    told = f"{text_up(100 * oracle.truth, 3)} %"  # type: ignore[attr-defined]
     match oracle:
         case FlatResponse():
             what = f"With probability {told} the report is your answer, else another one, by chance."
@@ -138,9 +134,11 @@ def cost_words(survey: Survey) -> str:
     """
     each = survey.cost
     if survey.places:
+        slack = survey.area.slack
         start = (
-            f"A report costs ε = {_shown(each)} for each km: it is {_growth(each)} as likely as it would be from a "
-            f"place 1 km away, and {_growth(2 * each)} as from 2 km away (the cells of the map add to the distance)."
+            f"A report costs ε = {_shown(each)} for each km: it is {_growth(each * (1 + slack))} as likely as it would "
+            f"be from a place 1 km away, and {_growth(each * (2 + slack))} as from 2 km away (the cells of the map, "
+            "which add to the distance, are counted)."
         )
     else:
         start = (
@@ -153,9 +151,20 @@ def cost_words(survey: Survey) -> str:
     return f"{start} You are asked at most {survey.times} times, which costs at most {total} in all."
 
 
+def _moved(report: PlanarReport) -> str:
+    """How far reports of places are from the truth; never further than they are."""
+    near, far = (report.within(share) for share in ("0.5", "0.95"))
+    if near < float(report.area.cell) / 2:
+        kept = text_up(min(Fraction(100), 100 * rational(report.stays * (1 + 1e-9), "chance")), 3)
+        return f"The report is the cell of the map that you are in {kept} % of the time, else another one."
+    beyond = f"at least half of the time more than {text_down(near, 2)} km away"
+    rarely = f"at least one time in twenty more than {text_down(far, 2)} km"
+    return f"The report is another place, by chance: {beyond}, {rarely}. One report leaves open where you are."
+
+
 def _shown(epsilon: Fraction) -> str:
     """A few digits, rounded up."""
-    return f"{printed_up(Fraction(-(-epsilon * 1000 // 1), 1000)):g}"
+    return text_up(epsilon, 4)
 
 
 def _growth(epsilon: Fraction) -> str:

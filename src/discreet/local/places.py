@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, log_down, rational, sqrt_bounds
 from discreet.local.areas import Area, Integers
-from discreet.local.kernels import geometric_folded, laplace_folded
+from discreet.local.kernels import geometric_folded, laplace_folded, lattice_sum, radius_within
 from discreet.local.models import ConvolutionModel, Model
 from discreet.local.oracle import read_codes, read_values, well_formed
 from discreet.local.projection import Floats
@@ -150,6 +150,27 @@ class PlanarReport:
         if self.noise == "laplace":
             return self._mechanism().interval(confidence) * cell
         return (laplace_tail(self.scale, tail / 4) + 0.5) * math.sqrt(2) * cell
+
+    def within(self, share: Number) -> float:
+        """A radius in km about the place that holds the report at most this share of the time; rounded down.
+
+        `interval` is for whoever needs a report to be near, this for whoever needs it to be far: the one errs upwards,
+        the other downwards. For Laplace noise, and places inside the area; see `kernels.radius_within`.
+
+        >>> report = PlanarReport(Area.plane(width=2, height=2, cell="0.1"), epsilon="ln 2 at 200 m")
+        >>> round(report.within("0.5"), 3), round(report.interval("0.5"), 3)
+        (0.473, 0.626)
+        """
+        if self.noise != "laplace":
+            raise InvalidParameter("noise", self.noise, "'laplace'")
+        return radius_within(self.scale, share) * float(self.area.cell)
+
+    @property
+    def stays(self) -> float:
+        """The probability that Laplace noise leaves a report in the cell that it is about."""
+        if self.noise != "laplace":
+            raise InvalidParameter("noise", self.noise, "'laplace'")
+        return 1 / lattice_sum(self.scale)
 
     # On the device
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_up, integer, plain, rational
-from discreet.local.numeric import Bounded, Mean
+from discreet.local.means import Bounded, Mean, Spread
 from discreet.local.oracle import Integers, read_codes, read_tally, read_values, well_formed
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, regular
@@ -68,12 +68,17 @@ class _Line:
         return np.bincount(read_codes(reports, self.size), minlength=self.size).astype(np.int64, copy=False)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> Mean:
-        """The unbiased mean: the average of what each report says (`_worth`); intervals are Bernstein's."""
+        """The unbiased mean: the average of what each report says (`_worth`); for intervals see `Bounded`."""
         counts, count = read_tally(tally, self.size, reports, total=1)
-        worth, most = self._worth(), float(self._variances().max())
-        value = float(counts @ worth) / count
+        worth, variances = self._worth(), self._variances()
+        value, most = float(counts @ worth) / count, float(variances.max())
         reach = float(worth.max() - worth.min())
-        return Mean(value, most / count, count, 0.0, float(self.size - 1), Bounded(value, most, reach, count, 0.0))
+        evidence = Bounded(value, most, reach, count, 0.0, float(variances.min()), self._spread(counts, count))
+        return Mean(value, most / count, count, 0.0, float(self.size - 1), evidence)
+
+    def _spread(self, counts: Integers, count: int) -> Spread | None:
+        """What the counts tell of the mean variance, where they do."""
+        return None
 
     def variance(self, value: int) -> float:
         """The variance of one report's unbiased estimate where the person's number is `value`."""
@@ -127,6 +132,11 @@ class ClampedGeometric(_Line):
         alpha = exp(-rate)
         ends = np.exp(-rate * place) + np.exp(-rate * (self.size - 1 - place))
         return np.asarray(alpha / expm1(-rate) ** 2 * (2 - ends / (1 + alpha)))
+
+    def _spread(self, counts: Integers, count: int) -> Spread | None:
+        """A report is at the low end with probability α^x/(1+α): Var is α/(1−α)²·(1 + P(report at no end))."""
+        unit = exp(-float(self.epsilon)) / expm1(-float(self.epsilon)) ** 2
+        return Spread(unit, unit, float(counts[1:-1].sum()) / count, 1.0)
 
     def channel(self) -> Channel:
         """p(report | value) for up to 1000 numbers; e^(−ε) is rounded up to a rational, by less than 2^−60."""
@@ -205,9 +215,8 @@ class ClampedLaplace:
         """The mean, unbiased for the snapped numbers; intervals include half a step of snapping."""
         told, step, low = self.geometric.estimate(tally, reports=reports), float(self.granularity), float(self.lower)
         noise: Bounded = told.evidence  # type: ignore[assignment]
-        value = low + step * told.value
-        evidence = Bounded(value, noise.variance * step**2, noise.reach * step, told.reports, step / 2)
-        return Mean(value, told.variance * step**2, told.reports, low, float(self.upper), evidence)
+        evidence = noise.moved(low, step, step / 2)
+        return Mean(evidence.value, told.variance * step**2, told.reports, low, float(self.upper), evidence)
 
     def variance(self, value: Number) -> float:
         """The variance of one report's unbiased estimate where the person's number is `value`."""

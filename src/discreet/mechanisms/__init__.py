@@ -1,13 +1,16 @@
 """How a value is released: each mechanism states its noise, its loss and its error on one screen."""
 
-from discreet.mechanisms.additive import DiscreteGaussian, Gaussian, Geometric, Laplace
+from discreet.mechanisms.additive import DiscreteGaussian, Geometric, Laplace
+from discreet.mechanisms.aggregates import Histogram, Mean, Sum
 from discreet.mechanisms.channel import Channel
+from discreet.mechanisms.gaussian import Gaussian, RoundedGaussian
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.partitions import GaussianThreshold, LaplaceThreshold, OptimalSelection
 from discreet.mechanisms.place import PlanarLaplace
 from discreet.mechanisms.quantile import Extreme, Quantile, Range
 from discreet.mechanisms.response import KaryResponse, RandomizedResponse
 from discreet.mechanisms.selection import AboveThreshold, Exponential, PermuteAndFlip, ReportNoisyMax
+from discreet.mechanisms.spending import SpendingBudget
 from discreet.mechanisms.staircase import Staircase
 
 __all__ = [
@@ -19,9 +22,11 @@ __all__ = [
     "Gaussian",
     "GaussianThreshold",
     "Geometric",
+    "Histogram",
     "KaryResponse",
     "Laplace",
     "LaplaceThreshold",
+    "Mean",
     "Mechanism",
     "OptimalSelection",
     "PermuteAndFlip",
@@ -30,5 +35,8 @@ __all__ = [
     "RandomizedResponse",
     "Range",
     "ReportNoisyMax",
+    "RoundedGaussian",
+    "SpendingBudget",
     "Staircase",
+    "Sum",
 ]

@@ -9,10 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
+from discreet.mechanisms.snapping import MOST, Steps, nearest
 
-Steps = NDArray[np.int64]
-
-_CLAMP = 2**62
 _FINEST = Fraction(1, 10**290)
 
 
@@ -37,27 +35,20 @@ class Grid:
 
         Guarantee: values at most Δ apart snap to points at most ⌈Δ/step⌉ steps apart.
         Proof. x ↦ ⌊x/step + 1/2⌋ is monotone and commutes with shifts by whole steps, and is computed exactly: in
-        floats where the distance to the nearest half exceeds their error (there is none if the step is a power of
-        two), in rationals elsewhere. Values beyond ±2^62 steps are clamped there, which brings no two further apart.
+        floats if the step is a power of two, in whole numbers elsewhere (`snapping.nearest`). Values beyond ±2^62
+        steps are clamped there, which brings no two further apart.
+
+        The operations made depend on the step and on the number of values, not on the values.
         """
         array = finite(values, name)
         if array.dtype.kind in "iu" and self.step == 1:
-            return np.asarray(np.clip(array, -_CLAMP, _CLAMP), np.int64)
-        with np.errstate(all="ignore"):
-            quotients = np.asarray(array.astype(np.float64) / float(self.step))
-            floors = np.floor(quotients)
-            rests = quotients - floors  # exact
-            steps: Steps = np.clip(floors + (rests >= 0.5), -_CLAMP, _CLAMP).astype(np.int64)
-            unsure = np.abs(rests - 0.5) <= np.abs(quotients) * 2.0**-50
+            return np.asarray(np.clip(array, -MOST, MOST), np.int64)
         if array.dtype.kind == "f" and _power_of_two(self.step):
-            return steps
-        for place in np.flatnonzero(unsure & np.isfinite(quotients)):
-            steps.flat[place] = self._snap_one(array.flat[place].item())
-        return steps
-
-    def _snap_one(self, value: float) -> int:
-        exact = Fraction(value) / self.step
-        return max(-_CLAMP, min(_CLAMP, int((2 * exact + 1) // 2)))
+            with np.errstate(all="ignore"):
+                quotients = np.asarray(array.astype(np.float64) / float(self.step))
+                floors = np.floor(quotients)
+                return np.asarray(np.clip(floors + (quotients - floors >= 0.5), -MOST, MOST), np.int64)
+        return nearest(array, self.step)
 
     def floats(self, steps: Steps) -> NDArray[np.float64]:
         """The grid points as floats, rounded to nearest: a function of the released steps alone."""
@@ -65,15 +56,15 @@ class Grid:
         reach = max(int(steps.max(initial=0)), -int(steps.min(initial=0)))
         if down < 2**53 and reach * up < 2**53:
             return np.asarray(steps * up / down)  # two exact floats, rounded once
-        return np.array([_held(int(step) * self.step) for step in steps.flat], np.float64).reshape(steps.shape)
+        return np.array([_quotient(k * up, down) for k in steps.ravel().tolist()], np.float64).reshape(steps.shape)
 
 
-def _held(value: Fraction) -> float:
-    """The nearest float, at most the largest one in size."""
+def _quotient(numerator: int, denominator: int) -> float:
+    """The float nearest to a quotient, at most the largest one in size."""
     try:
-        return float(value)
+        return numerator / denominator
     except OverflowError:
-        return sys.float_info.max if value > 0 else -sys.float_info.max
+        return sys.float_info.max if numerator > 0 else -sys.float_info.max
 
 
 def add(steps: Steps, noise: Steps) -> Steps:

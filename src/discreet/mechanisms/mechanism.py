@@ -11,7 +11,10 @@ from discreet.privacy.loss import Loss
 
 
 class Mechanism(Protocol):
-    """How a value is released. Settings are public; `release` is the only method that sees a private value."""
+    """How a value is released. Settings are public; `release` is the only method that sees a private value.
+
+    Without an `entropy`, all noise comes from the operating system's (`noise.SystemEntropy`).
+    """
 
     @property
     def loss(self) -> Loss:
@@ -23,7 +26,12 @@ class Mechanism(Protocol):
         ...
 
     def interval(self, confidence: Number) -> Any:
-        """How far the release can be from the truth, with at least this probability; each mechanism says how."""
+        """How far the release can be from the truth, with at least this probability; each mechanism says in what.
+
+        It is for each number of a release by itself, however many there are. For m of them together ask for
+        1 − (1 − confidence)/m, which holds all by the union bound. Mechanisms that choose speak of their one choice;
+        those whose error depends on how many candidates, answers, reports or records there are ask for that.
+        """
         ...
 
 

@@ -3,7 +3,7 @@
 An ε-DP channel C for a neighbour graph is a point of the polytope C[x,z] ≤ e^ε·C[x',z], rows summing to 1, and the
 expected loss is linear in C (Ghosh, Roughgarden, Sundararajan 2009, sec. 2.3). A solver works in floating point: its
 answer has zeros beside non-zeros, for which no ε holds at all. What is returned here has been repaired, rounded to
-rationals and checked exactly; the report says what the repair cost.
+rationals and checked exactly; how far from the optimum it is at most is proven by the duals (`program.solve`).
 """
 
 import math
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidChannel, InvalidParameter
-from discreet.exact import Number, exp_up, integer, rational
+from discreet.exact import Number, exp_up, float_up, integer, rational
 from discreet.mechanisms.certify import certified
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Neighbourhood, graph
@@ -37,17 +37,22 @@ from discreet.mechanisms.stochastic import (
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """A certified channel beside the solver's claim: `value` is exact for the channel, `gap` what repair cost."""
+    """A certified channel, its loss, and how much less any ε-DP channel could lose.
+
+    `value` is exact for the channel if prior and loss are. `bound` is proven: no ε-DP channel loses less. `lp_value` is
+    what the solver claims for the optimum, in floats; it proves nothing.
+    """
 
     channel: Channel
     epsilon: Fraction
     lp_value: float
     value: Any
+    bound: float
 
     @property
     def gap(self) -> float:
-        """The certified channel's loss minus the solver's optimum."""
-        return float(self.value) - self.lp_value
+        """The certified channel's loss minus the proven bound: it is at most this far from the optimum."""
+        return max(0.0, float_up(Fraction(self.value) - Fraction(self.bound)))
 
 
 def optimal(
@@ -83,7 +88,9 @@ def optimum(
 
     Inputs are named by `inputs`, else by the keys of the prior, else 0, 1, 2, …; outputs are the inputs unless given.
 
-    Guarantee: the channel returned is ε-DP for the neighbours given, exactly in rationals. (`certified`.)
+    Guarantee: the channel returned is ε-DP for the neighbors given, exactly in rationals (`certified`). Its loss is
+    within `gap` of the least that any ε-DP channel has (`program.solve`). The solver works to about 1e-9 of the
+    largest loss: where ε is so large that the optimum is below that, the gap is not small beside it, and says so.
 
     >>> found = optimum(prior=["1/2", "1/2"], loss=lambda y, z: abs(y - z), epsilon=1, neighbours="all")
     >>> round(found.lp_value, 9), found.gap < 1e-8  # 1/(1 + e)
@@ -95,9 +102,9 @@ def optimum(
     cost, weight = read_loss(loss, rows, columns), read_prior(prior, rows)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
     objective = _objective(cost, weight)
-    raw, lp_value = solve(objective, near, level)
-    channel = certified(raw, near, level, rows, columns)
-    return Optimum(channel, level, lp_value, expected_loss(channel, weight, cost))
+    best = solve(objective, near, level)
+    channel = certified(best.channel, near, level, rows, columns)
+    return Optimum(channel, level, best.value, expected_loss(channel, weight, cost), best.bound)
 
 
 def minimax(
@@ -121,10 +128,10 @@ def minimax(
     check_size(len(rows), len(columns), near)
     cost = read_loss(loss, rows, columns)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
-    raw, lp_value = solve(_objective(cost), near, level, worst_row=True)
-    channel = certified(raw, near, level, rows, columns)
+    best = solve(_objective(cost), near, level, worst_row=True)
+    channel = certified(best.channel, near, level, rows, columns)
     kind: Any = object if cost.dtype == object else np.float64
-    return Optimum(channel, level, lp_value, (channel.matrix.astype(kind) * cost).sum(axis=1).max())
+    return Optimum(channel, level, best.value, (channel.matrix.astype(kind) * cost).sum(axis=1).max(), best.bound)
 
 
 def geometric_channel(n: int, epsilon: Number, *, bits: int = 64) -> Channel:
@@ -190,8 +197,8 @@ def universal_gap(
     check_size(len(rows), len(columns) ** len(users), near)
     costs = [_objective(read_loss(loss, rows, columns), read_prior(prior, rows)) for prior, loss in users]
     shared = [sum(cost[:, z] for cost, z in zip(costs, choice, strict=True)) for choice in _choices(costs)]
-    separate = math.fsum(solve(cost, near, level)[1] for cost in costs)
-    return Universal(solve(np.stack(shared, axis=1), near, level)[1], separate)
+    separate = math.fsum(solve(cost, near, level).value for cost in costs)
+    return Universal(solve(np.stack(shared, axis=1), near, level).value, separate)
 
 
 def _objective(cost: Matrix, weight: Matrix | None = None) -> NDArray[np.float64]:

@@ -2,6 +2,9 @@
 
 A key that only one person has must stay hidden except with probability δ. Counts are numbers of *units* (people) with
 each key; `keys` is the most keys that one unit can appear under, enforced before counting.
+
+All three are for "add or remove one" (`neighbours`). Changing one unit is removing it and adding another: (ε,δ)-DP of
+a selection is (2ε, (1 + e^ε)·δ)-DP under "change one" (group privacy), so state ε/2 and δ/(1 + e^(ε/2)) for it.
 """
 
 from dataclasses import dataclass
@@ -9,20 +12,22 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import count
 from math import ceil, expm1, log1p
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, integer, plain, rational
-from discreet.mechanisms.additive import laplace_tail
+from discreet.mechanisms.additive import laplace_tail, normal_quantile
 from discreet.mechanisms.channel import Channel
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.grid import add, whole
 from discreet.mechanisms.mechanism import doubt, drawable
-from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
+from discreet.noise import Entropy, discrete_laplace
 from discreet.noise.uniform import Coins
-from discreet.privacy.accounting.rounding import short_up
-from discreet.privacy.loss import Approximate, Concentrated, Loss, Together
+from discreet.privacy.loss import Approximate, Loss, Together
+from discreet.privacy.unit import Neighbours
 
 _LEAST_DELTA = Fraction(1, 10**300)
 _LONGEST = 2_000_000
@@ -47,6 +52,7 @@ class OptimalSelection:
     epsilon: Fraction
     delta: Fraction
     keys: int
+    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE_ONE
 
     def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
@@ -100,6 +106,7 @@ class LaplaceThreshold:
     epsilon: Fraction
     delta: Fraction
     keys: int
+    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE_ONE
 
     def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
@@ -132,17 +139,17 @@ class LaplaceThreshold:
         return _reaching(counts, noisy, self.threshold)
 
     def interval(self, confidence: Number) -> int:
-        """The least w with |noisy count − count| ≤ w with at least this probability (before the threshold)."""
+        """The least w with |noisy count − count| ≤ w at this confidence, for each count before the threshold."""
         return laplace_tail(self.scale, doubt(confidence) / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianThreshold:
-    """Discrete Gaussian noise on each count; keys whose noisy count reaches the threshold are kept, counts included.
+    """Gaussian noise on each count, rounded; keys whose noisy count reaches the threshold are kept, counts included.
 
-    Guarantee: ρ-zCDP with ρ = keys/2σ², plus δ, under "add or remove one". Proof. One unit moves `keys` counts by 1: ℓ2
-    sensitivity √keys. A key of that unit alone is kept with probability P(1 + noise ≥ threshold) ≤ P(N(0, σ²) ≥
-    threshold − 2) ≤ δ/keys (Canonne, Kamath, Steinke 2020, Proposition 25).
+    Guarantee: that of continuous Gaussian noise of σ/√keys, plus δ, under "add or remove one". Proof. One unit moves
+    `keys` counts by 1: ℓ2 sensitivity √keys, and the noise is a rounded Gaussian (`gaussian`). A key of that unit alone
+    is kept with probability P(1 + noise ≥ threshold) = P(N(0, σ²) ≥ threshold − 3/2) ≤ δ/keys.
 
     >>> GaussianThreshold(sigma=3, delta="1e-5", keys=1).threshold
     15
@@ -151,40 +158,40 @@ class GaussianThreshold:
     sigma: Fraction
     delta: Fraction
     keys: int
+    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE_ONE
 
     def __init__(self, *, sigma: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
         object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
         object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
         _check_delta(self.delta, self.keys)
-        drawable(self.sigma, sigma=sigma)
+        RoundedGaussian(sigma=self.sigma, squared_sensitivity=self.keys)
 
     @property
     def loss(self) -> Loss:
-        """ρ-zCDP for the counts, and δ for the keys."""
-        return Together(Concentrated(short_up(self.keys / (2 * self.sigma**2))), Approximate(0, self.delta))
+        """Gaussian noise for the counts, and δ for the keys."""
+        return Together(self._noise.loss, Approximate(0, self.delta))
+
+    @property
+    def _noise(self) -> RoundedGaussian:
+        return RoundedGaussian(sigma=self.sigma, squared_sensitivity=self.keys)
 
     @property
     def threshold(self) -> int:
         """The least noisy count that is kept."""
-        from scipy.special import ndtri
-
-        quantile = Fraction(-float(ndtri(float(self.delta / self.keys))) * (1 + 1e-12))
-        return max(2, ceil(2 + self.sigma * quantile))
+        return max(2, ceil(Fraction(3, 2) + self.sigma * normal_quantile(self.delta / self.keys)))
 
     def release(
         self, value: ArrayLike, /, *, entropy: Entropy | None = None
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Which keys to keep, and the noisy counts (0 where a key is not kept)."""
         counts = _counts(value)
-        noisy = add(counts, np.asarray(discrete_gaussian(self.sigma, counts.shape, entropy=entropy)))
+        noisy = np.asarray(self._noise.release(counts, entropy=entropy))
         return _reaching(counts, noisy, self.threshold)
 
     def interval(self, confidence: Number) -> int:
-        """A w with |noisy count − count| ≤ w with at least this probability (before the threshold)."""
-        from discreet.mechanisms.additive import gaussian_width
-
-        return gaussian_width(self.sigma, doubt(confidence))
+        """The least w with |noisy count − count| ≤ w at this confidence, for each count before the threshold."""
+        return self._noise.interval(confidence)
 
 
 @lru_cache(maxsize=32)

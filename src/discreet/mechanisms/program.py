@@ -1,10 +1,12 @@
-"""The linear program of private channels, and its solver (HiGHS through SciPy).
+"""The linear program of private channels, its solver (HiGHS through SciPy), and what its duals prove.
 
 Variables: C[x,z], row by row; then, where all inputs are neighbours, the least entry of each column, which
 replaces a quadratic number of pairs; then, for the worst-case program, the largest row loss t.
 Constraints: e^−ε·C[x,z] ≤ C[x',z] for neighbours, so that no coefficient exceeds 1; rows sum to 1.
 """
 
+import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InternalError, InvalidParameter
-from discreet.exact import exp_up
+from discreet.exact import exp_down, exp_up, float_down
 from discreet.mechanisms.graph import Graph
 
 _MOST_VARIABLES = 250_000
@@ -20,14 +22,21 @@ _MOST_CONSTRAINTS = 2_000_000
 _TOLERANCE = 1e-10  # the least that HiGHS accepts
 
 
-def solve(
-    objective: NDArray[np.float64], near: Graph, epsilon: Fraction, *, worst_row: bool = False
-) -> tuple[NDArray[np.float64], float]:
-    """Minimise Σ objective·C, or the largest row of it, over ε-DP channels C: the solver's C and its value.
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What the solver says, in floats: a channel and its value; and `bound`, below which no ε-DP channel is."""
 
-    >>> C, value = solve(np.array([[0, 0.5], [0.5, 0]]), Graph(2, None), Fraction(1))
-    >>> round(value, 9), C.round(3).tolist()
-    (0.268941421, [[0.731, 0.269], [0.269, 0.731]])
+    channel: NDArray[np.float64]
+    value: float
+    bound: float
+
+
+def solve(objective: NDArray[np.float64], near: Graph, epsilon: Fraction, *, worst_row: bool = False) -> Solution:
+    """Minimize Σ objective·C, or the largest row of it, over ε-DP channels C.
+
+    >>> best = solve(np.array([[0, 0.5], [0.5, 0]]), Graph(2, None), Fraction(1))
+    >>> round(best.value, 9), 0 <= best.value - best.bound < 1e-9, best.channel.round(3).tolist()
+    (0.268941421, True, [[0.731, 0.269], [0.269, 0.731]])
     """
     from scipy.optimize import linprog
 
@@ -50,7 +59,47 @@ def solve(
     )
     if found.status != 0 or found.x is None or found.fun is None:
         raise InternalError(f"the linear program was not solved: {found.message}")
-    return found.x[: n * m].reshape(n, m), float(found.fun) * scale
+    duals = np.maximum(-found.ineqlin.marginals, 0)
+    weights = duals[-n:] if worst_row else np.ones(n)
+    pairs = duals[:-n] if worst_row else duals
+    bound = _dual_bound(objective / scale, weights, pairs, _private(near, _shrink_down(epsilon), m))
+    if worst_row:  # t ≥ each row's loss, so t·Σw ≥ Σw·loss ≥ bound for any weights
+        total = math.fsum(weights.tolist())
+        bound = _down(bound / total, 4 * abs(bound / total)) if total > 0 else -math.inf
+    return Solution(found.x[: n * m].reshape(n, m), float(found.fun) * scale, _down(bound * scale, abs(bound * scale)))
+
+
+def _dual_bound(
+    objective: NDArray[np.float64], weights: NDArray[np.float64], pairs: NDArray[np.float64], below: Any
+) -> float:
+    """A number that is not above Σ w·objective·C for any ε-DP channel C, whatever the multipliers `pairs` ≥ 0 are.
+
+    Proof (weak duality). Let B·(C, least) ≤ 0 be the constraints of privacy and λ ≥ 0 the multipliers. Adding λᵀB can
+    only lower the loss: Σ w·objective·C ≥ Σ r·C + Σ s·least with r = w·objective + (Bᵀλ on C), s = Bᵀλ on the column
+    minima. Rows of C sum to 1 and 0 ≤ least ≤ 1, so that is at least Σ_x min_z r[x,z] + Σ_z min(0, s[z]). All of it is
+    computed in floats: a sum of k products of floats is within (k + 2)·2^−52 of the sum of their sizes, which is taken
+    off; objectives are within 2^−50 of their size. `below` has e^−ε rounded down, which allows more channels.
+    """
+    n, m = objective.shape
+    terms = int(np.diff(below.tocsc().indptr).max(initial=0))
+    reduced = np.asarray(below.T @ pairs)
+    sizes = np.asarray(abs(below).T @ pairs)
+    own = (weights[:, None] * objective).ravel()
+    error = (terms + 8) * 2.0**-50 * (sizes + np.append(np.abs(own), np.zeros(reduced.size - n * m)))
+    rows = (own + reduced[: n * m] - error[: n * m]).reshape(n, m).min(axis=1)
+    columns = np.minimum(0, reduced[n * m :] - error[n * m :])
+    parts = [*rows.tolist(), *columns.tolist()]
+    return _down(math.fsum(parts), math.fsum(abs(part) for part in parts))
+
+
+def _down(value: float, size: float) -> float:
+    """A float below a value that was computed to a few units in the last place of `size`."""
+    return math.nextafter(value - 2.0**-50 * size, -math.inf) if size else value
+
+
+def _shrink_down(epsilon: Fraction) -> float:
+    """A float that is not above e^−ε."""
+    return float_down(exp_down(-epsilon))
 
 
 def check_size(n: int, m: int, near: Graph) -> None:

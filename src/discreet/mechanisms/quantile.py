@@ -146,9 +146,10 @@ class Extreme:
     """The minimum or maximum, told by a value that only a few data lie beyond.
 
     The true extreme depends on one person alone, so the mechanism aims at the value that `rank` others lie beyond: by
-    default as many as the exponential mechanism's own error at 95 %, so that the answer is seldom outside the data.
+    default as many as the exponential mechanism's own error at 95 %, so that the answer is seldom outside the data. Of
+    fewer than `rank` values it aims at the one that all of them lie beyond.
 
-    Guarantee: ε-bounded range, hence ε-DP, under both neighbour relations. Proof. The score −dist(rank, [#{x beyond o},
+    Guarantee: ε-bounded range, hence ε-DP, under both neighbor relations. Proof. The score −dist(rank, [#{x beyond o},
     #{x not before o}]) moves by at most 1: one added, removed or changed value moves each count by at most 1.
 
     >>> Extreme(epsilon=50, side="max", within=Range(lower=0, upper=100, granularity=1)).release([7] * 1000)
@@ -195,7 +196,12 @@ class Extreme:
         return (starts, copies, scores), 2 / self.epsilon
 
     def interval(self, confidence: Number) -> float:
-        """How far the number of data beyond the answer can be from `rank`, with at least this probability."""
+        """How far the number of data beyond the answer can be from min(rank, n), of n data, at this confidence.
+
+        That number is any from #{x beyond it} to #{x not before it}. These ranges meet from one point to the next and
+        cover 0 to n, so for n ≥ rank the best score is 0. Of fewer data than `rank` all scores are rank − n lower than
+        the same for n, which changes no probability. The rest is the exponential mechanism's bound.
+        """
         return float_up(2 / self.epsilon * log_up(self.within.points / doubt(confidence)))
 
 

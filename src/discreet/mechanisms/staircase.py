@@ -84,7 +84,7 @@ class Staircase:
         return float(Grid(self.granularity).floats(add(steps, np.asarray(noise))).item())
 
     def interval(self, confidence: Number) -> float:
-        """A w such that |release − value| ≤ w with at least this probability, snapping included.
+        """A w such that |release − value| ≤ w with at least this probability, for each number; snapping included.
 
         Beyond w = r − 1 − v (v ≥ 0) lie v + nq/(1−q) on either side; beyond w = r + jn + u, 0 ≤ u < n, lie
         q^(j+1)·(n − 1 − u + nq/(1−q)). The least w whose share is within the doubt, a billionth of it to spare.

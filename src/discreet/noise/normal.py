@@ -51,7 +51,7 @@ from discreet.noise.enclosure import Interval, Sums, cumulative, times
 from discreet.noise.entropy import SYSTEM, Entropy, Words
 from discreet.noise.normal_loops import BITS, PLACES, finish, put, settle
 from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape
-from discreet.noise.table import UNDECIDED, below, whole_words
+from discreet.noise.table import UNDECIDED, below, ceiling, pad, whole_words
 
 _GUARD = 64
 _LONG, _SHORT = 63, BITS  # bits of L/m that are drawn at once; one more bit of the word is the sign
@@ -117,6 +117,7 @@ class _Rounded:
         self._scale = 2.0**self._shift / self._float_twice_variance**0.5
         self.blocks = cumulative(lambda bits: _block_sums(sigma, 1 << self._shift, bits))
         self.steps = cumulative(lambda bits: _step_sums(sigma, 1 << self._shift, bits))
+        self._share: float | None = None
 
     def draw(self, entropy: Entropy) -> int:
         while True:
@@ -163,13 +164,20 @@ class _Rounded:
         return out
 
     @property
+    def _rare_share(self) -> float:
+        """The share of 16-bit words for which the guide says j = 0, or leaves j open."""
+        if self._share is None:
+            self._share = float((self.blocks.guide <= 0).mean())
+        return self._share
+
+    @property
     def _compiled(self) -> bool:
         return put.fast is not None and self._shift < _SHORT
 
     def _bits(self, entropy: Entropy, count: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32], Words]:
         """What proposals are made from: 16 bits for each block, a sign and 31 bits of L/m; and words for rare ones."""
         first, second = (count + 3) // 4, (count + 1) // 2
-        drawn = entropy.words(first + second + 3 * (count // 48))
+        drawn = entropy.words(first + second + 3 * ceiling(count, self._rare_share))
         return (
             drawn[:first].view(np.uint16)[:count],
             drawn[first : first + second].view(np.uint32)[:count],
@@ -185,8 +193,7 @@ class _Rounded:
         block = self.blocks.guide.take(short)
         rare, accepted = np.flatnonzero(block <= 0), np.ones(out.size, np.bool_)
         block -= 1
-        if rare.size:
-            block[rare], accepted[rare] = self._rare(rare, short, words, more, entropy)
+        block[rare], accepted[rare] = self._rare(rare, short, words, more, entropy)
         self._numbers(block, words, out)
         return accepted
 
@@ -201,21 +208,22 @@ class _Rounded:
         """The blocks of proposals for which the guide says j = 0, or leaves j open; which of them are accepted.
 
         Three words more for each: the next bits of j, those of the steps, and the coin. They are taken from `more` if
-        there are enough; which is known from the proposals, not from those words. Floats decide what they can.
+        there are enough; which is known from the proposals, not from those words. Floats decide what they can. Others
+        are made up to as many as are ever rare at once, and thrown away: the work does not tell how many were.
         """
-        needed = 3 * rare.size
-        first, second, third = (more if needed <= more.size else entropy.words(needed))[:needed].reshape(3, rare.size)
+        padded = pad(rare, ceiling(short.size, self._rare_share))
+        needed = 3 * padded.size
+        first, second, third = (more if needed <= more.size else entropy.words(needed))[:needed].reshape(3, padded.size)
         if settle.fast is not None:
-            return self._settled(rare, short, words, (first, second, third), entropy)
-        short, place = short.take(rare), _distance(words.take(rare))
-        block, accepted = self.blocks.guide.take(short), np.ones(rare.size, np.bool_)
-        open_ = np.flatnonzero(block == UNDECIDED)
-        block[open_] = self.blocks.search(whole_words(short.take(open_), first.take(open_)), entropy)
-        steep = np.flatnonzero(block == 0)
-        block -= 1
-        block[steep] = found = self.steps.search(second.take(steep), entropy)
-        accepted[steep] = self._accepted(found, place.take(steep), third.take(steep), entropy)
-        return block, accepted
+            block, accepted = self._settled(padded, short, words, (first, second, third), entropy)
+            return block[: rare.size], accepted[: rare.size]
+        short, place = short.take(padded), _distance(words.take(padded))
+        guess = self.blocks.guide.take(short)
+        block = np.where(guess == UNDECIDED, self.blocks.search(whole_words(short, first), entropy), guess)
+        steps = self.steps.search(second, entropy)
+        steep, heads = block == 0, self._accepted(steps, place, third, entropy)
+        block = np.where(steep, steps, block - 1).astype(np.int16)
+        return block[: rare.size], (heads | ~steep)[: rare.size]
 
     def _settled(
         self,

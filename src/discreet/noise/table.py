@@ -18,6 +18,7 @@ w − 1 ≤ T(i) ≤ w. The 16-bit guide answers only where all 2^48 words of a 
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ class Table:
         self._list = lows + [_TOP] * ((1 << len(lows).bit_length()) - 1 - len(lows))
         self._below = [-2, *lows]  # the threshold below outcome i; none is below outcome 0
         self._guide: NDArray[np.int16] | None = None
+        self.open_share = 1.0  # of the 16-bit words, what the guide leaves open; known when it is made
 
     def pick(self, word: int, entropy: Entropy) -> int:
         """The outcome for one word, drawing more bits only if the word leaves it open."""
@@ -65,12 +67,17 @@ class Table:
         return count
 
     def picks(self, entropy: Entropy, count: int) -> NDArray[np.int16]:
-        """`count` independent outcomes, by 16-bit words and the guide; what it leaves open by 64-bit words."""
+        """`count` independent outcomes, by 16-bit words and the guide; what it leaves open by 64-bit words.
+
+        Rare outcomes are left open more often than common ones. So as many words are taken and looked up as are ever
+        open at once (`ceiling`), and what is not needed is thrown away: the work does not tell how many were rare.
+        """
         short = sixteen_bits(entropy, count)
         found = self.guide.take(short)
         open_ = np.flatnonzero(found == UNDECIDED)
-        if open_.size:
-            found[open_] = self.search(whole_words(short[open_], entropy.words(open_.size)), entropy)
+        padded = pad(open_, ceiling(count, self.open_share))
+        outcomes = self.search(whole_words(short[padded], entropy.words(padded.size)), entropy)
+        found[open_] = outcomes[: open_.size]
         return found
 
     @property
@@ -94,6 +101,7 @@ class Table:
         reached = np.cumsum(np.bincount(cells, minlength=1 << 16))  # T ≤ the cell's last word
         certain = np.cumsum(np.bincount(later, minlength=(1 << 16) + 1))[:-1]  # T + 2 ≤ the cell's first word
         self._guide = np.where(certain == reached, reached, UNDECIDED).astype(np.int16)
+        self.open_share = float((self._guide == UNDECIDED).mean())
         return self._guide
 
     def _resolve(self, word: int, entropy: Entropy) -> int:
@@ -110,6 +118,29 @@ class Table:
                 seen = (seen << 64) | int(entropy.words(1)[0])
                 bits += 64
         return i
+
+
+def ceiling(count: int, share: float) -> int:
+    """How many of `count` independent events of probability `share` happen at most, but for a chance below e^−45.
+
+    Bernstein: P(X ≥ μ + t) ≤ exp(−t²/(2μ + 2t/3)), which is e^−45 at t = 15 + √(225 + 90μ).
+
+    >>> ceiling(64, 0.03), ceiling(32768, 0.03), ceiling(5, 1.0), ceiling(0, 0.5)
+    (37, 1296, 5, 0)
+    """
+    mean = count * share
+    return min(count, ceil(mean + 15 + sqrt(225 + 90 * mean)))
+
+
+def pad(positions: NDArray[np.intp], size: int) -> NDArray[np.intp]:
+    """The positions, followed by zeros up to this size; all of them if they are more.
+
+    >>> pad(np.array([3, 5]), 4).tolist(), pad(np.array([3, 5]), 1).tolist()
+    ([3, 5, 0, 0], [3, 5])
+    """
+    padded = np.zeros(max(size, positions.size), np.intp)
+    padded[: positions.size] = positions
+    return padded
 
 
 def whole_words(short: NDArray[np.uint16], rest: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -11,7 +11,7 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, integer, rational
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.noise.sampler import Integers, Size, sample, shape, sixteen_bits
-from discreet.noise.table import Table, below
+from discreet.noise.table import Table, below, ceiling, pad, whole_words
 
 _WORD = 1 << 64
 _BLOCK = 1 << 17  # coins at a time
@@ -153,17 +153,20 @@ def _flip(coin: Table, size: Size, entropy: Entropy | None) -> bool | NDArray[np
 
 
 def _toss(coin: Table, entropy: Entropy, out: NDArray[np.bool_]) -> None:
-    """Many coins: the first 16 bits of U tell unless they are those of p; then `pick` sees 48 more.
+    """Many coins: the first 16 bits of U tell unless they are those of p; then 48 more do, and rarely still more.
 
     Proof. The only threshold of the table is T, T ≤ 2^64·p ≤ T + 2. A word with top 16 bits below ⌊T/2^48⌋ is below T,
-    so U < p; with top 16 bits above ⌊(T + 1)/2^48⌋ it is at least T + 2, so U ≥ p.
+    so U < p; with top 16 bits above ⌊(T + 1)/2^48⌋ it is at least T + 2, so U ≥ p. As in `Table.picks`, as many words
+    are looked up as are ever open at once: where p is small, the coins that land heads are among them.
     """
     threshold = int(coin.thresholds[0])
     first, last = threshold >> 48, (threshold + 1) >> 48
     short = sixteen_bits(entropy, out.size)
     np.less(short, first, out=out)
-    for k in np.flatnonzero(short == first if first == last else (short >= first) & (short <= last)):
-        out[k] = coin.pick((int(short[k]) << 48) | (int(entropy.words(1)[0]) >> 16), entropy) == 0
+    open_ = np.flatnonzero(short == first if first == last else (short >= first) & (short <= last))
+    padded = pad(open_, ceiling(out.size, (last - first + 1) / 2**16))
+    outcomes = coin.search(whole_words(short[padded], entropy.words(padded.size)), entropy)
+    out[open_] = outcomes[: open_.size] == 0
 
 
 @lru_cache(maxsize=64)

@@ -16,9 +16,11 @@ from discreet.privacy.loss import (
     Repeated,
     SampledGaussian,
     Together,
+    disjoint,
     from_json,
     to_json,
 )
+from discreet.privacy.spending import Spending
 from discreet.privacy.unit import Neighbours, Unit
 
 __all__ = [
@@ -37,10 +39,12 @@ __all__ = [
     "Pure",
     "Repeated",
     "SampledGaussian",
+    "Spending",
     "Spent",
     "Together",
     "Unit",
     "delta_for",
+    "disjoint",
     "from_json",
     "guarantee",
     "to_json",

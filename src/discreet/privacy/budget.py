@@ -29,11 +29,11 @@ import json
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, floor, inf, isinf, log
+from math import ceil, floor, inf, log
 from typing import NoReturn
 
 from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee, UnknownLoss
-from discreet.exact import Number, float_down, float_up, plain, rational
+from discreet.exact import Number, float_down, float_up, plain, rational, text_down, text_up
 from discreet.privacy.accounting import pure, rdp
 from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import Loss
@@ -61,6 +61,15 @@ class Spent:
     epsilon: Fraction | None = Fraction(0)
     delta: Fraction = Fraction(0)
     renyi: tuple[int | None, ...] = (0,) * len(rdp.ORDERS)
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", rational(self.epsilon, "epsilon", at_least=0))
+        object.__setattr__(self, "delta", rational(self.delta, "delta", at_least=0))
+        renyi = self.renyi if isinstance(self.renyi, tuple) else ()
+        if len(renyi) != len(rdp.ORDERS) or not all(v is None or (type(v) is int and v >= 0) for v in renyi):
+            expected = f"{len(rdp.ORDERS)} whole numbers ≥ 0 or None, one for each order"
+            raise InvalidParameter("renyi", "other totals", expected, "make totals with Spent().plus(loss)")
 
     @classmethod
     def by(cls, loss: Loss) -> "Spent":
@@ -143,7 +152,12 @@ class Budget:
         )
 
     def charge(self, spent: Spent, loss: Loss) -> Spent:
-        """The totals after this release, or `BudgetExceeded`. Pure: whoever keeps the totals must keep the result."""
+        """The totals after this release, or `BudgetExceeded`. Pure: whoever keeps the totals must keep the result.
+
+        `mechanisms.spending.SpendingBudget` keeps them for you.
+        """
+        if not isinstance(spent, Spent):
+            raise InvalidParameter("spent", spent, "the totals so far", "start with Spent(); pass on what is returned")
         after = spent.plus(loss)
         if not self.allows(after):
             raise BudgetExceeded(
@@ -156,7 +170,12 @@ class Budget:
         """The least ε at which these totals would still be allowed, with this budget's δ; inf if none."""
         if spent.delta > self.delta_for_keys:
             return inf
-        candidates = [inf if spent.epsilon is None else float_up(spent.epsilon)]
+        least = self._least(spent)
+        return float_up(least) if isinstance(least, Fraction) else least
+
+    def _least(self, spent: Spent) -> Fraction | float:
+        """As `epsilon_of`; the exact sum where that is the least."""
+        candidates: list[Fraction | float] = [inf if spent.epsilon is None else spent.epsilon]
         shares = _shares(self.epsilon, self.delta - self.delta_for_keys)
         for order, now, share in zip(rdp.ORDERS, spent.renyi, shares, strict=True):
             if now is not None and share:
@@ -165,9 +184,11 @@ class Budget:
 
     def describe(self, spent: Spent) -> str:
         """The totals in words."""
-        epsilon = self.epsilon_of(spent)
-        delta = f", additive δ {float_up(spent.delta):.3g} of {float(self.delta_for_keys):.3g}" if spent.delta else ""
-        return (f"ε {epsilon:.10g}" if not isinf(epsilon) else "no finite ε") + delta
+        epsilon = inf if spent.delta > self.delta_for_keys else self._least(spent)
+        of = f"{text_up(spent.delta, 3)} of {text_down(self.delta_for_keys, 3)}"
+        return (f"ε {text_up(epsilon, 10)}" if epsilon < inf else "no finite ε") + (
+            f", additive δ {of}" if spent.delta else ""
+        )
 
     def describe_limit(self) -> str:
         """The budget in words."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from discreet.errors import InvalidParameter, NoGuarantee
-from discreet.exact import Number, float_down, integer, log_up, rational, sqrt_bounds
+from discreet.exact import Number, float_down, integer, log_up, plain, rational, sqrt_bounds
 from discreet.privacy.accounting import guarantee, profile, zcdp
 from discreet.privacy.accounting.bill import Item, Normal
 from discreet.privacy.accounting.rounding import crossing, decimal_down, decimal_up
@@ -134,7 +134,8 @@ def least(
     if spent(bottom) <= limit:
         return bottom
     if spent(top) > limit:
-        raise NoGuarantee(f"even the most noise, {float(top):g}, costs more than ε = {limit:g}; raise `high`, ε or δ")
+        most = f"even the most noise, {float(top):g}"
+        raise NoGuarantee(f"{most}, costs more than ε = {plain(target)}; raise `high`, ε or δ")
     bracket = crossing(
         lambda t: _spare(limit, spent(_noise(t, top))), math.log(bottom), math.log(top), absolute=1e-6, steps=60
     )
@@ -161,7 +162,7 @@ def rho_for(*, epsilon: Number, delta: Number) -> Fraction:
         low -= 2
     rho = decimal_down(_exp(crossing(over, low, high)[0]))
     if not rho:
-        raise NoGuarantee(f"no ρ can be found for a δ so near to 1; for ε = {limit:g} take a smaller one")
+        raise NoGuarantee(f"no ρ can be found for a δ so near to 1; for ε = {plain(target)} take a smaller one")
     while zcdp.epsilon(rho, delta=at) > limit:
         rho = decimal_down(rho * (1 - Fraction(1, 10**11)))
     return rho

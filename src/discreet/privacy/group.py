@@ -7,7 +7,7 @@ from typing import assert_never
 
 from discreet.errors import NoGuarantee
 from discreet.exact import exp_down, exp_up, integer
-from discreet.privacy.accounting.bill import bill, covers, known
+from discreet.privacy.accounting.bill import known, uncovered
 from discreet.privacy.accounting.rounding import decimal_up, log
 from discreet.privacy.loss import (
     Approximate,
@@ -83,7 +83,7 @@ def group(loss: Loss, size: int) -> Loss:  # noqa: PLR0911, PLR0912
         case Together(parts):
             return Together(*(group(part, k) for part in parts))
         case Parallel(parts):
-            return _parallel(_distinct(parts), k)
+            return _parallel(uncovered(parts), k)
     assert_never(loss)
 
 
@@ -98,15 +98,6 @@ def _group_delta(epsilon: Fraction, delta: Fraction, k: int) -> Fraction:
     if step > 0:
         total = min(total, (exp_up(k * epsilon) - 1) / step)
     return min(Fraction(1), decimal_up(delta * total))
-
-
-def _distinct(parts: tuple[Loss, ...]) -> list[Loss]:
-    """The parts that no other part covers."""
-    kept: list[Loss] = []
-    for part in parts:
-        if not any(covers(bill(other), bill(part)) for other in kept):
-            kept = [other for other in kept if not covers(bill(part), bill(other))] + [part]
-    return kept
 
 
 def _parallel(kinds: list[Loss], k: int) -> Loss:

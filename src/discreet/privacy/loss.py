@@ -26,19 +26,25 @@ Repeated(loss, n)          n releases, each of that loss, each chosen after seei
 Together(losses)           all of these releases, each chosen after seeing the ones before
 Parallel(losses)           releases over disjoint parts of the data: one unit is in one part only
 =========================  ===============================================================================
+
+**`Parallel` and "change one".** A unit whose data change may leave one part and join another, and then it is in two.
+Write `disjoint(*losses, neighbors=...)`, which knows; `Parallel` itself is for "add or remove one", and for splits
+that the unit's data do not decide (by lot, by place in the file).
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 from discreet.errors import InvalidParameter, UnknownLoss
 from discreet.exact import Number, integer, plain, rational
-from discreet.privacy.unit import words
+from discreet.privacy.unit import Neighbours, relation, words
 
 _DEEPEST = 64
+_MOST_IN_PAIRS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +221,10 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Losses over disjoint parts of the data, the split being made without looking at who is in them.
+    """Losses over disjoint parts of the data, of which any two neighboring datasets differ in **one part only**.
+
+    True of any split under "add or remove one". Under "change one" a person may move from one part to another and
+    touch both; `disjoint` returns the right loss for either relation.
 
     >>> Parallel(Pure(1), Pure(2)).losses
     (Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(2, 1)))
@@ -225,6 +234,30 @@ class Parallel:
 
     def __init__(self, *losses: "Loss") -> None:
         object.__setattr__(self, "losses", tuple(_checked(loss) for loss in losses))
+
+
+def disjoint(*losses: "Loss", neighbors: Neighbours | str) -> "Loss":
+    """The loss of releases over parts of the data into which the data of each unit put it.
+
+    Each loss is what its part costs when one unit of it is added, removed or changed.
+
+    Guarantee: two neighboring datasets are no easier to tell apart than this loss says.
+    Proof. Under "add or remove one" they differ by one unit in one part (McSherry 2009, Thm 4). Under "change one" the
+    unit may leave part i and join part j: the releases of both compose, the others are the same. Which two parts is not
+    known, so every two are a possibility; among many parts, twice any one of them.
+
+    >>> disjoint(Pure(1), Pure(1), neighbors="add or remove one")
+    Parallel(losses=(Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(1, 1))))
+    >>> disjoint(Pure(1), Pure(1), neighbors="change one")
+    Together(losses=(Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(1, 1))))
+    """
+    parts = Parallel(*losses)
+    if relation(neighbors) is Neighbours.ADD_OR_REMOVE_ONE or len(losses) < 2:
+        return parts
+    if len(losses) > _MOST_IN_PAIRS:
+        return Repeated(parts, 2)
+    pairs = [Together(*two) for two in combinations(losses, 2)]
+    return pairs[0] if len(pairs) == 1 else Parallel(*pairs)
 
 
 Loss = (
@@ -268,6 +301,9 @@ def _checked(loss: Loss) -> Loss:
 
 
 def _known(loss: Loss) -> Loss:
+    if isinstance(loss, list | tuple | set | frozenset) or hasattr(loss, "__next__"):
+        hint = "unpack it: Together(*losses), not Together(losses)"
+        raise InvalidParameter("loss", f"a {type(loss).__name__}", "a loss, such as Pure(epsilon)", hint)
     if type(loss) not in _NAMES:
         raise InvalidParameter("loss", loss, f"one of {', '.join(k.__name__ for k in _KINDS.values())}")
     return loss

@@ -13,8 +13,9 @@ from discreet.curator.catalog import Table
 from discreet.errors import InternalError
 from discreet.exact import plain
 from discreet.privacy.unit import Unit
-from discreet.query.expression import Domain, Expression
+from discreet.query.expression import Domain, Expression, work_on_a_row
 from discreet.query.kinds import Fixed
+from discreet.query.work import work_of_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +95,10 @@ class Group:
 class Bound:
     """Each unit counts in at most `groups` groups, and in each with the weight of at most `rows` rows.
 
-    Which groups: those with the smallest hash of (unit, keys). Where a unit has n > `rows` rows in a cell, each of them
-    weighs rows/n: whatever is added up over them, t, becomes ⌊t·rows/n + h⌋ with h in [0, 1) from the same hash. Sums
-    and counts shrink together, so means and shares are not bent, and rounding is not biased. Both depend on that unit's
-    rows alone.
+    Which groups: those with the smallest digest of (unit, keys), a fair draw (`curator.draw`). Where a unit has
+    n > `rows` rows in a cell, each of them weighs rows/n: whatever is added up over them, t, becomes ⌊t·rows/n + h⌋
+    with h in [0, 1) from the same digest. Sums and counts shrink together, so means and shares are not bent, and
+    rounding is not biased. Both depend on that unit's rows alone.
     """
 
     source: Group
@@ -159,3 +160,16 @@ class Aggregate:
 
     source: Bound
     measures: tuple[Measure, ...]
+
+    @property
+    def parts(self) -> list[Expression]:
+        """All expressions that are computed on each row: conditions, keys, values of measures."""
+        group = self.source.source
+        values = [measure.value for measure in self.measures if measure.value is not None]
+        return [*conditions_of(group.source), *(key.value for key in group.keys), *values]
+
+    @property
+    def work(self) -> int:
+        """The most nanoseconds that one row takes: all expressions, and being grouped by its keys."""
+        grouped = sum(work_of_key(key.value) for key in self.source.source.keys)
+        return sum(work_on_a_row(part) for part in self.parts) + grouped

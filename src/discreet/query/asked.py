@@ -74,6 +74,8 @@ def _asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> A
             raise Unfit("DISTINCT of several values", "count distinct people only: COUNT(DISTINCT unit)")
         inner = inner.expressions[0]
     match node:
+        case exp.Count() if distinct and isinstance(inner, exp.Star):
+            raise Unfit("COUNT(DISTINCT *)", "count rows, COUNT(*), or people, COUNT(DISTINCT unit)")
         case exp.Count() if inner is None or (isinstance(inner, exp.Star) and not any(inner.args.values())):
             return Asked("count", _where(only, None))
         case exp.Count() if distinct:

@@ -67,7 +67,8 @@ class _Splitter:
 
 def split(text: str, catalog: Catalog, *, prefix: str = "released") -> Parts:
     """Take a statement apart, against the catalog alone."""
-    statement = Statement(text)
+    names = {column.name for table in catalog.tables.values() for column in table.columns}
+    statement = Statement(text, names)
     while prefix in text.casefold():
         prefix += "_"
     splitter = _Splitter(catalog, statement, prefix)
@@ -151,17 +152,21 @@ def _released_table(at: _Splitter, node: exp.Table, names: Names) -> Any:
     name = node.name.casefold()
     if name in names:
         if names[name] is not None:
-            at.statement.refuse(node, f"{node.name!r} holds private rows, and joins are not supported yet", _ALONE)
+            at.statement.refuse(node, f"{node.name!r} holds private rows, and joins are not supported yet", _JOINED)
         return _descend(at, node, names)
     table = _table(at, node)
     if table.private:
-        at.statement.refuse(node, f"{table.name!r} is private, and joins are not supported yet", _ALONE)
+        at.statement.refuse(node, f"{table.name!r} is private, and joins are not supported yet", _JOINED)
     at.publics[table.name] = None
     node.set("this", exp.to_identifier(table.name, quoted=True))
     return _descend(at, node, names)
 
 
-_ALONE = "read it alone in FROM, with aggregates"
+_NO_JOINS = "joins with private rows are not supported yet"
+_JOINED = (
+    "meanwhile, ask each table alone (answers may be joined: WITH a AS (SELECT … GROUP BY …)), "
+    "or the owner can join them into one table and put that into the policy"
+)
 
 
 def _table(at: _Splitter, node: exp.Table) -> Table:
@@ -184,7 +189,7 @@ def _private_source(at: _Splitter, select: exp.Select, names: Names) -> _Private
         return None
     private = _rows(at, source.this, names)
     if private is not None and select.args.get("joins"):
-        at.statement.refuse(select.args["joins"][0], "joins with private rows are not supported yet", _ALONE)
+        at.statement.refuse(select.args["joins"][0], _NO_JOINS, _JOINED)
     return private
 
 
@@ -264,6 +269,8 @@ def _only(at: _Splitter, node: Any, allowed: set[str]) -> None:
             word = name.rstrip("_").replace("_", " ").upper()
             where = value[0] if isinstance(value, list) else value
             place = where if isinstance(where, exp.Expr) else node
+            if name == "joins":
+                at.statement.refuse(place, _NO_JOINS, _JOINED)
             at.statement.refuse(place, f"{word} is not supported on private rows", "aggregate first, then use it")
     alias = node.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.columns:

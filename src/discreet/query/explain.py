@@ -1,13 +1,14 @@
 """A plan in words: what is read, how it is bounded, which noise is added, what it costs. No row is touched."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
+from math import ceil
 from typing import Any
 
-from discreet.exact import Number, printed_up
+from discreet.exact import Number, printed_up, text_up
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.mechanism import doubt
 from discreet.privacy import loss as losses
@@ -15,8 +16,9 @@ from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbours
 from discreet.query import duckdb, sensitivity
 from discreet.query.algebra import Count, Key, Measure, Sum, conditions_of, scan_of
-from discreet.query.draft import Direct, Mean
-from discreet.query.expression import Field, fields_of
+from discreet.query.draft import Derived, Direct, Mean
+from discreet.query.expression import Call, Expression, Field, fields_of
+from discreet.query.kinds import Fixed, Kind
 from discreet.query.release import Noise, Release
 
 
@@ -24,7 +26,8 @@ from discreet.query.release import Noise, Release
 class Explanation:
     """What a plan would do and cost. `budget` is filled in where the budget is known: before, after, affordable.
 
-    `str` prints it for people, `to_json` gives the same facts as data.
+    `warnings` say that some number may be worth less than its price. `str` prints it all for people, `to_json` gives
+    the same facts as data.
     """
 
     statements: tuple[str, ...]
@@ -34,6 +37,7 @@ class Explanation:
     confidence: Fraction
     releases: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     budget: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -45,18 +49,21 @@ class Explanation:
             "loss": json.loads(losses.to_json(self.loss)),
             "confidence": float(self.confidence),
             "releases": list(self.releases),
+            "note": _NOISE_ONLY
+            if any(number["noise only"] for release in self.releases for number in release["numbers"])
+            else None,
             "notes": list(self.notes),
+            "warnings": list(self.warnings),
             "budget": self.budget,
         }
 
     def __str__(self) -> str:
-        lines = [
-            f"costs ε {printed_up(self.epsilon):.6g}" + (f", δ {printed_up(self.delta):.3g}" if self.delta else "")
-        ]
+        lines = [f"costs ε {text_up(self.epsilon)}" + (f", δ {text_up(self.delta, 3)}" if self.delta else "")]
         if self.budget is not None:
             lines.append(self.budget["words"])
         for release in self.releases:
             lines += _lines(release)
+        lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
@@ -77,7 +84,69 @@ def explanation(
     sure = 1 - doubt(confidence)
     described = tuple(_described(release, neighbours, sure) for release in releases)
     said = dict.fromkeys(note for release in releases for note in notes(release, release.aggregate.measures))
-    return Explanation(tuple(texts), epsilon, delta, loss, sure, described, tuple(said))
+    doubts = dict.fromkeys(words for release in releases for words in warnings(release, release.derived, sure))
+    return Explanation(tuple(texts), epsilon, delta, loss, sure, described, tuple(said), tuple(doubts))
+
+
+_NOISE_ONLY = "errors are those of the noise only: not what bounding and clamping take"
+_MANY_ROWS = 1000
+_WIDE = 1000
+
+
+def warnings(release: Release, numbers: Sequence[Derived], sure: Fraction) -> list[str]:
+    """Why some of these numbers may be worth less than their price, as far as that is public."""
+    said = []
+    for number in numbers:
+        measure = release.aggregate.measures[number.places[0]]
+        if not isinstance(measure, Sum):
+            continue
+        loose = _loose(measure)
+        if loose is not None:
+            said.append(
+                f"noise is scaled to the range of {measure.value}, {measure.kind}, since nothing narrower is known of "
+                f"{loose}: clamp it, LEAST(GREATEST(…, low), high)"
+            )
+        if isinstance(number, Mean) and (few := _rows_needed(release, number, sure)) >= _MANY_ROWS:
+            said.append(f"a mean of {measure.value} over fewer than {few:,} rows is known no better than its bounds")
+    return said
+
+
+def _loose(measure: Sum) -> Call | None:
+    """A part of a value whose range nobody declared, and which is as wide as the whole."""
+    for part in _calls(measure.value):
+        if part.operation in ("year", "length") and _width(part.kind) >= _WIDE:
+            return part if _width(measure.kind) >= _width(part.kind) else None
+    return None
+
+
+def _calls(value: Expression) -> Iterator[Call]:
+    if isinstance(value, Call):
+        yield value
+        for argument in value.arguments:
+            yield from _calls(argument)
+
+
+def _width(kind: Kind) -> Fraction:
+    """How far apart the ends of a bounded number are."""
+    return ((kind.upper or 0) - (kind.lower or 0)) * kind.step if isinstance(kind, Fixed) else Fraction(0)
+
+
+def _rows_needed(release: Release, mean: Mean, sure: Fraction) -> int:
+    """With fewer rows, the error of a mean is more than the width of its bounds."""
+    return ceil(_error_times_rows(release, mean, sure) / _width(mean.kind)) if _width(mean.kind) else 0
+
+
+def _error_times_rows(release: Release, mean: Mean, sure: Fraction) -> Fraction:
+    wide, far = (release.noises[place].interval(1 - (1 - sure) / 2) for place in (mean.total, mean.count))
+    return (wide + ((mean.kind.upper or 0) - mean.offset) * far) * mean.kind.step
+
+
+def is_bounded(release: Release, measures: Sequence[Measure]) -> bool:
+    """Whether bounding or clamping can take something from these measures, which no interval then tells."""
+    bound, group = release.aggregate.source, release.group
+    drops = bool(group.keys) and (group.size is None or bound.groups < group.size)
+    weighs = any(isinstance(measure, Count | Sum) for measure in measures)
+    return bool(_clamped(measures)) or (scan_of(group.source).unit.key is not None and (drops or weighs))
 
 
 def notes(release: Release, measures: Sequence[Measure]) -> list[str]:
@@ -136,11 +205,23 @@ def _described(release: Release, neighbours: Neighbours, sure: Fraction) -> dict
         "bounds": {"groups": bound.groups, "rows": bound.rows},
         "measures": [
             _measure(measure, noise, sensitivity.of(measure, bound, neighbours), sure)
+            | {"noise only": is_bounded(release, [measure])}
             for measure, noise in zip(release.aggregate.measures, release.noises, strict=True)
         ],
-        "numbers": [_number(release, place, sure) for place in range(len(release.derived))],
+        "numbers": [
+            _number(release, place, sure) | {"noise only": is_bounded(release, _measures(release, number))}
+            for place, number in enumerate(release.derived)
+        ],
         "sql": duckdb.write(release.aggregate),
     }
+
+
+def _measures(release: Release, number: Derived) -> list[Measure]:
+    return [release.aggregate.measures[place] for place in number.places]
+
+
+def _only(described: dict[str, Any]) -> str:
+    return " (noise only)" if described["noise only"] else ""
 
 
 def _key(key: Key) -> dict[str, Any]:
@@ -160,7 +241,7 @@ def _measure(measure: Measure, noise: Noise, size: sensitivity.Sensitivity, sure
     geometric = isinstance(noise, Geometric)
     return {
         "measure": str(measure),
-        "noise": "geometric" if geometric else "discrete Gaussian",
+        "noise": "geometric" if geometric else "Gaussian",
         "scale": float((noise.scale if isinstance(noise, Geometric) else noise.sigma) * step),
         "sensitivity": float(size.l1 * step) if geometric else float(size.l2_squared) ** 0.5 * float(step),
         "norm": "l1" if geometric else "l2",
@@ -176,10 +257,14 @@ def _number(release: Release, place: int, sure: Fraction) -> dict[str, Any]:
         error = float(release.noises[derived.measure].interval(sure) * derived.step)
         return {"number": str(release.aggregate.measures[derived.measure]), "error": error}
     summed = release.aggregate.measures[derived.total].value
-    wide, far = (release.noises[one].interval(1 - (1 - sure) / 2) for one in (derived.total, derived.count))
     if isinstance(derived, Mean):
-        half = (derived.kind.upper or 0) - derived.offset
-        return {"number": f"mean of {summed}", "error × rows": float((wide + half * far) * derived.kind.step)}
+        error = float(_error_times_rows(release, derived, sure))
+        return {
+            "number": f"mean of {summed}",
+            "error × rows": error,
+            "rows needed": _rows_needed(release, derived, sure),
+        }
+    wide, far = (release.noises[one].interval(1 - (1 - sure) / 2) for one in (derived.total, derived.count))
     return {"number": f"sum of {summed}", "error": float((wide + abs(derived.offset) * far) * derived.step)}
 
 
@@ -194,7 +279,8 @@ def _lines(release: dict[str, Any]) -> list[str]:
     if groups["selection"]:
         chosen = groups["selection"]
         lines.append(
-            f"  selection of groups: ε {chosen['epsilon']:.6g}, δ {chosen['delta']:.3g}, {_many(chosen['keys'], 'key')}"
+            f"  selection of groups: ε {text_up(chosen['epsilon'])}, δ {text_up(chosen['delta'], 3)}, "
+            f"{_many(chosen['keys'], 'key')}"
         )
     lines.append(
         f"  one unit: at most {_many(bounds['groups'], 'group')}, the weight of {_many(bounds['rows'], 'row')} in each"
@@ -202,12 +288,15 @@ def _lines(release: dict[str, Any]) -> list[str]:
     for measure in release["measures"]:
         lines.append(
             f"  {measure['measure']}: {measure['noise']} noise, scale {measure['scale']:.6g}, "
-            f"{measure['norm']} sensitivity {measure['sensitivity']:.6g}, within ±{measure['error']:.6g}"
+            f"{measure['norm']} sensitivity {measure['sensitivity']:.6g}, "
+            f"within ±{measure['error']:.6g}{_only(measure)}"
         )
     measured = {measure["measure"] for measure in release["measures"]}
     for number in release["numbers"]:
         if "error × rows" in number:
-            lines.append(f"  {number['number']}: within about ±{number['error × rows']:.6g} ÷ the rows of its group")
+            few = f"; below {number['rows needed']:,} rows, no better known than its bounds"
+            error = f"within about ±{number['error × rows']:.6g} ÷ the rows of its group{_only(number)}"
+            lines.append(f"  {number['number']}: {error}{few if number['rows needed'] > 1 else ''}")
         elif number["number"] not in measured:
-            lines.append(f"  {number['number']}, from the two: within ±{number['error']:.6g}")
+            lines.append(f"  {number['number']}, from the two: within ±{number['error']:.6g}{_only(number)}")
     return lines

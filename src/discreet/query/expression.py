@@ -9,9 +9,10 @@ from dataclasses import field as dataclass_field
 from datetime import date, datetime
 from fractions import Fraction
 
-from discreet.curator.catalog import Column, ColumnType
+from discreet.curator.catalog import TEXT, Column, ColumnType
 from discreet.curator.engines.columns import literal
 from discreet.exact import plain
+from discreet.query import work
 from discreet.query.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth
 
 Scalar = int | str | bool | date | datetime | None
@@ -101,6 +102,9 @@ class Call:
     nullable: bool
     domain: Domain | None = None
     size: int = dataclass_field(default=1, compare=False, repr=False)
+    """How many nodes it has."""
+    work: int = dataclass_field(default=0, compare=False, repr=False)
+    """The most nanoseconds that all of them take on one row."""
 
     def __str__(self) -> str:  # noqa: PLR0911 (one return a form)
         parts = [str(argument) for argument in self.arguments]
@@ -127,7 +131,7 @@ class Call:
 Expression = Field | Constant | Call
 
 _LARGEST = 5000
-"""The work of one expression: some rules use an argument several times, so a short text can grow."""
+"""Nodes of one expression: some rules use an argument several times, so a short text can grow."""
 
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "modulo": "%", "equal": "=", "differ": "<>", "less": "<",
@@ -155,12 +159,26 @@ def field(column: Column) -> Field:
     kinds: dict[ColumnType, Kind] = {
         ColumnType.INTEGER: Fixed(Fraction(1), None, None),
         ColumnType.REAL: Real(),
-        ColumnType.TEXT: Text(None),
+        ColumnType.TEXT: Text(TEXT),
         ColumnType.BOOLEAN: Truth(),
         ColumnType.DATE: Day(),
         ColumnType.TIMESTAMP: Moment(),
     }
     return Field(column, kinds[column.kind])
+
+
+CUT_TEXTS = "compute less of it on private rows, or cut long texts first: SUBSTRING(x, 1, 50)"
+"""What to do where a row would need too much work."""
+
+
+def work_on_a_row(one: Expression) -> int:
+    """The most nanoseconds that an expression takes on one row."""
+    return one.work if isinstance(one, Call) else 0
+
+
+def too_much_work(nanoseconds: int) -> str:
+    """What is said of more work on one row than the clock may tell."""
+    return f"this can take {nanoseconds / 1000:,.0f} µs on one row, expected at most {work.MOST // 1000}"
 
 
 def fields_of(one: Expression) -> list[Field]:
@@ -201,21 +219,22 @@ def call(
     kind: Kind,
     nullable: bool | None = None,
     domain: Domain | None = None,
-    work: int = 1,
 ) -> Call:
-    """A node of this operation: null if an argument is, unless said otherwise; refused where steps leave 62 bits.
+    """A node of this operation: null if an argument is, unless said otherwise.
 
-    `work` is what it costs on one row, 1 for an operation on numbers. All of an expression is bounded, so that no row
-    can be made slow enough to be told by the clock.
+    Refused where steps leave 62 bits, and where the work on one row leaves what the clock may tell (`work`).
     """
     if isinstance(kind, Fixed) and any(end is not None and abs(end) >= MOST for end in (kind.lower, kind.upper)):
         raise Unfit(f"{operation} can reach {kind}, too large for 64 bits", "use narrower bounds or a coarser step")
-    size = work + sum(argument.size if isinstance(argument, Call) else 1 for argument in arguments)
+    size = 1 + sum(argument.size if isinstance(argument, Call) else 1 for argument in arguments)
     if size > _LARGEST:
         raise Unfit("this expression is too large", "compute less of it on private rows")
+    needed = work.work_of(operation, arguments) + sum(work_on_a_row(argument) for argument in arguments)
+    if needed > work.MOST:
+        raise Unfit(too_much_work(needed), CUT_TEXTS)
     if nullable is None:
         nullable = any(argument.nullable for argument in arguments)
-    return Call(operation, arguments, kind, nullable, _all_of(kind) if domain is None else domain, size)
+    return Call(operation, arguments, kind, nullable, _all_of(kind) if domain is None else domain, size, needed)
 
 
 def _number(value: Fraction) -> Constant:

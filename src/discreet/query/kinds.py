@@ -11,9 +11,6 @@ from math import gcd, lcm
 
 from discreet.exact import plain
 
-TEXT = 1000
-"""Characters of a column that functions of text see."""
-
 MOST = 2**62
 """No expression may reach this many steps: it could not be computed in 64 bits."""
 
@@ -55,12 +52,9 @@ class Real:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text of at most `length` characters; None: of a column, whatever its length.
+    """Text of at most `length` characters; columns are cut to `catalog.TEXT` as they are read."""
 
-    Functions of text see the first `TEXT` characters of a column: else one long text could make one row slow, or fail.
-    """
-
-    length: int | None
+    length: int
 
     def __str__(self) -> str:
         return "text"

@@ -1,5 +1,6 @@
 """QueryPlan: statements, the releases they share, and what remains of each to be computed from released values."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,8 +15,9 @@ from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure, Together
 from discreet.privacy.unit import Neighbours
 from discreet.query import statement
-from discreet.query.algebra import conditions_of, scan_of
-from discreet.query.explain import notes
+from discreet.query.algebra import Measure, scan_of
+from discreet.query.draft import Derived
+from discreet.query.explain import is_bounded, notes, warnings
 from discreet.query.expression import field, fields_of
 from discreet.query.release import Release
 from discreet.query.statement import Rest
@@ -89,15 +91,25 @@ class QueryPlan:
         for name in rest.publics:
             tables[name] = engine.fetch(f"SELECT * FROM {quoted(name)}")  # noqa: S608 (public)
         table, intervals = statement.run(rest, tables)
-        return Answer(table, intervals, 1 - doubt(self.confidence), receipt, self._notes(rest))
+        sure = 1 - doubt(self.confidence)
+        bounded = any(is_bounded(release, measures) for release, _, measures in self._used(rest))
+        return Answer(table, intervals, sure, receipt, self._notes(rest, sure), bounded)
 
-    def _notes(self, rest: Rest) -> tuple[str, ...]:
-        """What holds for the measures that a statement itself uses: a batch may have released more."""
-        said: dict[str, None] = {}
+    def _used(self, rest: Rest) -> Iterator[tuple[Release, list[Derived], list[Measure]]]:
+        """The releases that a statement reads, with the numbers and measures it uses: a batch may release more."""
         for source in rest.sources:
             release = self.releases[source.release]
-            used = {place for column in source.columns for place in release.derived[column].places}
-            said.update(dict.fromkeys(notes(release, [release.aggregate.measures[place] for place in sorted(used)])))
+            numbers = [release.derived[column] for column in source.columns]
+            places = sorted({place for number in numbers for place in number.places})
+            yield release, numbers, [release.aggregate.measures[place] for place in places]
+
+    def _notes(self, rest: Rest, sure: Fraction) -> tuple[str, ...]:
+        """What is to be known of the numbers of a statement, warnings first."""
+        used = list(self._used(rest))
+        said = dict.fromkeys(
+            f"warning: {words}" for release, numbers, _ in used for words in warnings(release, numbers, sure)
+        )
+        said |= dict.fromkeys(note for release, _, measures in used for note in notes(release, measures))
         if rest.chosen and rest.intervals:
             said[_CHOSEN] = None
         return tuple(said)
@@ -108,11 +120,9 @@ def _check_columns(release: Release, catalog: Catalog) -> None:
     table = scan_of(release.group.source).table
     if catalog.table(table.name) != table or not table.private:
         raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
-    values = [measure.value for measure in release.aggregate.measures if measure.value is not None]
-    parts = [*conditions_of(release.group.source), *(key.value for key in release.group.keys), *values]
-    for part in parts:
+    for part in release.aggregate.parts:
         verify(part)
-    for one in (one for part in parts for one in fields_of(part)):
+    for one in (one for part in release.aggregate.parts for one in fields_of(part)):
         if one != field(table.column(one.column.name)):
             raise InternalError(f"a plan was made for another column {one.column.name!r} than the catalog's")
 

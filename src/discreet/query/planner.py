@@ -3,21 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from textwrap import shorten
 
 from discreet.curator.catalog import Catalog, contribution
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.exact import Number
 from discreet.mechanisms.mechanism import doubt
 from discreet.privacy.unit import Unit
-from discreet.query import price, rules, sandbox, statement
+from discreet.query import price, rules, sandbox, statement, work
 from discreet.query.asked import Asked
 from discreet.query.blocks import Block, split
 from discreet.query.draft import Draft, Limits
+from discreet.query.expression import CUT_TEXTS, too_much_work, work_on_a_row
 from discreet.query.plan import QueryPlan, together
 from discreet.query.release import Release
 from discreet.query.statement import Source, rest_of
 
 _LEAST_DOUBT = Fraction(1, 10**100)
+
+MOST_STATEMENTS = 100
+"""No more statements are planned together: one ε pays for all of them, and one clock runs over all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +61,13 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
         raise InvalidParameter("confidence", terms.confidence, "at most 1 − 1e-100")
     limits = Limits(*(contribution(given, name, Unit("person")) for name, given in
                       (("groups", terms.groups), ("rows", terms.rows))))  # fmt: skip
+    if len(texts) > MOST_STATEMENTS:
+        hint = "ask them in several batches, each with its own epsilon"
+        raise InvalidParameter("statements", f"{len(texts):,} of them", f"at most {MOST_STATEMENTS} together", hint)
     parts = [split(text, catalog) for text in texts]
     drafts, places = _shared([block for part in parts for block in part.blocks], limits)
     releases = _priced([rules.apply(draft) for draft in drafts], catalog, terms)
+    _check_work(releases)
     rests = tuple(
         rest_of(part, tuple(_source(block, places, drafts) for block in part.blocks), catalog) for part in parts
     )
@@ -69,6 +78,17 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     loss = together([cost for release in releases for cost in release.losses(catalog.neighbours)])
     epsilon, delta = price.total(releases, epsilon=terms.epsilon, delta=terms.delta)
     return QueryPlan(rests, releases, catalog.neighbours, loss, epsilon, delta, terms.confidence)
+
+
+def _check_work(releases: Sequence[Release]) -> None:
+    """Refuse what could take longer on one row than the clock may tell: everything asked together, added up."""
+    needed = sum(release.aggregate.work for release in releases)
+    if needed > work.MOST:
+        parts = [part for release in releases for part in release.aggregate.parts]
+        dearest = max(parts, key=work_on_a_row)
+        name = shorten(str(dearest), 60, placeholder=" …")
+        most = f"{name} alone takes {work_on_a_row(dearest) / 1000:,.0f} µs"
+        raise InvalidQuery(too_much_work(needed), f"{most}; {CUT_TEXTS}")
 
 
 Cell = tuple[object, ...]

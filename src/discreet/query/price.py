@@ -10,7 +10,8 @@ from math import floor, log, prod
 
 from discreet.errors import InternalError, InvalidParameter, InvalidQuery, NoGuarantee
 from discreet.exact import Number, plain, rational
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import doubt
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.accounting.rounding import decimal_up
@@ -21,6 +22,9 @@ from discreet.query.draft import Direct, Draft
 from discreet.query.release import Noise, Release
 
 _JUDGED_AT = Fraction(95, 100)
+_WIDEST = 2**52
+"""Steps of the widest noise that a mechanism accepts."""
+_LARGEST_SHOWN = 10**30
 
 
 def by_epsilon(
@@ -33,7 +37,7 @@ def by_epsilon(
     if not parts:
         raise InvalidQuery("nothing is measured here", "ask for COUNT, SUM or AVG")
     share = total / parts
-    each = None if extra is None or not _selections(drafts) else extra / _selections(drafts)
+    each = _shared(extra, drafts)
     pure = [_geometric(draft, neighbours, [share] * len(draft.measures), share, each) for draft in drafts]
     if extra is None:
         return tuple(pure)
@@ -60,7 +64,7 @@ def by_error(
         naming = sum(epsilons, Fraction(0)) / len(epsilons) if epsilons else None
         if naming is None:
             raise InvalidQuery("nothing here has an error", "ask for COUNT or SUM, or state epsilon")
-        each = None if extra is None or not _selections(drafts) else extra / _selections(drafts)
+        each = _shared(extra, drafts)
         releases.append(_geometric(draft, neighbours, epsilons, naming, each))
     return tuple(releases)
 
@@ -74,7 +78,7 @@ def total(releases: Sequence[Release], *, epsilon: Number | None, delta: Number 
     """
     named = [release.selection for release in releases if release.selection is not None]
     noises = [noise for release in releases for noise in release.noises]
-    if any(isinstance(noise, DiscreteGaussian) for noise in noises):
+    if any(isinstance(noise, RoundedGaussian) for noise in noises):
         return rational(epsilon or 0, "epsilon", above=0), rational(delta or 0, "delta", above=0)
     pure = sum((noise.epsilon for noise in noises if isinstance(noise, Geometric)), Fraction(0))
     return pure + sum(one.epsilon for one in named), sum((one.delta for one in named), Fraction(0))
@@ -88,6 +92,10 @@ def _widths(draft: Draft, wanted: Fraction) -> list[int]:
             hint = "ask for SUM and COUNT with an error, or state epsilon"
             raise InvalidQuery("the error of AVG depends on how many rows there are, so none can be promised", hint)
         width = floor(wanted / derived.step)
+        if width > _WIDEST:
+            got = plain(wanted) if wanted < _LARGEST_SHOWN else "more than 1e30"
+            most = plain(_WIDEST * derived.step)
+            raise InvalidParameter("error", got, f"at most {most}", "noise is never that wide")
         if width < 1:
             raise InvalidParameter(
                 "error", plain(wanted), f"at least {plain(derived.step)}", "noise comes in such steps"
@@ -127,22 +135,29 @@ def _geometric(
 def _gaussian(
     drafts: Sequence[Draft], neighbours: Neighbours, epsilon: Fraction, share: Fraction, delta: Fraction
 ) -> list[Release] | None:
-    """Gaussian noise within (ε, δ): half of δ for it where keys are selected too, whose own ε and δ are set apart."""
-    from discreet.privacy.calibration import rho_for
+    """Gaussian noise within (ε, δ): half of δ for it where keys are selected too, whose own ε and δ are set apart.
+
+    Guarantee: n measures with a deviation of √n·m sensitivities each are together one Gaussian release of multiplier m
+    (Dong, Roth, Su 2022, "Gaussian differential privacy", Corollary 3.3), and m is the least that is (ε, δ)-DP.
+    """
+    from discreet.privacy.calibration import gaussian_multiplier
 
     naming, measures = _selections(drafts), sum(len(draft.measures) for draft in drafts)
     if not measures:
         return None
-    spare, each = (delta, None) if not naming else (delta / 2, delta / 2 / naming)
+    spare = delta / 2 if naming else delta
     try:
-        rho = rho_for(epsilon=epsilon - naming * share, delta=spare) / measures
+        multiplier = gaussian_multiplier(epsilon=epsilon - naming * share, delta=spare, method="analytic")
     except NoGuarantee:
         return None
     releases = []
     for draft in drafts:
         sizes = [sensitivity.of(measure, _bound(draft), neighbours).l2_squared for measure in draft.measures]
-        noises = [DiscreteGaussian.for_rho(rho=rho, squared_sensitivity=size) for size in sizes]
-        releases.append(_release(draft, noises, _selection(draft, neighbours, share, each)))
+        noises = [
+            RoundedGaussian.for_multiplier(multiplier=multiplier, squared_sensitivity=size, among=measures)
+            for size in sizes
+        ]
+        releases.append(_release(draft, noises, _selection(draft, neighbours, share, _shared(delta - spare, drafts))))
     return releases
 
 
@@ -170,6 +185,11 @@ def _selection(
             "state a delta, say 1e-8, or let the policy declare the column's values",
         )
     return OptimalSelection(epsilon=epsilon, delta=delta, keys=sensitivity.keys(bound, neighbours))
+
+
+def _shared(delta: Fraction | None, drafts: Sequence[Draft]) -> Fraction | None:
+    """The δ of each selection of keys: all of them together have the one that was stated."""
+    return None if delta is None or not _selections(drafts) else delta / _selections(drafts)
 
 
 def _selections(drafts: Sequence[Draft]) -> int:

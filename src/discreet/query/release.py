@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from discreet.curator.engines import Engine
 from discreet.errors import InternalError
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
@@ -21,7 +22,7 @@ from discreet.query.draft import Derived
 if TYPE_CHECKING:
     import pyarrow
 
-Noise = Geometric | DiscreteGaussian
+Noise = Geometric | RoundedGaussian
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def _check_noise(noise: Noise, needed: sensitivity.Sensitivity) -> None:
     match noise:
         case Geometric():
             enough = noise.sensitivity >= needed.l1
-        case DiscreteGaussian():
+        case RoundedGaussian():
             enough = noise.squared_sensitivity >= needed.l2_squared
     if not enough:
         raise InternalError("a plan adds noise for a smaller sensitivity than its measure has")

@@ -1,10 +1,12 @@
 """The analyst's text: parsed once, and pointed at when it is refused."""
 
 import logging
+import re
+from collections.abc import Collection
 from typing import Any, NoReturn
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from discreet.errors import InvalidParameter, InvalidQuery
@@ -16,11 +18,11 @@ _DEEPEST = 200
 
 
 class Statement:
-    """One statement of the analyst: its text and its tree."""
+    """One statement of the analyst: its text and its tree. `columns` are names that a refusal may speak of."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, columns: Collection[str] = ()) -> None:
         self.text = text
-        self.tree = _parsed(text)
+        self.tree = _parsed(text, columns)
 
     def refuse(self, node: Any, problem: str, hint: str = "") -> NoReturn:
         """Raise `InvalidQuery`, pointing at the part of the text that a node came from."""
@@ -35,7 +37,7 @@ def start_of(node: Any) -> int | None:
     return min(places, default=None)
 
 
-def _parsed(text: str) -> exp.Query:
+def _parsed(text: str, columns: Collection[str]) -> exp.Query:
     if not isinstance(text, str):
         raise InvalidParameter("statement", text, "SQL as text")
     if len(text) > _LONGEST or "\0" in text or not _writable(text):
@@ -44,7 +46,7 @@ def _parsed(text: str) -> exp.Query:
     try:
         trees = [tree for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
     except ParseError as error:
-        raise _unreadable(text, error) from None
+        raise _unreadable(text, error, columns) from None
     except TokenError:
         raise InvalidQuery("this text cannot be read as SQL", "is a quote or comment left open?") from None
     except RecursionError:
@@ -55,7 +57,8 @@ def _parsed(text: str) -> exp.Query:
         )
     tree = trees[0]
     if not isinstance(tree, exp.Query):
-        raise InvalidQuery(f"got {tree.key.upper()}, expected SELECT", "private data can only be asked about")
+        first = sqlglot.tokenize(text, read=DIALECT)[0].text.upper()
+        raise InvalidQuery(f"got {first[:40]}, expected SELECT", "private data can only be asked about")
     if _depth(tree) > _DEEPEST:
         raise InvalidQuery("this statement is nested too deeply", "write it with fewer levels")
     return tree
@@ -78,12 +81,37 @@ def _depth(tree: exp.Expr) -> int:
     return deepest
 
 
-def _unreadable(text: str, error: ParseError) -> InvalidQuery:
+_PLAIN = re.compile(r"Expect(ed|ing) [A-Z()\[\]{}]+( after [A-Z]+)?")
+"""What the parser says in words of SQL; all else that it says is about itself."""
+
+
+_NEAR = 5
+"""So many words before the place where a text cannot be read may be what made it so."""
+
+
+def _unreadable(text: str, error: ParseError, columns: Collection[str]) -> InvalidQuery:
+    """Say where a text stops being SQL, without the parser's own words."""
     first = error.errors[0] if error.errors else {}
-    line, column = first.get("line"), first.get("col")
+    line, column, word = first.get("line"), first.get("col"), str(first.get("highlight") or "")
     start = None
     if isinstance(line, int) and isinstance(column, int):
         before = sum(len(part) + 1 for part in text.split("\n")[: line - 1])
-        start = min(max(0, before + column - len(str(first.get("highlight", "")))), max(0, len(text) - 1))
-    problem = str(first.get("description", "this text cannot be read as SQL")).rstrip(".")
-    return InvalidQuery(f"not SQL: {problem}", text=text, start=start)
+        start = min(max(0, before + column - len(word)), max(0, len(text) - 1))
+    description = str(first.get("description") or "")
+    problem = f"not SQL: {description}" if _PLAIN.fullmatch(description) else "not SQL"
+    if not str(first.get("end_context") or "").strip():
+        problem += " at the end of the text"
+    elif word:
+        problem += f" at {word[:40]!r}"
+    return InvalidQuery(problem, _quoting(text, start, columns), text=text, start=start)
+
+
+def _quoting(text: str, start: int | None, columns: Collection[str]) -> str:
+    """What to do about names: a column that is a word of SQL, at the place or just before it, is probably meant."""
+    known = {name.casefold() for name in columns}
+    before = [token for token in sqlglot.tokenize(text, read=DIALECT) if start is None or token.start <= start]
+    for token in reversed(before[-_NEAR:]):
+        plain = token.token_type in (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
+        if not plain and token.text.casefold() in known:
+            return f'"{token.text}" is a word of SQL: where it is a column, write it in double quotes'
+    return "names that are words of SQL, or hold blanks or signs, stand in double quotes"

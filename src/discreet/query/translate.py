@@ -1,15 +1,18 @@
 """From the parser's tree to expressions of the closed list; whatever is not on the list is refused with its place."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
+from discreet.curator.catalog import TEXT
 from discreet.query.expression import Constant, Expression, Unfit, constant
-from discreet.query.operations import arithmetic, conditions, dates, strings
-from discreet.query.text import Statement
+from discreet.query.kinds import Fixed, Real
+from discreet.query.operations import alignment, arithmetic, conditions, dates, strings
+from discreet.query.text import DIALECT, Statement
 
 Scope = Mapping[str, Expression]
 """What names mean: `column` and `table.column`, in lower case."""
@@ -34,10 +37,11 @@ def condition_of(node: Any, scope: Scope, statement: Statement) -> Expression:
 def _translated(node: Any, scope: Scope, statement: Statement) -> Expression:
     rule = _RULES.get(type(node))
     if rule is None:
-        statement.refuse(node, f"{_name(node)} is not supported on private rows", _hint(node))
+        statement.refuse(node, f"{_name(node, statement)} is not supported on private rows", _hint(node))
     for name, given in node.args.items():
         if given and name not in (*_USUAL, *_FURTHER.get(type(node), ())):
-            statement.refuse(node, f"{_name(node)} with {name.rstrip('_').upper()} is not supported", "leave that out")
+            further = name.rstrip("_").upper()
+            statement.refuse(node, f"{_name(node, statement)} with {further} is not supported", "leave that out")
     return rule(node, lambda part: translate(part, scope, statement), scope)
 
 
@@ -79,6 +83,8 @@ def _column(node: exp.Column, _: Go, scope: Scope) -> Expression:
 
 
 def _literal(node: exp.Literal, _: Go, __: Scope) -> Expression:
+    if node.is_string and len(node.name) > TEXT:
+        raise Unfit(f"a text of {len(node.name):,} characters", f"write at most {TEXT:,}: no more is read of a column")
     return constant(node.name) if node.is_string else constant(_number(node.name))
 
 
@@ -102,18 +108,32 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:
         case "DATE":
             return dates.day_of(inner)
         case "DOUBLE" | "FLOAT":
-            return arithmetic.add(arithmetic.number_of(inner), constant(0))
+            return arithmetic.add(_castable(inner, target), constant(0))
         case "DECIMAL":
             sizes = [int(part.name) for part in node.to.expressions] or [18, 3]
             digits = sizes[1] if len(sizes) > 1 else 0
-            return arithmetic.within(
-                arithmetic.rounded(arithmetic.number_of(inner), digits), 10 ** max(0, sizes[0] - digits), "DECIMAL"
-            )
+            most = 10 ** max(0, sizes[0] - digits)
+            return arithmetic.within(arithmetic.rounded(_castable(inner, target), digits), most, target)
         case "INT" | "BIGINT" | "SMALLINT" | "TINYINT" | "INT128":
             most = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31}.get(target, 2**62)
-            return arithmetic.within(arithmetic.rounded(arithmetic.number_of(inner), 0), most, target)
+            name = _WRITTEN.get(target, target)
+            return arithmetic.within(arithmetic.rounded(_castable(inner, name), 0), most, name)
         case _:
             raise Unfit(f"CAST to {target or node.to}", "cast to DATE, DOUBLE or INTEGER, or leave it out")
+
+
+_WRITTEN = {"INT": "INTEGER", "INT128": "HUGEINT"}
+"""Types that the parser calls otherwise than analysts do."""
+
+
+def _castable(inner: Expression, target: str) -> Expression:
+    """A number, or a truth value as one, that can be cast to a type of numbers."""
+    number = arithmetic.number_of(inner)
+    if not isinstance(number.kind, Fixed | Real):
+        hint = "if it holds numbers, declare the column as integer or real in the policy"
+        raise Unfit(f"CAST of {number.kind} to {target}", hint)
+    alignment.ends_of("CAST", number)
+    return number
 
 
 def _is(node: exp.Is, go: Go, scope: Scope) -> Expression:
@@ -133,6 +153,8 @@ def _is(node: exp.Is, go: Go, scope: Scope) -> Expression:
 def _in(node: exp.In, go: Go, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
         raise Unfit("IN with a query", "list the values")
+    if not node.expressions:
+        raise Unfit("IN with nothing after it", "list the values: IN (1, 2)")
     return conditions.among(go(node.this), [go(part) for part in node.expressions])
 
 
@@ -240,7 +262,7 @@ def _anonymous(node: exp.Anonymous, go: Go, scope: Scope) -> Expression:
         name = go(node.expressions[0])
         if isinstance(name, Constant) and isinstance(name.value, str):
             return dates.part(_PARTS.get(name.value.casefold(), name.value.casefold()), go(node.expressions[1]))
-    raise Unfit(f"{_name(node)} is not supported on private rows", _hint(node))
+    raise Unfit(f"{node.name.upper()}() is not supported on private rows", _hint(node))
 
 
 _PARTS = {"dow": "dayofweek", "doy": "dayofyear"}
@@ -325,24 +347,28 @@ _RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
 }
 
 
-def _name(node: Any) -> str:  # noqa: PLR0911 (one return a kind)
+def _name(node: Any, statement: Statement) -> str:  # noqa: PLR0911 (one return a kind)
+    """What a part of the text is called: by its word where that was written, else by the text itself."""
     match node:
-        case exp.Anonymous():
-            return f"{node.name.upper()}()"
-        case exp.Func():
-            return f"{node.sql_name()}()"
         case exp.Query():
             return "a query inside a condition or value"
         case exp.Window():
             return "a window function"
         case exp.Placeholder():
             return "a parameter"
-        case exp.Star():
-            return "*"
-        case exp.Expr():
+        case exp.Func() if _written(node.sql_name(), statement):
+            return f"{node.sql_name()}()"
+        case exp.Expr() if _written(node.key, statement):
             return str(node.key).upper()
+        case exp.Expr():
+            written = node.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
+            return written if len(written) <= 40 else written[:39] + "…"
         case _:
-            return repr(node)
+            return "an empty part"
+
+
+def _written(word: str, statement: Statement) -> bool:
+    return re.search(rf"\b{re.escape(word)}\b", statement.text, re.IGNORECASE) is not None
 
 
 def _hint(node: Any) -> str:

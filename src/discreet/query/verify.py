@@ -1,22 +1,58 @@
-"""Ranges derived again: what the gate asks of the expressions in a plan before it believes their sensitivity."""
+"""Ranges and lengths derived again: what the gate asks of a plan before it believes its sensitivity."""
 
 from discreet.errors import InternalError
 from discreet.query.expression import Call, Constant, Expression
 from discreet.query.kinds import Fixed, Kind, Text
 from discreet.query.operations import alignment, arithmetic, dates
+from discreet.query.operations.strings import LONGER
 
 
 def verify(one: Expression) -> None:
-    """Raise `InternalError` unless every operation states the range that it has over the ranges of its arguments.
+    """Raise `InternalError` unless every operation states the range or length that follows from its arguments.
 
-    Guarantee: what passes, over columns that the catalog has, evaluates to null or to steps within its stated bounds.
+    Guarantee: what passes, over columns that the catalog has, evaluates to null, to steps within its stated bounds, or
+    to a text of at most its stated length.
     """
+    if isinstance(one, Constant) and not _holds(one):
+        raise InternalError("a plan states a range for a constant that does not hold it")
     if not isinstance(one, Call):
         return
     for argument in one.arguments:
         verify(argument)
     if isinstance(one.kind, Fixed) and _range(one) != one.kind:
         raise InternalError(f"a plan states a range for {one.operation} that it does not have")
+    if isinstance(one.kind, Text) and _length(one) != one.kind.length:
+        raise InternalError(f"a plan states a length for {one.operation} that it does not have")
+
+
+def _holds(one: Constant) -> bool:
+    """Whether the kind of a constant holds its value."""
+    match one.kind, one.value:
+        case Fixed(_, lower, upper), int(value):
+            return (lower is None or lower <= value) and (upper is None or value <= upper)
+        case Text(length), str(value):
+            return len(value) <= length
+        case ((Fixed() | Text()), value):
+            return value is None
+        case _:
+            return True
+
+
+def _length(one: Call) -> int:
+    """The length of a text, derived from the lengths of the arguments."""
+    kinds = [argument.kind for argument in one.arguments]
+    match one.operation, kinds:
+        case (("lower" | "upper" | "trim"), [Text(length)]):
+            return LONGER * length
+        case "substring", [Text(length), _, _]:
+            return min(_whole(one.arguments[2]), length)
+        case "concatenate", _:
+            return sum(kind.length for kind in kinds if isinstance(kind, Text))
+        case (("case" | "coalesce"), _):
+            union = alignment.union([*kinds[1:-1:2], kinds[-1]] if one.operation == "case" else kinds)
+            return union.length if isinstance(union, Text) else -1
+        case _:
+            return -1
 
 
 def _range(one: Call) -> Kind | None:  # noqa: PLR0911, PLR0912 (one branch an operation)

@@ -53,8 +53,9 @@ def edges_of(column: Column, bins: Bins | None) -> tuple[tuple[Fraction, ...], F
     if not 2 <= len(given) <= MOST_CODES + 1 or given != sorted(set(given)):
         expected = f"from 2 to {MOST_CODES + 1:,} edges, each above the one before"
         raise InvalidParameter(f"bins of {column.name}", list(bins), expected)
-    step = _grid(column, given)
-    return _checked(column, given if step is None else _on_grid(given, step), step), step
+    inside = _within(given, column)
+    step = _grid(column, inside)
+    return _checked(column, inside if step is None else _on_grid(inside, step), step), step
 
 
 def frozen(bins: Any, name: str) -> Bins:
@@ -114,6 +115,17 @@ def _grid(column: Column, edges: Sequence[Fraction]) -> Fraction | None:
     if step is None or max(step.numerator, step.denominator) > _MOST_STEPS:
         return None
     return step if max(abs(edge) for edge in edges) / step < _MOST_STEPS else None
+
+
+def _within(edges: list[Fraction], column: Column) -> list[Fraction]:
+    """Edges cut to the column's declared bounds, so that no value beyond them is drawn; values outside are clamped."""
+    if column.kind not in NUMERIC or column.lower is None or column.upper is None:
+        return edges
+    low, high = max(edges[0], column.lower), min(edges[-1], column.upper)
+    if low > high or (low == high and column.lower < column.upper):
+        expected = f"edges between its bounds, {plain(column.lower)} and {plain(column.upper)}"
+        raise InvalidParameter(f"bins of {column.name}", [plain(edge) for edge in edges], expected)
+    return [low, *(edge for edge in edges if low < edge < high), high]
 
 
 def _even(low: Fraction, high: Fraction, step: Fraction | None, count: int | None) -> list[Fraction]:

@@ -89,10 +89,26 @@ class Design:
         noise, which is one Gaussian of multiplier 1/√S (project on the shift). Counts are whole, so rounding the noise
         to whole numbers is post-processing of the continuous release (`noise.normal`).
         """
-        each = Counter(self.sigmas).items()
-        inverse = sum((count * decimal_up(1 / (sigma * sigma), 40) for sigma, count in each), Fraction(0))
-        shift = inverse * squared_sensitivity(self.neighbours, self.rows_per_unit)
+        shift = self._inverse * squared_sensitivity(self.neighbours, self.rows_per_unit)
         return GaussianNoise(decimal_down(Fraction(sqrt_bounds(1 / shift, _BITS)[0], 1 << _BITS), 12))
+
+    @property
+    def sigma_left_out(self) -> Fraction:
+        """The noise on the number of rows that are in no marginal, with which that number costs nothing more.
+
+        Guarantee: `count_left_out` and `measure` together cost `loss`. Proof. With S = Σ 1/σ_i², this is σ ≥ 1/√S. A
+        unit has at most K rows: k of them are counted in every marginal, and l others in one cell each of what is left
+        out, k + l ≤ K. In units of the noise they shift the release by a squared norm of at most k²·S + l²/σ² ≤
+        (k² + l²)·S ≤ K²·S, which `loss` has for k = K. Changing a unit takes one such vector away and adds another; no
+        entry of either is negative, so the squared distance is at most 2·K²·S, as there.
+        """
+        return decimal_up(root_up(1 / self._inverse), 9)
+
+    @property
+    def _inverse(self) -> Fraction:
+        """Σ 1/σ², rounded up."""
+        each = Counter(self.sigmas).items()
+        return sum((count * decimal_up(1 / (sigma * sigma), 40) for sigma, count in each), Fraction(0))
 
     def noise_alone(self, rows: int) -> float:
         """The mean total variation that noise alone would cause in the pairs of so many rows, before any fitting.
@@ -232,6 +248,26 @@ def measure(codes: Any, design: Design, *, entropy: Entropy | None = None) -> tu
         noisy(table, design.sizes, marginal, sigma, entropy)
         for marginal, sigma in zip(design.marginals, design.sigmas, strict=True)
     )
+
+
+def count_left_out(reasons: Ints, kinds: int, design: Design, *, entropy: Entropy | None = None) -> tuple[int, ...]:
+    """Count the rows that no marginal counts, by reason, and add noise.
+
+    `reasons` has a code from 0 to kinds − 1 for each row that is left out, and for no other.
+
+    Guarantee: costs nothing beside `measure` of the other rows by the same design. Proof: `Design.sigma_left_out`.
+
+    >>> from discreet.noise import DeterministicEntropy
+    >>> plan = Design((2, 2), ((0, 1),), (1,), neighbours="add or remove one")
+    >>> found = count_left_out(np.zeros(500, np.int64), 2, plan, entropy=DeterministicEntropy(1))
+    >>> abs(found[0] - 500) < 10, abs(found[1]) < 10
+    (True, True)
+    """
+    if not kinds:
+        return ()
+    table = checked_codes(np.asarray(reasons, np.int64)[:, None], (kinds,))
+    found = noisy(table, (kinds,), (0,), design.sigma_left_out, entropy)
+    return tuple(found.counts.tolist())
 
 
 def noisy(

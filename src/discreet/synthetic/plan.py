@@ -27,9 +27,20 @@ from discreet.privacy.unit import Neighbours
 from discreet.synthetic.bins import Bins
 from discreet.synthetic.choosing import Recipe, choose
 from discreet.synthetic.marginals import Attributes, cells
-from discreet.synthetic.measuring import Design, Measurement, design, measure, packed, root_up, share_of, unpacked
+from discreet.synthetic.measuring import (
+    Design,
+    Measurement,
+    count_left_out,
+    design,
+    measure,
+    packed,
+    root_up,
+    share_of,
+    unpacked,
+)
 from discreet.synthetic.reading import Codes
 from discreet.synthetic.relaxed import Settings, fit, memory_needed, seconds_needed, soft_rows
+from discreet.synthetic.resources import MANY_ROWS, TYPICAL, needed, rows_needed
 from discreet.synthetic.result import SyntheticTable
 from discreet.synthetic.rows import possible
 from discreet.synthetic.rules import Rule, allowed
@@ -116,7 +127,7 @@ class SynthesisPlan:
     def design(self, schema: Schema) -> Design:
         """Which marginals are measured, with how much noise each.
 
-        Guarantee: with `_rows_a_person`, one Gaussian release of `multiplier`; it is checked here.
+        Guarantee: with `_rows_a_person` and `count_left_out`, one Gaussian release of `multiplier`; it is checked here.
         """
         whole = self.multiplier if self.rows_each == 1 else share_of(self.multiplier, 1 - KEYS)
         target = None if self.target is None else schema.place(self.target)
@@ -159,7 +170,8 @@ class SynthesisPlan:
         whatever the other units are (`curator.rows`). Finding the values of a column costs its selection: a unit has
         one of them at most (`_discovered`). Given the values, the marginals cost at most one Gaussian release of
         multiplier m (`Design.loss`), and where a person has several rows, how many they have one of m'; together they
-        cost at most one of `multiplier` (`share_of`). A recipe costs its own loss (`Recipe.loss`).
+        cost at most one of `multiplier` (`share_of`). A recipe costs its own loss (`Recipe.loss`). How many rows are
+        left out costs nothing more (`Design.sigma_left_out`); such rows take no part in what a recipe picks.
         """
         require_same(self.table, self.columns, self.neighbours, catalog)
         if self.recipe is None:
@@ -177,9 +189,12 @@ class SynthesisPlan:
         rows = engine.fetch(rows_each(self.table, self.columns, most=self.rows_each, numbered=several))
         found = {name: _discovered(rows.column(name), selection, entropy) for name, selection in self.discover}
         schema = self.schema(found)
-        codes, _ = schema.encode(rows.select([one.name for one in self.columns]))
+        codes = schema.codes_of(rows.select([one.name for one in self.columns]))
         head: dict[str, Any] = {"found": found}
-        measured = self._measured(codes, schema, entropy)
+        measured = self._measured(codes[(codes >= 0).all(axis=1)], schema, entropy)
+        first = self.design(schema) if self.recipe is None else self.recipe.first
+        reasons = schema.reasons(codes)
+        head["left_out"] = count_left_out(reasons, len(schema.strict), first, entropy=entropy)
         if several:
             head["rows_a_person"] = self._rows_a_person(np.asarray(rows.column(len(self.columns))), entropy).tolist()
         words = json.dumps(head).encode()
@@ -217,7 +232,10 @@ class SynthesisPlan:
         return SyntheticTable(self, measured, head, receipt, hashlib.sha256(released).digest())
 
     def memory(self) -> int:
-        """Bytes that fitting needs at most, however many rows and values there turn out to be."""
+        """Bytes that fitting needs at most, however many rows and values there turn out to be.
+
+        Reading and drawing rows need more: `needs`.
+        """
         schema = self.guessed(MOST_FOUND)
         soft = self.settings.rows or soft_rows(10**9)
         return memory_needed(schema.sizes, self._marginals(schema), rows=soft)
@@ -231,9 +249,18 @@ class SynthesisPlan:
 
     def seconds(self) -> float:
         """About how long fitting takes on one core."""
-        soft = self.settings.rows or soft_rows(self.people or 10**6)
+        soft = self.settings.rows or soft_rows(self.people or MANY_ROWS)
         fits = 1 if self.recipe is None else 1 + len(self.recipe.rounds)
         return seconds_needed(self.guessed().sizes, rows=soft, iterations=fits * self.settings.iterations)
+
+    def needs(self) -> tuple[int, float]:
+        """About how many bytes and seconds of one core the whole takes; `people` says for how many rows."""
+        soft = self.settings.rows or soft_rows(self.people or MANY_ROWS)
+        rows = (self.people or MANY_ROWS) * self.rows_each
+        sizes = self.guessed().sizes
+        memory, seconds = rows_needed(sizes, rows=rows, soft=soft)
+        fitting = memory_needed(sizes, self._marginals(self.guessed()), rows=soft)
+        return memory + fitting, seconds + self.seconds() / TYPICAL
 
     def explain(self) -> str:
         """What it would cost and do, in words."""
@@ -250,9 +277,13 @@ class SynthesisPlan:
             "measured": f"{len(made.marginals)} marginals, noise of {float(min(made.sigmas)):.3g} to "
             f"{float(max(made.sigmas)):.3g} rows on each count",
             "useful": f"for more than about {ceil(made.noise_alone(1)):,} rows; with fewer, noise is all there is",
-            "memory": f"up to {ceil(self.memory() / 1e6):,} MB",
-            "time": f"up to {ceil(self.seconds()):,} s of one core",
+            **needed(*self.needs(), people=self.people, most=self.seconds()),
         }
+        wide = [one.column.name for one in schema.attributes if one.wide and one.column.name not in dict(self.bins)]
+        if wide:
+            lines["bins"] = (
+                f"equally wide, as none were given: {', '.join(wide)}; give them where values crowd together"
+            )
         if self.recipe is not None:
             picks = sum(turn.picks for turn in self.recipe.rounds)
             lines["then"] = f"{picks} triples, chosen privately in {len(self.recipe.rounds)} rounds"

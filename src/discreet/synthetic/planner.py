@@ -33,7 +33,8 @@ class Wish:
     columns: those to synthesise; if left out, all but the key, each of which must be declared well enough: none is
     silently dropped. leave_out: columns that are not synthesised. bins, values: public, instead of the policy's.
     discover: text columns whose values are found privately; they cost a tenth of ε and δ together.
-    at_most: rules "a <= b"; never: combinations that cannot be. target: a column that models will predict.
+    at_most: rules "a <= b"; never: combinations that cannot be; rules: these and others as sentences ("a decides b",
+    "when a=x then b=y|z"; `rules.read_rules`). target: a column that models will predict.
     rows_each: the most rows of one person. people: about how many units there are, public, to refuse a budget that is
     too small. rows: how many synthetic rows; the noisy number of rows, if left out. adaptive: after columns and pairs,
     so many rounds in which triples are chosen privately. model: "relaxed", or "graphical" (by mbi, an extra).
@@ -49,6 +50,7 @@ class Wish:
     discover: Sequence[str] = ()
     at_most: Sequence[str] = ()
     never: Sequence[Any] = ()
+    rules: Sequence[str] = ()
     target: str | None = None
     rows_each: int = 1
     people: int | None = None
@@ -80,7 +82,7 @@ def plan(wish: Wish, catalog: Catalog) -> SynthesisPlan:
         bins=tuple((name, frozen(bins, name)) for name, bins in by_column(wish.bins, "bins", columns)),
         values=tuple((name, listed(values, name)) for name, values in by_column(wish.values, "values", columns)),
         discover=_selections(hidden, epsilon, delta),
-        rules=read_rules(wish.at_most, wish.never),
+        rules=read_rules(wish.at_most, wish.never, wish.rules),
         target=None if wish.target is None else _known(wish.target, "target", columns),
         rows_each=most_rows(wish.rows_each, table),
         multiplier=_multiplier(epsilon, delta, finding=bool(hidden)),

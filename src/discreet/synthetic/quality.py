@@ -7,6 +7,7 @@ alone and may be shown to anybody.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import ceil
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from discreet.synthetic.marginals import (
     counts,
 )
 from discreet.synthetic.measuring import Measurement
+from discreet.synthetic.schema import Schema
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +68,7 @@ class Closeness:
 
     @property
     def score(self) -> float:
-        """NIST's k-marginal score: 1000·(1 − mean distance)."""
+        """1000·(1 − mean distance): the scale of NIST's k-marginal score, which is over triples with an area."""
         return 1000 * (1 - self.mean)
 
 
@@ -144,6 +146,52 @@ def residuals(measurements: Sequence[Measurement], model: Model) -> tuple[Residu
     for one in measurements:
         gap = (model.marginal(one.attributes) - one.counts) / one.sigma
         found.append(Residual(one.attributes, float(np.mean(gap * gap))))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LostRows:
+    """How many rows had a value that no code stands for, by a noisy count.
+
+    left_out: such rows are in no marginal and in no synthetic row; else their value counts as missing.
+
+    >>> print(LostRows("sex", 41, 10.0, left_out=True))
+    sex: about 41 rows left out (95 %: 21 to 61)
+    """
+
+    column: str
+    rows: int
+    sigma: float
+    left_out: bool
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """Where the exact number is, with probability 95 %."""
+        margin = ceil(1.96 * self.sigma)
+        return max(0, self.rows - margin), max(0, self.rows + margin)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        what = "left out" if self.left_out else "missing or of another value"
+        return f"{self.column}: about {max(0, self.rows):,} rows {what} (95 %: {low:,} to {high:,})"
+
+
+def lost_rows(
+    schema: Schema,
+    measurements: Sequence[Measurement],
+    left_out: Sequence[tuple[str, int]],
+    sigma: float,
+    *,
+    first: int = 0,
+) -> tuple[LostRows, ...]:
+    """What was lost, from noisy numbers alone: rows left out, and values of the columns from `first` on."""
+    found = [LostRows(name, rows, sigma, left_out=True) for name, rows in left_out]
+    for measured in measurements:
+        place = measured.attributes[0]
+        attribute = schema.attributes[place]
+        if len(measured.attributes) == 1 and place >= first and attribute.missing:
+            rows = int(measured.counts[attribute.known])
+            found.append(LostRows(attribute.column.name, rows, measured.sigma, left_out=False))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
 from discreet.errors import InvalidData, MissingExtra
 from discreet.synthetic.linked.result import LinkedTables
-from discreet.synthetic.quality import Closeness, Residual, area_under_curve, closeness
+from discreet.synthetic.quality import Closeness, LostRows, Residual, area_under_curve, closeness
 from discreet.synthetic.reading import Codes
 from discreet.synthetic.result import SyntheticTable
 from discreet.synthetic.schema import Schema
@@ -23,6 +23,8 @@ def public_page(made: SyntheticTable) -> Page:
         Facts({"cost": str(made.receipt), "rows": len(made.codes), "marginals measured": len(made.measurements)}),
         Heading("How it was made"),
         Text(made.plan.explain()),
+        Heading("What is lost"),
+        *_lost(made.lost()),
         Heading("How well it fits what was measured"),
         *_misfits(made.schema, made.residuals()),
         Heading("Columns"),
@@ -37,7 +39,9 @@ def linked_page(made: LinkedTables) -> Page:
     parts: list[Part] = [Facts({"cost": str(made.receipt), **{f"rows of {name}": n for name, n in rows.items()}})]
     parts += [Heading("How they were made"), Text(made.plan.explain())]
     first = len(made.plan.own)
+    lost = made.lost()
     for turn, one in enumerate(made.fit()):
+        parts += [Heading(f"{one.name}: what is lost"), *_lost(lost[one.name])]
         shown = range(first if turn else 0, len(one.schema.names))
         parts += [Heading(f"{one.name}: how well it fits what was measured"), *_misfits(one.schema, one.residuals())]
         parts += [Heading(f"{one.name}: columns"), *[_column(one.schema, one.codes, place, None) for place in shown]]
@@ -58,6 +62,21 @@ def linked_quality(made: LinkedTables, real: Sequence[Codes]) -> Page:
             parts.append(Text(f"Nothing to compare: {len(codes)} real rows, {len(one.codes)} synthetic ones."))
     note = "For the owner's eyes only: it compares with the real rows, and is not private. Do not publish it."
     return Page(f"Quality of synthetic {', '.join(part.table.name for part in made.plan.parts)}", parts, note)
+
+
+def _lost(found: Sequence[LostRows]) -> list[Part]:
+    if not found:
+        return [Text("Nothing: every value of every row has a code.")]
+    told = (
+        "Rows with a missing or undeclared value are left out where the column cannot be null; elsewhere such values, "
+        "and those that were not found, count as missing. From noisy counts, with where the exact ones are at 95 %."
+    )
+    rows = []
+    for each in found:
+        low, high = each.interval
+        what = "rows left out" if each.left_out else "count as missing"
+        rows.append([each.column, f"{max(0, each.rows):,}", f"{low:,} to {high:,}", what])
+    return [Text(told), Grid(["column", "about", "95 %", "what"], rows)]
 
 
 def _misfits(schema: Schema, residuals: Sequence[Residual]) -> list[Part]:
@@ -130,7 +149,7 @@ class Quality:
             told[f"{order}-way total variation"] = round(found.mean, 4)
             told[f"{order}-way of a fresh sample"] = round(found.floor, 4)
         if len(self.schema.sizes) > 1:
-            told["k-marginal score"] = round(self.closeness(2).score)
+            told["score of pairs (of 1000)"] = round(self.closeness(2).score)
         if target is not None:
             told |= self._predicted(target)
         return told
@@ -140,7 +159,15 @@ class Quality:
             found = self.predicts(target)
         except MissingExtra as missing:
             return {"area under curve": str(missing)}
-        return {f"area under curve, trained on {name} rows": round(value, 4) for name, value in found.items()}
+        positive = f"{target} = {self._positive(target)}"
+        return {
+            f"area under curve of {positive}, trained on {name} rows": round(value, 4) for name, value in found.items()
+        }
+
+    def _positive(self, target: str) -> str:
+        """The value that is predicted, in words."""
+        attribute = self.schema.attributes[self.schema.place(target)]
+        return attribute.labels[attribute.known - 1]
 
     def page(self, *, target: str | None = None, attacks: list[Part] | None = None) -> Page:
         """A report for the owner."""

@@ -12,8 +12,9 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Column, ColumnType
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.synthetic import graphical, relaxed
+from discreet.synthetic.constraints import Allowed
 from discreet.synthetic.measuring import Measurement
-from discreet.synthetic.quality import Model, Residual, residuals
+from discreet.synthetic.quality import LostRows, Model, Residual, lost_rows, residuals
 from discreet.synthetic.reading import Codes
 from discreet.synthetic.rows import draw
 from discreet.synthetic.rules import allowed, mended
@@ -52,16 +53,19 @@ class SyntheticTable:
         sizes, settings = self.schema.sizes, self.plan.settings
         if self.plan.model == "graphical":
             return graphical.fit(sizes, self.measurements, iterations=settings.iterations)
-        known = allowed(self.plan.rules, self.schema)
-        return relaxed.fit(sizes, self.measurements, settings=settings, allowed=known, progress=progress)
+        return relaxed.fit(sizes, self.measurements, settings=settings, allowed=self._allowed, progress=progress)
+
+    @cached_property
+    def _allowed(self) -> list[Allowed]:
+        """What rules allow; what decides what is read off the noisy counts."""
+        return allowed(self.plan.rules, self.schema, self.measurements)
 
     @cached_property
     def codes(self) -> Codes:
         """The synthetic rows as codes."""
         model = self.fit()
         if isinstance(model, relaxed.RelaxedTable):
-            known = allowed(self.plan.rules, self.schema)
-            return draw(model, rows=self.plan.rows, allowed=known, entropy=self._entropy(1))
+            return draw(model, rows=self.plan.rows, allowed=self._allowed, entropy=self._entropy(1))
         assert isinstance(model, graphical.GraphicalTable)  # noqa: S101 (there are no others)
         return model.draw(rows=self.plan.rows, entropy=self._entropy(1))
 
@@ -79,6 +83,13 @@ class SyntheticTable:
     def residuals(self) -> tuple[Residual, ...]:
         """How well the fit meets each noisy marginal: from noisy numbers alone."""
         return residuals(self.measurements, self.fit())
+
+    def lost(self) -> tuple[LostRows, ...]:
+        """How many rows were left out, and how many values count as missing: from noisy numbers alone."""
+        first = self.plan.design(self.schema) if self.plan.recipe is None else self.plan.recipe.first
+        counts = self.head.get("left_out", ())  # older releases do not have it
+        told = list(zip(self.schema.strict, counts, strict=False))
+        return lost_rows(self.schema, self.measurements, told, float(first.sigma_left_out))
 
     def page(self) -> "Page":
         """A report from noisy numbers alone: it may be published."""

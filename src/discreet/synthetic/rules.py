@@ -1,4 +1,4 @@
-"""Public rules that every synthetic row obeys: A ≤ B, and combinations that never occur."""
+"""Public rules that every synthetic row obeys: A ≤ B, what never occurs, when … then …, and A decides B."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,9 @@ import numpy as np
 from discreet.curator.catalog import NUMERIC
 from discreet.errors import InvalidParameter
 from discreet.synthetic.constraints import Allowed
+from discreet.synthetic.measuring import Measurement
 from discreet.synthetic.reading import Codes, key
+from discreet.synthetic.rows import possible
 from discreet.synthetic.schema import Attribute, Drawn, Schema
 
 
@@ -108,27 +110,181 @@ class Never:
         return Allowed(named, table, schema.sizes)
 
 
-Rule = AtMost | Never
+@dataclass(frozen=True, slots=True)
+class When:
+    """Where some columns have certain values, another has one of certain values.
+
+    Values are written as those of `Never` are; x|y means x or y.
+    """
+
+    given: tuple[tuple[str, tuple[str, ...]], ...]
+    then: tuple[str, tuple[str, ...]]
+
+    @classmethod
+    def read(cls, text: str) -> "When":
+        """From words.
+
+        >>> When.read("when age=0|1, sex=m then married=no")
+        When(given=(('age', ('0', '1')), ('sex', ('m',))), then=('married', ('no',)))
+        """
+        given, sign, then = text.strip().removeprefix("when ").partition(" then ")
+        pairs = [part.partition("=") for part in (*given.split(","), then)]
+        if not sign or any(not equal or not name.strip() or not value.strip() for name, equal, value in pairs):
+            raise InvalidParameter("rules", text, "'when age=0|1, sex=m then married=no'")
+        *first, last = [(name.strip(), tuple(each.strip() for each in value.split("|"))) for name, _, value in pairs]
+        return cls(tuple(first), last)
+
+    def check(self, schema: Schema, found: Collection[str]) -> None:
+        """Refuse values that no code stands for; those of columns in `found` are not known yet."""
+        named = [schema.place(name) for name, _ in (*self.given, self.then)]
+        if len(set(named)) < len(named):
+            raise InvalidParameter("rules", self._text, "each column once in a rule")
+        for place, (name, values) in zip(named, (*self.given, self.then), strict=True):
+            attribute = schema.attributes[place]
+            for value in values if attribute.column.name not in found else ():
+                if _code(attribute, value) is None:
+                    some = ", ".join(attribute.labels[:8]) + (", …" if attribute.size > 8 else "")
+                    raise InvalidParameter("rules", f"{name}={value}", f"a value or bin of {name}: {some}")
+
+    def allowed(self, schema: Schema) -> Allowed | None:
+        """All combinations but those of the given values with another value; None where none was found privately."""
+        columns = (*self.given, self.then)
+        places = [schema.place(name) for name, _ in columns]
+        masks = []
+        for place, (_, values) in zip(places, columns, strict=True):
+            codes = [code for value in values if (code := _code(schema.attributes[place], value)) is not None]
+            masks.append(np.isin(np.arange(schema.sizes[place]), codes))
+        if not all(mask.any() for mask in masks):
+            return None
+        masks[-1] = ~masks[-1]
+        order = np.argsort(places)
+        table = masks[order[0]]
+        for place in order[1:]:
+            table = np.logical_and.outer(table, masks[place])
+        return Allowed(sorted(places), ~table, schema.sizes)
+
+    @property
+    def _text(self) -> str:
+        return ", ".join(f"{name}={'|'.join(values)}" for name, values in (*self.given, self.then))
 
 
-def read_rules(at_most: Sequence[str], never: Sequence[str | Mapping[str, Any]]) -> tuple[Rule, ...]:
+@dataclass(frozen=True, slots=True)
+class Decides:
+    """Rows with the same value of one column have the same value of another. Which one is read off noisy counts."""
+
+    first: str
+    second: str
+
+    @classmethod
+    def read(cls, text: str) -> "Decides":
+        """From words.
+
+        >>> Decides.read("county decides state")
+        Decides(first='county', second='state')
+        """
+        first, sign, second = text.partition(" decides ")
+        if not sign or not first.strip() or not second.strip():
+            raise InvalidParameter("rules", text, "two columns: 'county decides state'")
+        return cls(first.strip(), second.strip())
+
+    def check(self, schema: Schema, found: Collection[str]) -> None:
+        """Refuse one column twice."""
+        if schema.place(self.first) == schema.place(self.second):
+            raise InvalidParameter("rules", f"{self.first} decides {self.second}", "two different columns")
+
+    def allowed(self, schema: Schema) -> None:
+        """Nothing is known before the noisy counts are: `decided`."""
+
+    def decided(self, schema: Schema, measurements: Sequence[Measurement], known: Sequence[Allowed]) -> Allowed | None:
+        """For each value of the first column the likeliest of the second, among those that other rules allow.
+
+        Where the first is missing, anything may be. None where the two were not measured together.
+        """
+        places = schema.place(self.first), schema.place(self.second)
+        pair = tuple(sorted(places))
+        measured = [each for each in measurements if each.attributes == pair]
+        if not measured:
+            return None
+        counts: Any = sum(each.counts * each.sigma**-2 for each in measured)
+        for each in known:
+            if each.attributes == pair:
+                counts = np.where(each.table, counts, -np.inf)
+        table = counts if places[0] == pair[0] else counts.T
+        chosen = table.argmax(axis=1)[:, None] == np.arange(table.shape[1])
+        chosen[schema.attributes[places[0]].known :] = True
+        return Allowed(pair, chosen if places[0] == pair[0] else chosen.T, schema.sizes)
+
+
+Rule = AtMost | Never | When | Decides
+
+
+def read_rules(
+    at_most: Sequence[str], never: Sequence[str | Mapping[str, Any]], rules: Sequence[str] = ()
+) -> tuple[Rule, ...]:
     """Rules from what a user says; a ≤ b and b ≤ c mean that a ≤ c, whether b is known or not.
 
-    >>> [f"{one.first} <= {one.second}" for one in read_rules(["a <= b", "b <= c"], [])]
+    `rules` has one of four sentences each: "a <= b", "never a=x, b=y", "when a=x then b=y|z", "a decides b".
+
+    >>> [f"{one.first} <= {one.second}" for one in read_rules(["a <= b"], [], ["b <= c"])]
     ['a <= b', 'b <= c', 'a <= c']
     >>> read_rules([], [{"sex": "M", "pregnant": True}])[0].values
     (('sex', 'M'), ('pregnant', True))
     """
-    for name, given in (("at_most", at_most), ("never", never)):
+    for name, given in (("at_most", at_most), ("never", never), ("rules", rules)):
         if isinstance(given, str | Mapping):
             raise InvalidParameter(name, given, "a list of rules")
+    said = [_read_rule(text) for text in rules]
+    order = [AtMost.read(each) for each in at_most] + [each for each in said if isinstance(each, AtMost)]
     impossible = (Never.read(one) if isinstance(one, str) else Never.of(one) for one in never)
-    return (*_closed([AtMost.read(one) for one in at_most]), *impossible)
+    return (*_closed(order), *impossible, *(each for each in said if not isinstance(each, AtMost)))
 
 
-def allowed(rules: Sequence[Rule], schema: Schema) -> list[Allowed]:
-    """The rules as tables of what may occur."""
-    return [table for rule in rules if (table := rule.allowed(schema)) is not None]
+def rules_in(text: str) -> list[str]:
+    """The rules of a file: one a line; empty lines, and those that begin with #, say nothing.
+
+    >>> rules_in("# geography\\ncounty decides state\\n\\nnever sex=M, pregnant=yes\\n")
+    ['county decides state', 'never sex=M, pregnant=yes']
+    """
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _read_rule(text: str) -> Rule:
+    if isinstance(text, str):
+        if text.strip().startswith("never "):
+            return Never.read(text.strip().removeprefix("never "))
+        for sign, kind in ((" then ", When), (" decides ", Decides), ("<=", AtMost)):
+            if sign in text:
+                return kind.read(text)
+    expected = "'a <= b', 'never a=x, b=y', 'when a=x then b=y|z' or 'a decides b'"
+    raise InvalidParameter("rules", text, expected)
+
+
+def allowed(rules: Sequence[Rule], schema: Schema, measurements: Sequence[Measurement] = ()) -> list[Allowed]:
+    """The rules as tables of what may occur, one for each set of columns; what decides what follows from noisy counts.
+
+    What was read off noisy counts is left out where no row could obey it with all other rules.
+    """
+    known = _together([table for rule in rules if (table := rule.allowed(schema)) is not None], schema)
+    for rule in rules:
+        table = rule.decided(schema, measurements, known) if isinstance(rule, Decides) else None
+        if table is not None:
+            more = _together([*known, table], schema)
+            known = more if possible(more, schema.sizes) else known
+    return known
+
+
+def _together(tables: Sequence[Allowed], schema: Schema) -> list[Allowed]:
+    """One table for each set of columns."""
+    found: dict[tuple[int, ...], Any] = {}
+    for each in tables:
+        before = found.get(each.attributes)
+        found[each.attributes] = each.table if before is None else before & each.table
+    empty = [attributes for attributes, table in found.items() if not table.any()]
+    if empty:
+        names = " and ".join(schema.names[place] for place in empty[0])
+        raise InvalidParameter("rules", f"those about {names}", "rules that a row can obey together")
+    return [Allowed(attributes, table, schema.sizes) for attributes, table in found.items()]
 
 
 def mended(rules: Sequence[Rule], schema: Schema, codes: Codes, drawn: Sequence[Drawn]) -> list[Drawn]:

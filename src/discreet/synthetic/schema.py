@@ -17,6 +17,7 @@ encoding it again gives the same code. Nothing is learned from the data here.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,17 @@ class Attribute:
     def ordered(self) -> bool:
         """Whether its codes stand for numbers, dates or times that can be compared: bins, or declared numbers."""
         return self.values is None or self.column.kind is ColumnType.INTEGER
+
+    @property
+    def wide(self) -> bool:
+        """Whether a code stands for several values: inside such a bin they are drawn evenly.
+
+        >>> from discreet.curator.catalog import Column
+        >>> [Attribute.of(Column("n", "integer", lower=0, upper=most)).wide for most in (39, 40)]
+        [False, True]
+        """
+        edges = self.edges or ()
+        return any(self.step is None or high - low > self.step for low, high in pairwise(edges))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -199,10 +211,35 @@ class Schema:
 
         Guarantee: no value of a row makes this fail, and each row's codes depend on that row alone.
         """
+        codes = self.codes_of(table)
+        kept = np.asarray((codes >= 0).all(axis=1))
+        return codes[kept], kept
+
+    def codes_of(self, table: Any) -> Codes:
+        """The codes of all rows; −1 where a value has none.
+
+        Guarantee: no value of a row makes this fail, and each row's codes depend on that row alone.
+        """
         arrow = as_arrow(table)
         codes = np.column_stack([one.encode(column(arrow, one.column.name)) for one in self.attributes])
-        kept = np.asarray((codes >= 0).all(axis=1))
-        return codes[kept].astype(np.int64), kept
+        return codes.astype(np.int64)
+
+    @property
+    def strict(self) -> tuple[str, ...]:
+        """The columns whose missing or undeclared values have no code: their rows are left out."""
+        return tuple(one.column.name for one in self.attributes if not one.missing)
+
+    def reasons(self, codes: Codes) -> Codes:
+        """For each row that has no code somewhere, the first of the `strict` columns where that is so.
+
+        >>> from discreet.curator.catalog import Column
+        >>> schema = Schema([Attribute.of(Column(name, "boolean", nullable=name == "a")) for name in "abc"])
+        >>> schema.strict, schema.reasons(np.array([[0, 0, 0], [0, 0, -1], [2, -1, -1]])).tolist()
+        (('b', 'c'), [1, 0])
+        """
+        places = [place for place, one in enumerate(self.attributes) if not one.missing]
+        lost = codes[:, places] < 0
+        return np.asarray(lost[lost.any(axis=1)].argmax(axis=1) if places else np.empty(0), np.int64)
 
     def draw(self, codes: Codes, entropy: Entropy) -> list[Drawn]:
         """A number for each code, column by column."""

@@ -116,6 +116,7 @@ def test_a_constant_column_is_no_trouble():
     assert np.isfinite(model.coef_).all()
 
 
+@pytest.mark.filterwarnings("ignore:expect little")
 def test_tiny_data_and_tiny_epsilon_give_finite_models():
     for model in (
         linear(epsilon="0.001", entropy=None),

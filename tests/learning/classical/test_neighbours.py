@@ -26,13 +26,14 @@ from discreet.learning.classical import (
     sums,
     trees,
 )
-from discreet.learning.classical.logistic import _scores, residuals
+from discreet.learning.classical.descent import _scores, residuals
 from discreet.learning.classical.sums import UNIT
 from discreet.mechanisms import Exponential, Geometric
 from discreet.noise import DeterministicEntropy
 from discreet.privacy import guarantee
 from discreet.privacy.calibration import gaussian_multiplier
 
+pytestmark = pytest.mark.filterwarnings("ignore:expect little")
 EPSILON = Fraction(3, 2)
 DELTA = Fraction(1, 10**5)
 BOUNDS = (-2, 3)
@@ -44,6 +45,12 @@ MODELS = [
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="steps", max_iter=3),
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1, 2], method="steps", norm="0.5", max_iter=3),
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="steps", l1="0.8", max_iter=3),
+    lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="gradient", max_iter=3),
+    lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1, 2], method="gradient", norm="0.5", max_iter=3),
+    lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="steps", one_hot=[[0, 1]], max_iter=3),
+    lambda **b: LinearRegression(**b, bounds=BOUNDS, target_bounds=(-1, 2), one_hot=[[0, 1]]),
+    lambda **b: PCA(**b, bounds=BOUNDS, norm=None, one_hot=[[0, 1]]),
+    lambda **b: KMeans(**b, bounds=BOUNDS, n_clusters=3, max_iter=3, one_hot=[[0, 1]]),
     lambda **b: GaussianNB(**b, bounds=BOUNDS, classes=[0, 1, 2]),
     lambda **b: PCA(**b, bounds=BOUNDS, norm=1),
     lambda **b: PCA(**b, bounds=BOUNDS, norm=None),

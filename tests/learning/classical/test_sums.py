@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidParameter
 from discreet.learning.classical.reading import box_of
 from discreet.learning.classical.scaler import moment_part, moment_sums
-from discreet.learning.classical.sums import UNIT, Part, length, planned, products, row_square, snapped
+from discreet.learning.classical.sums import UNIT, Part, planned, products, reach_of, snapped
 from discreet.noise import DeterministicEntropy
 
 DRAWS = 40_000
@@ -41,24 +41,25 @@ def test_shares_must_not_exceed_one():
     rows=st.lists(st.lists(st.floats(-1e12, 1e12), min_size=3, max_size=3), min_size=1, max_size=4),
     norm=st.sampled_from(["0.01", "0.3", "1", "1.5", None]),
     l1=st.sampled_from(["0.01", "0.5", "1.2", "2.9", None]),
+    groups=st.sampled_from([(), ((0, 2),), ((1,), (0, 2)), ((0, 1, 2),)]),
 )
-def test_rows_are_within_all_bounds_exactly(rows, norm, l1):
-    square = row_square(3, norm)
-    sums = length(3, square, l1)
-    whole = snapped(np.array(rows), box_of([(-1, 1), (0, 5), (10, 1000)], list("abc")), square, sums)
+def test_rows_are_within_all_bounds_exactly(rows, norm, l1, groups):
+    reach = reach_of(3, norm=norm, l1=l1, groups=groups)
+    whole = snapped(np.array(rows), box_of([(-1, 1), (0, 5), (10, 1000)], list("abc")), reach)
     for row in whole.tolist():
         assert all(abs(z) <= UNIT for z in row)
-        assert sum(z * z for z in row) <= square
-        assert sum(map(abs, row)) <= sums
+        assert all(sum(abs(row[j]) for j in group) <= UNIT for group in groups)
+        assert sum(z * z for z in row) <= reach.square <= UNIT**2 * (3 - sum(len(group) - 1 for group in groups))
+        assert sum(map(abs, row)) <= reach.l1
 
 
 def test_long_rows_keep_their_direction_and_what_length_they_may():
-    whole = snapped(np.array([[0.8, -0.4, 0.0]]), box_of((-1, 1), list("abc")), None, length(3, 3 * UNIT**2, "0.6"))
+    whole = snapped(np.array([[0.8, -0.4, 0.0]]), box_of((-1, 1), list("abc")), reach_of(3, l1="0.6"))
     assert np.abs(whole - np.array([[0.4, -0.2, 0.0]]) * UNIT).max() <= 2
 
 
 def test_rows_inside_the_norm_are_not_shortened():
-    whole = snapped(np.array([[0.5, 0.25, 0.0]]), box_of((-1, 1), list("abc")), row_square(3, 1))
+    whole = snapped(np.array([[0.5, 0.25, 0.0]]), box_of((-1, 1), list("abc")), reach_of(3, norm=1))
     assert whole.tolist() == [[UNIT // 2, UNIT // 4, 0]]
 
 

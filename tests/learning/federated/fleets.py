@@ -56,9 +56,9 @@ class Wire:
         return found
 
 
-def changed(federation, change, seed=7):
+def changed(federation, change, seed=7, each=None):
     fleet = Wire(InProcessFleet(federation, NETWORK, DATA, seed=seed), change)
-    return run(federation, NETWORK, fleet, entropy=DeterministicEntropy(seed))
+    return run(federation, NETWORK, fleet, entropy=DeterministicEntropy(seed), each=each)
 
 
 def without_bob(rounds_=(1,)):

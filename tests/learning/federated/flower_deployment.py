@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import discreet
+
 HERE = "127.0.0.1"
 PROJECT = """
 [project]
@@ -32,21 +34,31 @@ kind = ""
 out = ""
 limit = 1
 """
-CONNECTION = '[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{address}"\ninsecure = true\n'
+CONNECTION = '[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{address}"\n{trust}\n'
+SOURCES = Path(discreet.__file__).parents[1]
 
 
 class Deployment:
-    """All processes carry a mark in their environment, so that they can be found again, whoever started them."""
+    """All processes carry a mark in their environment, so that they can be found again, whoever started them.
 
-    def __init__(self, folder, names):
+    app: the folder of the app that is run. tls: a folder with ca.crt, server.crt and server.key; None: no encryption.
+    """
+
+    def __init__(self, folder, names, *, app=None, tls=None):
+        self.app, self.tls = app or folder / "trial-app", tls
         self.folder, self.mark = folder, secrets.token_hex(16)
         self.ports = dict(zip(["superlink", *names], free_ports(1 + len(names)), strict=True))
         self.address = f"{HERE}:{self.ports['superlink']}"
         self.processes = {}
-        write_app(folder / "trial-app")
+        if app is None:
+            write_app(self.app)
 
     def start(self, patience=240):
-        self._spawn("superlink", "flower-superlink", "--insecure", "--host", HERE, "--port", self.ports["superlink"])
+        trust = ["--insecure"]
+        if self.tls is not None:
+            files = {"ca-certfile": "ca.crt", "certfile": "server.crt", "keyfile": "server.key"}
+            trust = [word for name, file in files.items() for word in (f"--ssl-{name}", self.tls / file)]
+        self._spawn("superlink", "flower-superlink", *trust, "--host", HERE, "--port", self.ports["superlink"])
         self._await_port("superlink", patience)
         for name in self.ports:
             if name != "superlink":
@@ -56,20 +68,22 @@ class Deployment:
         home = self.home(name)
         settings = f'name="{name}" home="{home}" mortal=1'
         place = ("--superlink", self.address, "--host", HERE, "--port", self.ports[name])
-        self._spawn(name, "flower-supernode", "--insecure", *place, "--node-config", settings)
+        trust = ["--insecure"] if self.tls is None else ["--root-certificates", self.tls / "ca.crt"]
+        self._spawn(name, "flower-supernode", *trust, *place, "--node-config", settings)
 
     def run(self, **settings):
         """Submit the app, as a person does; it goes on by itself."""
         home = self.home("person")
-        (home / "config.toml").write_text(CONNECTION.format(address=self.address))
+        trust = "insecure = true" if self.tls is None else f'root-certificates = "{self.tls / "ca.crt"}"'
+        (home / "config.toml").write_text(CONNECTION.format(address=self.address, trust=trust))
         values = (f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in settings.items())
-        command = ["flwr", "run", self.folder / "trial-app", "here", "--run-config", " ".join(values)]
+        command = ["flwr", "run", self.app, "here", "--run-config", " ".join(values)]
         subprocess.run(command, env=self._environment("person"), check=True, capture_output=True, timeout=240)
 
-    def wait_for(self, path, patience):
-        """Until a file is there."""
+    def wait_for(self, path, patience, holding=b""):
+        """Until a file is there, and holds these bytes."""
         until = time.monotonic() + patience
-        while not path.exists():
+        while not path.exists() or holding not in path.read_bytes():
             for name, process in self.processes.items():
                 assert process.poll() is None, f"{name} has ended:\n{self.tail(name)}"
             assert time.monotonic() < until, "\n".join(f"--- {name}\n{self.tail(name)}" for name in self.ports)
@@ -81,6 +95,13 @@ class Deployment:
         process = self.processes.pop(name)
         kill_all(f"DISCREET_NODE={name} {self.mark}")
         process.wait()
+
+    def kill_server_app(self):
+        """The coordinator alone: the SuperLink, which started it, stays."""
+        for process in marked(f"DISCREET_NODE=superlink {self.mark}"):
+            with contextlib.suppress(OSError):
+                if b"flwr-serverapp" in Path(f"/proc/{process}/cmdline").read_bytes():
+                    os.kill(process, signal.SIGKILL)
 
     def stop(self):
         kill_all(self.mark)
@@ -109,6 +130,8 @@ class Deployment:
         kept = {key: value for key, value in os.environ.items() if "proxy" not in key.lower() and key != "PYTHONPATH"}
         return kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(SOURCES),
+            "OPENBLAS_NUM_THREADS": "1",
             "FLWR_HOME": str(self.home(name)),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",

@@ -22,6 +22,7 @@ from tests.learning.federated.fleets import (
     without_bob,
 )
 
+from discreet.errors import ReleaseFailed
 from discreet.learning.clipping import UNITS
 from discreet.learning.federated import Arrival, InProcessFleet, run
 from discreet.learning.federated.fleet import seeded_identity
@@ -339,9 +340,13 @@ def test_whatever_the_wire_does_the_run_goes_on(secure, data):
             case _:
                 return [arrival]
 
-    kind = plan(secure=secure, rounds=2)
-    outcome = changed(kind, change)
-    assert len(outcome.reports) == 2
-    for report in outcome.reports:
+    reports = []
+    try:
+        changed(plan(secure=secure, rounds=2), change, each=lambda report, _: reports.append(report))
+    except ReleaseFailed as error:
+        assert "none of the 2 rounds has anybody's update" in str(error)
+        assert not any(report.arrived for report in reports)
+    assert len(reports) == 2
+    for report in reports:
         away = set(report.asked) - set(report.arrived)
         assert report.abandoned or away <= {drop.client for drop in report.dropped}

@@ -2,6 +2,8 @@
 
 import importlib
 import os
+import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -11,11 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from discreet.curator.ledger import Ledger
+from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import InvalidData, InvalidParameter, LedgerUnavailable, ReleaseFailed
 from discreet.learning.federated import Arrival, InProcessFleet, Member, flower_state, run
 from discreet.learning.federated.fleet import seeded_identity
 from discreet.learning.federated.flower_state import Notebook
 from discreet.learning.federated.orders import Declined, decode_answer
+from discreet.learning.federated.progress import STOPPED
+from discreet.learning.layers import Dense
+from discreet.learning.losses import Softmax
+from discreet.learning.network import Network
 from discreet.noise import DeterministicEntropy
 
 try:
@@ -189,13 +197,14 @@ def test_silence_and_late_answers(tmp_path):
     assert ["bob" in report.arrived for report in outcome.reports] == [False, True, True, True]
 
 
-def test_a_late_answer_does_not_stand_for_the_one_awaited(tmp_path):
+def test_a_late_answer_does_not_stand_for_the_one_awaited(tmp_path, monkeypatch):
     """Nor does word that an earlier order came to nothing."""
     grid = loop(tmp_path)
     fleet = GridFleet(grid, trial.KEYS, limit=0.05, poll=0.01)
     fleet.gather(0)
     grid.wire = lambda _, reply: held.append(reply)
     held = []
+    monkeypatch.setattr(flower, "_UNANSWERED", 9)
     for order in (b"lost", b"answered late", b"expires"):
         assert fleet.ask({"bob": order}) == []
     late, failed = held[1], Message(Error(3, "expired"), reply_to=asked(held[2]))
@@ -324,11 +333,50 @@ def test_too_few_clients_begin_nothing(tmp_path):
 def test_another_run_is_declined(tmp_path):
     """Whoever may start runs on Flower cannot buy more rounds than were agreed on."""
     conducted(loop(tmp_path))
-    again = conducted(loop(tmp_path), entropy=DeterministicEntropy(1))
-    for report in again.reports:
+    reports = []
+    with pytest.raises(
+        ReleaseFailed, match="3 of 3 clients decline this run, 1 are needed .*goes on from its checkpoint"
+    ):
+        conducted(loop(tmp_path), entropy=DeterministicEntropy(1), each=lambda report, _: reports.append(report))
+    for report in reports:
         assert {(drop.client, drop.kind) for drop in report.dropped} >= {("ann", "declined"), ("bob", "declined")}
         assert not report.arrived
-    assert "another one would cost again" in again.reports[0].dropped[0].reason
+    assert "another one would cost again" in reports[0].dropped[0].reason
+
+
+class Died(BaseException):
+    """The ServerApp is gone."""
+
+
+@pytest.mark.parametrize("kind", ["trusted", "secure"])
+def test_a_server_app_that_died_goes_on_in_another_flower_run(tmp_path, kind):
+    """Clients know the run by what is in the coordinator's file, not by what Flower calls it."""
+
+    def die(report, _):
+        raise Died
+
+    settings = {"checkpoint": tmp_path / "run", "each": die}
+    with pytest.raises(Died):
+        conducted(loop(tmp_path, kind), kind, **settings)
+    outcome = conducted(loop(tmp_path, kind), kind, checkpoint=tmp_path / "run", entropy=DeterministicEntropy(1))
+    assert [bool(report.arrived) for report in outcome.reports] == [True] * len(outcome.reports)
+    assert not [drop for report in outcome.reports for drop in report.dropped if drop.kind == "declined"]
+
+
+def test_a_client_that_does_not_answer_is_not_sent_ever_more_orders(tmp_path):
+    """Flower starts a process for each of them. When it answers, it is asked again."""
+    grid = loop(tmp_path)
+    fleet = GridFleet(grid, trial.KEYS, limit=0.01, poll=0)
+    fleet.gather(0)
+    sent, held = [], []
+    grid.wire = lambda node, reply: sent.append(node) or held.append(reply)
+    said = [fleet.ask({"bob": b"junk"}) for _ in range(6)]
+    assert sent == [11, 11]
+    assert said == [[], [], *[[Arrival("bob", failure="it has not answered its last 2 orders yet")]] * 4]
+    grid.replies[held[0].metadata.reply_to_message_id] = held[:1]
+    fleet.ask({"ann": b"junk"})
+    fleet.ask({"bob": b"junk"})
+    assert sent == [11, 11, 10, 11]
 
 
 def test_a_phase_is_answered_once_whatever_the_context_says(tmp_path):
@@ -356,19 +404,24 @@ def test_an_answer_leaves_only_after_its_state_is_on_disk(tmp_path, monkeypatch)
         raise LedgerUnavailable("the disk is full")
 
     monkeypatch.setattr(Notebook, "write", full)
-    outcome = conducted(loop(tmp_path))
-    assert {drop.kind for report in outcome.reports for drop in report.dropped} == {"died"}
-    assert not any(report.arrived for report in outcome.reports)
+    reports = []
+    with pytest.raises(ReleaseFailed, match="none of the 4 rounds has anybody's update"):
+        conducted(loop(tmp_path), each=lambda report, _: reports.append(report))
+    assert {drop.kind for report in reports for drop in report.dropped} == {"died"}
+    assert not any(report.arrived for report in reports)
 
 
 def test_a_member_that_breaks_keeps_what_was_asked(tmp_path, monkeypatch):
     """Else the same phase could be asked again."""
     grid = loop(tmp_path)
     monkeypatch.setattr(Member, "_update", lambda *_: 1 / 0)
-    conducted(grid)
-    monkeypatch.undo()
-    again = conducted(loop(tmp_path))  # the same seeds: the same run
-    assert {drop.kind for report in again.reports for drop in report.dropped if drop.client == "ann"} == {"declined"}
+    reports = []
+    for _ in range(2):  # the same seeds: the same run
+        with pytest.raises(ReleaseFailed, match="none of the 4 rounds"):
+            conducted(grid, each=lambda report, _: reports.append(report))
+        monkeypatch.undo()
+    again = reports[4:]
+    assert {drop.kind for report in again for drop in report.dropped if drop.client == "ann"} == {"declined"}
 
 
 def test_the_mod_lets_other_messages_through(tmp_path):
@@ -468,6 +521,7 @@ def test_the_example_is_an_app_that_runs(tmp_path, monkeypatch):
         np.savez(folder / "rows.npz", x=x, y=(x[:, 0] > x[:, 1]).astype(int))
         nodes[node] = client.app, Context(RUN, node, {"name": name, "home": str(folder)}, RecordDict(), {}, 0)
     settings = {"keys": str(tmp_path / "ann" / "keys.toml"), "model": str(tmp_path / "model.npz"), "limit": 60}
+    settings["checkpoint"] = str(tmp_path / "run")
     server.app(LoopGrid(nodes), Context(RUN, 0, {}, RecordDict(), settings, 0))
     with np.load(tmp_path / "model.npz") as model:
         right = (server.NETWORK.predict(list(model.values()), x).argmax(axis=1) == (x[:, 0] > x[:, 1])).mean()
@@ -515,6 +569,46 @@ def test_real_processes_give_what_one_process_gives(deployment, tmp_path):
     assert dropped[0] == "1 eve masked died"
     states = list(deployment.folder.glob("*/*.state"))
     assert [stat.S_IMODE(path.stat().st_mode) for path in states] == [0o600] * 6
+
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "federated.md"
+
+
+@pytest.mark.slow
+def test_the_guide_with_tls_and_a_coordinator_that_is_killed(tmp_path):
+    """Certificates by the guide's own commands; the app of the example; its coordinator dies, and is started again."""
+    if not Path("/proc/self/environ").exists() or shutil.which("openssl") is None:
+        pytest.skip("NO /proc or NO openssl: the guide is not followed with real processes")
+    blocks = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    (certificates,) = [block.split("\n\n")[0] for block in blocks if "openssl req -x509" in block]
+    subprocess.run(["sh", "-e", "-c", certificates], cwd=tmp_path, check=True, capture_output=True)
+    make = [sys.executable, EXAMPLE / "identity.py"]
+    lines = [subprocess.check_output([*make, name, tmp_path / name], text=True) for name in trial.NAMES]
+    (tmp_path / "keys.toml").write_text("".join(lines))
+    for place, name in enumerate(trial.NAMES):
+        shutil.copy(tmp_path / "keys.toml", tmp_path / name)
+        x = np.random.default_rng(place).normal(size=(500, 4))
+        np.savez(tmp_path / name / "rows.npz", x=x, y=(x[:, 0] > x[:, 1]).astype(int))
+    deployment = Deployment(tmp_path, trial.NAMES, app=EXAMPLE, tls=tmp_path)
+    run, model = tmp_path / "run", tmp_path / "model.npz"
+    settings = {"keys": str(tmp_path / "keys.toml"), "model": str(model), "checkpoint": str(run), "limit": LIMIT}
+    try:
+        deployment.start()
+        deployment.run(**settings)
+        deployment.wait_for(run, 5 * LIMIT, holding=b'"opened": 2')  # in the second round
+        deployment.kill_server_app()
+        assert not model.exists()
+        deployment.run(**settings)
+        deployment.wait_for(model, 25 * LIMIT)
+    finally:
+        deployment.stop()
+    assert not marked(deployment.mark)
+    assert run.read_bytes().count(STOPPED.encode()) == 1
+    network = Network([Dense(2)], Softmax(), inputs=(4,))
+    with np.load(model) as found:
+        assert (network.predict(list(found.values()), x).argmax(axis=1) == (x[:, 0] > x[:, 1])).mean() > 0.75
+    for name in trial.NAMES:  # one run, paid for once
+        assert len(Ledger(SqliteStore(tmp_path / name / "ledger")).charges(name)) == 1
 
 
 def submitted(deployment, kind, folder):

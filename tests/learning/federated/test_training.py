@@ -1,5 +1,6 @@
 """Whole federated trainings: who drops out, who cheats, what is in the sum, and what is learned."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -150,10 +151,15 @@ def test_sums_are_divided_by_a_public_number(monkeypatch):
 
 
 def test_a_round_in_which_nobody_came_still_has_its_noise():
-    kind = plan(rounds=2)
-    outcome = trained(kind, wire=lambda name, sent: None)
-    assert all(report.arrived == () and not report.abandoned for report in outcome.reports)
-    assert not np.array_equal(outcome.parameters[0], NETWORK.start(seed=1)[0])
+    seen, models, sent = [], [], itertools.count()
+    outcome = trained(
+        plan(rounds=2),
+        wire=lambda name, answer: None if next(sent) < len(NAMES) else answer,
+        each=lambda report, model: (seen.append(report), models.append(model)),
+    )
+    assert [report.arrived for report in seen] == [(), NAMES]
+    assert not any(report.abandoned for report in outcome.reports)
+    assert not np.array_equal(models[0][0], NETWORK.start(seed=1)[0])
 
 
 # Noise

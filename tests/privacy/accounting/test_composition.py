@@ -45,6 +45,13 @@ def test_basic_is_exact() -> None:
     assert composition.basic(Repeated(Approximate(1, "0.5"), 3)) == (3, 1)
 
 
+def test_basic_adds_and_takes_the_greatest() -> None:
+    """ε and δ add up over releases on the same data; over disjoint parts the greatest of each counts."""
+    parts = Approximate("0.1", "1e-6"), Approximate("0.2", "3e-6"), Repeated(Approximate("0.05", "1e-6"), 2)
+    assert composition.basic(Together(*parts)) == (Fraction(4, 10), Fraction(6, 10**6))
+    assert composition.basic(Parallel(*parts)) == (Fraction(2, 10), Fraction(3, 10**6))
+
+
 def test_advanced_follows_the_theorem() -> None:
     k, e, d = 10_000, 0.01, 1e-6
     plain = math.sqrt(2 * k * math.log(1 / d)) * e + k * e * math.expm1(e)  # as Dwork, Rothblum, Vadhan state it

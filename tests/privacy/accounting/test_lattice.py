@@ -155,3 +155,58 @@ def test_graded_cells_keep_the_ends() -> None:
     assert len(index) < 20_000
     inner = index[np.abs(index) <= 1024]
     assert np.array_equal(inner, np.arange(-1024, 1025))
+
+
+# --- what floating point may have taken is added ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("paired", "theta"), CASES)
+def test_no_mass_is_below_that_of_extended_precision(paired: list[tuple[pairs.Pair, int]], theta: float) -> None:
+    """Without the margin about half of the masses would be: rounding errors have both signs."""
+    import scipy.fft
+
+    step = min(pair.scale for pair, _ in paired) / 20
+    parts = [lattice.rounded(pair, step=step, tail=1e-20, count=n) for pair, n in paired]
+    bottom, top = lattice.window(parts, theta, delta=1e-6, floor=0.0)
+    total = lattice.convolved(parts, theta, bottom=bottom, top=top)
+    length, first = len(total.loss), round(total.loss[0] / step)
+    spectrum, base, logarithm = np.ones(length // 2 + 1, dtype=np.clongdouble), 0, np.longdouble(0)
+    for each in parts:
+        exponents = np.longdouble(theta) * each.loss.astype(np.longdouble)
+        weights = each.mass.astype(np.longdouble) * np.exp(exponents - exponents.max())
+        centre = round(float((weights * each.loss).sum() / weights.sum()) / step)
+        folded = np.zeros(length, dtype=np.longdouble)
+        np.add.at(folded, (each.index - centre) % length, weights / weights.sum())
+        spectrum = spectrum * scipy.fft.rfft(folded) ** each.count
+        base += each.count * centre
+        logarithm += each.count * (exponents.max() + np.log(weights.sum()))
+    sums = np.roll(scipy.fft.irfft(spectrum, length), (base - first) % length)
+    exact = np.maximum(sums, 0) * np.exp(logarithm - np.longdouble(theta) * total.loss)
+    heavy = sums > 1e-6 * sums.max()
+    assert heavy.sum() > 50
+    assert (total.mass[heavy] * (1 + total.error) >= exact[heavy]).all()
+    assert (total.mass[heavy] > exact[heavy] * (1 - 1e-12)).all()
+    assert (total.mass * np.exp(theta * total.loss - float(logarithm)) > 0).all()  # also where nothing else is left
+
+
+def test_a_total_adds_its_errors() -> None:
+    """δ grows with the error of the masses, the shift of the losses and the mass beyond, each by all of it."""
+    loss, mass = np.array([0.0, 1.0, 2.0]), np.array([0.2, 0.3, 0.1])
+    plain = lattice.Total(loss, mass, 0.0, 0.0, 0.0)
+    expected = 0.3 * -math.expm1(-0.5) + 0.1 * -math.expm1(-1.5)
+    assert plain.delta(0.5) == pytest.approx(expected, rel=1e-12)
+    assert lattice.Total(loss, mass, 0.0, 0.25, 0.0).delta(0.5) == pytest.approx(1.25 * expected, rel=1e-12)
+    assert lattice.Total(loss, mass, 0.125, 0.0, 0.0).delta(0.5) == pytest.approx(expected + 0.125, rel=1e-12)
+    assert lattice.Total(loss, mass, 0.0, 0.0, 0.25).delta(0.5) == pytest.approx(plain.delta(0.25), rel=1e-12)
+    assert plain.delta(-0.1) == 1
+
+
+@pytest.mark.parametrize("reach", [0.2, 1.0, 3.0])
+def test_what_lies_above_the_window_is_counted(reach: float) -> None:
+    """A window that ends too early costs tightness, never soundness: ten Gaussians, whose profile is known."""
+    mu, count = 0.3, 10
+    parts = [lattice.rounded(pairs.Gaussian(mu), step=0.01, tail=1e-20, count=count)]
+    middle = lattice.cumulants(parts, 0.5)
+    total = lattice.convolved(parts, 0.5, bottom=-4.0, top=middle.mean + reach * math.sqrt(middle.variance))
+    for epsilon in np.linspace(0, float(total.loss[-1]), 9):
+        assert total.delta(float(epsilon)) >= profile.gaussian(mu * math.sqrt(count), float(epsilon)) * (1 - 1e-9)

@@ -42,8 +42,8 @@ class Fetching:
         for table in tables:  # of the engine that was made last
             CONNECTION.register(table.name, arrow(table, rows.get(table.name, [])))
 
-    def fetch(self, sql):
-        found = CONNECTION.sql(sql).to_arrow_table()
+    def fetch(self, sql, *, salt=""):
+        found = CONNECTION.sql(sql, params={"salt": salt} if "$salt" in sql else None).to_arrow_table()
         return found.take(pa.array(range(found.num_rows - 1, -1, -1), pa.int64()))
 
 

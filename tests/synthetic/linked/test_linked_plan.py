@@ -298,7 +298,7 @@ REFUSED = {
     "no columns": ({"people": {"columns": []}, "visits": VISITED}, {}, "at least one column"),
     "a column twice": ({"people": {"columns": ["age", "AGE"]}, "visits": VISITED}, {}, "each column once"),
     "rules of another table": ({"people": {"never": ["sex=f, ward=eye"]}, "visits": VISITED}, {}, "one of the synthetic columns"),
-    "rules that contradict each other": ({"people": {"columns": ["sex", "age"], "bins": {"age": 1}, "never": ["sex=f, age=0 to 99", "sex=m, age=0 to 99"]}, "visits": VISITED}, {}, "rules that some row obeys"),
+    "rules that contradict each other": ({"people": {"columns": ["sex", "age"], "bins": {"age": 1}, "never": ["sex=f, age=0 to 99", "sex=m, age=0 to 99"]}, "visits": VISITED}, {}, "rules that a row can obey together"),
     "too little budget": (ASKED, {"people": 20, "epsilon": "0.1"}, "noise alone would be"),
     "no people": (ASKED, {"people": 0}, "≥ 1"),
     "too little memory": (ASKED, {"settings": Settings(memory=1000)}, "memory: got '1,000 bytes'"),

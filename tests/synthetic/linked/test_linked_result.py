@@ -9,6 +9,7 @@ from pyarrow import csv, parquet
 from tests.synthetic.linked.made import ASKED, QUICK, clinic, made, opened
 
 from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Unit
@@ -383,3 +384,18 @@ def test_it_needs_no_more_than_is_said(tmp_path):
         made(data, settings=replace(QUICK, memory=one.memory()))
         with pytest.raises(InvalidParameter, match="memory"):
             made(data, settings=replace(QUICK, memory=one.memory() - 1))
+
+
+def test_rows_of_nobody_and_rows_without_a_code_are_told(tmp_path):
+    columns = [Column("id", "integer"), Column("x", "boolean", nullable=False)]
+    known = Catalog("c", [Table(name, columns, unit=Unit("id")) for name in ("p", "v")], neighbours="add or remove one")
+    one = plan_linked(known, {"p": {}, "v": {}}, epsilon=4, delta="1e-6", settings=QUICK)
+    people = pa.table({"id": range(1000), "x": [None] * 100 + [True] * 900})
+    rows = pa.table({"id": range(1200), "x": [True] * 1000 + [None] * 200})
+    with DuckDBEngine(known, {"p": people, "v": rows}) as engine:
+        found = one.finish(one.run(engine, None), None, None).lost()
+    assert [each.column for each in found["p"]] == ["x"]
+    assert [each.column for each in found["v"]] == ["x", "id"]  # of people who are not in p, too
+    for each, wanted in zip((*found["p"], *found["v"]), (100, 200, 100), strict=True):
+        assert each.left_out
+        assert abs(each.rows - wanted) < 7 * each.sigma < 30

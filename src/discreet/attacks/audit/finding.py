@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import exp, inf, isfinite
+from math import exp, floor, inf, isfinite, log
 from typing import Any
 
-from discreet.attacks.audit.bound import Counts, ratio_bound
+from discreet.attacks.audit.bound import Counts, epsilon_at_least, ratio_bound
 from discreet.attacks.audit.events import Event
 from discreet.attacks.audit.outputs import Outputs
 from discreet.attacks.report import AttackReport, Share
-from discreet.exact import float_up
+from discreet.exact import float_up, printed_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,29 @@ class Finding:
         return max(0.0, self.tested[0].epsilon) if self.tested else 0.0
 
     @property
+    def provable(self) -> float:
+        """The largest bound that so many draws can prove: of an event that is sure on one side, never on the other.
+
+        A claim above it cannot be refuted by this audit, whatever the mechanism does.
+        """
+        mine, other = map(len, self.sides)
+        counts = Counts(hits=mine, trials=mine, other_hits=0, other_trials=other)
+        doubt = (1 - self.confidence) / (2 * max(1, len(self.tested)))
+        return max(0.0, epsilon_at_least(counts, delta=self.delta, doubt=doubt))
+
+    @property
+    def beyond_reach(self) -> bool:
+        """Whether no outcome of this audit could have refuted the claim."""
+        return self.claimed is not None and self.provable <= self.claimed
+
+    @property
+    def verdict_on_claim(self) -> str:
+        """`broken`, `not refuted`, `not testable` (no outcome could have refuted it), or `none` without a claim."""
+        if self.claimed is None:
+            return "none"
+        return "broken" if self.broken else "not testable" if self.beyond_reach else "not refuted"
+
+    @property
     def broken(self) -> bool:
         """Whether the bound is above what was claimed."""
         return self.claimed is not None and self.epsilon > self.claimed
@@ -101,6 +124,7 @@ class Finding:
             facts=self._facts(),
             charts=charts(self),
             remarks=self._remarks(),
+            unread=self._unreachable(),
         )
 
     def _success(self) -> Share:
@@ -121,8 +145,9 @@ class Finding:
             "ε is at least": _number(self.epsilon),
             "at δ": float(self.delta),
             "with confidence": float(self.confidence),
-            "claimed ε": "none" if self.claimed is None else _number(float_up(self.claimed)),
-            "claim": "none" if self.claimed is None else "broken" if self.broken else "not refuted",
+            "claimed ε": "none" if self.claimed is None else printed_up(self.claimed),
+            "claim": self.verdict_on_claim,
+            "ε that could have been proved, at most": _number(self.provable),
             "ε of the observed shares": _number(self.estimate),
             "event": self.event,
         }
@@ -130,6 +155,17 @@ class Finding:
             p, q = self.tested[0].shares
             facts |= {"probability of the event on x": p, "probability on the neighbour": q}
         return facts | {"events counted": len(self.tested), "draws": self.draws}
+
+    def _unreachable(self) -> tuple[str, ...]:
+        """What is said where the claim lies above anything that the draws can prove."""
+        if not self.beyond_reach or self.claimed is None:
+            return ()
+        doubt = float((1 - self.confidence) / (2 * max(1, len(self.tested))))
+        power = min(float(self.claimed), 300.0) + log(log(1 / doubt)) - log(1 - float(self.delta))
+        return (
+            f"{self.draws // 2:,} draws of each side prove an ε of {self.provable:.2f} at most: they could not have "
+            f"refuted {printed_up(self.claimed)}; that takes more than {2 * exp(power):.2g} of each.",
+        )
 
     def _remarks(self) -> tuple[str, ...]:
         compared = (
@@ -160,4 +196,4 @@ def _likely_first(tested: Tested) -> tuple[float, float]:
 
 
 def _number(value: float) -> float | str:
-    return round(value, 6) if isfinite(value) else "∞"
+    return floor(value * 10**6) / 10**6 if isfinite(value) else "∞"

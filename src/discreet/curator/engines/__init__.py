@@ -1,8 +1,10 @@
 """Where private rows are: an engine computes exact aggregates over them, and knows nothing of ε.
 
 What every engine promises (tests/contracts/test_engine.py): each table of the catalog can be read under its own quoted
-name, with the declared columns in the declared types and no others; and no value of a row can make a query over them
-fail, since a failure would tell of that row.
+name, with the declared columns in the declared types and no others; no value of a row can make a query over them fail,
+since a failure would tell of that row; what is read of a row does not depend on the other rows; and no row of a private
+table is large, since texts are cut to their first `catalog.TEXT` characters, and names of units are NULL where they are
+longer than four bytes for each of those.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -21,9 +23,13 @@ class Engine(Protocol):
 
     @property
     def version(self) -> str:
-        """Names the data as they are now, without reading a row."""
+        """Names the data as they are now; other data, another name."""
         ...
 
-    def fetch(self, sql: str) -> "pyarrow.Table":
-        """Run SQL that the planner generated; never the text of an analyst."""
+    def fetch(self, sql: str, *, salt: str = "") -> "pyarrow.Table":
+        """Run SQL that the planner generated; never the text of an analyst.
+
+        `salt` is the value of the parameter `draw.SALT`, where the SQL has it. The gate gives it; without one, what is
+        drawn is fair, but anybody could compute it.
+        """
         ...

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.curator.catalog import Column, ColumnType, Table
+from discreet.curator.catalog import TEXT, Column, ColumnType, Table
+from discreet.curator.engines.csv_format import CsvFormat
 from discreet.errors import InvalidParameter
 
-CSV, ARROW = "field of a CSV file", "text of Arrow"
-"""Two types that say nothing about the bytes of a value."""
+CSV, ARROW, PARQUET, GENERATED = "field of a CSV file", "text of Arrow", "text of Parquet", "a generated column"
+"""Types that say where a value comes from: how it is read depends on that too."""
 
 TYPES = {
     ColumnType.INTEGER: "BIGINT",
@@ -22,7 +23,7 @@ _TIMES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP
 _FITS = {
     ColumnType.INTEGER: _WHOLE,
     ColumnType.REAL: _WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"},
-    ColumnType.TEXT: {"VARCHAR", "ENUM", ARROW},
+    ColumnType.TEXT: {"VARCHAR", "ENUM", ARROW, PARQUET},
     ColumnType.BOOLEAN: {"BOOLEAN"},
     ColumnType.DATE: {"DATE"},
     ColumnType.TIMESTAMP: _TIMES,
@@ -31,6 +32,7 @@ _FITS_PANDAS = {ColumnType.INTEGER: {"FLOAT", "DOUBLE"}, ColumnType.DATE: _TIMES
 """What fits from pandas besides: whole numbers with missing ones among them are floats, and dates are times."""
 
 _HINTS = {
+    GENERATED: "what it computes may change or fail; store its values in a plain column",
     "TIMESTAMP in milliseconds": "DuckDB fails on some of them; write it in microseconds",
     "FLOAT": "if the numbers are whole, store them as whole numbers",
     "DOUBLE": "if the numbers are whole, store them as whole numbers",
@@ -49,7 +51,7 @@ class Field:
     type: str
 
 
-def matched(table: Table, named: list[tuple[str, Field]]) -> str:
+def matched(table: Table, named: list[tuple[str, Field]], fmt: CsvFormat | None = None) -> str:
     """The SELECT list of a table from the columns that a source has, each with its name there.
 
     >>> table = Table("people", [Column("age", "integer")], unit=None)
@@ -57,7 +59,7 @@ def matched(table: Table, named: list[tuple[str, Field]]) -> str:
     'TRY_CAST("c0" AS BIGINT) AS "age"'
     """
     names = [name for name, _ in named]
-    return select(table, [named[find(table, column, names)][1] for column in table.columns])
+    return select(table, [named[find(table, column, names)][1] for column in table.columns], fmt=fmt)
 
 
 def find(table: Table, column: Column, names: list[Any]) -> int:
@@ -75,7 +77,7 @@ def find(table: Table, column: Column, names: list[Any]) -> int:
     raise InvalidParameter(f"table {table.name!r}, column {column.name!r}", got, "one column", hint)
 
 
-def select(table: Table, fields: list[Field], *, pandas: bool = False) -> str:
+def select(table: Table, fields: list[Field], *, pandas: bool = False, fmt: CsvFormat | None = None) -> str:
     """The SELECT list of a table from the fields of its columns, in the same order.
 
     >>> select(Table("people", [Column("name", "text")], unit=None), [Field("c0", "VARCHAR")])
@@ -84,7 +86,12 @@ def select(table: Table, fields: list[Field], *, pandas: bool = False) -> str:
     parts = []
     for column, field in zip(table.columns, fields, strict=True):
         _check_fits(table, column, field.type, pandas)
-        parts.append(f"{_expression(column.kind, quoted(field.name), field.type)} AS {quoted(column.name)}")
+        name = quoted(field.name)
+        value = _parsed(column.kind, name, fmt or CsvFormat()) if field.type == CSV else None
+        read = value or _expression(column.kind, name, field.type)
+        if table.private and column.kind is ColumnType.TEXT:
+            read = _short(table, column, read)
+        parts.append(f"{read} AS {quoted(column.name)}")
     return ", ".join(parts)
 
 
@@ -97,13 +104,32 @@ def _check_fits(table: Table, column: Column, type_: str, pandas: bool) -> None:
         )
 
 
+def _parsed(kind: ColumnType, name: str, fmt: CsvFormat) -> str:
+    """A field of a CSV file in the declared type; whatever is not written as the format says is NULL.
+
+    Text stays as it is. Around anything else, spaces do not matter.
+    """
+    if kind is ColumnType.TEXT:
+        return name
+    text = f"trim({name})"
+    if kind in (ColumnType.INTEGER, ColumnType.REAL) and fmt.decimal == ",":
+        text = f"CASE WHEN NOT contains({text}, '.') THEN replace({text}, ',', '.') END"
+    if kind in (ColumnType.DATE, ColumnType.TIMESTAMP) and fmt.date_format is not None:
+        formats = [fmt.date_format]
+        if kind is ColumnType.TIMESTAMP:
+            formats += [fmt.date_format + clock for clock in (" %H:%M", " %H:%M:%S", " %H:%M:%S.%f")]
+        time = f"try_strptime({text}, [{', '.join(literal(form) for form in formats)}])"
+        # DuckDB 2.0 takes the word infinity for the year 1900, whatever the format; every date has a digit.
+        return _expression(kind, f"CASE WHEN regexp_matches({text}, '[0-9]') THEN {time} END", "TIMESTAMP")
+    return _expression(kind, text, CSV)
+
+
 def _expression(kind: ColumnType, name: str, type_: str) -> str:
-    """The column in the declared type; whatever does not fit it is NULL, and nothing fails."""
+    """A value in the declared type; whatever does not fit it is NULL, and nothing fails."""
     wanted = TYPES[kind]
-    if kind is not ColumnType.TEXT and type_ == CSV:
-        name = f"trim({name})"  # a bare column would be cast by DuckDB's reader, which leaves out rows where it fails
-    if kind is ColumnType.TEXT and type_ == ARROW:
-        return f"TRY(decode(encode({name})))"  # Arrow does not check that text is UTF-8
+    if kind is ColumnType.TEXT and type_ in (ARROW, PARQUET):
+        # Arrow does not check that text is UTF-8. Statistics of Parquet are of the bytes before "?" took their place.
+        return f"TRY(decode(encode({name})))"
     if kind is ColumnType.INTEGER and type_ not in _WHOLE:
         real = f"TRY_CAST({name} AS DOUBLE)"
         return f"CASE WHEN {real} = trunc({real}) THEN TRY_CAST({name} AS BIGINT) END"
@@ -111,7 +137,19 @@ def _expression(kind: ColumnType, name: str, type_: str) -> str:
         return f"TRY_CAST({_in_years(_instant(name, type_), 'TIMESTAMP', '9999-12-31 23:59:59.999999')} AS {wanted})"
     if kind is ColumnType.DATE:
         return _in_years(f"TRY_CAST({name} AS DATE)", "DATE", "9999-12-31")
-    return name if type_ == wanted or (type_ == CSV and kind is ColumnType.TEXT) else f"TRY_CAST({name} AS {wanted})"
+    return name if type_ == wanted else f"TRY_CAST({name} AS {wanted})"
+
+
+def _short(table: Table, column: Column, read: str) -> str:
+    """A text cut to its first `TEXT` characters; a text that names the unit is NULL, which is nobody, if it is long.
+
+    Guarantee: a row's unit depends on that row alone, and two units are never taken for one. Proof. A name is used
+    whole or not at all. (Names that are cut would merge people. With or without one of two merged people, all groups
+    that the two count in may be others, which is twice what the bounds allow for one.)
+    """
+    if table.unit is not None and table.unit.key is not None and table.column(table.unit.key) == column:
+        return f"CASE WHEN strlen({read}) <= {4 * TEXT} THEN {read} END"
+    return f"substring({read}, 1, {TEXT})"
 
 
 def _instant(name: str, type_: str) -> str:

@@ -2,8 +2,8 @@
 
 A ledger is one sequence of rows, numbered 1, 2, 3, … over all accounts. The rows of one account form a chain: each
 carries the hash of the account's row before it, and its own hash covers every field in one canonical form. A row is
-never changed. Beside the rows a store keeps for each account a head (how long the chain is and where it ends), and the
-answers that were given, which are not part of any chain.
+never changed. Beside the rows a store keeps for each account a head (how long the chain is and where it ends), a secret
+salt, and the answers that were given, each sealed by a row of the chain.
 
 A store has one method, `transact(work)`. It calls `work(rows)`, once, with the row operations of `Rows`, and returns
 what the work returns. What every store promises (tests/contracts/test_ledger_store.py):
@@ -24,21 +24,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from discreet.errors import InvalidParameter, LedgerDamaged, LedgerTooNew
 from discreet.privacy.unit import words
 
 T = TypeVar("T")
 
-VERSION = 1
-"""The form of a row. Another form gets another number, so that a stored row is never misread."""
+VERSION = 2
+"""The form of a row. Another form gets another number, so that a stored row is never misread.
+
+Form 2 has the fields of form 1. An analyst's name is written as `analyst_name` compares it, and an analyst's total
+covers all spellings; in form 1 each spelling was another analyst, and analysts without a cap were not refused.
+"""
+
+MOST = 2**63 - 1
+"""Above the number of every row."""
 
 GENESIS = "0" * 64
 """What the first row of a chain names as the hash before it."""
 
 
-Kind = Literal["open", "amend", "charge"]
+Kind = Literal["open", "amend", "charge", "answer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +65,11 @@ class Row:
     total: str  # of the account after this row, JSON
     own: str  # of this analyst in this account after this row, JSON
     who: str = ""  # the analyst of a charge; whoever amended; nobody for an opening
-    statement: str | None = None  # of a charge: SHA-256 of the statement's text
+    statement: str | None = None  # SHA-256: of a charge, of the statement's text; of an answer, its seal
     text: str | None = None  # of a charge: the text, where it was given
     loss: str | None = None  # of a charge: JSON
     settings: str | None = None  # of an opening or amendment: budget and caps, JSON
-    why: str | None = None  # of an amendment
+    why: str | None = None  # of an amendment, its reason; of an answer, the number of the charge that paid for it
     number: int = 0  # over the whole ledger, without gaps
     when: str = ""  # UTC, never before the row before it
     clock: str | None = None  # what the clock said, where it had gone back
@@ -111,6 +118,20 @@ class Head:
     hash: str
 
 
+class Kept(NamedTuple):
+    """An answer that is kept: its key, the number of its charge, the number of the row that seals it, its bytes."""
+
+    key: str
+    charge: int
+    row: int
+    answer: bytes
+
+    @property
+    def seal(self) -> str:
+        """What the sealing row states: SHA-256 of the key, the charge and the bytes."""
+        return hashlib.sha256(f"{len(self.key)}:{self.key}:{self.charge}:".encode() + self.answer).hexdigest()
+
+
 class Rows(Protocol):
     """The row operations of one transaction. Nothing else reads or writes a ledger."""
 
@@ -123,14 +144,20 @@ class Rows(Protocol):
     def heads(self) -> Sequence[Head]:
         """All heads, by the name of the account."""
 
-    def latest(self, account: str) -> Row | None:
-        """The last row of the account."""
+    def row(self, number: int) -> Row | None:
+        """The row of this number."""
+
+    def latest(self, account: str, *, before: int = MOST) -> Row | None:
+        """The last row of the account, of those with smaller numbers than `before`."""
 
     def settings(self, account: str) -> Row | None:
         """The last row of the account that is an opening or an amendment."""
 
-    def latest_by(self, account: str, analyst: str) -> Row | None:
-        """The last charge of this analyst in the account."""
+    def latest_by(self, account: str, analyst: str, *, before: int = MOST) -> Row | None:
+        """The last charge of this analyst in the account, of those with smaller numbers than `before`."""
+
+    def spellings(self, account: str) -> Sequence[str]:
+        """The names of all who were charged in the account, as they are written there."""
 
     def after(self, number: int, *, limit: int, account: str | None = None) -> Sequence[Row]:
         """The first `limit` rows (of one account, or of all) with greater numbers, in order."""
@@ -138,11 +165,23 @@ class Rows(Protocol):
     def append(self, row: Row) -> None:
         """Add a row and move the account's head to it. `LedgerConflict` if its number is taken."""
 
-    def keep(self, key: str, number: int, answer: bytes) -> None:
-        """Keep an answer for the charge of this number. `LedgerConflict` if the key is taken or the row is missing."""
+    def keep(self, answer: Kept) -> None:
+        """Keep an answer. `LedgerConflict` if its key is taken, or the row of its charge or of its seal is missing."""
 
-    def kept(self, key: str) -> tuple[int, bytes] | None:
-        """The number of the charge and the answer kept under this key."""
+    def kept(self, key: str) -> Kept | None:
+        """The answer kept under this key."""
+
+    def next_kept(self, number: int) -> Kept | None:
+        """Of the answers that are sealed by rows of greater numbers, the first."""
+
+    def unsealed(self) -> int:
+        """How many answers an older version kept without a seal; they are never given."""
+
+    def salt(self, account: str) -> bytes | None:
+        """The secret of the account; None where it has none yet."""
+
+    def keep_salt(self, account: str, salt: bytes) -> None:
+        """Keep the secret of an account. `LedgerConflict` if it has one."""
 
 
 class LedgerStore(Protocol):
@@ -207,7 +246,7 @@ def tail(rows: Rows, account: str) -> Row | None:
     if head is None and row is None:
         return None
     if head is None or row is None or (head.number, head.hash) != (row.number, row.hash):
-        raise LedgerDamaged(f"the chain of account {account!r} does not end where its head says; {_WHAT_TO_DO}")
+        raise LedgerDamaged(f"the chain of account {account!r} does not end where its head says; {WHAT_TO_DO}")
     return trusted(row)
 
 
@@ -216,11 +255,11 @@ def trusted(row: Row) -> Row:
     if row.version > VERSION:
         raise LedgerTooNew(f"row {row.number} has the form {row.version}, expected {VERSION}; use a newer discreet")
     if not row.intact:
-        raise LedgerDamaged(f"row {row.number} of account {row.account!r} was edited; {_WHAT_TO_DO}")
+        raise LedgerDamaged(f"row {row.number} of account {row.account!r} was edited; {WHAT_TO_DO}")
     return row
 
 
-_WHAT_TO_DO = "nothing was charged; verify the ledger, and restore it from a backup that verifies"
+WHAT_TO_DO = "nothing was charged; verify the ledger, and restore it from a backup that verifies"
 
 
 # A chain, walked from its beginning
@@ -234,15 +273,17 @@ class Chain:
     number: int = 0
     hash: str = GENESIS
     when: str = ""
+    form: int = 1
 
     def step(self, row: Row, published: set[Head]) -> None:
         """Go on to the next row; `LedgerDamaged` says in words what is wrong with it."""
-        demand(row.version == VERSION, f"it has the form {row.version}, this version of discreet knows {VERSION}")
+        demand(self.form <= row.version <= VERSION, f"it has the form {row.version}, expected {self.form} to {VERSION}")
         demand(row.intact, "its hash does not fit its fields: the row was edited")
         demand(row.previous == self.hash, "it does not follow the row before it: a row was removed, added or moved")
         demand(row.when >= self.when, "it is dated before the row before it")
         demand((row.kind == "open") == (self.length == 0), "an account is opened by its first row, and only by that")
         self.length, self.number, self.hash, self.when = self.length + 1, row.number, row.hash, row.when
+        self.form = row.version
         here = Head(row.account, self.length, row.number, row.hash)
         demand(published <= {here}, "it is not the row that was published as a head: the chain was rewritten")
 
@@ -269,16 +310,23 @@ def demand(holds: bool, otherwise: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a walk along the chains found: how many rows are good, and the first trouble in words ("" if none)."""
+    """What a walk along the chains found: how many rows are good, and the first trouble in words ("" if none).
+
+    `unsealed` answers were kept by an older version, outside the chain: no trouble, since they are never given.
+    """
 
     rows: int
     heads: tuple[Head, ...]
     trouble: str = ""
     number: int | None = None
+    unsealed: int = 0
 
     def __bool__(self) -> bool:
         return not self.trouble
 
     def __str__(self) -> str:
         good = f"{self.rows} rows of {len(self.heads)} accounts"
-        return f"{good} verified" if self else f"NOT VERIFIED: {self.trouble} ({self.rows} rows before it are good)"
+        old = f"; {self.unsealed} answers of an older version are not covered by the chain and not given again"
+        if self:
+            return f"{good} verified" + (old if self.unsealed else "")
+        return f"NOT VERIFIED: {self.trouble} ({self.rows} rows before it are good)"

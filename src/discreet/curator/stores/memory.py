@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from discreet.curator.stores import Head, Row, Rows
+from discreet.curator.stores import MOST, Head, Kept, Row, Rows
 from discreet.errors import LedgerConflict, LedgerUnavailable
 
 T = TypeVar("T")
@@ -25,7 +25,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
-        self._answers: dict[str, tuple[int, bytes]] = {}
+        self._answers: dict[str, Kept] = {}
+        self._salts: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._working = 0
@@ -40,21 +41,21 @@ class MemoryStore:
         if self._working == threading.get_ident():
             raise LedgerUnavailable("a work called transact again; a work uses only the rows that it is given")
         with self._lock:
-            rows = _MemoryRows(list(self._rows), dict(self._answers))
+            rows = _MemoryRows(list(self._rows), dict(self._answers), dict(self._salts))
             self._working = threading.get_ident()
             try:
                 result = work(rows)
-                self._rows, self._answers = rows.rows, rows.answers
+                self._rows, self._answers, self._salts = rows.rows, rows.answers, rows.salts
             finally:
                 self._working = 0
         return result
 
 
 class _MemoryRows:
-    """Row operations over two plain collections, which the store adopts when the work has succeeded."""
+    """Row operations over plain collections, which the store adopts when the work has succeeded."""
 
-    def __init__(self, rows: list[Row], answers: dict[str, tuple[int, bytes]]) -> None:
-        self.rows, self.answers = rows, answers
+    def __init__(self, rows: list[Row], answers: dict[str, Kept], salts: dict[str, bytes]) -> None:
+        self.rows, self.answers, self.salts = rows, answers, salts
 
     def last(self) -> int:
         return self.rows[-1].number if self.rows else 0
@@ -67,14 +68,21 @@ class _MemoryRows:
         found = (self.head(account) for account in sorted({row.account for row in self.rows}))
         return [head for head in found if head is not None]
 
-    def latest(self, account: str) -> Row | None:
-        return self._latest(lambda row: row.account == account)
+    def row(self, number: int) -> Row | None:
+        return self._latest(lambda row: row.number == number)
+
+    def latest(self, account: str, *, before: int = MOST) -> Row | None:
+        return self._latest(lambda row: row.account == account and row.number < before)
 
     def settings(self, account: str) -> Row | None:
-        return self._latest(lambda row: row.account == account and row.kind != "charge")
+        return self._latest(lambda row: row.account == account and row.kind in ("open", "amend"))
 
-    def latest_by(self, account: str, analyst: str) -> Row | None:
-        return self._latest(lambda row: (row.account, row.who, row.kind) == (account, analyst, "charge"))
+    def latest_by(self, account: str, analyst: str, *, before: int = MOST) -> Row | None:
+        wanted = (account, analyst, "charge")
+        return self._latest(lambda row: (row.account, row.who, row.kind) == wanted and row.number < before)
+
+    def spellings(self, account: str) -> Sequence[str]:
+        return sorted({row.who for row in self.rows if (row.account, row.kind) == (account, "charge")})
 
     def after(self, number: int, *, limit: int, account: str | None = None) -> Sequence[Row]:
         found = [row for row in self.rows if row.number > number and account in (None, row.account)]
@@ -85,13 +93,28 @@ class _MemoryRows:
             raise LedgerConflict(f"row {row.number} exists; the next is {self.last() + 1}")
         self.rows.append(row)
 
-    def keep(self, key: str, number: int, answer: bytes) -> None:
-        if key in self.answers or not any(row.number == number for row in self.rows):
+    def keep(self, answer: Kept) -> None:
+        if answer.key in self.answers or self.row(answer.charge) is None or self.row(answer.row) is None:
             raise LedgerConflict("an answer is kept under this key, or there is no such row")
-        self.answers[key] = (number, answer)
+        self.answers[answer.key] = answer
 
-    def kept(self, key: str) -> tuple[int, bytes] | None:
+    def kept(self, key: str) -> Kept | None:
         return self.answers.get(key)
+
+    def next_kept(self, number: int) -> Kept | None:
+        later = (answer for answer in self.answers.values() if answer.row > number)
+        return min(later, key=lambda answer: answer.row, default=None)
+
+    def unsealed(self) -> int:
+        return 0
+
+    def salt(self, account: str) -> bytes | None:
+        return self.salts.get(account)
+
+    def keep_salt(self, account: str, salt: bytes) -> None:
+        if account in self.salts:
+            raise LedgerConflict("this account has a salt already")
+        self.salts[account] = salt
 
     def _latest(self, wanted: Callable[[Row], bool]) -> Row | None:
         return next((row for row in reversed(self.rows) if wanted(row)), None)

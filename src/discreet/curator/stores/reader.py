@@ -9,13 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from discreet.curator.stores import Row, Rows
-from discreet.curator.stores.sqlite import _STEPS, APPLICATION, _explained, _SqliteRows
+from discreet.curator.stores import Kept, Row, Rows
+from discreet.curator.stores.schema import APPLICATION, STEPS
+from discreet.curator.stores.sqlite import _explained, _SqliteRows
 from discreet.errors import LedgerDamaged, LedgerTooNew, LedgerUnavailable
 
 T = TypeVar("T")
 
 _ATTEMPTS = 10
+_SALTED, _SEALED = 2, 3  # the versions from which a ledger has salts, and seals its answers
 
 
 class ReadOnlyStore:
@@ -84,23 +86,39 @@ class ReadOnlyStore:
         try:
             connection.execute("PRAGMA query_only=ON")
             connection.execute("BEGIN")
-            _recognise(connection, self._path)
-            return work(_ReadRows(connection, self._path))
+            return work(_ReadRows(connection, self._path, _recognise(connection, self._path)))
         finally:
             connection.close()
 
 
 class _ReadRows(_SqliteRows):
-    """The row operations that read; the two that write are refused in words."""
+    """The row operations that read; those that write are refused in words."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
         super().__init__(connection)
-        self._path = path
+        self._path, self._version = path, version
 
     def append(self, row: Row) -> NoReturn:
         self._refuse()
 
-    def keep(self, key: str, number: int, answer: bytes) -> NoReturn:
+    def keep(self, answer: Kept) -> NoReturn:
+        self._refuse()
+
+    def kept(self, key: str) -> Kept | None:
+        return super().kept(key) if self._version >= _SEALED else None
+
+    def next_kept(self, number: int) -> Kept | None:
+        return super().next_kept(number) if self._version >= _SEALED else None
+
+    def unsealed(self) -> int:
+        if self._version >= _SEALED:
+            return super().unsealed()
+        return int(self._execute("SELECT count(*) FROM answers").fetchone()[0])
+
+    def salt(self, account: str) -> bytes | None:
+        return super().salt(account) if self._version >= _SALTED else None
+
+    def keep_salt(self, account: str, salt: bytes) -> NoReturn:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -109,11 +127,13 @@ class _ReadRows(_SqliteRows):
         )
 
 
-def _recognise(connection: sqlite3.Connection, path: Path) -> None:
+def _recognise(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of the ledger in this file, which may be an older one."""
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
     if application != APPLICATION:
         raise LedgerDamaged(f"{path} is not a ledger; name another file")
-    if version != len(_STEPS):
-        raise LedgerTooNew(f"the ledger {path} has version {version}, this discreet reads version {len(_STEPS)}")
+    if not 1 <= version <= len(STEPS):
+        raise LedgerTooNew(f"the ledger {path} has version {version}, this discreet reads versions up to {len(STEPS)}")
+    return int(version)

@@ -15,7 +15,6 @@ each side opens its own when it needs one.
 
 import atexit
 import errno
-import fcntl
 import os
 import sqlite3
 import threading
@@ -24,22 +23,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from discreet.curator.stores import COLUMNS, Head, Row, Rows
+from discreet.curator.stores import COLUMNS, MOST, Head, Kept, Row, Rows
 from discreet.curator.stores.group import GroupCommit
-from discreet.durable import settle_folder
+from discreet.curator.stores.schema import prepare
+from discreet.durable import lock, settle_folder, unlock
 from discreet.errors import (
     InvalidParameter,
     LedgerConflict,
     LedgerDamaged,
     LedgerError,
-    LedgerTooNew,
     LedgerUnavailable,
 )
 
 T = TypeVar("T")
-
-APPLICATION = 0x64736372
-"""The application id of a ledger file: "dscr"."""
 
 
 class SqliteStore(GroupCommit):
@@ -153,11 +149,11 @@ class _Turn:
     def __enter__(self) -> None:
         if self._file is None:
             self._file = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        lock(self._file, wait=True)
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            unlock(self._file)
 
     def close(self) -> None:
         file, self._file = self._file, None
@@ -183,7 +179,7 @@ class _File:
         address = self.path.as_uri() + "?mode=rw"
         connection = sqlite3.connect(address, 0.1, isolation_level=None, check_same_thread=False, uri=True)
         try:
-            _prepare(connection, self.path)
+            prepare(connection, self.path)
         except BaseException:
             connection.close()
             raise
@@ -203,58 +199,6 @@ class _File:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         settle_folder(self.path.parent)
 
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Recognise the file before anything is written to it; then settings, and the tables that are missing."""
-    application, version, tables = (
-        connection.execute(question).fetchone()[0]
-        for question in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-    )
-    if (application, version, tables) != (0, 0, 0) and application != APPLICATION:
-        raise LedgerDamaged(f"{path} is a SQLite database, but not a ledger; name another file")
-    if version > len(_STEPS):
-        raise LedgerTooNew(
-            f"the ledger {path} has version {version}, this discreet knows versions up to {len(_STEPS)}; "
-            "use the newer discreet that wrote it; nothing was changed"
-        )
-    if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
-        raise LedgerUnavailable(f"the file system of {path} cannot hold a ledger: SQLite has no WAL there; use another")
-    for setting in ("synchronous=FULL", "fullfsync=ON", "foreign_keys=ON", "trusted_schema=OFF"):
-        connection.execute(f"PRAGMA {setting}")
-    if version < len(_STEPS):
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in (line for step in _STEPS[version:] for line in step):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id={APPLICATION}")
-        connection.execute(f"PRAGMA user_version={len(_STEPS)}")
-        connection.execute("COMMIT")
-
-
-_FIXED = ", ".join(f'"{name}"' for name in COLUMNS if name != "text")
-_STEPS = (
-    (
-        """CREATE TABLE rows (
-            account TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('open', 'amend', 'charge')),
-            total TEXT NOT NULL, own TEXT NOT NULL, who TEXT NOT NULL, statement TEXT, text TEXT, loss TEXT,
-            settings TEXT, why TEXT, number INTEGER PRIMARY KEY, "when" TEXT NOT NULL, clock TEXT,
-            version INTEGER NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL) STRICT""",
-        "CREATE INDEX chains ON rows (account, number)",
-        "CREATE INDEX analysts ON rows (account, who, number) WHERE kind = 'charge'",
-        "CREATE INDEX settings ON rows (account, number) WHERE kind <> 'charge'",
-        """CREATE TABLE heads (account TEXT PRIMARY KEY, length INTEGER NOT NULL,
-            number INTEGER NOT NULL REFERENCES rows (number), hash TEXT NOT NULL) STRICT""",
-        """CREATE TABLE answers (key TEXT PRIMARY KEY, charge INTEGER NOT NULL REFERENCES rows (number),
-            answer BLOB NOT NULL) STRICT""",
-        f"CREATE TRIGGER rows_stay_fixed BEFORE UPDATE OF {_FIXED} ON rows "
-        "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
-        "CREATE TRIGGER texts_stay_fixed BEFORE UPDATE OF text ON rows WHEN new.text IS NOT NULL "
-        "BEGIN SELECT RAISE(ABORT, 'a text may be erased, not changed'); END",
-        "CREATE TRIGGER rows_stay BEFORE DELETE ON rows BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
-        "CREATE TRIGGER answers_stay_fixed BEFORE UPDATE ON answers "
-        "BEGIN SELECT RAISE(ABORT, 'an answer may be forgotten, not changed'); END",
-    ),
-)
-"""How version n becomes version n + 1; a new file has version 0."""
 
 _ALL = ", ".join(f'"{name}"' for name in COLUMNS)
 _ROW = f"SELECT {_ALL} FROM rows "  # noqa: S608 - names of our own
@@ -279,15 +223,22 @@ class _SqliteRows:
     def heads(self) -> Sequence[Head]:
         return [Head(*one) for one in self._execute("SELECT account, length, number, hash FROM heads ORDER BY account")]
 
-    def latest(self, account: str) -> Row | None:
-        return self._one("WHERE account = ? ORDER BY number DESC LIMIT 1", account)
+    def row(self, number: int) -> Row | None:
+        return self._one("WHERE number = ?", number)
+
+    def latest(self, account: str, *, before: int = MOST) -> Row | None:
+        return self._one("WHERE account = ? AND number < ? ORDER BY number DESC LIMIT 1", account, before)
 
     def settings(self, account: str) -> Row | None:
-        return self._one("WHERE account = ? AND kind <> 'charge' ORDER BY number DESC LIMIT 1", account)
+        return self._one("WHERE account = ? AND kind IN ('open', 'amend') ORDER BY number DESC LIMIT 1", account)
 
-    def latest_by(self, account: str, analyst: str) -> Row | None:
-        where = "WHERE account = ? AND who = ? AND kind = 'charge' ORDER BY number DESC LIMIT 1"
-        return self._one(where, account, analyst)
+    def latest_by(self, account: str, analyst: str, *, before: int = MOST) -> Row | None:
+        where = "WHERE account = ? AND who = ? AND number < ? AND kind = 'charge' ORDER BY number DESC LIMIT 1"
+        return self._one(where, account, analyst, before)
+
+    def spellings(self, account: str) -> Sequence[str]:
+        found = self._execute("SELECT DISTINCT who FROM rows WHERE account = ? AND kind = 'charge'", (account,))
+        return sorted(who for (who,) in found)
 
     def after(self, number: int, *, limit: int, account: str | None = None) -> Sequence[Row]:
         if account is None:
@@ -308,21 +259,38 @@ class _SqliteRows:
             (row.account, row.number, row.hash),
         )
 
-    def keep(self, key: str, number: int, answer: bytes) -> None:
+    def keep(self, answer: Kept) -> None:
         try:
-            self._execute("INSERT INTO answers VALUES (?, ?, ?)", (key, number, answer))
+            self._execute("INSERT INTO answers VALUES (?, ?, ?, ?)", answer)
         except sqlite3.IntegrityError:
             raise LedgerConflict("an answer is kept under this key, or there is no such row") from None
         except sqlite3.DataError:
-            raise InvalidParameter("answer", f"{len(answer):,} bytes", "fewer: SQLite keeps up to 1 GB") from None
+            raise InvalidParameter(
+                "answer", f"{len(answer.answer):,} bytes", "fewer: SQLite keeps up to 1 GB"
+            ) from None
 
-    def kept(self, key: str) -> tuple[int, bytes] | None:
-        found: tuple[int, bytes] | None = self._execute(
-            "SELECT charge, answer FROM answers WHERE key = ?", (key,)
-        ).fetchone()
-        return found
+    def kept(self, key: str) -> Kept | None:
+        found = self._execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
+        return found and Kept(*found)
 
-    def _one(self, where: str, *values: str) -> Row | None:
+    def next_kept(self, number: int) -> Kept | None:
+        found = self._execute("SELECT * FROM answers WHERE row > ? ORDER BY row LIMIT 1", (number,)).fetchone()
+        return found and Kept(*found)
+
+    def unsealed(self) -> int:
+        return int(self._execute("SELECT count(*) FROM unsealed_answers").fetchone()[0])
+
+    def salt(self, account: str) -> bytes | None:
+        found = self._execute("SELECT salt FROM salts WHERE account = ?", (account,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def keep_salt(self, account: str, salt: bytes) -> None:
+        try:
+            self._execute("INSERT INTO salts VALUES (?, ?)", (account, salt))
+        except sqlite3.IntegrityError:
+            raise LedgerConflict("this account has a salt already") from None
+
+    def _one(self, where: str, *values: str | int) -> Row | None:
         found = self._execute(_ROW + where, values).fetchone()
         return found and Row(*found)
 

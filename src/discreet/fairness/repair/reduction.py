@@ -1,9 +1,13 @@
 """A fair classifier from any that takes weights: a reduction to weighted classification (Agarwal et al. 2018).
 
-The error is minimised under the constraint that each group's rate is within a tolerance of everybody's. The multipliers
-of the constraints follow exponentiated gradient; the best response to them is the estimator, fitted with weights |c|
-and labels c < 0 for the costs c of predicting positive (their section 3). Of all classifiers that were met, the best
-lottery is found by a linear program.
+The error is minimized under the constraint that each group's rate is within a tolerance of everybody's. The best
+response to multipliers of the constraints is the estimator, fitted with weights |c| and labels c < 0 for the costs c of
+predicting positive (their section 3). The best lottery of all classifiers so far is found by a linear program. Each
+round adds four classifiers: the responses to multipliers that follow exponentiated gradient, to the prices that the
+linear program puts on its constraints (column generation; Dantzig, Wolfe 1960), to those prices scaled down, and to the
+mean of all prices so far, scaled down. Scaling
+is for estimators that minimize another loss than the error: under large multipliers they all but forget the labels, and
+smaller ones give a more accurate classifier that is as fair.
 """
 
 from copy import deepcopy
@@ -20,6 +24,9 @@ from discreet.fairness.repair.people import Codes, Floats, People, linear, throw
 from discreet.noise import Entropy
 
 _DUST = 1e-9
+_GAIN = 1e-5  # of a lottery's value that counts as progress
+_SCALES = 8  # halvings of the multipliers that are tried in turn
+_PATIENCE = 2 * _SCALES  # rounds without progress before the search ends
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,26 +71,59 @@ def reduction(
     slack = float(rational(tolerance, "tolerance", above=0, below=1))
     if wanted.name == "equal accuracy":
         raise InvalidParameter("criterion", criterion, "statistical parity, equal opportunity or equalised odds")
-    moments = _Moments.of(people, wanted)
-    bound, logs = 1 / slack, np.zeros(2 * len(moments.rows))
-    step = 2 / bound
-    models, errors, violations = [], [], []
-    for _ in range(integer(rounds, "rounds", at_least=1, at_most=10_000)):
-        powers = np.exp(logs - max(logs.max(), 0))
-        multipliers = bound * powers / (np.exp(-max(logs.max(), 0)) + powers.sum())
-        half = len(moments.rows)
-        model = _fitted(estimator, features, moments.costs(multipliers[:half] - multipliers[half:]), weight)
-        said = _said(model, features)
-        models.append(model)
-        errors.append(float(np.mean(said != people.label)))
-        violations.append(moments.of_predictions(said))
-        logs += step * (np.concatenate([violations[-1], -violations[-1]]) - slack)
-    chances = _lottery(np.array(errors), np.array(violations), slack, bound)
+    search = _Search(estimator, features, people.label, _Moments.of(people, wanted), slack, weight)
+    chances = search.run(integer(rounds, "rounds", at_least=1, at_most=10_000))
     kept = np.flatnonzero(chances > _DUST)
     share = chances[kept] / chances[kept].sum()
-    worst = float(np.abs(share @ np.array(violations)[kept]).max())
-    error = float(share @ np.array(errors)[kept])
-    return Mixture(tuple(models[k] for k in kept), tuple(map(float, share)), criterion, error, worst)
+    worst = float(np.abs(share @ np.array(search.violations)[kept]).max())
+    error = float(share @ np.array(search.errors)[kept])
+    return Mixture(tuple(search.models[k] for k in kept), tuple(map(float, share)), criterion, error, worst)
+
+
+class _Search:
+    """The classifiers fitted so far, with their errors and violations on the rows."""
+
+    def __init__(
+        self, estimator: Any, features: Any, label: Codes, moments: "_Moments", slack: float, weight: str
+    ) -> None:
+        self.estimator, self.features, self.label, self.weight = estimator, features, label, weight
+        self.moments, self.slack, self.bound = moments, slack, 1 / slack
+        self.models: list[Any] = []
+        self.errors: list[float] = []
+        self.violations: list[Floats] = []
+
+    def run(self, rounds: int) -> Floats:
+        """Fit classifiers for so many rounds, or while the lottery gets better; the chances of the best one."""
+        logs = np.zeros(2 * len(self.moments.rows))
+        mean, best, stale = np.zeros(len(logs)), np.inf, 0
+        for number in range(rounds):
+            top = max(logs.max(), 0)
+            powers = np.exp(logs - top)
+            self._respond(self.bound * powers / (np.exp(-top) + powers.sum()))
+            logs += 2 / self.bound * (np.concatenate([self.violations[-1], -self.violations[-1]]) - self.slack)
+            found = self._lottery()
+            stale = 0 if found.value < best - _GAIN else stale + 1
+            if stale > _PATIENCE:
+                break
+            best = min(best, found.value)
+            mean += (found.prices - mean) / (number + 1)
+            scale = 0.5 ** (number % _SCALES)
+            for multipliers in (found.prices, found.prices * scale, mean * scale)[:: 2 if scale == 1 else 1]:
+                self._respond(multipliers)
+        return self._lottery().chances
+
+    def _respond(self, multipliers: Floats) -> None:
+        """Fit the best response to multipliers of (rate − everybody's ≤ slack, everybody's − rate ≤ slack)."""
+        half = len(self.moments.rows)
+        costs = self.moments.costs(multipliers[:half] - multipliers[half:])
+        model = _fitted(self.estimator, self.features, costs, self.weight)
+        predictions = _said(model, self.features)
+        self.models.append(model)
+        self.errors.append(float(np.mean(predictions != self.label)))
+        self.violations.append(self.moments.of_predictions(predictions))
+
+    def _lottery(self) -> "_Lottery":
+        return _lottery(np.array(self.errors), np.array(self.violations), self.slack, self.bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +166,7 @@ def _fitted(estimator: Any, features: Any, costs: Floats, weight: str) -> Any:
     if wanted.min() == wanted.max():
         return _Always(int(wanted[0]))
     model = deepcopy(estimator)
-    model.fit(features, wanted, **{weight: np.abs(costs) * len(costs)})
+    model.fit(features, wanted, **{weight: np.abs(costs) / np.abs(costs).mean()})
     return model
 
 
@@ -134,8 +174,20 @@ def _said(model: Any, features: Any) -> Floats:
     return np.asarray(model.predict(features), np.float64)
 
 
-def _lottery(errors: Floats, violations: Floats, slack: float, bound: float) -> Floats:
-    """The least error over lotteries; beyond the slack each unit of violation costs `bound` (their equation 3)."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lottery:
+    """Chances of classifiers, the price of each constraint, and error plus penalty."""
+
+    chances: Floats
+    prices: Floats
+    value: float
+
+
+def _lottery(errors: Floats, violations: Floats, slack: float, bound: float) -> _Lottery:
+    """The lottery of the least error.
+
+    Beyond the slack each unit of violation costs `bound` (their equation 3).
+    """
     from scipy.optimize import linprog
 
     count, rows = len(errors), violations.T
@@ -149,6 +201,8 @@ def _lottery(errors: Floats, violations: Floats, slack: float, bound: float) -> 
         b_eq=[1],
         bounds=[(0, 1)] * count + [(0, None)],
     )
-    if found.x is None:
+    if found.x is None or found.fun is None:
         raise InternalError("no lottery was found, though any single classifier is one")
-    return np.asarray(np.clip(found.x[:count], 0, 1), np.float64)
+    chances = np.asarray(np.clip(found.x[:count], 0, 1), np.float64)
+    prices = np.asarray(np.maximum(-found.ineqlin.marginals, 0), np.float64)
+    return _Lottery(chances, prices, float(found.fun))

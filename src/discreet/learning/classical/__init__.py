@@ -1,8 +1,8 @@
 """Classical models with the scikit-learn API, exact noise and declared bounds.
 
 =========================  ============================================================================================
-`LinearRegression`         noisy XᵀX and Xᵀy; `Ridge` with a penalty
-`LogisticRegression`       objective perturbation, or a few noisy steps in the metric of a noisy XᵀX
+`LinearRegression`         noisy XᵀX and Xᵀy, an adaptive ridge; `Ridge` with a penalty
+`LogisticRegression`       objective perturbation, or noisy steps along clipped gradients
 `GaussianNB`               noisy moments of each class; `CategoricalNB` noisy counts of categories
 `DecisionTreeClassifier`   splits by the exponential mechanism; `RandomForestClassifier` over disjoint parts of the rows
 `PCA`, `StandardScaler`    noisy covariance; noisy means and deviations
@@ -40,6 +40,7 @@ from discreet.learning.classical.histogram import Histogram, KernelDensity
 from discreet.learning.classical.kmeans import KMeans
 from discreet.learning.classical.linear import LinearRegression, Ridge
 from discreet.learning.classical.logistic import LogisticRegression
+from discreet.learning.classical.one_hot import one_hot_columns
 from discreet.learning.classical.pca import PCA
 from discreet.learning.classical.scaler import StandardScaler
 from discreet.learning.classical.trees import DecisionTreeClassifier, RandomForestClassifier
@@ -60,5 +61,6 @@ __all__ = [
     "StandardScaler",
     "choose",
     "closeness",
+    "one_hot_columns",
     "right_answers",
 ]

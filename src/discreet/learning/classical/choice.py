@@ -13,6 +13,7 @@ from discreet.learning.classical.sums import UNIT, snapped
 from discreet.mechanisms import Exponential
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
+from discreet.privacy.spending import paying
 
 Model = TypeVar("Model")
 
@@ -48,7 +49,8 @@ def choose(
     if not candidates or len(candidates) != np.size(scores):
         raise InvalidData(f"got {len(candidates)} models and {np.size(scores)} scores, expected as many, at least one")
     mechanism = Exponential(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
-    place = mechanism.release(scores, entropy=entropy)
+    with paying(mechanism.loss):
+        place = mechanism.release(scores, entropy=entropy)
     return Choice(candidates[place], place, mechanism.loss)
 
 

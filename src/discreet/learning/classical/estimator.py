@@ -6,18 +6,45 @@ call of `fit` draws fresh noise and costs `cost_` again.
 scikit-learn is imported only inside methods that scikit-learn itself calls, or to raise the exceptions that it expects.
 """
 
+import copy
 import inspect
 import sys
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidData, InvalidParameter
+from discreet.errors import InvalidData, InvalidInput, InvalidParameter, NoGuarantee
 from discreet.learning.classical import reading
-from discreet.privacy.loss import Loss
+from discreet.privacy.loss import Approximate, Loss
+from discreet.privacy.spending import counting, paying
 
 Floats = NDArray[np.float64]
+
+
+def _counted(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A `fit` that enters what it spends; one that is called by another `fit` of the same model is part of that."""
+
+    @wraps(fit)
+    def counted(model: Any, *given: Any, **more: Any) -> Any:
+        if not counting() or "_entered" in vars(model):
+            return fit(model, *given, **more)
+        try:
+            most = Approximate(model.epsilon, getattr(model, "delta", 0))
+        except InvalidInput:  # `fit` refuses it in its own words
+            most = Approximate(0, 1)
+        model._entered = True
+        try:
+            with paying(most) as settle:
+                fitted = fit(model, *given, **more)
+                settle(model.cost_)
+                return fitted
+        finally:
+            del model._entered
+
+    return counted
 
 
 class Estimator:
@@ -47,8 +74,22 @@ class Estimator:
         shown = ", ".join(f"{name}={getattr(self, name, None)!r}" for name in self._names())
         return f"{type(self).__name__}({shown})"
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Every `fit` is entered in the open `Spending` blocks."""
+        super().__init_subclass__(**settings)
+        if "fit" in cls.__dict__:
+            cls.fit = _counted(cls.__dict__["fit"])  # type: ignore[attr-defined]
+
     def __getstate__(self) -> dict[str, Any]:
+        if counting() and not hasattr(self, "cost_"):
+            advice = "use n_jobs=1, or joblib.parallel_config(backend='threading')"
+            raise NoGuarantee(f"fits in another process cannot be counted within a Spending block; {advice}")
         return self.__dict__.copy()
+
+    def __deepcopy__(self, memory: dict[int, Any]) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__ |= copy.deepcopy(self.__dict__, memory)
+        return twin
 
     def _begin(self, X: Any) -> Floats:
         """The features that `fit` was given; remembers how many there are and their names."""
@@ -149,7 +190,61 @@ class Regressor(Estimator):
         return 1 - missed / spread if spread else float(missed == 0)
 
 
-class Transformer(Estimator):
+class Columns(Estimator):
+    """A model whose `transform` makes columns: their names, and the kind of table that they come in."""
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that `transform` makes, as scikit-learn has them: pca0, pca1, …"""
+        self._fitted()
+        self._names_in(input_features)
+        return np.array([f"{type(self).__name__.lower()}{place}" for place in range(self._n_features_out)], object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """What `transform` gives: "default" (an array), "pandas" or "polars"; None changes nothing."""
+        if transform not in (None, *_TABLES):
+            raise InvalidParameter("transform", transform, f"one of {', '.join(_TABLES)}, or None")
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        raise NotImplementedError
+
+    def _names_in(self, given: Any) -> NDArray[Any]:
+        """The names of the columns that `fit` was given, x0, x1, … if it was given none; other ones are refused."""
+        seen = getattr(self, "feature_names_in_", None)
+        if given is None:
+            return np.array([f"x{j}" for j in range(self.n_features_in_)], object) if seen is None else seen
+        names = np.asarray(given, object)
+        if seen is not None and not np.array_equal(seen, names):
+            raise InvalidData("input_features is not equal to feature_names_in_")
+        if len(names) != self.n_features_in_:
+            raise InvalidData(f"input_features should have length equal to number of features, {self.n_features_in_}")
+        return names
+
+    def _table(self, X: Any, values: Floats) -> Any:
+        """The values in the kind of table that was asked for, of this model or of scikit-learn as a whole."""
+        kind = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if kind is None and "sklearn" in sys.modules:
+            import sklearn  # type: ignore[import-untyped]
+
+            kind = sklearn.get_config()["transform_output"]
+        if kind == "pandas":
+            import pandas as pd
+
+            return pd.DataFrame(values, index=getattr(X, "index", None), columns=self.get_feature_names_out())
+        if kind == "polars":
+            import polars as pl
+
+            return pl.DataFrame(values, schema=self.get_feature_names_out().tolist(), orient="row")
+        return values
+
+
+_TABLES = "default", "pandas", "polars"
+
+
+class Transformer(Columns):
     """A model that changes rows."""
 
     kind = "transformer"
@@ -158,11 +253,11 @@ class Transformer(Estimator):
         """Learn, and spend `cost_`."""
         raise NotImplementedError
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Any) -> Any:
         """The rows, changed."""
         raise NotImplementedError
 
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """`fit`, then `transform` of the same rows: what comes out is as private as they are."""
         return self.fit(X, y).transform(X)
 

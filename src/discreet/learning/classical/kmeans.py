@@ -7,17 +7,18 @@ import numpy as np
 
 from discreet.exact import Number, integer, rational
 from discreet.learning.classical import reading
-from discreet.learning.classical.estimator import Estimator, Floats
+from discreet.learning.classical.estimator import Columns, Floats
+from discreet.learning.classical.one_hot import Groups, groups_of
 from discreet.learning.classical.sums import (
     UNIT,
     Ints,
     Noise,
     Part,
+    Reach,
     indicators,
-    length,
     planned,
     products,
-    row_square,
+    reach_of,
     snapped,
 )
 from discreet.noise import DeterministicEntropy, Entropy, uniform_below
@@ -26,12 +27,14 @@ _FINE = 1 << 20
 _CANDIDATES = 200
 
 
-class KMeans(Estimator):
+class KMeans(Columns):
     """Cluster centres, (ε, δ)-differentially private.
 
     bounds      (low, high) of the columns; distances are those of the scaled columns, each from −1 to 1
     max_iter    how many iterations to pay for; each gets the same share of the budget. None: `turns_for`
     seed        of the centres to start from: public, spread out in the bounds, chosen without looking at the data
+    one_hot     columns that are indicators of one category, as in `Ridge`; they are scaled to [0, 1], so that two
+                categories are √2 apart, and the ends of another column 2
     rows        as in `Ridge`
 
     `labels_` and `inertia_` are not kept: they are facts about single rows. Call `predict`.
@@ -61,24 +64,25 @@ class KMeans(Estimator):
         bounds: reading.Bounds,
         max_iter: int | None = None,
         seed: int = 0,
+        one_hot: Any = None,
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         self.n_clusters, self.epsilon, self.delta, self.bounds = n_clusters, epsilon, delta, bounds
-        self.max_iter, self.seed, self.rows, self.entropy = max_iter, seed, rows, entropy
+        self.max_iter, self.seed, self.one_hot, self.rows, self.entropy = max_iter, seed, one_hot, rows, entropy
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn, and spend `cost_`."""
         values = self._begin(X)
-        box = reading.box_of(self.bounds, self._columns()).centred()
+        groups = groups_of(self.one_hot, self._columns())
+        box = reading.box_of(self.bounds, self._columns(), groups=groups).centred(but=groups)
+        reach = reach_of(values.shape[1], groups=groups)
         clusters = integer(self.n_clusters, "n_clusters", at_least=1, at_most=10**5)
         usual = turns_for(epsilon=self.epsilon)
         turns = integer(usual if self.max_iter is None else self.max_iter, "max_iter", at_least=1, at_most=10**4)
-        noise = planned(
-            cluster_parts(values.shape[1]), epsilon=self.epsilon, delta=self.delta, times=turns, rows=self.rows
-        )
-        z = snapped(values, box)
-        centres = spread(clusters, values.shape[1], seed=self.seed)
+        noise = planned(cluster_parts(reach), epsilon=self.epsilon, delta=self.delta, times=turns, rows=self.rows)
+        z = snapped(values, box, reach)
+        centres = spread(clusters, values.shape[1], seed=self.seed, groups=groups)
         for _ in range(turns):
             centres = _moved(z, centres, noise, self.entropy)
         self.cost_, self.n_iter_ = noise.loss, turns
@@ -94,17 +98,21 @@ class KMeans(Estimator):
         """`fit`, then `predict` of the same rows: what comes out is as private as they are."""
         return self.fit(X, y).predict(X)
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Any) -> Any:
         """Distances to the centres, in scaled columns."""
-        return np.sqrt(np.maximum(_squares(self._near(X), self._scaled), 0))
+        return self._table(X, np.sqrt(np.maximum(_squares(self._near(X), self._scaled), 0)))
 
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """`fit`, then `transform` of the same rows: what comes out is as private as they are."""
         return self.fit(X, y).transform(X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the sum of squared distances. Exact, so for public or held-out data only."""
         return -float(np.maximum(_squares(self._near(X), self._scaled).min(axis=1), 0).sum())
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._scaled)
 
     def _near(self, X: Any) -> Floats:
         values = self._later(X)
@@ -120,19 +128,21 @@ def turns_for(*, epsilon: Number) -> int:
     return int(min(max(round(6 * float(rational(epsilon, "epsilon", above=0)) ** 0.3), 3), 10))
 
 
-def cluster_parts(columns: int) -> list[Part]:
+def cluster_parts(reach: Reach) -> list[Part]:
     """What a row adds to the count and to the sums of its cluster.
 
-    The count's share is (4·d·ρ²)^(1/3) against d for the sums, ρ = 0.225 (Su, Cao, Li, Bertino, Jin 2016).
+    The count's share is (4·d·ρ²)^(1/3) against d for the sums, ρ = 0.225 (Su, Cao, Li, Bertino, Jin 2016); a category
+    counts as one of the d columns.
     """
-    square = row_square(columns, None)
-    weight = Fraction((4 * columns * 0.225**2) ** (1 / 3)).limit_denominator(1000)
-    share = weight / (columns + weight)
-    return [Part(1, 1, 1, share), Part(length(columns, square), square, UNIT, 1 - share)]
+    weight = Fraction((4 * reach.units * 0.225**2) ** (1 / 3)).limit_denominator(1000)
+    share = weight / (reach.units + weight)
+    return [Part(1, 1, 1, share), Part(reach.l1, reach.square, UNIT, 1 - share)]
 
 
-def spread(clusters: int, columns: int, *, seed: int) -> Floats:
+def spread(clusters: int, columns: int, *, seed: int, groups: Groups = ()) -> Floats:
     """Public centres in [−1, 1]: each the farthest from those before among random candidates, seen from the walls too.
+
+    In the columns of a category a candidate is one of its indicators, and has no walls.
 
     >>> spread(3, 2, seed=1).shape
     (3, 2)
@@ -140,7 +150,10 @@ def spread(clusters: int, columns: int, *, seed: int) -> Floats:
     entropy = DeterministicEntropy(integer(seed, "seed"))
     draws = np.asarray(uniform_below(_FINE, (_CANDIDATES + clusters, columns), entropy=entropy), np.float64)
     candidates = draws / _FINE * 2 - 1
-    wall = (1 - np.abs(candidates)).min(axis=1)
+    free = np.ones(columns, bool)
+    for group in map(list, groups):
+        free[group], candidates[:, group] = False, candidates[:, group] == candidates[:, group].max(axis=1)[:, None]
+    wall = (1 - np.abs(candidates[:, free])).min(axis=1, initial=np.inf)
     chosen: list[int] = []
     gap = np.full(len(candidates), np.inf)
     for _ in range(clusters):

@@ -1,14 +1,14 @@
-"""Logistic regression, in two ways: objective perturbation, or a few noisy steps in the metric of a noisy XᵀX.
+"""Logistic regression, in three ways; which one is expected to err least is taken, from settings alone.
 
-"objective" (`objective.perturbed`) is ε-DP and draws noise once. "steps" releases noisy gradients: with δ > 0 their
-Gaussian noise grows with √columns where Laplace noise grows with columns, so from some 70 columns on it is the smaller.
-Measured on Adult (public, 34 columns), objective perturbation against steps with δ = 1e-5: 0.832 and 0.828 of the test
-rows right at ε = 0.1, 0.843 and 0.845 at ε = 1, 0.851 and 0.849 at ε = 10 (bench/results/classical.md).
+"objective" (`objective.perturbed`) is ε-DP and draws noise once, Laplace noise that grows with the columns. "gradient"
+(`descent`) takes many steps along noisy sums of clipped gradients: with δ > 0 it has the least noise from about five
+columns or three classes on. "steps" takes a few in the metric of a noisy XᵀX.
 
-Böhning, Lindsay 1988: the Hessian of the logistic loss is at most XᵀX/4, for several classes at most XᵀX/2 in each, so
-w − 4(XᵀX)⁻¹·gradient never overshoots. All sums are whole and exact, and no convergence has to be proven for privacy.
+All sums are whole and exact, and no convergence has to be proven for privacy.
 """
 
+import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -18,28 +18,39 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.classical import reading
 from discreet.learning.classical.bayes import normalised
+from discreet.learning.classical.descent import STEPS, blur, descended, descent_parts, residuals
 from discreet.learning.classical.estimator import Classifier, Floats
 from discreet.learning.classical.objective import Perturbation, perturbation, perturbed
+from discreet.learning.classical.one_hot import groups_of
 from discreet.learning.classical.sums import (
     UNIT,
     Ints,
     Noise,
     Part,
+    Reach,
     indicators,
-    length,
     mirrored,
     noisy_float,
-    norms,
     planned,
     products,
-    row_square,
+    reach_of,
     snapped,
     triangle,
     triangle_part,
+    warn_of_noise,
 )
 from discreet.noise import Entropy
 
 _METRIC = Fraction(1, 4)  # its share of the budget
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Noise for a number of steps, of clipped gradients or in a metric."""
+
+    noise: Noise
+    steps: int
+    clipped: bool
 
 
 class LogisticRegression(Classifier):
@@ -48,20 +59,24 @@ class LogisticRegression(Classifier):
     bounds     (low, high) of the features: one pair, a pair for each column, or pairs by column name
     classes    declared, or "public" as in `GaussianNB`
     norm       the largest norm of a scaled row (each column from −1 to 1), √columns if None; a smaller one means less
-               noise, and longer rows are shortened. Columns of one category's indicators have norm 1 together
-    l1         the largest Σ|z| of a scaled row, what `norm` implies if None: it sets Laplace noise. Columns of one
-               category's indicators count 1 together; longer rows are shortened
+               noise, and longer rows are shortened
+    l1         the largest Σ|z| of a scaled row, what `norm` implies if None: it sets Laplace noise; longer rows are
+               shortened
     C          as in scikit-learn: a penalty ‖w‖²/2C, here on the weights of the scaled columns, constant included;
                "objective" takes a larger one where ε is too small for it (`objective.perturbation`)
-    method     "objective", "steps", or None: "objective" where delta=0 or where its noise is the smaller
-    max_iter   how many "steps" to pay for; None: 12√ε, and 5·ε^0.3 where delta=0, within limits (`steps_for`)
-    rows       as in `Ridge`; the number of rows is not needed and not released
+    method     "objective", "gradient", "steps", or None: "objective" where delta=0 or where it is expected to err less
+               than "gradient" (`expected_errors`)
+    max_iter   how many steps to pay for; None: 100 for "gradient"; for "steps" 12√ε, and 5·ε^0.3 where delta=0, within
+               limits (`steps_for`)
+    one_hot    columns that are indicators of one category, as in `Ridge`
+    rows       as in `Ridge`; the number of rows is not needed
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP, ε-DP for delta=0 and for "objective".
     Proof. "objective": in `objective`; which method is taken depends on settings alone. "steps": a row adds to the
     metric the upper triangle of vvᵀ, v = (1, z), bounded in `sums.triangle_part`; and to each gradient q ⊗ v, q being
-    the whole numbers of `residuals`: ‖q ⊗ v‖² = ‖q‖²·‖v‖², ‖q ⊗ v‖₁ = ‖q‖₁·‖v‖₁. The weights at which residuals are
-    taken come from earlier noisy sums, so releases compose adaptively (`sums.planned`).
+    the whole numbers of `residuals`: ‖q ⊗ v‖² = ‖q‖²·‖v‖², ‖q ⊗ v‖₁ = ‖q‖₁·‖v‖₁. "gradient": a row adds 1 to a count,
+    and to each gradient q ⊗ v with a clipped q (`descent.descent_parts`). The weights at which residuals are taken come
+    from earlier noisy sums, so releases compose adaptively (`sums.planned`).
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 2000)[:, None]
@@ -86,71 +101,66 @@ class LogisticRegression(Classifier):
         C: Number = 1,
         method: str | None = None,
         max_iter: int | None = None,
+        one_hot: Any = None,
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
         self.norm, self.l1, self.C, self.method, self.max_iter = norm, l1, C, method, max_iter
-        self.rows, self.entropy = rows, entropy
+        self.one_hot, self.rows, self.entropy = one_hot, rows, entropy
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn, and spend `cost_`."""
         penalty = 1 / rational(self.C, "C", above=0)
-        values, groups = self._begin_classes(X, y)
-        box = reading.box_of(self.bounds, self._columns())
-        square = row_square(values.shape[1], self.norm)
-        sums = length(values.shape[1], square, self.l1)
-        plan = self._plan(values.shape[1], min(square, UNIT * sums), sums, penalty)
-        z = snapped(values, box, square, sums)
+        values, labels = self._begin_classes(X, y)
+        groups = groups_of(self.one_hot, self._columns())
+        box = reading.box_of(self.bounds, self._columns(), groups=groups)
+        reach = reach_of(values.shape[1], norm=self.norm, l1=self.l1, groups=groups)
+        plan = self._plan(values.shape[1], reach.with_constant, penalty)
+        z = snapped(values, box, reach)
         v = np.hstack([np.full((len(z), 1), UNIT), z])
-        target = indicators(groups, len(self.classes_))
+        target = indicators(labels, len(self.classes_))
         target = target if len(self.classes_) > 2 else target[:, 1:]
         if isinstance(plan, Perturbation):
             weights, self.cost_, self.n_iter_ = perturbed(v, target, plan, self.entropy), plan.noise.loss, 1
         else:
-            noise, steps = plan
-            weights, self.cost_, self.n_iter_ = (
-                self._stepped(v, target, noise, steps, float(penalty)),
-                noise.loss,
-                steps,
-            )
+            run = descended if plan.clipped else stepped
+            weights = run(v, target, plan.noise, plan.steps, float(penalty), self.entropy)
+            self.cost_, self.n_iter_ = plan.noise.loss, plan.steps
         self.coef_ = (weights[1:] / box.half[:, None]).T
         self.intercept_ = weights[0] - self.coef_ @ box.centre
         return self
 
-    def _plan(self, columns: int, square: int, l1: int, penalty: Fraction) -> Perturbation | tuple[Noise, int]:
-        """How the budget is spent, from settings alone."""
-        if self.method not in (None, "objective", "steps"):
-            raise InvalidParameter("method", self.method, '"objective", "steps" or None')
-        usual = steps_for(epsilon=self.epsilon, delta=self.delta)
-        steps = integer(usual if self.max_iter is None else self.max_iter, "max_iter", at_least=1, at_most=10**4)
-        pure = not rational(self.delta, "delta", at_least=0, below=1)
-        classes, parts = len(self.classes_), gradient_parts(columns, square, l1, len(self.classes_) > 2, steps)
+    def _plan(self, columns: int, reach: Reach, penalty: Fraction) -> "Perturbation | Steps":
+        """How the budget is spent, from settings alone; `reach` is that of v = (1, z)."""
+        if self.method not in (None, "objective", "gradient", "steps"):
+            raise InvalidParameter("method", self.method, '"objective", "gradient", "steps" or None')
+        classes = len(self.classes_)
+        outputs = 1 if classes == 2 else classes
 
         def once(rows: int | None) -> Perturbation:
-            sizes = {"l1": l1 + UNIT, "square": square + UNIT * UNIT}
+            sizes = {"l1": reach.l1, "square": reach.square}
             return perturbation(columns + 1, classes, **sizes, epsilon=self.epsilon, least=penalty, rows=rows)
 
-        def often(rows: int | None) -> Noise:
-            return planned(parts, epsilon=self.epsilon, delta=self.delta, rows=rows)
+        def often(rows: int | None, *, clipped: bool) -> Steps:
+            usual = STEPS if clipped else steps_for(epsilon=self.epsilon, delta=self.delta)
+            steps = integer(usual if self.max_iter is None else self.max_iter, "max_iter", at_least=1, at_most=10**4)
+            parts = gradient_parts(reach, outputs, steps)
+            if clipped:
+                parts = descent_parts(reach, outputs, columns + 1, steps)
+            return Steps(planned(parts, epsilon=self.epsilon, delta=self.delta, rows=rows), steps, clipped)
 
-        if self.method == "objective" or (self.method is None and pure):
-            return once(self.rows)
-        if self.method is None and once(None).deviation <= noisy_float(often(None).deviation(1)):
-            return once(self.rows)
-        return often(self.rows), steps
-
-    def _stepped(self, v: Ints, target: Ints, noise: Noise, steps: int, penalty: float) -> Floats:
-        """Weights after some steps; all that sees rows is released with noise."""
-        curve = 0.25 if target.shape[1] == 1 else 0.5
-        gram = mirrored(noise.add(0, triangle(products(v, v)), self.entropy), v.shape[1]) / UNIT**2
-        metric = _inverse(gram * curve, noisy_float(noise.deviation(0)), penalty)
-        weights = np.zeros((v.shape[1], target.shape[1]))
-        for _ in range(steps):
-            exact = products(v, residuals(v, weights, target))
-            noisy = noise.add(1, exact, self.entropy) / UNIT**2
-            weights = weights - metric @ (noisy + penalty * weights)
-        return weights
+        if self.method == "steps":
+            return often(self.rows, clipped=False)
+        pure = not rational(self.delta, "delta", at_least=0, below=1)
+        method = "objective" if self.method is None and pure else self.method
+        if method is None:
+            first, second = expected_errors(once(None), often(None, clipped=True))
+            method = "objective" if first <= second else "gradient"
+        plan = once(self.rows) if method == "objective" else often(self.rows, clipped=True)
+        each = plan.deviation if isinstance(plan, Perturbation) else blur(plan.noise, plan.steps)
+        warn_of_noise(each * math.sqrt(outputs * (columns + 1)), self.rows, level=4)
+        return plan
 
     def decision_function(self, X: Any) -> Floats:
         """w·x + intercept: one number a row for two classes, else one for each class."""
@@ -179,42 +189,37 @@ def steps_for(*, epsilon: Number, delta: Number) -> int:
     return int(min(max(round(5 * size**0.3), 3), 20))
 
 
-def gradient_parts(columns: int, square: int, l1: int, several: bool, steps: int) -> list[Part]:
+def expected_errors(once: Perturbation, often: Steps) -> tuple[float, float]:
+    """How far off a sum of gradients is, in each coordinate: with objective perturbation, and with clipped gradients.
+
+    The first has its noise and the pull Λ·w of its penalty, for weights of size 1; Λ grows with the number of classes.
+    The second has the noise in the mean of all steps, doubled, as weights are drawn towards the last of them.
+    """
+    return math.hypot(once.deviation, float(once.penalty)), 2 * blur(often.noise, often.steps)
+
+
+def gradient_parts(reach: Reach, outputs: int, steps: int) -> list[Part]:
     """What a row adds to the metric, and to each of the gradients; see `LogisticRegression` and `residuals`."""
-    factor = 2 if several else 1
-    whole = square + UNIT * UNIT
-    gradient = Part(factor * UNIT * (l1 + UNIT), factor * UNIT * UNIT * whole, UNIT * UNIT, 1 - _METRIC, steps)
-    return [triangle_part(columns, square, constant=True, share=_METRIC, l1=Fraction(l1, UNIT)), gradient]
+    factor = 1 if outputs == 1 else 2
+    gradient = Part(factor * UNIT * reach.l1, factor * UNIT * UNIT * reach.square, UNIT * UNIT, 1 - _METRIC, steps)
+    return [triangle_part(reach, _METRIC), gradient]
 
 
-def residuals(v: Ints, weights: Floats, target: Ints) -> Ints:
-    """(p − target)·UNIT for each row and class, cut to whole numbers towards zero.
+def stepped(v: Ints, target: Ints, noise: Noise, steps: int, penalty: float, entropy: Entropy | None) -> Floats:
+    """Weights after some steps in the metric of XᵀX; all that sees rows is released with noise.
 
-    Guarantee: one class (two labels): |q| ≤ UNIT. Several: ‖q‖₁ ≤ 2·UNIT and ‖q‖² ≤ 2·UNIT², exactly: rows where
-    rounding of floats broke that would count as zero.
-    Proof. p and the target both add up to 1, so ‖p − target‖₁ ≤ 2 and ‖p − target‖² ≤ 2; cutting makes nothing larger,
-    and both norms are then measured in whole numbers. A row's numbers do not depend on other rows (`_scores`).
+    Böhning, Lindsay 1988: the Hessian of the logistic loss is at most XᵀX/4, for several classes at most XᵀX/2 in each,
+    so w − 4(XᵀX)⁻¹·gradient never overshoots.
     """
-    with np.errstate(all="ignore"):
-        scores = np.clip(_scores(v, weights), -700, 700)
-        chances = 1 / (1 + np.exp(-scores)) if target.shape[1] == 1 else np.exp(normalised(scores))
-    q = np.clip(np.trunc((chances - target) * UNIT), -UNIT, UNIT).astype(np.int64)
-    if target.shape[1] > 1:
-        q[(norms(q) > 2 * UNIT * UNIT) | (np.abs(q).sum(axis=1) > 2 * UNIT)] = 0
-    return q
-
-
-def _scores(v: Ints, weights: Floats) -> Floats:
-    """v·weights/UNIT, weights rounded to about 30 bits of the largest: a row's scores depend on this row alone.
-
-    Proof. A matrix product of floats is rounded in an order that may depend on how many rows there are. Here it adds up
-    whole numbers: |v| ≤ UNIT = 2¹⁵, and weights become whole numbers of size at most 2^(37 − b) + ½ for fewer than 2^b
-    columns; so all sums are below 2⁵³, and exact in every order.
-    """
-    finite = np.nan_to_num(weights)
-    largest = max(int(np.frexp(np.abs(finite).max(initial=0.0))[1]), -900)
-    steps = 37 - v.shape[1].bit_length() - largest
-    return np.asarray(np.ldexp(v.astype(np.float64) @ np.rint(np.ldexp(finite, steps)), -steps - 15), np.float64)
+    curve = 0.25 if target.shape[1] == 1 else 0.5
+    gram = mirrored(noise.add(0, triangle(products(v, v)), entropy), v.shape[1]) / UNIT**2
+    metric = _inverse(gram * curve, noisy_float(noise.deviation(0)), penalty)
+    weights = np.zeros((v.shape[1], target.shape[1]))
+    for _ in range(steps):
+        exact = products(v, residuals(v, weights, target))
+        noisy = noise.add(1, exact, entropy) / UNIT**2
+        weights = weights - metric @ (noisy + penalty * weights)
+    return weights
 
 
 def _inverse(bound: Floats, deviation: float, penalty: float) -> Floats:

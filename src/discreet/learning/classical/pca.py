@@ -9,12 +9,13 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer
 from discreet.learning.classical import reading
 from discreet.learning.classical.estimator import Floats, Transformer
+from discreet.learning.classical.one_hot import groups_of
 from discreet.learning.classical.sums import (
     UNIT,
     mirrored,
     planned,
     products,
-    row_square,
+    reach_of,
     snapped,
     triangle,
     triangle_part,
@@ -28,6 +29,7 @@ class PCA(Transformer):
     bounds   (low, high) of the columns; each is scaled to [−1, 1] before the sums and back after them
     norm     the largest norm of a scaled row; rows beyond are shortened. norm=1 asks for rows within the unit ball, the
              usual setting; it has no default, because it decides about noise and bias; None: what the bounds imply
+    one_hot  columns that are indicators of one category, as in `Ridge`
     rows     as in `Ridge`
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP.
@@ -55,11 +57,12 @@ class PCA(Transformer):
         bounds: reading.Bounds,
         norm: Number | None,
         n_components: int | None = None,
+        one_hot: Any = None,
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         self.epsilon, self.delta, self.bounds, self.norm = epsilon, delta, bounds, norm
-        self.n_components, self.rows, self.entropy = n_components, rows, entropy
+        self.n_components, self.one_hot, self.rows, self.entropy = n_components, one_hot, rows, entropy
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn, and spend `cost_`."""
@@ -68,11 +71,12 @@ class PCA(Transformer):
         kept = columns if self.n_components is None else integer(self.n_components, "n_components", at_least=1)
         if kept > columns:
             raise InvalidParameter("n_components", kept, f"at most {columns}, the number of columns")
-        box = reading.box_of(self.bounds, self._columns())
-        square = row_square(columns, self.norm)
-        part = triangle_part(columns, square, constant=True, share=Fraction(1))
+        groups = groups_of(self.one_hot, self._columns())
+        box = reading.box_of(self.bounds, self._columns(), groups=groups)
+        reach = reach_of(columns, norm=self.norm, groups=groups)
+        part = triangle_part(reach.with_constant, Fraction(1))
         noise = planned([part], epsilon=self.epsilon, delta=self.delta, rows=self.rows)
-        z = snapped(values, box, square)
+        z = snapped(values, box, reach)
         v = np.hstack([np.full((len(z), 1), UNIT), z])
         noisy = noise.add(0, triangle(products(v, v)), self.entropy)
         self.cost_ = noise.loss
@@ -91,9 +95,9 @@ class PCA(Transformer):
         self.explained_variance_ = values[:kept].copy()
         self.explained_variance_ratio_ = values[:kept] / max(float(values.sum()), 1e-300)
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Any) -> Any:
         """Coordinates along the components."""
-        return np.asarray((self._later(X) - self.mean_) @ self.components_.T, np.float64)
+        return self._table(X, np.asarray((self._later(X) - self.mean_) @ self.components_.T, np.float64))
 
     def inverse_transform(self, X: Any) -> Floats:
         """The rows that have these coordinates."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import rational
+from discreet.learning.classical.one_hot import Groups
 
 Floats = NDArray[np.float64]
 Bounds = Any
@@ -50,9 +51,11 @@ class Box:
         z /= self.half
         return np.clip(z, -1.0, 1.0, out=z)
 
-    def centred(self) -> "Box":
-        """The same bounds with the middle as the centre of every column."""
+    def centred(self, but: Groups = ()) -> "Box":
+        """The same bounds with the middle as the centre of every column, but those of categories."""
         middle, half = self.low / 2 + self.high / 2, self.high / 2 - self.low / 2
+        kept = np.array([place for group in but for place in group], np.intp)
+        middle[kept], half[kept] = self.centre[kept], self.half[kept]
         return Box(self.low, self.high, middle, half)
 
     def upward(self) -> "Box":
@@ -64,8 +67,10 @@ class Box:
         return Box(self.low, self.high, self.low, self.high - self.low)
 
 
-def box_of(bounds: Bounds, columns: Sequence[str], name: str = "bounds") -> Box:
+def box_of(bounds: Bounds, columns: Sequence[str], name: str = "bounds", groups: Groups = ()) -> Box:
     """Bounds for these columns, or words that say which are missing.
+
+    Where bounds are given by name, columns of categories need none: they are indicators, from 0 to 1.
 
     >>> box_of([(0, 1)], ["'age'", "'pay'"])
     Traceback (most recent call last):
@@ -74,9 +79,11 @@ def box_of(bounds: Bounds, columns: Sequence[str], name: str = "bounds") -> Box:
     hint = "declare them from public knowledge: they are never learned from the data"
     if bounds is None:
         raise InvalidParameter(name, None, f"a pair (low, high) for each column: {', '.join(columns)}", hint)
-    pairs = (
-        _by_name(bounds, columns, name, hint) if isinstance(bounds, Mapping) else _pairs(bounds, columns, name, hint)
-    )
+    if isinstance(bounds, Mapping):
+        indicators = {columns[place]: (0, 1) for group in groups for place in group}
+        pairs = _by_name(bounds, columns, name, hint, indicators)
+    else:
+        pairs = _pairs(bounds, columns, name, hint)
     low, high = (np.array([_number(pair[side], name) for pair in pairs]) for side in (0, 1))
     if not (low < high).all():
         place = columns[int(np.argmin(low < high))]
@@ -87,8 +94,11 @@ def box_of(bounds: Bounds, columns: Sequence[str], name: str = "bounds") -> Box:
     return Box(low, high, centre, half)
 
 
-def _by_name(bounds: Mapping[Any, Any], columns: Sequence[str], name: str, hint: str) -> list[Any]:
-    known = {repr(key): pair for key, pair in bounds.items()} | {str(key): pair for key, pair in bounds.items()}
+def _by_name(
+    bounds: Mapping[Any, Any], columns: Sequence[str], name: str, hint: str, indicators: Mapping[str, Any]
+) -> list[Any]:
+    given = {repr(key): pair for key, pair in bounds.items()} | {str(key): pair for key, pair in bounds.items()}
+    known = {**indicators, **given}
     missing = [column for column in columns if column not in known]
     if missing:
         raise InvalidParameter(name, f"none for column {', '.join(missing)}", "a pair (low, high) for each", hint)

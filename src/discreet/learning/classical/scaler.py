@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.exact import Number
 from discreet.learning.classical import reading
@@ -58,11 +59,16 @@ class StandardScaler(Transformer):
         self.scale_ = np.where(self.var_ > 0, np.sqrt(np.maximum(self.var_, 0)), 1.0)
         return self
 
-    def transform(self, X: Any) -> Floats:
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the columns, which stay as they are."""
+        self._fitted()
+        return self._names_in(input_features)
+
+    def transform(self, X: Any) -> Any:
         """(x − mean)/deviation."""
         values = self._later(X)
         shifted = values - self.mean_ if self.with_mean else values
-        return np.asarray(shifted / self.scale_ if self.with_std else shifted, np.float64)
+        return self._table(X, np.asarray(shifted / self.scale_ if self.with_std else shifted, np.float64))
 
     def inverse_transform(self, X: Any) -> Floats:
         """Back to the units of the data."""

@@ -12,6 +12,7 @@ Pure(epsilon=Fraction(1, 1))
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, rational, sqrt_bounds
+from discreet.learning.classical.one_hot import Groups
 from discreet.learning.classical.reading import Box
 from discreet.noise import Entropy, discrete_laplace
 from discreet.noise.normal import rounded_gaussian
@@ -38,6 +40,7 @@ UNIT = 1 << 15
 MOST_ROWS = 1 << 31
 _BLOCK = 1 << 16  # rows at a time: 2¹⁶ products below 2³⁰ are exact in float64 in any order
 _ROOT_BITS = 64
+_DOUBTFUL = 0.3  # the size of the noise, in rows per row, from which models were found to be of little use
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,43 @@ class Part:
     unit: int
     share: Fraction = Fraction(1)
     times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How long a row z of whole numbers can be: Σz² ≤ square, Σ|z| ≤ l1, and Σ|z| ≤ UNIT in each group of columns."""
+
+    square: int
+    l1: int
+    units: int
+    groups: Groups = ()
+
+    @property
+    def with_constant(self) -> "Reach":
+        """That of (UNIT, z); groups are left out."""
+        return Reach(self.square + UNIT * UNIT, self.l1 + UNIT, self.units + 1)
+
+
+def reach_of(columns: int, *, norm: Number | None = None, l1: Number | None = None, groups: Groups = ()) -> Reach:
+    """What bounds, declared norms of the scaled row, and categories imply; `units` counts a category as one column.
+
+    Guarantee: rows with |z| ≤ UNIT, groups of Σ|z| ≤ UNIT, ‖z‖ ≤ norm·UNIT and ‖z‖₁ ≤ l1·UNIT are within it.
+    Proof. A group of ℓ1 norm at most UNIT has ℓ2 norm at most UNIT: so each of the `units` adds at most UNIT² to the
+    square and UNIT to the sum. ‖z‖₁ ≤ √columns·‖z‖ (Cauchy, Schwarz), a whole number; and ‖z‖² ≤ UNIT·‖z‖₁.
+
+    >>> reach_of(4) == Reach(4 * UNIT**2, 4 * UNIT, 4), reach_of(4, norm=1) == Reach(UNIT**2, 2 * UNIT, 4)
+    (True, True)
+    >>> reach_of(4, groups=((1, 2, 3),)) == Reach(2 * UNIT**2, 2 * UNIT, 2, ((1, 2, 3),))
+    True
+    """
+    units = columns - sum(max(len(group) - 1, 0) for group in groups)
+    square, least = units * UNIT * UNIT, Fraction(1, 1000)
+    if norm is not None:
+        square = min(square, math.floor(rational(norm, "norm", at_least=least) ** 2 * UNIT * UNIT))
+    most = min(units * UNIT, math.isqrt(columns * square))
+    if l1 is not None:
+        most = min(most, math.floor(rational(l1, "l1", at_least=least) * UNIT))
+    return Reach(min(square, UNIT * most), most, units, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +182,22 @@ def _possible(noise: Noise, parts: Sequence[Part], epsilon: Number, rows: int | 
         )
 
 
+def warn_of_noise(size: float, rows: int | None, *, level: int) -> None:
+    """Warn, before anything is paid, that noise of this size (a norm, in rows) will drown what `rows` rows can say.
+
+    Rows all alike would say 1 each; what distinguishes classes or moves a target is some tenths of that. Where the
+    owner has not stated how many rows there are, nothing is said: their number may be private.
+    """
+    if rows is None or size < _DOUBTFUL * rows:
+        return
+    warnings.warn(
+        f"expect little: the noise will have the size of {size:,.0f} rows, of about {rows:,}; use a larger ε, fewer "
+        "columns, a smaller norm, declared categories (one_hot), or δ > 0",
+        RuntimeWarning,
+        stacklevel=level,
+    )
+
+
 def root_up(x: Fraction) -> Fraction:
     """A rational not below √x, near to it.
 
@@ -151,35 +207,50 @@ def root_up(x: Fraction) -> Fraction:
     return Fraction(sqrt_bounds(x, _ROOT_BITS)[1], 1 << _ROOT_BITS)
 
 
-def snapped(values: Floats, box: Box, square: int | None = None, l1: int | None = None) -> Ints:
-    """Rows clamped, scaled and snapped: whole numbers from −UNIT to UNIT; Σz² ≤ square and Σ|z| ≤ l1 where given.
+def snapped(values: Floats, box: Box, reach: Reach | None = None) -> Ints:
+    """Rows clamped, scaled and snapped: whole numbers from −UNIT to UNIT, within `reach` where given.
 
     Guarantee: the bounds hold exactly, whatever the values are. Proof. `Box.scaled` ends in a clip to [−1, 1], so
-    rounding to nearest stays within ±UNIT. Norms are added up in int64, squares below 2⁶³ for up to 2³² columns; rows
-    above a bound are shortened in floats, cut towards zero and measured again, and would count as zero if still above.
+    rounding to nearest stays within ±UNIT. Norms are added up in int64, squares below 2⁶³ for up to 2³² columns; what
+    is above a bound is shortened in floats, cut towards zero and measured again, and would count as zero if still
+    above. Groups come first: what shortens a row afterwards shortens its groups too.
     """
     z = box.scaled(values)
     z *= UNIT
     whole = np.rint(z).astype(np.int64)
-    long = _beyond(whole, square, l1)
+    if reach is None:
+        return whole
+    for group in reach.groups:
+        _hold_group(z, whole, np.array(group, np.intp))
+    long = _beyond(whole, reach)
     if len(long):
         rows = np.ascontiguousarray(z[long])  # so that sums of a row do not depend on others
         squares, sums = (rows**2).sum(axis=1), np.abs(rows).sum(axis=1)
-        shrink = np.ones(len(long)) if square is None else np.minimum(1.0, np.sqrt(square / squares))
-        shrink = shrink if l1 is None else np.minimum(shrink, l1 / sums)
+        shrink = np.minimum(np.minimum(1.0, np.sqrt(reach.square / squares)), reach.l1 / sums)
         whole[long] = np.trunc(rows * (shrink * (1 - 2.0**-40))[:, None]).astype(np.int64)
-        whole[_beyond(whole, square, l1)] = 0
+        whole[_beyond(whole, reach)] = 0
     return whole
 
 
-def _beyond(whole: Ints, square: int | None, l1: int | None) -> Ints:
+def _hold_group(z: Floats, whole: Ints, group: NDArray[np.intp]) -> None:
+    """Shorten a category's columns, in both arrays, where Σ|z| is above UNIT: such a row is not one-hot."""
+    odd = np.flatnonzero(np.abs(whole[:, group]).sum(axis=1) > UNIT)
+    if not len(odd):
+        return
+    cells = np.ascontiguousarray(whole[np.ix_(odd, group)])
+    shorter = np.trunc(cells * (UNIT * (1 - 2.0**-40) / np.abs(cells).sum(axis=1))[:, None]).astype(np.int64)
+    shorter[np.abs(shorter).sum(axis=1) > UNIT] = 0
+    whole[np.ix_(odd, group)], z[np.ix_(odd, group)] = shorter, shorter
+
+
+def _beyond(whole: Ints, reach: Reach) -> Ints:
     """The rows that are longer than allowed."""
     columns = whole.shape[1]
     odd = np.zeros(len(whole), bool)
-    if square is not None and square < UNIT * UNIT * columns:
-        odd |= norms(whole) > square
-    if l1 is not None and l1 < UNIT * columns:
-        odd |= np.abs(whole).sum(axis=1) > l1
+    if reach.square < UNIT * UNIT * columns:
+        odd |= norms(whole) > reach.square
+    if reach.l1 < UNIT * columns:
+        odd |= np.abs(whole).sum(axis=1) > reach.l1
     return np.flatnonzero(odd)
 
 
@@ -217,35 +288,12 @@ def indicators(places: Ints, count: int) -> Ints:
     return ones
 
 
-def row_square(columns: int, norm: Number | None) -> int:
-    """The most that Σz² can be in a row of whole numbers: by the bounds, or by a declared norm of the scaled row.
-
-    >>> row_square(4, None) == 4 * UNIT**2, row_square(4, 1) == UNIT**2
-    (True, True)
-    """
-    most = columns * UNIT * UNIT
-    if norm is None:
-        return most
-    exact = rational(norm, "norm", at_least=Fraction(1, 1000))
-    return min(most, math.floor(exact * exact * UNIT * UNIT))
-
-
-def length(columns: int, square: int, l1: Number | None = None) -> int:
-    """The most that Σ|z| can be in such a row: √columns·‖z‖ (Cauchy, Schwarz), columns·UNIT, or a declared sum.
-
-    >>> length(4, row_square(4, None)) == 4 * UNIT, length(4, row_square(4, 1)) == 2 * UNIT
-    (True, True)
-    """
-    most = min(columns * UNIT, math.isqrt(columns * square))
-    return most if l1 is None else min(most, math.floor(rational(l1, "l1", at_least=Fraction(1, 1000)) * UNIT))
-
-
 def triangle(symmetric: Ints) -> Ints:
     """The upper triangle, with the diagonal, of a symmetric matrix."""
     return np.asarray(symmetric[np.triu_indices(len(symmetric))], np.int64)
 
 
-def mirrored(upper: Ints, size: int) -> Floats:
+def mirrored(upper: Ints | Floats, size: int) -> Floats:
     """The symmetric matrix of an upper triangle.
 
     >>> mirrored(np.array([1, 2, 3]), 2).tolist()
@@ -256,13 +304,12 @@ def mirrored(upper: Ints, size: int) -> Floats:
     return np.asarray(full + np.triu(full, 1).T)
 
 
-def triangle_part(columns: int, square: int, *, constant: bool, share: Fraction, l1: Number | None = None) -> Part:
-    """What a row v adds to the upper triangle of Σvvᵀ, v being the row z, after a UNIT if `constant`.
+def triangle_part(reach: Reach, share: Fraction) -> Part:
+    """What a row v within `reach` adds to the upper triangle of Σvvᵀ.
 
     Proof. Σ_{i≤j}(vᵢvⱼ)² = (‖v‖⁴ + Σvᵢ⁴)/2 and Σvᵢ⁴ ≤ UNIT²·‖v‖². Σ_{i≤j}|vᵢvⱼ| = (‖v‖₁² + ‖v‖²)/2.
     """
-    one = int(constant)
-    whole, sum_ = square + one * UNIT * UNIT, length(columns, square, l1) + one * UNIT
+    whole, sum_ = reach.square, reach.l1
     return Part((sum_ * sum_ + whole) // 2, (whole * whole + UNIT * UNIT * whole) // 2, UNIT * UNIT, share)
 
 

@@ -31,6 +31,7 @@ class Tree:
     feature: Ints
     threshold: Floats
     chances: Floats
+    importances: Floats
 
     def leaves(self, values: Floats) -> Ints:
         """Which leaf each row reaches."""
@@ -113,6 +114,12 @@ class DecisionTreeClassifier(Classifier):
         values = self._later(X)
         return np.asarray(self.tree_.chances[self.tree_.leaves(values)], np.float64)
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """The columns' shares in telling the classes apart, from noisy counts: free after `fit` (`importances`)."""
+        self._fitted()
+        return self.tree_.importances
+
 
 class RandomForestClassifier(Classifier):
     """Trees over disjoint parts of the rows, ε-differentially private. Settings as in `DecisionTreeClassifier`, and
@@ -122,7 +129,8 @@ class RandomForestClassifier(Classifier):
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is ε-DP.
     Proof. Given the coins, which no row's data or place decides, one row more or less changes the part of one tree
-    (parallel composition); each tree is ε-DP by `TreePlan`.
+    (parallel composition); each tree is ε-DP by `TreePlan`. Under "change one" a row is removed and another added to
+    the same part, as the coins are the same: `group(cost_, 2)`.
 
     >>> import numpy as np
     >>> x = np.linspace(0, 1, 3000)[:, None]
@@ -174,6 +182,12 @@ class RandomForestClassifier(Classifier):
         values = self._later(X)
         return np.asarray(np.mean([tree.chances[tree.leaves(values)] for tree in self.estimators_], axis=0))
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """The mean over the trees of their `importances`."""
+        self._fitted()
+        return np.asarray(np.mean([tree.importances for tree in self.estimators_], axis=0), np.float64)
+
 
 def grown(
     codes: NDArray[np.int64],
@@ -201,7 +215,29 @@ def grown(
         at = 2 * at + (codes[np.arange(len(codes)), feature[nodes]] > split[nodes])
     counts = np.bincount(at * classes + groups, minlength=(inner + 1) * classes).reshape(inner + 1, classes)
     noisy = Geometric(epsilon=plan.leaf, sensitivity=1).release(counts.astype(np.int64), entropy=entropy)
-    return Tree(feature, threshold, settled(np.asarray(noisy, np.float64), plan.leaf))
+    released = np.asarray(noisy, np.float64)
+    return Tree(feature, threshold, settled(released, plan.leaf), importances(released, feature, len(cuts)))
+
+
+def importances(noisy: Floats, feature: Ints, columns: int) -> Floats:
+    """How much of the impurity (Gini) each column's splits take away, by the noisy counts of the leaves; adds up to 1.
+
+    >>> importances(np.array([[9.0, 0.0], [0.0, 9.0]]), np.array([1]), 2).tolist()
+    [0.0, 1.0]
+    """
+    counts, found = np.maximum(noisy, 0.0), np.zeros(columns)
+    while len(counts) > 1:
+        parents = counts.reshape(-1, 2, counts.shape[1]).sum(axis=1)
+        gained = np.maximum(_mixed(parents) - _mixed(counts).reshape(-1, 2).sum(axis=1), 0.0)
+        np.add.at(found, feature[len(parents) - 1 : 2 * len(parents) - 1], gained)
+        counts = parents
+    return np.asarray(found / max(float(found.sum()), 1e-300), np.float64)
+
+
+def _mixed(counts: Floats) -> Floats:
+    """n times the Gini impurity of each node."""
+    total = counts.sum(axis=1)
+    return np.asarray(total - (counts**2).sum(axis=1) / np.maximum(total, 1e-300), np.float64)
 
 
 def split_scores(

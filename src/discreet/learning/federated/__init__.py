@@ -51,6 +51,7 @@ Tests show the parts: by enumeration of all pads in a small modulus, of all poly
 of a coordinator that shows two lists or asks twice, and with a statistical test on what is sent.
 """
 
+from discreet.learning.federated.account import Account
 from discreet.learning.federated.client import Client
 from discreet.learning.federated.coordinator import Coordinator, Refusal, Total
 from discreet.learning.federated.federation import Federation, Secure
@@ -60,12 +61,14 @@ from discreet.learning.federated.keys import Identity
 from discreet.learning.federated.member import Member
 from discreet.learning.federated.messages import Message, decode
 from discreet.learning.federated.noise import GaussianShare, NoiseShare, PolyaShare
+from discreet.learning.federated.progress import Report
 from discreet.learning.federated.rehearsal import rehearse
-from discreet.learning.federated.rounds import Outcome, Report, run
+from discreet.learning.federated.rounds import Outcome, run
 from discreet.learning.federated.steps import Local
 from discreet.learning.federated.terms import Terms
 
 __all__ = [
+    "Account",
     "Arrival",
     "Client",
     "Coordinator",

@@ -9,7 +9,7 @@
 >>> plan.loss
 Repeated(loss=SampledGaussian(rate=Fraction(1, 10), multiplier=Fraction(2, 1)), count=50)
 >>> print(guarantee(plan.loss, delta="1e-5"))
-(1.6525, 1e-05)-DP by pld
+(1.65251, 1e-05)-DP by pld
 >>> plan.loss_to_coordinator
 Traceback (most recent call last):
 discreet.errors.NoGuarantee: the coordinator sees every client's update as it is; use secure=Secure(...), or trust it
@@ -357,7 +357,7 @@ def _within(epsilon: Fraction, delta: Fraction, against: Against, plan: Federati
         if guarantee(plan._loss_to(against), delta=delta).epsilon <= epsilon:
             return plan
         noise *= 1 + Fraction(2**attempt, 10**7)
-    raise NoGuarantee(f"no noise was found that keeps ε = {float(epsilon):g} at δ = {float(delta):g}")
+    raise NoGuarantee(f"no noise was found that keeps ε = {plain(epsilon)} at δ = {plain(delta)}")
 
 
 def _sigma(plan: Federation, grain: int) -> Fraction:

@@ -56,6 +56,7 @@ RECORD = "discreet"
 _TYPE = "train"
 _FAILED = 2  # Flower's code of a ClientApp that raised
 _BLAND = "this client could not answer; its own log says why"
+_UNANSWERED = 2  # orders that a client may be working on
 _CHECK = 5.0  # seconds between two looks at who is connected
 _log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class PrivateRounds:
     keys: the public key of every client's identity, by name. limit: so many seconds are given to clients in each phase
     of a round, one phase with a trusted coordinator, five with secure aggregation; starting a process for a message
     takes Flower several seconds. patience: so long the start is put off until all clients are there (default: limit).
-    entropy, each: see `rounds.run`.
+    entropy, each, checkpoint: see `rounds.run`. With a checkpoint, a ServerApp that died goes on in another Flower run.
 
     >>> from discreet.learning.layers import Dense
     >>> from discreet.learning.losses import Softmax
@@ -91,6 +92,7 @@ class PrivateRounds:
     patience: float
     entropy: Entropy | None
     each: Each | None
+    checkpoint: Path | str | None
 
     def __init__(
         self,
@@ -102,10 +104,11 @@ class PrivateRounds:
         patience: Number | None = None,
         entropy: Entropy | None = None,
         each: Each | None = None,
+        checkpoint: Path | str | None = None,
     ) -> None:
         seconds = float(rational(limit, "limit", above=0))
         wait = seconds if patience is None else float(rational(patience, "patience", at_least=0))
-        values = (federation, network, dict(keys), seconds, wait, entropy, each)
+        values = (federation, network, dict(keys), seconds, wait, entropy, each, checkpoint)
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -118,8 +121,15 @@ class PrivateRounds:
         there, needed = fleet.gather(self.patience), max(1, self.federation.threshold)
         if len(there) < needed:
             got = f"{len(there)} of {len(self.keys)} clients came within {self.patience:g} seconds"
-            raise ReleaseFailed(f"{got}, {needed} are needed; no round was begun, nothing was spent")
-        return run(self.federation, self.network, fleet, entropy=self.entropy, each=self.each)
+            raise ReleaseFailed(f"{got}, {needed} are needed; no round was begun now, nothing was spent")
+        return run(
+            self.federation,
+            self.network,
+            fleet,
+            entropy=self.entropy,
+            each=self.each,
+            checkpoint=self.checkpoint,
+        )
 
 
 def server_app(
@@ -143,6 +153,9 @@ class GridFleet:
 
     Nodes are asked who they are, and say it under their identity's signature; so no node takes another client's
     orders. A client that comes back on a new node is found again before the next phase.
+
+    Flower starts a process for every message, however many are running. So a client that leaves two orders without an
+    answer is sent no third one until it answers, or an order expires: a machine that is slow is not made slower.
     """
 
     def __init__(self, grid: "Grid", keys: Mapping[str, bytes], *, limit: float, poll: float = 0.5) -> None:
@@ -173,9 +186,12 @@ class GridFleet:
         online = self._greet()
         there = {name: order for name, order in orders.items() if self._nodes.get(name) in online}
         away = [Arrival(name, failure="it is not connected") for name in orders if name not in there]
-        unsent = self._push([(name, self._nodes[name], {"order": order}) for name, order in there.items()])
-        failed = [Arrival(name, failure="its order could not be sent") for name in unsent]
-        return [*away, *failed, *self._collect(set(there) - set(unsent))]
+        busy = {name for name in there if sum(sent.client == name for sent in self._sent.values()) >= _UNANSWERED}
+        failed = [Arrival(name, failure=f"it has not answered its last {_UNANSWERED} orders yet") for name in busy]
+        free = {name: order for name, order in there.items() if name not in busy}
+        unsent = self._push([(name, self._nodes[name], {"order": order}) for name, order in free.items()])
+        failed += [Arrival(name, failure="its order could not be sent") for name in unsent]
+        return [*away, *failed, *self._collect(set(free) - set(unsent))]
 
     def _collect(self, awaited: set[str]) -> list[Arrival]:
         """Wait for these clients, as long as they are connected."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from discreet.durable import settle
+from discreet.durable import lock, settle
 from discreet.errors import LedgerUnavailable
 
 _PATIENCE = 60.0  # seconds
@@ -83,12 +83,10 @@ class Notebook:
 
 
 def _lock(file: int, path: Path) -> None:
-    import fcntl
-
     until = time.monotonic() + _PATIENCE
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file, wait=False)
             return
         except OSError:
             if time.monotonic() > until:

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.errors import InvalidData, InvalidParameter
+from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter, NoGuarantee
 from discreet.learning.company import require_independent
+from discreet.learning.federated.account import Account
 from discreet.learning.federated.client import Client
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.keys import KEY, Identity, random_key
 from discreet.learning.federated.messages import Message, Signed, decode
 from discreet.learning.federated.orders import (
     NAN,
+    OTHER_RUN,
     SECURE,
+    UNPAID,
     UPDATE,
     Declined,
     Order,
@@ -30,6 +33,7 @@ from discreet.learning.federated.packing import pack, unpack
 from discreet.learning.federated.updates import Contribution, length, update
 from discreet.learning.gradients import Ints
 from discreet.learning.network import Network
+from discreet.learning.threads import blas_threads
 from discreet.noise import DeterministicEntropy, Entropy, bernoulli
 
 _RUN, _DIGITS = 16, 20
@@ -63,6 +67,9 @@ class Member:
     round that begins anew has a new secret. But a client that takes steps 4 and 5 twice helps a coordinator as one that
     colludes does, and with a trusted coordinator a second answer costs a second round.
 
+    account: what this client pays its runs from, out of a budget of its own. The whole run is charged before its first
+    order is answered, also if the client has forgotten that it took part before; what cannot be paid is declined.
+
     When a round is over for this client, after its last phase or a refusal, its secret is forgotten: whoever finds the
     state later, and has kept all messages, cannot take the pads and the noise off the vector. A round whose last phases
     never came is remembered until the next one begins.
@@ -93,6 +100,7 @@ class Member:
         *,
         secret: bytes | None = None,
         state: bytes | None = None,
+        account: Account | None = None,
     ) -> None:
         if keys.get(name) != identity.public:
             raise InvalidParameter("identity", "another one", f"the identity whose public key is known for {name!r}")
@@ -101,9 +109,10 @@ class Member:
         if secret is not None and (type(secret) is not bytes or len(secret) != KEY):
             raise InvalidParameter("secret", "something else", "32 secret bytes, or None")
         if federation.level == "example":
-            require_independent(network)
+            with blas_threads(1):  # as updates are computed
+                require_independent(network)
         self.federation, self.network, self.name, self.keys = federation, network, name, dict(keys)
-        self._identity, self._secret = identity, secret
+        self._identity, self._secret, self._account = identity, secret, account
         self._x, self._y = _rows(network, x, y)
         self._start = network.start(seed=federation.seed)
         self._length = length(network)
@@ -145,6 +154,8 @@ class Member:
     def _taken(self, order: Order) -> Message:
         phases = SECURE if self.federation.secure else (UPDATE,)
         self._check(order, phases)
+        if not self._run:
+            self._pay(order.run)
         if order.phase == phases[0]:
             secret = random_key() if self._secret is None else self._secret
             self._run, self._round = order.run, _Round(order.number, secret, place=-1)
@@ -167,7 +178,7 @@ class Member:
         if order.federation != self.federation.digest:
             raise InvalidData("the coordinator has other settings for this federation")
         if len(order.run) != _RUN or (self._run and order.run != self._run):
-            raise InvalidData("this client takes part in another run; another one would cost again")
+            raise InvalidData(OTHER_RUN)
         if order.phase not in phases:
             raise InvalidData(f"this federation has no phase of this name; it has {', '.join(phases)}")
         if order.number >= self.federation.rounds:
@@ -176,6 +187,15 @@ class Member:
         fits = order.number > current.number if place == 0 else order.number == current.number
         if not fits or (place and place != current.place + 1):
             raise InvalidData(f"the {order.phase} of round {order.number} was asked for before, or out of turn")
+
+    def _pay(self, run: bytes) -> None:
+        """Charge this client's own ledger for the whole run, before anything of it is answered."""
+        if self._account is None:
+            return
+        try:
+            self._account.pay(self.federation, run)
+        except (BudgetExceeded, NoGuarantee):  # how much is left is not the coordinator's business
+            raise InvalidData(UNPAID) from None
 
     def _step(self, current: "_Round", order: Order, again: bool = False) -> Signed:
         """One phase. `again`: only to come to the same state; the answer is thrown away."""
@@ -223,7 +243,8 @@ class Member:
     def _contribution(self, current: "_Round", order: Order) -> Contribution:
         parameters, clip = unpack_model(order.model, self._start)
         entropy = self._stream(current, "lot")
-        return update(self.federation, self.network, parameters, clip, self._x, self._y, entropy=entropy)
+        with blas_threads(1):
+            return update(self.federation, self.network, parameters, clip, self._x, self._y, entropy=entropy)
 
     def _stream(self, current: "_Round", purpose: str) -> Entropy:
         return stream(current.secret, self._run, self.name, current.number, purpose)

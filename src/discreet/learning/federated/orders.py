@@ -28,6 +28,11 @@ SECURE = tuple(phase.kind for phase in PHASES)
 NAN = "its update is not a finite number"
 """The reason of a client whose own computation failed."""
 
+OTHER_RUN = "this client takes part in another run; another one would cost again"
+UNPAID = "this client's own budget does not pay for this run"
+NEVER = (OTHER_RUN, UNPAID)
+"""Reasons of a client that will not answer any round of this run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Order:

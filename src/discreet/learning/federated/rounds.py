@@ -21,53 +21,23 @@ process and real clients over a network; sums are of whole numbers, so the same 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, ReleaseFailed
 from discreet.learning.clipping import UNITS
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.fleet import Fleet
 from discreet.learning.federated.gathering import Gathered, Gathering, SecureGathering, TrustedGathering
-from discreet.learning.federated.judging import Dropped
-from discreet.learning.federated.keys import random_key
+from discreet.learning.federated.orders import NEVER
+from discreet.learning.federated.progress import Progress, Report
 from discreet.learning.gradients import Ints
 from discreet.learning.network import Network, Parameters
 from discreet.learning.state import State
 from discreet.learning.training import step
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import Loss
-
-_RUN = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One round. `asked`, `arrived`, `dropped` are for the coordinator: who took part is not covered by the loss.
-
-    number: from 0. arrived: who is in the sum. abandoned: why there is no sum, or "". clip: the clipping norm of this
-    round. noisy_loss: the mean loss of the model before this round, with noise, if the federation keeps a curve.
-    """
-
-    number: int
-    asked: tuple[str, ...]
-    arrived: tuple[str, ...]
-    dropped: tuple[Dropped, ...]
-    abandoned: str
-    clip: float
-    noisy_loss: float | None
-    federation: Federation
-
-    @property
-    def spent(self) -> Loss:
-        """What those who see the models have learned by now. An abandoned round counts: its sum may have been seen."""
-        return self.federation.after(self.number + 1).loss
-
-    def words(self) -> str:
-        """The round in a line."""
-        away = "; ".join(f"{drop.client or 'somebody'} {drop.kind} ({drop.phase})" for drop in self.dropped)
-        state = f"abandoned: {self.abandoned}" if self.abandoned else f"{len(self.arrived)} of {len(self.asked)}"
-        return f"round {self.number}: {state}" + (f"; {away}" if away else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +52,11 @@ class Outcome:
     def loss(self) -> Loss:
         """What those who see the model, and the models before it, learn."""
         return self.federation.loss
+
+    @property
+    def abandoned(self) -> tuple[int, ...]:
+        """The rounds without a sum: paid for, and the model is as it was before them."""
+        return tuple(report.number for report in self.reports if report.abandoned)
 
     @property
     def curve(self) -> list[float]:
@@ -99,6 +74,7 @@ def run(
     *,
     entropy: Entropy | None = None,
     each: Each | None = None,
+    checkpoint: Path | str | None = None,
 ) -> Outcome:
     """All rounds; `each` is called after every one of them, with its report and the model.
 
@@ -106,30 +82,70 @@ def run(
     `Federation`; what the coordinator itself sees costs `federation.loss_to_coordinator`.
 
     A client that dies, or sends what cannot be used, is dropped from its round and reported. A secure round that loses
-    too many is abandoned, the model stays as it is, and the next round goes on.
+    too many is abandoned, the model stays as it is, and the next round goes on. Without enough clients that take part
+    in this run at all, and if no round had anybody's update, there is no outcome (`ReleaseFailed`).
+
+    checkpoint: a file that holds the run. A coordinator that died goes on from it, with the next round; the one that
+    was open is abandoned, because clients answer once. Without it, a coordinator that died cannot go on: clients
+    decline another run.
     """
     keys = _keys(federation, fleet)
-    state, reports = State.start(network, federation.recipe), list[Report]()
-    gathering = _gathering(federation, network, fleet, keys, entropy)
-    for number in range(federation.rounds):
-        clip, gathered = state.clip, gathering.gather(number, state.parameters, state.clip)
-        noisy = _noisy(federation, gathered, entropy)
-        noisy_loss = None if noisy is None else _step(state, noisy, federation)
-        state.step = number + 1
-        report = Report(
-            number,
-            gathered.asked,
-            gathered.arrived,
-            gathered.dropped,
-            gathered.abandoned,
-            float(clip),
-            noisy_loss,
-            federation,
-        )
-        reports.append(report)
-        if each is not None:
-            each(report, [p.copy() for p in state.parameters])
-    return Outcome(state.parameters, tuple(reports), federation)
+    with Progress.open(federation, network, keys, checkpoint, entropy) as progress:
+        gathering = _gathering(federation, network, fleet, keys, progress.run, entropy)
+        state = progress.state
+        for number in range(len(progress.reports), federation.rounds):
+            progress.begin(number)
+            clip, gathered = state.clip, gathering.gather(number, state.parameters, state.clip)
+            noisy = _noisy(federation, gathered, entropy)
+            noisy_loss = None if noisy is None else _step(state, noisy, federation)
+            report = Report(
+                number,
+                gathered.asked,
+                gathered.arrived,
+                gathered.dropped,
+                gathered.abandoned,
+                float(clip),
+                noisy_loss,
+                federation,
+            )
+            progress.end(report)
+            if each is not None:
+                each(report, [p.copy() for p in state.parameters])
+            _require_members(federation, progress.reports)
+    _require_updates(progress.reports)
+    return Outcome(state.parameters, tuple(progress.reports), federation)
+
+
+def _require_members(federation: Federation, reports: list[Report]) -> None:
+    """Fail once so many clients will not take part in this run that no further round can have a sum."""
+    lost: dict[str, str] = {}
+    for report in reports:
+        lost |= {
+            drop.client: drop.reason for drop in report.dropped if drop.kind == "declined" and drop.reason in NEVER
+        }
+        lost = {name: reason for name, reason in lost.items() if name not in report.arrived}
+    needed = max(1, federation.threshold)
+    if federation.clients - len(lost) >= needed:
+        return
+    why = "; ".join(f"{list(lost.values()).count(reason)}: {reason}" for reason in sorted(set(lost.values())))
+    raise ReleaseFailed(
+        f"{len(lost)} of {federation.clients} clients decline this run, {needed} are needed ({why}). "
+        "A run that was begun before goes on from its checkpoint; a new one needs clients that agree to pay again"
+    )
+
+
+def _require_updates(reports: list[Report]) -> None:
+    """Fail if the model is what it was at the start, with noise at most.
+
+    Guarantee: whether this fails depends on who came, not on rows.
+    """
+    if any(report.arrived for report in reports) or not any(report.asked or report.abandoned for report in reports):
+        return
+    reasons = [report.abandoned or "nobody's update arrived" for report in reports]
+    raise ReleaseFailed(
+        f"none of the {len(reports)} rounds has anybody's update, so there is no model; all of them are spent. "
+        f"The last round: {reasons[-1]}"
+    )
 
 
 def _keys(federation: Federation, fleet: Fleet) -> dict[str, bytes]:
@@ -140,9 +156,13 @@ def _keys(federation: Federation, fleet: Fleet) -> dict[str, bytes]:
 
 
 def _gathering(
-    federation: Federation, network: Network, fleet: Fleet, keys: Mapping[str, bytes], entropy: Entropy | None
+    federation: Federation,
+    network: Network,
+    fleet: Fleet,
+    keys: Mapping[str, bytes],
+    run_id: bytes,
+    entropy: Entropy | None,
 ) -> Gathering:
-    run_id = random_key(entropy)[:_RUN]
     kind = TrustedGathering if federation.secure is None else SecureGathering
     return kind(federation, network, fleet, dict(keys), run_id, entropy)
 

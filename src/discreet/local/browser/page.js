@@ -63,6 +63,7 @@ function fill() {
       answers.append(line);
     }
     $("here").hidden = !(survey.area.centre && navigator.geolocation);
+    draw_map();
     return;
   }
   if (survey.answers.length > 30) {
@@ -82,12 +83,57 @@ function fill() {
   });
 }
 
+// The area as a map to point at: its outline and a few lines, no picture from anywhere.
+function draw_map() {
+  const { columns, rows, cell } = survey.area;
+  const part = (name, settings) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    Object.entries(settings).forEach(([key, value]) => element.setAttribute(key, value));
+    return element;
+  };
+  const lines = [1, 2, 3].map((n) => `M${(columns * n) / 4} 0v${rows}M0 ${(rows * n) / 4}h${columns}`).join("");
+  const marker = part("circle", { r: Math.max(columns, rows) / 60, visibility: "hidden" });
+  $("map").setAttribute("viewBox", `0 0 ${columns} ${rows}`);
+  $("map").append(part("rect", { width: columns, height: rows }), part("path", { d: lines }), marker);
+  $("map").toggleAttribute("hidden", false);
+  $("scale").hidden = false;
+  $("scale").textContent = `Point at your place, or write it. The map is ${km(columns * cell)} wide and ${km(rows * cell)} high, north is up.`;
+}
+
+// The marker where the place is that was written; none while there is none.
+function mark_map() {
+  const position = survey.area && chosen() !== null ? position_of(...typed_place()) : null;
+  const marker = document.querySelector("#map circle");
+  if (!marker) return;
+  marker.setAttribute("visibility", position ? "visible" : "hidden");
+  if (!position) return;
+  const within = (steps, most) => Math.min(Math.max(steps, 0), most);
+  marker.setAttribute("cx", within(position[0] / survey.area.cell, survey.area.columns));
+  marker.setAttribute("cy", survey.area.rows - within(position[1] / survey.area.cell, survey.area.rows));
+}
+
+function write_place(place, digits) {
+  document.querySelectorAll("[name=place]").forEach((input, n) => { input.value = place[n].toFixed(digits); });
+  update();
+}
+
+function update() {
+  $("randomise").disabled = chosen() === null;
+  mark_map();
+}
+
+// The two numbers of a place, with a decimal point or a comma; null while they are none.
+function typed_place() {
+  const typed = new FormData($("form")).getAll("place").map((text) => text.trim().replace("−", "-").replace(",", "."));
+  return typed.every((text) => /^[+-]?\d+(\.\d+)?$/.test(text)) ? typed.map(Number) : null;
+}
+
 // The number of the answer that is chosen, or of the cell of the place; null while there is none.
 function chosen() {
-  const given = new FormData($("form"));
-  if (!survey.area) return given.get("answer") ? Number(given.get("answer")) : null;
-  const typed = given.getAll("place").map((text) => text.trim().replace("−", "-"));
-  return typed.every((text) => /^[+-]?\d+(\.\d+)?$/.test(text)) ? cell_of(...typed.map(Number)) : null;
+  const answer = new FormData($("form")).get("answer");
+  if (!survey.area) return answer ? Number(answer) : null;
+  const place = typed_place();
+  return place ? cell_of(...place) : null;
 }
 
 function meaning(waiting) {
@@ -148,7 +194,7 @@ $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const answer = chosen();
   $("form").reset();
-  $("randomise").disabled = true;
+  update();
   if (answer === null) return;
   alone(() => {
     recall();
@@ -160,15 +206,18 @@ $("form").addEventListener("submit", (event) => {
   });
 });
 for (const event of ["input", "change"]) {
-  $("form").addEventListener(event, () => { $("randomise").disabled = chosen() === null; });
+  $("form").addEventListener(event, update);
 }
+$("map").addEventListener("click", (event) => {
+  const { rows, cell } = survey.area;
+  const { a, d, e, f } = $("map").getScreenCTM();
+  const place = place_at(((event.clientX - e) / a) * cell, (rows - (event.clientY - f) / d) * cell);
+  if (place) write_place(place, survey.area.centre ? 5 : 3);
+});
 $("here").addEventListener("click", () => {
   navigator.geolocation.getCurrentPosition(
     ({ coords }) => {
-      const [latitude, longitude] = document.querySelectorAll("[name=place]");
-      latitude.value = coords.latitude.toFixed(6);
-      longitude.value = coords.longitude.toFixed(6);
-      $("randomise").disabled = chosen() === null;
+      write_place([coords.latitude, coords.longitude], 6);
       say(chosen() === null ? "This device is too far from the area that is asked about." : "");
     },
     () => say("This browser does not tell the page where the device is. Please write it yourself."),
@@ -181,7 +230,7 @@ addEventListener("storage", (event) => {
 });
 $("decline").addEventListener("click", () => {
   $("form").reset();
-  $("randomise").disabled = true;
+  update();
   say("Nothing was sent, and nothing will be.");
 });
 $("withdraw").addEventListener("click", () => {
@@ -234,4 +283,4 @@ $("save").addEventListener("click", () => {
 fill();
 recall();
 show();
-globalThis.discreet = Object.freeze({ respond, randomise: oracle.randomise, cell_of });  // for whoever wants to check
+globalThis.discreet = Object.freeze({ respond, randomise: oracle.randomise, cell_of, place_at });  // for whoever wants to check

@@ -60,19 +60,38 @@ function far_apart(latitude, longitude, [other, meridian]) {
   return 2 * 6371 * Math.asin(Math.sqrt(Math.min(1, half(latitude - other) + flat)));
 }
 
+// Where a place is, in km east and north of the area's south-west corner; null for no place, or one too far away.
+function position_of(first, second) {
+  const { centre, factor, clamped } = survey.area;
+  if (!Number.isFinite(first) || !Number.isFinite(second)) return null;
+  if (!centre) return [first, second];
+  if (Math.abs(first) > 90 || Math.abs(second) > 180 || far_apart(first, second, centre) > 2 * clamped) return null;
+  const origin = mercator(centre[0], 0);
+  const moved = mercator(first, second - centre[1]);
+  const away = [moved[0] * factor, (moved[1] - origin[1]) * factor];
+  if (Math.hypot(...away) > clamped) return null;
+  return [away[0] + survey.area.width / 2, away[1] + survey.area.height / 2];
+}
+
 // The cell of a place; outside the area, the nearest; null for what is no place or too far away.
 function cell_of(first, second) {
-  const { centre, factor, clamped, columns, rows, up, down } = survey.area;
-  if (!Number.isFinite(first) || !Number.isFinite(second)) return null;
-  let [x, y] = [first, second];
-  if (centre) {
-    if (Math.abs(first) > 90 || Math.abs(second) > 180 || far_apart(first, second, centre) > 2 * clamped) return null;
-    const origin = mercator(centre[0], 0);
-    const moved = mercator(first, second - centre[1]);
-    const away = [moved[0] * factor, (moved[1] - origin[1]) * factor];
-    if (Math.hypot(...away) > clamped) return null;
-    [x, y] = [away[0] + survey.area.width / 2, away[1] + survey.area.height / 2];
-  }
+  const { columns, rows, up, down } = survey.area;
+  const position = position_of(first, second);
+  if (position === null) return null;
   const within = (km, most) => Math.min(Math.max(Math.floor((km * up) / down), 0), most - 1);
-  return within(y, rows) * columns + within(x, columns);
+  return within(position[1], rows) * columns + within(position[0], columns);
+}
+
+// The place at so many km: latitude and longitude by repeated correction, or, on a plain area, the km themselves.
+function place_at(x, y) {
+  if (!survey.area.centre) return [x, y];
+  let [latitude, longitude] = survey.area.centre;
+  for (let turn = 0; turn < 12; turn += 1) {
+    const position = position_of(latitude, longitude);
+    if (position === null) return null;
+    latitude += (y - position[1]) / 110.57;
+    longitude += (x - position[0]) / (111.32 * Math.max(Math.cos(latitude * (Math.PI / 180)), 0.01));
+    longitude = ((((longitude + 180) % 360) + 360) % 360) - 180;
+  }
+  return [latitude, longitude];
 }

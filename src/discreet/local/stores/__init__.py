@@ -8,13 +8,15 @@ What every store promises (tests/contracts/test_report_store.py):
 * *whole*: a batch is stored with its counts or not at all, also if the process is killed, the disk full or the
   connection lost; when `append` returns, it is on disk;
 * *once*: an id is stored once, whichever batch, process or survey it came with; the others count as replayed;
+* *dropped once*: a dropped line that came before counts as replayed, not by its reason again;
 * *counted*: `read` is one moment of the store, and what it tallies are exactly the reports that were accepted.
 
 Reports hold nothing that anybody would have to be trusted with. Which of them came together, and when, is kept too.
+Of a dropped line only a digest is kept, to know it again; whoever guesses the line can check the guess.
 """
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -65,7 +67,7 @@ class Counts:
 ENOUGH = 1 << 12
 """So many rows of words, or more, are added up together: their sum is then small beside them."""
 
-COUNTED = tuple(field.name for field in fields(Counts))
+COUNTED = tuple(each.name for each in fields(Counts))
 """The columns of a batch."""
 
 
@@ -76,10 +78,12 @@ class Batch:
     ids: list[str]  # 32 hexadecimal digits each
     reports: Integers  # a code for each id, or a row of words
     dropped: Counts
+    keys: Mapping[str, list[str]] = field(default_factory=dict)  # of dropped lines, by reason; as ids
 
-    def counts(self, stored: int) -> Counts:
-        """What became of the lines, when so many of the reports were new."""
-        return self.dropped + Counts(accepted=stored, replayed=len(self.ids) - stored)
+    def counts(self, stored: int, again: Mapping[str, int]) -> Counts:
+        """What became of the lines, when so many reports were new, and so many dropped lines came before."""
+        new = {name: count - again.get(name, 0) for name, count in self.dropped.reasons.items()}
+        return Counts(**new) + Counts(accepted=stored, replayed=len(self.ids) - stored + sum(again.values()))
 
 
 class ReportStore(Protocol):

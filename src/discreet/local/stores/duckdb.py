@@ -46,6 +46,15 @@ _INSERT = (
     "INSERT INTO reports SELECT key, ?, ?, ?, report, words FROM incoming ANTI JOIN seen ON incoming.key = seen.id "
     "ORDER BY place"
 )
+_DROPPED = "CREATE TABLE IF NOT EXISTS dropped (survey INTEGER, key UUID)"  # collections of before have none
+_AGAIN = (
+    "SELECT reason, count(*) FROM lines SEMI JOIN (SELECT key FROM dropped WHERE survey = ?) known "
+    "ON lines.key::UUID = known.key GROUP BY reason"
+)
+_DROP = (
+    "INSERT INTO dropped SELECT ?, key::UUID FROM lines ANTI JOIN (SELECT key FROM dropped WHERE survey = ?) known "
+    "ON lines.key::UUID = known.key"
+)
 _IN_USE = ("lock", "different configuration", "already attached", "unique file handle")
 _CLOSED = ("permission", "read-only", "read only", "not permitted")
 _FULL = ("no space left", "file too large", "disk quota", "out of disk")
@@ -88,7 +97,7 @@ class DuckdbReports:
             connection.execute(_SEEN)
             connection.execute(_INSERT, [number, place, moment])
             stored = len(batch.ids) - _one(connection, "SELECT count(*) FROM seen")
-            counts = batch.counts(stored)
+            counts = batch.counts(stored, _drop(connection, batch, number))
             values = [number, place, moment, *asdict(counts).values()]
             connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             _add_up(connection, survey, number, place)
@@ -213,6 +222,21 @@ def _table(batch: Batch) -> Any:
     ends = pa.array(np.arange(0, size * wide + 1, wide), pa.int32())
     words = pa.ListArray.from_arrays(ends, pa.array(batch.reports.ravel()))
     return pa.table(columns | {"report": pa.nulls(size, pa.int64()), "words": words})
+
+
+def _drop(connection: "duckdb.DuckDBPyConnection", batch: Batch, number: int | None) -> dict[str, int]:
+    """Note the dropped lines; how many of them came before, by reason."""
+    import pyarrow as pa
+
+    keys = [key for each in batch.keys.values() for key in each]
+    if not keys:
+        return {}
+    reasons = [reason for reason, each in batch.keys.items() for _ in each]
+    connection.execute(_DROPPED)
+    connection.register("lines", pa.table({"key": pa.array(keys, pa.string()), "reason": reasons}))
+    again = {str(reason): int(count) for reason, count in connection.execute(_AGAIN, [number]).fetchall()}
+    connection.execute(_DROP, [number, number])
+    return again
 
 
 def _number(connection: "duckdb.DuckDBPyConnection", survey: Survey, *, make: bool = False) -> int | None:

@@ -52,6 +52,7 @@ CREATE TABLE discreet_collection.batches (
     survey integer NOT NULL, batch bigint NOT NULL, received timestamptz NOT NULL, accepted bigint NOT NULL,
     malformed bigint NOT NULL, other_survey bigint NOT NULL, other_version bigint NOT NULL,
     out_of_domain bigint NOT NULL, replayed bigint NOT NULL);
+CREATE TABLE discreet_collection.dropped (survey integer, key uuid, PRIMARY KEY (survey, key));
 CREATE FUNCTION discreet_collection.refuse() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'reports are only ever added, never changed or removed'; END $$;
 """
@@ -75,6 +76,13 @@ _COUNTED = (
 )
 _TALLY = "INSERT INTO discreet_collection.tallies VALUES (%s, %s, %s, %s)"
 _CODES = "SELECT coalesce(report, -1), count(*) FROM discreet_collection.reports WHERE survey = {} GROUP BY report"
+_HAS_DROPPED = (
+    "SELECT to_regclass('discreet_collection.dropped') IS NOT NULL"  # collections of before have no such table
+)
+_DROP = (
+    "INSERT INTO discreet_collection.dropped SELECT %s, key FROM unnest(%s::uuid[]) AS key ORDER BY key "
+    "ON CONFLICT DO NOTHING"
+)
 _SIGNATURE = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _END = b"\xff\xff"
 _BIGINT = 20  # its number among the types
@@ -106,7 +114,7 @@ class PostgresReports:
             number = _number(connection, survey, make=True)
             place = _place(connection, survey, number)
             stored = _insert(connection, batch, number, place, received) if batch.ids else 0
-            counts = batch.counts(stored)
+            counts = batch.counts(stored, _drop(connection, batch, number))
             connection.execute(_BATCH, [number, place, received, *asdict(counts).values()])
             _add_up(connection, survey, number, place)
         return counts
@@ -235,7 +243,7 @@ def _make(connection: "Connection") -> None:
     if _exists(connection):
         return
     connection.execute(_TABLES)
-    for table in ("form", "surveys", "reports", "tallies", "batches"):
+    for table in ("form", "surveys", "reports", "tallies", "batches", "dropped"):
         connection.execute(_TRIGGER.format(table))
 
 
@@ -269,6 +277,14 @@ def _insert(connection: "Connection", batch: Batch, number: int | None, place: i
         copy.write(_packed(batch).tobytes())
         copy.write(_END)
     return connection.execute(_INSERT.format(column), [number, place, received]).rowcount
+
+
+def _drop(connection: "Connection", batch: Batch, number: int | None) -> dict[str, int]:
+    """Note the dropped lines; how many of them came before, by reason."""
+    lines = {reason: keys for reason, keys in batch.keys.items() if keys}
+    if not lines or connection.execute(_HAS_DROPPED).fetchone() != (True,):
+        return {}
+    return {reason: len(keys) - connection.execute(_DROP, [number, keys]).rowcount for reason, keys in lines.items()}
 
 
 def _counts(connection: "Connection", number: int | None) -> Counts:

@@ -275,6 +275,20 @@ def covers(more: Bill, less: Bill) -> bool:
     return True
 
 
+def uncovered(losses: Sequence[Loss]) -> list[Loss]:
+    """The losses that no other of them covers, each once.
+
+    >>> from discreet.privacy.loss import LaplaceNoise, Pure
+    >>> uncovered([Pure(1), LaplaceNoise(2), Pure(1), Pure("0.5")])
+    [Pure(epsilon=Fraction(1, 1))]
+    """
+    kept: dict[Bill, Loss] = {}
+    for new, loss in {bill(loss): loss for loss in losses}.items():
+        if not any(covers(other, new) for other in kept):
+            kept = {other: it for other, it in kept.items() if not covers(new, other)} | {new: loss}
+    return list(kept.values())
+
+
 def item_covers(more: Item, less: Item) -> bool:  # noqa: PLR0911, PLR0912
     """Whether every pair of distributions allowed by `less` is no easier to tell apart than one of `more`."""
     if more == less:

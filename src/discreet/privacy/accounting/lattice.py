@@ -14,6 +14,7 @@ around it suffices.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,13 +55,14 @@ class Cumulants(NamedTuple):
     variance: float
 
 
-def rounded(pair: Pair | Worst, *, step: float, tail: float, count: int) -> Lattice:
+def rounded(pair: Pair | Worst, *, step: float, tail: float, count: int, fine: int = _FINE) -> Lattice:
     """The pair on multiples of `step`, P-mass of at most `tail` at infinity."""
     low, high = (min(max(end, -_FARTHEST), _FARTHEST) / step for end in pair.reach(tail))
     if high - low > _WIDEST:
         raise NoGuarantee("losses of such different sizes do not fit on one lattice; the Rényi accountant may answer")
     end = math.floor(_LAST_EDGE / step)
-    index = _graded(max(math.floor(low) - 1, -end), min(math.ceil(high) + 1, end), keep=(round(low), round(high)))
+    first, last = max(math.floor(low) - 1, -end), min(math.ceil(high) + 1, end)
+    index = _graded(first, last, keep=(round(low), round(high)), fine=fine)
     loss = _scaled(index, step)
     cut = connect(pair, loss)
     kept = cut.mass > 0
@@ -126,15 +128,23 @@ def _leaders(height: Array) -> NDArray[np.int64]:
     return leaders
 
 
-def _graded(first: int, last: int, *, keep: tuple[int, int]) -> NDArray[np.int64]:
+def _graded(first: int, last: int, *, keep: tuple[int, int], fine: int = _FINE) -> NDArray[np.int64]:
     """Whole numbers from first to last: all of them near zero, then ever fewer; lumps may lie at those to keep."""
-    if last - first <= 8 * _FINE:
+    if last - first <= 8 * fine:
         return np.arange(first, last + 1)
-    far = max(abs(first), abs(last), _FINE)
-    growth = np.arange(math.ceil(_FINE * math.log(far / _FINE)) + 1) / _FINE
-    side = np.unique(np.concatenate((np.arange(_FINE), np.ceil(_FINE * np.exp(growth)).astype(np.int64))))
-    both = np.unique(np.concatenate((-side, side, [first, last, *keep])))
-    return both[(both >= first) & (both <= last)]
+    marks = _marks(fine)
+    inner = marks[np.searchsorted(marks, first, side="right") : np.searchsorted(marks, last)]
+    both = np.sort(np.concatenate(([first, last], [end for end in keep if first < end < last], inner)))
+    index: NDArray[np.int64] = both[np.append(True, np.diff(both) > 0)].astype(np.int64)
+    return index
+
+
+@lru_cache(maxsize=4)
+def _marks(fine: int) -> NDArray[np.int64]:
+    """Whole numbers up to `fine` from zero, then each about 1/`fine` farther than the one before, on both sides."""
+    growth = np.arange(math.ceil(fine * math.log(2 * _WIDEST / fine)) + 1) / fine
+    side = np.unique(np.concatenate((np.arange(1, fine), np.ceil(fine * np.exp(growth)).astype(np.int64))))
+    return np.concatenate((-side[::-1], [0], side))
 
 
 def _scaled(index: NDArray[np.int64], step: float) -> Array:
@@ -146,8 +156,32 @@ def _dot(a: Array, b: Array) -> float:
     return float((a * b).sum())
 
 
+class Sketch(tuple[Lattice, ...]):
+    """Coarse lattices from which tilts and windows are guessed, laid end to end so that many are tilted at once."""
+
+    @cached_property
+    def _flat(self) -> tuple[Array, Array, NDArray[np.int64], NDArray[np.int64], Array]:
+        sizes = np.array([len(each.loss) for each in self])
+        starts = np.cumsum(sizes) - sizes
+        loss = np.concatenate([each.loss for each in self])
+        mass = np.concatenate([each.mass for each in self])
+        return loss, mass, sizes, starts, np.array([float(each.count) for each in self])
+
+    def cumulants(self, theta: float) -> Cumulants:
+        """As the function of this name, with sums that may lose some digits."""
+        loss, mass, sizes, starts, counts = self._flat
+        top = theta * loss[starts + sizes - 1 if theta >= 0 else starts]
+        weights = mass * np.exp(theta * loss - np.repeat(top, sizes))
+        total = np.add.reduceat(weights, starts)
+        mean = np.add.reduceat(weights * loss, starts) / total
+        variance = np.add.reduceat(weights * (loss - np.repeat(mean, sizes)) ** 2, starts) / total
+        return Cumulants(float(counts @ (top + np.log(total))), float(counts @ mean), float(counts @ variance))
+
+
 def cumulants(lattices: Sequence[Lattice], theta: float) -> Cumulants:
     """Of the total of all lattices, each `count` times."""
+    if isinstance(lattices, Sketch):
+        return lattices.cumulants(theta)
     value, mean, variance = 0.0, 0.0, 0.0
     for each in lattices:
         logarithm, weights = tilted(each, theta)
@@ -267,9 +301,16 @@ def _all_below(lattices: Sequence[Lattice], top: float) -> bool:
 
 
 def _above(lattices: Sequence[Lattice], theta: float, top: float) -> float:
-    """Chernoff's bound on P(X > top)."""
+    """Chernoff's bound on P(X > top): every tilt gives one, and the slope K′(s) − top says where a better one is."""
     width = max(math.sqrt(cumulants(lattices, theta).variance), lattices[0].step)
-    return math.exp(min(0.0, *(cumulants(lattices, s).value - s * top for s in _around(theta, 1 / width))))
+    tilts = _around(theta, 1 / width)
+    least, low, high = 0.0, 0, len(tilts)
+    while low < high:
+        middle = (low + high) // 2
+        at = cumulants(lattices, tilts[middle])
+        least = min(least, at.value - tilts[middle] * top)
+        low, high = (middle + 1, high) if at.mean < top else (low, middle)
+    return math.exp(least)
 
 
 def _around(theta: float, unit: float) -> list[float]:

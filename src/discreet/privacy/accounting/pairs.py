@@ -14,10 +14,12 @@ import numpy as np
 
 from discreet.errors import NoGuarantee
 from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal
+from discreet.privacy.accounting.envelope import concentrated
 from discreet.privacy.accounting.rounding import loss_up, noise_down
 from discreet.privacy.accounting.tails import Array, discrete_cells, normal_cells
 from discreet.privacy.loss import (
     BoundedRange,
+    Concentrated,
     DiscreteGaussianNoise,
     LaplaceNoise,
     Pure,
@@ -64,6 +66,8 @@ def removing(item: Item) -> "Pair | Worst":  # noqa: PLR0911
         case SampledGaussian(rate, multiplier):
             _usual(loss_up(1 / multiplier))
             return Sampled(loss_up(rate), noise_down(multiplier), adding=False)
+        case Concentrated(rho):
+            return concentrated(loss_up(rho))
         case _:
             raise NoGuarantee(f"no dominating pair is known for {type(item).__name__}; the Rényi accountant may answer")
 
@@ -85,10 +89,7 @@ def _lone(each: Bill) -> Item:
         case ((item, 1),):
             return item
         case _:
-            raise NoGuarantee(
-                "parallel parts that are compositions themselves, none above the others, have no known dominating "
-                "pair inside a composition; the Rényi accountant may answer"
-            )
+            raise NoGuarantee("a parallel part that is a composition itself has no pair of one step; `pld` makes one")
 
 
 def _usual(size: float) -> float:

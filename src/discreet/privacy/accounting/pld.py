@@ -12,22 +12,33 @@ adaptively. Proof: dominating pairs compose (Zhu, Dong, Wang 2022, Thm 10); roun
 domination; truncated and wrapped mass is counted as infinite loss; floating-point error is bounded and added
 (`lattice.convolved`).
 
+Parts without a pair of their own get one from a bound on their profile (`envelope`): ρ-zCDP from its conversion to
+(ε, δ). No split of δ between such a part and the rest is better, because a split only says that the pairs' composition
+at ε₁ + ε₂ has δ ≤ δ₁ + δ₂.
+
 Parallel parts whose branches cannot be ordered: at the top the greatest answer counts. Inside a composition the
 split may depend on earlier answers, so a maximum over fixed branches would *not* be sound; there the branches'
-profiles are joined pointwise, which is possible for atomic branches and refused for others.
+profiles are joined pointwise, those of branches that are compositions after they were bounded at many ε's.
+
+More than `_MOST_ITEMS` unlike losses are merged: near ones are replaced by one that covers them all (`merging`).
 """
 
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
 
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
 from discreet.privacy.accounting import pairs, profile
-from discreet.privacy.accounting.bill import Bill, Choice, Item, bill
+from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal, bill
+from discreet.privacy.accounting.envelope import Envelope, envelope, knots
 from discreet.privacy.accounting.lattice import (
     Cumulants,
     Lattice,
+    Sketch,
     Total,
     added_variance,
     convolved,
@@ -35,17 +46,20 @@ from discreet.privacy.accounting.lattice import (
     rounded,
     window,
 )
+from discreet.privacy.accounting.merging import Items, merged
 from discreet.privacy.accounting.refusal import no_delta_left
-from discreet.privacy.accounting.rounding import crossing, raised
-from discreet.privacy.accounting.tails import mills
-from discreet.privacy.loss import Approximate, Loss, Pure
+from discreet.privacy.accounting.rounding import SLACK, crossing, raised, short_up
+from discreet.privacy.accounting.tails import Array, mills
+from discreet.privacy.loss import Approximate, Concentrated, DiscreteGaussianNoise, Loss, Pure
 
 _TOLERANCE = 5e-5  # what rounding may add to ε, relatively
 _SHORTEST, _LONGEST = 1 << 15, 1 << 21
-_MOST_ITEMS = 200
+_MOST_ITEMS = 2000
+_FEW = 32  # unlike pairs up to which every guess is made with care
 _MOST_RELEASES = 10**10  # beyond, the allowance for floating-point errors costs more than `rdp` does
 _LEAST_DELTA = 1e-290
 _FLOOR = 1e-300  # the least δ > 0 that is ever stated
+_DEPTHS = (-0.5, -3.0, -8.0, -18.0, -40.0, -90.0, -190.0, -380.0, -660.0)  # ln δ around which profiles are followed
 
 
 def epsilon(loss: Loss, *, delta: Number) -> float:
@@ -88,13 +102,13 @@ def _epsilon(total: Bill, delta: Fraction) -> float:
         raise NoGuarantee(no_delta_left(delta, spent))
     left = (delta - spent) / (1 - spent)
     match items:
-        case ((item, 1),) if not isinstance(item, Choice):
+        case ((item, 1),) if not isinstance(item, Choice | Concentrated):
             return profile.least_epsilon(item, left)
         case _:
             target = float_down(left)
             if target < _LEAST_DELTA:
                 raise NoGuarantee(f"δ below {_LEAST_DELTA:g} is out of reach of the numerical accountant; use `rdp`")
-            return max(_least(_paired(items, pair_of), target) for pair_of in _directions(items))
+            return min(max(_least(paired, target) for paired in _directions(form)) for form in _forms(items))
 
 
 def _delta(total: Bill, epsilon: float) -> float:
@@ -102,14 +116,13 @@ def _delta(total: Bill, epsilon: float) -> float:
     match items:
         case ():
             inner = 0.0
-        case ((item, 1),) if not isinstance(item, Choice):
+        case ((item, 1),) if not isinstance(item, Choice | Concentrated):
             inner = profile.of(item, epsilon)
         case _:
-            inner = max(_look_up(_paired(items, pair_of), epsilon) for pair_of in _directions(items))
+            inner = min(max(_look_up(paired, epsilon) for paired in _directions(form)) for form in _forms(items))
     return min(1.0, float_up(spent + (1 - spent) * Fraction(inner)))
 
 
-Items = tuple[tuple[Item, int], ...]
 AnyPair = pairs.Pair | pairs.Worst
 Paired = Sequence[tuple[AnyPair, int]]
 
@@ -136,15 +149,94 @@ def _without_delta(total: Bill) -> tuple[Items, Fraction]:
     return tuple(counts.items()), spent
 
 
-def _directions(items: Items) -> list[Callable[[Item], AnyPair]]:
-    both = any(pairs.one_sided(item) for item, _ in items)
-    return [pairs.removing, pairs.adding] if both else [pairs.removing]
+def _forms(items: Items) -> list[Items]:
+    """The ways to write a bill: beside ρ-zCDP, Gaussian noise may be its own pair or part of the ρ."""
+    rest = tuple(each for each in items if not isinstance(each[0], Concentrated | Normal | DiscreteGaussianNoise))
+    rho = sum((count * _rho(item) for item, count in items), Fraction(0))
+    if len(rest) >= len(items) - 1 or not any(isinstance(item, Concentrated) for item, _ in items):
+        return [items]
+    return [items, (*rest, (Concentrated(short_up(rho)), 1))]
 
 
-def _paired(items: Items, pair_of: Callable[[Item], AnyPair]) -> Paired:
-    if len(items) > _MOST_ITEMS:
-        raise NoGuarantee(f"more than {_MOST_ITEMS} different losses are too many to convolve; use `rdp`")
-    return [(pair_of(item), count) for item, count in items]
+def _rho(item: Item) -> Fraction:
+    """ρ of what is Gaussian or ρ-zCDP, 0 of other items (see `zcdp`)."""
+    match item:
+        case Concentrated(rho):
+            return rho
+        case Normal(square):
+            return square / 2
+        case DiscreteGaussianNoise(sigma, sensitivity):
+            return sensitivity**2 / sigma**2 / 2
+        case _:
+            return Fraction(0)
+
+
+def _directions(items: Items) -> list[Paired]:
+    """The pairs of all items with the unit removed, and where that differs with it added."""
+    both = (False, True) if any(pairs.one_sided(item) for item, _ in items) else (False,)
+    few = merged(items, most=_MOST_ITEMS)
+    return [_paired(few, adding) for adding in both]
+
+
+def _paired(items: Items, adding: bool) -> Paired:
+    return [(_pair(item, adding), count) for item, count in items]
+
+
+def _pair(item: Item, adding: bool) -> AnyPair:
+    match item:
+        case Choice(bills):
+            return pairs.Worst(tuple(_branch(each, adding) for each in bills))
+        case _:
+            return pairs.adding(item) if adding else pairs.removing(item)
+
+
+def _branch(each: Bill, adding: bool) -> AnyPair:
+    match each.items:
+        case ((item, 1),) if not isinstance(item, Approximate):
+            return _pair(item, adding)
+        case _:
+            return _composed(each, adding)
+
+
+def _composed(each: Bill, adding: bool) -> Envelope:
+    """A pair that dominates a whole bill."""
+    epsilons, removed, added = _profiles(each)
+    return envelope(epsilons, added, removed) if adding else envelope(epsilons, removed, added)
+
+
+@lru_cache(maxsize=64)
+def _profiles(each: Bill) -> tuple[Array, Array, Array]:
+    """Many ε's, and δ at each, rounded up, with the unit removed and with it added."""
+    items, spent = _without_delta(each)
+    few = merged(items, most=_MOST_ITEMS)
+    both = [_paired(few, adding) for adding in (False, True)] if items else []
+    top = min(max(map(_farthest, both)), max(map(_most, both))) if both else 1.0
+    spreads = [math.sqrt(cumulants(_rough(paired, 1e-12), 0.0).variance) for paired in both]
+    epsilons = knots(top, max(min(spreads, default=1.0), top / 4096))
+    share = float_up(spent)
+    nothing = np.zeros_like(epsilons)
+    inner = [_profile(paired, epsilons) for paired in both] or [nothing, nothing]
+    removed, added = (((1 - share) * values + share) * (1 + SLACK) for values in inner)
+    return epsilons, removed, added
+
+
+def _farthest(paired: Paired) -> float:
+    """Roughly the ε at which δ is as small as floats allow."""
+    rough = _rough(paired, _LEAST_DELTA)
+    return cumulants(rough, _saddle(rough, math.log(_LEAST_DELTA))).mean
+
+
+def _profile(paired: Paired, epsilons: Array) -> Array:
+    """δ(ε) at increasing ε's, rounded up, from windows around the saddle points of several δ's."""
+    best = np.ones_like(epsilons)
+    for log_delta in _DEPTHS:
+        delta = math.exp(log_delta)
+        rough = _rough(paired, delta)
+        theta = _saddle(rough, log_delta)
+        total = _total(paired, rough, theta, delta, cumulants(rough, theta).mean)
+        best = np.minimum(best, [total.delta(float(epsilon)) for epsilon in epsilons])
+    most = _most(paired)
+    return np.where(epsilons >= most, 0.0, np.maximum(best, _FLOOR))
 
 
 def _least(paired: Paired, delta: float) -> float:
@@ -223,9 +315,12 @@ def _most(paired: Paired) -> float:
     return raised(sum(n * pair.most for pair, n in paired))
 
 
-def _rough(paired: Paired, delta: float) -> list[Lattice]:
+def _rough(paired: Paired, delta: float) -> Sequence[Lattice]:
+    """Coarse lattices from which tilts, windows and steps are guessed; the result is computed from fine ones."""
     count = sum(n for _, n in paired)
-    return [rounded(pair, step=pair.scale / 16, tail=delta * 1e-9 / count, count=n) for pair, n in paired]
+    if len(paired) <= _FEW:
+        return [rounded(pair, step=pair.scale / 16, tail=delta * 1e-9 / count, count=n) for pair, n in paired]
+    return Sketch(rounded(pair, step=pair.scale / 4, tail=delta * 1e-9 / count, count=n, fine=32) for pair, n in paired)
 
 
 def _total(paired: Paired, rough: Sequence[Lattice], theta: float, delta: float, epsilon: float) -> Total:
@@ -233,28 +328,44 @@ def _total(paired: Paired, rough: Sequence[Lattice], theta: float, delta: float,
     middle = cumulants(rough, theta)
     low = max(0.0, min(epsilon, middle.mean - 3 * math.sqrt(middle.variance)))
     bottom, top = window(rough, theta, delta=delta, floor=low)
-    fine = _fine(paired, middle, theta, top - bottom, delta, epsilon)
-    bottom, top = window(fine, theta, delta=delta, floor=low - 2 * fine[0].step)
-    return convolved(fine, theta, bottom=bottom, top=min(top, bottom + 2 * _LONGEST * fine[0].step))
+    margin = 0.0 if len(paired) <= _FEW else 0.02 * (top - bottom)
+    step = _step(paired, middle, theta, top - bottom, delta, epsilon)
+    fine = _rounded(paired, step, delta, sum(n for _, n in paired))
+    bottom, top = min(bottom - margin, low - 2 * step), top + margin + 2 * step
+    return convolved(fine, theta, bottom=bottom, top=min(top, bottom + 2 * _LONGEST * step))
 
 
-def _fine(paired: Paired, middle: Cumulants, theta: float, width: float, delta: float, epsilon: float) -> list[Lattice]:
-    """Lattices whose rounding adds so little variance v to the total that ε grows by less than `_TOLERANCE`.
+def _step(paired: Paired, middle: Cumulants, theta: float, width: float, delta: float, epsilon: float) -> float:
+    """A step so small that rounding adds too little variance v to the total for ε to grow by more than `_TOLERANCE`.
 
     Rounding keeps P- and Q-mass, so it raises K(θ) by about θ(θ+1)v/2, and with it ε by (θ+1)v/2.
     """
-    count = sum(n for _, n in paired)
-    allowed = 2 * _TOLERANCE * max(epsilon, 0.1 * math.sqrt(middle.variance)) / (1 + theta)
+    count, sample = sum(n for _, n in paired), _sample(paired)
+    spare = min(10.0, len(paired) / len(sample))  # many unlike pairs take time: a thousandth is near enough there
+    allowed = 2 * spare * _TOLERANCE * max(epsilon, 0.1 * math.sqrt(middle.variance)) / (1 + theta)
     least = max(width / _LONGEST, min(pair.scale for pair, _ in paired) / 4096)
-    step = max(least, min(math.sqrt(6 * allowed / count), width / _SHORTEST))
+    shortest = _SHORTEST if len(paired) <= _FEW else _SHORTEST // 8
+    step = max(least, min(math.sqrt(6 * allowed / count), width / shortest))
     for _ in range(8):
         step = _aligned(paired, step)
-        fine = [rounded(pair, step=step, tail=delta * 1e-9 / count, count=n) for pair, n in paired]
-        added = added_variance(fine, theta)
+        added = added_variance(_rounded(sample, step, delta, count), theta)
         if added <= 1.6 * allowed or step <= least:
             break
         step = max(least, step * max(0.1, 0.8 * allowed / added))
-    return fine
+    return step
+
+
+def _sample(paired: Paired) -> Paired:
+    """Some of many pairs, each counted for those of nearly its size."""
+    if len(paired) <= _FEW:
+        return paired
+    ordered = sorted(paired, key=lambda each: each[0].scale)
+    groups = [ordered[len(ordered) * i // _FEW : len(ordered) * (i + 1) // _FEW] for i in range(_FEW)]
+    return [(group[-1][0], sum(n for _, n in group)) for group in groups]
+
+
+def _rounded(paired: Paired, step: float, delta: float, count: int) -> list[Lattice]:
+    return [rounded(pair, step=step, tail=delta * 1e-9 / count, count=n) for pair, n in paired]
 
 
 def _aligned(paired: Paired, step: float) -> float:

@@ -4,6 +4,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from discreet.errors import NoGuarantee
+from discreet.exact import text_up
 from discreet.privacy.accounting.bill import Atom, fold, rationals
 from discreet.privacy.accounting.refusal import unbounded
 from discreet.privacy.loss import (
@@ -52,7 +53,7 @@ def _atom(atom: Atom) -> Fraction:
         case DiscreteGaussianNoise(_, 0) | SampledGaussian(0, _) | Concentrated(0):
             return Fraction(0)
         case Approximate(_, delta):
-            raise NoGuarantee(f"a loss of δ = {float(delta):g} is not pure ε-DP for any ε; ask with delta > 0")
+            raise NoGuarantee(f"a loss of δ = {text_up(delta)} is not pure ε-DP for any ε; ask with delta > 0")
         case GaussianNoise() | DiscreteGaussianNoise() | SampledGaussian() | Concentrated():
             raise NoGuarantee(
                 f"{type(atom).__name__} is not pure ε-DP for any ε, because of its tails; ask with delta > 0"

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from discreet.exact import float_up, plain
+from discreet.exact import plain, text_up
 
 
 def unbounded(unit: str) -> str:
@@ -13,6 +13,6 @@ def unbounded(unit: str) -> str:
 def no_delta_left(delta: Fraction, spent: Fraction) -> str:
     """Why a δ that key selection has used up gives no ε."""
     return (
-        f"δ = {plain(delta)} does not cover the additive δ = {float_up(spent):g} of this loss (key selection and "
+        f"δ = {plain(delta)} does not cover the additive δ = {text_up(spent)} of this loss (key selection and "
         "other (ε, δ) parts); ask with a greater delta"
     )

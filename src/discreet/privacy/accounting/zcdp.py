@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from discreet.errors import NoGuarantee
-from discreet.exact import Number, float_down, rational
+from discreet.exact import Number, float_down, rational, text_up
 from discreet.privacy.accounting.bill import Atom, fold, rationals
 from discreet.privacy.accounting.refusal import unbounded
 from discreet.privacy.accounting.rounding import SLACK, log, loss_up, raised, short_up
@@ -137,7 +137,7 @@ def _atom(atom: Atom) -> Fraction:  # noqa: PLR0911
         case SampledGaussian(rate, multiplier):
             return 1 / multiplier**2 / 2 if rate else Fraction(0)  # sampling mixes: Rényi divergence is quasi-convex
         case Approximate(_, extra):
-            raise NoGuarantee(f"a loss of δ = {float(extra):g} has no ρ; the Rényi accountant keeps δ beside its curve")
+            raise NoGuarantee(f"a loss of δ = {text_up(extra)} has no ρ; the Rényi accountant keeps δ beside its curve")
         case PerDistance(_, unit):
             raise NoGuarantee(unbounded(unit))
     assert_never(atom)

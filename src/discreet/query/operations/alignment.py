@@ -67,7 +67,7 @@ def union(kinds: Sequence[Kind]) -> Kind:
     found = [kind for kind in kinds if not isinstance(kind, Nothing)]
     numbers = [kind for kind in found if isinstance(kind, Fixed)]
     if isinstance(found[0], Text):
-        return Text(all_known([kind.length for kind in found if isinstance(kind, Text)], max))
+        return Text(max(kind.length for kind in found if isinstance(kind, Text)))
     if not numbers:
         return found[0]
     lowers, uppers = [kind.lower for kind in numbers], [kind.upper for kind in numbers]

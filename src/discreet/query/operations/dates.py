@@ -1,4 +1,7 @@
-"""Operations on dates and times."""
+"""Operations on dates and times.
+
+Engines give dates within the years 1 to 9999, or null (`curator.engines`): there, none of these is null by itself.
+"""
 
 from datetime import date, datetime
 from fractions import Fraction
@@ -32,7 +35,7 @@ def part(name: str, one: Expression) -> Expression:
         raise Unfit(f"the {name} of a date", "take it from a time (timestamp)")
     _expect(one, Day | Moment, name.upper())
     lower, upper = PARTS[name]
-    return call(name, one, kind=Fixed(Fraction(1), lower, upper), nullable=True)
+    return call(name, one, kind=Fixed(Fraction(1), lower, upper))
 
 
 def truncate(unit: str, one: Expression) -> Expression:
@@ -41,13 +44,13 @@ def truncate(unit: str, one: Expression) -> Expression:
         raise Unfit(f"DATE_TRUNC to {unit!r}", f"one of {', '.join(TRUNCATIONS)}")
     _expect(one, Day | Moment, "DATE_TRUNC")
     kind = Moment() if isinstance(one.kind, Moment) and unit in ("hour", "minute") else Day()
-    return call("truncate", one, constant(unit), kind=kind, nullable=True)
+    return call("truncate", one, constant(unit), kind=kind)
 
 
 def day_of(one: Expression) -> Expression:
     """The date of a time."""
     _expect(one, Day | Moment, "CAST to DATE")
-    return one if isinstance(one.kind, Day) else call("to_day", one, kind=Day(), nullable=True)
+    return one if isinstance(one.kind, Day) else call("to_day", one, kind=Day())
 
 
 def iso(kind: type[date], written: str) -> date:

@@ -7,6 +7,7 @@ one person resemble each other beyond that, and how rows of two other tables do,
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -28,8 +29,9 @@ from discreet.privacy.loss import GaussianNoise
 from discreet.privacy.unit import Neighbours
 from discreet.synthetic.linked.result import LinkedTables
 from discreet.synthetic.marginals import Attributes, Ints
-from discreet.synthetic.measuring import Design, allotted, design, measure, packed, share_of, unpacked
+from discreet.synthetic.measuring import Design, allotted, count_left_out, design, measure, packed, share_of, unpacked
 from discreet.synthetic.relaxed import Settings, memory_needed, seconds_needed, soft_rows
+from discreet.synthetic.resources import MANY_ROWS, TYPICAL, needed, rows_needed
 from discreet.synthetic.rows import possible
 from discreet.synthetic.rules import Rule, allowed
 from discreet.synthetic.schema import Attribute, Schema
@@ -65,7 +67,9 @@ class Part:
         for rule in self.rules:
             rule.check(self.schema, ())
         if not possible(allowed(self.rules, self.schema), self.schema.sizes):
-            raise InvalidParameter("rules", f"{len(self.rules)} of {self.table.name}", "rules that some row obeys")
+            raise InvalidParameter(
+                "rules", f"{len(self.rules)} of {self.table.name}", "rules that a row can obey together"
+            )
 
     @property
     def sql(self) -> str:
@@ -204,7 +208,8 @@ class LinkedPlan:
         Guarantee: `run` costs this. Proof. A unit is a person in all tables together. Their record depends on their
         own rows alone, and so do their rows behind it, of which there are at most `rows_each` in each table
         (`curator.rows`; a row of somebody else is never joined to theirs). So records cost the first design, rows of a
-        table theirs (`Design.loss`), and all of them together what `designs` says.
+        table theirs (`Design.loss`), and all of them together what `designs` says. A row that is left out is counted in
+        one cell instead, which costs nothing more (`Design.sigma_left_out`).
         """
         for part in self.parts:
             require_same(part.table, part.columns, self.neighbours, catalog)
@@ -213,40 +218,62 @@ class LinkedPlan:
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out noisy marginals. No value of a row makes this fail."""
-        released = b""
-        for codes, wanted in zip(self.read(engine), self.designs(), strict=True):
-            words = packed(measure(codes, wanted, entropy=entropy))
-            released += len(words).to_bytes(8, "big") + words
-        return released
+        exact, reasons = self._read(engine)
+        sections, left_out = [], []
+        for codes, why, names, wanted in zip(exact, reasons, self.reasons, self.designs(), strict=True):
+            sections.append(packed(measure(codes, wanted, entropy=entropy)))
+            left_out.append(count_left_out(why, len(names), wanted, entropy=entropy))
+        sections.append(json.dumps(left_out).encode())
+        return b"".join(len(words).to_bytes(8, "big") + words for words in sections)
+
+    @property
+    def reasons(self) -> list[tuple[str, ...]]:
+        """Of people and of each other table: the columns for whose values rows are left out.
+
+        The last, of other tables, is the key: their rows are left out if their person is not among the people.
+        """
+        own = () if self.people is None else self.people.schema.strict
+        key = [() if self.people is None else (part.key.name,) for part in self.others]
+        return [own, *((*part.schema.strict, *last) for part, last in zip(self.others, key, strict=True))]
 
     def read(self, engine: Engine) -> list[Ints]:
         """The exact codes: a record for each person, and for each other table its rows behind those of their persons.
 
         Not private: for `run`, and for the owner's eyes.
         """
+        return self._read(engine)[0]
+
+    def _read(self, engine: Engine) -> tuple[list[Ints], list[Ints]]:
+        """The same, and for each row that is left out the place of its reason in `reasons`."""
         found = [_rows(part, engine) for part in self.parts]
-        known = _names([keys for keys, _ in (found[:1] if self.people else found)])
-        own = np.empty((len(known), 0), np.int64)
+        known = _names([keys for keys, _, _ in (found[:1] if self.people else found)])
+        own, left_out = np.empty((len(known), 0), np.int64), [np.empty(0, np.int64)]
         if self.people is not None:
-            own = found.pop(0)[1]
+            _, own, left_out[0] = found.pop(0)
         numbers, joined = [], []
-        for keys, codes in found:
+        for (keys, codes, why), part in zip(found, self.others, strict=True):
             who = _places(keys, known)
             here = who >= 0
             numbers.append(np.bincount(who[here], minlength=len(known)))
             joined.append(np.column_stack([own[who[here]], codes[here]]))
+            nobody = np.full(int((~here).sum()), len(part.schema.strict), np.int64)
+            left_out.append(np.concatenate([why, nobody]))
         counted = self.record.attributes[len(self.own) :]
         coded = [one.encode(_arrow(number)) for one, number in zip(counted, numbers, strict=True)]
-        return [np.column_stack([own, *coded]), *joined]
+        return [np.column_stack([own, *coded]), *joined], left_out
 
     def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> LinkedTables:
         """The tables, fitted to the noisy marginals and drawn with randomness that follows from them."""
-        measured, at = [], 0
+        sections, at = [], 0
         while at < len(released):
             size = int.from_bytes(released[at : at + 8], "big")
-            measured.append(unpacked(released[at + 8 : at + 8 + size]))
+            sections.append(released[at + 8 : at + 8 + size])
             at += 8 + size
-        return LinkedTables(self, tuple(measured), receipt, hashlib.sha256(released).digest())
+        tables = 1 + len(self.others)
+        measured = tuple(unpacked(section) for section in sections[:tables])
+        left_out = json.loads(sections[tables]) if len(sections) > tables else []  # older releases do not have it
+        counts = tuple(tuple(each) for each in left_out)
+        return LinkedTables(self, measured, counts, receipt, hashlib.sha256(released).digest())
 
     def memory(self) -> int:
         """Bytes that fitting needs at most, one table after the other."""
@@ -255,8 +282,20 @@ class LinkedPlan:
 
     def seconds(self) -> float:
         """About how long fitting takes on one core, all tables together."""
-        terms = {"rows": self.settings.rows or soft_rows(self.count or 10**6), "iterations": self.settings.iterations}
+        terms = {
+            "rows": self.settings.rows or soft_rows(self.count or MANY_ROWS),
+            "iterations": self.settings.iterations,
+        }
         return sum(seconds_needed(one.sizes, **terms) for one in self.designs())
+
+    def needs(self) -> tuple[int, float]:
+        """About how many bytes and seconds of one core the whole takes; `count` says for how many people."""
+        people = self.count or MANY_ROWS
+        terms = {"soft": self.settings.rows or soft_rows(people)}
+        each = [rows_needed(self.record.sizes, rows=people, **terms)]
+        each += [rows_needed(self.joined(part).sizes, rows=people * part.rows_each, **terms) for part in self.others]
+        fitting = max(memory_needed(one.sizes, one.marginals, rows=terms["soft"]) for one in self.designs())
+        return max(memory for memory, _ in each) + fitting, sum(time for _, time in each) + self.seconds() / TYPICAL
 
     def explain(self) -> str:
         """What it would cost and do, in words."""
@@ -279,8 +318,7 @@ class LinkedPlan:
             lines.append((f"a row of {part.table.name}", f"{_told(part.schema)}; at most {most} of a person{behind}"))
             lines.append(("useful", f"for more than about {ceil(one.noise_alone(1)):,} rows"))
         lines.append(("measured", f"{sum(len(one.marginals) for one in made)} marginals"))
-        lines.append(("memory", f"up to {ceil(self.memory() / 1e6):,} MB"))
-        lines.append(("time", f"up to {ceil(self.seconds()):,} s of one core"))
+        lines += needed(*self.needs(), people=self.count, most=self.seconds()).items()
         width = max(len(name) for name, _ in lines)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 
@@ -294,11 +332,12 @@ def _told(schema: Schema) -> str:
     return ", ".join(f"{name} ({size})" for name, size in zip(schema.names, schema.sizes, strict=True))
 
 
-def _rows(part: Part, engine: Engine) -> tuple[Any, Ints]:
-    """The key and the codes of each row of a table that is used; rows that have no code are left out."""
+def _rows(part: Part, engine: Engine) -> tuple[Any, Ints, Ints]:
+    """The key and the codes of each row of a table that has codes, and why each of the others has none."""
     rows = engine.fetch(part.sql)
-    codes, kept = part.schema.encode(rows.select(list(part.schema.names)))
-    return rows.column(0).combine_chunks().filter(_arrow(kept)), codes
+    codes = part.schema.codes_of(rows.select(list(part.schema.names)))
+    kept = (codes >= 0).all(axis=1)
+    return rows.column(0).combine_chunks().filter(_arrow(kept)), codes[kept], part.schema.reasons(codes)
 
 
 def _names(keys: Sequence[Any]) -> Any:

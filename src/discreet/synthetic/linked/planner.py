@@ -21,7 +21,10 @@ from discreet.synthetic.planner import (
 from discreet.synthetic.relaxed import Settings
 from discreet.synthetic.rules import read_rules
 
-_SAID = ("columns", "leave_out", "bins", "values", "at_most", "never", "rows_each")
+_SAID = ("columns", "leave_out", "bins", "values", "at_most", "never", "rules", "rows_each")
+
+_CLOSER = 0.8
+"""Rows of other tables depend strongly on few columns: a fit goes on while one of those pairs is off (decision 27)."""
 
 
 def plan_linked(
@@ -35,8 +38,8 @@ def plan_linked(
 ) -> LinkedPlan:
     """The plan of several tables of the same people. No row is read.
 
-    tables: names, or what is said of each: columns, leave_out, bins, values, at_most, never, rows_each (1, if left
-    out). The first of them with one row a person is the table of people. people: about how many there are, public.
+    tables: names, or what is said of each: columns, leave_out, bins, values, at_most, never, rules, rows_each (1, if
+    left out). The first with one row a person is the table of people. people: about how many there are, public.
 
     >>> from discreet.curator.catalog import Column, Table
     >>> from discreet.privacy.unit import Unit
@@ -59,7 +62,7 @@ def plan_linked(
         epsilon=exact,
         delta=at,
         count=None if people is None else integer(people, "people", at_least=1),
-        settings=settings_of(Settings() if settings is None else settings),
+        settings=settings_of(Settings(closer=_CLOSER) if settings is None else settings),
     )
     _check(made)
     return made
@@ -90,7 +93,7 @@ def _part(catalog: Catalog, name: str, said: Mapping[str, Any]) -> Part:
         raise InvalidParameter("tables", name, "private tables whose rows name a person (unit = a column)")
     wish = Wish(table=name, epsilon=1, delta=1, **said)  # what it may cost is said of all tables together
     schema = schema_of(columns_of(table, wish), wish)
-    rules = read_rules(wish.at_most, wish.never)
+    rules = read_rules(wish.at_most, wish.never, wish.rules)
     return Part(table, schema, rules, most_rows(wish.rows_each, table))
 
 

@@ -15,7 +15,7 @@ from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.synthetic.marginals import Ints, counts
 from discreet.synthetic.measuring import Measurement, total
-from discreet.synthetic.quality import Residual, residuals
+from discreet.synthetic.quality import LostRows, Residual, lost_rows, residuals
 from discreet.synthetic.relaxed import RelaxedTable, Settings, fit
 from discreet.synthetic.rows import draw, draw_given
 from discreet.synthetic.rules import allowed, mended
@@ -66,6 +66,7 @@ class LinkedTables:
 
     plan: "LinkedPlan"
     measurements: tuple[tuple[Measurement, ...], ...]
+    left_out: tuple[tuple[int, ...], ...]
     receipt: Receipt
     seed: bytes
 
@@ -85,7 +86,9 @@ class LinkedTables:
 
     def _people(self, progress: Progress | None) -> Fitted:
         plan, schema = self.plan, self.plan.record
-        known = [] if plan.people is None else allowed(plan.people.rules, plan.people.schema)  # own columns come first
+        known = (
+            [] if plan.people is None else allowed(plan.people.rules, plan.people.schema, self.measurements[0])
+        )  # own columns come first
         name = _everybody(plan) if plan.people is None else plan.people.table.name
         told = _by(progress, name)
         table = fit(schema.sizes, self.measurements[0], settings=plan.settings, allowed=known, progress=told)
@@ -95,7 +98,7 @@ class LinkedTables:
     def _rows(self, place: int, part: "Part", own: Ints, progress: Progress | None) -> Fitted:
         plan, measured = self.plan, self.measurements[1 + place]
         schema = plan.joined(part)
-        known = allowed(part.rules, schema)
+        known = allowed(part.rules, schema, measured)
         copied = _copied(own, schema, measured)
         settings = _stopping(plan.settings, measured, copied)
         told = _by(progress, part.table.name)
@@ -130,6 +133,20 @@ class LinkedTables:
         made = part.schema.write(mended(part.rules, part.schema, codes, drawn), codes)
         kind = pyarrow.int64() if part.key.kind is ColumnType.INTEGER else pyarrow.string()
         return made.add_column(0, part.key.name, pyarrow.array(persons, pyarrow.int64()).cast(kind))
+
+    def lost(self) -> dict[str, tuple[LostRows, ...]]:
+        """Of each table, how many rows were left out and how many values count as missing: from noisy numbers alone."""
+        plan, found = self.plan, {}
+        names = [_everybody(plan) if plan.people is None else plan.people.table.name]
+        names += [part.table.name for part in plan.others]
+        schemas = [plan.record, *(plan.joined(part) for part in plan.others)]
+        told = self.left_out or [()] * len(names)
+        each = zip(names, schemas, self.measurements, plan.reasons, told, plan.designs(), strict=True)
+        for turn, (name, schema, measured, reasons, numbers, design) in enumerate(each):
+            pairs = list(zip(reasons, numbers, strict=False))
+            first = len(plan.own) if turn else 0
+            found[name] = lost_rows(schema, measured, pairs, float(design.sigma_left_out), first=first)
+        return found
 
     def page(self) -> "Page":
         """A report from noisy numbers alone: it may be published."""

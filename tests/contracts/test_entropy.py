@@ -1,0 +1,226 @@
+"""Without a stream of its own, everything that is random draws from the operating system, and from nothing else.
+
+`DRAWS` has every function of synthetic, fairness and local that takes `entropy=None`; one that is missing fails.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.contracts.releases import CASES, FEW, GATED, NEAR, PUBLIC, opened, public_map, public_values
+
+import discreet.fairness
+import discreet.local
+import discreet.synthetic
+from discreet.fairness import bootstrap as fairness_bootstrap
+from discreet.fairness.cells import Cells
+from discreet.fairness.repair.people import thrown
+from discreet.fairness.repair.reduction import Mixture
+from discreet.fairness.repair.thresholds import Rule, Thresholds
+from discreet.fairness.report import fairness_report, report_cells
+from discreet.local import bootstrap as local_bootstrap
+from discreet.local import ibu
+from discreet.local.areas import Area
+from discreet.local.attributes import Sample, SampleWithFakes, Split
+from discreet.local.flat import BinaryResponse, FlatResponse
+from discreet.local.hadamard import HadamardResponse
+from discreet.local.hashing import BinaryHashing, OptimisedHashing
+from discreet.local.heavy import PrefixExtension, encode
+from discreet.local.memory import Device, Memoised
+from discreet.local.metric import MetricResponse
+from discreet.local.models import FlatModel
+from discreet.local.numeric import Hybrid, Piecewise, StochasticRounding
+from discreet.local.places import PlanarReport
+from discreet.local.ranges import ClampedGeometric, ClampedLaplace, ExponentialResponse
+from discreet.local.subset import SubsetSelection
+from discreet.local.survey import PLACES, RANDOMISERS, Survey
+from discreet.local.unary import OptimisedUnary, SymmetricUnary
+from discreet.noise import DeterministicEntropy, sampler
+from discreet.noise.entropy import SystemEntropy
+from discreet.synthetic import choosing, measuring, rows
+from discreet.synthetic.commuting import synthesis, urn
+from discreet.synthetic.relaxed import RelaxedTable, fit
+
+SIX = {"epsilon": 1, "size": 6}
+PERSONS = [n % 6 for n in range(300)]
+PAIRS = [[n % 2, n % 3] for n in range(300)]
+BOUNDS = {"epsilon": 1, "lower": 0, "upper": 5}
+TOWN = Area.plane(width=3, height=2, cell=1)
+SOFT = RelaxedTable((2, 2), 200.0, np.full((8, 4), 0.5, np.float32), 1.0, 1, "misfit")
+CODES = np.array([[n % 2, n % 3] for n in range(60)])
+DESIGN = measuring.Design((2, 3), ((0,), (0, 1)), (20, 20), neighbours="change one")
+TRIPLES = {"first": [(0,), (1,)], "candidates": [(0, 1)], "rounds": 1, "picks": 1}
+RECIPE = choosing.recipe_for((2, 3), epsilon=1, delta="1e-6", neighbours="change one", **TRIPLES)
+GROUPS = {"yhat": [n % 2 for n in range(80)], "sex": ["f", "m", "m", "f"] * 20}
+REPORTED = {"group": "sex", "prediction": "yhat", "limits": "bootstrap", "replicates": 200}
+LOTTERY = Thresholds("parity", 0.0, {"f": Rule((0.5, 0.1), (0.5, 0.5)), "m": Rule((0.5, 0.1), (0.5, 0.5))}, 1.0, 0.0)
+COIN = FlatModel(truth="3/4", other="1/4", size=2)
+
+
+class Always:
+    """A classifier that says one thing."""
+
+    def __init__(self, said: int) -> None:
+        self.said = said
+
+    def predict(self, features: Any) -> Any:
+        return np.full(len(features), self.said)
+
+
+def survey(randomiser: str) -> Survey:
+    place = randomiser == PLACES
+    terms = {"domain": TOWN, "epsilon": "1 per km"} if place else {"domain": list("abcdef"), "epsilon": 1}
+    return Survey(name="s", version=1, question="?", randomiser=randomiser, times=1, **terms)
+
+
+def device() -> tuple[Any, Any]:
+    """The first report of a new device: permanent coins and fresh ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        phone = Device(Memoised(permanent=2, once=1, size=64), Path(folder) / "memory.json", survey="s", version=1)
+        return phone.respond(3)
+
+
+RANDOMIZERS: dict[str, list[tuple[Any, Any]]] = {
+    "local.flat.BinaryResponse.randomise": [(BinaryResponse(epsilon=1), [0, 1] * 150)],
+    "local.flat.FlatResponse.randomise": [(FlatResponse(**SIX), PERSONS)],
+    "local.hadamard.HadamardResponse.randomise": [(HadamardResponse(**SIX, blocks=b), PERSONS) for b in (1, 2)],
+    "local.hashing._HashingOracle.randomise": [(kind(**SIX), PERSONS) for kind in (BinaryHashing, OptimisedHashing)],
+    "local.unary._UnaryOracle.randomise": [(kind(**SIX), PERSONS) for kind in (SymmetricUnary, OptimisedUnary)],
+    "local.subset.SubsetSelection.randomise": [(SubsetSelection(**SIX), PERSONS)],
+    "local.numeric._Numeric.randomise": [(kind(**BOUNDS), PERSONS) for kind in (StochasticRounding, Piecewise, Hybrid)],
+    "local.ranges.ClampedGeometric.randomise": [(ClampedGeometric(**SIX), PERSONS)],
+    "local.ranges.ClampedLaplace.randomise": [(ClampedLaplace(**BOUNDS, granularity=1), PERSONS)],
+    "local.ranges.ExponentialResponse.randomise": [(ExponentialResponse(epsilon=e, size=6), PERSONS) for e in ("0.2", 2)],
+    "local.metric.MetricResponse.randomise": [(MetricResponse(range(6), "line", epsilon=1, unit="steps"), PERSONS)],
+    "local.places.PlanarReport.randomise": [
+        (PlanarReport(TOWN, epsilon=1, noise=noise, outside=outside), PERSONS)
+        for noise in ("laplace", "geometric") for outside in ("keep", "clamp", "remap")
+    ],
+    "local.attributes.Split.randomise": [(Split(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.attributes.Sample.randomise": [(Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.attributes.SampleWithFakes.randomise": [(SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+}  # fmt: skip
+
+DRAWS: dict[str, list[Callable[[], Any]]] = {
+    **{
+        name: [lambda oracle=oracle, values=values: oracle.randomise(values) for oracle, values in each]
+        for name, each in RANDOMIZERS.items()
+    },
+    "local.memory.Memoised.remember": [lambda: Memoised(permanent=2, once=1, size=64).remember(3)],
+    "local.memory.Memoised.report": [lambda: Memoised(permanent=2, once=1, size=64).report([[5]])],
+    "local.memory.Device.respond": [device],
+    "local.survey.Survey.respond": [lambda name=name: survey(name).respond((1, 1) if name == PLACES else "b").report for name in RANDOMISERS],
+    "local.heavy.PrefixExtension.find": [lambda: PrefixExtension(lambda size: FlatResponse(epsilon=4, size=size), 1, 4, 4).find(encode(["a"] * 300, width=1), confidence="0.5")],
+    "local.bootstrap.bootstrap": [lambda: local_bootstrap.bootstrap(COIN, [60, 40], confidence="0.9", method="inversion")],
+    "local.bootstrap.resample": [lambda: local_bootstrap.resample([60, 40], 50)],
+    "local.ibu.thin": [lambda: ibu.thin([600, 400], 5)],
+    "local.ibu.binomial": [lambda: ibu.binomial(np.full(50, 100), 0.5)],
+    "local.ibu.inverse_binomial": [lambda: ibu.inverse_binomial(np.full(50, 100), np.full(50, 0.5))],
+    "fairness.bootstrap.resampled": [lambda: fairness_bootstrap.resampled([60, 40], 50)],
+    "fairness.bootstrap.uniforms": [lambda: fairness_bootstrap.uniforms(9)],
+    "fairness.bootstrap.Replicates.of": [lambda: fairness_bootstrap.Replicates.of(Cells.of(GROUPS, group="sex", prediction="yhat"), 200).tables],
+    "fairness.report.fairness_report": [lambda: fairness_report(GROUPS, **REPORTED).as_dict()],
+    "fairness.report.report_cells": [lambda: report_cells(Cells.of(GROUPS, group="sex", prediction="yhat"), limits="bootstrap", replicates=200).as_dict()],
+    "fairness.repair.people.thrown": [lambda: thrown(np.full(300, 0.5))],
+    "fairness.repair.reduction.Mixture.predict": [lambda: Mixture((Always(0), Always(1)), (0.5, 0.5), "parity", 0.0, 0.0).predict(np.zeros((300, 1)))],
+    "fairness.repair.thresholds.Thresholds.predict": [lambda: LOTTERY.predict([0.3] * 300, ["f", "m"] * 150)],
+    "synthetic.rows.draw": [lambda: rows.draw(SOFT)],
+    "synthetic.rows.draw_given": [lambda: rows.draw_given(SOFT, np.zeros((200, 1), np.int64))],
+    "synthetic.measuring.measure": [lambda: measuring.measure(CODES, DESIGN)],
+    "synthetic.measuring.count_left_out": [lambda: measuring.count_left_out(CODES[:, 0], 2, DESIGN)],
+    "synthetic.choosing.choose": [lambda: choosing.choose(CODES, RECIPE, lambda known: fit((2, 3), known))],
+    "synthetic.commuting.synthesis.synthesise": [lambda name=name: public_map(NEAR, name, None) for name in PUBLIC if "accepted" not in name],
+    "synthetic.commuting.urn.draw": [lambda: urn.draw(np.array([5, 9, 2]), synthesis.pure_prior(50, epsilon=1), 50)],
+}  # fmt: skip
+
+GENERATED = {"fairness.loan.Loans.generated"}
+"""Made-up people for examples, the same each time by intention: nobody's privacy rests on them."""
+ELSEWHERE = {"synthetic.graphical.GraphicalTable.draw", "local.ibu.ibu", "local.smoothing.smoothed"}
+"""What is done with released numbers: rows of a model fitted to them, and where a fit stops, by `thin`."""
+
+
+def drawing_functions() -> Iterator[str]:
+    """All functions and methods of the three packages that have `entropy=None`, but protocols."""
+    for package in (discreet.synthetic, discreet.fairness, discreet.local):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(found.name)
+            classes = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
+            scopes = [module, *(c for c in classes if not getattr(c, "_is_protocol", False))]
+            for scope in scopes:
+                for function in map(inspect.unwrap, (getattr(f, "__func__", f) for f in vars(scope).values())):
+                    if inspect.isfunction(function) and function.__module__ == module.__name__:
+                        entropy = inspect.signature(function).parameters.get("entropy")
+                        if entropy is not None and entropy.default is None:
+                            yield f"{module.__name__}.{function.__qualname__}".removeprefix("discreet.")
+
+
+def test_everything_that_draws_is_listed():
+    found = set(drawing_functions())
+    assert found == set(DRAWS) | GENERATED | ELSEWHERE
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[int]]:
+    """Counts the words that are taken from the system; or puts a stream that always begins anew in its place."""
+    original = SystemEntropy.words
+
+    def watch(replaced: bool) -> list[int]:
+        taken: list[int] = []
+        sampler._POOLS._numbers.clear()  # numbers drawn from the system before, and not yet handed out
+        stream = DeterministicEntropy(4)
+
+        def words(self: SystemEntropy, count: int) -> Any:
+            taken.append(count)
+            return stream.words(count) if replaced else original(self, count)
+
+        monkeypatch.setattr(SystemEntropy, "words", words)
+        return taken
+
+    return watch
+
+
+def assert_draws_from_the_system(draw: Callable[[], Any], system: Callable[[bool], list[int]]) -> None:
+    taken, outcomes = system(False), []
+    while len(set(outcomes)) < 2 and len(outcomes) < 60:  # one short report may come out alike: 3 in 4 times at most
+        outcomes.append(str(public_values([draw()])))
+        assert taken
+    assert len(set(outcomes)) == 2
+    repeated = set()
+    for _ in range(2):
+        system(True)
+        repeated.add(str(public_values([draw()])))
+    assert len(repeated) == 1  # there is no other source
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [(name, place) for name, each in DRAWS.items() for place in range(len(each))]
+)
+def test_without_a_stream_the_system_is_asked(name, place, system):
+    assert_draws_from_the_system(DRAWS[name][place], system)
+
+
+@pytest.mark.parametrize(("name", "neighbours"), CASES)
+def test_releases_draw_from_the_system(name, neighbours, system):
+    def draw() -> Any:
+        with opened(FEW, neighbours, None) as data:
+            return GATED[name][0](data)
+
+    assert_draws_from_the_system(draw, system)
+
+
+def test_a_dataset_that_is_opened_has_no_stream_of_its_own(tmp_path):
+    """The front door leaves the curator's stream to the system."""
+    policy = tmp_path / "clinic.toml"
+    policy.write_text(
+        '[dataset]\nname = "clinic"\nneighbours = "change one"\n[budget]\nepsilon = 1\n'
+        '[tables.t]\nsource = "python"\nunit = "row"\ncolumns.x = {type = "boolean"}\n'
+    )
+    with discreet.open(policy, tables={"t": pa.table({"x": [True]})}) as data:
+        assert data._curator.entropy is None

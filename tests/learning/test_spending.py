@@ -1,0 +1,121 @@
+"""What fits cost is added up within a `Spending` block: all of them, also those whose models are thrown away."""
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidParameter, NoGuarantee
+from discreet.learning import DPClassifier, KernelDensity, LogisticRegression, StandardScaler, choose
+from discreet.privacy import Approximate, Budget, Pure, Spending
+from discreet.privacy.accounting import guarantee
+from discreet.privacy.loss import Together
+
+RNG = np.random.default_rng(1)
+X = RNG.uniform(-1, 1, size=(600, 3))
+Y = np.where(X[:, 0] > 0, "yes", "no")
+
+
+def logistic(**settings):
+    return LogisticRegression(**{"epsilon": 1, "delta": 0, "bounds": (-1, 1), "classes": ["no", "yes"]} | settings)
+
+
+def network(**settings):
+    given = {"hidden": (), "epsilon": 2, "delta": "1e-5", "bounds": "unit", "classes": ["no", "yes"], "rows": 600}
+    return DPClassifier(**given | {"steps": 5} | settings)
+
+
+def test_a_grid_search_costs_all_of_its_fits():
+    """Nineteen trainings at ε 1: the model that comes back says 1."""
+    from sklearn.model_selection import GridSearchCV
+
+    with Spending() as spending:
+        search = GridSearchCV(logistic(), {"max_iter": [1, 2, 3, 4, 5, 6]}, cv=3).fit(X, Y)
+    assert len(spending.losses) == 6 * 3 + 1
+    assert search.best_estimator_.cost_ == Pure(1)
+    assert spending.guarantee(delta=0).epsilon == pytest.approx(19)
+    assert not Budget(epsilon=18).allows(spending.spent)
+    assert Budget(epsilon=19).allows(spending.spent)
+
+
+def test_pipelines_and_cross_validation():
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+
+    scaler = StandardScaler(epsilon="1/2", delta=0, bounds=(-1, 1))
+    with Spending() as spending:
+        cross_val_score(make_pipeline(scaler, logistic(bounds=(-9, 9))), X, Y, cv=3)
+    assert len(spending.losses) == 6
+    assert spending.guarantee(delta=0).epsilon == pytest.approx(4.5)
+
+
+def test_costs_are_the_true_ones_and_compose_as_such():
+    """Networks that spend δ: nine of them cost far less than nine times ε."""
+    with Spending() as spending:
+        models = [network().fit(X, Y) for _ in range(9)]
+    assert spending.losses == tuple(model.cost_ for model in models)
+    found = spending.guarantee(delta="1e-5")
+    assert found.epsilon == guarantee(Together(*spending.losses), delta="1e-5").epsilon
+    assert 2 < found.epsilon < 9
+
+
+def test_blocks_nest_and_end():
+    logistic().fit(X, Y)
+    with Spending() as outer:
+        logistic().fit(X, Y)
+        with Spending() as inner:
+            logistic().fit(X, Y)
+            choose(["a", "b"], [1, 2], epsilon="1/2", sensitivity=1)
+    logistic().fit(X, Y)
+    assert (len(outer.losses), len(inner.losses)) == (3, 2)
+
+
+def test_a_fit_within_a_fit_is_counted_once():
+    with Spending() as spending:
+        model = KernelDensity(epsilon=1, delta=0, bounds=(-1, 1), bins=8, bandwidth="1/4").fit(X[:, :1])
+    assert spending.losses == (model.cost_,)
+
+
+def test_threads_count():
+    with Spending() as spending:
+        threads = [threading.Thread(target=lambda: logistic().fit(X, Y)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(spending.losses) == 4
+
+
+def test_what_is_refused_costs_nothing_and_what_is_interrupted_costs_all(monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with Spending() as spending:
+        with pytest.raises(InvalidParameter):
+            logistic(bounds=None).fit(X, Y)
+        with pytest.raises(InvalidParameter):
+            logistic(epsilon="much").fit(X, Y)
+        assert spending.losses == ()
+        monkeypatch.setattr("discreet.learning.estimators.train", stop)
+        with pytest.raises(KeyboardInterrupt):
+            network().fit(X, Y)
+    assert spending.losses == (Approximate(2, "1e-5"),)
+
+
+def test_fits_in_other_processes_are_refused():
+    """They would not be counted. Fitted models travel as ever, and so do all models outside a block."""
+    from sklearn.model_selection import cross_val_score
+
+    fitted = logistic().fit(X, Y)
+    assert pickle.loads(pickle.dumps(logistic())).epsilon == 1
+    with Spending() as spending:
+        with pytest.raises(NoGuarantee, match="cannot be counted.*n_jobs=1"):
+            pickle.dumps(logistic())
+        assert (pickle.loads(pickle.dumps(fitted)).predict(X) == fitted.predict(X)).all()
+        assert copy.deepcopy(logistic()).epsilon == 1
+        with pytest.raises(pickle.PicklingError) as caught:
+            cross_val_score(logistic(), X, Y, cv=3, n_jobs=2)
+    assert "cannot be counted" in str(caught.value.__cause__)
+    assert spending.losses == ()

@@ -1,0 +1,120 @@
+"""Training uses one thread for matrix products unless told otherwise, and leaves the setting as it found it."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from discreet.errors import InvalidParameter
+from discreet.learning import company, products
+from discreet.learning.estimators import DPClassifier
+from discreet.learning.federated import Federation, InProcessFleet, run
+from discreet.learning.federated import member as member_module
+from discreet.learning.layers import Dense
+from discreet.learning.losses import Softmax
+from discreet.learning.network import Network
+from discreet.learning.optimisers import Sgd
+from discreet.learning.recipe import Recipe
+from discreet.learning.threads import blas_threads, threads_in_force
+from discreet.learning.training import train
+
+NETWORK = Network([Dense(2)], Softmax(), inputs=(3,))
+RECIPE = Recipe(rate="1/2", lot=10, steps=3, multiplier=1, clip=1, optimiser=Sgd("0.1"))
+X, Y = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32), np.arange(20) % 2
+
+
+def blas():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def _two():
+    """As on a machine with two cores."""
+    with threadpool_limits(limits=2, user_api="blas"):
+        if blas() != {2}:
+            pytest.skip("NO THREADS: this BLAS has no two threads to choose from")
+        yield
+        assert blas() == {2}
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, 1), ({"threads": 2}, 2), ({"threads": None}, 2)], ids=str)
+def test_training_uses_one_thread_unless_told_otherwise(settings, expected):
+    seen = []
+    train(NETWORK, X, Y, RECIPE, each=lambda _: seen.append(blas()), **settings)
+    assert seen == [{expected}] * 3
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, 1), ({"threads": 2}, 2)], ids=str)
+def test_estimators_do_as_well(monkeypatch, settings, expected):
+    seen = []
+    gradients = Network.gradients
+    monkeypatch.setattr(Network, "gradients", lambda *args: seen.append(blas()) or gradients(*args))
+    model = DPClassifier(
+        hidden=(), epsilon=50, delta="1e-5", bounds="unit", classes=[0, 1], rows=20, steps=2, **settings
+    )
+    model.fit(X, Y)
+    assert {frozenset(each) for each in seen} == {frozenset({expected})}
+
+
+def test_clients_of_a_federation_do_as_well(monkeypatch):
+    seen = []
+    update = member_module.update
+    monkeypatch.setattr(
+        member_module, "update", lambda *args, **settings: seen.append(blas()) or update(*args, **settings)
+    )
+    settings = {"clients": 2, "rounds": 1, "level": "client", "rate": 1, "multiplier": 1, "clip": 1, "secure": None}
+    plan = Federation(**settings, optimiser=Sgd(1))
+    run(plan, NETWORK, InProcessFleet(plan, NETWORK, {"ann": (X, Y), "bob": (X, Y)}))
+    assert seen == [{1}, {1}]
+
+
+def test_a_failure_gives_the_setting_back():
+    with pytest.raises(ZeroDivisionError):
+        train(NETWORK, X, Y, RECIPE, each=lambda _: 1 / 0)
+
+
+def test_a_training_under_way_does_not_see_the_setting_change():
+    """Another one began before it and ends before it: BLAS has one setting for both."""
+    first, second = blas_threads(1), blas_threads(2)
+    first.__enter__()
+    second.__enter__()
+    assert (blas(), set(threads_in_force())) == ({1}, {1})
+    first.__exit__(None, None, None)
+    assert (blas(), set(threads_in_force())) == ({1}, {1})
+    second.__exit__(None, None, None)
+    assert (blas(), threads_in_force()) == ({2}, ())
+
+
+def test_the_setting_in_force_is_the_true_one():
+    """A thread that may not change it, because another one has, is told how it is."""
+    seen = []
+
+    def look():
+        with blas_threads(1):
+            seen.append((blas(), set(threads_in_force())))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    ((true, told),) = seen
+    assert true == told
+
+
+def test_what_is_known_of_products_is_known_for_a_number_of_threads():
+    """Else places that are alike with two threads would be taken for alike with one."""
+    weights = np.ones((5, 3), np.float32)
+    products._alike.cache_clear()
+    company._tried.cache_clear()
+    for count in (1, 2, 1, None):
+        with blas_threads(count):
+            products.product(np.ones((2, 5), np.float32), weights)
+            company.require_independent(NETWORK)
+    assert company._tried.cache_info().misses == 3
+    assert products._alike.cache_info().misses >= 3
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "two"])
+def test_numbers_that_are_none(count):
+    with pytest.raises(InvalidParameter, match="threads"):
+        train(NETWORK, X, Y, RECIPE, threads=count)

@@ -1,0 +1,82 @@
+"""Intervals of means and of Hadamard shares: they cover, and are not much wider than the normal law would have them."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from discreet.local.hadamard import HadamardResponse
+from discreet.local.numeric import Hybrid, Piecewise
+from discreet.local.ranges import ClampedGeometric, ClampedLaplace
+from discreet.noise import DeterministicEntropy
+
+REPORTS, RUNS, ALPHA = 20_000, 60, 1e-6
+NUMBERS = {
+    "piecewise 1": Piecewise(epsilon=1, lower=-1, upper=1, steps=64),
+    "piecewise 4": Piecewise(epsilon=4, lower=-1, upper=1, steps=64),
+    "hybrid": Hybrid(epsilon=2, lower=-1, upper=1, steps=64),
+    "hybrid of bits": Hybrid(epsilon="0.5", lower=-1, upper=1, steps=64),
+    "clamped": ClampedLaplace(epsilon=1, lower=-1, upper=1, granularity="1/32"),
+}
+PEOPLE = {"in the middle": np.zeros(REPORTS), "at the ends": np.repeat([-1.0, 1.0], REPORTS // 2)}
+
+
+@pytest.mark.parametrize("people", PEOPLE)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_means_are_covered_by_intervals_that_are_not_much_too_wide(name, people):
+    """At 0.8 the limits miss the mean in at most a fifth of the runs; at 0.95 they are about as wide as normal ones."""
+    randomizer, values = NUMBERS[name], PEOPLE[people]
+    stream, missed, widths = DeterministicEntropy(5), 0, []
+    for _ in range(RUNS):
+        mean = randomizer.estimate(randomizer.tally(randomizer.randomise(values, entropy=stream)), reports=REPORTS)
+        low, high = mean.interval("0.8")
+        missed += not low <= values.mean() <= high
+        low, high = mean.evidence.limits(0.05)
+        widths.append(high - low)
+    assert binom.sf(missed - 1, RUNS, 0.2) > ALPHA
+    snapping = float(getattr(randomizer, "step", getattr(randomizer, "granularity", 0)))
+    variance = np.mean([randomizer.variance(str(value)) for value in (values[0], values[-1])])
+    normal = 2 * norm.isf(0.025) * np.sqrt(variance / REPORTS)
+    widest = 1.5 if name == "piecewise 4" else 1.35  # there the normal law is not near enough at so few reports
+    assert 0.98 * normal < np.mean(widths) - snapping < widest * normal
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.9])
+def test_shares_by_several_hadamard_blocks_are_covered_and_not_much_too_wide(share):
+    oracle = HadamardResponse(epsilon=3, size=20)
+    values = np.where(np.arange(REPORTS) < share * REPORTS, 0, 1 + np.arange(REPORTS) % 19)
+    stream, missed, widths = DeterministicEntropy(6), 0, []
+    for _ in range(RUNS):
+        found = oracle.estimate(oracle.tally(oracle.randomise(values, entropy=stream)), reports=REPORTS)
+        low, high = found.evidence.limits(0.2)
+        missed += not low[0] <= share <= high[0]
+        low, high = found.evidence.limits(0.05)
+        widths.append(high[0] - low[0])
+    assert oracle.blocks > 1
+    assert binom.sf(missed - 1, RUNS, 0.2) > ALPHA
+    chances = np.asarray(oracle.channel().as_float().matrix)
+    worth = (
+        float(oracle._step) * ((chances[0] == chances[0].max()) * 2.0 - 1) * (np.arange(oracle.codes) < oracle.block)
+    )
+    weights = np.bincount(values, minlength=20) / REPORTS
+    variance = weights @ (chances @ worth**2 - (chances @ worth) ** 2)
+    normal = 2 * norm.isf(0.025) * np.sqrt(variance / REPORTS)
+    assert normal < np.mean(widths) < 1.55 * normal
+
+
+def test_the_sum_of_squares_is_of_any_number_of_codes():
+    """Squares are in coarser units beyond 4096 codes, rounded up, so that tallies of many reports stay in int64."""
+    fine = Piecewise(epsilon=1, lower=0, upper=1, steps=1 << 24)
+    most = fine.tally([fine.codes - 1] * 10)[2] // 10
+    assert int(most) * 2**37 < 2**63
+    reports = fine.randomise(np.full(2000, 0.5), entropy=DeterministicEntropy(1))
+    low, high = fine.estimate(fine.tally(reports), reports=2000).interval("0.95")
+    assert low < 0.5 < high
+
+
+def test_clamped_counts_tell_the_variance():
+    """The spread of the counts, in expectation, is the mean variance, exactly, whatever the numbers are."""
+    steps = ClampedGeometric(epsilon="0.5", size=9)
+    chances = np.asarray(steps.channel().as_float().matrix)
+    for place, row in enumerate(chances):
+        spread = steps._spread(row, 1)
+        assert spread.base + spread.slope * spread.mean == pytest.approx(steps.variance(place), rel=1e-9)

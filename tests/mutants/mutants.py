@@ -1,0 +1,125 @@
+"""Sabotages that the tests must catch: each is a small patch of `src/` and the tests that must fail on it.
+
+The lists are the TOML files beside this one, one for each part of the house:
+
+    [[mutant]]
+    name = "what is broken, in a few words"
+    file = "src/discreet/noise/geometric.py"
+    old = "text that occurs exactly once in the file"
+    new = "what it is replaced with"
+    killed_by = ["tests/noise/test_geometric.py::test_scale"]
+
+`python tests/mutants/mutants.py` (or `make mutants`) applies them one at a time to a copy of the sources, runs the named
+tests against the copy, and fails if they pass. Name one part, or words of a mutant's name, to run only those.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_TESTS_FAILED = 1
+"""pytest's exit code where tests ran and some failed; others mean that nothing was shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One sabotage: `old` becomes `new` in `file`, and a test of `killed_by` must fail."""
+
+    part: str
+    name: str
+    file: str
+    old: str
+    new: str
+    killed_by: tuple[str, ...]
+
+    def apply(self, root: Path) -> None:
+        """Write the sabotaged file below a copy of the project."""
+        (root / self.file).write_text(self.patched(), encoding="utf-8")
+
+    def patched(self) -> str:
+        """The text of the sabotaged file; `ValueError` where the patch no longer fits."""
+        text = (ROOT / self.file).read_text(encoding="utf-8")
+        if (count := text.count(self.old)) != 1:
+            raise ValueError(f"{self.part}: {self.name!r}: old occurs {count} times in {self.file}, expected once")
+        return text.replace(self.old, self.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the named tests said of a mutant."""
+
+    mutant: Mutant
+    killed: bool
+    output: str
+
+
+def read_mutants(folder: Path = Path(__file__).parent) -> list[Mutant]:
+    """All mutants of the lists in a folder."""
+    found = []
+    for file in sorted(folder.glob("*.toml")):
+        for entry in tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]:
+            tests = tuple(entry.pop("killed_by"))
+            found.append(Mutant(part=file.stem, killed_by=tests, **entry))
+    return found
+
+
+def run(mutant: Mutant) -> Outcome:
+    """Run the tests that must kill a mutant, against a copy of the sources that has it."""
+    with _copy() as root:
+        mutant.apply(root)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(root / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(root / "hypothesis"),
+            "CI": "true",  # the same Hypothesis examples every time
+        }
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "", *mutant.killed_by]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return Outcome(mutant, done.returncode == _TESTS_FAILED, done.stdout + done.stderr)
+
+
+@contextmanager
+def _copy() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        root = Path(folder)
+        shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        yield root
+
+
+def main() -> int:
+    """Run the mutants that the command line names, two at a time; say which survived."""
+    parser = argparse.ArgumentParser(description="Break the product on purpose; the tests must notice.")
+    parser.add_argument("words", nargs="*", help="a part (the stem of a TOML file) or words of a mutant's name")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    chosen = [
+        mutant
+        for mutant in read_mutants()
+        if not options.words or any(word in (mutant.part, mutant.name) or word in mutant.name for word in options.words)
+    ]
+    survivors = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for outcome in pool.map(run, chosen):
+            mutant = outcome.mutant
+            print(f"{'killed' if outcome.killed else 'SURVIVED':9} {mutant.part}: {mutant.name}", flush=True)
+            if not outcome.killed:
+                survivors.append(outcome)
+    for outcome in survivors:
+        print(f"\n--- {outcome.mutant.part}: {outcome.mutant.name}\n{outcome.output[-3000:]}")
+    print(f"\n{len(chosen) - len(survivors)} passed, {len(survivors)} failed")
+    return 1 if survivors or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
