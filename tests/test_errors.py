@@ -122,7 +122,7 @@ def test_a_hostile_repr_is_not_mentioned_in_the_traceback():
 
 def test_a_long_path_is_shown_with_its_end():
     path = "/a" * 100 + "/visits.csv"
-    message = str(InvalidParameter("source", path, "a file"))
+    message = str(errors.InvalidParameter("source", path, "a file"))
     assert "/a/a" in message
     assert "…" in message
     assert "/visits.csv'" in message
