@@ -71,7 +71,7 @@ def dp_accounting_pld(name: str) -> Timed:
     if name != "d":
         return _dp_accounting(PLDAccountant, _event(name), name)
 
-    def timed() -> dict[str, float]:  # its accountant forgets the count of randomised responses: ε = 0.01
+    def timed() -> dict[str, float]:  # its accountant forgets the count of randomized responses: ε = 0.01
         once = privacy_loss_distribution.from_privacy_parameters(common.DifferentialPrivacyParameters(0.01, 0))
         return {"epsilon": float(once.self_compose(10_000).get_epsilon_for_delta(float(DELTA[name])))}
 

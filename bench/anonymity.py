@@ -1,4 +1,4 @@
-"""Anonymising: the optimum and local recoding on Adult, a million rows, and reading k off a table.
+"""Anonymizing: the optimum and local recoding on Adult, a million rows, and reading k off a table.
 
 ARX is not run here: it is no Python package and could not be fetched. What is known of it for the same table and
 hierarchies stands in the bars, marked "on record": NCP 0.2902 and 0.3430 (full-domain, k = 5 and 10, at most 4 %
@@ -39,7 +39,7 @@ def comparison(*, quick: bool) -> Comparison:
         and (not bar.over or (bar.case, bar.over) in places)
         and not (quick and bar.measure == "NCP")  # fewer rows lose more
     )
-    return Comparison("anonymity", "Anonymising tables", contestants, bars, rounds=3)
+    return Comparison("anonymity", "Anonymizing tables", contestants, bars, rounds=3)
 
 
 def _adult_cases(rows: int) -> tuple[Contestant, ...]:

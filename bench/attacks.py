@@ -80,9 +80,9 @@ def scan(people: int, items: int, mean: int, targets: int) -> Timed:
 
 
 def _records(people: int, items: int, mean: int, targets: int) -> Any:
-    from discreet.attacks.ratings import catalogue, planted
+    from discreet.attacks.ratings import catalog, planted
 
-    return planted(catalogue(people=people, items=items, mean=mean, seed=1), targets=targets, absent=0, known=8, seed=2)
+    return planted(catalog(people=people, items=items, mean=mean, seed=1), targets=targets, absent=0, known=8, seed=2)
 
 
 # Networks
@@ -123,7 +123,7 @@ def sweep(nodes: int) -> Timed:
 
 
 def loops(nodes: int, few: int) -> Timed:
-    """The paper's comparison written down as loops over neighbours."""
+    """The paper's comparison written down as loops over neighbors."""
     pair = _networks(nodes)
     mine, theirs = (_friends(network) for network in (pair.auxiliary, pair.released))
     mapping = dict(_half(pair).tolist())

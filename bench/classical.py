@@ -10,7 +10,7 @@ the rules for numbers of steps and iterations; theirs, 20 forests, and C = 0.001
 
     classifiers         the share of right answers
     linear regression   1/(1 + mean squared error/variance), for hours-per-week from the other columns
-    k-means             1/(1 + squared distances to the centres/those to the mean), 4 clusters of scaled columns
+    k-means             1/(1 + squared distances to the centers/those to the mean), 4 clusters of scaled columns
     PCA                 the share of the variance along two components, of scaled columns
     scaler              1/(1 + mean over columns of |mean − truth|/deviation + |log deviation/truth|)
 
@@ -106,7 +106,7 @@ def ours(model: str, table: str, epsilon: str, fits: int, delta: str) -> Timed:
     box: dict[str, Any] = {"epsilon": epsilon, "bounds": bounds}
     budget: dict[str, Any] = {**box, "delta": delta}
     classes: dict[str, Any] = {"classes": [0, 1]}
-    seeds = itertools.count()  # other public centres to start from in each fit, as diffprivlib's are
+    seeds = itertools.count()  # other public centers to start from in each fit, as diffprivlib's are
     settings: dict[str, Any] = {"l1": 6, "C": 10} if delta == "0" else {"norm": "2.6", "method": "steps"}
     kinds: dict[str, Any] = {
         "logistic regression": lambda: learning.LogisticRegression(**budget, **classes, **settings),
@@ -222,8 +222,8 @@ def _scaled(values: Any, low: Any, high: Any) -> Any:
     import numpy
 
     zero = low <= 0
-    centre, half = numpy.where(zero, 0, (low + high) / 2), numpy.where(zero, high, (high - low) / 2)
-    return (numpy.clip(values, low, high) - centre) / half
+    center, half = numpy.where(zero, 0, (low + high) / 2), numpy.where(zero, high, (high - low) / 2)
+    return (numpy.clip(values, low, high) - center) / half
 
 
 def _thresholds() -> list[list[float]]:

@@ -69,10 +69,10 @@ def made_up(settings: dict[str, Any], blocks: int, workers: int) -> Timed:
 
 def _timed(flows: Any, settings: dict[str, Any]) -> Timed:
     from discreet.synthetic.commuting import Comparison as Compared
-    from discreet.synthetic.commuting import Scheme, synthesise
+    from discreet.synthetic.commuting import Scheme, synthesize
 
     def timed() -> dict[str, float]:
-        found = Compared(flows, synthesise(flows, Scheme(**settings)))
+        found = Compared(flows, synthesize(flows, Scheme(**settings)))
         return {MISSED: found.missed_km, "people moved": found.moved}
 
     return timed

@@ -372,7 +372,7 @@ def discreet_csv(rows: int, quotes: bool) -> Timed:
     path = _csv(rows, quotes)
     kinds = {"id": "integer", "age": "integer", "amount": "real", "region": "text", "day": "date"}
     table = Table("visits", [Column(name, kind) for name, kind in kinds.items()], unit=Unit())
-    catalog = Catalog("bench", [table], neighbours="change one")
+    catalog = Catalog("bench", [table], neighbors="change one")
 
     def run(source: Path) -> None:
         with DuckDBEngine(catalog, {"visits": source}) as engine:
@@ -429,7 +429,7 @@ def _open(folder: Path, name: str, unit: str, columns: Mapping[str, str]) -> Any
     lines = (f"columns.{column} = {what}" for column, what in columns.items())
     policy = folder / f"{name}.toml"
     policy.write_text(
-        f'[dataset]\nname = "{name}"\nneighbours = "add or remove one"\nwitness = "witness"\ntime_floor = 0\n'
+        f'[dataset]\nname = "{name}"\nneighbors = "add or remove one"\nwitness = "witness"\ntime_floor = 0\n'
         "[budget]\nepsilon = 1000000\n"
         f'[tables.{name}]\nsource = "{name}.parquet"\n{unit}\n' + "\n".join(lines),
         "utf-8",

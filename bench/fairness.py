@@ -3,7 +3,7 @@
 fairlearn resamples rows and computes each metric again. On 100,000 rows it gets three metrics and 5 replicates; its
 seconds are scaled by how often it computes its table, 6 times of 1,001. Its CPU seconds elsewhere, as measured here on
 a busy machine: 20 replicates of 5,000 rows 3.5, of 20,000 rows 10.8, of 100,000 rows 45; 2 of a million rows 55.
-Thresholds: both find the best ones with equalised odds on the same scores; fairlearn searches a grid.
+Thresholds: both find the best ones with equalized odds on the same scores; fairlearn searches a grid.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ METRICS = "all metrics of 10 groups, 1,000 replicates, 1 M rows"
 TENTH = "all metrics of 10 groups, 1,000 replicates, 100,000 rows"
 WIDE = "a million rows with 16 strata, 10 score bins and intersections of two attributes"
 EXACT = "all metrics with exact limits, 1 M rows"
-THRESHOLDS = "best thresholds with equalised odds, 20,000 rows"
+THRESHOLDS = "best thresholds with equalized odds, 20,000 rows"
 AUDIT = "gaps with limits from 601 noisy counts"
 
 
@@ -65,7 +65,7 @@ def ours(rows: int, replicates: int, wide: bool) -> Timed:
 
     def timed() -> dict[str, float]:
         found = fairness_report(table, **settings)
-        return {"gap": round(found.views[0].gap("equalised odds").difference.value, 6)}
+        return {"gap": round(found.views[0].gap("equalized odds").difference.value, 6)}
 
     return timed
 
@@ -106,13 +106,13 @@ def theirs(rows: int, replicates: int) -> Timed:
 
 
 def our_thresholds(rows: int) -> Timed:
-    from discreet.fairness.repair import equalise
+    from discreet.fairness.repair import equalize
 
     table = _people(rows)
-    equalise(table["score"][:500], table["y"][:500], table["race"][:500], criterion="equalised odds")
+    equalize(table["score"][:500], table["y"][:500], table["race"][:500], criterion="equalized odds")
 
     def timed() -> dict[str, float]:
-        found = equalise(table["score"], table["y"], table["race"], criterion="equalised odds")
+        found = equalize(table["score"], table["y"], table["race"], criterion="equalized odds")
         return {"accuracy": found.accuracy, "gap": round(found.gap, 9)}
 
     return timed
@@ -165,7 +165,7 @@ def audit() -> Timed:
         Column("education", "text", values=list("12345")),
         Column("y", "integer", values=[0, 1]),
     ]
-    catalog = Catalog("bank", [Table("people", columns, unit=Unit("id"))], neighbours="add or remove one")
+    catalog = Catalog("bank", [Table("people", columns, unit=Unit("id"))], neighbors="add or remove one")
     plan = plan_audit(
         catalog, table="people", predictions={"id": [1], "prediction": [1]}, label="y", group=["race", "sex"],
         given="education", epsilon=1,

@@ -107,7 +107,7 @@ def _loops(use: bool) -> None:
 
 
 def private(kind: str, rows: int, *, epochs: int, loops: bool = True) -> Timed:
-    from discreet.learning.optimisers import Sgd
+    from discreet.learning.optimizers import Sgd
     from discreet.learning.recipe import Recipe
     from discreet.learning.training import train
 
@@ -117,7 +117,7 @@ def private(kind: str, rows: int, *, epochs: int, loops: bool = True) -> Timed:
 
     def run(steps: int) -> Callable[[], object]:
         recipe = Recipe(
-            rate=f"{LOT}/{rows}", lot=LOT, steps=steps, multiplier="1.1", clip=1, optimiser=Sgd("0.1"), curve=0
+            rate=f"{LOT}/{rows}", lot=LOT, steps=steps, multiplier="1.1", clip=1, optimizer=Sgd("0.1"), curve=0
         )
         return lambda: train(network, x, y, recipe)
 
@@ -126,7 +126,7 @@ def private(kind: str, rows: int, *, epochs: int, loops: bool = True) -> Timed:
 
 
 def plain(kind: str, rows: int, *, epochs: int, loops: bool = True) -> Timed:
-    from discreet.learning.optimisers import Sgd
+    from discreet.learning.optimizers import Sgd
     from discreet.learning.plain import train_without_privacy
 
     _loops(loops)
@@ -171,8 +171,8 @@ def torch_sgd(kind: str, rows: int) -> Timed:
     import torch
 
     loader, module = _loader(kind, rows), _module(kind)
-    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
-    return _epoch(module, optimiser, torch.nn.CrossEntropyLoss(), loader)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    return _epoch(module, optimizer, torch.nn.CrossEntropyLoss(), loader)
 
 
 def opacus(kind: str, rows: int, mode: str) -> Timed:
@@ -183,24 +183,24 @@ def opacus(kind: str, rows: int, mode: str) -> Timed:
 
     warnings.simplefilter("ignore")
     loader, module = _loader(kind, rows), _module(kind)
-    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
-    given = {"module": module, "optimizer": optimiser, "data_loader": loader}
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    given = {"module": module, "optimizer": optimizer, "data_loader": loader}
     given |= {"noise_multiplier": 1.1, "max_grad_norm": 1.0, "grad_sample_mode": mode}
     if mode == "ghost":
         criterion = torch.nn.CrossEntropyLoss(reduction="mean")
         made = PrivacyEngine().make_private(criterion=criterion, **given)
-        module, optimiser, criterion, loader = made
-        return _epoch(module, optimiser, criterion, loader)
-    module, optimiser, loader = PrivacyEngine().make_private(**given)
-    return _epoch(module, optimiser, torch.nn.CrossEntropyLoss(), loader)
+        module, optimizer, criterion, loader = made
+        return _epoch(module, optimizer, criterion, loader)
+    module, optimizer, loader = PrivacyEngine().make_private(**given)
+    return _epoch(module, optimizer, torch.nn.CrossEntropyLoss(), loader)
 
 
-def _epoch(module: Any, optimiser: Any, criterion: Any, loader: Any) -> Timed:
+def _epoch(module: Any, optimizer: Any, criterion: Any, loader: Any) -> Timed:
     def run() -> None:
         for x, y in loader:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = criterion(module(x), y)
             loss.backward()
-            optimiser.step()
+            optimizer.step()
 
     return run

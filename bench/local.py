@@ -23,10 +23,10 @@ QUICK_TO_REPORT = ("k-RR", "Hadamard", "OLH", "BLH")
 ORACLES = {
     "k-RR": ("FlatResponse", "one value"),
     "Hadamard": ("HadamardResponse", "one code"),
-    "OLH": ("OptimisedHashing", "one code; a field's linear maps"),
+    "OLH": ("OptimizedHashing", "one code; a field's linear maps"),
     "BLH": ("BinaryHashing", "one code; a field's linear maps"),
     "SUE": ("SymmetricUnary", "packed bits, exact; compiled loops loaded"),
-    "OUE": ("OptimisedUnary", "packed bits, exact; compiled loops loaded"),
+    "OUE": ("OptimizedUnary", "packed bits, exact; compiled loops loaded"),
     "subset selection": ("SubsetSelection", "packed bits, exact; compiled loops loaded"),
 }
 
@@ -34,7 +34,7 @@ STORED = {
     "k-RR": "flat",
     "Hadamard": "hadamard",
     "SUE": "symmetric unary",
-    "OUE": "optimised unary",
+    "OUE": "optimized unary",
     "subset selection": "subset",
 }
 _HUNDRED = "k-RR, k = 100: estimate from a store of a hundred million reports"
@@ -54,7 +54,7 @@ def _contestants(size: int, reports: int) -> list[Contestant]:
     for name, (kind, remark) in ORACLES.items():
         few = reports if name in QUICK_TO_REPORT or size < 1000 else reports // 10  # a million are scaled from fewer
         works: tuple[tuple[str, Any, int, float], ...] = (
-            (_report(name, size), randomise, few, few / REPORTS),
+            (_report(name, size), randomize, few, few / REPORTS),
             (_count(name, size), count, reports, reports / REPORTS),
             (_estimate(name, size), estimate, reports, 1),
         )
@@ -87,7 +87,7 @@ def _peers(size: int) -> list[Contestant]:
         reports = counts[SIZES.index(size)]
         asked = {"peer": peer, "name": name, "size": size, "reports": reports}
         remark = f"{reports:,} timed, the rest reckoned; not a secure source"
-        for case, prepare in ((_report(name, size), peer_randomise), (_count(name, size), peer_count)):
+        for case, prepare in ((_report(name, size), peer_randomize), (_count(name, size), peer_count)):
             found.append(Contestant(case, peer, prepare, asked, reports / REPORTS, peer, remark))
     return found
 
@@ -103,7 +103,7 @@ def _bars() -> list[Bar]:
 
 
 def _report(name: str, size: int) -> str:
-    return f"{name}, k = {size:,}: randomise"
+    return f"{name}, k = {size:,}: randomize"
 
 
 def _count(name: str, size: int) -> str:
@@ -121,10 +121,10 @@ def _estimate(name: str, size: int) -> str:
 # The contestants
 
 
-def randomise(kind: str, size: int, reports: int) -> Timed:
+def randomize(kind: str, size: int, reports: int) -> Timed:
     oracle, values = _oracle(kind, size), _values(size, reports)
-    oracle.randomise(values[:1000])
-    return lambda: oracle.randomise(values)
+    oracle.randomize(values[:1000])
+    return lambda: oracle.randomize(values)
 
 
 def count(kind: str, size: int, reports: int) -> Timed:
@@ -159,7 +159,7 @@ def stored(kind: str, size: int, reports: int) -> Timed:
     from discreet.noise.entropy import SYSTEM
 
     survey, store = _survey(kind, size), Collection(Path(tempfile.mkdtemp()) / "reports.duckdb")
-    told = _repeated(survey.randomises(), size, reports)
+    told = _repeated(survey.randomizes(), size, reports)
     for start in range(0, reports, 50_000):
         part = told[start : start + 50_000]
         ids = SYSTEM.words(2 * len(part)).tobytes().hex()
@@ -203,7 +203,7 @@ def _survey(kind: str, size: int) -> Any:
     from discreet.local.survey import Survey
 
     domain = [f"{n}" for n in range(size)]
-    return Survey(name="bench", version=1, question="?", domain=domain, randomiser=kind, epsilon=1, times=1)
+    return Survey(name="bench", version=1, question="?", domain=domain, randomizer=kind, epsilon=1, times=1)
 
 
 def _told(kind: str, size: int, reports: int) -> Any:
@@ -214,9 +214,9 @@ def _repeated(oracle: Any, size: int, reports: int) -> Any:
     """Reports; those of many bits are made for some people and repeated."""
     import numpy
 
-    some = oracle.randomise(_values(size, 10_000))
+    some = oracle.randomize(_values(size, 10_000))
     if some.ndim == 1:
-        return oracle.randomise(_values(size, reports))
+        return oracle.randomize(_values(size, reports))
     return numpy.tile(some, (-(-reports // len(some)), 1))[:reports]
 
 
@@ -235,7 +235,7 @@ def _oracle(kind: str, size: int) -> Any:
 # Peers: a function that makes one report, and one that estimates from a list of them
 
 
-def peer_randomise(peer: str, name: str, size: int, reports: int) -> Timed:
+def peer_randomize(peer: str, name: str, size: int, reports: int) -> Timed:
     report, _ = _peer(peer, name, size)
     values = _values(size, reports).tolist()
     report(values[0])  # compiles

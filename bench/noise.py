@@ -187,7 +187,7 @@ def diffprivlib_many(law: str, scale: str, n: int) -> Timed:
     else:
         mechanism = mechanisms.GaussianDiscrete(epsilon=1.0, delta=1e-6)
         mechanism._scale = float(scale)  # σ itself cannot be stated
-    return _each(mechanism.randomise, n)
+    return _each(mechanism.randomize, n)
 
 
 def pydp_many(law: str, scale: str, n: int) -> Timed:

@@ -100,7 +100,7 @@ def _diffprivlib(name: str, shape: str, repeats: int) -> Timed:
     make, utility = getattr(mechanisms, name), _scores(shape).tolist()
 
     def choose() -> None:  # new scores need a new mechanism, so making it is part of the choice
-        make(epsilon=1 / SCALE, sensitivity=1, utility=utility, monotonic=True).randomise()
+        make(epsilon=1 / SCALE, sensitivity=1, utility=utility, monotonic=True).randomize()
 
     return _repeated(choose, repeats)
 

@@ -124,7 +124,7 @@ def ours(table: str, epsilon: int, rows: int) -> Timed:
 
     def make(codes: Any, sizes: tuple[int, ...]) -> Any:
         target = len(sizes) - 1 if table.startswith("adult") else None
-        plan = design_for(sizes, epsilon=epsilon, delta=DELTA, neighbours="add or remove one", target=target)
+        plan = design_for(sizes, epsilon=epsilon, delta=DELTA, neighbors="add or remove one", target=target)
         return draw(fit(sizes, measure(codes, plan)))
 
     return judged(table, rows, make)

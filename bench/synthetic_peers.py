@@ -173,7 +173,7 @@ def aim(table: str, epsilon: int, rows: int, most_mb: float, iterations: int) ->
 
 
 def _aim(work: _Mbi, rho: float, most_mb: float, rounds: int, iterations: int) -> Any:
-    """Single columns first, then rounds: choose the pair modelled worst, measure it, fit, halve σ if little moved."""
+    """Single columns first, then rounds: choose the pair modeled worst, measure it, fit, halve σ if little moved."""
     import numpy as np
 
     d = len(work.sizes)
@@ -186,12 +186,12 @@ def _aim(work: _Mbi, rho: float, most_mb: float, rounds: int, iterations: int) -
         if left < 2 * (0.5 / sigma**2 + epsilon**2 / 8):
             last, sigma, epsilon = True, math.sqrt(1 / (1.8 * left)), math.sqrt(0.8 * left)
         used += 0.5 / sigma**2 + epsilon**2 / 8
-        modelled = model.pairs()
+        modeled = model.pairs()
         fits = _fitting(work, model.logs, exact, most_mb * used / rho)
-        chosen = _worst(work, {each: (exact[each], modelled[each]) for each in fits}, sigma, epsilon)
+        chosen = _worst(work, {each: (exact[each], modeled[each]) for each in fits}, sigma, epsilon)
         known = _with(known, work.noisy(chosen, sigma))
         model = _Relaxation(work, known, iterations, model.logs)
-        moved = np.abs(model.marginal(chosen) - modelled[chosen]).sum()
+        moved = np.abs(model.marginal(chosen) - modeled[chosen]).sum()
         if moved <= math.sqrt(2 / math.pi) * sigma * exact[chosen].size:
             sigma, epsilon = sigma / 2, epsilon * 2
     return work.fitted(known, 1000, model.potentials())

@@ -72,7 +72,7 @@ def _coder(name: str, values: dict[str, Any], area: str) -> tuple[Callable[[str]
 
 
 def judged(table: str, rows: int, make: Callable[[Any, tuple[int, ...]], Any]) -> Timed:
-    """Synthesise, and report how near the rows are and how long they took."""
+    """Synthesize, and report how near the rows are and how long they took."""
     codes, fresh, sizes = table_of(table, rows)
 
     def run() -> dict[str, float]:

@@ -70,7 +70,7 @@ def diffprivlib(law: str, scale: str, n: int) -> Timed:
     if law == "Gaussian":
         mechanism = mechanisms.GaussianDiscrete(epsilon=1.0, delta=1e-6)
         mechanism._scale = float(scale)  # σ itself cannot be stated
-    return _observed(lambda: mechanism.randomise(0), n)
+    return _observed(lambda: mechanism.randomize(0), n)
 
 
 def pydp(law: str, scale: str, n: int) -> Timed:

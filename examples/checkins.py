@@ -1,12 +1,12 @@
 """Check-ins that nobody is trusted with: the comparison of claim C8, on any CSV of points.
 
 Everybody reports a noisy place. Which noise, and which estimator, gives the best map back? Planar Laplace at "ln 2 at
-1 km" and k-ary randomised response at ln 8 protect a place within about 1 km² alike; distances to the true map are
+1 km" and k-ary randomized response at ln 8 protect a place within about 1 km² alike; distances to the true map are
 earth mover's, in km, over several seeds. Then better estimates from the same reports, and other noise at the same
 guarantee.
 
     python examples/checkins.py ../shared/data/gowalla/san_francisco.csv --weight checkins \\
-        --centre 37.7855 -122.4075 --width 3 --cell 0.1 --seeds 5 --out demo-out
+        --center 37.7855 -122.4075 --width 3 --cell 0.1 --seeds 5 --out demo-out
 
 Nothing below looks at the truth but `earth_mover`, which says how far the estimates are from it. But which estimators
 `smoothed` combines, and which folds to use, was decided after trials with seeds 0 to 7 on this map, so other maps may
@@ -69,11 +69,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--latitude", default="lat", help="the column of latitudes")
     parser.add_argument("--longitude", default="lon", help="the column of longitudes")
     parser.add_argument("--weight", help="the column of how many people each line stands for")
-    parser.add_argument("--centre", nargs=2, type=float, help="of the area; else all points are within")
-    parser.add_argument("--width", default="3", help="of the area, in km, with --centre")
+    parser.add_argument("--center", nargs=2, type=float, help="of the area; else all points are within")
+    parser.add_argument("--width", default="3", help="of the area, in km, with --center")
     parser.add_argument("--cell", default="0.1", help="of the grid, in km")
     parser.add_argument("--epsilon", default="ln 2 at 1 km", help="of planar Laplace noise")
-    parser.add_argument("--growth", default="8", help="e^ε of k-ary randomised response")
+    parser.add_argument("--growth", default="8", help="e^ε of k-ary randomized response")
     parser.add_argument("--seeds", type=int, default=3, help="how many times the noise is drawn")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--out", default="demo-out", help="the folder of the maps")
@@ -96,8 +96,8 @@ def read(args: argparse.Namespace) -> tuple[Area, NDArray[np.int64]]:
 
 
 def _area(args: argparse.Namespace, latitudes: list[str], longitudes: list[str]) -> Area:
-    if args.centre:
-        return Area.around(*args.centre, width=args.width, height=args.width, cell=args.cell)
+    if args.center:
+        return Area.around(*args.center, width=args.width, height=args.width, cell=args.cell)
     lat, lon = np.array(latitudes, float), np.array(longitudes, float)
     return Area.between(
         south=float(lat.min()), north=float(lat.max()), west=float(lon.min()), east=float(lon.max()), cell=args.cell
@@ -127,7 +127,7 @@ def write(folder: Path, maps: list[Map], area: Area) -> None:
 def estimates(area: Area, people: NDArray[np.int64], args: argparse.Namespace, seed: int) -> dict[str, Floats]:
     """All of them from one draw of the noise."""
     planar = PlanarReport(area, epsilon=args.epsilon)
-    counts = planar.tally(planar.randomise(people, entropy=DeterministicEntropy(seed)))
+    counts = planar.tally(planar.randomize(people, entropy=DeterministicEntropy(seed)))
     model = planar.model()
     chance = DeterministicEntropy(seed + 1_000_000)
     stopped = ibu(model, counts, iterations=1000, accelerate=False, stop="held-out", entropy=chance).shares
@@ -152,7 +152,7 @@ def estimates(area: Area, people: NDArray[np.int64], args: argparse.Namespace, s
 
 def flat(area: Area, people: NDArray[np.int64], args: argparse.Namespace, seed: int) -> Floats:
     oracle = FlatResponse(epsilon=log_down(rational(args.growth, "growth")), size=area.size)
-    counts = oracle.tally(oracle.randomise(people, entropy=DeterministicEntropy(seed)))
+    counts = oracle.tally(oracle.randomize(people, entropy=DeterministicEntropy(seed)))
     model = FlatModel(truth=oracle.truth, other=oracle.other, size=area.size)
     return ibu(model, counts, iterations=500, accelerate=False, stop=None).shares
 
@@ -160,7 +160,7 @@ def flat(area: Area, people: NDArray[np.int64], args: argparse.Namespace, seed: 
 def naive(area: Area, people: NDArray[np.int64], args: argparse.Namespace, seed: int) -> tuple[Floats, Floats]:
     """Reports clamped to the area, a square channel: by IBU, and inverted as it stands."""
     planar = PlanarReport(area, epsilon=args.epsilon, outside="clamp")
-    counts = planar.tally(planar.randomise(people, entropy=DeterministicEntropy(seed)))
+    counts = planar.tally(planar.randomize(people, entropy=DeterministicEntropy(seed)))
     shares = ibu(planar.model(), counts, iterations=500, accelerate=False, stop=None).shares
     return shares, invert(planar.model(), counts)
 
@@ -203,7 +203,7 @@ def _fold_scale(area: Area, epsilon: Fraction) -> Fraction:
 def _folds(area: Area, directions: int = 12) -> NDArray[np.int64]:
     """Where each cell stands on each folded line, in hundredths of a cell: shape (folds, cells)."""
     side = max(float(area.width), float(area.height))
-    middle = area.centres() - [float(area.width) / 2, float(area.height) / 2]
+    middle = area.centers() - [float(area.width) / 2, float(area.height) / 2]
     spots = []
     for angle in np.pi * np.arange(directions) / directions:
         along = middle @ [math.cos(angle), math.sin(angle)]

@@ -75,7 +75,7 @@ def compas(path: Path) -> FairnessReport:
 
 def print_compas(report: FairnessReport, out: Path) -> None:
     view = report.view("race")
-    print("\nRecidivism: labelled high risk, of those who were not arrested again (false positive rate):")
+    print("\nRecidivism: labeled high risk, of those who were not arrested again (false positive rate):")
     for name in view.groups:
         found = view.rate("false positive rate", name)
         print(f"  {name:<18} {found}   of {view.tries['false positive rate'][view.groups.index(name)]:,}")
@@ -95,7 +95,7 @@ def print_adult(folder: Path, out: Path) -> None:
     report = fairness_report(table, label="income", score="score", threshold="0.5", group=["sex", "race"])
     view = report.view("sex")
     print("\nIncome: a logistic model that does not see sex or race:")
-    for name in ("statistical parity", "equalised odds", "predictive parity"):
+    for name in ("statistical parity", "equalized odds", "predictive parity"):
         print(f"  {name:<20} {view.gap(name).difference}")
     curve = tradeoff(score, table["income"], table["sex"])
     print(f"  accuracy {curve.unconstrained:.4f}; a gap of 0 costs", end=" ")

@@ -1,9 +1,9 @@
 """MNIST under differential privacy, δ = 1e-5: `python examples/mnist.py [--epsilon 2 4 8] [--seeds 1] [--scattering]`.
 
 The network of Abadi et al. 2016: 60 private principal components, 1000 ReLU, softmax. The components cost one part in
-32 of the budget, fixed in advance, and are those of images of 14 × 14, each pixel the mean of four: neighbours are much
+32 of the budget, fixed in advance, and are those of images of 14 × 14, each pixel the mean of four: neighbors are much
 alike, and over a quarter of the pixels the noise in the components spreads less. With --scattering: a linear model on
-fixed wavelet features, standardised by private means and deviations.
+fixed wavelet features, standardized by private means and deviations.
 
 Where the settings come from. Of --scattering: lot 4096, learning rate 8, momentum 0.9 and clipping norm 0.1 are what
 Tramèr and Boneh 2021 ("Differentially private learning needs better features") publish for MNIST. Of the network: they
@@ -30,7 +30,7 @@ from discreet.learning.estimators import DPClassifier
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.learning.plain import train_without_privacy
 from discreet.learning.recipe import Recipe
 from discreet.learning.scattering import Scattering, grouped
@@ -108,13 +108,13 @@ def _averaged(images: Any) -> Any:
 
 
 def scattering(data: dict[str, Any], epsilon: str, seed: int) -> Outcome:
-    """The better recipe: features that cost nothing, standardised at a small cost, and a linear model."""
+    """The better recipe: features that cost nothing, standardized at a small cost, and a linear model."""
     recipe = Recipe.for_budget(
         epsilon=epsilon,
         delta=DELTA,
         examples=60_000,
         beside=STANDARD.loss,
-        optimiser=Sgd(8, "0.9", Schedule("linear")),
+        optimizer=Sgd(8, "0.9", Schedule("linear")),
         seed=seed,
         **WAVES,
     )
@@ -126,7 +126,7 @@ def scattering(data: dict[str, Any], epsilon: str, seed: int) -> Outcome:
 
 
 def _waves(images: Any) -> Any:
-    """Two layers of wavelets, each image's channels normalised in 27 groups: an image on its own, so it is free."""
+    """Two layers of wavelets, each image's channels normalized in 27 groups: an image on its own, so it is free."""
     features = grouped(Scattering((28, 28)).features(images.astype(np.float32) / 255), 27)
     return features.reshape(len(images), -1)
 

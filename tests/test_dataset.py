@@ -32,7 +32,7 @@ from discreet.privacy.loss import Approximate, Pure, Together
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "{neighbours}"
+neighbors = "{neighbors}"
 
 [budget]
 epsilon = "{epsilon}"
@@ -80,9 +80,9 @@ def clinic(tmp_path):
     opened = []
 
     def open_it(
-        *, source="python", visits=VISITS, epsilon=10**9, delta='delta = "1e-3"', neighbours="add or remove one", **more
+        *, source="python", visits=VISITS, epsilon=10**9, delta='delta = "1e-3"', neighbors="add or remove one", **more
     ):
-        text = POLICY.format(source=source, epsilon=epsilon, delta=delta, neighbours=neighbours)
+        text = POLICY.format(source=source, epsilon=epsilon, delta=delta, neighbors=neighbors)
         text = text.replace("[budget]", more.pop("dataset", "") + "\n[budget]", 1)
         path = tmp_path / "clinic.toml"
         path.write_text(text.replace('[budget.analysts.bob]\nepsilon = "1"', more.pop("caps", "")), encoding="utf-8")
@@ -359,7 +359,7 @@ def test_the_ledger_is_a_file_beside_the_policy_and_outlives_the_process(clinic,
 def test_files_that_stay_the_same_are_asked_once_across_openings(tmp_path):
     (tmp_path / "p.csv").write_text("age\n30\n40\n", encoding="utf-8")
     (tmp_path / "p.toml").write_text(
-        '[dataset]\nname = "p"\nneighbours = "change one"\n[budget]\nepsilon = 3\n[tables.p]\nsource = "p.csv"\n'
+        '[dataset]\nname = "p"\nneighbors = "change one"\n[budget]\nepsilon = 3\n[tables.p]\nsource = "p.csv"\n'
         'unit = "row"\ncolumns.age = {type = "integer", lower = 0, upper = 120}\n', encoding="utf-8",
     )  # fmt: skip
     answers = []
@@ -383,7 +383,7 @@ def test_another_budget_or_unit_needs_an_amendment(clinic):
     with pytest.raises(LedgerConflict, match="amend"):
         clinic(ledger=ledger, epsilon=5)
     with pytest.raises(LedgerConflict, match="change one"):
-        clinic(ledger=ledger, neighbours="change one")
+        clinic(ledger=ledger, neighbors="change one")
 
 
 def test_a_failed_release_is_charged_and_says_nothing(clinic, caplog):
@@ -420,7 +420,7 @@ def test_threads_share_a_dataset(clinic):
 
 
 def test_opening_says_what_is_missing(tmp_path):
-    policy = parse_policy(POLICY.format(source="python", epsilon=1, delta="", neighbours="change one"))
+    policy = parse_policy(POLICY.format(source="python", epsilon=1, delta="", neighbors="change one"))
     with pytest.raises(InvalidParameter, match="ledger"):
         discreet.open(policy, tables={"visits": VISITS, "wards": WARDS})
     with pytest.raises(InvalidParameter, match="nurses"):
@@ -472,7 +472,7 @@ def test_asking_does_not_import_pandas(tmp_path):
     """Where pandas is installed, importing it takes longer than the answer."""
     (tmp_path / "p.csv").write_text("age,sex\n30,f\n40,m\n", encoding="utf-8")
     (tmp_path / "p.toml").write_text(
-        '[dataset]\nname = "p"\nneighbours = "change one"\n[budget]\nepsilon = 30\ndelta = "1e-6"\n[tables.p]\n'
+        '[dataset]\nname = "p"\nneighbors = "change one"\n[budget]\nepsilon = 30\ndelta = "1e-6"\n[tables.p]\n'
         'source = "p.csv"\nunit = "row"\ncolumns.age = {type = "integer", lower = 0, upper = 120}\n'
         'columns.sex = {type = "text", values = ["f", "m"]}\n', encoding="utf-8",
     )  # fmt: skip

@@ -18,7 +18,7 @@ from discreet.errors import BudgetExceeded, LedgerDamaged, LedgerError, LedgerUn
 POLICY = """
 [dataset]
 name = "p"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = "{epsilon}"
 [tables.p]

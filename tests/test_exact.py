@@ -322,7 +322,7 @@ def test_log_up_and_down_are_ordered_and_close(x, bits):
 @example(Fraction(1, 10**400))
 @example(Fraction(-1, 10**400))
 @example(Fraction(10**400))
-def test_float_up_and_down_are_the_neighbouring_floats(x):
+def test_float_up_and_down_are_the_neighboring_floats(x):
     up, down = float_up(x), float_down(x)
     assert down <= x <= up
     assert math.isinf(up) or math.nextafter(up, -math.inf) < x

@@ -31,7 +31,7 @@ SEED = 2026  # of the clinic and of the coins; never of noise
 CLINIC = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 witness = "none"
 [budget]
 epsilon = "1"

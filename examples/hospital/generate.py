@@ -73,7 +73,7 @@ DIAGNOSES = (  # from the most to the least common: (diagnosis, department, whom
     ("N39 urinary infection", "internal medicine", "all"),
     ("H66 ear infection", "paediatrics", "child"),
     ("J44 COPD", "respiratory", "old"),
-    ("O47 false labour", "maternity", "mother"),
+    ("O47 false labor", "maternity", "mother"),
     ("G43 migraine", "neurology", "adult"),
     ("K35 appendicitis", "surgery", "all"),
     ("I50 heart failure", "cardiology", "old"),
@@ -301,7 +301,7 @@ POLICY = """\
 
 [dataset]
 name = "hospital"
-neighbours = "add or remove one"   # hidden: whether any one patient is in the data at all
+neighbors = "add or remove one"   # hidden: whether any one patient is in the data at all
 witness = "witness"                # remembers how far the ledger had come; real data have it on another machine
 
 [budget]                           # for everything that is ever released, to all analysts together

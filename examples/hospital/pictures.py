@@ -1,4 +1,4 @@
-"""The report's pictures, drawn as SVG by hand: no library, no file, colours from the page around them."""
+"""The report's pictures, drawn as SVG by hand: no library, no file, colors from the page around them."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

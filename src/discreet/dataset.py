@@ -49,7 +49,7 @@ def open(  # noqa: A001 (discreet.open, as gzip.open)
     >>> _ = policy.write_text('''
     ... [dataset]
     ... name = "census"
-    ... neighbours = "add or remove one"
+    ... neighbors = "add or remove one"
     ... witness = "witness"
     ... [budget]
     ... epsilon = 3
@@ -173,7 +173,7 @@ class Dataset:
         told = explanation(
             texts,
             plan.releases,
-            plan.neighbours,
+            plan.neighbors,
             loss=plan.loss,
             epsilon=plan.epsilon,
             delta=plan.delta,
@@ -196,7 +196,7 @@ class Dataset:
         """A network that predicts a column of a table, trained by DP-SGD and charged before a row is read.
 
         `examples` is the rough public number of units (ask for a count first). Further settings are those of
-        `learning.planner.Wish`: hidden, activation, epochs, lot, clip, optimiser.
+        `learning.planner.Wish`: hidden, activation, epochs, lot, clip, optimizer.
         """
         plan = self.training_plan(
             table, target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings

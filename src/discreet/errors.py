@@ -53,7 +53,7 @@ class InvalidData(InvalidInput):
 
 
 class InvalidChannel(InvalidInput):
-    """A matrix is not a channel, or a prior, loss, metric or neighbour list does not fit it."""
+    """A matrix is not a channel, or a prior, loss, metric or neighbor list does not fit it."""
 
 
 class InvalidQuery(InvalidInput):

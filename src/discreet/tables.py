@@ -1,6 +1,6 @@
 """One way in for tables that people hold: Arrow, pandas, polars, columns by name, CSV and Parquet files.
 
-These are tables in the hands of somebody who may see them (an owner who anonymises, an auditor who attacks). Private
+These are tables in the hands of somebody who may see them (an owner who anonymizes, an auditor who attacks). Private
 rows behind a curator never come this way.
 
 >>> from discreet.tables import as_arrow

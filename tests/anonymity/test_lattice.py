@@ -98,7 +98,7 @@ def test_no_node_is_better(table: dict[str, list[Any]], model: Any, share: Fract
     limit = int(share * coded.rows)
     feasible = every_node(coded, aim, limit)
     if not feasible:
-        with pytest.raises(InvalidData, match="no full-domain generalisation|rows, but"):
+        with pytest.raises(InvalidData, match="no full-domain generalization|rows, but"):
             lattice.optimal(coded, aim, suppression=share)
         return
     best = lattice.optimal(coded, aim, suppression=share)

@@ -15,7 +15,7 @@ from discreet.anonymity.closeness import Closeness
 from discreet.anonymity.diversity import DistinctDiversity, EntropyDiversity
 from discreet.anonymity.joining import Groups
 from discreet.anonymity.models import KAnonymity, Target
-from discreet.anonymity.specialising import specialised
+from discreet.anonymity.specializing import specialized
 from discreet.anonymity.tuples import Tuples
 from discreet.errors import InvalidData
 from discreet.noise.entropy import DeterministicEntropy
@@ -102,7 +102,7 @@ def test_from_the_top_down_every_group_satisfies_the_model(table: dict[str, list
     if aim is None:
         return
     tuples = Tuples.of(coded, aim)
-    groups = specialised(tuples)
+    groups = specialized(tuples)
     assert aim.holds(Classes.numbered(groups.of_tuple[tuples.of_row])).all()
 
 
@@ -111,7 +111,7 @@ def test_from_the_top_down_every_group_satisfies_the_model(table: dict[str, list
 def test_the_loss_of_groups_is_the_loss_of_the_recoding(table: dict[str, list[Any]]) -> None:
     coded = Coded.of(table, ALL)
     tuples = Tuples.of(coded, KAnonymity(2).bind(table))
-    groups = specialised(tuples)
+    groups = specialized(tuples)
     levels = groups.levels[:, groups.of_tuple[tuples.of_row]].astype(np.int8)
     result = Recoding(coded, levels, np.zeros(coded.rows, np.bool_))
     assert groups.ncp == pytest.approx(result.ncp, abs=1e-12)

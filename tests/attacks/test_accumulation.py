@@ -23,7 +23,7 @@ def test_deterministic_candidates_halve_with_each_answer():
     np.testing.assert_allclose(curves.entropy, np.log2(curves.candidates), atol=1e-9)
 
 
-def test_posteriors_of_randomised_answers_are_calibrated():
+def test_posteriors_of_randomized_answers_are_calibrated():
     """Whoever is named with probability p is right with probability p: the mean of named equals that of largest."""
     curves = Accumulation(people=50, answers=20, trials=2000, seed=2, each=1).curves()
     gap = curves.named[:, -1] - curves.largest[:, -1]
@@ -39,7 +39,7 @@ def test_what_falls_and_what_holds():
 
 def test_a_total_is_split():
     assert Accumulation(**FEW, total=3).epsilon == pytest.approx(0.1)
-    assert Accumulation(**FEW, total="0.5").words == "randomised answers at ε 0.5 for all together"
+    assert Accumulation(**FEW, total="0.5").words == "randomized answers at ε 0.5 for all together"
 
 
 def test_the_seed_repeats():

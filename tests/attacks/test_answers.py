@@ -62,7 +62,7 @@ def test_suppression_hides_exactly_the_small():
     assert [hidden(q) for q in (0, 4, 5, 6)] == [None, None, 5, 6]
 
 
-def test_defences_stack_and_say_so():
+def test_defenses_stack_and_say_so():
     stacked = Suppressed(Rounded(Raw(ILL), base=3), below=3)
     assert words(stacked) == "exact counts, rounded to multiples of 3, counts below 3 suppressed"
     assert stacked([0]) is None

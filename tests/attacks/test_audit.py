@@ -39,7 +39,7 @@ def geometric(epsilon):
 
 
 def auditing(**changed):
-    return Audit(**{"mechanism": coin, "x": False, "neighbour": True, "samples": 4000, **changed})
+    return Audit(**{"mechanism": coin, "x": False, "neighbor": True, "samples": 4000, **changed})
 
 
 # --- the theorem --------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_whole_audits_are_wrong_no_more_often_than_they_may_be():
 
 def test_the_doubt_is_shared_among_all_limits():
     """Two limits for each event that is counted, and fresh draws for all of them."""
-    found = auditing(confidence=0.9, samples=40_000, mechanism=geometric(1.0), x=0, neighbour=1).find()
+    found = auditing(confidence=0.9, samples=40_000, mechanism=geometric(1.0), x=0, neighbor=1).find()
     assert len(found.tested) == 2
     for one in found.tested:
         confidence = 1 - F(1, 10) / 4
@@ -115,13 +115,13 @@ def test_the_complement_is_used_where_it_says_more():
         found = judged(Event(score, 1.0 if above else 0.0, above, 0.0), *sides, F(0), F(1, 1000))
         assert 3.4 < found.epsilon < log(50)
         assert found.outside
-        assert found.favours_x is not above
+        assert found.favors_x is not above
         assert found.words == ("the output < 1.0" if above else "the output > 0.0")
         assert sorted(found.shares) == [0.01, 0.5]
 
 
 def test_nothing_is_found_where_there_is_nothing():
-    wrong = sum(auditing(neighbour=False, samples=400, confidence=0.8, seed=s).find().epsilon > 0 for s in range(300))
+    wrong = sum(auditing(neighbor=False, samples=400, confidence=0.8, seed=s).find().epsilon > 0 for s in range(300))
     assert wrong <= 100
 
 
@@ -130,7 +130,7 @@ def test_nothing_is_found_where_there_is_nothing():
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_the_bound_comes_near(epsilon):
-    found = Audit(mechanism=geometric(epsilon), x=0, neighbour=1, samples=100_000, seed=7).find()
+    found = Audit(mechanism=geometric(epsilon), x=0, neighbor=1, samples=100_000, seed=7).find()
     assert 0.85 * epsilon - 0.02 <= found.epsilon <= epsilon
     assert found.estimate == pytest.approx(epsilon, rel=0.25)
 
@@ -143,7 +143,7 @@ def test_at_a_delta():
     truth = guarantee(GaussianNoise(1), delta="0.01").epsilon
     found = Audit(
         mechanism=lambda value, n, rng: np.rint(64 * rng.normal(value, 1, n)) / 64,
-        x=0, neighbour=1, delta="0.01", samples=200_000,
+        x=0, neighbor=1, delta="0.01", samples=200_000,
     ).find()  # fmt: skip
     assert 0.75 * truth <= found.epsilon <= truth
 
@@ -162,8 +162,8 @@ def test_an_event_of_the_auditor_finds_what_nothing_else_does():
         numbers = rng.integers(0, 2**40, n)
         return np.where(np.bitwise_count(numbers) % 2 == bit, numbers, numbers ^ 1)
 
-    plain = Audit(mechanism=hidden, x=0, neighbour=1, samples=4000).find()
-    helped = Audit(mechanism=hidden, x=0, neighbour=1, samples=4000, events=(lambda n: n.bit_count() % 2,)).find()
+    plain = Audit(mechanism=hidden, x=0, neighbor=1, samples=4000).find()
+    helped = Audit(mechanism=hidden, x=0, neighbor=1, samples=4000, events=(lambda n: n.bit_count() % 2,)).find()
     assert plain.epsilon < 0.2
     assert helped.epsilon > 4
     assert "event 1 of the auditor" in helped.event
@@ -186,7 +186,7 @@ def test_one_at_a_time_many_at_once_and_with_a_generator():
 
 def test_streams_are_outputs():
     found = audit_mechanism(
-        AboveThreshold(epsilon=20, sensitivity=1, threshold=1, positives=1), x=[0, 2], neighbour=[1, 1],
+        AboveThreshold(epsilon=20, sensitivity=1, threshold=1, positives=1), x=[0, 2], neighbor=[1, 1],
         claimed=1, samples=1000,
     ).find()  # fmt: skip
     assert found.broken
@@ -196,16 +196,16 @@ def test_a_failure_is_an_output():
     def fails(values):
         return 1 / len(values)
 
-    found = Audit(mechanism=fails, x=[1], neighbour=[], claimed=1, samples=400).find()
+    found = Audit(mechanism=fails, x=[1], neighbor=[], claimed=1, samples=400).find()
     assert found.broken
     with pytest.raises(InvalidParameter, match=r"ZeroDivisionError.*every single draw"):
-        Audit(mechanism=fails, x=[], neighbour=[], samples=400).find()
+        Audit(mechanism=fails, x=[], neighbor=[], samples=400).find()
 
 
 def test_the_same_seed_gives_the_same_finding():
-    one, other = (auditing(mechanism=geometric(1.0), x=0, neighbour=1, seed=3).find() for _ in range(2))
+    one, other = (auditing(mechanism=geometric(1.0), x=0, neighbor=1, seed=3).find() for _ in range(2))
     assert (one.epsilon, one.event, one.tested[0].counts) == (other.epsilon, other.event, other.tested[0].counts)
-    assert auditing(mechanism=geometric(1.0), x=0, neighbour=1, seed=4).find().tested[0].counts != one.tested[0].counts
+    assert auditing(mechanism=geometric(1.0), x=0, neighbor=1, seed=4).find().tested[0].counts != one.tested[0].counts
 
 
 def test_progress_and_time():
@@ -282,10 +282,10 @@ def noisy_unless_empty(people, n, rng):
 
 
 def test_the_worst_pair_is_found_where_the_given_one_holds():
-    given = auditing(mechanism=noisy_unless_empty, x=[7], neighbour=[7, 7], claimed=1, samples=8000)
+    given = auditing(mechanism=noisy_unless_empty, x=[7], neighbor=[7, 7], claimed=1, samples=8000)
     assert not given.find().broken
     worst = worst_pair(given, [([7], other) for other in neighbors([7])], pilot=1000)
-    assert (worst.neighbour, worst.samples, worst.seed) == ([], given.samples, given.seed)
+    assert (worst.neighbor, worst.samples, worst.seed) == ([], given.samples, given.seed)
     assert worst.find().broken
 
 
@@ -311,7 +311,7 @@ def test_neighbors_differ_by_one_person():
 
 
 def test_charts_of_numbers_of_vectors_and_of_nothing():
-    for mechanism, x, neighbour, charts in (
+    for mechanism, x, neighbor, charts in (
         (geometric(0.3), 0, 1, 3),
         (lambda v, n, rng: v + rng.normal(0, 1, (n, 3)), 0.0, 1.0, 3),
         (coin, True, False, 2),
@@ -319,13 +319,13 @@ def test_charts_of_numbers_of_vectors_and_of_nothing():
         (coin, True, True, 1),
         (lambda v, n, rng: np.full(n, v), 0.0, float("inf"), 2),
     ):
-        report = Audit(mechanism=mechanism, x=x, neighbour=neighbour, claimed=1, samples=2000).run()
+        report = Audit(mechanism=mechanism, x=x, neighbor=neighbor, claimed=1, samples=2000).run()
         assert len(report.charts) == charts
         assert all(chart.svg().startswith("<svg") for chart in report.charts)
 
 
 def test_a_finding_without_events():
-    found = auditing(neighbour=False, claimed=0, samples=400, confidence=0.999999).find()
+    found = auditing(neighbor=False, claimed=0, samples=400, confidence=0.999999).find()
     assert (found.epsilon, found.estimate, found.event, found.broken) == (0.0, 0.0, "none found", False)
     assert found.report().verdict == "undecided"
 
@@ -342,15 +342,15 @@ def test_channels_are_audited_exactly():
     assert ChannelAudit(channel=[[0.75, 0.25], [0.25, 0.75]], claimed=log(3)).broken is False
 
 
-def test_channels_at_a_delta_and_of_some_neighbours():
+def test_channels_at_a_delta_and_of_some_neighbors():
     rows = [["3/4", "1/4", 0], ["1/4", "1/2", "1/4"], [0, "1/4", "3/4"]]
     assert ChannelAudit(channel=rows).epsilon == inf
     assert ChannelAudit(channel=rows).run().facts["ε"] == "∞"
-    near = ChannelAudit(channel=rows, neighbours="line", claimed=("1.0986122886681098", "1/4"))
+    near = ChannelAudit(channel=rows, neighbors="line", claimed=("1.0986122886681098", "1/4"))
     assert not near.broken
     assert near.delta_at_claim == pytest.approx(0.25)
-    assert ChannelAudit(channel=rows, neighbours="line", claimed=("1.0986122886681098", "0.249")).broken
-    assert ChannelAudit(channel=rows, neighbours=[(0, 1)], claimed=1, delta="1/4").epsilon == pytest.approx(
+    assert ChannelAudit(channel=rows, neighbors="line", claimed=("1.0986122886681098", "0.249")).broken
+    assert ChannelAudit(channel=rows, neighbors=[(0, 1)], claimed=1, delta="1/4").epsilon == pytest.approx(
         log(2), abs=1
     )
 
@@ -367,16 +367,16 @@ def test_channels_that_are_none():
 
 def test_a_mechanism_is_held_to_its_own_loss():
     asked = {"samples": 4000, "confidence": SURE}
-    found = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbour=1, **asked).find()
+    found = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbor=1, **asked).find()
     assert found.claimed == 1
     assert not found.broken
     assert found.epsilon > 0.3
-    wrong = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbour=3, **asked).find()
-    assert wrong.broken  # they are no neighbours: three people apart
+    wrong = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbor=3, **asked).find()
+    assert wrong.broken  # they are no neighbors: three people apart
     with pytest.raises(InvalidParameter, match="release"):
-        audit_mechanism(lambda data: data, x=0, neighbour=1)
+        audit_mechanism(lambda data: data, x=0, neighbor=1)
     with pytest.raises(discreet.errors.DiscreetError):  # no ε without a distance
-        audit_mechanism(PlanarLaplace(epsilon=1, unit="m", granularity=1), x=[0, 0], neighbour=[1, 0])
+        audit_mechanism(PlanarLaplace(epsilon=1, unit="m", granularity=1), x=[0, 0], neighbor=[1, 0])
 
 
 class Toy:
@@ -401,18 +401,18 @@ class Toy:
 def test_curators_are_opened_for_each_draw_and_closed():
     rng, before = np.random.default_rng(1), Toy.opened
     asked = {"question": "how many?", "asking": {"epsilon": 1}, "read": lambda answer: answer, "samples": 1000}
-    found = audit_curator(x=lambda: Toy(5, rng), neighbour=lambda: Toy(4, rng), claimed=1, **asked).find()
+    found = audit_curator(x=lambda: Toy(5, rng), neighbor=lambda: Toy(4, rng), claimed=1, **asked).find()
     assert not found.broken
     assert found.epsilon > 0.4
     assert Toy.opened - before == 2000
     assert Toy.closed == Toy.opened
-    assert audit_curator(x=lambda: Toy(5, rng), neighbour=lambda: Toy(4, rng), claimed="1/3", **asked).find().broken
+    assert audit_curator(x=lambda: Toy(5, rng), neighbor=lambda: Toy(4, rng), claimed="1/3", **asked).find().broken
 
 
 def test_curators_asked_again_and_again_in_other_words():
     rng, before = np.random.default_rng(1), Toy.opened
     found = audit_curator(
-        x=lambda: Toy(5, rng), neighbour=lambda: Toy(3, rng), question="how many? {}".format, asking={"epsilon": 1},
+        x=lambda: Toy(5, rng), neighbor=lambda: Toy(3, rng), question="how many? {}".format, asking={"epsilon": 1},
         read=int, claimed=1, samples=4000,
     ).find()  # fmt: skip
     assert found.broken
@@ -423,17 +423,17 @@ def test_what_a_curator_refuses_is_an_output():
     rng = np.random.default_rng(1)
     with pytest.raises(InvalidParameter, match="BudgetExceeded"):
         audit_curator(
-            x=lambda: Toy(5, rng), neighbour=lambda: Toy(4, rng), question="refuse", asking={"epsilon": 1}, claimed=1,
+            x=lambda: Toy(5, rng), neighbor=lambda: Toy(4, rng), question="refuse", asking={"epsilon": 1}, claimed=1,
             read=int, samples=400,
         ).find()  # fmt: skip
     with pytest.raises(InvalidParameter, match="opens a curator"):
-        audit_curator(x=Toy(5, rng), neighbour=lambda: Toy(4, rng), question="q", claimed=1, read=int)
+        audit_curator(x=Toy(5, rng), neighbor=lambda: Toy(4, rng), question="q", claimed=1, read=int)
 
 
 POLICY = """
 [dataset]
 name = "d"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 100000
 [tables.t]
@@ -453,7 +453,7 @@ def test_the_real_curator():
         )
 
     found = audit_curator(
-        x=opener(5), neighbour=opener(4), question=lambda i: f"SELECT COUNT(*) AS n FROM t WHERE x > {-1 - i}",
+        x=opener(5), neighbor=opener(4), question=lambda i: f"SELECT COUNT(*) AS n FROM t WHERE x > {-1 - i}",
         asking={"epsilon": 5}, read=lambda answer: answer.table.column("n").to_pylist()[0], claimed=5, samples=200,
         confidence=SURE,
     ).find()  # fmt: skip

@@ -44,9 +44,9 @@ def same(one, other):
 
 
 @given(batches, batches)
-def test_what_an_output_becomes_depends_on_it_alone(learnt, batch):
+def test_what_an_output_becomes_depends_on_it_alone(learned, batch):
     """Else draws that were independent would not stay so: whatever was learned from, and whatever stands beside it."""
-    reader = Reader.learn([learnt])
+    reader = Reader.learn([learned])
     assert same(reader.read(batch), joined([reader.read([one]) for one in batch]))
 
 

@@ -31,8 +31,8 @@ def attack(pair, released=None, seeds=40, **settings):
 # The sweeps, node by node
 
 
-def neighbours(network):
-    """For each node its lists of neighbours: one, or the outgoing and the incoming."""
+def neighbors(network):
+    """For each node its lists of neighbors: one, or the outgoing and the incoming."""
     out, into = ([[] for _ in range(network.nodes)] for _ in range(2))
     for a, b in zip(network.source.tolist(), network.target.tolist(), strict=True):
         out[a].append(b)
@@ -63,7 +63,7 @@ def best(node, mine, theirs, mapping, barred, support, limit):
 
 def sweep(one, other, mapping, seeds, support, limit):
     inverse = {r: n for n, r in mapping.items()}
-    mine, theirs = neighbours(one), neighbours(other)
+    mine, theirs = neighbors(one), neighbors(other)
     offers = {
         node: found
         for node in range(one.nodes)
@@ -138,7 +138,7 @@ def test_a_network_with_other_friends_gives_nothing_away(pair):
     assert report.success.hits <= luck(report, case.match())
 
 
-def test_the_same_judgement_sees_a_weak_leak(pair):
+def test_the_same_judgment_sees_a_weak_leak(pair):
     """Power: with 0.4 of the edges rewired a few people are found, and the verdict says so."""
     case = attack(pair, rewired(pair.released, share="0.4", seed=1))
     report = case.run()

@@ -287,7 +287,7 @@ GOOD = {"released": PEOPLE, "people": PEOPLE, "controls": OTHERS}
         ({"controls": {"age": [41], "sex": ["F"], "disease": [None]}}, InvalidData, "missing everywhere"),
         ({"targets": 0}, InvalidParameter, "targets"),
         ({"tolerance": -1}, InvalidParameter, "tolerance"),
-        ({"neighbours": 0}, InvalidParameter, "neighbours"),
+        ({"neighbors": 0}, InvalidParameter, "neighbors"),
         ({"confidence": 1}, InvalidParameter, "confidence"),
     ],
 )

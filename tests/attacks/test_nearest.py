@@ -41,16 +41,16 @@ def distance(released, people, i, j):
     return total
 
 
-@given(released=rows, people=rows, neighbours=st.integers(1, 3))
-def test_nearest_are_those_of_brute_force(released, people, neighbours):
+@given(released=rows, people=rows, neighbors=st.integers(1, 3))
+def test_nearest_are_those_of_brute_force(released, people, neighbors):
     a, b = table(released), table(people)
     space = Space(a)
-    near = space.nearest(b, neighbours=neighbours)
+    near = space.nearest(b, neighbors=neighbors)
     for i in range(len(people)):
         classes = near.classes[near.starts[i] : near.starts[i + 1]]
         first = [int(np.flatnonzero(space.of_row == c)[0]) for c in range(space.classes)]
         far = np.array([distance(a, b, i, j) for j in first])
-        limit = np.sort(far)[min(neighbours, space.classes) - 1]
+        limit = np.sort(far)[min(neighbors, space.classes) - 1]
         assert set(np.flatnonzero(far < limit - 1e-4)) <= set(classes.tolist())
         assert set(classes.tolist()) <= set(np.flatnonzero(far < limit + 1e-4))
 
@@ -84,10 +84,10 @@ def test_an_outlier_does_not_squeeze_the_rest():
 
 def test_many_columns_of_texts():
     columns = {f"c{i}": np.array(["a", "b"], object) for i in range(200)}
-    near = Space(columns).nearest({name: np.array(["b"], object) for name in columns}, neighbours=2)
+    near = Space(columns).nearest({name: np.array(["b"], object) for name in columns}, neighbors=2)
     assert len(near.classes) == 2
 
 
 def test_bad_settings():
-    with pytest.raises(InvalidParameter, match="neighbours"):
-        Space({"x": np.array([1])}).nearest({"x": np.array([1])}, neighbours=0)
+    with pytest.raises(InvalidParameter, match="neighbors"):
+        Space({"x": np.array([1])}).nearest({"x": np.array([1])}, neighbors=0)

@@ -134,7 +134,7 @@ def test_a_full_overlap_is_the_same_network_renumbered():
     assert image != edges(both.auxiliary)
 
 
-def test_seeds_are_people_in_common_with_many_neighbours():
+def test_seeds_are_people_in_common_with_many_neighbors():
     both = pair()
     seeds = both.seeds(10, seed=1, among="0.2")
     assert (both.truth[seeds[:, 0]] == seeds[:, 1]).all()

@@ -18,7 +18,7 @@ def channels(draw):
     rows, columns = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     matrix = [[draw(st.integers(1, 9)) for _ in range(columns)] for _ in range(rows)]
     weights = [draw(st.integers(1, 9)) for _ in range(rows)]
-    return Channel(matrix, normalise=True), weights
+    return Channel(matrix, normalize=True), weights
 
 
 @given(channels())

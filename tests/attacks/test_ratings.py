@@ -1,4 +1,4 @@
-"""Sparse records: checks, generated catalogues, what is told to an attacker and what an owner may do."""
+"""Sparse records: checks, generated catalogs, what is told to an attacker and what an owner may do."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import binom
 
-from discreet.attacks.defences import coarse, common, flipped, thinned
-from discreet.attacks.ratings import Ratings, catalogue, planted
+from discreet.attacks.defenses import coarse, common, flipped, thinned
+from discreet.attacks.ratings import Ratings, catalog, planted
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 
 ALPHA = 1e-6
@@ -69,10 +69,10 @@ BAD = {
         lambda: Ratings.of_matrix(sparse.eye_array(2), sparse.csr_array(np.array([[0, 1], [1, 0]]))),
         "other entries",
     ),
-    "nobody": (lambda: catalogue(people=0, items=5, mean=1, seed=0), "people"),
-    "a mean above the items": (lambda: catalogue(people=5, items=5, mean=6, seed=0), "mean"),
-    "a least above half": (lambda: catalogue(people=5, items=5, mean=2, least=4, seed=0), "least"),
-    "a negative seed": (lambda: catalogue(people=5, items=5, mean=2, seed=-1), "seed"),
+    "nobody": (lambda: catalog(people=0, items=5, mean=1, seed=0), "people"),
+    "a mean above the items": (lambda: catalog(people=5, items=5, mean=6, seed=0), "mean"),
+    "a least above half": (lambda: catalog(people=5, items=5, mean=2, least=4, seed=0), "least"),
+    "a negative seed": (lambda: catalog(people=5, items=5, mean=2, seed=-1), "seed"),
     "more targets than people": (lambda: planted(small(), targets=50, absent=50, known=2, seed=0), "targets"),
     "more known than rated": (lambda: planted(small(), targets=40, absent=40, known=29, seed=0), "known"),
     "a share above 1": (lambda: thinned(small(), share=2, seed=0), "share"),
@@ -81,7 +81,7 @@ BAD = {
 
 
 def small():
-    return catalogue(people=100, items=60, mean=12, seed=1)
+    return catalog(people=100, items=60, mean=12, seed=1)
 
 
 @pytest.mark.parametrize("case", BAD, ids=str)
@@ -97,9 +97,9 @@ def test_the_ratings_themselves_are_not_in_the_message():
     assert not any(text in str(caught.value) for text in ("1.25", "77.75", "31337"))
 
 
-def test_a_catalogue_is_the_same_every_time_and_long_tailed():
-    first, again = (catalogue(people=3000, items=1000, mean=40, seed=3) for _ in range(2))
-    other = catalogue(people=3000, items=1000, mean=40, seed=4)
+def test_a_catalog_is_the_same_every_time_and_long_tailed():
+    first, again = (catalog(people=3000, items=1000, mean=40, seed=3) for _ in range(2))
+    other = catalog(people=3000, items=1000, mean=40, seed=4)
     assert entries(first) == entries(again) != entries(other)
     each = np.sort(np.bincount(first.person, minlength=3000))[::-1]
     assert 36 < each.mean() < 44
@@ -112,14 +112,14 @@ def test_a_catalogue_is_the_same_every_time_and_long_tailed():
 
 def test_popularity_falls_as_it_is_told_to():
     def steepness(popularity):
-        support = catalogue(people=5000, items=1000, mean=20, seed=2, popularity=popularity).support
+        support = catalog(people=5000, items=1000, mean=20, seed=2, popularity=popularity).support
         return np.log(support[:50].mean() / support[-500:].mean())
 
     assert steepness("0.5") < steepness(1) < steepness("1.5")
 
 
 def test_what_is_told_is_true_up_to_the_stated_errors():
-    everybody = catalogue(people=2000, items=600, mean=40, seed=5)
+    everybody = catalog(people=2000, items=600, mean=40, seed=5)
     case = planted(everybody, targets=150, absent=100, known=6, seed=6, rating_error=0, day_error=0, wrong=0)
     released = {(p, i): (r, d) for p, i, r, d in entries(case.released)}
     original = {(i, r, d) for _, i, r, d in entries(everybody)}
@@ -135,7 +135,7 @@ def test_what_is_told_is_true_up_to_the_stated_errors():
 
 
 def test_the_records_of_people_outside_are_taken_out():
-    everybody = catalogue(people=300, items=200, mean=30, seed=7)
+    everybody = catalog(people=300, items=200, mean=30, seed=7)
     case = planted(everybody, targets=1, absent=200, known=1, seed=8)
     assert np.bincount(case.released.person, minlength=100).min() >= 1
     assert case.released.people == 100
@@ -143,7 +143,7 @@ def test_the_records_of_people_outside_are_taken_out():
 
 
 def test_errors_come_as_often_as_stated():
-    everybody = catalogue(people=4000, items=900, mean=40, seed=9)
+    everybody = catalog(people=4000, items=900, mean=40, seed=9)
     case = planted(everybody, targets=1000, absent=0, known=8, seed=1, rating_error="0.3", day_error=10, wrong="0.2")
     released = {(p, i): (r, d) for p, i, r, d in entries(case.released)}
     told = entries(case.auxiliary)
@@ -160,7 +160,7 @@ def test_errors_come_as_often_as_stated():
 
 
 def test_what_an_owner_may_do():
-    ratings = catalogue(people=1000, items=200, mean=25, seed=1)
+    ratings = catalog(people=1000, items=200, mean=25, seed=1)
     n, cells = len(ratings), 200_000
     half = len(thinned(ratings, share="0.5", seed=3))
     assert binom.ppf(ALPHA, n, 0.5) <= half <= binom.isf(ALPHA, n, 0.5)

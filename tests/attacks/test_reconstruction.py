@@ -31,12 +31,12 @@ def attack(answerer=None, method="lp", **more):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
-    "defence",
+    "defense",
     [Raw(SECRET), Rounded(Raw(SECRET), base=5), Suppressed(Raw(SECRET), below=5)],
     ids=["raw", "rounded", "suppressed"],
 )
-def test_undefended_answers_give_everything_away(method, defence):
-    report = attack(defence, method)
+def test_undefended_answers_give_everything_away(method, defense):
+    report = attack(defense, method)
     assert report.success.value > 0.95
     assert report.verdict == "falls"
 
@@ -80,7 +80,7 @@ def test_suppressed_small_counts_still_tell_that_they_are_small():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_dual_programme_is_the_primal_one(seed):
+def test_the_dual_program_is_the_primal_one(seed):
     """min Σ distance to [low, high] + c·Σx, solved as it is written, has the same value."""
     from scipy.optimize import linprog
 

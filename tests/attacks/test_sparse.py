@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from discreet.attacks.defences import coarse, common, flipped, thinned
-from discreet.attacks.ratings import Ratings, catalogue, planted
+from discreet.attacks.defenses import coarse, common, flipped, thinned
+from discreet.attacks.ratings import Ratings, catalog, planted
 from discreet.attacks.sparse import FALSE_NAMING, SparseMatching
 from discreet.errors import InvalidInput
 from discreet.intervals import clopper_pearson
@@ -21,7 +21,7 @@ BEST = "best guess right, without abstaining"
 
 @pytest.fixture(scope="module")
 def case():
-    return planted(catalogue(people=2000, items=400, mean=40, seed=5), targets=400, absent=400, known=8, seed=6)
+    return planted(catalog(people=2000, items=400, mean=40, seed=5), targets=400, absent=400, known=8, seed=6)
 
 
 def attack(case, released=None, **settings):
@@ -93,7 +93,7 @@ SHAPES = {
 def test_the_likelihood_names_more_people_at_equal_false_alarms(shape, known):
     """Without dates; false naming as stated, up to chance in 400 simulated and 300 real people outside."""
     sizes, errors = SHAPES[shape]
-    case = planted(catalogue(**sizes, seed=5), targets=150, absent=300, known=known, seed=6, **errors)
+    case = planted(catalog(**sizes, seed=5), targets=150, absent=300, known=known, seed=6, **errors)
     inside, right = case.truth >= 0, {}
     for similarity in ("exponential", "likelihood"):
         found = attack(case, similarity=similarity, steps=()).match(dates=False)
@@ -125,7 +125,7 @@ def test_a_record_that_holds_everything_is_no_evidence():
 
 def test_naming_anybody_at_all_is_a_false_claim_outside():
     """Everybody outside is named somebody: the rate is 1, though no one record is hit more often than by chance."""
-    case = planted(catalogue(people=500, items=200, mean=20, seed=1), targets=50, absent=50, known=4, seed=2)
+    case = planted(catalog(people=500, items=200, mean=20, seed=1), targets=50, absent=50, known=4, seed=2)
     report = attack(case, threshold=0, similarity="exponential").run()
     assert report.facts[FALSE_NAMING].value > 0.9
 
@@ -141,7 +141,7 @@ def test_more_is_found_the_more_is_known(case):
 
 def test_one_who_holds_every_rating_and_no_error_is_found_with_certainty():
     exact = planted(
-        catalogue(people=1000, items=300, mean=40, seed=1), targets=200, absent=1, known=8, seed=2,
+        catalog(people=1000, items=300, mean=40, seed=1), targets=200, absent=1, known=8, seed=2,
         rating_error=0, day_error=0, wrong=0,
     )  # fmt: skip
     report = attack(exact, similarity="within", rating_scale="0.1", day_scale="0.1").run()
@@ -163,7 +163,7 @@ def test_cells_that_are_coin_flips_give_nothing_away(case):
     assert report.facts[BEST].hits <= luck(report)
 
 
-def test_the_same_judgement_sees_a_weak_leak(case):
+def test_the_same_judgment_sees_a_weak_leak(case):
     """Power: cells that are wrong one time in ten, or a twentieth of the entries, betray some all the same."""
     for released in (flipped(case.released, share="0.1", seed=1), thinned(case.released, share="0.05", seed=1)):
         report = attack(case, released).run()

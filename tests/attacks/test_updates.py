@@ -47,10 +47,10 @@ class Net:
 
 
 def people(count, rng):
-    """Rows between 0 and 1 around one centre for each class."""
-    centres = np.random.default_rng(99).random((CLASSES, INPUTS))
+    """Rows between 0 and 1 around one center for each class."""
+    centers = np.random.default_rng(99).random((CLASSES, INPUTS))
     y = rng.integers(0, CLASSES, count)
-    return centres[y] / 2 + rng.random((count, INPUTS)) / 2, y
+    return centers[y] / 2 + rng.random((count, INPUTS)) / 2, y
 
 
 def clients(count, batch, seed=1):

@@ -67,7 +67,7 @@ def test_names_papers_and_reasons():
         assert animal.paper
         assert animal.epsilon > 0
         assert animal.why[0].islower()
-        assert repr(animal.x) != repr(animal.neighbour)
+        assert repr(animal.x) != repr(animal.neighbor)
     with pytest.raises(InvalidParameter, match="sum without clamping"):
         named("unicorn")
 
@@ -129,7 +129,7 @@ REPAIRED = {
     "sum without clamping": lambda v, n, rng: np.clip(v, 0, 1).sum() + laplace(1.0, n, rng),
     "mean over the true count": mean,
     "eight answers for the price of one": lambda counts, n, rng: counts + laplace(8.0, (n, 8), rng),
-    "histogram under the wrong neighbours": lambda counts, n, rng: counts + laplace(2.0, (n, 2), rng),
+    "histogram under the wrong neighbors": lambda counts, n, rng: counts + laplace(2.0, (n, 2), rng),
     "threshold of keys too low": kept,
     "mean with a NaN in it": mean,
 }
@@ -140,7 +140,7 @@ def test_what_is_repaired_is_not_accused(name):
     """Seeds are fixed, and the confidence leaves no room for bad luck."""
     animal = named(name)
     repaired = Audit(
-        mechanism=REPAIRED[name], x=animal.x, neighbour=animal.neighbour, claimed=(animal.epsilon, animal.delta),
+        mechanism=REPAIRED[name], x=animal.x, neighbor=animal.neighbor, claimed=(animal.epsilon, animal.delta),
         samples=min(animal.samples, 40_000), confidence=SURE, seed=1,
     ).find()  # fmt: skip
     assert not repaired.broken, repaired.event
@@ -148,7 +148,7 @@ def test_what_is_repaired_is_not_accused(name):
 
 def test_the_repairs_are_audited_with_power():
     """Not only silence: the audit of a repaired mechanism finds a good part of the ε that it does have."""
-    for name, least in (("Laplace by inversion, in floats", 0.8), ("histogram under the wrong neighbours", 0.6)):
+    for name, least in (("Laplace by inversion, in floats", 0.8), ("histogram under the wrong neighbors", 0.6)):
         animal = named(name)
-        audit = Audit(mechanism=REPAIRED[name], x=animal.x, neighbour=animal.neighbour, samples=40_000)
+        audit = Audit(mechanism=REPAIRED[name], x=animal.x, neighbor=animal.neighbor, samples=40_000)
         assert audit.find().epsilon > least

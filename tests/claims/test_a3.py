@@ -24,7 +24,7 @@ def link(place, released, truth):
 
 
 def k_anonymous(visits, k):
-    """The optimal full-domain generalisation, at most 1 % suppressed; rows of `*` everywhere are the suppressed ones."""
+    """The optimal full-domain generalization, at most 1 % suppressed; rows of `*` everywhere are the suppressed ones."""
     zips, born = Hierarchy.prefixes("zip", visits["zip"]), Hierarchy.dates("born", visits["born"])
     coded = Coded.of(visits, [zips, Hierarchy.flat("sex", ["F", "M"]), born])
     return optimal(coded, KAnonymity(k).bind(visits), suppression="0.01").table(visits)

@@ -1,4 +1,4 @@
-"""A8: deterministic answers intersect to singletons as observations accumulate; randomised ones do not."""
+"""A8: deterministic answers intersect to singletons as observations accumulate; randomized ones do not."""
 
 import math
 
@@ -18,7 +18,7 @@ def test_deterministic_answers_leave_one_person():
     assert Accumulation(**CITY).run().verdict == "falls"
 
 
-def test_randomised_answers_rule_nobody_out():
+def test_randomized_answers_rule_nobody_out():
     for each in (1, 3):
         curves = Accumulation(**CITY, each=each).curves()
         assert (curves.candidates == 1000).all()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.claim("A9")
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = "{epsilon}"
 [tables.people]
@@ -55,8 +55,8 @@ def by_predicates(data, secret, *, questions, each, seed):
 def test_undefended_more_than_95_percent(method):
     secret = population(300, 0.4, 1)
     subsets = random_subsets(1200, people=300, seed=2)
-    for defence in (Raw(secret), Rounded(Raw(secret), base=5), Suppressed(Raw(secret), below=10)):
-        report = Reconstruction(subsets=subsets, truth=secret, answerer=defence, method=method).run()
+    for defense in (Raw(secret), Rounded(Raw(secret), base=5), Suppressed(Raw(secret), below=10)):
+        report = Reconstruction(subsets=subsets, truth=secret, answerer=defense, method=method).run()
         assert report.success.value > 0.95
         assert report.verdict == "falls"
 

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.claim("B1")
 SURE = 1 - Fraction(1, 10**7)
 
 
-def measured(mechanism, x, neighbour, **claim):
+def measured(mechanism, x, neighbor, **claim):
     """A lower bound on ε from the outputs alone."""
     stream = DeterministicEntropy(1)
     return Audit(
         mechanism=lambda value, n: mechanism.release(np.full(n, value), entropy=stream),
-        x=x, neighbour=neighbour, samples=200_000, confidence=SURE, **claim,
+        x=x, neighbor=neighbor, samples=200_000, confidence=SURE, **claim,
     ).find()  # fmt: skip
 
 
@@ -51,8 +51,8 @@ def test_zero_is_perfect_privacy_and_infinity_none():
     people = ["ann", "bob"]
     assert ChannelAudit(channel=constant(people, "hello")).epsilon == 0
     assert ChannelAudit(channel=identity(people)).epsilon == inf
-    silent = Audit(mechanism=lambda name, n, rng: rng.random(n), x="ann", neighbour="bob", confidence=SURE).find()
-    telling = Audit(mechanism=lambda name, n, rng: [name] * n, x="ann", neighbour="bob", confidence=SURE).find()
+    silent = Audit(mechanism=lambda name, n, rng: rng.random(n), x="ann", neighbor="bob", confidence=SURE).find()
+    telling = Audit(mechanism=lambda name, n, rng: [name] * n, x="ann", neighbor="bob", confidence=SURE).find()
     assert silent.epsilon == 0
     assert telling.epsilon > log(1000)
 

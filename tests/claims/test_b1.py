@@ -90,7 +90,7 @@ def test_approximate_privacy_bounds_every_set_of_outputs(epsilon: str) -> None:
         low = sum(mechanism.probability(z - secret) for z in range(-40, -3))
         return [low, *inner, sum(mechanism.probability(z - secret) for z in range(4, 41))]
 
-    channel = Channel([row(0), row(1)], normalise=True)
+    channel = Channel([row(0), row(1)], normalize=True)
     assert sum(row(0)) == pytest.approx(1, abs=1e-12)
     stated = float(delta_for(mechanism.loss, epsilon=epsilon).delta)
     worst = worst_excess(channel, both_ways(2, adjacent=True), float(epsilon))

@@ -14,7 +14,7 @@ PRIORS = 300
 
 
 @pytest.mark.parametrize("epsilon", ["0.2", "1"])
-def test_the_odds_between_neighbours_change_by_at_most_e_to_the_epsilon(epsilon):
+def test_the_odds_between_neighbors_change_by_at_most_e_to_the_epsilon(epsilon):
     channel = geometric_channel(4, epsilon)
     check = prior_independence(channel, "line", epsilon=epsilon, priors=spread_priors(5, count=PRIORS))
     assert check.holds
@@ -24,7 +24,7 @@ def test_the_odds_between_neighbours_change_by_at_most_e_to_the_epsilon(epsilon)
 
 def test_beliefs_in_a_local_secret_change_by_at_most_e_to_the_epsilon():
     """In the local model also p(x|z) ≤ e^ε·π(x): p(z) is an average of p(z|x'), each at least e^−ε·p(z|x)."""
-    channel = Channel([[4, 2, 1], [2, 3, 2], [1, 2, 4]], normalise=True)
+    channel = Channel([[4, 2, 1], [2, 3, 2], [1, 2, 4]], normalize=True)
     growth = channel.ratio("all")
     closest = Fraction(1)
     for prior in spread_priors(3, count=PRIORS):

@@ -8,7 +8,7 @@ from discreet.mechanisms.graph import hamming
 from discreet.mechanisms.inference import answer_prior, expected_loss, oblivious
 from discreet.mechanisms.optimal import geometric_channel
 from discreet.mechanisms.sensitivity import sensitivity
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 pytestmark = pytest.mark.claim("B13")
 
@@ -16,23 +16,23 @@ DATABASES = list(product([0, 1], repeat=4))
 H = geometric_channel(4, "0.5")
 
 
-def neighbours(a, b):
+def neighbors(a, b):
     return hamming(a, b) == 1
 
 
 def test_privacy_is_measured_between_databases():
-    """A count has sensitivity 1, so K is as private between neighbouring databases as H between consecutive counts."""
-    assert sensitivity(sum, domain=[0, 1], size=4, neighbours=Neighbours.CHANGE_ONE).value == 1
+    """A count has sensitivity 1, so K is as private between neighboring databases as H between consecutive counts."""
+    assert sensitivity(sum, domain=[0, 1], size=4, neighbors=Neighbors.CHANGE_ONE).value == 1
     K = oblivious(sum, DATABASES, H)
-    assert K.ratio(neighbours) == H.ratio("line")
-    assert K.epsilon(neighbours) <= 0.5
+    assert K.ratio(neighbors) == H.ratio("line")
+    assert K.epsilon(neighbors) <= 0.5
 
 
 def test_a_query_of_twice_the_sensitivity_costs_twice():
     def double(rows):
         return 2 * sum(rows[:2])
 
-    assert oblivious(double, DATABASES, H).ratio(neighbours) == H.ratio("line") ** 2
+    assert oblivious(double, DATABASES, H).ratio(neighbors) == H.ratio("line") ** 2
 
 
 def test_utility_is_measured_between_answers():

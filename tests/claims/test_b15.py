@@ -26,7 +26,7 @@ def test_the_geometric_mechanism_serves_every_user_of_a_count(name, epsilon):
     loss = LOSSES[name]
     geometric = geometric_channel(6, epsilon).as_float()
     for prior in spread_priors(7, count=20):
-        best = optimum(prior=prior, loss=loss, epsilon=epsilon, neighbours="line")
+        best = optimum(prior=prior, loss=loss, epsilon=epsilon, neighbors="line")
         served = geometric.then(remap(geometric, prior=prior, loss=loss))
         assert expected_loss(served, prior, loss) == pytest.approx(best.lp_value, abs=SOLVER)
         assert float(best.value) == pytest.approx(best.lp_value, abs=1e-6)
@@ -41,7 +41,7 @@ def test_the_hypothesis_of_a_monotone_loss_is_needed():
     geometric = geometric_channel(6, 1).as_float()
     gaps = []
     for prior in spread_priors(7, count=10):
-        best = optimum(prior=prior, loss=parity, epsilon=1, neighbours="line").lp_value
+        best = optimum(prior=prior, loss=parity, epsilon=1, neighbors="line").lp_value
         gaps.append(expected_loss(geometric.then(remap(geometric, prior=prior, loss=parity)), prior, parity) - best)
     assert min(gaps) > -SOLVER
     assert max(gaps) > 0.05
@@ -49,27 +49,27 @@ def test_the_hypothesis_of_a_monotone_loss_is_needed():
 
 def test_several_users_of_a_count_share_one_mechanism_without_loss():
     users = [(["1/2", 0, 0, "1/2", 0], LOSSES["absolute"]), ([0, "1/2", "1/2", 0, 0], LOSSES["absolute"])]
-    assert abs(universal_gap(epsilon=1, neighbours="line", users=users, inputs=range(5)).gap) < SOLVER
+    assert abs(universal_gap(epsilon=1, neighbors="line", users=users, inputs=range(5)).gap) < SOLVER
     users = list(zip(spread_priors(4, count=3), (LOSSES[n] for n in ("absolute", "squared", "wrong")), strict=True))
-    assert abs(universal_gap(epsilon=1, neighbours="line", users=users, inputs=range(4)).gap) < SOLVER
+    assert abs(universal_gap(epsilon=1, neighbors="line", users=users, inputs=range(4)).gap) < SOLVER
 
 
 def within_two(a, b):
-    """Neighbouring sums of values in {0,1,2}: one person moves the sum by at most 2."""
+    """Neighboring sums of values in {0,1,2}: one person moves the sum by at most 2."""
     return abs(a - b) <= 2
 
 
 def test_no_mechanism_serves_these_two_users_of_a_sum():
     """Brenner, Nissim 2010: the sum of two values in {0,1,2}, two priors, one loss |y − z|, ε = 1.
 
-    User 1 believes in 0 or 3, which are two steps apart: 1 and 2 neighbour both. Reports 0 and 3 suffice for this user.
+    User 1 believes in 0 or 3, which are two steps apart: 1 and 2 neighbor both. Reports 0 and 3 suffice for this user.
     If 1 and 2 are reported as 0 with probability q, then 0 is reported as 3 with at least (1−q)/e and 3 as 0 with at
     least q/e, a loss of 3/(2e) whatever q is; it is reached only if 1 and 2 give every output alike, since 0 and 3 must
     cover the larger of the two, output by output. Then user 2, who believes in 1 or 2 and could get 1/(1+e), learns
     nothing and loses 1/2. The least joint loss is indeed worse by 1/2 − 1/(1+e) = 0.231.
     """
     users = [(["1/2", 0, 0, "1/2", 0], LOSSES["absolute"]), ([0, "1/2", "1/2", 0, 0], LOSSES["absolute"])]
-    found = universal_gap(epsilon=1, neighbours=within_two, users=users, inputs=range(5))
+    found = universal_gap(epsilon=1, neighbors=within_two, users=users, inputs=range(5))
     assert found.separate == pytest.approx(3 / (2 * math.e) + 1 / (1 + math.e), abs=SOLVER)
     assert found.gap == pytest.approx(1 / 2 - 1 / (1 + math.e), abs=SOLVER)
 
@@ -77,6 +77,6 @@ def test_no_mechanism_serves_these_two_users_of_a_sum():
 def test_nor_these_two_with_priors_of_full_support():
     """One person, sum 0, 1 or 2: priors 1/2, 1/4, 1/4 and 1/7, 2/7, 4/7."""
     users = [(["1/2", "1/4", "1/4"], LOSSES["absolute"]), (["1/7", "2/7", "4/7"], LOSSES["absolute"])]
-    found = universal_gap(epsilon=1, neighbours=within_two, users=users, inputs=range(3))
+    found = universal_gap(epsilon=1, neighbors=within_two, users=users, inputs=range(3))
     assert found.gap > 0.1
-    assert abs(universal_gap(epsilon=1, neighbours="line", users=users, inputs=range(3)).gap) < SOLVER
+    assert abs(universal_gap(epsilon=1, neighbors="line", users=users, inputs=range(3)).gap) < SOLVER

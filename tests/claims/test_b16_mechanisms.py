@@ -8,12 +8,12 @@ import pytest
 from discreet.mechanisms import Geometric, Laplace, LaplaceThreshold, OptimalSelection
 from discreet.mechanisms.sensitivity import sensitivity
 from discreet.noise import DeterministicEntropy
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 pytestmark = pytest.mark.claim("B16")
 
 F = Fraction
-ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
+ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 JOBS = ("VP", "clerk", "nurse")
 PEOPLE = [
     (age, gender, job) for age, gender, job in zip(
@@ -51,7 +51,7 @@ def total_age(rows) -> int:
     ],
 )
 def test_what_one_person_can_change(query, relation, expected):
-    assert sensitivity(query, domain=SMALL, size=2, neighbours=relation, ordered=False).value == expected
+    assert sensitivity(query, domain=SMALL, size=2, neighbors=relation, ordered=False).value == expected
 
 
 def test_a_conditional_count_and_its_fraction():

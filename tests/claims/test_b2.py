@@ -1,4 +1,4 @@
-"""B2: two neighbour relations, both first-class; a histogram has ℓ1 sensitivity 1 under one and 2 under the other."""
+"""B2: two neighbor relations, both first-class; a histogram has ℓ1 sensitivity 1 under one and 2 under the other."""
 
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -10,12 +10,12 @@ from discreet.mechanisms import Geometric, Quantile, Range
 from discreet.mechanisms.closed_forms import histogram_sensitivity
 from discreet.mechanisms.sensitivity import sensitivity
 from discreet.noise import DeterministicEntropy
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 pytestmark = pytest.mark.claim("B2")
 
 F = Fraction
-ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
+ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 CELLS = "abc"
 
 
@@ -23,24 +23,24 @@ def histogram(people) -> list[int]:
     return [list(people).count(cell) for cell in CELLS]
 
 
-def neighbours(relation: Neighbours, size: int):
+def neighbors(relation: Neighbors, size: int):
     for people in combinations_with_replacement(CELLS, size):
         for cell in CELLS:
             yield people, (*people, cell) if relation is ADD else (*people[1:], cell)
 
 
-def spent(mechanism: Geometric, relation: Neighbours) -> Fraction:
-    """The largest ln P(z|x)/P(z|x') over all neighbours and all histograms z: Σ|cell − cell'|/scale, exactly."""
+def spent(mechanism: Geometric, relation: Neighbors) -> Fraction:
+    """The largest ln P(z|x)/P(z|x') over all neighbors and all histograms z: Σ|cell − cell'|/scale, exactly."""
     moved = max(
-        sum(abs(a - b) for a, b in zip(histogram(x), histogram(y), strict=True)) for x, y in neighbours(relation, 3)
+        sum(abs(a - b) for a, b in zip(histogram(x), histogram(y), strict=True)) for x, y in neighbors(relation, 3)
     )
     return moved / mechanism.scale
 
 
 @pytest.mark.parametrize(("relation", "expected"), [(ADD, 1), (CHANGE, 2)], ids=str)
 def test_the_sensitivity_of_a_histogram(relation, expected):
-    found = sensitivity(histogram, domain=CELLS, size=3, neighbours=relation)
-    assert found.value == histogram_sensitivity(neighbours=relation) == expected
+    found = sensitivity(histogram, domain=CELLS, size=3, neighbors=relation)
+    assert found.value == histogram_sensitivity(neighbors=relation) == expected
 
 
 @pytest.mark.parametrize(("relation", "moves"), [(ADD, 1), (CHANGE, 2)], ids=str)
@@ -68,7 +68,7 @@ def test_both_relations_are_first_class():
     within = Range(lower=0, upper=9, granularity=1)
     with pytest.raises(TypeError):
         Quantile(epsilon=1, probability="1/2", within=within)
-    for relation in Neighbours:
-        by_name = Quantile(epsilon=1, probability="1/2", within=within, neighbours=str(relation))
-        assert by_name == Quantile(epsilon=1, probability="1/2", within=within, neighbours=relation)
-    assert [str(relation) for relation in Neighbours] == ["add or remove one", "change one"]
+    for relation in Neighbors:
+        by_name = Quantile(epsilon=1, probability="1/2", within=within, neighbors=str(relation))
+        assert by_name == Quantile(epsilon=1, probability="1/2", within=within, neighbors=relation)
+    assert [str(relation) for relation in Neighbors] == ["add or remove one", "change one"]

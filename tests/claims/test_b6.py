@@ -21,7 +21,7 @@ def central_error(n: int, epsilon: str, stream: Stream, runs: int = 400) -> floa
 
 
 def local_error(n: int, epsilon: str, stream: Stream, runs: int = 50) -> float:
-    """Root mean square error of the unbiased share of ones, from n randomised bits."""
+    """Root mean square error of the unbiased share of ones, from n randomized bits."""
     mechanism = RandomizedResponse.for_epsilon(epsilon=epsilon)
     bits = np.zeros(n, np.int64)
     bits[: 3 * n // 10] = 1

@@ -9,7 +9,7 @@ import pytest
 from tests.statistical.power import Stream, band
 
 from discreet.mechanisms import Exponential, Quantile, Range
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 pytestmark = pytest.mark.claim("B8")
 
@@ -83,7 +83,7 @@ def test_the_loss_grows_with_the_logarithm_of_the_candidates():
 def test_a_median():
     ages = np.random.default_rng(2).integers(0, 100, 1001)
     mechanism = Quantile(
-        epsilon=1, probability="1/2", within=Range(lower=0, upper=120, granularity=1), neighbours=Neighbours.CHANGE_ONE
+        epsilon=1, probability="1/2", within=Range(lower=0, upper=120, granularity=1), neighbors=Neighbors.CHANGE_ONE
     )
     stream = Stream()
     answers = np.array([mechanism.release(ages, entropy=stream) for _ in range(100)])

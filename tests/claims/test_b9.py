@@ -1,4 +1,4 @@
-"""B9: post-processing is free, and no test between neighbours beats 2e^ε/(1+e^ε)."""
+"""B9: post-processing is free, and no test between neighbors beats 2e^ε/(1+e^ε)."""
 
 import math
 from fractions import Fraction
@@ -26,9 +26,9 @@ def test_every_function_of_a_release_is_free():
 
 @pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "3"])
 def test_the_guessing_game(epsilon):
-    """Randomised response reaches the bound, the geometric mechanism stays below it."""
+    """Randomized response reaches the bound, the geometric mechanism stays below it."""
     growth = exp_down(Fraction(epsilon))
-    response = Channel([[growth, 1], [1, growth]], normalise=True)
+    response = Channel([[growth, 1], [1, growth]], normalize=True)
     assert best_test(response, 0, 1) == 2 * growth / (1 + growth)
     assert float(best_test(response, 0, 1)) == pytest.approx(guess_bound(epsilon), abs=1e-15)
     counts = geometric_channel(10, epsilon)

@@ -1,4 +1,4 @@
-"""B9, measured: no test between neighbours beats 2e^ε/(1+e^ε); randomised response reaches it, others stay below."""
+"""B9, measured: no test between neighbors beats 2e^ε/(1+e^ε); randomized response reaches it, others stay below."""
 
 import pytest
 
@@ -13,7 +13,7 @@ TRIALS = 40_000
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "3"])
-def test_randomised_response_reaches_the_bound(epsilon):
+def test_randomized_response_reaches_the_bound(epsilon):
     channel = RandomizedResponse.for_epsilon(epsilon=epsilon).channel()
     report = Guessing(
         mechanism=channel, first=False, second=True, epsilon=epsilon, trials=TRIALS, seed=9, confidence=SURE
@@ -26,7 +26,7 @@ def test_randomised_response_reaches_the_bound(epsilon):
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "3"])
 def test_the_geometric_mechanism_stays_below(epsilon):
-    """Between neighbouring counts its best test is within the bound, and so is what is measured."""
+    """Between neighboring counts its best test is within the bound, and so is what is measured."""
     channel = geometric_channel(10, epsilon)
     report = Guessing(
         mechanism=channel, first=4, second=5, epsilon=epsilon, trials=TRIALS, seed=9, confidence=SURE
@@ -36,7 +36,7 @@ def test_the_geometric_mechanism_stays_below(epsilon):
 
 
 def test_released_counts_are_measured_too():
-    """The real sampler, called: neighbouring counts 100 and 101."""
+    """The real sampler, called: neighboring counts 100 and 101."""
     noise = Geometric(epsilon=1, sensitivity=1)
     report = Guessing(mechanism=noise, first=100, second=101, epsilon=1, trials=5000, confidence=SURE).run()
     assert report.verdict == "holds"

@@ -1,4 +1,4 @@
-"""C1: randomised response in its four textbook forms, converted into one another exactly."""
+"""C1: randomized response in its four textbook forms, converted into one another exactly."""
 
 from fractions import Fraction
 from math import exp, log

@@ -33,7 +33,7 @@ def test_devices_draw_from_that_channel(epsilon: str) -> None:
     stream, secret = Stream(), 3
     for released, mechanism in (
         (KaryResponse(epsilon=epsilon, size=10).release, KaryResponse(epsilon=epsilon, size=10)),
-        (FlatResponse(epsilon=epsilon, size=10).randomise, FlatResponse(epsilon=epsilon, size=10)),
+        (FlatResponse(epsilon=epsilon, size=10).randomize, FlatResponse(epsilon=epsilon, size=10)),
     ):
         ends = np.cumsum(np.asarray(mechanism.channel().as_float().matrix)[secret])
         draws = np.asarray(released(np.full(100_000, secret), entropy=stream)).astype(np.int64)

@@ -22,7 +22,7 @@ def test_hamming_distance_is_central_differential_privacy():
 
 
 def test_discrete_distance_is_local_differential_privacy():
-    channel = Channel([[5, 1, 2], [1, 4, 3], [2, 2, 6]], normalise=True)
+    channel = Channel([[5, 1, 2], [1, 4, 3], [2, 2, 6]], normalize=True)
     assert channel.d_privacy("discrete") == channel.epsilon("all")
 
 
@@ -42,7 +42,7 @@ def test_places_on_a_grid():
 
     epsilon = 0.8
     weights = np.exp([[-epsilon / 2 * euclid(a, b) for b in places] for a in places])
-    channel = Channel(weights, places, places, normalise=True)
+    channel = Channel(weights, places, places, normalize=True)
     tightest = channel.d_privacy(euclid)
     brute = max(
         math.log(channel.matrix[i, z] / channel.matrix[j, z]) / euclid(a, b)

@@ -29,7 +29,7 @@ SURE = "0.999999999"
 POLICY = """
 [dataset]
 name = "company"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 share_answers = true
 [budget]
 epsilon = "{epsilon}"
@@ -237,7 +237,7 @@ def attack_plan(subsets: np.ndarray, epsilon: str) -> tuple[QueryPlan, Catalog]:
         Column("id", "integer", lower=0, upper=N - 1, nullable=False),
         Column("secret", "boolean", nullable=False),
     ]
-    catalog = Catalog("clinic", [Table("patients", columns, unit=Unit())], neighbours="add or remove one")
+    catalog = Catalog("clinic", [Table("patients", columns, unit=Unit())], neighbors="add or remove one")
     parts = [
         f"COUNT(*) FILTER (WHERE secret AND id IN ({', '.join(map(str, np.flatnonzero(chosen)))})) AS q{i}"
         for i, chosen in enumerate(subsets)
@@ -293,7 +293,7 @@ def test_the_attack_asks_what_it_says() -> None:
 
 
 @pytest.mark.claim("A9")
-def test_the_defence_is_the_noise() -> None:
+def test_the_defense_is_the_noise() -> None:
     """The same plan at an ε that no owner would give: the attack is back, so it was not the curator's SQL that stopped it."""
     draw = np.random.default_rng(2004)
     subsets = draw.random((ASKED, N)) < 0.5

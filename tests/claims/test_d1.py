@@ -9,7 +9,7 @@ from discreet.learning.clipping import UNITS, Clip, clipped_sum
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.learning.recipe import Recipe
 from discreet.learning.training import State, contributions, train
 from discreet.noise import DeterministicEntropy, poisson_sample
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.claim("D1")
 NETWORK = Network([Dense(3)], Softmax(), inputs=(4,))
 RNG = np.random.default_rng(1)
 X, Y = RNG.normal(size=(500, 4)).astype(np.float32), RNG.integers(0, 3, 500)
-RECIPE = Recipe(rate="1/10", lot=50, steps=1, multiplier=2, clip="1/2", optimiser=Sgd(3), curve=0)
+RECIPE = Recipe(rate="1/10", lot=50, steps=1, multiplier=2, clip="1/2", optimizer=Sgd(3), curve=0)
 
 
 def test_a_step_is_the_step_of_the_algorithm():
@@ -53,7 +53,7 @@ def test_every_example_is_clipped_and_the_sum_is_what_is_released():
 
 
 def test_the_cost_is_sampled_gaussian_by_the_number_of_steps():
-    run = Recipe(rate="0.01", lot=600, steps=10_000, multiplier=4, clip=1, optimiser=Sgd(1))
+    run = Recipe(rate="0.01", lot=600, steps=10_000, multiplier=4, clip=1, optimizer=Sgd(1))
     assert run.loss == Repeated(SampledGaussian("0.01", 4), 10_000)
     by_pld, by_moments = pld.epsilon(run.loss, delta="1e-5"), rdp.epsilon(rdp.curve(run.loss), delta="1e-5")
     assert by_pld < by_moments < 1.26  # Abadi et al. 2016, section 5.2: 1.26 by their moments accountant

@@ -14,7 +14,7 @@ from discreet.learning.curves import curve_noise, learning_chart
 from discreet.learning.layers import Dense, Flatten, Relu
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.learning.pooling import MaxPool2D
 from discreet.learning.recipe import Recipe
 from discreet.learning.schedule import Schedule
@@ -62,7 +62,7 @@ def test_it_learns_signs_in_color_and_less_at_a_smaller_budget(tmp_path):
     (x, y), (test_x, test_y) = (signs(rows, seed=rows, size=32, channels=3) for rows in (2000, 1000))
     scores = []
     for epsilon in (0.25, 8):
-        settings = {"rate": "1/5", "steps": 25, "optimiser": Sgd("0.5", "0.9", Schedule("cosine")), "seed": 1}
+        settings = {"rate": "1/5", "steps": 25, "optimizer": Sgd("0.5", "0.9", Schedule("cosine")), "seed": 1}
         recipe, state = trained(x, y, epsilon=epsilon, **settings)
         scores.append(accuracy(recipe, state, test_x, test_y))
     assert scores[1] > 0.8  # guessing gives 0.1, with a deviation of 0.01
@@ -76,7 +76,7 @@ def test_it_learns_signs_in_color_and_less_at_a_smaller_budget(tmp_path):
 def test_it_trains_on_the_sample_of_cifar_10():
     with np.load(FOLDER / DATA) as stored:
         data = {name: stored[name] for name in stored.files}
-    settings = {"rate": "1/10", "steps": 80, "optimiser": Sgd(1, "0.9", Schedule("cosine")), "seed": 1}
+    settings = {"rate": "1/10", "steps": 80, "optimizer": Sgd(1, "0.9", Schedule("cosine")), "seed": 1}
     recipe, state = trained(data["x_train"], data["y_train"].ravel().astype(int), epsilon=8, **settings)
     assert accuracy(recipe, state, data["x_test"], data["y_test"].ravel()) > 0.38
     assert np.mean(state.losses[-10:]) < 0.85 * np.mean(state.losses[:10])

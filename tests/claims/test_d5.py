@@ -28,7 +28,7 @@ from discreet.learning.clipping import UNITS, Clipping
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Adam
+from discreet.learning.optimizers import Adam
 from discreet.learning.plain import train_without_privacy
 from discreet.learning.recipe import Recipe, Sgd
 from discreet.learning.training import train
@@ -83,7 +83,7 @@ def leaking(name):
 
 
 def recipe(kind, count):
-    terms = {"delta": DELTA, "examples": count // 2, "clip": "0.5", "optimiser": Sgd(1)}
+    terms = {"delta": DELTA, "examples": count // 2, "clip": "0.5", "optimizer": Sgd(1)}
     if kind == "whole":
         return Recipe.for_budget(epsilon=4, rate=1, steps=4, **terms)
     return Recipe.for_budget(epsilon=2, rate="1/4", steps=20, **terms)
@@ -166,7 +166,7 @@ class World:
         self.y = rng.integers(0, 2, PEOPLE)
         self.references = References.train(self.reference, self.x, self.y, count=8, seed=1)
         self.plan = Recipe.for_budget(
-            epsilon="1/2", delta=DELTA, rate="1/2", examples=200, steps=60, clip=1, optimiser=Sgd(2)
+            epsilon="1/2", delta=DELTA, rate="1/2", examples=200, steps=60, clip=1, optimizer=Sgd(2)
         )
 
     def reference(self, indices, seed):
@@ -233,7 +233,7 @@ def world():
 
 @pytest.mark.claim("D5")
 def test_before_dp_every_attack_finds_members(world):
-    """Black box, white box, grey box."""
+    """Black box, white box, gray box."""
     inside = coins(TARGETS, seed=3)
     for attack in world.attacks(world.before(inside, 3), inside):
         found = attack.find()

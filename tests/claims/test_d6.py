@@ -21,21 +21,21 @@ from discreet.learning.federated.updates import length
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.calibration import gaussian_multiplier
 
 INPUTS, CLASSES, CLIENTS, ROWS = 20, 4, 30, 4
 RNG = np.random.default_rng(61)
-CENTRES = RNG.random((CLASSES, INPUTS))
+CENTERS = RNG.random((CLASSES, INPUTS))
 DELTA = "1e-5"
 
 
 def people(count):
-    """Rows between 0 and 1, around a centre for each class."""
+    """Rows between 0 and 1, around a center for each class."""
     y = RNG.integers(0, CLASSES, count)
-    return (CENTRES[y] / 2 + RNG.random((count, INPUTS)) / 2).astype(np.float32), y
+    return (CENTERS[y] / 2 + RNG.random((count, INPUTS)) / 2).astype(np.float32), y
 
 
 DATA = {f"client {k:02}": people(ROWS) for k in range(CLIENTS)}
@@ -53,7 +53,7 @@ def dishonest(units):
 
 
 def plan(**settings):
-    terms = {"clients": CLIENTS, "rounds": 1, "level": "client", "rate": 1, "multiplier": 0, "clip": 1, "optimiser": Sgd(1), "secure": None}  # fmt: skip
+    terms = {"clients": CLIENTS, "rounds": 1, "level": "client", "rate": 1, "multiplier": 0, "clip": 1, "optimizer": Sgd(1), "secure": None}  # fmt: skip
     return Federation(**terms | settings)
 
 
@@ -197,7 +197,7 @@ def test_pads_alone_do_not_stop_a_coordinator_that_chooses_the_weights_but_noise
     assert without.success.low > 0.4
     budget = Federation.for_budget(
         epsilon=8, delta=DELTA, against="coordinator", clients=CLIENTS, rounds=1, level="client", rate=1, clip=1,
-        optimiser=Sgd(1), secure=SECURE,
+        optimizer=Sgd(1), secure=SECURE,
     )  # fmt: skip
     seen = Seen(budget, net, weights)
     assert_stopped(whole(seen))
@@ -214,7 +214,7 @@ def test_what_protection_costs_in_accuracy():
     net = Network([Dense(CLASSES)], Softmax(), (INPUTS,))
     data = {f"client {k:02}": people(ROWS) for k in range(clients)}
     x, y = people(2000)
-    settings = {"clients": clients, "rounds": rounds, "level": "client", "rate": 1, "clip": 1, "optimiser": Sgd(2, "0.8"), "secure": None}  # fmt: skip
+    settings = {"clients": clients, "rounds": rounds, "level": "client", "rate": 1, "clip": 1, "optimizer": Sgd(2, "0.8"), "secure": None}  # fmt: skip
     budget = Federation.for_budget(epsilon=8, delta=DELTA, against="models", **settings)
     everywhere = budget.multiplier * Fraction("7.75")  # √60: so much is in the sum if every client adds its own
     right = []

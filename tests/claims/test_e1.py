@@ -42,7 +42,7 @@ D = people()
 
 def synthetic(epsilon, seed=1, **settings):
     stream = DeterministicEntropy(seed)
-    made = design_for(SIZES, epsilon=epsilon, delta="1e-9", neighbours="add or remove one")
+    made = design_for(SIZES, epsilon=epsilon, delta="1e-9", neighbors="add or remove one")
     assert guarantee(made.loss, delta="1e-9").epsilon <= epsilon
     table = fit(SIZES, measure(D, made, entropy=stream), settings=Settings(**settings) if settings else None)
     return draw(table, entropy=stream)
@@ -105,7 +105,7 @@ def test_the_census_extract(epsilon, pairs, triples, area):
         for part in ("train", "test")
     )
     stream = DeterministicEntropy(epsilon)
-    made = design_for(sizes, epsilon=epsilon, delta="1e-9", neighbours="add or remove one", target=13)
+    made = design_for(sizes, epsilon=epsilon, delta="1e-9", neighbors="add or remove one", target=13)
     assert guarantee(made.loss, delta="1e-9").epsilon <= epsilon
     codes = draw(fit(sizes, measure(real, made, entropy=stream)), entropy=stream)
     assert closeness(real, codes, sizes, 2).mean <= pairs

@@ -21,7 +21,7 @@ from discreet.synthetic.commuting import (
     city,
     probabilistic_prior,
     pure_prior,
-    synthesise,
+    synthesize,
 )
 
 FLOWS, CENTERS = "commuting/NY_commuting_flows_2011.csv", "commuting/ny_county_centroids.csv"
@@ -47,7 +47,7 @@ def state(request):
 
 
 def missed(flows, **settings):
-    made = synthesise(flows, Scheme(**settings), entropy=DeterministicEntropy(5))
+    made = synthesize(flows, Scheme(**settings), entropy=DeterministicEntropy(5))
     return Comparison(flows, made).missed_km
 
 
@@ -146,7 +146,7 @@ def test_what_is_accepted_follows_that_law():
     stream, draws = Stream(), []
     for _ in range(6000):
         try:
-            made = synthesise(two_towns(HERE), SCHEME, entropy=stream)
+            made = synthesize(two_towns(HERE), SCHEME, entropy=stream)
             draws.append(int(made.people[made.origin == 0].sum()))
         except NotAccepted:
             draws.append(-1)
@@ -163,7 +163,7 @@ def test_what_is_accepted_follows_that_law():
 @pytest.mark.claim("E3")
 def test_an_accepted_map_of_new_york_is_near(new_york):
     scheme = Scheme(epsilon=1, accept=Acceptance(apart="0.05", stop="1/2"))
-    made = synthesise(new_york, scheme, entropy=DeterministicEntropy(1))
+    made = synthesize(new_york, scheme, entropy=DeterministicEntropy(1))
     assert Comparison(new_york, made).moved <= 0.05
 
 
@@ -176,7 +176,7 @@ def test_coarser_origins_fight_sparsity():
 def far_and_missed(flows, **cap):
     """The shares of commutes beyond 100 km, true and synthetic, and by how many km means are missed."""
     urn = {"method": "dirichlet", "epsilon": 1, "promise": "probabilistic", "delta": "1e-6"}
-    compared = Comparison(flows, synthesise(flows, Scheme(**urn, **cap), entropy=DeterministicEntropy(2)))
+    compared = Comparison(flows, synthesize(flows, Scheme(**urn, **cap), entropy=DeterministicEntropy(2)))
     return *compared.far(100), compared.missed_km
 
 

@@ -1,4 +1,4 @@
-"""F3: equalised odds P[Ŷ = y | Y = y, A], with gap, ratio and interval."""
+"""F3: equalized odds P[Ŷ = y | Y = y, A], with gap, ratio and interval."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ def view():
 
 
 @pytest.mark.claim("F3")
-def test_equalised_odds(view):
-    found = view.gap("equalised odds")
+def test_equalized_odds(view):
+    found = view.gap("equalized odds")
     assert view.rate("true positive rate", "square").value == pytest.approx(0.9)
     assert view.rate("true positive rate", "round").value == pytest.approx(0.75)
     assert view.rate("false positive rate", "square").value == pytest.approx(0.3)

@@ -1,4 +1,4 @@
-"""F4: of those not arrested again, black defendants were labelled high risk about twice as often as white ones."""
+"""F4: of those not arrested again, black defendants were labeled high risk about twice as often as white ones."""
 
 import csv
 
@@ -77,7 +77,7 @@ def test_false_positive_rates_of_non_recidivists_by_race(view):
 
 @needs("compas.csv")
 def test_the_other_error_goes_the_other_way(view):
-    """And precision is nearly equal: predictive parity and equalised odds do not both hold."""
+    """And precision is nearly equal: predictive parity and equalized odds do not both hold."""
     black, white = (view.rate("false negative rate", race) for race in ("African-American", "Caucasian"))
     assert white.value == pytest.approx(0.477, abs=0.001)
     assert black.value == pytest.approx(0.280, abs=0.001)

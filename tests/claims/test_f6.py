@@ -55,7 +55,7 @@ def test_an_audit_whose_attribute_stays_with_the_owner():
         Column("a", "text", values=["few", "many"]),
         Column("y", "integer", values=[0, 1]),
     ]
-    catalog = Catalog("bank", [Table("people", columns, unit=Unit("id"))], neighbours="add or remove one")
+    catalog = Catalog("bank", [Table("people", columns, unit=Unit("id"))], neighbors="add or remove one")
     table = pa.table({"id": np.arange(N), "a": A, "y": Y})
     ledger = Ledger(MemoryStore())
     ledger.open("bank", Budget(epsilon=1))
@@ -70,7 +70,7 @@ def test_an_audit_whose_attribute_stays_with_the_owner():
     )
     answer = curator.release(plan, analyst="model owner")
     truth = fairness_report({"y": Y, "p": said, "a": A}, label="y", prediction="p", group="a").views[0]
-    for name in ("statistical parity", "equal opportunity", "equalised odds", "equal accuracy"):
+    for name in ("statistical parity", "equal opportunity", "equalized odds", "equal accuracy"):
         own, wide = (answer.gap(name, covers).difference for covers in ("table", "population"))
         exact = truth.gap(name).difference.value
         assert own.low <= exact <= own.high

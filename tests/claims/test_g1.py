@@ -22,7 +22,7 @@ from discreet.learning.federated.messages import Masked, decode
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 2
 [budget.everyone]

@@ -14,7 +14,7 @@ SURVEY = Survey(
     version=1,
     question="Do you smoke?",
     domain=["no", "sometimes", "daily"],
-    randomiser="flat",
+    randomizer="flat",
     epsilon=1,
     times=3,
 )

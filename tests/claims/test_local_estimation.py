@@ -70,7 +70,7 @@ def test_inversion_is_unbiased():
 
 
 CHANNELS = {
-    "randomised response": (DenseModel(COIN), [60, 40]),
+    "randomized response": (DenseModel(COIN), [60, 40]),
     "k-RR": (FlatModel(truth="0.4", other="0.1", size=7), [30, 4, 8, 50, 3, 0, 12]),
     "asymmetric": (DenseModel([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.0, 0.3, 0.7]]), [50, 30, 40]),
     "singular": (DenseModel([[0.5, 0.5], [0.5, 0.5]]), [9, 4]),
@@ -103,7 +103,7 @@ def test_a_plain_update_is_the_formula_of_the_claim():
 
 
 @pytest.mark.claim("C7")
-@pytest.mark.parametrize("name", ["randomised response", "asymmetric", "k-RR"])
+@pytest.mark.parametrize("name", ["randomized response", "asymmetric", "k-RR"])
 def test_invertible_channels_have_one_maximum(name):
     """From anywhere inside the simplex to the same point; and no point of a fine net is more likely."""
     model, counts = CHANNELS[name]

@@ -56,7 +56,7 @@ def test_the_error_of_a_mean_is_of_order_one_over_epsilon_root_n():
         for reports in (400, 6400):
             oracle, told = BinaryResponse(epsilon=epsilon), np.arange(reports) % 4 == 0
             errors = [
-                oracle.estimate(oracle.tally(oracle.randomise(told, entropy=stream)), reports=reports).shares[1] - 0.25
+                oracle.estimate(oracle.tally(oracle.randomize(told, entropy=stream)), reports=reports).shares[1] - 0.25
                 for _ in range(300)
             ]
             slopes.append(epsilon * sqrt(reports) * np.std(errors))

@@ -112,7 +112,7 @@ def generated_city(seed, *, clusters=6, count=10_500):
 
 def planar(people, seed, outside="keep"):
     report = PlanarReport(CITY, epsilon=WORDS, outside=outside)
-    counts = report.tally(report.randomise(people, entropy=DeterministicEntropy(seed)))
+    counts = report.tally(report.randomize(people, entropy=DeterministicEntropy(seed)))
     return report.model(), counts
 
 
@@ -122,7 +122,7 @@ def by_planar(people, seed, iterations=500):
 
 def by_flat(people, seed, iterations=500):
     oracle = FlatResponse(epsilon=log_down(8), size=CITY.size)
-    counts = oracle.tally(oracle.randomise(people, entropy=DeterministicEntropy(seed)))
+    counts = oracle.tally(oracle.randomize(people, entropy=DeterministicEntropy(seed)))
     model = FlatModel(truth=oracle.truth, other=oracle.other, size=CITY.size)
     return ibu(model, counts, iterations=iterations, accelerate=False, stop=None).shares
 
@@ -213,7 +213,7 @@ def example():
 def test_folded_lines_keep_the_same_guarantee(example):
     """The example's other noise: at most ln 2 for each km between the middles of any two cells, as planar Laplace."""
     area = Area.plane(width=3, height=3, cell="0.5")
-    channel = Channel(example.fold_matrix(area, log_down(2)), normalise=True)
+    channel = Channel(example.fold_matrix(area, log_down(2)), normalize=True)
     assert 0.9 * math.log(2) < channel.d_privacy(area.distance) <= math.log(2)
 
 
@@ -223,7 +223,7 @@ def test_the_example_runs_on_any_points(example, tmp_path, monkeypatch, capsys):
     lines = [f"{48.86 + 0.003 * y:.6f},{2.34 + 0.004 * x:.6f}" for x, y in rng.uniform(-2, 2, (400, 2))]
     points = tmp_path / "points.csv"
     points.write_text("\n".join(["lat,lon", *lines, "91,0", "north,east", "48.86,3.5"]), encoding="utf-8")
-    call = [str(points), "--centre", "48.86", "2.34", "--width", "2", "--cell", "0.25", "--seeds", "1"]
+    call = [str(points), "--center", "48.86", "2.34", "--width", "2", "--cell", "0.25", "--seeds", "1"]
     monkeypatch.setattr("sys.argv", ["checkins.py", *call, "--out", str(tmp_path)])
     example.main()
     told = capsys.readouterr().out

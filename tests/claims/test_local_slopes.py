@@ -46,7 +46,7 @@ def central_laplace(n, stream, epsilon=EPSILON, runs=600):
 
 def local_bits(n, stream, epsilon=EPSILON, runs=120):
     oracle, told = BinaryResponse(epsilon=epsilon), bits(n)
-    found = [oracle.estimate(oracle.tally(oracle.randomise(told, entropy=stream)), reports=n) for _ in range(runs)]
+    found = [oracle.estimate(oracle.tally(oracle.randomize(told, entropy=stream)), reports=n) for _ in range(runs)]
     return float(np.sqrt(np.mean([(shares.shares[1] - 0.3) ** 2 for shares in found])))
 
 
@@ -54,7 +54,7 @@ def local_mean(kind):
     def error(n, stream, epsilon=EPSILON, runs=120):
         numeric, told = kind(epsilon=epsilon, lower=0, upper=1, steps=64), bits(n)
         found = [
-            numeric.estimate(numeric.tally(numeric.randomise(told, entropy=stream)), reports=n) for _ in range(runs)
+            numeric.estimate(numeric.tally(numeric.randomize(told, entropy=stream)), reports=n) for _ in range(runs)
         ]
         return float(np.sqrt(np.mean([(mean.value - 0.3) ** 2 for mean in found])))
 

@@ -31,7 +31,7 @@ def run(*arguments):
     return CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
-def test_a_table_is_anonymised_and_reported(files):
+def test_a_table_is_anonymized_and_reported(files):
     done = run(
         "anonymize", files / "data.csv", files / "policy.toml", "-o", files / "out.csv", "--report", files / "r.html"
     )

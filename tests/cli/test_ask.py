@@ -19,7 +19,7 @@ from discreet.query.plan import QueryPlan
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 
 [budget]
 epsilon = "100000"

@@ -8,7 +8,7 @@ import pytest
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = "{epsilon}"
 [tables.people]

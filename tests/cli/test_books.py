@@ -26,7 +26,7 @@ from discreet.privacy.loss import Approximate, GaussianNoise, Pure
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 
 [budget]
 epsilon = "1"

@@ -13,13 +13,13 @@ def coins(tmp_path):
 
 
 def test_check_prints_epsilon(discreet, coins):
-    printed = discreet("channel", "check", coins, "--neighbours", "all")
+    printed = discreet("channel", "check", coins, "--neighbors", "all")
     assert printed.code == 0
     assert printed.out.splitlines()[0].split() == ["epsilon", "1.09861228867"]
 
 
 def test_check_json(discreet, coins):
-    told = discreet("channel", "check", coins, "--neighbours", "line", "--json").json
+    told = discreet("channel", "check", coins, "--neighbors", "line", "--json").json
     assert told["epsilon"] == pytest.approx(math.log(3), abs=1e-15)
     assert told["epsilon"] >= math.log(3)
     assert told["exact"] is True
@@ -40,49 +40,47 @@ def test_heights_of_the_textbook(discreet, tmp_path):
         rows = ["h," + ",".join(map(str, heights))]
         rows += [f"{h}," + ",".join(repr(entry(h, z)) for z in heights) for h in heights]
         (tmp_path / f"{name}.csv").write_text("\n".join(rows))
-        told = discreet("channel", "check", f"{name}.csv", "--neighbours", "line", "--json").json
+        told = discreet("channel", "check", f"{name}.csv", "--neighbors", "line", "--json").json
         assert told["epsilon"] == (expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-12))
 
 
 def test_inf_says_why(discreet, tmp_path):
     (tmp_path / "leak.csv").write_text("x,a,b\n0,1,0\n1,0.5,0.5\n")
-    printed = discreet("channel", "check", "leak.csv", "--neighbours", "all")
+    printed = discreet("channel", "check", "leak.csv", "--neighbors", "all")
     assert printed.out.split()[:2] == ["epsilon", "inf"]
     assert "because" in printed.out
-    assert discreet("channel", "check", "leak.csv", "--neighbours", "all", "--json").json["epsilon"] == "inf"
+    assert discreet("channel", "check", "leak.csv", "--neighbors", "all", "--json").json["epsilon"] == "inf"
 
 
-def test_neighbours_from_a_file(discreet, tmp_path):
+def test_neighbors_from_a_file(discreet, tmp_path):
     (tmp_path / "m.csv").write_text("x,a,b\n0,1/2,1/2\n1,1/2,1/2\n2,1,0\n")
     (tmp_path / "pairs.csv").write_text("0,1\n")
-    assert discreet("channel", "check", "m.csv", "--neighbours", "pairs.csv", "--json").json["epsilon"] == 0
-    assert discreet("channel", "check", "m.csv", "--neighbours", "all", "--json").json["epsilon"] == "inf"
+    assert discreet("channel", "check", "m.csv", "--neighbors", "pairs.csv", "--json").json["epsilon"] == 0
+    assert discreet("channel", "check", "m.csv", "--neighbors", "all", "--json").json["epsilon"] == "inf"
 
 
 def test_from_a_pipe_and_json(discreet):
-    told = discreet("channel", "check", "-", "--neighbours", "all", "--json", stdin=COINS).json
+    told = discreet("channel", "check", "-", "--neighbors", "all", "--json", stdin=COINS).json
     assert told["epsilon"] == pytest.approx(math.log(3))
-    told = discreet(
-        "channel", "check", "-", "--neighbours", "all", "--json", stdin='[["3/4","1/4"],["1/4","3/4"]]'
-    ).json
+    told = discreet("channel", "check", "-", "--neighbors", "all", "--json", stdin='[["3/4","1/4"],["1/4","3/4"]]').json
     assert told["epsilon"] == pytest.approx(math.log(3))
 
 
 def test_claims(discreet, coins):
-    assert discreet("channel", "check", coins, "--neighbours", "all", "--claim", "1.1").code == 0
-    printed = discreet("channel", "check", coins, "--neighbours", "all", "--claim", "1", "--json")
+    assert discreet("channel", "check", coins, "--neighbors", "all", "--claim", "1.1").code == 0
+    printed = discreet("channel", "check", coins, "--neighbors", "all", "--claim", "1", "--json")
     assert printed.code == 3
     assert printed.json["claim_holds"] is False
 
 
 def test_delta_curve_metric_posterior_optimal(discreet, coins, tmp_path):
-    assert discreet("channel", "check", coins, "--neighbours", "all", "--delta", "1/2", "--json").json["epsilon"] == 0
-    told = discreet("channel", "check", coins, "--neighbours", "all", "--metric", "line", "--json").json
+    assert discreet("channel", "check", coins, "--neighbors", "all", "--delta", "1/2", "--json").json["epsilon"] == 0
+    told = discreet("channel", "check", coins, "--neighbors", "all", "--metric", "line", "--json").json
     assert told["epsilon_per_distance"] == pytest.approx(math.log(3))
     (tmp_path / "far.csv").write_text("d,yes,no\nyes,0,2\nno,2,0\n")
-    told = discreet("channel", "check", coins, "--neighbours", "all", "--metric", "far.csv", "--json").json
+    told = discreet("channel", "check", coins, "--neighbors", "all", "--metric", "far.csv", "--json").json
     assert told["epsilon_per_distance"] == pytest.approx(math.log(3) / 2)
-    points = discreet("channel", "curve", coins, "--neighbours", "all", "--epsilon", "0", "--json").json
+    points = discreet("channel", "curve", coins, "--neighbors", "all", "--epsilon", "0", "--json").json
     assert points == [{"epsilon": 0.0, "delta": 0.5}]
     after = discreet("channel", "posterior", coins, "--prior", "1/10,9/10", "--json").json
     assert after["matrix"][0][0] == "1/4" or float(after["matrix"][0][0]) == 0.25
@@ -90,7 +88,7 @@ def test_delta_curve_metric_posterior_optimal(discreet, coins, tmp_path):
     best = discreet("channel", "optimal", "4", "--epsilon", "1")
     assert best.code == 0
     (tmp_path / "best.csv").write_text(best.out)
-    told = discreet("channel", "check", "best.csv", "--neighbours", "line", "--json").json
+    told = discreet("channel", "check", "best.csv", "--neighbors", "line", "--json").json
     assert told["epsilon"] <= 1 + 1e-9
 
 
@@ -109,13 +107,13 @@ def test_delta_curve_metric_posterior_optimal(discreet, coins, tmp_path):
 )
 def test_bad_matrices_are_one_clear_error(discreet, tmp_path, text, said):
     (tmp_path / "bad.csv").write_text(text)
-    printed = discreet("channel", "check", "bad.csv", "--neighbours", "all")
+    printed = discreet("channel", "check", "bad.csv", "--neighbors", "all")
     assert printed.code == 1
     assert said in printed.err
     assert "Traceback" not in printed.err
 
 
 def test_missing_files(discreet, coins):
-    assert "missing.csv" in discreet("channel", "check", "missing.csv", "--neighbours", "all").err
-    assert "no such file" in discreet("channel", "check", coins, "--neighbours", "missing.csv").err
+    assert "missing.csv" in discreet("channel", "check", "missing.csv", "--neighbors", "all").err
+    assert "no such file" in discreet("channel", "check", coins, "--neighbors", "missing.csv").err
     assert discreet("channel", "check", coins).code == 2

@@ -6,7 +6,7 @@ import pytest
 POLICY = """
 [dataset]
 name = "bank"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 2
 [tables.people]
@@ -38,7 +38,7 @@ def test_a_report_is_printed_written_and_judged(discreet, folder):
     words = ["fairness", "report", "predictions.csv", "--label", "y", "--prediction", "yhat", "--group", "sex"]
     done = discreet(*words, "--given", "age", "--bins", "age=30,60", "--score", "score", "-o", "report.html")
     assert done.code == 0, done.err
-    assert "equalised odds" in done.out
+    assert "equalized odds" in done.out
     assert "calibration" in done.out
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
     again = discreet(*words, "-o", "report.html")
@@ -46,7 +46,7 @@ def test_a_report_is_printed_written_and_judged(discreet, folder):
     assert "exists already" in again.err
     told = discreet(*words, "--json", "--bootstrap", 200).json
     assert told["limits"] == "bootstrap"
-    assert told["views"][0]["gaps"][2]["criterion"] == "equalised odds"
+    assert told["views"][0]["gaps"][2]["criterion"] == "equalized odds"
     assert discreet(*words, "--tolerance", "0.1").code == 3
     assert discreet(*words, "--tolerance", "0.9").code == 0
 
@@ -73,7 +73,7 @@ def test_what_closing_gaps_costs(discreet, folder):
         "fairness", "tradeoff", "predictions.csv", "--label", "y", "--score", "score", "--group", "sex", "-o", "c.html"
     )
     assert done.code == 0, done.err
-    assert "equalised odds: gap" in done.out
+    assert "equalized odds: gap" in done.out
     assert "<svg" in (folder / "c.html").read_text(encoding="utf-8")
     told = discreet(
         "fairness", "tradeoff", "predictions.csv", "--label", "y", "--score", "score", "--group", "sex", "--json"

@@ -15,7 +15,7 @@ name = "commute"
 version = 1
 question = "How did you come to work today?"
 domain = ["on foot", "bicycle", "bus or train", "car"]
-randomiser = "flat"
+randomizer = "flat"
 epsilon = "ln 3"
 times = 2
 """
@@ -23,7 +23,7 @@ CITY = """
 name = "city"
 version = 1
 question = "Where are you?"
-randomiser = "planar laplace"
+randomizer = "planar laplace"
 epsilon = "ln 2 at 1 km"
 times = 1
 [domain]
@@ -65,7 +65,7 @@ def test_respond_prints_one_report(surveys):
     assert report.report in range(4)
 
 
-def test_respond_randomises(surveys):
+def test_respond_randomizes(surveys):
     seen = {Report.parse(surveys("local", "respond", "commute.toml", "car").out).report for _ in range(60)}
     assert len(seen) > 1  # all equal with probability below 2^-59
 

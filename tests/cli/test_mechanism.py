@@ -9,7 +9,7 @@ FORMS = {
     "k-rr": ["--epsilon", "1", "--size", "5", "--release", "4"],
     "planar-laplace": ["--epsilon", "1", "--granularity", "0.1", "--release", "1,-2"],
     "choose": ["--epsilon", "1", "--sensitivity", "1", "--release", "1,900,3"],
-    "quantile": ["--epsilon", "9", "--lower", "0", "--upper", "9", "--granularity", "1", "--neighbours", "change one",
+    "quantile": ["--epsilon", "9", "--lower", "0", "--upper", "9", "--granularity", "1", "--neighbors", "change one",
                  "--release", "1,2,3"],
     "extreme": ["--epsilon", "9", "--side", "min", "--lower", "0", "--upper", "9", "--granularity", "1",
                 "--release", "1,2,3"],

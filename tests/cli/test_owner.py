@@ -59,7 +59,7 @@ def test_init_takes_several_files_and_names_them_from_where_the_policy_is(discre
 FITTING = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 1
 [tables.visits]

@@ -25,49 +25,49 @@ class TestCheck:
     def test_a_claim_equal_to_the_epsilon_printed_holds(self, discreet, tmp_path):
         """The float 0.1 is above one tenth; the ε printed as 0.1 is not."""
         (tmp_path / "m.csv").write_text(to_csv(KaryResponse(epsilon="0.1", size=3).channel()))
-        printed = discreet("channel", "check", "m.csv", "--neighbours", "all", "--claim", "0.1", "--json")
+        printed = discreet("channel", "check", "m.csv", "--neighbors", "all", "--claim", "0.1", "--json")
         assert printed.json["epsilon"] == 0.1
         assert printed.json["claim_holds"] is True
         assert printed.code == 0
 
     def test_no_claim_holds_where_there_is_no_epsilon(self, discreet, tmp_path):
         (tmp_path / "m.csv").write_text("x,a,b\n0,1,0\n1,0,1\n")
-        printed = discreet("channel", "check", "m.csv", "--neighbours", "all", "--claim", "1e300", "--json")
+        printed = discreet("channel", "check", "m.csv", "--neighbors", "all", "--claim", "1e300", "--json")
         assert (printed.code, printed.json["epsilon"], printed.json["claim_holds"]) == (3, "inf", False)
 
     def test_the_witness_of_pure_privacy_is_no_reason_for_delta(self, discreet, coins):
-        assert "because" in discreet("channel", "check", coins, "--neighbours", "all", "--json").json
+        assert "because" in discreet("channel", "check", coins, "--neighbors", "all", "--json").json
         assert (
-            "because" not in discreet("channel", "check", coins, "--neighbours", "all", "--delta", "0.1", "--json").json
+            "because" not in discreet("channel", "check", coins, "--neighbors", "all", "--delta", "0.1", "--json").json
         )
 
     def test_windows_files_with_odd_names(self, discreet, tmp_path):
         (tmp_path / "méchant fichier.csv").write_bytes(b"\xef\xbb\xbf" + COINS.replace("\n", "\r\n").encode())
         (tmp_path / "my pairs.csv").write_bytes(b"\xef\xbb\xbfyes;no\r\n")
-        told = discreet("channel", "check", "méchant fichier.csv", "--neighbours", "my pairs.csv", "--json").json
+        told = discreet("channel", "check", "méchant fichier.csv", "--neighbors", "my pairs.csv", "--json").json
         assert told["epsilon"] == 1.0986122886681098
 
     def test_a_name_that_is_too_long(self, discreet, coins):
-        printed = discreet("channel", "check", coins, "--neighbours", "a" * 5000)
+        printed = discreet("channel", "check", coins, "--neighbors", "a" * 5000)
         assert printed.code == 1
         assert "no such file" in printed.err
 
     def test_a_missing_file_is_named_once(self, discreet):
-        assert discreet("channel", "check", "gone.csv", "--neighbours", "all").err.count("gone.csv") == 1
+        assert discreet("channel", "check", "gone.csv", "--neighbors", "all").err.count("gone.csv") == 1
 
     def test_decimals_too_small_for_floats(self, discreet, tmp_path):
         (tmp_path / "m.csv").write_text("x,a,b,c\np,1e-400,0.5,0.4999999999\nq,1e-399,0.5,0.4999999999\n")
-        printed = discreet("channel", "check", "m.csv", "--neighbours", "all")
+        printed = discreet("channel", "check", "m.csv", "--neighbors", "all")
         assert printed.code == 1
         assert "too small" in printed.err
-        told = discreet("channel", "check", "m.csv", "--neighbours", "all", "--normalise", "--json").json
+        told = discreet("channel", "check", "m.csv", "--neighbors", "all", "--normalize", "--json").json
         assert told["epsilon"] == pytest.approx(2.302585093)
 
 
 def test_the_optimal_matrix_printed_is_the_certified_one(discreet, tmp_path):
     for form in ([], ["--json"]):
         (tmp_path / "best").write_text(discreet("channel", "optimal", "4", "--epsilon", "0.3", *form).out)
-        printed = discreet("channel", "check", "best", "--neighbours", "line", "--claim", "0.3", "--json")
+        printed = discreet("channel", "check", "best", "--neighbors", "line", "--claim", "0.3", "--json")
         assert printed.code == 0
         assert printed.json["exact"] is True
 
@@ -91,13 +91,13 @@ class TestPictures:
 
     def test_without_matplotlib(self, discreet, coins, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        printed = discreet("channel", "curve", coins, "--neighbours", "all", "--plot", "p.png")
+        printed = discreet("channel", "curve", coins, "--neighbors", "all", "--plot", "p.png")
         assert (printed.code, printed.out) == (1, "")
         assert "pip install 'discreet[plot]'" in printed.err
 
     def test_json_stays_alone_on_standard_output(self, discreet, coins):
         pytest.importorskip("matplotlib")
-        printed = discreet("channel", "curve", coins, "--neighbours", "all", "--plot", "p.png", "--json")
+        printed = discreet("channel", "curve", coins, "--neighbors", "all", "--plot", "p.png", "--json")
         assert len(printed.json) == 21
         assert "wrote p.png" in printed.err
 
@@ -191,13 +191,13 @@ class TestProcess:
         return subprocess.run(command, capture_output="stdout" not in more, check=False, **more)
 
     def test_bytes_that_are_not_text_in_a_pipe(self):
-        done = self.run("channel", "check", "-", "--neighbours", "all", input=b"\xff\xfe\x00")
+        done = self.run("channel", "check", "-", "--neighbors", "all", input=b"\xff\xfe\x00")
         assert done.returncode == 1
         assert b"the pipe is not UTF-8" in done.stderr
 
     def test_a_terminal_without_epsilon(self):
         env = os.environ | {"PYTHONIOENCODING": "cp1252"}
-        done = self.run("channel", "curve", "-", "--neighbours", "all", input=COINS.encode(), env=env)
+        done = self.run("channel", "curve", "-", "--neighbors", "all", input=COINS.encode(), env=env)
         assert done.returncode == 0, done.stderr
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -207,7 +207,7 @@ class TestProcess:
                 "channel",
                 "check",
                 "-",
-                "--neighbours",
+                "--neighbors",
                 "all",
                 input=COINS.encode(),
                 stdout=full,
@@ -219,7 +219,7 @@ class TestProcess:
 
     def test_json_of_every_group_is_json(self):
         for words in (
-            ["channel", "check", "-", "--neighbours", "all", "--json"],
+            ["channel", "check", "-", "--neighbors", "all", "--json"],
             ["channel", "posterior", "-", "--json"],
             ["mechanism", "geometric", "--epsilon", "1", "--sensitivity", "1", "--json"],
             ["account", "compose", "pure:1", "--delta", "0", "--json"],

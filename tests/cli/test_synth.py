@@ -15,7 +15,7 @@ from discreet.errors import BudgetExceeded, InvalidParameter
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 3
 delta = "1e-5"

@@ -12,7 +12,7 @@ from discreet.errors import BudgetExceeded, DiscreetError
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 3
 delta = "1e-5"

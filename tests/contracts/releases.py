@@ -24,7 +24,7 @@ from discreet.drawing import Page
 from discreet.noise import Entropy
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
-from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesise
+from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesize
 from discreet.synthetic.relaxed import Settings
 
 ADD, CHANGE = "add or remove one", "change one"
@@ -76,8 +76,8 @@ EMPTY: Rows = {"people": [], "visits": [], "trips": []}
 TYPES = {"integer": pa.int64(), "text": pa.string(), "boolean": pa.bool_()}
 
 
-def catalog(neighbours: str) -> Catalog:
-    return Catalog("clinic", [PEOPLE, VISITS, TRIPS], neighbours=neighbours)
+def catalog(neighbors: str) -> Catalog:
+    return Catalog("clinic", [PEOPLE, VISITS, TRIPS], neighbors=neighbors)
 
 
 def arrow(table: Table, rows: list[tuple[Any, ...]]) -> pa.Table:
@@ -86,9 +86,9 @@ def arrow(table: Table, rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table({column.name: pa.array(values, TYPES[str(column.kind)]) for values, column in pairs})
 
 
-def opened(rows: Rows, neighbours: str, entropy: Entropy | None) -> Dataset:
+def opened(rows: Rows, neighbors: str, entropy: Entropy | None) -> Dataset:
     """A dataset of its own, with a ledger in memory."""
-    known = catalog(neighbours)
+    known = catalog(neighbors)
     policy = Policy(known, dict.fromkeys(rows, "python"), Budget(epsilon=100, delta="1e-3"), {})
     ledger = Ledger(MemoryStore())
     ledger.open(known.name, policy.budget)
@@ -148,7 +148,7 @@ GATED: dict[str, tuple[Callable[[Dataset], Any], tuple[str, ...]]] = {
     "audit in strata": (lambda data: audit(data, given="age", bins={"age": [40]}, least=2), (ADD, CHANGE)),
     "audit with Gaussian noise": (gaussian(audit, noise="gaussian"), (ADD, CHANGE)),
 }  # fmt: skip
-CASES = [(name, neighbours) for name, (_, both) in GATED.items() for neighbours in both]
+CASES = [(name, neighbors) for name, (_, both) in GATED.items() for neighbors in both]
 
 
 # --- maps whose destinations are public -----------------------------------------------------------------------------
@@ -171,7 +171,7 @@ FAR = Flows(PLACES, [3, 2, 1, 0], [0, 0, 2, 2], [29, 1, 6, 6])
 
 
 def public_map(flows: Flows, name: str, entropy: Entropy | None) -> Any:
-    return synthesise(flows, Scheme(epsilon=2, **PUBLIC[name]), entropy=entropy)
+    return synthesize(flows, Scheme(epsilon=2, **PUBLIC[name]), entropy=entropy)
 
 
 # --- what anybody can see of a result -------------------------------------------------------------------------------

@@ -31,8 +31,8 @@ from tests.contracts.releases import (
 
 from discreet.errors import NotAccepted
 from discreet.local.areas import Area
-from discreet.local.memory import Device, Memoised
-from discreet.local.survey import PLACES, RANDOMISERS, Survey
+from discreet.local.memory import Device, Memoized
+from discreet.local.survey import PLACES, RANDOMIZERS, Survey
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.grid import add
@@ -110,17 +110,17 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Script]:
     return start
 
 
-def released(rows: Any, name: str, neighbours: str) -> dict[str, Any]:
-    with opened(rows, neighbours, DeterministicEntropy(5)) as data:
+def released(rows: Any, name: str, neighbors: str) -> dict[str, Any]:
+    with opened(rows, neighbors, DeterministicEntropy(5)) as data:
         return public_values(GATED[name][0](data))
 
 
-@pytest.mark.parametrize(("name", "neighbours"), CASES)
-def test_a_release_is_its_noisy_counts_and_choices_and_nothing_else(name, neighbours, scripted):
+@pytest.mark.parametrize(("name", "neighbors"), CASES)
+def test_a_release_is_its_noisy_counts_and_choices_and_nothing_else(name, neighbors, scripted):
     outcomes, scripts = [], []
     for rows in (FEW, MANY) if "found" in name else (FEW, MANY, EMPTY):  # without values there is nothing to choose
         scripts.append(scripted())
-        outcomes.append(released(rows, name, neighbours))
+        outcomes.append(released(rows, name, neighbors))
     for outcome, script in zip(outcomes[1:], scripts[1:], strict=True):
         assert script.calls == scripts[0].calls  # which mechanisms run, on how many numbers, is public too
         assert set(outcome) == set(outcomes[0])
@@ -186,17 +186,17 @@ def test_maps_are_accepted_and_refused_by_the_script_alone(scripted, monkeypatch
 
 def same_report(monkeypatch: pytest.MonkeyPatch, kind: type, reports: Any) -> None:
     """The randomizer answers this to everything, and draws nothing."""
-    monkeypatch.setattr(kind, "randomise", lambda self, values, *, entropy=None: reports)
+    monkeypatch.setattr(kind, "randomize", lambda self, values, *, entropy=None: reports)
 
 
-@pytest.mark.parametrize("randomiser", RANDOMISERS)
-def test_what_leaves_a_device_is_the_randomized_answer_and_nothing_else(randomiser, monkeypatch):
-    place = randomiser == PLACES
+@pytest.mark.parametrize("randomizer", RANDOMIZERS)
+def test_what_leaves_a_device_is_the_randomized_answer_and_nothing_else(randomizer, monkeypatch):
+    place = randomizer == PLACES
     domain = Area.plane(width=3, height=2, cell=1) if place else ["no", "yes", "perhaps"]
     terms = {"domain": domain, "epsilon": "1 per km" if place else 1, "times": 1}
-    survey = Survey(name="s", version=1, question="?", randomiser=randomiser, **terms)
-    drawn = survey.randomises().randomise([0], entropy=DeterministicEntropy(1))
-    same_report(monkeypatch, type(survey.randomises()), drawn)
+    survey = Survey(name="s", version=1, question="?", randomizer=randomizer, **terms)
+    drawn = survey.randomizes().randomize([0], entropy=DeterministicEntropy(1))
+    same_report(monkeypatch, type(survey.randomizes()), drawn)
     answers = [(0.1, 0.1), (2.9, 1.9), (50, -3)] if place else domain
     outcomes = [survey.respond(answer, entropy=DeterministicEntropy(2)) for answer in answers]
     assert len({outcome.line for outcome in outcomes}) == 1
@@ -204,11 +204,11 @@ def test_what_leaves_a_device_is_the_randomized_answer_and_nothing_else(randomis
 
 
 def test_what_a_memory_sends_follows_from_its_permanent_response_alone(monkeypatch, tmp_path):
-    memoised = Memoised(permanent=2, once=1, size=5)
-    same_report(monkeypatch, type(memoised.first), np.array([[0b01101]]))
+    memoized = Memoized(permanent=2, once=1, size=5)
+    same_report(monkeypatch, type(memoized.first), np.array([[0b01101]]))
     sent = []
     for value in range(5):
-        device = Device(memoised, tmp_path / f"{value}.json", survey="s", version=1)
+        device = Device(memoized, tmp_path / f"{value}.json", survey="s", version=1)
         stream = DeterministicEntropy(3)
         sent.append(
             [(report.tolist(), loss) for report, loss in (device.respond(value, entropy=stream) for _ in range(3))]
@@ -254,11 +254,11 @@ def test_what_overrules_hides_what_it_is_added_to():
 # --- what is said of the noise is what was drawn --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", [ADD, "change one"])
+@pytest.mark.parametrize("neighbors", [ADD, "change one"])
 @pytest.mark.parametrize("name", ["synthesis", "synthesis in rounds", "synthesis of several rows"])
-def test_the_noise_that_is_stated_is_the_noise_that_was_drawn(name, neighbours, scripted):
+def test_the_noise_that_is_stated_is_the_noise_that_was_drawn(name, neighbors, scripted):
     script = scripted()
-    with opened(FEW, neighbours, DeterministicEntropy(5)) as data:
+    with opened(FEW, neighbors, DeterministicEntropy(5)) as data:
         made = GATED[name][0](data)
     drawn = [(float(sigma), shape) for sigma, shape in script.calls if isinstance(sigma, Fraction)]
     stated = [(one.sigma, one.counts.shape) for one in made.measurements]

@@ -68,7 +68,7 @@ def maker(request: pytest.FixtureRequest) -> str:
 
 
 def engine(kind: str, folder: Path, rows: pa.Table, columns: list[Column], name: str = NAME) -> DuckDBEngine:
-    catalog = Catalog("data", [Table(name, columns, unit=Unit())], neighbours="change one")
+    catalog = Catalog("data", [Table(name, columns, unit=Unit())], neighbors="change one")
     return DuckDBEngine(catalog, {name: MAKERS[kind](folder, rows)}, base=folder)
 
 
@@ -222,7 +222,7 @@ def test_the_version_stays_while_the_data_stay(maker, tmp_path):
 @pytest.mark.parametrize("kind", FILES)
 def test_a_file_that_is_opened_again_unchanged_has_the_same_version(kind, tmp_path):
     with engine(kind, tmp_path, ROWS, COLUMNS) as one:
-        catalog = Catalog("data", [Table(NAME, COLUMNS, unit=Unit())], neighbours="change one")
+        catalog = Catalog("data", [Table(NAME, COLUMNS, unit=Unit())], neighbors="change one")
         source = {"parquet": "rows.parquet", "csv": "rows.csv", "duckdb": 'rows.duckdb#its "rows"'}[kind]
         with DuckDBEngine(catalog, {NAME: source}, base=tmp_path) as again:
             assert again.version == one.version

@@ -31,17 +31,18 @@ from discreet.local.areas import Area
 from discreet.local.attributes import Sample, SampleWithFakes, Split
 from discreet.local.flat import BinaryResponse, FlatResponse
 from discreet.local.hadamard import HadamardResponse
-from discreet.local.hashing import BinaryHashing, OptimisedHashing
+from discreet.local.hashing import BinaryHashing, OptimizedHashing
 from discreet.local.heavy import PrefixExtension, encode
-from discreet.local.memory import Device, Memoised
+from discreet.local.memory import Device, Memoized
 from discreet.local.metric import MetricResponse
 from discreet.local.models import FlatModel
 from discreet.local.numeric import Hybrid, Piecewise, StochasticRounding
 from discreet.local.places import PlanarReport
 from discreet.local.ranges import ClampedGeometric, ClampedLaplace, ExponentialResponse
 from discreet.local.subset import SubsetSelection
-from discreet.local.survey import PLACES, RANDOMISERS, Survey
-from discreet.local.unary import OptimisedUnary, SymmetricUnary
+from discreet.local.survey import PLACES, Survey
+from discreet.local.survey import RANDOMIZERS as SURVEY_RANDOMIZERS
+from discreet.local.unary import OptimizedUnary, SymmetricUnary
 from discreet.noise import DeterministicEntropy, sampler
 from discreet.noise.entropy import SystemEntropy
 from discreet.synthetic import choosing, measuring, rows
@@ -55,9 +56,9 @@ BOUNDS = {"epsilon": 1, "lower": 0, "upper": 5}
 TOWN = Area.plane(width=3, height=2, cell=1)
 SOFT = RelaxedTable((2, 2), 200.0, np.full((8, 4), 0.5, np.float32), 1.0, 1, "misfit")
 CODES = np.array([[n % 2, n % 3] for n in range(60)])
-DESIGN = measuring.Design((2, 3), ((0,), (0, 1)), (20, 20), neighbours="change one")
+DESIGN = measuring.Design((2, 3), ((0,), (0, 1)), (20, 20), neighbors="change one")
 TRIPLES = {"first": [(0,), (1,)], "candidates": [(0, 1)], "rounds": 1, "picks": 1}
-RECIPE = choosing.recipe_for((2, 3), epsilon=1, delta="1e-6", neighbours="change one", **TRIPLES)
+RECIPE = choosing.recipe_for((2, 3), epsilon=1, delta="1e-6", neighbors="change one", **TRIPLES)
 GROUPS = {"yhat": [n % 2 for n in range(80)], "sex": ["f", "m", "m", "f"] * 20}
 REPORTED = {"group": "sex", "prediction": "yhat", "limits": "bootstrap", "replicates": 200}
 LOTTERY = Thresholds("parity", 0.0, {"f": Rule((0.5, 0.1), (0.5, 0.5)), "m": Rule((0.5, 0.1), (0.5, 0.5))}, 1.0, 0.0)
@@ -74,49 +75,49 @@ class Always:
         return np.full(len(features), self.said)
 
 
-def survey(randomiser: str) -> Survey:
-    place = randomiser == PLACES
+def survey(randomizer: str) -> Survey:
+    place = randomizer == PLACES
     terms = {"domain": TOWN, "epsilon": "1 per km"} if place else {"domain": list("abcdef"), "epsilon": 1}
-    return Survey(name="s", version=1, question="?", randomiser=randomiser, times=1, **terms)
+    return Survey(name="s", version=1, question="?", randomizer=randomizer, times=1, **terms)
 
 
 def device() -> tuple[Any, Any]:
     """The first report of a new device: permanent coins and fresh ones."""
     with tempfile.TemporaryDirectory() as folder:
-        phone = Device(Memoised(permanent=2, once=1, size=64), Path(folder) / "memory.json", survey="s", version=1)
+        phone = Device(Memoized(permanent=2, once=1, size=64), Path(folder) / "memory.json", survey="s", version=1)
         return phone.respond(3)
 
 
 RANDOMIZERS: dict[str, list[tuple[Any, Any]]] = {
-    "local.flat.BinaryResponse.randomise": [(BinaryResponse(epsilon=1), [0, 1] * 150)],
-    "local.flat.FlatResponse.randomise": [(FlatResponse(**SIX), PERSONS)],
-    "local.hadamard.HadamardResponse.randomise": [(HadamardResponse(**SIX, blocks=b), PERSONS) for b in (1, 2)],
-    "local.hashing._HashingOracle.randomise": [(kind(**SIX), PERSONS) for kind in (BinaryHashing, OptimisedHashing)],
-    "local.unary._UnaryOracle.randomise": [(kind(**SIX), PERSONS) for kind in (SymmetricUnary, OptimisedUnary)],
-    "local.subset.SubsetSelection.randomise": [(SubsetSelection(**SIX), PERSONS)],
-    "local.numeric._Numeric.randomise": [(kind(**BOUNDS), PERSONS) for kind in (StochasticRounding, Piecewise, Hybrid)],
-    "local.ranges.ClampedGeometric.randomise": [(ClampedGeometric(**SIX), PERSONS)],
-    "local.ranges.ClampedLaplace.randomise": [(ClampedLaplace(**BOUNDS, granularity=1), PERSONS)],
-    "local.ranges.ExponentialResponse.randomise": [(ExponentialResponse(epsilon=e, size=6), PERSONS) for e in ("0.2", 2)],
-    "local.metric.MetricResponse.randomise": [(MetricResponse(range(6), "line", epsilon=1, unit="steps"), PERSONS)],
-    "local.places.PlanarReport.randomise": [
+    "local.flat.BinaryResponse.randomize": [(BinaryResponse(epsilon=1), [0, 1] * 150)],
+    "local.flat.FlatResponse.randomize": [(FlatResponse(**SIX), PERSONS)],
+    "local.hadamard.HadamardResponse.randomize": [(HadamardResponse(**SIX, blocks=b), PERSONS) for b in (1, 2)],
+    "local.hashing._HashingOracle.randomize": [(kind(**SIX), PERSONS) for kind in (BinaryHashing, OptimizedHashing)],
+    "local.unary._UnaryOracle.randomize": [(kind(**SIX), PERSONS) for kind in (SymmetricUnary, OptimizedUnary)],
+    "local.subset.SubsetSelection.randomize": [(SubsetSelection(**SIX), PERSONS)],
+    "local.numeric._Numeric.randomize": [(kind(**BOUNDS), PERSONS) for kind in (StochasticRounding, Piecewise, Hybrid)],
+    "local.ranges.ClampedGeometric.randomize": [(ClampedGeometric(**SIX), PERSONS)],
+    "local.ranges.ClampedLaplace.randomize": [(ClampedLaplace(**BOUNDS, granularity=1), PERSONS)],
+    "local.ranges.ExponentialResponse.randomize": [(ExponentialResponse(epsilon=e, size=6), PERSONS) for e in ("0.2", 2)],
+    "local.metric.MetricResponse.randomize": [(MetricResponse(range(6), "line", epsilon=1, unit="steps"), PERSONS)],
+    "local.places.PlanarReport.randomize": [
         (PlanarReport(TOWN, epsilon=1, noise=noise, outside=outside), PERSONS)
         for noise in ("laplace", "geometric") for outside in ("keep", "clamp", "remap")
     ],
-    "local.attributes.Split.randomise": [(Split(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
-    "local.attributes.Sample.randomise": [(Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
-    "local.attributes.SampleWithFakes.randomise": [(SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.attributes.Split.randomize": [(Split(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.attributes.Sample.randomize": [(Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.attributes.SampleWithFakes.randomize": [(SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
 }  # fmt: skip
 
 DRAWS: dict[str, list[Callable[[], Any]]] = {
     **{
-        name: [lambda oracle=oracle, values=values: oracle.randomise(values) for oracle, values in each]
+        name: [lambda oracle=oracle, values=values: oracle.randomize(values) for oracle, values in each]
         for name, each in RANDOMIZERS.items()
     },
-    "local.memory.Memoised.remember": [lambda: Memoised(permanent=2, once=1, size=64).remember(3)],
-    "local.memory.Memoised.report": [lambda: Memoised(permanent=2, once=1, size=64).report([[5]])],
+    "local.memory.Memoized.remember": [lambda: Memoized(permanent=2, once=1, size=64).remember(3)],
+    "local.memory.Memoized.report": [lambda: Memoized(permanent=2, once=1, size=64).report([[5]])],
     "local.memory.Device.respond": [device],
-    "local.survey.Survey.respond": [lambda name=name: survey(name).respond((1, 1) if name == PLACES else "b").report for name in RANDOMISERS],
+    "local.survey.Survey.respond": [lambda name=name: survey(name).respond((1, 1) if name == PLACES else "b").report for name in SURVEY_RANDOMIZERS],
     "local.heavy.PrefixExtension.find": [lambda: PrefixExtension(lambda size: FlatResponse(epsilon=4, size=size), 1, 4, 4).find(encode(["a"] * 300, width=1), confidence="0.5")],
     "local.bootstrap.bootstrap": [lambda: local_bootstrap.bootstrap(COIN, [60, 40], confidence="0.9", method="inversion")],
     "local.bootstrap.resample": [lambda: local_bootstrap.resample([60, 40], 50)],
@@ -136,7 +137,7 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
     "synthetic.measuring.measure": [lambda: measuring.measure(CODES, DESIGN)],
     "synthetic.measuring.count_left_out": [lambda: measuring.count_left_out(CODES[:, 0], 2, DESIGN)],
     "synthetic.choosing.choose": [lambda: choosing.choose(CODES, RECIPE, lambda known: fit((2, 3), known))],
-    "synthetic.commuting.synthesis.synthesise": [lambda name=name: public_map(NEAR, name, None) for name in PUBLIC if "accepted" not in name],
+    "synthetic.commuting.synthesis.synthesize": [lambda name=name: public_map(NEAR, name, None) for name in PUBLIC if "accepted" not in name],
     "synthetic.commuting.urn.draw": [lambda: urn.draw(np.array([5, 9, 2]), synthesis.pure_prior(50, epsilon=1), 50)],
 }  # fmt: skip
 
@@ -206,10 +207,10 @@ def test_without_a_stream_the_system_is_asked(name, place, system):
     assert_draws_from_the_system(DRAWS[name][place], system)
 
 
-@pytest.mark.parametrize(("name", "neighbours"), CASES)
-def test_releases_draw_from_the_system(name, neighbours, system):
+@pytest.mark.parametrize(("name", "neighbors"), CASES)
+def test_releases_draw_from_the_system(name, neighbors, system):
     def draw() -> Any:
-        with opened(FEW, neighbours, None) as data:
+        with opened(FEW, neighbors, None) as data:
             return GATED[name][0](data)
 
     assert_draws_from_the_system(draw, system)
@@ -219,7 +220,7 @@ def test_a_dataset_that_is_opened_has_no_stream_of_its_own(tmp_path):
     """The front door leaves the curator's stream to the system."""
     policy = tmp_path / "clinic.toml"
     policy.write_text(
-        '[dataset]\nname = "clinic"\nneighbours = "change one"\n[budget]\nepsilon = 1\n'
+        '[dataset]\nname = "clinic"\nneighbors = "change one"\n[budget]\nepsilon = 1\n'
         '[tables.t]\nsource = "python"\nunit = "row"\ncolumns.x = {type = "boolean"}\n'
     )
     with discreet.open(policy, tables={"t": pa.table({"x": [True]})}) as data:

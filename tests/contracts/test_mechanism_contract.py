@@ -51,7 +51,7 @@ from discreet.mechanisms import (
 from discreet.noise import DeterministicEntropy, sampler
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.loss import Loss, from_json, to_json
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 F = Fraction
 SECRET = 987654321
@@ -126,31 +126,31 @@ CASES = [
     ),
     Case(
         Sum,
-        {"epsilon": "1/10", "rho": None, "within": AGES, "neighbours": Neighbours.CHANGE_ONE, "dimension": 1},
+        {"epsilon": "1/10", "rho": None, "within": AGES, "neighbors": Neighbors.CHANGE_ONE, "dimension": 1},
         {"epsilon": 2, "rho": "1/2", "within": Range(lower=0, upper=9, granularity=1),
-         "neighbours": Neighbours.ADD_OR_REMOVE_ONE, "dimension": 3},
-        np.array([30.2, 41.0, 57.5, 60.0]), BAD_DATA, multiple_of(F(1, 4)), {}, {"rho": {"epsilon": None}, "neighbours": {"within": SHIFTED}},
+         "neighbors": Neighbors.ADD_OR_REMOVE_ONE, "dimension": 3},
+        np.array([30.2, 41.0, 57.5, 60.0]), BAD_DATA, multiple_of(F(1, 4)), {}, {"rho": {"epsilon": None}, "neighbors": {"within": SHIFTED}},
     ),
     Case(
         Mean,
-        {"epsilon": "1/10", "rho": None, "within": AGES, "neighbours": Neighbours.CHANGE_ONE, "size": 4, "dimension": 1},
+        {"epsilon": "1/10", "rho": None, "within": AGES, "neighbors": Neighbors.CHANGE_ONE, "size": 4, "dimension": 1},
         {"epsilon": 2, "rho": "1/2", "within": Range(lower=0, upper=9, granularity=1),
-         "neighbours": Neighbours.ADD_OR_REMOVE_ONE, "size": 5, "dimension": 3},
+         "neighbors": Neighbors.ADD_OR_REMOVE_ONE, "size": 5, "dimension": 3},
         np.array([30.2, 41.0, 57.5, 60.0]), (*BAD_DATA, [SECRET, SECRET]), inside(0, 100), {},
-        {"rho": {"epsilon": None}, "neighbours": {"size": None}},
+        {"rho": {"epsilon": None}, "neighbors": {"size": None}},
     ),
     Case(
         Mean,
-        {"epsilon": None, "rho": "1/10", "within": AGES, "neighbours": Neighbours.ADD_OR_REMOVE_ONE, "size": None, "dimension": 2},
+        {"epsilon": None, "rho": "1/10", "within": AGES, "neighbors": Neighbors.ADD_OR_REMOVE_ONE, "size": None, "dimension": 2},
         {"epsilon": 2, "rho": "1/2", "within": Range(lower=0, upper=9, granularity=1),
-         "neighbours": Neighbours.CHANGE_ONE, "size": 5, "dimension": 3},
+         "neighbors": Neighbors.CHANGE_ONE, "size": 5, "dimension": 3},
         np.array([[30.2, 41.0], [57.5, 60.0], [20.0, 30.0]]), ([[SECRET, NOT_A_NUMBER]], [SECRET], str(SECRET)), inside(0, 100), {"records": 100},
-        {"epsilon": {"rho": None}, "neighbours": {"size": 3}, "size": {"neighbours": Neighbours.CHANGE_ONE}},
+        {"epsilon": {"rho": None}, "neighbors": {"size": 3}, "size": {"neighbors": Neighbors.CHANGE_ONE}},
     ),
     Case(
         Histogram,
-        {"epsilon": "1/10", "rho": None, "categories": ("a", "b", 3), "neighbours": Neighbours.CHANGE_ONE},
-        {"epsilon": 2, "rho": "1/2", "categories": ("a", "b"), "neighbours": Neighbours.ADD_OR_REMOVE_ONE},
+        {"epsilon": "1/10", "rho": None, "categories": ("a", "b", 3), "neighbors": Neighbors.CHANGE_ONE},
+        {"epsilon": 2, "rho": "1/2", "categories": ("a", "b"), "neighbors": Neighbors.ADD_OR_REMOVE_ONE},
         np.array(["a", "b", 3, "a"], object), ([SECRET], ["a", str(SECRET)], [[SECRET]], str(SECRET), SECRET), whole, {},
         {"rho": {"epsilon": None}},
     ),
@@ -195,9 +195,9 @@ CASES = [
     ),
     Case(
         Quantile,
-        {"epsilon": "1/10", "probability": "1/2", "within": AGES, "neighbours": Neighbours.CHANGE_ONE},
+        {"epsilon": "1/10", "probability": "1/2", "within": AGES, "neighbors": Neighbors.CHANGE_ONE},
         {"epsilon": 2, "probability": "1/3", "within": Range(lower=0, upper=9, granularity=1),
-         "neighbours": Neighbours.ADD_OR_REMOVE_ONE},
+         "neighbors": Neighbors.ADD_OR_REMOVE_ONE},
         np.array([30.2, 41.0, 57.5, 60.0]), BAD_DATA, multiple_of(F(1, 4)),
     ),
     Case(
@@ -272,8 +272,8 @@ def test_every_setting_counts(case):
 @every
 def test_numbers_mean_the_same_however_they_are_written(case):
     for spell in (F, lambda text: float(F(text)), lambda text: str(F(text))):
-        spelt = {name: spell(v) if isinstance(v, str) and "/" in v else v for name, v in case.settings.items()}
-        assert case.kind(**spelt) == case.make()
+        spelled = {name: spell(v) if isinstance(v, str) and "/" in v else v for name, v in case.settings.items()}
+        assert case.kind(**spelled) == case.make()
 
 
 @every
@@ -338,7 +338,7 @@ def test_its_guarantee_is_a_sentence(case):
 def test_a_cost_is_stated_in_one_way(kind, cost):
     rest = {"categories": ["a"]} if kind is Histogram else {"within": AGES}
     with pytest.raises(InvalidParameter, match="epsilon|rho"):
-        kind(**cost, **rest, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+        kind(**cost, **rest, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
 
 
 # --- its loss --------------------------------------------------------------------------------------------------------
@@ -504,18 +504,18 @@ NUMBERS = [
     (Staircase(epsilon="1/2", sensitivity=1), 0.3, 0.3, {}),
     (LaplaceThreshold(epsilon=1, delta="1e-6", keys=10), np.full(20, 10**4), np.full(20, 10**4), {}),
     (GaussianThreshold(sigma=10, delta="1e-6", keys=1), np.full(20, 10**4), np.full(20, 10**4), {}),
-    (Histogram(epsilon="1/9", categories=range(20), neighbours="change one"), IDS, np.bincount(IDS, minlength=20), {}),
-    (Histogram(rho="1/90", categories=range(20), neighbours="change one"), IDS, np.bincount(IDS, minlength=20), {}),
-    (Sum(epsilon=1, within=AGES, neighbours="add or remove one"), YOUNG, 20_000, {}),
+    (Histogram(epsilon="1/9", categories=range(20), neighbors="change one"), IDS, np.bincount(IDS, minlength=20), {}),
+    (Histogram(rho="1/90", categories=range(20), neighbors="change one"), IDS, np.bincount(IDS, minlength=20), {}),
+    (Sum(epsilon=1, within=AGES, neighbors="add or remove one"), YOUNG, 20_000, {}),
     (
-        Sum(rho=1, within=AGES, neighbours="change one", dimension=2),
+        Sum(rho=1, within=AGES, neighbors="change one", dimension=2),
         np.stack([YOUNG, YOUNG + 1], 1),
         [20_000, 21_000],
         {},
     ),
-    (Mean(epsilon="1/20", within=AGES, neighbours="change one", size=1000), YOUNG, 20, {}),
-    (Mean(epsilon="1/20", within=AGES, neighbours="add or remove one"), YOUNG, 20, {"records": 1000}),
-    (Mean(rho="1/500", within=AGES, neighbours="add or remove one"), YOUNG, 20, {"records": 1000}),
+    (Mean(epsilon="1/20", within=AGES, neighbors="change one", size=1000), YOUNG, 20, {}),
+    (Mean(epsilon="1/20", within=AGES, neighbors="add or remove one"), YOUNG, 20, {"records": 1000}),
+    (Mean(rho="1/500", within=AGES, neighbors="add or remove one"), YOUNG, 20, {"records": 1000}),
 ]
 
 

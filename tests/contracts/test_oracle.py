@@ -1,6 +1,6 @@
 """What every frequency oracle promises, whatever its reports look like: one suite that all of them run.
 
-An oracle is a frozen value with `randomise`, `valid`, `tally`, `estimate`, `variance`, `influence` and `channel`. To add
+An oracle is a frozen value with `randomize`, `valid`, `tally`, `estimate`, `variance`, `influence` and `channel`. To add
 one, add a `Case`. On small domains nothing is sampled: the exact channel and the estimate of one report prove privacy,
 unbiasedness and variance; the sampler is then held to the channel.
 """
@@ -26,8 +26,8 @@ from discreet.local import (
     BinaryResponse,
     FlatResponse,
     HadamardResponse,
-    OptimisedHashing,
-    OptimisedUnary,
+    OptimizedHashing,
+    OptimizedUnary,
     SubsetSelection,
     SymmetricUnary,
 )
@@ -66,11 +66,11 @@ CASES = (
     Case("binary", lambda epsilon, size: BinaryResponse(epsilon=epsilon), sizes=(2,)),
     Case("flat", FlatResponse),
     Case("SUE", SymmetricUnary, bits),
-    Case("OUE", OptimisedUnary, bits),
+    Case("OUE", OptimizedUnary, bits),
     Case("BLH", BinaryHashing),
-    Case("OLH", OptimisedHashing),
-    Case("OLH, 3 hashes", partial(OptimisedHashing, hashes=3)),
-    Case("OLH, 8 hashes", partial(OptimisedHashing, hashes=8)),
+    Case("OLH", OptimizedHashing),
+    Case("OLH, 3 hashes", partial(OptimizedHashing, hashes=3)),
+    Case("OLH, 8 hashes", partial(OptimizedHashing, hashes=8)),
     Case("Hadamard", HadamardResponse),
     Case("Hadamard, 2 blocks", partial(HadamardResponse, blocks=2)),
     Case("Hadamard, 4 blocks", partial(HadamardResponse, blocks=4), sizes=(5, 7)),
@@ -110,7 +110,7 @@ def test_reports_follow_the_channel(case):
     channel, value = oracle.channel(), oracle.size - 1
     reports = case.reports(oracle).reshape(len(channel.outputs), -1)[:, 0]
     rank = {int(report): place for place, report in enumerate(reports)}
-    drawn = oracle.randomise(np.full(MANY, value), entropy=stream).reshape(MANY, -1)[:, 0]
+    drawn = oracle.randomize(np.full(MANY, value), entropy=stream).reshape(MANY, -1)[:, 0]
     likeliest = np.argsort([-p for p in channel.matrix[value]], kind="stable")
     place = np.argsort(likeliest)
     places = place[[rank[int(report)] for report in drawn]]
@@ -172,7 +172,7 @@ def test_variance_is_linear_in_the_share_and_refuses_what_is_no_share(case):
 def test_the_estimated_variance_is_that_of_theory(case):
     oracle = small(case)
     values = np.repeat(np.arange(oracle.size), 20_000)
-    told = oracle.estimate(oracle.tally(oracle.randomise(values, entropy=DeterministicEntropy(8))), reports=values.size)
+    told = oracle.estimate(oracle.tally(oracle.randomize(values, entropy=DeterministicEntropy(8))), reports=values.size)
     theory = oracle.variance(1 / oracle.size) / values.size
     assert told.variance == pytest.approx(np.full(oracle.size, theory), rel=0.25 if "blocks" in case.name else 0.05)
 
@@ -200,7 +200,7 @@ def test_intervals_of_very_few_reports_cover(case, values):
 @every
 def test_liars_move_an_estimate_by_no_more_than_their_influence(case):
     oracle = small(case)
-    honest = oracle.randomise(np.arange(500) % oracle.size, entropy=DeterministicEntropy(2))
+    honest = oracle.randomize(np.arange(500) % oracle.size, entropy=DeterministicEntropy(2))
     before = oracle.estimate(oracle.tally(honest), reports=500).shares
     reached = 0.0
     for report in case.reports(oracle):
@@ -217,7 +217,7 @@ def test_liars_move_an_estimate_by_no_more_than_their_influence(case):
 @every
 def test_tallies_of_batches_add_up(case):
     oracle = small(case)
-    reports = oracle.randomise(np.arange(1000) % oracle.size, entropy=DeterministicEntropy(5))
+    reports = oracle.randomize(np.arange(1000) % oracle.size, entropy=DeterministicEntropy(5))
     whole, parts = oracle.tally(reports), oracle.tally(reports[:300]) + oracle.tally(reports[300:])
     assert whole.dtype == np.int64
     assert np.array_equal(whole, parts)
@@ -229,7 +229,7 @@ def test_tallies_of_batches_add_up(case):
 @pytest.mark.parametrize("change", ["negative", "too many", "floats", "short", "nested", "text"])
 def test_tallies_that_cannot_be_are_refused(case, change):
     oracle = small(case)
-    good = oracle.tally(oracle.randomise(np.zeros(10, np.int64)))
+    good = oracle.tally(oracle.randomize(np.zeros(10, np.int64)))
     bad: Any = {
         "negative": np.where(np.arange(good.size) == 0, -1, good),
         "too many": np.where(np.arange(good.size) == 0, 11, good),
@@ -246,7 +246,7 @@ def test_tallies_that_cannot_be_are_refused(case, change):
 def test_a_number_of_reports_that_the_tally_contradicts_is_refused(case):
     """Every report adds the same to a tally, except where its bits are independent."""
     oracle = small(case)
-    tally = oracle.tally(oracle.randomise(np.arange(40) % oracle.size))
+    tally = oracle.tally(oracle.randomize(np.arange(40) % oracle.size))
     if case.name in ("SUE", "OUE"):
         assert oracle.estimate(tally, reports=41).reports == 41
         return
@@ -259,7 +259,7 @@ def test_a_number_of_reports_that_the_tally_contradicts_is_refused(case):
 def test_bad_numbers_of_reports_are_refused(case, reports):
     oracle = small(case)
     with pytest.raises(InvalidParameter, match="reports"):
-        oracle.estimate(np.zeros(oracle.tally(oracle.randomise([])).size, np.int64), reports=reports)
+        oracle.estimate(np.zeros(oracle.tally(oracle.randomize([])).size, np.int64), reports=reports)
 
 
 # --- reports that are malformed ---------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_bad_numbers_of_reports_are_refused(case, reports):
 @every
 def test_own_reports_are_valid_and_survive_sifting(case):
     oracle = small(case)
-    reports = oracle.randomise(np.arange(200) % oracle.size)
+    reports = oracle.randomize(np.arange(200) % oracle.size)
     assert oracle.valid(reports).all()
     kept, dropped = sift(oracle, reports)
     assert np.array_equal(kept, reports)
@@ -315,7 +315,7 @@ def test_garbage_is_dropped_and_counted_never_a_crash(case, garbage):
 @every
 def test_good_reports_among_garbage_are_kept(case):
     oracle = small(case)
-    good = oracle.randomise([0, 1, 1])
+    good = oracle.randomize([0, 1, 1])
     mixed = [good[0].tolist(), None, good[1].tolist(), "x", [1, 2, 3], good[2].tolist(), float("nan")]
     kept, dropped = sift(oracle, mixed)
     assert dropped == 4
@@ -351,18 +351,18 @@ BAD_VALUES = [
 @pytest.mark.parametrize("values", BAD_VALUES, ids=stable)
 def test_bad_values_are_refused_without_being_named(case, values):
     with pytest.raises(InvalidData, match="^values: expected") as raised:
-        small(case).randomise(values)
+        small(case).randomize(values)
     assert "99" not in str(raised.value)
 
 
 @every
 def test_one_value_none_and_many(case):
     oracle = small(case)
-    one, none, many = oracle.randomise([1]), oracle.randomise([]), oracle.randomise(np.zeros(70_000, np.uint8))
+    one, none, many = oracle.randomize([1]), oracle.randomize([]), oracle.randomize(np.zeros(70_000, np.uint8))
     assert [len(one), len(none), len(many)] == [1, 0, 70_000]
     assert one.dtype == none.dtype == many.dtype == np.int64
     assert one.shape[1:] == none.shape[1:] == many.shape[1:]
-    assert len(oracle.randomise(1)) == 1
+    assert len(oracle.randomize(1)) == 1
     told = oracle.estimate(oracle.tally(one), reports=1)
     assert np.isfinite(told.shares).all()
 
@@ -386,7 +386,7 @@ def test_bad_sizes_are_refused(case, bad):
 @pytest.mark.parametrize("epsilon", ["1e-12", "1e-6", 30, 1000])
 def test_extreme_epsilons_give_reports_and_finite_estimates(case, epsilon):
     oracle = small(case, epsilon)
-    reports = oracle.randomise(np.arange(300) % oracle.size, entropy=DeterministicEntropy(4))
+    reports = oracle.randomize(np.arange(300) % oracle.size, entropy=DeterministicEntropy(4))
     assert oracle.valid(reports).all()
     told = oracle.estimate(oracle.tally(reports), reports=300)
     assert np.isfinite(told.shares).all()
@@ -402,7 +402,7 @@ def test_large_domains_work_or_are_refused_by_name(case):
         if oracle is None or case.name == "binary":
             return
         values = np.array([0, size - 1])
-        reports = oracle.randomise(values)
+        reports = oracle.randomize(values)
         assert oracle.valid(reports).all()
         if size < 2**20:
             assert oracle.estimate(oracle.tally(reports), reports=2).shares.shape == (size,)
@@ -435,18 +435,18 @@ def test_oracles_are_frozen_values(case):
 @every
 def test_all_randomness_comes_from_the_stream_given(case):
     oracle, values = small(case), np.arange(500) % case.sizes[-1]
-    one, two = (oracle.randomise(values, entropy=DeterministicEntropy(1)) for _ in range(2))
+    one, two = (oracle.randomize(values, entropy=DeterministicEntropy(1)) for _ in range(2))
     assert np.array_equal(one, two)
-    assert not np.array_equal(one, oracle.randomise(values, entropy=DeterministicEntropy(2)))
-    assert not np.array_equal(oracle.randomise(values), oracle.randomise(values))
+    assert not np.array_equal(one, oracle.randomize(values, entropy=DeterministicEntropy(2)))
+    assert not np.array_equal(oracle.randomize(values), oracle.randomize(values))
     stream = Counting()
-    oracle.randomise(values, entropy=stream)
+    oracle.randomize(values, entropy=stream)
     assert stream.count > 0
 
 
 @every
 def test_errors_are_discreets_own(case):
-    for call in (lambda o: o.tally(3), lambda o: o.estimate(None, reports=1), lambda o: o.randomise(None)):
+    for call in (lambda o: o.tally(3), lambda o: o.estimate(None, reports=1), lambda o: o.randomize(None)):
         with pytest.raises(DiscreetError):
             call(small(case))
 

@@ -27,14 +27,14 @@ from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 from discreet.privacy.loss import Pure, Together
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 from discreet.query.algebra import Aggregate, Bound, Count, Filter, Group, Scan, Sum, scan_of
 from discreet.query.kinds import Fixed
 from discreet.query.plan import QueryPlan
 from discreet.query.planner import Terms, plan
 from discreet.query.release import Release
 
-ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
+ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 VISITS = Table(
     "visits",
     [
@@ -62,8 +62,8 @@ ROWS = {
 }  # fmt: skip
 
 
-def catalog(neighbours: Neighbours = ADD, *, visits: Table = VISITS, name: str = "clinic") -> Catalog:
-    return Catalog(name, [visits, PATIENTS, STAFF, WARDS], neighbours=neighbours)
+def catalog(neighbors: Neighbors = ADD, *, visits: Table = VISITS, name: str = "clinic") -> Catalog:
+    return Catalog(name, [visits, PATIENTS, STAFF, WARDS], neighbors=neighbors)
 
 
 # --- spies ----------------------------------------------------------------------------------------------------------
@@ -163,19 +163,19 @@ PLANS: dict[str, tuple[list[str], Terms]] = {
 PRIVATE = [name for name in PLANS if name != "nothing"]
 
 
-def made(name: str, neighbours: Neighbours = ADD) -> QueryPlan:
+def made(name: str, neighbors: Neighbors = ADD) -> QueryPlan:
     texts, terms = PLANS[name]
-    return plan(texts, catalog(neighbours), terms)
+    return plan(texts, catalog(neighbors), terms)
 
 
 # --- what a plan says of itself -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours), ids=str)
+@pytest.mark.parametrize("neighbors", list(Neighbors), ids=str)
 @pytest.mark.parametrize("name", PLANS)
-def test_the_loss_is_derived_again_from_the_parts(name, neighbours):
-    one = made(name, neighbours)
-    assert one.derive(catalog(neighbours)) == one.loss
+def test_the_loss_is_derived_again_from_the_parts(name, neighbors):
+    one = made(name, neighbors)
+    assert one.derive(catalog(neighbors)) == one.loss
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -351,7 +351,7 @@ TAMPERED: dict[str, tuple[str, Callable[[QueryPlan], QueryPlan]]] = {
     "a table of rows": ("people", lambda p: on_table(p, Table("visits", VISITS.columns, unit=Unit()))),
     "a table of another unit": ("people", lambda p: on_table(p, Table("visits", VISITS.columns, unit=Unit("days"), groups=2, rows=3))),
     "a table that is public": ("people", lambda p: on_table(p, WARDS)),
-    "other neighbours": ("people", lambda p: replace(p, neighbours=CHANGE)),
+    "other neighbors": ("people", lambda p: replace(p, neighbors=CHANGE)),
     "a value said to be smaller than it is": ("people", narrower_kind),
     "a column of wider bounds": ("people", wider_column),
     "a computed value said to be smaller than it is": ("computed", narrower_kind),
@@ -373,7 +373,7 @@ def test_the_same_plan_untouched_passes(name, clinic):
     assert clinic.seen()[:2] == ["charge", "fetch"]
 
 
-def test_a_plan_for_other_neighbours_than_the_catalog_is_refused(engine):
+def test_a_plan_for_other_neighbors_than_the_catalog_is_refused(engine):
     clinic = opened(engine, catalog(CHANGE))
     with pytest.raises(InternalError):
         clinic.curator.release(made("count", ADD), analyst="ann")
@@ -644,50 +644,50 @@ class Other:
     make: Callable[..., Any]
     variants: tuple[dict[str, Any], ...]
     contents: Callable[[Any], list[Any]]
-    neighbours: tuple[Neighbours, ...] = tuple(Neighbours)
+    neighbors: tuple[Neighbors, ...] = tuple(Neighbors)
     tables: int = 1
 
 
-def synthesis(neighbours: Neighbours = ADD, **more: Any) -> Any:
+def synthesis(neighbors: Neighbors = ADD, **more: Any) -> Any:
     from discreet.synthetic.planner import Wish
     from discreet.synthetic.planner import plan as synthesis_plan
     from discreet.synthetic.relaxed import Settings
 
     terms = {"epsilon": 1, "delta": "1e-6", "leave_out": ["city"], "bins": {"days": 3}} | more
-    return synthesis_plan(Wish(table="visits", settings=Settings(iterations=5), **terms), catalog(neighbours))
+    return synthesis_plan(Wish(table="visits", settings=Settings(iterations=5), **terms), catalog(neighbors))
 
 
-def linked(neighbours: Neighbours = ADD, *, rows_each: int = 3, bins: int = 3, **more: Any) -> Any:
+def linked(neighbors: Neighbors = ADD, *, rows_each: int = 3, bins: int = 3, **more: Any) -> Any:
     from discreet.synthetic.linked.planner import plan_linked
     from discreet.synthetic.relaxed import Settings
 
     tables = {"patients": {}, "visits": {"rows_each": rows_each, "leave_out": ["city"], "bins": {"days": bins}}}
     terms = {"tables": tables, "epsilon": 1, "delta": "1e-6", "settings": Settings(iterations=5)} | more
-    return plan_linked(catalog(neighbours), **terms)
+    return plan_linked(catalog(neighbors), **terms)
 
 
-def fairness(neighbours: Neighbours = ADD, *, said: tuple[int, ...] = (1, 0, 1), **more: Any) -> Any:
+def fairness(neighbors: Neighbors = ADD, *, said: tuple[int, ...] = (1, 0, 1), **more: Any) -> Any:
     from discreet.fairness.audit import plan_audit
 
     predictions = {"patient": [1, 2, 3], "prediction": list(said)}
     terms = {"label": "ward", "positive": "north", "group": "days", "bins": {"days": [3, 9]}, "epsilon": 1} | more
-    return plan_audit(catalog(neighbours), table="visits", predictions=predictions, **terms)
+    return plan_audit(catalog(neighbors), table="visits", predictions=predictions, **terms)
 
 
-def commuting(neighbours: Neighbours = ADD, **more: Any) -> Any:
+def commuting(neighbors: Neighbors = ADD, **more: Any) -> Any:
     from discreet.synthetic.commuting.plan import commute_plan
 
     towns = {"name": ["Oslo", "north", "south"], "x_km": [0, 1, 2], "y_km": [0, 0, 3]}
     terms = {"origin": "city", "destination": "ward", "epsilon": 1} | more
-    return commute_plan(catalog(neighbours), "visits", towns, **terms)
+    return commute_plan(catalog(neighbors), "visits", towns, **terms)
 
 
-def training(neighbours: Neighbours = ADD, **more: Any) -> Any:
+def training(neighbors: Neighbors = ADD, **more: Any) -> Any:
     from discreet.learning.planner import Wish
     from discreet.learning.planner import plan as training_plan
 
     terms = {"epsilon": 1, "delta": "1e-6", "examples": 2000, "epochs": 1, "features": ["days"]} | more
-    return training_plan(Wish(table="visits", target="ward", **terms), catalog(neighbours))
+    return training_plan(Wish(table="visits", target="ward", **terms), catalog(neighbors))
 
 
 def all_rows_of(result: Any) -> list[Any]:
@@ -715,21 +715,21 @@ OTHERS: dict[str, Other] = {
     "commuting in bands": Other(lambda n=ADD, **more: commuting(n, **({"bands": [1], "delta": "1e-6", "promise": "approximate"} | more)), ({"bands": [2]}, {"delta": "1e-7"}), rows_of),
     "training": Other(training, ({"epsilon": 2}, {"epochs": 2}, {"hidden": (3,)}), lambda model: [part.tolist() for part in model.parameters], (ADD,)),
 }  # fmt: skip
-KINDS = [(name, neighbours) for name, other in OTHERS.items() for neighbours in other.neighbours]
+KINDS = [(name, neighbors) for name, other in OTHERS.items() for neighbors in other.neighbors]
 
 
-@pytest.mark.parametrize(("name", "neighbours"), KINDS)
-def test_others_derive_their_loss_and_cover_it(name, neighbours):
+@pytest.mark.parametrize(("name", "neighbors"), KINDS)
+def test_others_derive_their_loss_and_cover_it(name, neighbors):
     from discreet.privacy.accounting import guarantee
 
-    one = OTHERS[name].make(neighbours)
+    one = OTHERS[name].make(neighbors)
     assert one.private
-    assert one.derive(catalog(neighbours)) == one.loss
+    assert one.derive(catalog(neighbors)) == one.loss
     assert guarantee(one.loss, delta=one.delta).epsilon <= float(one.epsilon) * (1 + 1e-9)
-    with pytest.raises(InternalError, match="other neighbours"):
-        one.derive(catalog(CHANGE if neighbours is ADD else ADD))
+    with pytest.raises(InternalError, match="other neighbors"):
+        one.derive(catalog(CHANGE if neighbors is ADD else ADD))
     with pytest.raises(InternalError, match="another table"):
-        one.derive(catalog(neighbours, visits=Table("visits", VISITS.columns, unit=VISITS.unit, groups=1, rows=1)))
+        one.derive(catalog(neighbors, visits=Table("visits", VISITS.columns, unit=VISITS.unit, groups=1, rows=1)))
 
 
 @pytest.mark.parametrize("name", list(OTHERS))
@@ -740,15 +740,15 @@ def test_others_have_one_name_for_one_release(name):
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize(("name", "neighbours"), KINDS)
-def test_others_are_charged_before_the_first_row_is_read_and_kept(name, neighbours, engine):
-    clinic, other = opened(engine, catalog(neighbours)), OTHERS[name]
-    first = clinic.curator.release(other.make(neighbours), analyst="ann")
+@pytest.mark.parametrize(("name", "neighbors"), KINDS)
+def test_others_are_charged_before_the_first_row_is_read_and_kept(name, neighbors, engine):
+    clinic, other = opened(engine, catalog(neighbors)), OTHERS[name]
+    first = clinic.curator.release(other.make(neighbors), analyst="ann")
     assert clinic.seen() == ["charge", *["fetch"] * other.tables, "keep"]
-    assert clinic.ledger.charges("clinic")[0].loss == other.make(neighbours).loss
+    assert clinic.ledger.charges("clinic")[0].loss == other.make(neighbors).loss
     clinic.events.clear()
     contents = other.contents(first)
-    again = clinic.curator.release(other.make(neighbours), analyst="bob")
+    again = clinic.curator.release(other.make(neighbors), analyst="bob")
     assert other.contents(again) == contents
     assert again.receipt.free
     assert clinic.events == []

@@ -43,7 +43,7 @@ KNOWN = Catalog(
         Table("visits", PRIVATE, unit=Unit("p"), groups=9, rows=2),
         Table("wards", [Column("ward", "text"), Column("beds", "integer")], unit=None),
     ],
-    neighbours="add or remove one",
+    neighbors="add or remove one",
 )
 WARDS = pa.table({"ward": ["north", "south"], "beds": [12, 9]})
 CITIES = ["Zürich", "oslo", "", "Bern", "ÅL", None]

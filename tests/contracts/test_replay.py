@@ -25,7 +25,7 @@ from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Approximate, BoundedRange, GaussianNoise, Loss, Pure, Together
 from discreet.synthetic import measuring
 from discreet.synthetic import plan as synthesis_plan
-from discreet.synthetic.commuting import Acceptance, Flows, Scheme, approximate_prior, probabilistic_prior, synthesise
+from discreet.synthetic.commuting import Acceptance, Flows, Scheme, approximate_prior, probabilistic_prior, synthesize
 from discreet.synthetic.commuting import synthesis as commuting
 
 ADDED: Rows = {
@@ -221,7 +221,7 @@ def test_a_map_of_public_totals_pays_for_all_that_it_uses(name, recorded, urns):
     scheme, records = Scheme(epsilon=EPSILON, **terms), []
     for flows in (HOME, MOVED):
         records.append(recorded())
-        synthesise(flows, scheme, entropy=DeterministicEntropy(2))
+        synthesize(flows, scheme, entropy=DeterministicEntropy(2))
     parts = [loss_between(*records)] if records[0].calls else []
     if "urn" in name:
         assert len(urns) == 4  # two destinations in each map
@@ -244,7 +244,7 @@ def test_urns_divide_the_delta_of_probabilistic_privacy_among_destinations(urns)
     """Any destination may break the ratio: the chance that one does, δ in all, is a sum over them (union bound)."""
     flows = Flows(PLACES, [0, 1, 2, 3], [0, 1, 2, 3], [300, 200, 300, 100])
     scheme = Scheme(epsilon=EPSILON, **PUBLIC["urns, probabilistic"])
-    synthesise(flows, scheme, entropy=DeterministicEntropy(1))
+    synthesize(flows, scheme, entropy=DeterministicEntropy(1))
     assert [draws for _, _, draws in urns] == [300, 200, 300, 100]
     for prior, cells, draws in urns:
         assert prior == probabilistic_prior(draws, cells, epsilon=EPSILON, delta=scheme.delta / 4)

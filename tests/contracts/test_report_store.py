@@ -22,21 +22,21 @@ from discreet.local.survey import PLACES, Survey
 from discreet.noise import DeterministicEntropy
 
 STORES = ("duckdb", "postgres")
-LISTED = ["flat", "hadamard", "optimised hashing", "subset", "optimised unary", "symmetric unary"]
+LISTED = ["flat", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]
 NOW = datetime(2026, 11, 16, 8, tzinfo=UTC)
 
 
-def survey(randomiser="flat", **changed):
+def survey(randomizer="flat", **changed):
     fields = {"name": "food", "version": 3, "question": "What?", "domain": list("abcde"), "times": 1, "epsilon": 1}
-    if randomiser == PLACES:
+    if randomizer == PLACES:
         fields |= {"domain": Area.plane(width=6, height=6, cell=1), "epsilon": "1 per km"}
-    return Survey(**fields | {"randomiser": randomiser} | changed)
+    return Survey(**fields | {"randomizer": randomizer} | changed)
 
 
 def lines(asked, values, seed=1):
     """Reports of many values at once."""
     entropy = DeterministicEntropy(seed)
-    reports = asked.randomises().randomise(values, entropy=entropy)
+    reports = asked.randomizes().randomize(values, entropy=entropy)
     ids = entropy.words(2 * len(reports)).tobytes().hex()
     payloads = [tuple(one) if isinstance(one, list) else one for one in reports.tolist()]
     return [Report(asked.digest, asked.version, one, ids[32 * n : 32 * n + 32]).line for n, one in enumerate(payloads)]
@@ -75,14 +75,14 @@ def meddle(address, statement):
 # Counting
 
 
-@pytest.mark.parametrize("randomiser", [*LISTED, PLACES])
-def test_the_tally_is_that_of_the_randomiser(store, randomiser):
-    asked = survey(PLACES) if randomiser == PLACES else survey(randomiser, domain=[f"{n}" for n in range(150)])
-    one, values = asked.randomises(), np.arange(5000) % 30
+@pytest.mark.parametrize("randomizer", [*LISTED, PLACES])
+def test_the_tally_is_that_of_the_randomizer(store, randomizer):
+    asked = survey(PLACES) if randomizer == PLACES else survey(randomizer, domain=[f"{n}" for n in range(150)])
+    one, values = asked.randomizes(), np.arange(5000) % 30
     sent = lines(asked, values)
     store.add(asked, sent[:1234])
     store.add(asked, iter(sent[1234:]))
-    expected = one.tally(one.randomise(values, entropy=DeterministicEntropy(1)))
+    expected = one.tally(one.randomize(values, entropy=DeterministicEntropy(1)))
     assert np.array_equal(store.tally(asked), expected)
     assert store.counts(asked) == Counts(accepted=5000)
     assert store.estimate(asked, confidence=None, iterations=5).reports == 5000
@@ -109,7 +109,7 @@ def test_a_tally_of_many_blocks(store, monkeypatch):
 
 
 def test_several_surveys_share_a_store(store):
-    one, two, three = survey(), survey("hadamard", name="drinks"), survey("optimised unary", name="third")
+    one, two, three = survey(), survey("hadamard", name="drinks"), survey("optimized unary", name="third")
     store.add(one, lines(one, [0] * 10))
     store.add(two, lines(two, [1] * 20, seed=2))
     assert store.tally(one).sum() == 10
@@ -362,7 +362,7 @@ def test_codes_that_were_changed_are_not_counted(store, address, statement):
     ],
 )
 def test_words_that_were_changed_are_not_counted(store, address, statement):
-    asked = survey("optimised unary", domain=[f"{n}" for n in range(70)])
+    asked = survey("optimized unary", domain=[f"{n}" for n in range(70)])
     store.add(asked, [Report(asked.digest, 3, (n, 0), f"{n:032x}").line for n in (1, 2)])
     assert store.tally(asked)[:3].tolist() == [1, 1, 0]
     meddle(address, statement)
@@ -373,7 +373,7 @@ def test_words_that_were_changed_are_not_counted(store, address, statement):
 # Sums that are kept
 
 
-BITS = survey("optimised unary", domain=[f"{n}" for n in range(70)])
+BITS = survey("optimized unary", domain=[f"{n}" for n in range(70)])
 
 
 def added_up(address):
@@ -396,7 +396,7 @@ def test_words_are_added_up_once_there_are_enough(store, address, monkeypatch):
     sent, values = lines(BITS, np.arange(500) % 70), np.arange(500) % 70
     for start, end in ((0, 30), (30, 60), (60, 250), (250, 251), (240, 255), (255, 500)):
         store.add(BITS, sent[start:end])
-        expected = BITS.oracle().tally(BITS.oracle().randomise(values, entropy=DeterministicEntropy(1))[:end])
+        expected = BITS.oracle().tally(BITS.oracle().randomize(values, entropy=DeterministicEntropy(1))[:end])
         assert np.array_equal(store.tally(BITS), expected)
     assert added_up(address) == [(3, 250), (6, 250)]
     assert np.array_equal(store.recount(BITS), store.tally(BITS))

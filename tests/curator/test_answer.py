@@ -128,8 +128,8 @@ SHOWN = re.compile(r"(\S+) (?:± (\S+)|\[(\S+), (\S+)\])")
 
 def shown_interval(text):
     value, half, low, high = SHOWN.fullmatch(text).groups()
-    centre = Fraction(value)
-    return (centre - Fraction(half), centre + Fraction(half)) if half else (Fraction(low), Fraction(high))
+    center = Fraction(value)
+    return (center - Fraction(half), center + Fraction(half)) if half else (Fraction(low), Fraction(high))
 
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

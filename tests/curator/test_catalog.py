@@ -4,15 +4,15 @@ import pytest
 
 from discreet.curator.catalog import Catalog, Column, ColumnType, Table
 from discreet.errors import InvalidParameter
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 
 AGE = Column("age", "integer", lower=0, upper=120)
 
 
 def test_names_are_found_in_any_case():
-    catalog = Catalog("d", [Table("People", [AGE], unit=Unit())], neighbours="change one")
+    catalog = Catalog("d", [Table("People", [AGE], unit=Unit())], neighbors="change one")
     assert catalog.table("pEOPLE").column("AGE") is AGE
-    assert catalog.neighbours is Neighbours.CHANGE_ONE
+    assert catalog.neighbors is Neighbors.CHANGE_ONE
 
 
 def test_values_are_frozen_and_compare_by_value():
@@ -67,13 +67,13 @@ def test_bad_tables_and_catalogs_are_refused():
     with pytest.raises(InvalidParameter, match="a column of table 't': age"):
         Table("t", [AGE], unit=Unit("id"))
     with pytest.raises(InvalidParameter, match="private table"):
-        Catalog("d", [Table("t", [AGE], unit=None)], neighbours="change one")
+        Catalog("d", [Table("t", [AGE], unit=None)], neighbors="change one")
     private = Table("t", [AGE], unit=Unit())
     with pytest.raises(InvalidParameter, match="different names"):
-        Catalog("d", [private, Table("T", [AGE], unit=None)], neighbours="change one")
+        Catalog("d", [private, Table("T", [AGE], unit=None)], neighbors="change one")
     with pytest.raises(InvalidParameter, match="add or remove one"):
-        Catalog("d", [private], neighbours="whatever")
+        Catalog("d", [private], neighbors="whatever")
     with pytest.raises(InvalidParameter, match="a table of dataset 'd': t"):
-        Catalog("d", [private], neighbours="change one").table("u")
+        Catalog("d", [private], neighbors="change one").table("u")
     with pytest.raises(InvalidParameter):
         Column("", "text")

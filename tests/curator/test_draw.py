@@ -135,7 +135,7 @@ def kept_groups(who: tuple[ColumnType, list[Any]], keys: tuple[ColumnType, list[
     """How many people count in each group, where everybody has a row in all of them."""
     columns = [Column("who", who[0]), Column("k", keys[0])]
     table = Table("t", columns, unit=Unit("who"), groups=groups, rows=1)
-    known = Catalog("d", [table], neighbours="add or remove one")
+    known = Catalog("d", [table], neighbors="add or remove one")
     people = [value for value in who[1] for _ in keys[1]]
     rows = pa.table({"who": pa.array(people, TYPES[who[0]]), "k": pa.array(keys[1] * len(who[1]), TYPES[keys[0]])})
     asked = plan(["SELECT k, COUNT(*) AS n FROM t GROUP BY k"], known, Terms(epsilon=1, delta="1e-6"))
@@ -196,7 +196,7 @@ def test_another_salt_is_another_draw_and_the_same_salt_the_same() -> None:
 
 WHO, X = Column("who", "integer"), Column("x", "integer", lower=0, upper=9)
 ROWS = Table("t", [WHO, X], unit=Unit("who"))
-KNOWN = Catalog("d", [ROWS], neighbours="add or remove one")
+KNOWN = Catalog("d", [ROWS], neighbors="add or remove one")
 
 
 def drawn_rows(rows: pa.Table, most: int, **more: bool) -> pa.Table:
@@ -254,7 +254,7 @@ class SpyEngine:
 def asked() -> Any:
     columns = [Column("who", "integer"), Column("x", "integer", lower=0, upper=9, nullable=False)]
     table = Table("t", columns, unit=Unit("who"), groups=2, rows=1)
-    known = Catalog("d", [table], neighbours="add or remove one")
+    known = Catalog("d", [table], neighbors="add or remove one")
     rows = pa.table({"who": [1, 1, 1, 2], "x": [1, 2, 3, 4]})
     ledger = Ledger(MemoryStore())
     ledger.open("d", Budget(epsilon=9))
@@ -269,7 +269,7 @@ def test_the_gate_draws_with_the_salt_of_the_account(asked: Any) -> None:
     (answer,) = Curator(known, spy, ledger).release(made, analyst="ann")
     secret, salt = ledger.salt("d"), salt_text(ledger.salt("d"))
     assert spy.salts == [salt]
-    said = explanation([made.text], made.releases, made.neighbours, loss=made.loss, epsilon=made.epsilon,
+    said = explanation([made.text], made.releases, made.neighbors, loss=made.loss, epsilon=made.epsilon,
                        delta=made.delta, confidence=made.confidence)  # fmt: skip
     seen = [repr(made), made.name, made.text, str(said), repr(said.to_json()), repr(answer), repr(answer.to_json())]
     seen += [repr(charge) for charge in ledger.charges("d")]

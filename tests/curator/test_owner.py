@@ -16,7 +16,7 @@ from discreet.curator.policy import read_policy
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 1
 [tables.visits]

@@ -93,7 +93,7 @@ def test_a_timer_of_the_system_waits(monkeypatch):
 class Made:
     """A plan that takes so long to run and so long to finish, and may fail in either."""
 
-    text, private, delta, neighbours = "SELECT", True, Fraction(0), None
+    text, private, delta, neighbors = "SELECT", True, Fraction(0), None
 
     def __init__(self, timer, run=0, finish=0, run_error=None, finish_error=None, epsilon="0.1", name="made"):
         self.timer, self.times, self.errors = timer, (run, finish), (run_error, finish_error)
@@ -129,7 +129,7 @@ def timer():
 
 @pytest.fixture
 def curator(timer):
-    catalog = Catalog("c", [Table("t", [Column("a", "integer")], unit=Unit())], neighbours="change one")
+    catalog = Catalog("c", [Table("t", [Column("a", "integer")], unit=Unit())], neighbors="change one")
     ledger = Ledger(MemoryStore())
     ledger.open("c", Budget(epsilon=1))
     return Curator(catalog, NoEngine(), ledger, pace=Pace(timer=timer), least_epsilon=Fraction(1, 1000))
@@ -213,7 +213,7 @@ def test_a_question_below_the_least_epsilon_is_refused_before_the_charge(curator
 POLICY = """
 [dataset]
 name = "c"
-neighbours = "change one"
+neighbors = "change one"
 {dataset}
 [budget]
 epsilon = "{epsilon}"

@@ -19,7 +19,7 @@ from discreet.privacy.unit import Unit
 GOOD = """
 [dataset]
 name = "hospital"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 
 [budget]
 epsilon = 0.1
@@ -92,8 +92,8 @@ def test_byte_order_marks_and_missing_files(tmp_path):
         ("epsilon = 0.1", 'epsilon = "?"', "budget.epsilon"),
         ("delta = 1e-6", "delta = 1", "delta"),
         ("delta = 1e-6", "delta = 1e-6\nextra = 1", "unknown 'extra'"),
-        ('neighbours = "add or remove one"', 'neighbours = "any"', "neighbours"),
-        ('neighbours = "add or remove one"', "", "no 'neighbours'"),
+        ('neighbors = "add or remove one"', 'neighbors = "any"', "neighbors"),
+        ('neighbors = "add or remove one"', "", "no 'neighbors'"),
         ('unit = "patient_id"', 'unit = "person"', "person"),
         ('unit = "patient_id"', "unit = 3", "identifies a person"),
         ('unit = "patient_id"', "", "no 'unit'"),
@@ -134,7 +134,7 @@ def test_a_draft_holds_names_and_types_and_no_value(tmp_path):
         }  # fmt: skip
         with pytest.raises(InvalidParameter, match="3 open decisions") as refusal:
             parse_policy(text)
-        assert "dataset.neighbours" in str(refusal.value)
+        assert "dataset.neighbors" in str(refusal.value)
 
 
 def test_a_draft_of_a_csv_file_leaves_types_open(tmp_path):
@@ -256,7 +256,7 @@ def test_odd_names_of_columns_survive_a_draft(tmp_path, name):
 CSV = """
 [dataset]
 name = "data"
-neighbours = "change one"
+neighbors = "change one"
 [budget]
 epsilon = 1
 [tables.Visits]
@@ -308,7 +308,7 @@ def test_what_is_read_of_a_csv_file_is_explained():
 
 def decided(text: str) -> str:
     """A draft with every decision taken: rows are units, and columns text."""
-    for decision in ('neighbours = "change one"', 'epsilon = "1"', 'unit = "row"'):
+    for decision in ('neighbors = "change one"', 'epsilon = "1"', 'unit = "row"'):
         key = decision.partition(" ")[0]
         text = text.replace(f'\n{key} = "?"', f"\n{decision}")
     return text.replace('type = "?"', 'type = "text"')
@@ -348,7 +348,7 @@ def test_ask_reads_a_file_as_init_does_or_not_at_all(tmp_path_factory, names, de
     except InvalidParameter:
         for name in {part.strip(' "') for part in re.split("[,;|\t\n]", path.read_bytes().decode("latin-1"))}:
             if name.isprintable() and name:
-                catalog = Catalog("c", [Table("t", [Column(name, "text")], unit=Unit())], neighbours="change one")
+                catalog = Catalog("c", [Table("t", [Column(name, "text")], unit=Unit())], neighbors="change one")
                 with pytest.raises(InvalidParameter), DuckDBEngine(catalog, {"t": str(path)}):
                     pass
         return

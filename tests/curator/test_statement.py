@@ -26,7 +26,7 @@ F = Fraction
 POLICY = """
 [dataset]
 name = "hospital"
-neighbours = "{neighbours}"
+neighbors = "{neighbors}"
 
 [budget]
 epsilon = "3"
@@ -49,8 +49,8 @@ columns.name = {{type = "text"}}
 """
 
 
-def policy(neighbours="add or remove one", unit="patient_id", bounds="", delta='delta = "1e-6"'):
-    return parse_policy(POLICY.format(neighbours=neighbours, unit=unit, bounds=bounds, delta=delta))
+def policy(neighbors="add or remove one", unit="patient_id", bounds="", delta='delta = "1e-6"'):
+    return parse_policy(POLICY.format(neighbors=neighbors, unit=unit, bounds=bounds, delta=delta))
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_bounds_are_those_of_the_papers_rounded_up(epsilon, delta):
     assert float(odds(epsilon)) == pytest.approx(power, rel=1e-12)
 
 
-def test_randomised_response_wins_just_as_often_as_the_bound_says():
+def test_randomized_response_wins_just_as_often_as_the_bound_says():
     """Truth with probability e^ε/(1 + e^ε) is the mechanism that meets the bound: 3/4 at ε = ln 3."""
     above, below = F("1.0986122886681099"), F("1.0986122886681096")  # ln 3 lies between
     assert win(below, F(0)) < F(3, 4) < win(above, F(0))
@@ -137,12 +137,12 @@ def test_every_question_is_answered_and_in_order(ledger):
     assert page.count("\n## ") == 11
 
 
-def test_unit_and_neighbours_in_words(ledger):
+def test_unit_and_neighbors_in_words(ledger):
     person = privacy_statement(policy(), ledger)
     assert "one person, that is all rows with the same patient_id" in section(person, "Who is protected?")
     assert "adding or removing one unit" in section(person, "Against which change?")
     assert "somebody with k rows" not in section(person, "What is not promised?")
-    row = privacy_statement(policy(neighbours="change one", unit="row"), ledger)
+    row = privacy_statement(policy(neighbors="change one", unit="row"), ledger)
     assert "one row; a person with several rows" in section(row, "Who is protected?")
     assert "how many units there are counts as public" in section(row, "Against which change?")
     assert "somebody with k rows is a group" in section(row, "What is not promised?")
@@ -316,7 +316,7 @@ def test_what_is_read_of_a_csv_file_is_stated(ledger):
     question = "How is the influence of one unit bounded?"
     assert "CSV" not in section(privacy_statement(policy(), ledger), question)  # only a public table is in such a file
     csv = parse_policy(
-        POLICY.format(neighbours="change one", unit="patient_id", bounds="", delta="").replace(".parquet", ".csv")
+        POLICY.format(neighbors="change one", unit="patient_id", bounds="", delta="").replace(".parquet", ".csv")
     )
     statement = privacy_statement(csv, ledger)
     assert "is read from a CSV file: each line is one record, whatever it holds" in section(statement, question)

@@ -23,7 +23,7 @@ from discreet.privacy.loss import Pure
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 {more}
 [budget]
 epsilon = "1"

@@ -62,9 +62,9 @@ def test_every_recipe_has_the_architecture_of_d3_and_says_what_it_does(mnist, ep
     assert "71,010 parameters" in words  # 61·1000 + 1001·10
 
 
-def test_the_scattering_recipe_keeps_within_its_budget_with_the_standardising_counted(mnist):
+def test_the_scattering_recipe_keeps_within_its_budget_with_the_standardizing_counted(mnist):
     recipe = Recipe.for_budget(
-        epsilon=3, delta=mnist.DELTA, examples=60_000, beside=mnist.STANDARD.loss, optimiser=Sgd(8), **mnist.WAVES
+        epsilon=3, delta=mnist.DELTA, examples=60_000, beside=mnist.STANDARD.loss, optimizer=Sgd(8), **mnist.WAVES
     )
     both = guarantee(Together(mnist.STANDARD.loss, recipe.loss), delta=mnist.DELTA).epsilon
     assert 2.9 < both <= 3

@@ -24,7 +24,7 @@ from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.budget import Budget
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 
 COLUMNS = [
     Column("id", "integer"),
@@ -40,8 +40,8 @@ CONNECTION = duckdb.connect()
 WISH = {"table": "people", "label": "y", "group": ["race", "sex"], "epsilon": 1, "prediction": "yhat"}
 
 
-def catalog(table=PEOPLE, neighbours="add or remove one"):
-    return Catalog("bank", [table, Table("public", [Column("x", "integer")], unit=None)], neighbours=neighbours)
+def catalog(table=PEOPLE, neighbors="add or remove one"):
+    return Catalog("bank", [table, Table("public", [Column("x", "integer")], unit=None)], neighbors=neighbors)
 
 
 def people(n=4000, seed=0):
@@ -80,27 +80,27 @@ def opened(table=TABLE, known=None, budget=None, seed=1):
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours), ids=str)
+@pytest.mark.parametrize("neighbors", list(Neighbors), ids=str)
 @pytest.mark.parametrize("noise", [{}, {"noise": "gaussian", "delta": "1e-6"}], ids=["geometric", "gaussian"])
-def test_the_loss_is_derived_again_and_covered_by_what_is_stated(neighbours, noise):
-    known = catalog(neighbours=neighbours)
+def test_the_loss_is_derived_again_and_covered_by_what_is_stated(neighbors, noise):
+    known = catalog(neighbors=neighbors)
     plan = made(known, **noise)
     assert plan.derive(known) == plan.loss
     assert guarantee(plan.loss, delta=plan.delta).epsilon <= float(plan.epsilon) * (1 + 1e-9)
     assert (plan.epsilon, plan.delta) == (1, Fraction(noise.get("delta", "0")))
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours), ids=str)
+@pytest.mark.parametrize("neighbors", list(Neighbors), ids=str)
 @pytest.mark.parametrize("table", [PEOPLE, ROWS], ids=["person", "row"])
-def test_one_unit_moves_the_counts_by_the_stated_sensitivity(neighbours, table):
+def test_one_unit_moves_the_counts_by_the_stated_sensitivity(neighbors, table):
     """Brute force: a person with all kinds of rows added, removed or changed, over small tables."""
-    known = catalog(table, neighbours)
+    known = catalog(table, neighbors)
     plan = made(known, predictions={"id": [1, 2], "yhat": [1, 0]}, key="id", given="age", bins={"age": [50]})
     options = [(1, "a", "f", 30, 1), (1, "a", "f", 30, 0), (1, "b", "m", 70, 1), (2, None, "f", 10, 0), (2, "zz", "f", None, 0), (3, "c", "m", 99, None), (None, "a", "f", 1, 1)]  # fmt: skip
     worst = 0
     for base, one, two in product([[], options[2:5]], options, options):
         mine = one[0]
-        if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+        if neighbors is Neighbors.ADD_OR_REMOVE_ONE:
             extra = [one, (mine, *two[1:])] if table is PEOPLE else [one]
             with_, without = [*base, *extra], list(base)
             if table is PEOPLE:
@@ -110,7 +110,7 @@ def test_one_unit_moves_the_counts_by_the_stated_sensitivity(neighbours, table):
             rest = [row for row in base if table is ROWS or row[0] != mine]
             with_, without = [*rest, one], [*rest, (mine, *two[1:]) if table is PEOPLE else two]
         worst = max(worst, int(np.abs(counts(plan, with_) - counts(plan, without)).sum()))
-    assert worst == sensitivity(neighbours)
+    assert worst == sensitivity(neighbors)
 
 
 def counts(plan, rows):
@@ -151,7 +151,7 @@ def test_no_value_of_a_row_makes_counting_fail():
     "tamper",
     [
         lambda p: replace(p, noise=Geometric(epsilon=1, sensitivity=2)),
-        lambda p: replace(p, neighbours=Neighbours.CHANGE_ONE),
+        lambda p: replace(p, neighbors=Neighbors.CHANGE_ONE),
         lambda p: replace(p, table=ROWS),
         lambda p: replace(p, label=Column("y", "integer", values=[0, 1, 2])),
         lambda p: replace(p, key=Column("age", "integer", lower=0, upper=100)),
@@ -203,7 +203,7 @@ def test_gaps_come_back_charged_kept_and_near_the_truth():
     assert (again.cells.counts == answer.cells.counts).all()
     joined = TABLE.append_column("yhat", SAID["yhat"])
     truth = fairness_report(joined, label="y", prediction="yhat", group=["race", "sex"], least=200).view("race")
-    for name in ("statistical parity", "equal opportunity", "equalised odds", "equal accuracy"):
+    for name in ("statistical parity", "equal opportunity", "equalized odds", "equal accuracy"):
         found = answer.view("race").gap(name, "table").difference
         assert abs(found.value - truth.gap(name).difference.value) < 0.03
         assert found.low - 1e-9 <= truth.gap(name).difference.value <= found.high + 1e-9
@@ -275,7 +275,7 @@ def test_the_answer_is_text_json_and_a_page():
 
 def test_it_is_the_same_through_a_policy_file(tmp_path):
     (tmp_path / "bank.toml").write_text(
-        '[dataset]\nname = "bank"\nneighbours = "change one"\n[budget]\nepsilon = 3\n[tables.people]\nsource = "python"\nunit = "id"\n'
+        '[dataset]\nname = "bank"\nneighbors = "change one"\n[budget]\nepsilon = 3\n[tables.people]\nsource = "python"\nunit = "id"\n'
         '[tables.people.columns]\nid = {type = "integer"}\nsex = {type = "text", values = ["f", "m"]}\ny = {type = "integer", values = [0, 1]}\n'
     )
     with discreet.open(tmp_path / "bank.toml", tables={"people": TABLE.select(["id", "sex", "y"])}) as data:
@@ -298,7 +298,7 @@ def test_a_row_unit_needs_a_key_to_join_by():
 
 def test_texts_are_keys_too():
     columns = [Column("name", "text"), Column("sex", "text", values=["f", "m"]), Column("ok", "boolean")]
-    known = Catalog("shop", [Table("people", columns, unit=Unit("name"))], neighbours="add or remove one")
+    known = Catalog("shop", [Table("people", columns, unit=Unit("name"))], neighbors="add or remove one")
     names = [f"p{k:04}" for k in range(2000)]
     table = pa.table({"name": names, "sex": ["f", "m"] * 1000, "ok": [True, True, False, False] * 500})
     said = {"Name": names[:1000], "prediction": ["true", "false"] * 500}

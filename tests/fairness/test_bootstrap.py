@@ -92,8 +92,8 @@ def test_bootstrap_limits_hold_the_truth_and_narrower_ones_do_not():
             0
         ].difference
         held += found.low <= 0.15 <= found.high
-        centre = found.value
-        narrow += centre - 0.7 * (centre - found.low) * 0.7 <= 0.15 <= centre + 0.7 * (found.high - centre) * 0.7
+        center = found.value
+        narrow += center - 0.7 * (center - found.low) * 0.7 <= 0.15 <= center + 0.7 * (found.high - center) * 0.7
     assert binom.cdf(held, times, 0.95) > ALPHA
     assert narrow < held
 

@@ -115,7 +115,7 @@ def test_categories_without_a_row_are_empty_groups():
 def test_two_classes_that_need_no_word(values):
     cells = Cells.of({"p": values, "a": ["x", "x", "y"]}, prediction="p", group="a")
     assert cells.tables()[0][:, 0].tolist() == [[1, 1], [0, 1]]
-    assert not cells.labelled
+    assert not cells.labeled
 
 
 def test_labels_and_predictions_may_be_spelled_differently():

@@ -82,8 +82,8 @@ def test_noise_that_is_a_third_larger_than_stated_is_caught(name, covers):
     truth = hits / sizes if covers == "table" else np.broadcast_to(shares, hits.shape)
     low, high = Noisy(noise, covers).limits(noisy, DOUBT)
     narrow = 0.7 if covers == "table" else 0.6
-    centre = noisy.values
-    held = (centre - narrow * (centre - low) <= truth) & (truth <= centre + narrow * (high - centre))
+    center = noisy.values
+    held = (center - narrow * (center - low) <= truth) & (truth <= center + narrow * (high - center))
     assert not enough(held.sum(axis=0).min(), TIMES)
 
 
@@ -149,7 +149,7 @@ def test_much_noise_widens_and_none_of_it_shifts():
 
 @pytest.mark.parametrize("noise", [None, NOISES["ε 1"], NOISES["σ 5"]], ids=["none", "geometric", "Gaussian"])
 def test_the_gap_of_several_groups_is_covered(noise):
-    """Equalised odds of four groups, true gap 0.12: of the population, and of the table under noise."""
+    """Equalized odds of four groups, true gap 0.12: of the population, and of the table under noise."""
     rng = np.random.default_rng(11)
     share, base, odds = np.array([0.4, 0.3, 0.2, 0.1]), 0.4, np.array([[0.2, 0.25, 0.22, 0.3], [0.6, 0.7, 0.72, 0.65]])
     probability = np.stack([np.stack([(1 - odds[y]) * (base if y else 1 - base), odds[y] * (base if y else 1 - base)], axis=1) for y in (0, 1)], axis=1) * share[:, None, None]  # fmt: skip
@@ -158,12 +158,12 @@ def test_the_gap_of_several_groups_is_covered(noise):
     for k in range(times):
         counts = rng.multinomial(4000, probability.ravel()).reshape(4, 2, 2)
         noisy = counts if noise is None else np.asarray(noise.release(counts, entropy=DeterministicEntropy(k)))
-        families = [family(noisy, metric(name), names=[name]) for name in CRITERIA["equalised odds"].metrics]
-        exact = [family(counts, metric(name)).values[0] for name in CRITERIA["equalised odds"].metrics]
+        families = [family(noisy, metric(name), names=[name]) for name in CRITERIA["equalized odds"].metrics]
+        exact = [family(counts, metric(name)).values[0] for name in CRITERIA["equalized odds"].metrics]
         own = max(np.ptp(side) for side in exact)
         for covers, truth in (("table", own), ("population", 0.12)):
             limits = Sampling() if noise is None else Noisy(noise, covers)
-            found = gap(CRITERIA["equalised odds"], families, list("abcd"), limits, DOUBT).difference
+            found = gap(CRITERIA["equalized odds"], families, list("abcd"), limits, DOUBT).difference
             held[covers] += found.low <= truth <= found.high
     assert enough(held["population"], times)
     if noise is not None:
@@ -171,8 +171,8 @@ def test_the_gap_of_several_groups_is_covered(noise):
 
 
 @pytest.mark.parametrize("noise", [None, NOISES["ε 1"]], ids=["none", "geometric"])
-def test_standardised_gaps_are_covered(noise):
-    """Two groups spread differently over three strata, rates 0.1 apart in each: the standardised gap is 0.1."""
+def test_standardized_gaps_are_covered(noise):
+    """Two groups spread differently over three strata, rates 0.1 apart in each: the standardized gap is 0.1."""
     rng, held, times = np.random.default_rng(12), 0, 200
     spread = np.array([[0.3, 0.1], [0.1, 0.2], [0.1, 0.2]])  # stratum × group
     rate = np.array([[0.2, 0.3], [0.5, 0.6], [0.7, 0.8]])

@@ -43,7 +43,7 @@ def test_rates_worked_by_hand(name, f, m):
     [
         ("statistical parity", Fraction(5, 100), Fraction(45, 50), "m", "f"),
         ("equal opportunity", Fraction(375, 1000), Fraction(4, 7), "f", "m"),
-        ("equalised odds", Fraction(375, 1000), Fraction(1, 3), "f", "m"),
+        ("equalized odds", Fraction(375, 1000), Fraction(1, 3), "f", "m"),
         ("predictive parity", Fraction(26, 45), Fraction(9, 35), "f", "m"),
         ("equal accuracy", Fraction(35, 100), Fraction(50, 85), "f", "m"),
     ],
@@ -85,7 +85,7 @@ def test_nobody_in_a_denominator_is_nothing_not_zero():
     found = plain_gap(single, CRITERIA["equal opportunity"], ["f", "m"], Sampling(), 0.05)
     assert np.isnan(found.difference.value)
     assert found.left_out == ("f", "m")
-    odds = plain_gap(single, CRITERIA["equalised odds"], ["f", "m"], Sampling(), 0.05)
+    odds = plain_gap(single, CRITERIA["equalized odds"], ["f", "m"], Sampling(), 0.05)
     assert odds.difference.value == pytest.approx(0.2)  # of the false positive rates, which are known
     assert odds.where == "false positive rate"
     assert odds.as_dict()["difference"]["value"] == pytest.approx(0.2)
@@ -139,7 +139,7 @@ def test_parity_within_strata_worked_by_hand():
     assert spread.covered == 1
 
 
-def test_standardised_rates_leave_out_strata_that_lack_a_group():
+def test_standardized_rates_leave_out_strata_that_lack_a_group():
     rates_ = Rates(("a", "b"), np.array([[5.0, 2.0], [1.0, 0.0]]), np.array([[10.0, 10.0], [10.0, 0.0]]))
     spread = adjusted(rates_, np.array([True, True]), ["f", "m"], Sampling(), 0.05)
     assert spread.covered == pytest.approx(2 / 3)
@@ -195,7 +195,7 @@ def test_rates_and_gaps_agree_with_fairlearn(seed):
     gaps = {name: plain_gap(tables, CRITERIA[name], groups, Sampling(), 0.05) for name in CRITERIA}
     for name, difference, ratio in (
         ("statistical parity", fm.demographic_parity_difference, fm.demographic_parity_ratio),
-        ("equalised odds", fm.equalized_odds_difference, fm.equalized_odds_ratio),
+        ("equalized odds", fm.equalized_odds_difference, fm.equalized_odds_ratio),
         ("equal opportunity", fm.equal_opportunity_difference, fm.equal_opportunity_ratio),
     ):
         assert gaps[name].difference.value == pytest.approx(difference(y, p, sensitive_features=a), abs=1e-12)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.fairness.cells import Cells
 from discreet.fairness.loan import Loans, expected_rates
-from discreet.fairness.repair import Rule, equalise, reduction, reweigh
+from discreet.fairness.repair import Rule, equalize, reduction, reweigh
 from discreet.fairness.repair.fairlearn import repaired
 from discreet.fairness.report import fairness_report
 from discreet.fairness.tradeoff import tradeoff
@@ -35,11 +35,11 @@ def rates(chance, y, a):
 # --- thresholds -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("criterion", "parts"), [("statistical parity", ["all"]), ("equal opportunity", ["positive"]), ("equalised odds", ["positive", "negative"])])  # fmt: skip
+@pytest.mark.parametrize(("criterion", "parts"), [("statistical parity", ["all"]), ("equal opportunity", ["positive"]), ("equalized odds", ["positive", "negative"])])  # fmt: skip
 @pytest.mark.parametrize("tolerance", [0, "0.03"])
 def test_expected_gaps_and_accuracy_are_those_stated(criterion, parts, tolerance):
     _, y, a, score = people()
-    fitted = equalise(score, y, a, criterion=criterion, tolerance=tolerance)
+    fitted = equalize(score, y, a, criterion=criterion, tolerance=tolerance)
     chance = fitted.probabilities(score, a)
     found = rates(chance, y, a)
     assert max(np.ptp(found[part]) for part in parts) == pytest.approx(fitted.gap, abs=1e-7)
@@ -62,7 +62,7 @@ def test_no_pair_of_plain_thresholds_with_a_smaller_gap_is_more_accurate(found):
     score, y, a = (np.array(side) for side in zip(*found, strict=True))
     cuts = [-np.inf, 0.3, 0.5, 0.7, np.inf]
     for tolerance in (0, 0.25):
-        best = equalise(score, y, a, criterion="statistical parity", tolerance=tolerance).accuracy
+        best = equalize(score, y, a, criterion="statistical parity", tolerance=tolerance).accuracy
         for f, m in product(cuts, cuts):
             said = score >= np.where(a == "f", f, m)
             if abs(said[a == "f"].mean() - said[a == "m"].mean()) <= tolerance:
@@ -71,19 +71,19 @@ def test_no_pair_of_plain_thresholds_with_a_smaller_gap_is_more_accurate(found):
 
 def test_without_a_constraint_the_best_threshold_of_each_group_is_found():
     score, y = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), np.array([0, 0, 1, 0, 1, 1])
-    fitted = equalise(score, y, np.array(["f"] * 6), criterion="statistical parity", tolerance=1)
+    fitted = equalize(score, y, np.array(["f"] * 6), criterion="statistical parity", tolerance=1)
     assert fitted.accuracy == pytest.approx(5 / 6)
     assert fitted.gap == 0
 
 
-def test_a_perfect_score_loses_nothing_to_equalised_odds_but_much_to_parity():
+def test_a_perfect_score_loses_nothing_to_equalized_odds_but_much_to_parity():
     """Hardt, Price, Srebro 2016: base rates differ, so parity forbids even the perfect predictor."""
     y, a = np.array([1] * 80 + [0] * 20 + [1] * 20 + [0] * 80), np.array(["f"] * 100 + ["m"] * 100)
-    assert equalise(y, y, a, criterion="equalised odds").accuracy == pytest.approx(1)
-    assert equalise(y, y, a, criterion="statistical parity").accuracy == pytest.approx(0.7)
+    assert equalize(y, y, a, criterion="equalized odds").accuracy == pytest.approx(1)
+    assert equalize(y, y, a, criterion="statistical parity").accuracy == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("criterion", ["statistical parity", "equalised odds", "equal opportunity"])
+@pytest.mark.parametrize("criterion", ["statistical parity", "equalized odds", "equal opportunity"])
 def test_never_less_accurate_than_fairlearn(criterion):
     pytest.importorskip("fairlearn")
     from sklearn.linear_model import LogisticRegression
@@ -93,7 +93,7 @@ def test_never_less_accurate_than_fairlearn(criterion):
     score = model.predict_proba(x)[:, 1]
     theirs = repaired(LogisticRegression(), x, y, a, criterion=criterion, method="threshold optimizer")
     chance = theirs.probabilities(x, a)
-    ours = equalise(score, y, a, criterion=criterion)
+    ours = equalize(score, y, a, criterion=criterion)
     assert ours.accuracy >= np.mean(np.where(y == 1, chance, 1 - chance)) - 1e-6
     assert ours.gap < 1e-6
 
@@ -105,7 +105,7 @@ def test_a_rule_is_a_lottery_of_thresholds():
 
 def test_groups_without_one_of_the_labels_are_borne():
     score, y, a = [0.1, 0.9, 0.2, 0.8, 0.5], [0, 1, 0, 1, 1], ["f", "f", "m", "m", "x"]
-    fitted = equalise(score, y, a, criterion="equalised odds")
+    fitted = equalize(score, y, a, criterion="equalized odds")
     assert fitted.accuracy == pytest.approx(1)
 
 
@@ -123,13 +123,13 @@ def test_groups_without_one_of_the_labels_are_borne():
     ],
 )
 def test_what_thresholds_refuse(changes, words):
-    given_ = {"score": [0.1, 0.9], "label": [0, 1], "group": ["f", "m"], "criterion": "equalised odds", **changes}
+    given_ = {"score": [0.1, 0.9], "label": [0, 1], "group": ["f", "m"], "criterion": "equalized odds", **changes}
     with pytest.raises((InvalidParameter, InvalidData), match=words):
-        equalise(given_.pop("score"), given_.pop("label"), given_.pop("group"), **given_)
+        equalize(given_.pop("score"), given_.pop("label"), given_.pop("group"), **given_)
 
 
 def test_a_group_that_was_not_fitted_is_named():
-    fitted = equalise([0.1, 0.9], [0, 1], ["f", "m"], criterion="equalised odds")
+    fitted = equalize([0.1, 0.9], [0, 1], ["f", "m"], criterion="equalized odds")
     with pytest.raises(InvalidParameter, match="group: got 'x', expected one of f, m"):
         fitted.predict([0.5], ["x"])
 
@@ -169,7 +169,7 @@ def test_reweighing_narrows_the_gap_of_a_model():
 
 
 @pytest.mark.parametrize(
-    ("criterion", "parts"), [("statistical parity", ["all"]), ("equalised odds", ["positive", "negative"])]
+    ("criterion", "parts"), [("statistical parity", ["all"]), ("equalized odds", ["positive", "negative"])]
 )
 def test_a_reduction_keeps_its_tolerance_on_its_rows(criterion, parts):
     from sklearn.linear_model import LogisticRegression
@@ -201,7 +201,7 @@ def shifted(n, groups, features, shift, seed):
 @pytest.mark.filterwarnings("ignore:Setting a")  # fairlearn 0.15 with pandas 3.1
 @pytest.mark.filterwarnings("ignore:Setting an")
 @pytest.mark.parametrize("shape", [(1000, 3, 3, 1.0), (4000, 5, 4, 1.0), (2000, 2, 5, 0.5), (1500, 4, 6, 2.0)], ids=str)
-@pytest.mark.parametrize("criterion", ["statistical parity", "equalised odds"])
+@pytest.mark.parametrize("criterion", ["statistical parity", "equalized odds"])
 def test_a_reduction_is_as_accurate_as_fairlearns(shape, criterion):
     """At the same tolerance, which both keep; 1.5 points lower at most, whatever the shape of the data."""
     pytest.importorskip("fairlearn")
@@ -296,12 +296,12 @@ def test_small_groups_are_left_out_of_the_curve_and_named():
     """Three rows whose labels go against their scores would cost everybody accuracy."""
     _, y, a, score = people(400)
     a, y, score = np.append(a, ["x"] * 3), np.append(y, [0, 0, 0]), np.append(score, [1.0, 1.0, 1.0])
-    every = tradeoff(score, y, a, ["equalised odds"], steps=2)
-    large = tradeoff(score, y, a, ["equalised odds"], steps=2, least=20)
-    alone = tradeoff(score[:-3], y[:-3], a[:-3], ["equalised odds"], steps=2)
-    assert large.curves["equalised odds"][0].accuracy == alone.curves["equalised odds"][0].accuracy
-    assert "x" in every.curves["equalised odds"][0].rules
-    assert set(large.curves["equalised odds"][0].rules) == {"f", "m"}
+    every = tradeoff(score, y, a, ["equalized odds"], steps=2)
+    large = tradeoff(score, y, a, ["equalized odds"], steps=2, least=20)
+    alone = tradeoff(score[:-3], y[:-3], a[:-3], ["equalized odds"], steps=2)
+    assert large.curves["equalized odds"][0].accuracy == alone.curves["equalized odds"][0].accuracy
+    assert "x" in every.curves["equalized odds"][0].rules
+    assert set(large.curves["equalized odds"][0].rules) == {"f", "m"}
     assert (every.left_out, large.left_out) == ({}, {"x": 3})
     assert "left out, too few rows: x (3)" in large.text()
     assert "left out, too few rows: x (3)" in large.page().html()

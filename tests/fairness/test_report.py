@@ -49,7 +49,7 @@ def test_without_labels_only_parity_is_looked_at():
     assert [gap.criterion for gap in found.views[0].all_gaps] == ["statistical parity", "conditional parity"]
     assert set(found.views[0].rates) == {"selection rate"}
     with pytest.raises(InvalidParameter, match="criterion"):
-        found.views[0].gap("equalised odds")
+        found.views[0].gap("equalized odds")
 
 
 def test_bootstrap_and_exact_limits_are_near_each_other_for_large_groups():

@@ -19,7 +19,7 @@ from discreet.gallery.models import (
 )
 from discreet.learning.features import Features, Target
 from discreet.learning.model import Model, Shape
-from discreet.learning.optimisers import Adam
+from discreet.learning.optimizers import Adam
 from discreet.learning.recipe import Adaptive, Recipe, Sgd
 from discreet.learning.training import train
 from discreet.noise import DeterministicEntropy
@@ -120,7 +120,7 @@ def test_a_table_without_targets_is_refused():
 
 
 def recipe(**settings):
-    return Recipe(**{"rate": 1, "lot": 50, "steps": 6, "multiplier": 1, "clip": 1, "optimiser": Sgd(1)} | settings)
+    return Recipe(**{"rate": 1, "lot": 50, "steps": 6, "multiplier": 1, "clip": 1, "optimizer": Sgd(1)} | settings)
 
 
 def silent(network, x, y, plan, **settings):
@@ -138,7 +138,7 @@ def silent(network, x, y, plan, **settings):
         {"clip": 100, "lot": "0.5"},
         {"adaptive": Adaptive(quantile="0.9")},
         {"per_layer": True},
-        {"optimiser": Adam(1), "average": "0.9"},
+        {"optimizer": Adam(1), "average": "0.9"},
         {"steps": 40, "curve": 0},
         {"copies": 2},
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from discreet.curator.policy import parse_policy
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.query.explain import explanation
 from discreet.query.planner import Terms, plan
 
@@ -18,9 +18,9 @@ HERE = Path(__file__).parent
 FILES = sorted((HERE / "plans").glob("*.sql"))
 
 
-def catalog(neighbours: str):
+def catalog(neighbors: str):
     text = (HERE / "hospital.toml").read_text(encoding="utf-8")
-    return parse_policy(text.replace("NEIGHBOURS", neighbours)).catalog
+    return parse_policy(text.replace("NEIGHBORS", neighbors)).catalog
 
 
 def printed(text: str) -> str:
@@ -28,11 +28,11 @@ def printed(text: str) -> str:
     lines = text.splitlines()
     settings = dict(line[3:].split(": ", 1) for line in lines if line.startswith("-- "))
     statement = "\n".join(line for line in lines if not line.startswith("-- ")).strip()
-    neighbours = settings.pop("neighbours", str(Neighbours.ADD_OR_REMOVE_ONE))
+    neighbors = settings.pop("neighbors", str(Neighbors.ADD_OR_REMOVE_ONE))
     whole = {name: int(value) for name, value in settings.items() if name in ("groups", "rows")}
-    made = plan([statement], catalog(neighbours), Terms(**{**settings, **whole}))
+    made = plan([statement], catalog(neighbors), Terms(**{**settings, **whole}))
     told = explanation(
-        [statement], made.releases, made.neighbours,
+        [statement], made.releases, made.neighbors,
         loss=made.loss, epsilon=made.epsilon, delta=made.delta, confidence=made.confidence,
     )  # fmt: skip
     private = [f"private SQL: {release['sql']}" for release in told.releases]

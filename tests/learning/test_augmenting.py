@@ -51,7 +51,7 @@ def test_moves_beyond_the_image_leave_nothing_of_it():
 
 def test_an_image_counts_for_one_clipping_norm_however_many_copies():
     network = Network([Flatten(), Dense(3)], Softmax(), (5, 4, 2))
-    recipe = Recipe(rate=1, lot=6, steps=1, multiplier=1, clip="0.01", optimiser=Sgd(1), copies=9, curve=0)
+    recipe = Recipe(rate=1, lot=6, steps=1, multiplier=1, clip="0.01", optimizer=Sgd(1), copies=9, curve=0)
     state, y = State.start(network, recipe), np.array([0, 1, 2, 0, 1, 2])
     whole = contributions(network, state, IMAGES, y, np.arange(6), recipe, Shifts(1))
     fewer = contributions(network, state, IMAGES, y, np.arange(5), recipe, Shifts(1))

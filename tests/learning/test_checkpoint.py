@@ -15,7 +15,7 @@ from discreet.learning.checkpoint import Checkpoint
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Adam, Sgd
+from discreet.learning.optimizers import Adam, Sgd
 from discreet.learning.recipe import Adaptive, Recipe
 from discreet.learning.training import State, train
 from discreet.noise import DeterministicEntropy
@@ -27,7 +27,7 @@ SETTINGS = ("shape of examples", "network", "recipe", "projection")
 
 
 def recipe(**settings):
-    given = {"rate": "1/5", "lot": 20, "steps": 12, "multiplier": 1, "clip": 1, "optimiser": Sgd("0.1", "0.9")}
+    given = {"rate": "1/5", "lot": 20, "steps": 12, "multiplier": 1, "clip": 1, "optimizer": Sgd("0.1", "0.9")}
     return Recipe(**given | settings)
 
 
@@ -45,7 +45,7 @@ def saved(path, network=NETWORK, plan=None):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"average": "0.9"}, {"adaptive": Adaptive()}, {"optimiser": Adam("0.01")}, {"curve": 0}], ids=str
+    "settings", [{}, {"average": "0.9"}, {"adaptive": Adaptive()}, {"optimizer": Adam("0.01")}, {"curve": 0}], ids=str
 )
 def test_a_state_comes_back_bit_by_bit(tmp_path, settings):
     plan = recipe(**settings)

@@ -64,7 +64,7 @@ def data(inputs, n, seed=1, classes=3):
 
 
 def recipe(**changes):
-    settings = {"rate": "0.5", "lot": 100, "steps": 3, "multiplier": 1, "clip": 1, "optimiser": Sgd("0.5")}
+    settings = {"rate": "0.5", "lot": 100, "steps": 3, "multiplier": 1, "clip": 1, "optimizer": Sgd("0.5")}
     return Recipe(**(settings | changes))
 
 
@@ -150,12 +150,12 @@ def test_sums_do_not_depend_on_the_parts():
     assert np.abs(some[:-RIDERS]).max() > 0
 
 
-@pytest.mark.parametrize("optimiser", [Sgd("0.5", momentum="0.5"), Adam("0.05")])
-def test_training_learns(models, optimiser):
+@pytest.mark.parametrize("optimizer", [Sgd("0.5", momentum="0.5"), Adam("0.05")])
+def test_training_learns(models, optimizer):
     model, network = models["dense"]
     x, _ = data(network.inputs, 1200)
     y = x[:, :3].argmax(axis=1)
-    run = recipe(rate="0.25", lot=300, steps=60, multiplier="0.7", optimiser=optimiser, average="0.9")
+    run = recipe(rate="0.25", lot=300, steps=60, multiplier="0.7", optimizer=optimizer, average="0.9")
     state = train(model, x, y, run, entropy=DeterministicEntropy(1))
     right = (model.predict(finished(state, run), x).argmax(axis=1) == y).mean()
     assert right > 0.8
@@ -174,8 +174,8 @@ def test_trees_of_every_form_and_numbers_without_an_axis():
 
     model = line(loss, start)
     x = data((3,), 50)[0]
-    for optimiser in (Sgd("0.1", momentum="0.9"), Adam("0.1")):
-        run = recipe(optimiser=optimiser, average="0.5", per_layer=True)
+    for optimizer in (Sgd("0.1", momentum="0.9"), Adam("0.1")):
+        run = recipe(optimizer=optimizer, average="0.5", per_layer=True)
         state = train(model, x, np.ones(50), run, entropy=DeterministicEntropy(2))
         assert [p.shape for p in state.parameters] == [(1, 2), (3,), ()]
         assert all(p.dtype == np.float32 for p in state.parameters)

@@ -11,7 +11,7 @@ from discreet.learning.clipping import Clip, clipped_sum
 from discreet.learning.convolution import Conv2D
 from discreet.learning.gradients import Outer, Rows
 from discreet.learning.layers import Dense, Flatten, Relu, Tanh, TemperedSigmoid
-from discreet.learning.normalising import GroupNorm
+from discreet.learning.normalizing import GroupNorm
 from discreet.learning.pooling import AvgPool2D, MaxPool2D
 from discreet.learning.products import product
 from discreet.learning.starting import normal

@@ -9,7 +9,7 @@ from discreet.learning.convolution import Conv2D
 from discreet.learning.layers import Dense, Flatten, Relu, Tanh, TemperedSigmoid
 from discreet.learning.losses import Logistic, Softmax, Squared
 from discreet.learning.network import Network
-from discreet.learning.normalising import GroupNorm
+from discreet.learning.normalizing import GroupNorm
 from discreet.learning.pooling import AvgPool2D, MaxPool2D
 
 IMAGES = [

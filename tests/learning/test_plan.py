@@ -25,13 +25,13 @@ COLUMNS = [
 ]
 TABLE = Table("visits", COLUMNS, unit=Unit("person"), groups=1, rows=1)
 CATALOG = Catalog(
-    "clinic", [TABLE, Table("wards", [Column("beds", "integer")], unit=None)], neighbours="add or remove one"
+    "clinic", [TABLE, Table("wards", [Column("beds", "integer")], unit=None)], neighbors="add or remove one"
 )
 WISH = Wish(table="visits", target="ill", features=["age", "ward"], epsilon=2, delta="1e-6", examples=2000, epochs=3)
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = "{epsilon}"
 delta = "1e-5"
@@ -182,8 +182,8 @@ def test_wishes_that_make_no_sense_are_refused_before_anything_is_spent(changes,
         plan(replace(WISH, **changes), CATALOG)
 
 
-def test_other_neighbours_have_no_proof():
-    changing = Catalog("clinic", [TABLE], neighbours="change one")
+def test_other_neighbors_have_no_proof():
+    changing = Catalog("clinic", [TABLE], neighbors="change one")
     with pytest.raises(InvalidParameter, match="add or remove one"):
         plan(WISH, changing)
 

@@ -11,7 +11,7 @@ from discreet.privacy.calibration import sampled_gaussian_multiplier
 from discreet.privacy.loss import GaussianNoise, Repeated, SampledGaussian, Together
 
 F = Fraction
-REST = {"clip": 1, "optimiser": Sgd("0.1")}
+REST = {"clip": 1, "optimizer": Sgd("0.1")}
 
 
 @pytest.mark.parametrize(

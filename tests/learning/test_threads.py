@@ -14,13 +14,13 @@ from discreet.learning.federated import member as member_module
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.learning.recipe import Recipe
 from discreet.learning.threads import blas_threads, threads_in_force
 from discreet.learning.training import train
 
 NETWORK = Network([Dense(2)], Softmax(), inputs=(3,))
-RECIPE = Recipe(rate="1/2", lot=10, steps=3, multiplier=1, clip=1, optimiser=Sgd("0.1"))
+RECIPE = Recipe(rate="1/2", lot=10, steps=3, multiplier=1, clip=1, optimizer=Sgd("0.1"))
 X, Y = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32), np.arange(20) % 2
 
 
@@ -64,7 +64,7 @@ def test_clients_of_a_federation_do_as_well(monkeypatch):
         member_module, "update", lambda *args, **settings: seen.append(blas()) or update(*args, **settings)
     )
     settings = {"clients": 2, "rounds": 1, "level": "client", "rate": 1, "multiplier": 1, "clip": 1, "secure": None}
-    plan = Federation(**settings, optimiser=Sgd(1))
+    plan = Federation(**settings, optimizer=Sgd(1))
     run(plan, NETWORK, InProcessFleet(plan, NETWORK, {"ann": (X, Y), "bob": (X, Y)}))
     assert seen == [{1}, {1}]
 

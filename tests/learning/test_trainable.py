@@ -13,7 +13,7 @@ from discreet.learning.training import finished, train
 from discreet.noise import DeterministicEntropy
 
 NAMES = {name for name in vars(Trainable) if not name.startswith("_")}
-RECIPE = Recipe(rate="1/2", lot=100, steps=30, multiplier="1/10", clip=1, optimiser=Sgd(1))
+RECIPE = Recipe(rate="1/2", lot=100, steps=30, multiplier="1/10", clip=1, optimizer=Sgd(1))
 X = np.random.default_rng(3).normal(size=(200, 3)).astype(np.float32)
 Y = (X @ np.array([2.0, -1.0, 0.5]) > 0).astype(int)
 

@@ -15,7 +15,7 @@ from discreet.learning.curves import curve_noise
 from discreet.learning.layers import Dense, Relu, Tanh
 from discreet.learning.losses import Logistic, Softmax, Squared
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Adam, Sgd
+from discreet.learning.optimizers import Adam, Sgd
 from discreet.learning.recipe import Adaptive, Recipe
 from discreet.learning.schedule import Schedule
 from discreet.learning.training import RIDERS, State, contributions, finished, train
@@ -29,7 +29,7 @@ Y = RNG.integers(0, 3, 300)
 
 def recipe(**settings):
     return Recipe(
-        **{"rate": "1/10", "lot": 30, "steps": 5, "multiplier": 1, "clip": 1, "optimiser": Sgd("0.1")} | settings
+        **{"rate": "1/10", "lot": 30, "steps": 5, "multiplier": 1, "clip": 1, "optimizer": Sgd("0.1")} | settings
     )
 
 
@@ -108,7 +108,7 @@ def test_parts_under_a_memory_limit_give_the_same_sum(memory):
 def test_noise_has_the_stated_deviation_and_not_another():
     """Empty lots show the noise alone: its variance is σ², tested at a false-alarm rate of 1e-6, with power at 30 %."""
     multiplier, lot, steps = Fraction(3, 2), 10, 20
-    plan = recipe(multiplier=multiplier, lot=lot, steps=steps, optimiser=Sgd(1), curve=0, clip=2)
+    plan = recipe(multiplier=multiplier, lot=lot, steps=steps, optimizer=Sgd(1), curve=0, clip=2)
     nobody = np.zeros((0, 5), np.float32)
     positions = []
     train(
@@ -144,7 +144,7 @@ def test_lots_are_poisson_samples(monkeypatch):
         return np.zeros(sum(p.size for p in state.parameters) + RIDERS, np.int64)
 
     monkeypatch.setattr(training, "contributions", look)
-    plan = recipe(steps=400, optimiser=Sgd("1e-6"))
+    plan = recipe(steps=400, optimizer=Sgd("1e-6"))
     train(NETWORK, X, Y, plan, entropy=DeterministicEntropy(7))
     mean, variance = 30, 27
     assert abs(np.mean(sizes) - mean) < 5 * math.sqrt(variance / 400)
@@ -162,7 +162,7 @@ def test_empty_lots_work():
 def test_it_learns_and_the_noisy_curve_follows_the_loss():
     x = RNG.normal(size=(4000, 5)).astype(np.float32)
     y = x[:, :3].argmax(axis=1)
-    plan = recipe(rate="1/4", lot=1000, steps=80, optimiser=Sgd(1, "0.9", Schedule("cosine")), average="0.9")
+    plan = recipe(rate="1/4", lot=1000, steps=80, optimizer=Sgd(1, "0.9", Schedule("cosine")), average="0.9")
     state = train(NETWORK, x, y, plan, entropy=DeterministicEntropy(1))
     outputs = NETWORK.predict(finished(state, plan), x)
     assert (outputs.argmax(axis=1) == y).mean() > 0.9
@@ -174,7 +174,7 @@ def test_it_learns_and_the_noisy_curve_follows_the_loss():
 
 def test_an_adaptive_norm_goes_to_its_quantile():
     plan = recipe(
-        rate=1, lot=300, steps=120, multiplier="1/2", clip=50, adaptive=Adaptive("1/2"), optimiser=Sgd("1e-5")
+        rate=1, lot=300, steps=120, multiplier="1/2", clip=50, adaptive=Adaptive("1/2"), optimizer=Sgd("1e-5")
     )
     state = train(NETWORK, X, Y, plan, entropy=DeterministicEntropy(3))
     _, gradients = NETWORK.gradients(state.parameters, X, Y)
@@ -199,14 +199,14 @@ def test_copies_are_averaged_before_clipping():
 
 def test_a_network_that_runs_away_says_nothing_of_anybody():
     """NaN gradients count as nothing, and nothing is raised at a step that depends on the data."""
-    plan = recipe(optimiser=Sgd(10**30), steps=4)
+    plan = recipe(optimizer=Sgd(10**30), steps=4)
     state = train(NETWORK, X, Y, plan)
     assert state.step == 4
     assert all(math.isfinite(loss) for loss in state.losses)
 
 
 def test_adam_and_schedules_run():
-    plan = recipe(optimiser=Adam("0.01", schedule=Schedule("linear", warmup="0.2")))
+    plan = recipe(optimizer=Adam("0.01", schedule=Schedule("linear", warmup="0.2")))
     assert train(NETWORK, X, Y, plan).step == 5
 
 
@@ -261,5 +261,5 @@ def test_several_numbers_are_predicted_at_once():
     network = Network((Dense(3),), Squared(), (2,))
     x = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
     y = np.stack([x[:, 0], x[:, 1], x.sum(axis=1)], axis=1)
-    recipe = Recipe(rate="1/2", lot=100, steps=3, multiplier=1, clip=1, optimiser=Sgd("0.1"))
+    recipe = Recipe(rate="1/2", lot=100, steps=3, multiplier=1, clip=1, optimizer=Sgd("0.1"))
     assert train(network, x, y, recipe, entropy=DeterministicEntropy(1)).step == 3

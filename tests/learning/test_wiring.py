@@ -301,7 +301,7 @@ def test_lots_come_from_the_system(monkeypatch):
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 10
 delta = "1e-5"
@@ -346,7 +346,7 @@ def test_a_model_behind_the_gate_is_trained_once(tmp_path):
 def test_the_problem_that_is_minimized_has_the_noise_that_is_paid_for(classes, monkeypatch):
     """Module `objective`, proof (2): ε₁ = (GRID·c·L + d)/s, ε₂ for the determinant, the rest for the weights."""
     drawn = []
-    monkeypatch.setattr(objective, "minimised", lambda problem: drawn.append(problem) or np.zeros(problem.drawn.shape))
+    monkeypatch.setattr(objective, "minimized", lambda problem: drawn.append(problem) or np.zeros(problem.drawn.shape))
     x, y = table(5, 30)
     columns, outputs, factor = 4, 1 if classes == 2 else classes, 1 if classes == 2 else 2
     stream = DeterministicEntropy(9)

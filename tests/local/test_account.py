@@ -27,7 +27,7 @@ from discreet.errors import (
 from discreet.local import account as module
 from discreet.local.account import DeviceAccount, locked
 from discreet.local.flat import FlatResponse
-from discreet.local.memory import Device, Memoised
+from discreet.local.memory import Device, Memoized
 from discreet.privacy.loss import Concentrated, LaplaceNoise, PerDistance, Pure, Repeated, Together
 
 F = Fraction
@@ -109,9 +109,9 @@ def test_the_total_belongs_to_the_person(path):
 def test_reports_of_oracles_and_memories_are_charged(path, tmp_path):
     account = DeviceAccount(path, epsilon=3)
     oracle = FlatResponse(epsilon=1, size=4)
-    report = oracle.randomise([2])[0]
+    report = oracle.randomize([2])[0]
     assert account.charge(oracle.loss, survey="flat", sent=report).sent == int(report)
-    phone = Device(Memoised(permanent=2, once=1, size=70), tmp_path / "memory.json", survey="daily", version=1)
+    phone = Device(Memoized(permanent=2, once=1, size=70), tmp_path / "memory.json", survey="daily", version=1)
     for _ in range(6):  # two of them cost, the others are free for ever
         report, cost = phone.respond(3)
         account.charge(cost, survey="daily", sent=report)

@@ -59,11 +59,11 @@ def test_a_surveyed_distance_is_not_longer_on_the_map():
 
 
 @pytest.mark.parametrize(
-    "centre", [(37.7855, -122.4075), (0.0, 180.0), (89.9, 10.0), (90.0, 0.0), (-90.0, 0.0), (-60.0, -179.9)]
+    "center", [(37.7855, -122.4075), (0.0, 180.0), (89.9, 10.0), (90.0, 0.0), (-90.0, 0.0), (-60.0, -179.9)]
 )
 @pytest.mark.parametrize("side", [3, 300, 700])
-def test_there_and_back(centre, side):
-    area = Area.around(*centre, width=side, height=side, cell=Fraction(side, 100))
+def test_there_and_back(center, side):
+    area = Area.around(*center, width=side, height=side, cell=Fraction(side, 100))
     rng = np.random.default_rng(7)
     points = rng.uniform(0, side, (500, 2))
     latitude, longitude = area.unproject(points)
@@ -82,7 +82,7 @@ def test_the_map_never_lengthens(latitude, longitude, side, seed):
     rng = np.random.default_rng(seed)
     start = rng.uniform(0, side, (50, 2))
     lat, lon = area.unproject(start)
-    step = rng.normal(size=(50, 2)) * 1e-5  # degrees: about a metre
+    step = rng.normal(size=(50, 2)) * 1e-5  # degrees: about a meter
     other = area.project(lat + step[:, 0], np.clip(lon + step[:, 1], -180, 180))
     moved = np.stack([step[:, 0], np.clip(lon + step[:, 1], -180, 180) - lon])
     middle = np.radians(lat + moved[0] / 2)
@@ -99,11 +99,11 @@ def test_the_map_never_lengthens(latitude, longitude, side, seed):
 def test_cells_are_numbered_from_the_south_west():
     area = Area.around(45, 7, width=3, height=2, cell=1)
     assert area.shape == (2, 3)
-    latitude, longitude = area.unproject(area.centres())
+    latitude, longitude = area.unproject(area.centers())
     assert area.locate(latitude, longitude).cells.tolist() == list(range(6))
     assert latitude[3] > latitude[0]
     assert longitude[1] > longitude[0]
-    assert area.centres([4]).tolist() == [[1.5, 1.5]]
+    assert area.centers([4]).tolist() == [[1.5, 1.5]]
     assert area.distance(0, 5) == pytest.approx(math.hypot(1, 2))
 
 
@@ -151,7 +151,7 @@ def test_any_floats_are_placed_or_counted(pairs):
 
 def test_across_the_date_line():
     area = Area.between(south=-18.2, west=178.9, north=-17.2, east=-178.9, cell=5)
-    assert area.centre == (pytest.approx(-17.7), -180.0)
+    assert area.center == (pytest.approx(-17.7), -180.0)
     found = area.locate([-18.2, -17.2, -18.2, -17.7, -17.7], [178.9, -178.9, -178.9, 180, -180])
     assert (found.malformed, found.outside) == (0, 0)
     assert found.cells[3] == found.cells[4]
@@ -187,7 +187,7 @@ def test_clamping_brings_no_two_points_further_apart():
     points = rng.normal(size=(200, 2)) * 6
     cells = area.cells_of(points, outside="clamp").cells
     assert (cells >= 0).all()
-    moved = area.centres(cells)
+    moved = area.centers(cells)
     before = np.hypot(*(points[:, None] - points).transpose(2, 0, 1))
     after = np.hypot(*(moved[:, None] - moved).transpose(2, 0, 1))
     assert (after <= before + float(area.slack)).all()
@@ -209,8 +209,8 @@ def test_places_clamped_from_outside_keep_their_distances(latitude, side, seed):
         + np.cos(phi[:, None]) * np.cos(phi) * np.sin((lam[:, None] - lam) / 2) ** 2
     )
     ground = 2 * np.arcsin(np.sqrt(half)) * 6371.0 * 1.006
-    centres = area.centres(found.cells)
-    drawn = np.hypot(*(centres[:, None] - centres).transpose(2, 0, 1))
+    centers = area.centers(found.cells)
+    drawn = np.hypot(*(centers[:, None] - centers).transpose(2, 0, 1))
     assert (drawn <= ground + float(area.slack)).all()
     assert area.locate([latitude + 9], [12], outside="clamp").outside == 1
 

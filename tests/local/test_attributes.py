@@ -13,8 +13,8 @@ from discreet.exact import exp_bounds
 from discreet.local import (
     FlatResponse,
     HadamardResponse,
-    OptimisedHashing,
-    OptimisedUnary,
+    OptimizedHashing,
+    OptimizedUnary,
     SubsetSelection,
     SymmetricUnary,
 )
@@ -24,7 +24,7 @@ from discreet.privacy.loss import Pure
 F = Fraction
 KINDS = [Split, Sample, SampleWithFakes]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-ORACLES = [FlatResponse, SymmetricUnary, OptimisedUnary, HadamardResponse, SubsetSelection, OptimisedHashing]
+ORACLES = [FlatResponse, SymmetricUnary, OptimizedUnary, HadamardResponse, SubsetSelection, OptimizedHashing]
 oracles = pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: oracle.__name__)
 
 
@@ -45,7 +45,7 @@ def test_the_joint_channel_has_the_stated_epsilon_and_no_less(kind, epsilon, siz
 
 
 @kinds
-@pytest.mark.parametrize("oracle", [SymmetricUnary, OptimisedUnary, HadamardResponse], ids=lambda o: o.__name__)
+@pytest.mark.parametrize("oracle", [SymmetricUnary, OptimizedUnary, HadamardResponse], ids=lambda o: o.__name__)
 def test_other_oracles_are_as_private(kind, oracle):
     channel = kind(epsilon=1, sizes=[2, 3], oracle=[oracle, FlatResponse]).channel()
     assert 1 - 1e-9 <= channel.epsilon("all") <= 1
@@ -118,7 +118,7 @@ def test_shares_are_found_covered_and_their_variances_true(kind, oracle):
     """Limits at 1 − 1e-6, all values of both attributes; errors are within 5.5 of the stated deviations."""
     both, stream = kind(epsilon=2, sizes=[4, 70], oracle=oracle), Stream()
     people = np.stack([np.arange(20_000) % 3, np.arange(20_000) % 7], axis=1)
-    reports = both.randomise(people, entropy=stream)
+    reports = both.randomize(people, entropy=stream)
     assert both.valid(reports).all()
     found = both.estimate(both.tally(reports), reports=20_000)
     for j, shares in enumerate(found):
@@ -134,7 +134,7 @@ def test_simulated_variances_are_as_stated(kind):
     """400 collections from 200 people, 3 + 4 values: mean squares with a spread of at most 7 %; 40 % is 5.5 of them."""
     both, stream = kind(epsilon=1, sizes=[3, 4], oracle=FlatResponse), Stream()
     people = np.stack([np.arange(200) % 2, np.arange(200) % 4], axis=1)
-    reports = both.randomise(np.tile(people, (400, 1)), entropy=stream).reshape(400, 200, -1)
+    reports = both.randomize(np.tile(people, (400, 1)), entropy=stream).reshape(400, 200, -1)
     for j, size in enumerate(both.sizes):
         found = [both.estimate(both.tally(rows), reports=200)[j] for rows in reports]
         truth = np.bincount(people[:, j], minlength=size) / 200
@@ -149,7 +149,7 @@ def test_the_choice_of_the_attribute_is_in_the_variance(kind):
     """At ε = 12 there is hardly any noise: what is left is who reported about what, and the fakes."""
     both, stream = kind(epsilon=12, sizes=[3, 4], oracle=FlatResponse), Stream()
     people = np.stack([np.arange(200) % 2, np.arange(200) % 4], axis=1)
-    reports = both.randomise(np.tile(people, (400, 1)), entropy=stream).reshape(400, 200, -1)
+    reports = both.randomize(np.tile(people, (400, 1)), entropy=stream).reshape(400, 200, -1)
     found = [both.estimate(both.tally(rows), reports=200)[1] for rows in reports]
     errors = np.array([shares.shares for shares in found]) - 1 / 4
     stated = np.mean([shares.variance for shares in found], axis=0)
@@ -162,7 +162,7 @@ def test_sampling_beats_splitting_for_many_attributes():
     errors = {}
     for kind in KINDS:
         both, stream = kind(epsilon=1, sizes=sizes, oracle=FlatResponse), Stream()
-        found = both.estimate(both.tally(both.randomise(people, entropy=stream)), reports=6000)
+        found = both.estimate(both.tally(both.randomize(people, entropy=stream)), reports=6000)
         errors[kind] = np.mean([shares.variance.mean() for shares in found])
     assert errors[Sample] < errors[Split]
     assert errors[Sample] < errors[SampleWithFakes]  # what hiding the attribute costs without amplification
@@ -170,14 +170,14 @@ def test_sampling_beats_splitting_for_many_attributes():
 
 def test_each_attribute_is_chosen_equally_often():
     one, stream = Sample(epsilon=1, sizes=[2, 2, 2], oracle=FlatResponse), Stream()
-    chosen = one.randomise(np.zeros((MANY, 3), np.int64), entropy=stream)[:, 0]
+    chosen = one.randomize(np.zeros((MANY, 3), np.int64), entropy=stream)[:, 0]
     for j in range(3):
         assert_frequency(chosen == j, 1 / 3, f"attribute {j}", stream, tests=3)
 
 
 def test_fakes_are_uniform_and_true_reports_are_one_in_d():
     both, stream = SampleWithFakes(epsilon=20, sizes=[5, 4], oracle=FlatResponse), Stream()  # hardly any noise
-    reports = both.randomise(np.full((MANY, 2), 3), entropy=stream)
+    reports = both.randomize(np.full((MANY, 2), 3), entropy=stream)
     assert_frequency(reports[:, 0] == 3, 1 / 2 + 1 / 10, "own value", stream, tests=3)
     assert_frequency(reports[:, 0] == 0, 1 / 10, "another", stream, tests=3)
     assert_frequency((reports == 3).all(axis=1), 1 / 10 + 1 / 8, "both", stream, tests=3)
@@ -190,17 +190,17 @@ def test_fakes_are_uniform_and_true_reports_are_one_in_d():
 @oracles
 def test_tallies_add_up(kind, oracle):
     both, stream = kind(epsilon=1, sizes=[3, 66], oracle=oracle), Stream()
-    reports = both.randomise(np.stack([np.arange(90) % 3, np.arange(90) % 66], axis=1), entropy=stream)
+    reports = both.randomize(np.stack([np.arange(90) % 3, np.arange(90) % 66], axis=1), entropy=stream)
     parts = both.tally(reports[:40]) + both.tally(reports[40:])
     assert (parts == both.tally(reports)).all()
     assert both.tally(reports[:0]).sum() == 0
-    assert both.randomise([]).shape[0] == 0
+    assert both.randomize([]).shape[0] == 0
 
 
 @kinds
 def test_malformed_reports_are_told_apart(kind):
     both = kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
-    good = both.randomise([[1, 2], [0, 0]]).tolist()
+    good = both.randomize([[1, 2], [0, 0]]).tolist()
     rubbish = [*good, [0], [9, 0], [0, 9], [0, -1], None, "xy", [0.5, 0], [float("nan"), 1], [1, 2, 3], [[0], [0]]]
     assert both.valid(rubbish).tolist() == [True, True] + [False] * 10
     with pytest.raises(InvalidData, match="malformed"):
@@ -208,7 +208,7 @@ def test_malformed_reports_are_told_apart(kind):
 
 
 def test_words_after_a_short_report_must_be_zero():
-    one = Sample(epsilon=1, sizes=[2, 100], oracle=[FlatResponse, OptimisedUnary])
+    one = Sample(epsilon=1, sizes=[2, 100], oracle=[FlatResponse, OptimizedUnary])
     assert one.valid([[0, 1, 0], [0, 1, 1], [1, 1, 1], [1, 1, 1 << 40], [2, 0, 0], [0, 2, 0]]).tolist() == [
         True,
         False,
@@ -233,7 +233,7 @@ def test_attributes_that_nobody_reported_on_have_no_estimate():
 )
 def test_bad_values_are_refused(kind, values):
     with pytest.raises(InvalidData, match="values"):
-        kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse).randomise(values)
+        kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse).randomize(values)
 
 
 @kinds
@@ -248,7 +248,7 @@ def test_bad_settings_are_refused(kind, change):
 @kinds
 def test_bad_tallies_are_refused(kind):
     both = kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
-    good = both.tally(both.randomise([[1, 2], [0, 0]]))
+    good = both.tally(both.randomize([[1, 2], [0, 0]]))
     for bad in (good[:-1], good * 1.0, good * -1, "x", [[1], [2, 3]]):
         with pytest.raises((InvalidData, InvalidParameter)):
             both.estimate(bad, reports=2)
@@ -261,7 +261,7 @@ def test_bad_tallies_are_refused(kind):
 @pytest.mark.parametrize("bad", [[1, None], [0, "x"], [0, float("nan")], [0, 2**70], [0], "x", None])
 def test_one_malformed_row_does_not_spoil_the_others(kind, bad):
     people = kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
-    good = people.randomise([[0, 1], [1, 2]]).tolist()
+    good = people.randomize([[0, 1], [1, 2]]).tolist()
     assert people.valid([*good, bad]).tolist() == [True, True, False]
     assert people.tally(np.array(good, dtype=object)).tolist() == people.tally(good).tolist()
 

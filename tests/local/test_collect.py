@@ -16,13 +16,13 @@ from discreet.local.survey import PLACES, Survey
 from discreet.local.transport import earth_mover
 from discreet.noise import DeterministicEntropy
 
-LISTED = ["flat", "hadamard", "optimised hashing", "subset", "optimised unary", "symmetric unary"]
+LISTED = ["flat", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]
 TRUTH = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
 
 
-def survey(randomiser="flat", **changed):
+def survey(randomizer="flat", **changed):
     fields = {"name": "food", "version": 3, "question": "What?", "domain": list("abcde"), "times": 1, "epsilon": 1}
-    return Survey(**fields | {"randomiser": randomiser} | changed)
+    return Survey(**fields | {"randomizer": randomizer} | changed)
 
 
 def places(**changed):
@@ -33,7 +33,7 @@ def places(**changed):
 def lines(asked, values, seed=1):
     """Reports of many values at once."""
     entropy = DeterministicEntropy(seed)
-    reports = asked.randomises().randomise(values, entropy=entropy)
+    reports = asked.randomizes().randomize(values, entropy=entropy)
     ids = entropy.words(2 * len(reports)).tobytes().hex()
     payloads = [tuple(one) if isinstance(one, list) else one for one in reports.tolist()]
     return [Report(asked.digest, asked.version, one, ids[32 * n : 32 * n + 32]).line for n, one in enumerate(payloads)]
@@ -48,9 +48,9 @@ def store(tmp_path):
     return Collection(tmp_path / "reports.duckdb", patience=0.3)
 
 
-@pytest.mark.parametrize("randomiser", LISTED)
-def test_from_reports_to_shares(store, randomiser):
-    asked = survey(randomiser)
+@pytest.mark.parametrize("randomizer", LISTED)
+def test_from_reports_to_shares(store, randomizer):
+    asked = survey(randomizer)
     sent = lines(asked, people(20_000))
     half = len(sent) // 2
     assert store.add(asked, sent[:half]) == Counts(accepted=half)
@@ -64,7 +64,7 @@ def test_from_reports_to_shares(store, randomiser):
 
 
 def test_malformed_words_are_counted(store):
-    asked = survey("optimised unary", domain=[f"{n}" for n in range(70)])
+    asked = survey("optimized unary", domain=[f"{n}" for n in range(70)])
     good = json.loads(lines(asked, [3])[0])
     wrong = [[1], [1, 2, 3], 5, [], [0, 1 << 6], [-1, -1], [0, 2**62]]
     texts = [
@@ -79,9 +79,9 @@ def test_malformed_words_are_counted(store):
 # Estimators
 
 
-@pytest.mark.parametrize("randomiser", ["flat", "hadamard", "optimised hashing"])
-def test_the_most_likely_distribution(store, randomiser):
-    asked = survey(randomiser)
+@pytest.mark.parametrize("randomizer", ["flat", "hadamard", "optimized hashing"])
+def test_the_most_likely_distribution(store, randomizer):
+    asked = survey(randomizer)
     store.add(asked, lines(asked, people(20_000)))
     found = store.estimate(asked, confidence="0.99", method="ibu")
     assert found.method == "ibu"
@@ -96,7 +96,7 @@ def test_the_most_likely_distribution(store, randomiser):
 def test_sets_have_no_ibu():
     asked = survey("subset")
     with pytest.raises(InvalidParameter, match="'inversion' for 'subset'"):
-        estimate(asked, asked.oracle().tally(asked.oracle().randomise([1])), reports=1, confidence=None, method="ibu")
+        estimate(asked, asked.oracle().tally(asked.oracle().randomize([1])), reports=1, confidence=None, method="ibu")
 
 
 def test_places(store):
@@ -140,7 +140,7 @@ def test_limits_cover_as_often_as_they_say():
     asked, entropy, held = survey(), DeterministicEntropy(11), 0
     oracle = asked.oracle()
     for _ in range(200):
-        tally = oracle.tally(oracle.randomise(people(500), entropy=entropy))
+        tally = oracle.tally(oracle.randomize(people(500), entropy=entropy))
         found = estimate(asked, tally, reports=500, confidence="0.8")
         held += bool(np.all((found.low <= TRUTH) & (found.high >= TRUTH)))
     assert held / 200 > 0.8 - np.sqrt(np.log(1e6) / 400)

@@ -22,11 +22,11 @@ from discreet.local.report import MOST_LINE, Report
 from discreet.local.stores import Counts
 from discreet.local.survey import PLACES, Survey
 
-FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": list("abcde"), "randomiser": "flat", "times": 1}
+FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": list("abcde"), "randomizer": "flat", "times": 1}
 ASKED = Survey(**FIELDS, epsilon=1)
-WIDE = Survey(**FIELDS | {"randomiser": "subset", "domain": [f"{n}" for n in range(100)]}, epsilon=1)
+WIDE = Survey(**FIELDS | {"randomizer": "subset", "domain": [f"{n}" for n in range(100)]}, epsilon=1)
 CITY = Survey(
-    **FIELDS | {"randomiser": PLACES, "domain": Area.around(10, 179.99, width=4, height=4, cell=1)}, epsilon="1 per km"
+    **FIELDS | {"randomizer": PLACES, "domain": Area.around(10, 179.99, width=4, height=4, cell=1)}, epsilon="1 per km"
 )
 
 
@@ -46,7 +46,7 @@ def everything_counted(asked, lines):
     batch = sift(asked, lines)
     given_lines = [line for line in lines if not isinstance(line, str | bytes) or line.strip()]
     assert len(batch.ids) + batch.dropped.rejected == len(given_lines)
-    assert asked.randomises().valid(batch.reports).all() or not batch.ids
+    assert asked.randomizes().valid(batch.reports).all() or not batch.ids
     return batch
 
 
@@ -89,7 +89,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("asked", [ASKED, WIDE, CITY], ids=lambda asked: asked.randomiser)
+@pytest.mark.parametrize("asked", [ASKED, WIDE, CITY], ids=lambda asked: asked.randomizer)
 def test_hostile_lines_are_counted(asked):
     batch = everything_counted(asked, HOSTILE)
     assert batch.ids == []
@@ -191,7 +191,7 @@ def test_places_across_the_date_line_and_at_the_poles():
     assert CITY.value("10, 180") == CITY.value("10, -180") == CITY.value((10, 540 - 360))
     for latitude in (90, -90):
         polar = Survey(
-            **FIELDS | {"randomiser": PLACES, "domain": Area.around(latitude, 0, width=4, height=4, cell=1)},
+            **FIELDS | {"randomizer": PLACES, "domain": Area.around(latitude, 0, width=4, height=4, cell=1)},
             epsilon="1 per km",
         )
         cells = {polar.value((latitude, longitude)) for longitude in (0, 90, 180, -90, 12.5)}

@@ -122,7 +122,7 @@ def test_without_evidence_intervals_are_normal():
 
 def test_simultaneous_intervals_hold_the_single_ones_and_all_stay_within_zero_and_one():
     oracle = FlatResponse(epsilon=1, size=50)
-    told = oracle.estimate(oracle.tally(oracle.randomise(np.zeros(500, np.int64))), reports=500)
+    told = oracle.estimate(oracle.tally(oracle.randomize(np.zeros(500, np.int64))), reports=500)
     low, high = told.interval("0.9")
     single_low, single_high = told.interval("0.9", simultaneous=False)
     assert (low <= single_low).all()

@@ -61,9 +61,9 @@ def test_each_person_reports_once():
 
         loss = Pure(Fraction(3))
 
-        def randomise(self, values, *, entropy=None):
+        def randomize(self, values, *, entropy=None):
             asked.append((self.size, len(values)))
-            return self.inner.randomise(values, entropy=entropy)
+            return self.inner.randomize(values, entropy=entropy)
 
         def tally(self, reports):
             return self.inner.tally(reports)

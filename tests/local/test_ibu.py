@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.local.estimates import estimate
-from discreet.local.hashing import HashingModel, OptimisedHashing
+from discreet.local.hashing import HashingModel, OptimizedHashing
 from discreet.local.ibu import binomial, ibu, ibu_batch, inverse_binomial, thin
 from discreet.local.models import ConvolutionModel, DenseModel, FlatModel, dense
 from discreet.local.survey import Survey
@@ -312,7 +312,7 @@ def test_what_is_not_counts_or_shares_is_refused_by_name():
 
 @pytest.mark.parametrize(("size", "hashes"), [(7, 3), (10, 2), (20, 4), (9, 5)])
 def test_the_model_of_hashing_is_its_channel(size, hashes):
-    oracle = OptimisedHashing(epsilon=1, size=size, hashes=hashes)
+    oracle = OptimizedHashing(epsilon=1, size=size, hashes=hashes)
     matrix = np.asarray(oracle.channel().as_float().matrix)
     chance = np.random.default_rng(1)
     shares, weights = chance.dirichlet(np.ones(size), 3), chance.normal(size=(2, matrix.shape[1]))
@@ -324,10 +324,10 @@ def test_the_model_of_hashing_is_its_channel(size, hashes):
 def test_ibu_of_three_hundred_answers_by_hashing():
     """The channel has 1.2 million entries, which was refused; the likeliest shares are close to the true ones."""
     asked = Survey(name="words", version=1, question="Which?", domain=[f"w{n}" for n in range(300)],
-                   randomiser="optimised hashing", epsilon=3, times=1)  # fmt: skip
+                   randomizer="optimized hashing", epsilon=3, times=1)  # fmt: skip
     oracle = asked.oracle()
     values = np.repeat([0, 1, 2], [10_000, 6_000, 4_000])
-    tally = oracle.tally(oracle.randomise(values, entropy=DeterministicEntropy(3)))
+    tally = oracle.tally(oracle.randomize(values, entropy=DeterministicEntropy(3)))
     found = estimate(asked, tally, reports=20_000, confidence=None, method="ibu")
     assert found.shares.sum() == pytest.approx(1)
     assert found.shares[:3] == pytest.approx([0.5, 0.3, 0.2], abs=0.04)

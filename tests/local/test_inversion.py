@@ -31,7 +31,7 @@ rows = st.lists(st.integers(0, 20), min_size=3, max_size=3).filter(any)
 
 @given(st.lists(rows, min_size=3, max_size=3), st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any))
 def test_exact_inversion_undoes_the_channel_exactly(matrix, weights):
-    channel = Channel([[F(v) for v in row] for row in matrix], normalise=True)
+    channel = Channel([[F(v) for v in row] for row in matrix], normalize=True)
     truth = [F(w, sum(weights)) for w in weights]
     seen = [sum(truth[x] * channel.matrix[x, y] for x in range(3)) for y in range(3)]
     if round(np.linalg.det(np.array(matrix))) == 0:

@@ -59,13 +59,13 @@ def test_every_cell_stands_where_it_is():
     assert cell.get("fill") == "#0c1630"
 
 
-def test_equal_neighbours_are_one_run():
+def test_equal_neighbors_are_one_run():
     (svg,) = svgs(page([Map("flat", np.ones(12))], AREA, title="x"))
     assert [path.get("d") for path in svg[0] if path.tag == "path"] == [f"M0 {y}h4v1h-4z" for y in range(3)]
 
 
-def test_one_colour_scale_for_all():
-    """A quarter of the first map's largest share has the middle colour in every map; more than all is cut."""
+def test_one_color_scale_for_all():
+    """A quarter of the first map's largest share has the middle color in every map; more than all is cut."""
     first = np.array([8, 2] + [0] * 10) / 10
     second = np.array([2, 8] + [0] * 10) / 10
     one, two = svgs(page([Map("a", first), Map("b", second)], AREA, title="x"))
@@ -74,9 +74,9 @@ def test_one_colour_scale_for_all():
         return [path.get("fill") for path in svg[0] if path.tag == "path"]
 
     assert fills(one) == fills(two)[::-1]
-    assert fills(one) == [maps._colour(64), maps._colour(32)]
+    assert fills(one) == [maps._color(64), maps._color(32)]
     crowded = svgs(page([Map("a", np.ones(12)), Map("b", first)], AREA, title="x"))[1]
-    assert fills(crowded) == [maps._colour(64)]
+    assert fills(crowded) == [maps._color(64)]
 
 
 def test_text_is_escaped():

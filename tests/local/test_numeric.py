@@ -49,7 +49,7 @@ def test_the_channel_has_the_stated_epsilon_and_no_less(kind, epsilon, steps):
 def test_extreme_epsilons_are_private_too(kind, epsilon):
     numeric = kind(epsilon=epsilon, lower=-3, upper=8, steps=5)
     assert numeric.channel().ratio("all") * (1 << 4000) <= exp_bounds(F(epsilon), 4000)[0]
-    assert numeric.valid(numeric.randomise([0, 8, -3])).all()
+    assert numeric.valid(numeric.randomize([0, 8, -3])).all()
 
 
 @kinds
@@ -126,7 +126,7 @@ def test_reports_follow_the_law_and_at_the_ends_not_that_of_another_epsilon(kind
     """Codes in the order of their probability, so that a wrong ε moves the distribution function; bits about a number
     in the middle hardly depend on ε."""
     stream, numeric = Stream(), kind(epsilon=2, lower=0, upper=5, steps=5)
-    drawn = numeric.randomise(np.full(MANY, place), entropy=stream)
+    drawn = numeric.randomize(np.full(MANY, place), entropy=stream)
     truth = law(kind, exp(2), place)
     assert numeric.channel().matrix[place].astype(float) == pytest.approx(truth, abs=2e-4)
     order = np.argsort(-truth, kind="stable")
@@ -145,7 +145,7 @@ def test_reports_follow_the_law_and_at_the_ends_not_that_of_another_epsilon(kind
 def test_one_number_in_the_middle_gives_a_fair_bit_or_a_symmetric_code(kind):
     numeric, stream = kind(epsilon=1, lower=-1, upper=1, steps=2), Stream()
     told = [says(numeric, code) for code in numeric.channel().outputs]
-    drawn = np.array(told)[numeric.randomise(np.zeros(MANY), entropy=stream)]
+    drawn = np.array(told)[numeric.randomize(np.zeros(MANY), entropy=stream)]
     reach = max(abs(t) for t in told)
     assert abs(drawn.mean()) <= reach * sqrt(2 * log(2 / ALPHA) / MANY), stream  # Hoeffding
 
@@ -157,7 +157,7 @@ def test_simulated_means_have_the_stated_variance(kind, epsilon):
     squares: √(2/800) = 0.05, 5.3 of them), and a variance wrong by twice that would be refused as surely."""
     numeric, stream = kind(epsilon=epsilon, lower=0, upper=10, steps=100), Stream()
     people, runs = np.linspace(0, 10, 400).round(1), 800
-    reports = numeric.randomise(np.tile(people, runs), entropy=stream).reshape(runs, -1)
+    reports = numeric.randomize(np.tile(people, runs), entropy=stream).reshape(runs, -1)
     told = np.array([numeric.estimate(numeric.tally(row), reports=400).value for row in reports])
     stated = np.mean([numeric.variance(float(x)) for x in people]) / 400
     assert 0.73 < ((told - people.mean()) ** 2).mean() / stated < 1.27, stream
@@ -168,7 +168,7 @@ def test_simulated_means_have_the_stated_variance(kind, epsilon):
 def test_stated_variances_of_means_are_upper_bounds(kind):
     numeric, stream = kind(epsilon=1, lower=0, upper=10, steps=100), Stream()
     for people in (np.full(2000, 5.0), np.repeat([0.0, 10.0], 1000), np.linspace(0, 10, 2000).round(1)):
-        mean = numeric.estimate(numeric.tally(numeric.randomise(people, entropy=stream)), reports=2000)
+        mean = numeric.estimate(numeric.tally(numeric.randomize(people, entropy=stream)), reports=2000)
         true = np.mean([numeric.variance(float(x)) for x in np.unique(people)]) / 2000
         assert true * 0.97 <= mean.variance <= true * 2.5
 
@@ -182,7 +182,7 @@ def test_intervals_cover(kind, reports):
     people = np.linspace(-5, 2, reports)  # not on the grid: snapping must be covered as well
     missed = 0
     for _ in range(400):
-        mean = numeric.estimate(numeric.tally(numeric.randomise(people, entropy=stream)), reports=reports)
+        mean = numeric.estimate(numeric.tally(numeric.randomize(people, entropy=stream)), reports=reports)
         low, high = mean.interval("0.8")
         assert -5 <= low <= high <= 5
         missed += not low <= people.mean() <= high
@@ -193,7 +193,7 @@ def test_intervals_cover(kind, reports):
 @kinds
 def test_many_reports_give_narrow_intervals(kind):
     numeric, stream = kind(epsilon=1, lower=0, upper=1, steps=1024), Stream()
-    mean = numeric.estimate(numeric.tally(numeric.randomise(np.full(MANY, 0.25), entropy=stream)), reports=MANY)
+    mean = numeric.estimate(numeric.tally(numeric.randomize(np.full(MANY, 0.25), entropy=stream)), reports=MANY)
     low, high = mean.interval("0.999999")
     assert low <= 0.25 <= high, stream
     assert high - low < 0.15
@@ -202,7 +202,7 @@ def test_many_reports_give_narrow_intervals(kind):
 @kinds
 def test_tallies_add_up(kind):
     numeric, stream = kind(epsilon=2, lower=0, upper=1, steps=10), Stream()
-    reports = numeric.randomise(np.linspace(0, 1, 300), entropy=stream)
+    reports = numeric.randomize(np.linspace(0, 1, 300), entropy=stream)
     parts = numeric.tally(reports[:100]) + numeric.tally(reports[100:])
     assert parts.tolist() == numeric.tally(reports).tolist()
     assert parts.dtype == np.int64
@@ -233,7 +233,7 @@ def test_snapping_moves_a_number_by_at_most_half_a_step():
 )
 def test_bad_values_are_refused(kind, values):
     with pytest.raises(InvalidData, match="values"):
-        kind(epsilon=1, lower=0, upper=1).randomise(values)
+        kind(epsilon=1, lower=0, upper=1).randomize(values)
 
 
 @kinds
@@ -351,7 +351,7 @@ def test_a_simulated_survey_with_liars_stays_within_the_bound_of_the_truth():
     """A tenth of 20,000 shout the largest code: off by no more than β·influence and the noise of the others (Bernstein)."""
     for kind in KINDS:
         numeric, count = kind(epsilon=1, lower=0, upper=1, steps=100), 20_000
-        codes = numeric.randomise(np.full(count, 0.5), entropy=DeterministicEntropy(7))
+        codes = numeric.randomize(np.full(count, 0.5), entropy=DeterministicEntropy(7))
         fair = numeric.estimate(numeric.tally(codes), reports=count)
         codes[: count // 10] = extremes(numeric)[1]
         lied = numeric.estimate(numeric.tally(codes), reports=count)

@@ -15,19 +15,19 @@ from tests.statistical.power import MANY, Stream, assert_frequency
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.flat import BinaryResponse, FlatResponse
 from discreet.local.hadamard import HadamardResponse, walsh_hadamard
-from discreet.local.hashing import BinaryHashing, Field, OptimisedHashing, decode
+from discreet.local.hashing import BinaryHashing, Field, OptimizedHashing, decode
 from discreet.local.oracle import sift
 from discreet.local.subset import SubsetSelection
-from discreet.local.unary import OptimisedUnary, SymmetricUnary, count_bits
+from discreet.local.unary import OptimizedUnary, SymmetricUnary, count_bits
 from discreet.noise import DeterministicEntropy
 
 F = Fraction
 KINDS = [
     FlatResponse,
     SymmetricUnary,
-    OptimisedUnary,
+    OptimizedUnary,
     BinaryHashing,
-    OptimisedHashing,
+    OptimizedHashing,
     HadamardResponse,
     SubsetSelection,
 ]
@@ -42,7 +42,7 @@ growths = pytest.mark.parametrize("epsilon", [0.2, 0.5, 1.0, 2.0, 4.0])
     ("kind", "error"),
     [
         (FlatResponse, 34.1),
-        (OptimisedUnary, 3.68),
+        (OptimizedUnary, 3.68),
         (HadamardResponse, 4.68),
         (BinaryHashing, 4.68),
         (SymmetricUnary, 3.92),
@@ -55,7 +55,7 @@ def test_errors_at_a_hundred_values_and_epsilon_one(kind, error):
 
 def test_whole_numbers_of_hashes_cost_a_quarter_of_a_percent():
     """e + 1 = 3.718 hashes would have 3.683; four have 3.692."""
-    assert OptimisedHashing(epsilon=1, size=100).variance() == pytest.approx(3.692, abs=5e-4)
+    assert OptimizedHashing(epsilon=1, size=100).variance() == pytest.approx(3.692, abs=5e-4)
 
 
 @growths
@@ -65,13 +65,13 @@ def test_variances_are_those_of_the_papers(epsilon):
     stated = {
         FlatResponse: (k - 2 + e) / (e - 1) ** 2,
         SymmetricUnary: exp(epsilon / 2) / (exp(epsilon / 2) - 1) ** 2,
-        OptimisedUnary: 4 * e / (e - 1) ** 2,
+        OptimizedUnary: 4 * e / (e - 1) ** 2,
         BinaryHashing: (e + 1) ** 2 / (e - 1) ** 2,
     }
     for kind, variance in stated.items():
         assert kind(epsilon=epsilon, size=k).variance() == pytest.approx(variance)
-    g = OptimisedHashing(epsilon=epsilon, size=k).hashes
-    assert OptimisedHashing(epsilon=epsilon, size=k).variance() == pytest.approx(
+    g = OptimizedHashing(epsilon=epsilon, size=k).hashes
+    assert OptimizedHashing(epsilon=epsilon, size=k).variance() == pytest.approx(
         (e - 1 + g) ** 2 / (e - 1) ** 2 / (g - 1)
     )
     b = HadamardResponse(epsilon=epsilon, size=k).blocks
@@ -93,9 +93,9 @@ def test_binary_response_has_the_same_variance_for_every_share(epsilon):
 
 @growths
 def test_the_choices_are_the_best_ones(epsilon):
-    hashing = OptimisedHashing(epsilon=epsilon, size=30)
+    hashing = OptimizedHashing(epsilon=epsilon, size=30)
     for hashes in (2, 3, 4, 5, 7, 8, 11, 16, 17, 31, 53):
-        assert hashing.variance() <= OptimisedHashing(epsilon=epsilon, size=30, hashes=hashes).variance() * (1 + 1e-12)
+        assert hashing.variance() <= OptimizedHashing(epsilon=epsilon, size=30, hashes=hashes).variance() * (1 + 1e-12)
     hadamard = HadamardResponse(epsilon=epsilon, size=30)
     for blocks in (1, 2, 4, 8, 16):
         assert hadamard.variance() <= HadamardResponse(epsilon=epsilon, size=30, blocks=blocks).variance() * (1 + 1e-12)
@@ -106,7 +106,7 @@ def test_the_choices_are_the_best_ones(epsilon):
 @pytest.mark.parametrize("hashes", [1, 6, 9, 10, 0, -3, 257, 1009, "4", 2.0, True])
 def test_hashes_must_be_the_size_of_a_small_field(hashes):
     with pytest.raises(InvalidParameter, match="hashes"):
-        OptimisedHashing(epsilon=1, size=20, hashes=hashes)
+        OptimizedHashing(epsilon=1, size=20, hashes=hashes)
 
 
 @pytest.mark.parametrize("blocks", [0, -1, 21, 2.0, "2", True])
@@ -129,7 +129,7 @@ def test_simulated_errors_are_as_stated(kind, epsilon):
     truth = np.bincount(told, minlength=100) / people
     errors = np.zeros(100)
     for _ in range(batches):
-        shares = oracle.estimate(oracle.tally(oracle.randomise(told, entropy=stream)), reports=people).shares
+        shares = oracle.estimate(oracle.tally(oracle.randomize(told, entropy=stream)), reports=people).shares
         errors += (shares - truth) ** 2 / batches
     stated = np.mean([oracle.variance(float(share)) for share in truth])
     assert 0.9 < people * errors.mean() / stated < 1.1, stream
@@ -139,7 +139,7 @@ def test_simulated_errors_are_as_stated(kind, epsilon):
 def test_shares_far_from_uniform_are_found(kind):
     oracle, stream = kind(epsilon=2, size=70), Stream()
     told = np.repeat([3, 64, 69], [30_000, 20_000, 10_000])
-    told_shares = oracle.estimate(oracle.tally(oracle.randomise(told, entropy=stream)), reports=60_000)
+    told_shares = oracle.estimate(oracle.tally(oracle.randomize(told, entropy=stream)), reports=60_000)
     low, high = told_shares.interval("0.999999")
     truth = np.bincount(told, minlength=70) / 60_000
     assert ((low <= truth) & (truth <= high)).all(), stream
@@ -156,7 +156,7 @@ def test_intervals_cover(kind, reports):
     truth = np.bincount(told, minlength=12) / reports
     together, single, wide = 0, np.zeros(12), 0.0
     for _ in range(150):
-        told_shares = oracle.estimate(oracle.tally(oracle.randomise(told, entropy=stream)), reports=reports)
+        told_shares = oracle.estimate(oracle.tally(oracle.randomize(told, entropy=stream)), reports=reports)
         low, high = told_shares.interval("0.8")
         together += bool(((low <= truth) & (truth <= high)).all())
         low, high = told_shares.interval("0.8", simultaneous=False)
@@ -171,7 +171,7 @@ def test_intervals_cover(kind, reports):
 @kinds
 def test_intervals_are_not_much_wider_than_normal_ones(kind):
     oracle = kind(epsilon=1, size=20)
-    told = oracle.estimate(oracle.tally(oracle.randomise(np.arange(200_000) % 20)), reports=200_000)
+    told = oracle.estimate(oracle.tally(oracle.randomize(np.arange(200_000) % 20)), reports=200_000)
     low, high = told.interval("0.95", simultaneous=False)
     inside = (low > 0) & (high < 1)
     normal = 2 * 1.96 * np.sqrt(told.variance)
@@ -183,7 +183,7 @@ def test_intervals_are_not_much_wider_than_normal_ones(kind):
 def test_a_hundred_million_counted_reports_are_estimated_from_counts_alone(kind):
     """A tally that a database could have made: expected counts for one value that has everything."""
     oracle = kind(epsilon=1, size=40)
-    small = oracle.tally(oracle.randomise(np.full(1000, 7), entropy=DeterministicEntropy(1)))
+    small = oracle.tally(oracle.randomize(np.full(1000, 7), entropy=DeterministicEntropy(1)))
     told = oracle.estimate(small * 100_000, reports=100_000_000)
     assert told.reports == 100_000_000
     assert told.shares == pytest.approx(oracle.estimate(small, reports=1000).shares)
@@ -221,8 +221,8 @@ def test_many_rows_are_counted_in_tiles():
 
 def test_bits_of_a_report_are_independent():
     """Pairs of bits: the joint frequency is the product; own bit included."""
-    oracle, stream = OptimisedUnary(epsilon=1, size=66), Stream()
-    reports = oracle.randomise(np.full(MANY, 65), entropy=stream)
+    oracle, stream = OptimizedUnary(epsilon=1, size=66), Stream()
+    reports = oracle.randomize(np.full(MANY, 65), entropy=stream)
     unpacked = np.unpackbits(reports.view(np.uint8), axis=1, bitorder="little").astype(bool)
     p, q = float(oracle.truth), float(oracle.other)
     for i, j, chance in ((65, 0, p * q), (0, 1, q * q), (63, 64, q * q), (64, 65, q * p)):
@@ -231,7 +231,7 @@ def test_bits_of_a_report_are_independent():
 
 def test_a_million_reports_of_many_bits_are_made_in_parts():
     with pytest.raises(InvalidParameter, match="in parts"):
-        OptimisedUnary(epsilon=1, size=2**24).randomise(np.zeros(10_000, np.uint8))
+        OptimizedUnary(epsilon=1, size=2**24).randomize(np.zeros(10_000, np.uint8))
 
 
 # --- local hashing ----------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_large_fields_have_inverses(order):
 
 @pytest.mark.parametrize(("size", "hashes"), [(9, 2), (10, 3), (16, 4), (17, 4), (30, 5), (20, 8), (12, 16), (6, 31)])
 def test_any_two_values_collide_under_exactly_one_function_in_g(size, hashes):
-    oracle = OptimisedHashing(epsilon=1, size=size, hashes=hashes)
+    oracle = OptimizedHashing(epsilon=1, size=size, hashes=hashes)
     hashed = oracle.hash(np.arange(oracle.functions)[:, None], np.arange(size))
     assert hashed.min() >= 0
     assert hashed.max() < hashes
@@ -271,7 +271,7 @@ def test_any_two_values_collide_under_exactly_one_function_in_g(size, hashes):
     ("hashes", "digits"), [(2, 1), (2, 5), (3, 1), (3, 3), (4, 1), (4, 2), (4, 4), (5, 2), (7, 2), (16, 2)]
 )
 def test_decoding_is_looking_up_every_function(hashes, digits):
-    oracle = OptimisedHashing(epsilon=1, size=hashes**digits, hashes=hashes)
+    oracle = OptimizedHashing(epsilon=1, size=hashes**digits, hashes=hashes)
     counts = np.random.default_rng(5).integers(0, 50, oracle.functions * hashes)
     table = counts.reshape(-1, hashes)
     functions = np.arange(oracle.functions)
@@ -280,7 +280,7 @@ def test_decoding_is_looking_up_every_function(hashes, digits):
 
 
 def test_hashing_many_values_is_done_in_blocks():
-    oracle = OptimisedHashing(epsilon=1, size=1000)
+    oracle = OptimizedHashing(epsilon=1, size=1000)
     functions, values = np.arange(100_000) % oracle.functions, np.arange(100_000) % 1000
     hashed = oracle.hash(functions, values)
     assert [int(oracle.hash(functions[i], values[i])) for i in (0, 40_000, 99_999)] == hashed[
@@ -314,7 +314,7 @@ def test_blocks_hold_all_values_each_on_a_row_of_its_own(epsilon, size):
 def test_sets_have_their_size_and_every_other_value_is_as_likely(epsilon, size):
     oracle, stream = SubsetSelection(epsilon=epsilon, size=size), Stream()
     told = np.full(20_000, size // 2)
-    reports = oracle.randomise(told, entropy=stream)
+    reports = oracle.randomize(told, entropy=stream)
     chosen = np.unpackbits(reports.view(np.uint8), axis=1, bitorder="little")[:, :size]
     assert (chosen.sum(axis=1) == oracle.chosen).all()
     assert_frequency(chosen[:, size // 2].astype(bool), float(oracle.truth), "own value", stream)
@@ -327,7 +327,7 @@ def test_pairs_of_values_are_chosen_together_as_sets_are():
     for epsilon in (1, 4):  # from coins with repairs both ways; from few coins, filled up
         oracle, stream = SubsetSelection(epsilon=epsilon, size=130), Stream()
         k, w, p = 130, oracle.chosen, float(oracle.truth)
-        reports = oracle.randomise(np.full(MANY, 0), entropy=stream)
+        reports = oracle.randomize(np.full(MANY, 0), entropy=stream)
         chosen = np.unpackbits(reports.view(np.uint8), axis=1, bitorder="little")[:, :k].astype(bool)
         both = (p * (w - 1) * (w - 2) + (1 - p) * w * (w - 1)) / ((k - 1) * (k - 2))
         for i, j in ((1, 2), (1, 129), (63, 64), (100, 128)):
@@ -336,7 +336,7 @@ def test_pairs_of_values_are_chosen_together_as_sets_are():
 
 def test_sets_of_the_wrong_size_are_malformed():
     oracle = SubsetSelection(epsilon=1, size=70)
-    reports = oracle.randomise([3] * 10)
+    reports = oracle.randomize([3] * 10)
     reports[4, 0] ^= 1
     assert oracle.valid(reports).tolist() == [True] * 4 + [False] + [True] * 5
     with pytest.raises(InvalidData, match="reports"):
@@ -369,11 +369,11 @@ def test_one_malformed_code_does_not_spoil_the_others(bad):
     assert (kept.tolist(), kept.dtype, dropped) == ([0, 2, 1], np.int64, 1)
 
 
-@pytest.mark.parametrize("kind", [OptimisedUnary, SubsetSelection])
+@pytest.mark.parametrize("kind", [OptimizedUnary, SubsetSelection])
 @pytest.mark.parametrize("bad", MALFORMED_ROWS, ids=stable)
 def test_one_malformed_row_does_not_spoil_the_others(kind, bad):
     oracle = kind(epsilon=1, size=100)
-    good = oracle.randomise([1, 63, 99], entropy=DeterministicEntropy(1)).tolist()
+    good = oracle.randomize([1, 63, 99], entropy=DeterministicEntropy(1)).tolist()
     reports = [*good, bad]
     kept, dropped = sift(oracle, reports)
     assert (kept.tolist(), kept.dtype, dropped) == (good, np.int64, 1)
@@ -383,8 +383,8 @@ def test_one_malformed_row_does_not_spoil_the_others(kind, bad):
 
 
 def test_rows_that_are_objects_count_like_any_others():
-    oracle = OptimisedUnary(epsilon=1, size=100)
-    good = oracle.randomise([1, 99])
+    oracle = OptimizedUnary(epsilon=1, size=100)
+    good = oracle.randomize([1, 99])
     for rows in (good.astype(object), [good[0], good[1].tolist()], [good[0].astype(object), good[1]]):
         assert oracle.valid(rows).all()
         assert oracle.tally(rows).tolist() == oracle.tally(good).tolist()

@@ -1,4 +1,4 @@
-"""The page against the Python randomisers, in a real browser: Chromium, driven over a pipe (DevTools protocol)."""
+"""The page against the Python randomizers, in a real browser: Chromium, driven over a pipe (DevTools protocol)."""
 
 import http.server
 import json
@@ -21,24 +21,24 @@ from discreet.errors import InvalidParameter
 from discreet.local.areas import Area
 from discreet.local.collect import Collection
 from discreet.local.hadamard import HadamardResponse
-from discreet.local.hashing import BinaryHashing, OptimisedHashing
+from discreet.local.hashing import BinaryHashing, OptimizedHashing
 from discreet.local.page import channel_of, cost_words, how_words, page
 from discreet.local.places import PlanarReport
 from discreet.local.report import Report
 from discreet.local.subset import SubsetSelection
 from discreet.local.survey import Survey
-from discreet.local.unary import OptimisedUnary, SymmetricUnary
+from discreet.local.unary import OptimizedUnary, SymmetricUnary
 
 ALPHA = 1e-6
 REPORTS = 20_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-LISTED = ["flat", "hadamard", "optimised hashing", "subset", "optimised unary", "symmetric unary"]
+LISTED = ["flat", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]
 
 
-def survey(randomiser="flat", labels=5, epsilon=1, **changed):
+def survey(randomizer="flat", labels=5, epsilon=1, **changed):
     fields = {"name": "food", "version": 3, "question": "What did you <eat> & drink?", "times": 2}
     fields |= {"domain": [f'<b>dish</b> {n} & "co"' for n in range(labels)]}
-    return Survey(**fields | {"randomiser": randomiser, "epsilon": epsilon} | changed)
+    return Survey(**fields | {"randomizer": randomizer, "epsilon": epsilon} | changed)
 
 
 # A small client of the browser
@@ -188,7 +188,7 @@ def collector():
 def drawn(browser, value, count):
     """Reports of one value, as the page's own script makes them."""
     reports = browser.run(
-        f"Array.from({{length: {count}}}, () => {{ const r = discreet.randomise({value});"
+        f"Array.from({{length: {count}}}, () => {{ const r = discreet.randomize({value});"
         " return Array.isArray(r) ? r.map(String).join(' ') : r; })"
     )
     if isinstance(reports[0], str):
@@ -210,7 +210,7 @@ def outputs(oracle, reports):
 
 
 def surprise(counts, chances):
-    """The p-value of Pearson's test, neighbours in the order of probability merged until 20 are expected."""
+    """The p-value of Pearson's test, neighbors in the order of probability merged until 20 are expected."""
     expected = counts.sum() * chances
     order = np.argsort(expected, kind="stable")
     starts, total = [0], 0.0
@@ -239,7 +239,7 @@ def truth_and_other(oracle, factor):
     """P(a report supports the value), P(it supports another) with an ε that is wrong by a factor, all else the same."""
     growth = np.exp(float(oracle.epsilon) * factor)
     match oracle:
-        case OptimisedUnary():
+        case OptimizedUnary():
             return 0.5, 1 / (1 + growth)
         case SymmetricUnary():
             return np.sqrt(growth) / (1 + np.sqrt(growth)), 1 / (1 + np.sqrt(growth))
@@ -258,26 +258,26 @@ CASES = [
     ("flat", 2, "ln 3"),
     ("hadamard", 6, 1),
     ("hadamard", 6, 3),  # several blocks
-    ("optimised hashing", 6, "0.8"),  # GF(3)
-    ("optimised hashing", 6, 1),  # GF(4)
-    ("optimised hashing", 9, "1.4"),
-    ("optimised hashing", 12, 2),
+    ("optimized hashing", 6, "0.8"),  # GF(3)
+    ("optimized hashing", 6, 1),  # GF(4)
+    ("optimized hashing", 9, "1.4"),
+    ("optimized hashing", 12, 2),
     ("subset", 7, 1),
     ("subset", 6, "0.8"),
-    ("optimised unary", 5, 1),
+    ("optimized unary", 5, 1),
     ("symmetric unary", 5, 2),
 ]
 
 
-@pytest.mark.parametrize(("randomiser", "labels", "epsilon"), CASES)
-def test_the_browser_draws_from_the_channel_of_python(opened, randomiser, labels, epsilon):
+@pytest.mark.parametrize(("randomizer", "labels", "epsilon"), CASES)
+def test_the_browser_draws_from_the_channel_of_python(opened, randomizer, labels, epsilon):
     """Every single output by Pearson's test, and, with proven power, how often a report speaks for an answer.
 
     Hoeffding: the frequency of an event among n reports is further than b from its probability with probability at
     most 2·exp(−2nb²) = ALPHA/many. A wrong ε whose probability is more than 2b away is accepted no more often.
     Pearson's p-value is exact only in the limit, so it must be a thousand times smaller to refuse.
     """
-    asked = survey(randomiser, labels, epsilon)
+    asked = survey(randomizer, labels, epsilon)
     oracle = asked.oracle()
     browser = opened(asked)
     many = 4 * len(CASES)
@@ -287,7 +287,7 @@ def test_the_browser_draws_from_the_channel_of_python(opened, randomiser, labels
         assert oracle.valid(reports).all()
         found = np.bincount(outputs(oracle, reports), minlength=len(oracle.channel().outputs))
         p = surprise(found, row(oracle, value))
-        assert p > ALPHA / 1000, f"{randomiser}, {value}: n = {REPORTS}, p = {p}"
+        assert p > ALPHA / 1000, f"{randomizer}, {value}: n = {REPORTS}, p = {p}"
         seen = [supporting(oracle, reports, value).mean(), supporting(oracle, reports, (value + 1) % labels).mean()]
         pairs = [
             (observed, *chances)
@@ -295,19 +295,19 @@ def test_the_browser_draws_from_the_channel_of_python(opened, randomiser, labels
             if chances[0] is not None
         ]
         for observed, right, *_ in pairs:
-            assert abs(observed - right) <= allowed, f"{randomiser}: n = {REPORTS}, {observed}, expected {right}"
+            assert abs(observed - right) <= allowed, f"{randomizer}: n = {REPORTS}, {observed}, expected {right}"
         for place in (2, 3):
             told_apart = [pair for pair in pairs if abs(pair[place] - pair[1]) > 2 * allowed]
-            assert told_apart, f"{randomiser}: {REPORTS} are too few to tell a wrong ε"
+            assert told_apart, f"{randomizer}: {REPORTS} are too few to tell a wrong ε"
             assert all(abs(pair[0] - pair[place]) > allowed for pair in told_apart)
 
 
 @pytest.mark.parametrize("hashes", [2, 3, 4, 5, 8, 16, 31, 256])
 def test_hash_functions_are_the_same_in_every_field(opened, hashes):
     size = 20
-    oracle = OptimisedHashing(epsilon="20", size=size, hashes=hashes)  # so that the hash is told nearly always
-    text = page(survey("optimised hashing", size)).replace(
-        json.dumps(channel_of(survey("optimised hashing", size).oracle())), json.dumps(channel_of(oracle))
+    oracle = OptimizedHashing(epsilon="20", size=size, hashes=hashes)  # so that the hash is told nearly always
+    text = page(survey("optimized hashing", size)).replace(
+        json.dumps(channel_of(survey("optimized hashing", size).oracle())), json.dumps(channel_of(oracle))
     )
     assert f'"hashes": {hashes}' in text
     browser = opened(survey())
@@ -323,8 +323,8 @@ def test_hash_functions_are_the_same_in_every_field(opened, hashes):
 
 def test_wide_domains_use_all_their_words(opened):
     """200 answers: four words of bits, the last one with 8; every bit beyond 53 and every sign comes through."""
-    for randomiser in ("optimised unary", "subset"):
-        asked = survey(randomiser, 200)
+    for randomizer in ("optimized unary", "subset"):
+        asked = survey(randomizer, 200)
         oracle = asked.oracle()
         reports = drawn(opened(asked), 199, 2000)
         assert oracle.valid(reports).all()
@@ -338,8 +338,8 @@ def test_wide_domains_use_all_their_words(opened):
 # What a respondent sees and does
 
 
-def randomise(browser):
-    browser.click("randomise")
+def randomize(browser):
+    browser.click("randomize")
     browser.wait("document.getElementById('report').checkVisibility()")
 
 
@@ -354,10 +354,10 @@ def test_a_respondent_sees_what_is_sent_and_sends_it(opened):
         assert browser.text("question") == asked.question
         assert browser.text("cost") == cost_words(asked)
         assert browser.text("how") == how_words(asked)
-        assert browser.run("document.getElementById('randomise').disabled")
+        assert browser.run("document.getElementById('randomize').disabled")
         assert not browser.visible("report")
         choose(browser, 2)
-        randomise(browser)
+        randomize(browser)
         line = browser.text("line")
         report = Report.parse(line)
         assert report.line == line
@@ -391,7 +391,7 @@ def test_nobody_draws_until_they_like_the_outcome(opened):
     """A report that was drawn and not sent is offered again after a reload; the answer is nowhere."""
     browser = opened(survey(version=12))
     choose(browser, 3)
-    randomise(browser)
+    randomize(browser)
     line = browser.text("line")
     browser.click("withdraw")
     assert "Nothing was sent" in browser.text("said")
@@ -409,7 +409,7 @@ def test_a_collector_that_fails_gets_the_same_report_again(opened):
         server.status = 500
         browser = opened(survey(version=13), endpoint=address)
         choose(browser, 0)
-        randomise(browser)
+        randomize(browser)
         browser.click("send")
         browser.wait("document.getElementById('said').textContent.includes('not known')")
         server.status = 200
@@ -425,7 +425,7 @@ def test_many_answers_are_a_list_to_choose_from(opened):
     browser.run(
         "const s = document.querySelector('select'); s.value = '499'; s.dispatchEvent(new Event('change', {bubbles: true}))"
     )
-    randomise(browser)
+    randomize(browser)
     report = Report.parse(browser.text("line"))
     assert survey("hadamard", 500, version=14).oracle().valid([report.report]).all()
     assert "more" in browser.text("meaning")
@@ -468,7 +468,7 @@ def test_copy_puts_the_line_on_the_clipboard(opened):
     browser = opened(asked)
     permit(browser, "granted")
     choose(browser, 2)
-    randomise(browser)
+    randomize(browser)
     line = browser.text("line")
     press(browser, "copy")
     browser.wait("document.getElementById('said').textContent.startsWith('Copied')")
@@ -485,7 +485,7 @@ def test_a_browser_that_does_not_copy_marks_the_line(opened):
     browser = opened(asked)
     permit(browser, "denied")
     choose(browser, 2)
-    randomise(browser)
+    randomize(browser)
     line = browser.text("line")
     press(browser, "copy")
     browser.wait("document.getElementById('said').textContent.includes('copy it by hand')")
@@ -501,7 +501,7 @@ def test_save_writes_a_file_that_can_be_collected(opened, tmp_path):
     browser = opened(asked)
     browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     choose(browser, 1)
-    randomise(browser)
+    randomize(browser)
     line = browser.text("line")
     press(browser, "save")
     browser.wait("document.getElementById('said').textContent.startsWith('Saved')")
@@ -524,7 +524,7 @@ def test_two_tabs_do_not_answer_twice(opened):
     choose(browser, 2)
     other = {"sent": [{"line": "a report of the other tab", "when": "2026-11-16"}], "waiting": None}
     browser.run(f"localStorage.setItem('discreet:{asked.digest}', {json.dumps(json.dumps(other))})")
-    browser.click("randomise")
+    browser.click("randomize")
     browser.wait("document.getElementById('said').textContent.includes('another tab')")
     assert not browser.visible("report")
     assert given_out(browser, asked) == other
@@ -535,7 +535,7 @@ def test_a_report_that_another_tab_gave_out_is_not_given_out_twice(opened):
     with collector() as (server, address):
         browser = opened(asked, endpoint=address)
         choose(browser, 2)
-        randomise(browser)
+        randomize(browser)
         kept = given_out(browser, asked)
         other = {"sent": [{"line": kept["waiting"]["line"], "when": "2026-11-16"}], "waiting": None}
         browser.run(f"localStorage.setItem('discreet:{asked.digest}', {json.dumps(json.dumps(other))})")
@@ -587,13 +587,13 @@ def test_the_browser_moves_places_as_python_does(opened, area, epsilon):
             assert abs(np.isin(reports, most).mean() - right) <= allowed
 
 
-CENTRES = [(37.7855, -122.4075), (0, 179.99), (-60, -180), (89.99, 10), (-90, 0), (51.5, 0)]
+CENTERS = [(37.7855, -122.4075), (0, 179.99), (-60, -180), (89.99, 10), (-90, 0), (51.5, 0)]
 
 
-@pytest.mark.parametrize("centre", CENTRES)
-def test_the_browser_finds_the_cells_that_python_finds(opened, centre):
+@pytest.mark.parametrize("center", CENTERS)
+def test_the_browser_finds_the_cells_that_python_finds(opened, center):
     """Random places in and about the area, across the date line and the poles; and those that are too far."""
-    asked = places(Area.around(*centre, width=20, height=12, cell="0.7"))
+    asked = places(Area.around(*center, width=20, height=12, cell="0.7"))
     rng = np.random.default_rng(5)
     points = rng.uniform(-8, 30, (300, 2))
     latitude, longitude = asked.area.unproject(points)
@@ -604,14 +604,14 @@ def test_the_browser_finds_the_cells_that_python_finds(opened, centre):
     assert len(given) > 250
     differing = [n for n in range(len(given)) if expected[n] != found[n]]
     near = [abs(asked.area.project(*([x] for x in given[n]))[0] / 0.7 % 1 - 0.5).max() for n in differing]
-    assert all(0.5 - close < 1e-6 for close in near)  # on a border of two cells, to a millimetre
+    assert all(0.5 - close < 1e-6 for close in near)  # on a border of two cells, to a millimeter
     browser = opened(asked)
     for odd in (
         "NaN, 0",
         "0, Infinity",
         "91, 0",
         "0, 181",
-        f"{-centre[0] if abs(centre[0]) > 20 else 60}, {centre[1]}",
+        f"{-center[0] if abs(center[0]) > 20 else 60}, {center[1]}",
     ):
         assert browser.run(f"discreet.cell_of({odd})") is None
 
@@ -629,7 +629,7 @@ def test_a_respondent_writes_a_place(opened):
                 " const input = document.querySelectorAll('[name=place]')[n]; input.value = text;"
                 " input.dispatchEvent(new Event('input', {bubbles: true})); }"
             )
-            return not browser.run("document.getElementById('randomise').disabled")
+            return not browser.run("document.getElementById('randomize').disabled")
 
         for wrong in (
             ("", ""),
@@ -643,7 +643,7 @@ def test_a_respondent_writes_a_place(opened):
             assert not write(*wrong), wrong
         assert write("37,78", "-122,4")  # a decimal comma
         assert write(" 37.7838 ", "−122.4090")  # a typographic minus
-        randomise(browser)
+        randomize(browser)
         report = Report.parse(browser.text("line"))
         assert asked.planar().valid([report.report]).all()
         assert "names a place" in browser.text("meaning") or "further away" in browser.text("meaning")
@@ -657,11 +657,11 @@ def test_a_respondent_writes_a_place(opened):
         assert browser.complaints() == []
 
 
-@pytest.mark.parametrize("centre", [(37.7855, -122.4075), (-33.86, 151.2), (69.65, 179.99), None])
-def test_a_respondent_points_at_a_map(opened, centre):
+@pytest.mark.parametrize("center", [(37.7855, -122.4075), (-33.86, 151.2), (69.65, 179.99), None])
+def test_a_respondent_points_at_a_map(opened, center):
     """A click writes the place into the fields, a marker shows it, and the cell is the one that was pointed at."""
     size = {"width": 4, "height": 2, "cell": "0.1"}
-    area = Area.around(*centre, **size) if centre else Area.plane(**size)
+    area = Area.around(*center, **size) if center else Area.plane(**size)
     browser = opened(places(area, version=34))
     assert browser.visible("map")
     aim = (
@@ -671,7 +671,7 @@ def test_a_respondent_points_at_a_map(opened, centre):
     )
     place = browser.run(aim)
     assert browser.run(f"discreet.cell_of({place[0]}, {place[1]})") == 15 * 40 + 30
-    assert not browser.run("document.getElementById('randomise').disabled")
+    assert not browser.run("document.getElementById('randomize').disabled")
     marker = browser.run("['cx', 'cy', 'visibility'].map((n) => document.querySelector('#map circle').getAttribute(n))")
     assert marker[2] == "visible"
     assert [float(end) for end in marker[:2]] == pytest.approx([30.5, 4.5], abs=0.15)  # a click is at a whole pixel
@@ -683,10 +683,10 @@ def test_a_respondent_points_at_a_map(opened, centre):
 def test_buttons_do_not_touch_and_fields_are_dark_in_the_dark(opened):
     browser = opened(places(Area.plane(width=2, height=2, cell=1), version=35))
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
-    colours = browser.run(
+    colors = browser.run(
         "[...document.querySelectorAll('input, button')].map((e) => getComputedStyle(e).backgroundColor)"
     )
-    assert "rgb(255, 255, 255)" not in colours
+    assert "rgb(255, 255, 255)" not in colors
     browser.call("Emulation.setDeviceMetricsOverride", width=320, height=640, deviceScaleFactor=1, mobile=True)
     boxes = browser.run(
         "[...document.querySelectorAll('#form button:not([hidden])')].map((e) => e.getBoundingClientRect().toJSON())"
@@ -703,7 +703,7 @@ def test_a_device_that_knows_where_it_is(opened):
     assert browser.visible("here")
     browser.click("here")
     browser.wait("document.querySelectorAll('[name=place]')[0].value === '37.783800'")
-    randomise(browser)
+    randomize(browser)
     assert asked.planar().valid([Report.parse(browser.text("line")).report]).all()
     plain = opened(places(Area.plane(width=2, height=2, cell=1), version=33))
     assert not plain.visible("here")
@@ -712,9 +712,9 @@ def test_a_device_that_knows_where_it_is(opened):
 # Without a browser
 
 
-@pytest.mark.parametrize("randomiser", LISTED)
-def test_pages_are_one_file(randomiser):
-    text = page(survey(randomiser), endpoint="https://example.org:8443/in?x=1")
+@pytest.mark.parametrize("randomizer", LISTED)
+def test_pages_are_one_file(randomizer):
+    text = page(survey(randomizer), endpoint="https://example.org:8443/in?x=1")
     assert "Math.random" not in text
     assert not re.search(r"""(src|href)\s*=\s*["']""", text)
     assert "%%" not in text

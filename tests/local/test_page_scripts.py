@@ -25,7 +25,7 @@ Math.random = () => { throw new Error("Math.random is not for privacy"); };
 globalThis.document = {getElementById: () => ({textContent: DATA})};
 """
 DRAWN = """
-const drawn = Array.from({length: REPORTS}, () => { const r = ORACLE.randomise(VALUE);
+const drawn = Array.from({length: REPORTS}, () => { const r = ORACLE.randomize(VALUE);
   return Array.isArray(r) ? r.map(String) : r; });
 console.log(JSON.stringify({drawn, asked}));
 """
@@ -48,10 +48,10 @@ def run_in_node(asked, value, reports):
     return np.array(codes, np.int64), found["asked"]
 
 
-@pytest.mark.parametrize(("randomiser", "labels", "epsilon"), CASES)
-def test_scripts_draw_from_the_channel_of_python(randomiser, labels, epsilon):
+@pytest.mark.parametrize(("randomizer", "labels", "epsilon"), CASES)
+def test_scripts_draw_from_the_channel_of_python(randomizer, labels, epsilon):
     """As in the browser: Pearson on all outputs, and Hoeffding on how often a report speaks for the answer."""
-    asked = survey(randomiser, labels, epsilon)
+    asked = survey(randomizer, labels, epsilon)
     oracle, value = asked.oracle(), labels - 1
     reports, asked_for = run_in_node(asked, value, REPORTS)
     assert asked_for >= REPORTS

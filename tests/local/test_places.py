@@ -175,7 +175,7 @@ def test_reports_follow_the_channel(noise, outside):
     n, cell, stream = 60_000, 6, Stream()
     kept = {"margin": 4} if outside == "keep" else {}
     report = PlanarReport(SMALL, epsilon=20, noise=noise, outside=outside, **kept)
-    counts = report.tally(report.randomise(np.full(n, cell), entropy=stream))
+    counts = report.tally(report.randomize(np.full(n, cell), entropy=stream))
     limit = math.sqrt(report.outputs / n) + math.sqrt(2 * math.log(1 / ALPHA) / n)
     row = report.channel().matrix[cell]
     assert counts.sum() == n
@@ -191,7 +191,7 @@ def test_intervals_cover(noise):
     area = Area.plane(width=2, height=2, cell="0.05")
     report = PlanarReport(area, epsilon=3, noise=noise, margin=200)
     start = area.size // 2
-    codes = report.randomise(np.full(5000, start), entropy=DeterministicEntropy(3))
+    codes = report.randomize(np.full(5000, start), entropy=DeterministicEntropy(3))
     row, column = np.divmod(codes, report.window[1])
     here = divmod(start, area.columns)
     away = np.hypot(row - report.margin - here[0], column - report.margin - here[1]) * 0.05
@@ -204,10 +204,10 @@ def test_intervals_cover(noise):
 def test_the_same_stream_gives_the_same_reports():
     report = PlanarReport(SMALL, epsilon=6)
     cells = np.arange(12).repeat(5)
-    one, two = (report.randomise(cells, entropy=DeterministicEntropy(5)) for _ in range(2))
+    one, two = (report.randomize(cells, entropy=DeterministicEntropy(5)) for _ in range(2))
     assert (one == two).all()
-    assert (report.randomise(cells, entropy=DeterministicEntropy(6)) != one).any()
-    assert report.randomise([]).tolist() == []
+    assert (report.randomize(cells, entropy=DeterministicEntropy(6)) != one).any()
+    assert report.randomize([]).tolist() == []
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.sampled_from(NOISES), st.sampled_from(OUTSIDES), st.integers(-8, 8))
@@ -215,7 +215,7 @@ def test_the_same_stream_gives_the_same_reports():
 def test_reports_are_always_valid(rows, columns, noise, outside, power):
     area = Area(rows=rows, columns=columns, cell="0.1")
     report = PlanarReport(area, epsilon=F(2) ** power, noise=noise, outside=outside)
-    reports = report.randomise(np.arange(area.size))
+    reports = report.randomize(np.arange(area.size))
     assert report.valid(reports).all()
     tally = report.tally(reports)
     assert tally.sum() == area.size
@@ -225,7 +225,7 @@ def test_reports_are_always_valid(rows, columns, noise, outside, power):
 
 def test_the_noisy_map_is_the_middle_of_the_window():
     report = PlanarReport(SMALL, epsilon=1000, margin=2)  # noise is rarer than e^−100
-    tally = report.tally(report.randomise(np.arange(12).repeat(np.arange(12))))
+    tally = report.tally(report.randomize(np.arange(12).repeat(np.arange(12))))
     assert report.inside(tally).tolist() == list(range(12))
     assert tally[-1] == 0
 
@@ -247,7 +247,7 @@ def test_malformed_reports_are_named():
 @pytest.mark.parametrize("values", [[12], [-1], [0.5], [math.nan], ["a"], [[0]]])
 def test_values_that_are_no_cells(values):
     with pytest.raises(InvalidData):
-        PlanarReport(SMALL, epsilon=1).randomise(values)
+        PlanarReport(SMALL, epsilon=1).randomize(values)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def ring(size):
 
 
 @pytest.mark.parametrize("epsilon", ["1/10", "1", "5"])
-def test_a_constant_normaliser_is_used_and_attains_epsilon(epsilon):
+def test_a_constant_normalizer_is_used_and_attains_epsilon(epsilon):
     for labels, metric in ((range(7), ring(7)), (range(5), "discrete"), (list(product((0, 1), repeat=3)), cube)):
         response = MetricResponse(labels, metric, epsilon=epsilon, unit="steps")
         assert response.constant
@@ -325,7 +325,7 @@ def test_metric_reports_follow_the_channel():
     response = MetricResponse(["home", "work", "shop"], [[0, 2, 3], [2, 0, 4], [3, 4, 0]], epsilon=1, unit="km")
     assert not response.constant
     n, stream = 20_000, Stream()
-    reports = response.randomise(np.arange(3).repeat(n), entropy=stream)
+    reports = response.randomize(np.arange(3).repeat(n), entropy=stream)
     for place in range(3):
         seen = response.tally(reports[place * n : (place + 1) * n]) / n
         assert np.abs(seen - response.channel().matrix[place]).max() < math.sqrt(math.log(6e6) / (2 * n)), stream

@@ -41,8 +41,8 @@ def test_channels_have_both_stated_losses(kind, epsilon, size):
 
 
 def test_the_exponential_response_uses_its_epsilon_up_at_the_ends_of_two():
-    """Between two numbers nothing is lost to normalisation: p = 1/(1+q), q = e^(−ε/2), so only half of ε is used; on
-    long ranges the neighbours in the middle differ by e^(ε/2), at the ends by more."""
+    """Between two numbers nothing is lost to normalization: p = 1/(1+q), q = e^(−ε/2), so only half of ε is used; on
+    long ranges the neighbors in the middle differ by e^(ε/2), at the ends by more."""
     assert ExponentialResponse(epsilon=2, size=2).channel().epsilon("all") == pytest.approx(1, abs=1e-9)
     long = ExponentialResponse(epsilon="1/10", size=12).channel().d_privacy("line")
     assert 0.06 < long <= 0.1
@@ -83,7 +83,7 @@ def truth(kind, epsilon, size, place):
 def test_reports_follow_the_law_and_not_that_of_another_epsilon(kind, epsilon, size, place):
     """Short ranges too, where the exponential response draws uniform proposals. Distances are compared."""
     stream, response = Stream(), kind(epsilon=epsilon, size=size)
-    away = np.abs(response.randomise(np.full(MANY, place), entropy=stream) - place)
+    away = np.abs(response.randomize(np.full(MANY, place), entropy=stream) - place)
 
     def cdf(at):
         p = truth(kind, at, size, place)
@@ -103,7 +103,7 @@ def test_simulated_means_are_as_stated_and_covered(kind):
     P(more than 128 of 400 missed | 0.2) < 1e-8."""
     response, stream = kind(epsilon="0.7", size=11), Stream()
     people = np.arange(300) % 7
-    reports = response.randomise(np.tile(people, 400), entropy=stream).reshape(400, -1)
+    reports = response.randomize(np.tile(people, 400), entropy=stream).reshape(400, -1)
     means = [response.estimate(response.tally(row), reports=300) for row in reports]
     errors = np.array([mean.value for mean in means]) - people.mean()
     stated = np.mean([response.variance(int(x)) for x in people]) / 300
@@ -119,7 +119,7 @@ def test_distributions_come_back_through_the_channel(kind):
     response, stream = kind(epsilon=2, size=5), Stream()
     shares = np.array([0.4, 0.1, 0.1, 0.3, 0.1])
     people = np.repeat(np.arange(5), (shares * MANY).round().astype(int))
-    counts = response.tally(response.randomise(people, entropy=stream))
+    counts = response.tally(response.randomize(people, entropy=stream))
     assert np.abs(np.array(invert(response.channel(), counts), float) - shares).max() < 0.08, stream
     assert np.abs(ibu(DenseModel(response.channel()), counts).shares - shares).max() < 0.08, stream
 
@@ -140,7 +140,7 @@ def test_laplace_is_the_geometric_response_in_steps():
 def test_laplace_means_are_found_and_covered():
     hours, stream = ClampedLaplace(epsilon=1, lower=-2, upper=6, granularity="0.5"), Stream()
     people = np.linspace(-2, 3, MANY)
-    reports = hours.randomise(people, entropy=stream)
+    reports = hours.randomize(people, entropy=stream)
     assert hours.valid(reports).all()
     mean = hours.estimate(hours.tally(reports), reports=MANY)
     low, high = mean.interval("0.999999")
@@ -152,10 +152,10 @@ def test_laplace_means_are_found_and_covered():
 def test_laplace_numbers_are_snapped_and_held_at_the_ends():
     """With almost no noise the reports are the places."""
     hours = ClampedLaplace(epsilon=100, lower=-1, upper=1, granularity="0.5")
-    told = hours.randomise([-1e300, -1, -0.6, 0.1, 0.3, 1, 9, 2**62, -(2.0**63)])
+    told = hours.randomize([-1e300, -1, -0.6, 0.1, 0.3, 1, 9, 2**62, -(2.0**63)])
     assert told.tolist() == [0, 0, 1, 2, 3, 4, 4, 4, 0]
-    assert hours.randomise([]).shape == (0,)
-    assert hours.randomise(0.5).shape == (1,)
+    assert hours.randomize([]).shape == (0,)
+    assert hours.randomize(0.5).shape == (1,)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_bad_laplace_settings_are_refused(change):
 @pytest.mark.parametrize("values", [[float("nan")], [float("inf")], ["a"], [None], [[1.0], [2.0, 3]], [True]])
 def test_bad_real_numbers_are_refused(values):
     with pytest.raises(InvalidData):
-        ClampedLaplace(epsilon=1, lower=0, upper=4, granularity="0.5").randomise(values)
+        ClampedLaplace(epsilon=1, lower=0, upper=4, granularity="0.5").randomize(values)
 
 
 # --- input ------------------------------------------------------------------------------------------------------
@@ -198,10 +198,10 @@ def test_bad_values_and_reports_are_refused_or_counted(kind):
     response = kind(epsilon=1, size=5)
     for values in ([5], [-1], [1.5], [float("nan")], ["a"], [[1]], [2**63]):
         with pytest.raises(InvalidData, match="values"):
-            response.randomise(values)
+            response.randomize(values)
     kept, dropped = sift(response, [0, 4, 5, -1, float("nan"), None, "x", 10**30])
     assert (kept.tolist(), dropped) == ([0, 4], 6)
-    assert response.randomise([]).shape == (0,)
+    assert response.randomize([]).shape == (0,)
     with pytest.raises(InvalidParameter, match="reports"):
         response.estimate([1, 0, 0, 0, 0], reports=2)
     with pytest.raises(InvalidData, match="tally"):
@@ -214,7 +214,7 @@ def test_bad_values_and_reports_are_refused_or_counted(kind):
 @pytest.mark.parametrize("epsilon", ["1e-9", "100"])
 def test_extreme_epsilons_work(kind, epsilon):
     response = kind(epsilon=epsilon, size=1000)
-    reports = response.randomise(np.arange(1000))
+    reports = response.randomize(np.arange(1000))
     assert response.valid(reports).all()
     if epsilon == "100":
         assert (reports == np.arange(1000)).all()
@@ -225,6 +225,6 @@ def test_large_ranges_are_quick():
     """Half a million reports over 2^20 numbers: nothing is listed for each person."""
     for kind in KINDS:
         response = kind(epsilon="1e-4", size=1 << 20)
-        reports = response.randomise(np.full(500_000, 1 << 19))
+        reports = response.randomize(np.full(500_000, 1 << 19))
         found = response.estimate(response.tally(reports), reports=500_000).value
         assert abs(found - (1 << 19)) < 6 * sqrt(response.variance(1 << 19) / 500_000)

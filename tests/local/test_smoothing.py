@@ -17,11 +17,11 @@ TOWN = Area.plane(width=3, height=2, cell="0.25")
 
 def drawn(report, shares, people=4000, seed=1):
     cells = np.repeat(np.arange(report.size), np.random.default_rng(seed).multinomial(people, shares))
-    return report.tally(report.randomise(cells, entropy=DeterministicEntropy(seed)))
+    return report.tally(report.randomize(cells, entropy=DeterministicEntropy(seed)))
 
 
 def bump(area, x, y, radius):
-    away = np.hypot(*(area.centres() - [x, y]).T)
+    away = np.hypot(*(area.centers() - [x, y]).T)
     weights = np.exp(-((away / radius) ** 2) / 2) + 0.02
     return weights / weights.sum()
 
@@ -31,7 +31,7 @@ def bump(area, x, y, radius):
 @pytest.mark.parametrize("size", [(1, 1), (3, 1), (1, 4), (5, 4)])
 def test_every_part_is_a_distribution(outside, people, size):
     report = PlanarReport(Area.plane(width=size[0], height=size[1], cell=1), epsilon="1", outside=outside)
-    found = smoothed(report, report.tally(report.randomise([0] * people, entropy=DeterministicEntropy(people))))
+    found = smoothed(report, report.tally(report.randomize([0] * people, entropy=DeterministicEntropy(people))))
     for shares in (found.shares, found.plain, found.field, found.cluster):
         assert shares.shape == (report.size,)
         assert (shares >= 0).all()

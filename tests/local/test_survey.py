@@ -12,7 +12,7 @@ from discreet.local.areas import Area
 from discreet.local.flat import FlatResponse
 from discreet.local.places import PlanarReport
 from discreet.local.report import Report
-from discreet.local.survey import PLACES, RANDOMISERS, Survey, parse, read_survey
+from discreet.local.survey import PLACES, RANDOMIZERS, Survey, parse, read_survey
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import PerDistance, Pure
 
@@ -21,20 +21,20 @@ name = "commute"
 version = 2
 question = "How did you come to work today?"
 domain = ["on foot", "bicycle", "bus or train", "car"]
-randomiser = "flat"
+randomizer = "flat"
 epsilon = "ln 3"
 times = 5
 """
 FIELDS = {
     "name": "commute", "version": 2, "question": "How did you come to work today?",
-    "domain": ["on foot", "bicycle", "bus or train", "car"], "randomiser": "flat", "epsilon": "ln 3", "times": 5,
+    "domain": ["on foot", "bicycle", "bus or train", "car"], "randomizer": "flat", "epsilon": "ln 3", "times": 5,
 }  # fmt: skip
 CITY = {"latitude": 37.7855, "longitude": -122.4075, "width": 3, "height": 3, "cell": "0.1"}
-LISTED = [name for name in RANDOMISERS if name != PLACES]
+LISTED = [name for name in RANDOMIZERS if name != PLACES]
 
 
 def city(**domain):
-    return Survey.from_json(FIELDS | {"domain": domain or CITY, "randomiser": PLACES, "epsilon": "ln 2 at 1 km"})
+    return Survey.from_json(FIELDS | {"domain": domain or CITY, "randomizer": PLACES, "epsilon": "ln 2 at 1 km"})
 
 
 def test_toml_and_json_say_the_same(tmp_path):
@@ -67,9 +67,9 @@ def test_a_byte_order_mark_is_no_harm(tmp_path):
         ({"domain": ["a", 5]}, "^domain: got 5, expected text"),
         ({"domain": ["a", " b"]}, "^domain"),
         ({"domain": CITY}, "^domain: got 'an area', expected a list of answers for 'flat'"),
-        ({"randomiser": PLACES}, "^domain: got 'a list', expected an area in km for 'planar laplace'"),
-        ({"randomiser": "laplace"}, "^randomiser: got 'laplace', expected one of flat, hadamard"),
-        ({"randomiser": ["flat"]}, "^randomiser"),
+        ({"randomizer": PLACES}, "^domain: got 'a list', expected an area in km for 'planar laplace'"),
+        ({"randomizer": "laplace"}, "^randomizer: got 'laplace', expected one of flat, hadamard"),
+        ({"randomizer": ["flat"]}, "^randomizer"),
         ({"epsilon": 0}, "^epsilon: got '0', expected a number > 0"),
         ({"epsilon": -1}, "^epsilon"),
         ({"epsilon": "much"}, "^epsilon: got 'much'"),
@@ -79,7 +79,7 @@ def test_a_byte_order_mark_is_no_harm(tmp_path):
         ({"epsilon": None}, "^epsilon"),
         ({"times": 0}, "^times"),
         ({"times": 1.5}, "^times"),
-        ({"colour": "red"}, "^survey: got \"an unknown 'colour'\", expected the fields name, version"),
+        ({"color": "red"}, "^survey: got \"an unknown 'color'\", expected the fields name, version"),
         ({"epsilon": "1 per km"}, "^epsilon"),
     ],
 )
@@ -138,12 +138,12 @@ def test_logarithms_cost_no_more_than_they_say():
 # Answers and reports
 
 
-@pytest.mark.parametrize("randomiser", LISTED)
-def test_reports_are_those_of_the_oracle(randomiser):
-    survey = Survey(**FIELDS | {"randomiser": randomiser, "epsilon": 1})
+@pytest.mark.parametrize("randomizer", LISTED)
+def test_reports_are_those_of_the_oracle(randomizer):
+    survey = Survey(**FIELDS | {"randomizer": randomizer, "epsilon": 1})
     oracle = survey.oracle()
     entropy, same = DeterministicEntropy(7), DeterministicEntropy(7)
-    expected = oracle.randomise([2], entropy=same)[0]
+    expected = oracle.randomize([2], entropy=same)[0]
     report = survey.respond("bus or train", entropy=entropy)
     assert np.array_equal(np.asarray(report.report), expected)
     assert report.id == same.words(2).tobytes().hex()
@@ -188,7 +188,7 @@ def test_long_lists_are_not_printed_whole():
 def test_areas_in_all_their_forms(domain, shape):
     survey = city(**domain)
     assert survey.area.shape == shape
-    assert isinstance(survey.randomises(), PlanarReport)
+    assert isinstance(survey.randomizes(), PlanarReport)
     assert Survey.from_json(json.loads(json.dumps(survey.to_json()))) == survey
     assert isinstance(survey.loss, PerDistance)
 
@@ -200,7 +200,7 @@ def test_areas_in_all_their_forms(domain, shape):
 )  # fmt: skip
 def test_areas_that_are_none(domain):
     with pytest.raises(InvalidParameter):
-        Survey.from_json(FIELDS | {"domain": domain, "randomiser": PLACES, "epsilon": "ln 2 at 1 km"})
+        Survey.from_json(FIELDS | {"domain": domain, "randomizer": PLACES, "epsilon": "ln 2 at 1 km"})
 
 
 def test_places_become_cells():
@@ -251,7 +251,7 @@ def test_lists_and_places_do_not_mix():
     with pytest.raises(InvalidParameter, match="its domain is a list of answers"):
         Survey(**FIELDS).planar()
     assert Survey(
-        **FIELDS | {"domain": Area.plane(width=2, height=1, cell=1), "randomiser": PLACES, "epsilon": 1}
+        **FIELDS | {"domain": Area.plane(width=2, height=1, cell=1), "randomizer": PLACES, "epsilon": 1}
     ).labels == ("0", "1")
 
 

@@ -53,7 +53,7 @@ def test_to_one_point_it_is_the_mean_distance():
     p = np.random.default_rng(2).random(900)
     point = np.zeros(900)
     point[137] = 5
-    mean = np.average(np.hypot(*(CITY.centres() - CITY.centres([137])).T), weights=p)
+    mean = np.average(np.hypot(*(CITY.centers() - CITY.centers([137])).T), weights=p)
     assert earth_mover(p, point, CITY) == pytest.approx(mean, rel=1e-9)
     assert earth_mover(point, p, CITY) == pytest.approx(mean, rel=1e-9)
 
@@ -83,14 +83,14 @@ def test_nearly_equal_maps():
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_city_is_solved_and_proven_by_prices(seed):
-    """The optimum found by column generation equals the full linear programme's."""
+    """The optimum found by column generation equals the full linear program's."""
     from scipy.optimize import linprog
     from scipy.sparse import kron
 
     area = Area.plane(width=12, height=12, cell=1)
     rng = np.random.default_rng(seed)
     p, q = rng.dirichlet(np.full(144, 0.2), 2)
-    away = np.hypot(*(area.centres()[:, None] - area.centres()).transpose(2, 0, 1))
+    away = np.hypot(*(area.centers()[:, None] - area.centers()).transpose(2, 0, 1))
     sums = kron(np.eye(144), np.ones((1, 144))), kron(np.ones((1, 144)), np.eye(144))
     found = linprog(
         away.ravel(), A_eq=np.vstack([s.toarray() for s in sums])[:-1], b_eq=np.concatenate([p, q])[:-1] * 1e6
@@ -112,7 +112,7 @@ def test_bounds_enclose(seed, most, concentration):
 def test_bounds_on_a_large_grid():
     """Two bumps 5 km apart on 100 × 100 cells: about 5 km, to within a block's size."""
     area = Area.plane(width=10, height=10, cell="0.1")
-    x, y = area.centres().T
+    x, y = area.centers().T
     p, q = (np.exp(-((x - a) ** 2 + (y - b) ** 2) / 0.5) for a, b in ((3, 3), (6, 7)))
     found = earth_mover_bounds(p, q, area)
     assert 4.99 < found.lower < 5.01 < found.upper < 5.4
@@ -134,7 +134,7 @@ def test_what_is_no_map():
 
 @pytest.mark.parametrize("cell", ["1e-9", "1e-5", "1e9"])
 def test_the_unit_of_length_does_not_matter(cell):
-    """The solver's tolerances are absolute: cells of a micrometre were not solved, or solved wrongly."""
+    """The solver's tolerances are absolute: cells of a micrometer were not solved, or solved wrongly."""
     rng = np.random.default_rng(3)
     for rows, columns in ((2, 6), (6, 5), (25, 25)):
         p, q = rng.random((2, rows * columns)) ** 4

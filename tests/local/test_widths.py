@@ -27,7 +27,7 @@ def test_means_are_covered_by_intervals_that_are_not_much_too_wide(name, people)
     randomizer, values = NUMBERS[name], PEOPLE[people]
     stream, missed, widths = DeterministicEntropy(5), 0, []
     for _ in range(RUNS):
-        mean = randomizer.estimate(randomizer.tally(randomizer.randomise(values, entropy=stream)), reports=REPORTS)
+        mean = randomizer.estimate(randomizer.tally(randomizer.randomize(values, entropy=stream)), reports=REPORTS)
         low, high = mean.interval("0.8")
         missed += not low <= values.mean() <= high
         low, high = mean.evidence.limits(0.05)
@@ -46,7 +46,7 @@ def test_shares_by_several_hadamard_blocks_are_covered_and_not_much_too_wide(sha
     values = np.where(np.arange(REPORTS) < share * REPORTS, 0, 1 + np.arange(REPORTS) % 19)
     stream, missed, widths = DeterministicEntropy(6), 0, []
     for _ in range(RUNS):
-        found = oracle.estimate(oracle.tally(oracle.randomise(values, entropy=stream)), reports=REPORTS)
+        found = oracle.estimate(oracle.tally(oracle.randomize(values, entropy=stream)), reports=REPORTS)
         low, high = found.evidence.limits(0.2)
         missed += not low[0] <= share <= high[0]
         low, high = found.evidence.limits(0.05)
@@ -68,7 +68,7 @@ def test_the_sum_of_squares_is_of_any_number_of_codes():
     fine = Piecewise(epsilon=1, lower=0, upper=1, steps=1 << 24)
     most = fine.tally([fine.codes - 1] * 10)[2] // 10
     assert int(most) * 2**37 < 2**63
-    reports = fine.randomise(np.full(2000, 0.5), entropy=DeterministicEntropy(1))
+    reports = fine.randomize(np.full(2000, 0.5), entropy=DeterministicEntropy(1))
     low, high = fine.estimate(fine.tally(reports), reports=2000).interval("0.95")
     assert low < 0.5 < high
 

@@ -58,7 +58,7 @@ def staircase_pmf(mechanism: Staircase, reach: int) -> tuple[np.ndarray, np.ndar
     return k, weights / weights.sum()
 
 
-# --- privacy: the likelihood ratio between neighbours, never above e^ε and reaching it ---------------------------
+# --- privacy: the likelihood ratio between neighbors, never above e^ε and reaching it ---------------------------
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
@@ -105,7 +105,7 @@ def test_laplace_never_exceeds_epsilon_whatever_snapping_does(pairs, epsilon, gr
 @pytest.mark.parametrize("dimension", [1, 2, 5])
 @pytest.mark.parametrize("granularity", ["1", "1/4", "3"])
 def test_laplace_reaches_epsilon_so_no_noise_is_wasted(dimension, granularity):
-    """The worst neighbours: every coordinate crosses a half by a hair, the first one takes the rest."""
+    """The worst neighbors: every coordinate crosses a half by a hair, the first one takes the rest."""
     g = F(granularity)
     hair = F(1, 2**30)
     low = [(F(1, 2) - hair) * g] * dimension
@@ -341,7 +341,7 @@ def test_a_number_gives_a_float_on_the_grid(mechanism, value):
 
 
 @pytest.mark.parametrize("mechanism", REAL, ids=lambda m: type(m).__name__)
-def test_no_event_is_impossible_beside_a_neighbour(mechanism):
+def test_no_event_is_impossible_beside_a_neighbor(mechanism):
     """Float noise lets low bits of the value through (Mironov 2012): 0.3 and 0.1 + 0.2 could be told apart."""
     low_bits = [0.3, 0.1 + 0.2, 0.3 + 2**-40, 1.3, 1 / 3]
     for value in low_bits:
@@ -439,7 +439,7 @@ def test_large_vectors_fit_64_bits(kind, dimension):
 
 @pytest.mark.parametrize("dimension", [2, 10, 100])
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
-def test_no_neighbours_are_found_that_snap_further_apart_than_stated(kind, dimension):
+def test_no_neighbors_are_found_that_snap_further_apart_than_stated(kind, dimension):
     """A search for the worst pair: every coordinate crosses a half by a hair, and some move by t whole steps more.
 
     Every pair is covered, and the worst comes near what is stated, so that the search has power.
@@ -602,7 +602,7 @@ def test_the_staircase_variance_needs_no_array_as_long_as_the_noise():
         tracemalloc.stop()
 
 
-def test_the_epsilon_of_every_small_neighbourhood_by_brute_force():
+def test_the_epsilon_of_every_small_neighborhood_by_brute_force():
     """All pairs of vectors in {0, 1/2, 1}² (halves sit between grid points), ℓ1 distance at most Δ."""
     values = (0.0, 0.5, 1.0)
     for sensitivity in ("1/2", "1", "3/2"):

@@ -16,10 +16,10 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.mechanisms import Geometric, Histogram, Mean, Range, RoundedGaussian, Sum
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import GaussianNoise, Pure
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 F = Fraction
-ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
+ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 relations = pytest.mark.parametrize("relation", [ADD, CHANGE], ids=str)
 costs = pytest.mark.parametrize("cost", [{"epsilon": "1/2"}, {"rho": "1/8"}], ids=str)
 
@@ -46,7 +46,7 @@ def exact(monkeypatch):
     return run
 
 
-def neighbours(relation: Neighbours, domain: list, most: int):
+def neighbors(relation: Neighbors, domain: list, most: int):
     """All neighboring datasets of at most so many records, as tuples."""
     for size in range(most + 1):
         for data in combinations_with_replacement(domain, size):
@@ -78,11 +78,11 @@ def largest(exact, make, pairs) -> tuple[Fraction, float]:
 @costs
 @pytest.mark.parametrize(("low", "high"), RANGES)
 @pytest.mark.parametrize("dimension", [1, 2])
-def test_the_sensitivity_of_a_sum_is_what_neighbours_reach(exact, relation, cost, low, high, dimension):
+def test_the_sensitivity_of_a_sum_is_what_neighbors_reach(exact, relation, cost, low, high, dimension):
     within = Range(lower=low, upper=high, granularity=1)
     domain = VALUES if dimension == 1 else [list(pair) for pair in product((-9.0, 0.5, 9.0), repeat=2)]
-    make = lambda _: Sum(within=within, neighbours=relation, dimension=dimension, **cost)  # noqa: E731
-    worst, allowed = largest(exact, make, neighbours(relation, domain, 2))
+    make = lambda _: Sum(within=within, neighbors=relation, dimension=dimension, **cost)  # noqa: E731
+    worst, allowed = largest(exact, make, neighbors(relation, domain, 2))
     assert worst == allowed
 
 
@@ -90,24 +90,24 @@ def test_the_sensitivity_of_a_sum_is_what_neighbours_reach(exact, relation, cost
 @costs
 @pytest.mark.parametrize(("low", "high"), RANGES[:2])
 @pytest.mark.parametrize("dimension", [1, 2])
-def test_the_sensitivity_of_a_mean_is_what_neighbours_reach(exact, relation, cost, low, high, dimension):
+def test_the_sensitivity_of_a_mean_is_what_neighbors_reach(exact, relation, cost, low, high, dimension):
     within = Range(lower=low, upper=high, granularity=1)
     domain = VALUES if dimension == 1 else [list(pair) for pair in product((-9.0, 0.5, 9.0), repeat=2)]
 
     def make(size):
         return Mean(
-            within=within, neighbours=relation, dimension=dimension, size=size if relation is CHANGE else None, **cost
+            within=within, neighbors=relation, dimension=dimension, size=size if relation is CHANGE else None, **cost
         )
 
-    worst, allowed = largest(exact, make, neighbours(relation, domain, 2))
+    worst, allowed = largest(exact, make, neighbors(relation, domain, 2))
     assert worst == allowed
 
 
 @relations
 @costs
-def test_the_sensitivity_of_a_histogram_is_what_neighbours_reach(exact, relation, cost):
-    make = lambda _: Histogram(categories=["a", "b", "c"], neighbours=relation, **cost)  # noqa: E731
-    worst, allowed = largest(exact, make, neighbours(relation, ["a", "b", "c"], 3))
+def test_the_sensitivity_of_a_histogram_is_what_neighbors_reach(exact, relation, cost):
+    make = lambda _: Histogram(categories=["a", "b", "c"], neighbors=relation, **cost)  # noqa: E731
+    worst, allowed = largest(exact, make, neighbors(relation, ["a", "b", "c"], 3))
     assert worst == allowed == (2 if relation is CHANGE else 1)
 
 
@@ -115,9 +115,9 @@ def test_the_sensitivity_of_a_histogram_is_what_neighbours_reach(exact, relation
 @relations
 def test_the_likelihood_ratio_of_a_histogram_reaches_epsilon_and_not_more(exact, epsilon, relation):
     """The exact law of two noisy counts, for all neighbors of up to three records and all answers near them."""
-    mechanism = Histogram(epsilon=epsilon, categories=["a", "b"], neighbours=relation)
+    mechanism = Histogram(epsilon=epsilon, categories=["a", "b"], neighbors=relation)
     worst = 0.0
-    for x, y in neighbours(relation, ["a", "b"], 3):
+    for x, y in neighbors(relation, ["a", "b"], 3):
         (noise, a), (_, b) = exact(mechanism, list(x)), exact(mechanism, list(y))
         for z in product(range(-3, 7), repeat=2):
             p, q = (noise.probability(z[0] - int(c[0])) * noise.probability(z[1] - int(c[1])) for c in (a, b))
@@ -134,8 +134,8 @@ def test_costs_are_those_stated(relation):
     for kind, rest in [
         (Sum, {"within": within}), (Mean, {"within": within, "size": size}), (Histogram, {"categories": ["a"]})
     ]:  # fmt: skip
-        assert kind(epsilon="0.3", neighbours=relation, **rest).loss == Pure("0.3")
-        loss = kind(rho="0.3", neighbours=relation, **rest).loss
+        assert kind(epsilon="0.3", neighbors=relation, **rest).loss == Pure("0.3")
+        loss = kind(rho="0.3", neighbors=relation, **rest).loss
         assert isinstance(loss, GaussianNoise)
         assert F("0.3") * (1 - F(1, 10**9)) <= 1 / (2 * loss.multiplier**2) <= F("0.3")
 
@@ -146,7 +146,7 @@ def test_costs_are_those_stated(relation):
 @given(st.lists(st.floats(-1e9, 1e9), max_size=30), st.sampled_from(["1", "0.1", "1/1024"]))
 def test_sums_are_exact_and_in_any_order(values, granularity):
     """Floats added in another order give other sums, by which a person could be seen (Casacuberta et al. 2022)."""
-    mechanism = Sum(epsilon=1, within=Range(lower=-1000, upper=1000, granularity=granularity), neighbours=ADD)
+    mechanism = Sum(epsilon=1, within=Range(lower=-1000, upper=1000, granularity=granularity), neighbors=ADD)
     released = {mechanism.release(order, entropy=DeterministicEntropy(1)) for order in (values, values[::-1])}
     assert len(released) == 1
     step = F(granularity)
@@ -158,14 +158,14 @@ def test_sums_are_exact_and_in_any_order(values, granularity):
 def test_sums_beyond_64_bits_are_held_and_do_not_turn_around():
     wide = Range(lower=-(2**51), upper=2**51, granularity=1)
     for sign in (1, -1):
-        released = Sum(epsilon=1, within=wide, neighbours=ADD).release(np.full(2**13, sign * 2.0**61))
+        released = Sum(epsilon=1, within=wide, neighbors=ADD).release(np.full(2**13, sign * 2.0**61))
         assert released * sign == pytest.approx(2.0**62, rel=0.05)
 
 
 def test_a_mean_of_the_range_ends_is_at_the_ends():
     within = Range(lower=-10, upper=30, granularity="1/8")
     for relation, size in ((CHANGE, 5000), (ADD, None)):
-        mechanism = Mean(epsilon=1, within=within, neighbours=relation, size=size)
+        mechanism = Mean(epsilon=1, within=within, neighbors=relation, size=size)
         for value, end in ((-99.0, -10), (99.0, 30)):
             released = mechanism.release(np.full(5000, value))
             assert -10 <= released <= 30
@@ -174,7 +174,7 @@ def test_a_mean_of_the_range_ends_is_at_the_ends():
 
 def test_a_mean_of_nothing_is_a_point_of_the_range():
     within = Range(lower=5, upper=7, granularity=1)
-    released = {Mean(epsilon=5, within=within, neighbours=ADD).release([]) for _ in range(200)}
+    released = {Mean(epsilon=5, within=within, neighbors=ADD).release([]) for _ in range(200)}
     assert all(5 <= value <= 7 for value in released)
     assert 6.0 in released  # both sums at or below zero: the middle
 
@@ -182,7 +182,7 @@ def test_a_mean_of_nothing_is_a_point_of_the_range():
 @pytest.mark.parametrize("width", [1, 3, 10])
 def test_the_error_of_a_private_mean_is_within_its_interval_for_all_noise_within_its_own(width, monkeypatch):
     """Every pair of noises up to `width` in size, every dataset of up to four records in {0, 1, 2, 3}."""
-    mechanism = Mean(epsilon=1, within=Range(lower=0, upper=3, granularity=1), neighbours=ADD)
+    mechanism = Mean(epsilon=1, within=Range(lower=0, upper=3, granularity=1), neighbors=ADD)
     noise: list = []
     monkeypatch.setattr(Geometric, "release", lambda self, value, /, *, entropy=None: value + np.array(noise)[:, None])
     monkeypatch.setattr(Geometric, "interval", lambda self, confidence: width)
@@ -213,10 +213,10 @@ def gaussian_cdf(scale: float):
 
 TEN = Range(lower=0, upper=10, granularity=1)
 LAWS = [
-    (Sum(epsilon=1, within=TEN, neighbours=ADD), [3.0, 4.0, 8.0], lambda r: r - 15, laplace_cdf, 10),
-    (Sum(rho="1/2", within=TEN, neighbours=CHANGE), [3.0, 4.0, 8.0], lambda r: r - 15, gaussian_cdf, 10),
-    (Mean(epsilon=1, within=TEN, neighbours=CHANGE, size=100), [5.0] * 100, lambda r: 100 * (r - 5), laplace_cdf, 10),
-    (Mean(rho="1/2", within=TEN, neighbours=CHANGE, size=100), [5.0] * 100, lambda r: 100 * (r - 5), gaussian_cdf, 10),
+    (Sum(epsilon=1, within=TEN, neighbors=ADD), [3.0, 4.0, 8.0], lambda r: r - 15, laplace_cdf, 10),
+    (Sum(rho="1/2", within=TEN, neighbors=CHANGE), [3.0, 4.0, 8.0], lambda r: r - 15, gaussian_cdf, 10),
+    (Mean(epsilon=1, within=TEN, neighbors=CHANGE, size=100), [5.0] * 100, lambda r: 100 * (r - 5), laplace_cdf, 10),
+    (Mean(rho="1/2", within=TEN, neighbors=CHANGE, size=100), [5.0] * 100, lambda r: 100 * (r - 5), gaussian_cdf, 10),
 ]
 
 
@@ -233,7 +233,7 @@ def test_the_noise_has_the_scale_that_the_cost_asks_for(mechanism, records, read
 def test_the_noise_of_a_private_mean_has_the_scale_that_the_cost_asks_for():
     """Of n records at the lower end, A is noise alone, and B is n steps of 10 or nearly: the mean is max(0, a)/n."""
     stream, count = Stream(), 2000
-    mechanism = Mean(epsilon=1, within=TEN, neighbours=ADD)
+    mechanism = Mean(epsilon=1, within=TEN, neighbors=ADD)
     released = np.array([mechanism.release(np.zeros(count), entropy=stream) for _ in range(12_000)])
     draws = np.round(released * count).astype(np.int64)  # A/(A + B) is A/B but for A²/B², and B is 20,000
 
@@ -250,7 +250,7 @@ def test_the_noise_of_a_private_mean_has_the_scale_that_the_cost_asks_for():
 )
 def test_the_noise_of_a_histogram_has_the_scale_that_the_cost_asks_for(cost, law, scale):
     stream = Stream()
-    mechanism = Histogram(categories=range(20_000), neighbours=CHANGE, **cost)
+    mechanism = Histogram(categories=range(20_000), neighbors=CHANGE, **cost)
     draws = mechanism.release([7] * 5, entropy=stream)
     draws[7] -= 5
     assert_follows(draws, law(scale), "histogram", stream)
@@ -259,7 +259,7 @@ def test_the_noise_of_a_histogram_has_the_scale_that_the_cost_asks_for(cost, law
 
 
 def test_counts_are_those_of_the_categories():
-    mechanism = Histogram(epsilon=1000, categories=["x", 3, None, (1, 2), True], neighbours=ADD)
+    mechanism = Histogram(epsilon=1000, categories=["x", 3, None, (1, 2), True], neighbors=ADD)
     assert mechanism.release(["x", None, "x", (1, 2), 3, 3, 1]).tolist() == [2, 2, 1, 1, 1]
     assert mechanism.release([]).tolist() == [0] * 5
 
@@ -269,37 +269,37 @@ def test_counts_are_those_of_the_categories():
 
 @pytest.mark.parametrize("bad", [[nan], [1.0, inf], ["x"], [None], 5.0, [[1.0, 2.0]], "12", [True]], ids=stable)
 def test_what_is_no_list_of_numbers_is_refused(bad):
-    for mechanism in (Sum(epsilon=1, within=TEN, neighbours=ADD), Mean(epsilon=1, within=TEN, neighbours=ADD)):
+    for mechanism in (Sum(epsilon=1, within=TEN, neighbors=ADD), Mean(epsilon=1, within=TEN, neighbors=ADD)):
         with pytest.raises(InvalidData):
             mechanism.release(bad)
 
 
 def test_nan_is_refused_by_position():
     with pytest.raises(InvalidData, match=r"position 2.*remove or clamp"):
-        Mean(epsilon=1, within=TEN, neighbours=ADD).release([1.0, 2.0, nan])
+        Mean(epsilon=1, within=TEN, neighbors=ADD).release([1.0, 2.0, nan])
 
 
 @pytest.mark.parametrize("bad", [[1.0, 2.0], [[1.0], [2.0]], [[1.0, 2.0, 3.0]], 1.0], ids=stable)
 def test_rows_of_another_length_are_refused(bad):
     with pytest.raises(InvalidData):
-        Sum(epsilon=1, within=TEN, neighbours=ADD, dimension=2).release(bad)
+        Sum(epsilon=1, within=TEN, neighbors=ADD, dimension=2).release(bad)
 
 
 def test_another_number_of_records_than_stated_is_refused_without_telling_it():
     with pytest.raises(InvalidData, match="expected 3 records") as caught:
-        Mean(epsilon=1, within=TEN, neighbours=CHANGE, size=3).release([1.0] * 7)
+        Mean(epsilon=1, within=TEN, neighbors=CHANGE, size=3).release([1.0] * 7)
     assert "7" not in str(caught.value)
 
 
 def test_a_size_goes_with_its_relation():
     with pytest.raises(InvalidParameter, match="size"):
-        Mean(epsilon=1, within=TEN, neighbours=CHANGE)
+        Mean(epsilon=1, within=TEN, neighbors=CHANGE)
     with pytest.raises(InvalidParameter, match="size"):
-        Mean(epsilon=1, within=TEN, neighbours=ADD, size=10)
+        Mean(epsilon=1, within=TEN, neighbors=ADD, size=10)
     with pytest.raises(InvalidParameter, match="records"):
-        Mean(epsilon=1, within=TEN, neighbours=ADD).interval("0.9")
+        Mean(epsilon=1, within=TEN, neighbors=ADD).interval("0.9")
     with pytest.raises(InvalidParameter, match="records"):
-        Mean(epsilon=1, within=TEN, neighbours=CHANGE, size=5).interval("0.9", records=5)
+        Mean(epsilon=1, within=TEN, neighbors=CHANGE, size=5).interval("0.9", records=5)
 
 
 @pytest.mark.parametrize(
@@ -308,16 +308,16 @@ def test_a_size_goes_with_its_relation():
 def test_ranges_of_one_point_or_off_the_grid_are_refused(within):
     for kind in (Sum, Mean):
         with pytest.raises(InvalidParameter, match="within"):
-            kind(epsilon=1, within=within, neighbours=ADD)
+            kind(epsilon=1, within=within, neighbors=ADD)
 
 
 @pytest.mark.parametrize("bad", [[], ["a", "a"], [1, True], [nan], "abc", 3, [["a"]]], ids=stable)
 def test_bad_categories_are_refused(bad):
     with pytest.raises(InvalidParameter, match="categories"):
-        Histogram(epsilon=1, categories=bad, neighbours=ADD)
+        Histogram(epsilon=1, categories=bad, neighbors=ADD)
 
 
 @pytest.mark.parametrize("kind", [Sum, Mean])
 def test_noise_that_does_not_fit_64_bits_is_refused_when_the_mechanism_is_made(kind):
     with pytest.raises(InvalidParameter):
-        kind(epsilon="1e-9", within=Range(lower=0, upper=10**9, granularity="1/1000"), neighbours=ADD)
+        kind(epsilon="1e-9", within=Range(lower=0, upper=10**9, granularity="1/1000"), neighbors=ADD)

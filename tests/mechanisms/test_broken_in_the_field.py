@@ -12,7 +12,7 @@ from discreet.mechanisms.closed_forms import variance_sensitivity
 from discreet.mechanisms.grid import Grid, add
 from discreet.mechanisms.sensitivity import sensitivity
 from discreet.noise import DeterministicEntropy
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 
 def test_sums_of_snapped_values_do_not_depend_on_the_order():
@@ -35,7 +35,7 @@ def test_squared_deviations_have_the_sensitivity_that_is_stated():
 
     domain = [Fraction(k, 4) for k in range(5)]
     for size in (2, 3, 4, 5):
-        found = sensitivity(squared_deviations, domain=domain, size=size, neighbours=Neighbours.CHANGE_ONE)
+        found = sensitivity(squared_deviations, domain=domain, size=size, neighbors=Neighbors.CHANGE_ONE)
         assert found.value == size * variance_sensitivity(size=size) == Fraction(size - 1, size)
 
 
@@ -50,7 +50,7 @@ def test_sums_near_the_end_of_64_bits_stop_there_and_do_not_turn_around():
 
 @pytest.mark.parametrize("mechanism", [Laplace(epsilon=1, sensitivity=1), Gaussian(sigma=1, sensitivity=1)], ids=stable)
 def test_the_low_bits_of_a_value_do_not_show_in_its_release(mechanism):
-    """Float noise leaves them there (Mironov 2012): releases of neighbours must have the same possible values."""
+    """Float noise leaves them there (Mironov 2012): releases of neighbors must have the same possible values."""
     for value in (0.1, 0.1 + 2**-40, 1 / 3, np.nextafter(1.0, 2)):
         released = mechanism.release(value)
         assert (Fraction(released) / mechanism.granularity).denominator == 1

@@ -27,7 +27,7 @@ def channels(draw, inputs=None, outputs=None, least=0):
     n = inputs or draw(st.integers(1, 4))
     m = outputs or draw(st.integers(1, 4))
     row = st.lists(st.integers(least, 5), min_size=m, max_size=m).filter(any)
-    return Channel(draw(st.lists(row, min_size=n, max_size=n)), normalise=True)
+    return Channel(draw(st.lists(row, min_size=n, max_size=n)), normalize=True)
 
 
 def ordered_pairs(channel, near):
@@ -94,9 +94,9 @@ class TestConstruction:
         assert channel.matrix.tolist() == [[0.5, 0.5], [0.25, 0.75]]
 
     def test_thirds_do_not_sum_to_one_in_decimals_but_do_in_floats(self):
-        with pytest.raises(InvalidChannel, match=r"row 'a' sums to 0\.999, expected exactly 1; .*normalise=True"):
+        with pytest.raises(InvalidChannel, match=r"row 'a' sums to 0\.999, expected exactly 1; .*normalize=True"):
             Channel([["0.333", "0.333", "0.333"]], inputs=["a"])
-        assert Channel([["0.333", "0.333", "0.333"]], normalise=True).probability(0, 0) == Fraction(1, 3)
+        assert Channel([["0.333", "0.333", "0.333"]], normalize=True).probability(0, 0) == Fraction(1, 3)
         assert Channel([[1 / 3, 1 / 3, 1 / 3]]).probability(0, 0) == 1 / 3
 
     def test_float_rows_may_miss_one_by_1e_9_only(self):
@@ -158,9 +158,9 @@ class TestConstruction:
         with pytest.raises(InvalidChannel, match=message):
             Channel(COIN, inputs=labels)
 
-    def test_normalise_refuses_rows_of_zeros(self):
-        with pytest.raises(InvalidChannel, match="row 'b' sums to 0 and cannot be normalised"):
-            Channel([[1, 2], [0, 0]], inputs=["a", "b"], normalise=True)
+    def test_normalize_refuses_rows_of_zeros(self):
+        with pytest.raises(InvalidChannel, match="row 'b' sums to 0 and cannot be normalized"):
+            Channel([[1, 2], [0, 0]], inputs=["a", "b"], normalize=True)
 
     def test_it_is_a_value(self):
         a, b = Channel(COIN, inputs=["x", "y"]), Channel(COIN, inputs=["x", "y"])
@@ -189,12 +189,12 @@ class TestConstruction:
 class TestEpsilon:
     @given(channels(), st.sampled_from(sorted(GRAPHS)))
     def test_ratio_is_the_brute_force_one(self, channel, name):
-        neighbours, near = GRAPHS[name]
+        neighbors, near = GRAPHS[name]
         if name == "function" and len(channel.inputs) == 1:
-            neighbours = "all"
+            neighbors = "all"
         expected = brute_ratio(channel, near)
-        assert channel.ratio(neighbours) == expected
-        assert isinstance(channel.ratio(neighbours), Fraction) or expected == math.inf
+        assert channel.ratio(neighbors) == expected
+        assert isinstance(channel.ratio(neighbors), Fraction) or expected == math.inf
 
     @given(channels(inputs=4), st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1))
     def test_explicit_pairs_are_symmetric(self, channel, pairs):
@@ -214,15 +214,15 @@ class TestEpsilon:
             assert Fraction(str(math.nextafter(epsilon, 0))) < log_up(ratio, 192)
 
     @given(channels(), st.sampled_from(["all", "line"]))
-    def test_float_and_exact_agree(self, channel, neighbours):
-        assert channel.as_float().epsilon(neighbours) == pytest.approx(channel.epsilon(neighbours), abs=1e-14)
-        assert channel.as_float().ratio(neighbours) == pytest.approx(float(channel.ratio(neighbours)), rel=1e-14)
+    def test_float_and_exact_agree(self, channel, neighbors):
+        assert channel.as_float().epsilon(neighbors) == pytest.approx(channel.epsilon(neighbors), abs=1e-14)
+        assert channel.as_float().ratio(neighbors) == pytest.approx(float(channel.ratio(neighbors)), rel=1e-14)
 
     def test_the_witness_says_why(self):
         channel = Channel([["1/2", "1/2", 0], ["1/2", "1/4", "1/4"]], inputs=["a", "b"], outputs=["x", "y", "z"])
         found = channel.worst("all")
-        assert (found.input, found.neighbour, found.output) == ("b", "a", "z")
-        assert str(found) == "output 'z' has probability 0.25 for input 'b' and 0 for its neighbour 'a'"
+        assert (found.input, found.neighbor, found.output) == ("b", "a", "z")
+        assert str(found) == "output 'z' has probability 0.25 for input 'b' and 0 for its neighbor 'a'"
         assert uniform("ab", "xyz").worst("all") is None
 
     @given(channels())
@@ -231,8 +231,8 @@ class TestEpsilon:
         if found is None:
             assert channel.epsilon("all") == 0
         else:
-            p, q = (channel.probability(x, found.output) for x in (found.input, found.neighbour))
-            assert (p, q) == (found.probability, found.neighbour_probability)
+            p, q = (channel.probability(x, found.output) for x in (found.input, found.neighbor))
+            assert (p, q) == (found.probability, found.neighbor_probability)
             assert channel.ratio("all") == (p / q if q else math.inf)
 
     def test_one_input_reveals_nothing(self):
@@ -267,11 +267,11 @@ class TestDelta:
     @settings(max_examples=60)
     @given(channels(), st.sampled_from(["0", "1/10", "1", "2"]), st.sampled_from(["all", "line"]))
     def test_delta_is_the_worst_subset(self, channel, epsilon, name):
-        neighbours, near = GRAPHS[name]
+        neighbors, near = GRAPHS[name]
         low, high = (brute_delta(channel, bound(Fraction(epsilon)), near) for bound in (exp_up, exp_down))
-        got = channel.delta(epsilon, neighbours)
+        got = channel.delta(epsilon, neighbors)
         assert low <= Fraction(str(got)) <= high + Fraction(1, 2**52)
-        assert channel.as_float().delta(epsilon, neighbours) == pytest.approx(got, abs=1e-14)
+        assert channel.as_float().delta(epsilon, neighbors) == pytest.approx(got, abs=1e-14)
 
     @given(channels())
     def test_the_curve_falls_to_nothing_at_epsilon(self, channel):
@@ -287,17 +287,17 @@ class TestDelta:
 
     @settings(max_examples=60)
     @given(channels(), st.fractions(0, 1, max_denominator=20), st.sampled_from(["all", "line"]))
-    def test_epsilon_at_delta_is_the_inverse_of_delta(self, channel, delta, neighbours):
-        epsilon = channel.epsilon(neighbours, delta=delta)
-        assert epsilon <= channel.epsilon(neighbours)
-        assert channel.as_float().epsilon(neighbours, delta=delta) == pytest.approx(epsilon, abs=1e-9)
+    def test_epsilon_at_delta_is_the_inverse_of_delta(self, channel, delta, neighbors):
+        epsilon = channel.epsilon(neighbors, delta=delta)
+        assert epsilon <= channel.epsilon(neighbors)
+        assert channel.as_float().epsilon(neighbors, delta=delta) == pytest.approx(epsilon, abs=1e-9)
         if epsilon == math.inf:
-            assert channel.delta(300, neighbours) > delta
+            assert channel.delta(300, neighbors) > delta
         else:
-            assert Fraction(str(channel.delta(epsilon, neighbours))) <= delta + Fraction(1, 2**50)
+            assert Fraction(str(channel.delta(epsilon, neighbors))) <= delta + Fraction(1, 2**50)
         if 0 < epsilon < math.inf:
             less = Fraction(str(epsilon)) * (1 - Fraction(1, 10**9))
-            assert Fraction(channel.delta(less, neighbours)) > delta
+            assert Fraction(channel.delta(less, neighbors)) > delta
 
     @pytest.mark.parametrize("epsilon", [-1, math.nan, math.inf, "x", True, None, 1e9])
     def test_bad_epsilon(self, epsilon):
@@ -365,12 +365,12 @@ class TestDPrivacy:
         assert distances(np.array([[0, 2], [2, 0]]), ("a", "b"))[0, 1] == 2
 
 
-class TestNeighbours:
+class TestNeighbors:
     @pytest.mark.parametrize(
-        ("neighbours", "message"),
+        ("neighbors", "message"),
         [
             ("ring", "expected 'all', 'line'"),
-            ([("yes", "maybe")], "unknown input in the neighbours 'maybe'"),
+            ([("yes", "maybe")], "unknown input in the neighbors 'maybe'"),
             ([("yes", "ye")], "did you mean 'yes'"),
             ([("yes", "yes")], "'yes' is paired with itself"),
             ([("yes",)], "expected a pair of inputs"),
@@ -378,12 +378,12 @@ class TestNeighbours:
             ([], "there are none"),
             (lambda a, b: False, "there are none"),
             (3, "got a int"),
-            ([(["yes"], "no")], "unknown input in the neighbours"),
+            ([(["yes"], "no")], "unknown input in the neighbors"),
         ],
     )
-    def test_bad_neighbours(self, neighbours, message):
+    def test_bad_neighbors(self, neighbors, message):
         with pytest.raises(InvalidChannel, match=message):
-            Channel(COIN, inputs=["yes", "no"]).epsilon(neighbours)
+            Channel(COIN, inputs=["yes", "no"]).epsilon(neighbors)
 
     def test_labels_match_by_text_where_that_is_unique(self):
         assert graph([("50", "51")], (50, 51, 52)).of(0).tolist() == [1]

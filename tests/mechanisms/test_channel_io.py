@@ -1,4 +1,4 @@
-"""Channels and neighbour lists in files: what is read, and one clear error for each thing that is not."""
+"""Channels and neighbor lists in files: what is read, and one clear error for each thing that is not."""
 
 import json
 import math
@@ -67,7 +67,7 @@ class TestCsv:
             ("x,a,b\nr,nan,1\n", "row 'r', column 'a': got 'nan'"),
             ("x,a,b\nr,inf,1\n", "got 'inf'"),
             ("x,a,b\nr,-1,2\n", "row 'r' has -1 for 'a'"),
-            ("x,a,b\nr,0.5,0.4\n", r"row 'r' sums to 0\.9, expected exactly 1; .*normalise"),
+            ("x,a,b\nr,0.5,0.4\n", r"row 'r' sums to 0\.9, expected exactly 1; .*normalize"),
             ('x,a,b\nr,"1/2,1/2\n', "is not CSV"),
             ('x,a,b\nr,"1/2"x,1/2\n', "is not CSV"),
             ("x,a,b\nr,1e99999,0\n", "row 'r', column 'a'"),
@@ -81,7 +81,7 @@ class TestCsv:
     def test_rounded_decimals_become_floats(self):
         thirds = "x,a,b,c\nr,0.3333333333,0.3333333333,0.3333333333\n"
         assert not parse_csv(thirds).exact
-        assert parse_csv(thirds, normalise=True).probability("r", "a") == Fraction(1, 3)
+        assert parse_csv(thirds, normalize=True).probability("r", "a") == Fraction(1, 3)
         with pytest.raises(InvalidChannel, match="sums to"):
             parse_csv(thirds.replace("3333333333", "333"))
 
@@ -109,7 +109,7 @@ class TestCsv:
         ),
     )
     def test_what_is_written_is_read_back(self, weights, outputs):
-        channel = Channel(weights, inputs=[f"r{i}" for i in range(len(weights))], outputs=outputs, normalise=True)
+        channel = Channel(weights, inputs=[f"r{i}" for i in range(len(weights))], outputs=outputs, normalize=True)
         assert parse_csv(to_csv(channel)) == channel
         assert parse_json(to_json(channel)) == channel
 
@@ -189,7 +189,7 @@ class TestFiles:
         (tmp_path / "bad.csv").write_text("x,a\nr,1/2\n")
         with pytest.raises(InvalidChannel, match=r"bad\.csv: row 'r' sums to 0\.5"):
             read_channel(tmp_path / "bad.csv")
-        assert read_channel(tmp_path / "bad.csv", normalise=True).probability("r", "a") == 1
+        assert read_channel(tmp_path / "bad.csv", normalize=True).probability("r", "a") == 1
 
     def test_files_that_cannot_be_read(self, tmp_path, monkeypatch):
         with pytest.raises(InvalidChannel, match="No such file"):
@@ -222,7 +222,7 @@ class TestFiles:
 
     def test_pairs(self, tmp_path):
         file = tmp_path / "pairs.csv"
-        file.write_text('# neighbours; in pairs\nyes,no\n\n"a,b", c \n', encoding="utf-8-sig")
+        file.write_text('# neighbors; in pairs\nyes,no\n\n"a,b", c \n', encoding="utf-8-sig")
         assert read_pairs(file) == [("yes", "no"), ("a,b", "c")]
         for text, message in (("", "no pairs"), ("a,b,c\n", "line 1 has 3 cells"), ("x,y\na\n", "line 2 has 1 cells")):
             file.write_text(text)

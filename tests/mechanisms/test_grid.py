@@ -197,7 +197,7 @@ def test_values_apart_snap_no_further_apart_than_the_guarantee(x, y, step):
 
 
 @given(numbers, st.integers(-8, 8), st.integers(-3, 3), steps)
-def test_neighbouring_values_snap_no_further_apart_than_the_guarantee(x, shift, ulps, step):
+def test_neighboring_values_snap_no_further_apart_than_the_guarantee(x, shift, ulps, step):
     near = float(F(x) + shift * step) if abs(x) < 1e300 else x
     y = _nudge(near, ulps)
     assume(np.isfinite(y))

@@ -36,7 +36,7 @@ def rows(length, least=0):
 @st.composite
 def cases(draw, least=0):
     n, m = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    channel = Channel(draw(st.lists(rows(m, least), min_size=n, max_size=n)), normalise=True)
+    channel = Channel(draw(st.lists(rows(m, least), min_size=n, max_size=n)), normalize=True)
     weights = draw(rows(n))
     return channel, [Fraction(w, sum(weights)) for w in weights]
 
@@ -100,7 +100,7 @@ def test_no_test_between_two_inputs_beats_the_bound(case):
         assert best_test(channel, x, y) == max(successes) <= 2 * ratio / (1 + ratio)
 
 
-def test_the_guess_bound_is_reached_by_randomised_response():
+def test_the_guess_bound_is_reached_by_randomized_response():
     assert best_test(COIN, 0, 1) == Fraction(2 * 3, 1 + 3)
     assert guess_bound(math.log(3)) == pytest.approx(1.5)
     assert guess_bound(0) == 1
@@ -200,7 +200,7 @@ def test_remap_into_other_guesses():
 def test_oblivious_mechanisms_see_only_the_answer():
     databases = list(product([0, 1], repeat=3))
     growth = exp_down(Fraction(1))
-    mechanism = Channel([[growth if y == z else 1 for z in range(4)] for y in range(4)], normalise=True)
+    mechanism = Channel([[growth if y == z else 1 for z in range(4)] for y in range(4)], normalize=True)
     whole = oblivious(sum, databases, mechanism)
     assert whole.inputs == tuple(databases)
     for database in databases:

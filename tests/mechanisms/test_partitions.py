@@ -20,7 +20,7 @@ from discreet.exact import exp_bounds
 from discreet.mechanisms import GaussianThreshold, LaplaceThreshold, OptimalSelection
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Approximate, GaussianNoise, Together
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 F = Fraction
 BITS = 256
@@ -136,7 +136,7 @@ def test_published_numbers():
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-2"), ("0.5", "0.1"), ("3", "1e-3")])
 def test_no_other_probabilities_satisfy_the_inequalities_and_are_larger(epsilon, delta):
-    """A linear program maximises each π(n) over all sequences that are (ε,δ)-DP, rising or not."""
+    """A linear program maximizes each π(n) over all sequences that are (ε,δ)-DP, rising or not."""
     size, e, d = 9, np.exp(float(F(epsilon))), float(F(delta))
     rows, limits = [], []
     for n in range(size - 1):
@@ -359,7 +359,7 @@ def test_counts_come_only_with_kept_keys_and_reach_the_threshold(mechanism):
 @selectors
 @pytest.mark.parametrize("nothing", [[], (), np.array([], np.int64)], ids=stable)
 def test_data_without_keys_is_data_too(mechanism, nothing):
-    """The neighbour of "one key, one person": refusing it would tell them apart."""
+    """The neighbor of "one key, one person": refusing it would tell them apart."""
     released = mechanism.release(nothing)
     parts = [released] if isinstance(mechanism, OptimalSelection) else released
     assert all(part.shape == (0,) for part in parts)
@@ -431,11 +431,11 @@ def test_a_loss_can_be_stated_for_any_sigma_that_is_accepted():
 
 
 @selectors
-def test_selections_say_which_neighbours_they_are_for(mechanism):
-    assert mechanism.neighbours is Neighbours.ADD_OR_REMOVE_ONE
-    assert type(mechanism).neighbours is Neighbours.ADD_OR_REMOVE_ONE
+def test_selections_say_which_neighbors_they_are_for(mechanism):
+    assert mechanism.neighbors is Neighbors.ADD_OR_REMOVE_ONE
+    assert type(mechanism).neighbors is Neighbors.ADD_OR_REMOVE_ONE
     with pytest.raises(TypeError):
-        type(mechanism)(**{f.name: getattr(mechanism, f.name) for f in fields(mechanism)}, neighbours="change one")
+        type(mechanism)(**{f.name: getattr(mechanism, f.name) for f in fields(mechanism)}, neighbors="change one")
 
 
 def test_a_selection_for_change_one_costs_what_the_module_says():

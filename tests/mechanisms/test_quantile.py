@@ -1,4 +1,4 @@
-"""Quantiles, minimum and maximum: every neighbour of every tiny dataset, under both relations."""
+"""Quantiles, minimum and maximum: every neighbor of every tiny dataset, under both relations."""
 
 from collections import Counter
 from fractions import Fraction
@@ -14,14 +14,14 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.mechanisms import Extreme, Quantile, Range
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import BoundedRange
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 F = Fraction
-ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
+ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 FOUR = Range(lower=0, upper=3, granularity=1)
 SLACK = 1e-9
 
-relations = pytest.mark.parametrize("relation", list(Neighbours), ids=str)
+relations = pytest.mark.parametrize("relation", list(Neighbors), ids=str)
 sides = pytest.mark.parametrize("side", ["min", "max"])
 
 
@@ -29,8 +29,8 @@ def datasets(most: int, values=range(4)):
     return [data for size in range(most + 1) for data in combinations_with_replacement(values, size)]
 
 
-def neighbours(relation: Neighbours, most: int, values=range(4)):
-    """All neighbouring pairs of multisets with at most so many values."""
+def neighbors(relation: Neighbors, most: int, values=range(4)):
+    """All neighboring pairs of multisets with at most so many values."""
     for data in datasets(most - (relation is ADD), values):
         if relation is ADD:
             for value in values:
@@ -41,10 +41,10 @@ def neighbours(relation: Neighbours, most: int, values=range(4)):
                     yield data, tuple(sorted((*data[:i], value, *data[i + 1 :])))
 
 
-def spread(mechanism, relation: Neighbours, most: int) -> tuple[float, float]:
-    """(the largest |ln p/p'|, the longest interval of ln p/p') over all neighbours."""
+def spread(mechanism, relation: Neighbors, most: int) -> tuple[float, float]:
+    """(the largest |ln p/p'|, the longest interval of ln p/p') over all neighbors."""
     rows = {data: np.log(mechanism.probabilities(list(data))) for data in datasets(most)}
-    ratios = np.array([rows[a] - rows[b] for a, b in neighbours(relation, most)])
+    ratios = np.array([rows[a] - rows[b] for a, b in neighbors(relation, most)])
     return float(np.abs(ratios).max()), float((ratios.max(axis=1) - ratios.min(axis=1)).max())
 
 
@@ -54,7 +54,7 @@ def spread(mechanism, relation: Neighbours, most: int) -> tuple[float, float]:
 @relations
 @pytest.mark.parametrize("probability", ["0", "1/4", "1/3", "1/2", "0.9", "1"])
 def test_a_quantile_has_the_bounded_range_it_states(relation, probability):
-    mechanism = Quantile(epsilon="0.7", probability=probability, within=FOUR, neighbours=relation)
+    mechanism = Quantile(epsilon="0.7", probability=probability, within=FOUR, neighbors=relation)
     largest, longest = spread(mechanism, relation, 5)
     assert largest <= 0.7 + SLACK
     assert longest <= 0.7 + SLACK
@@ -64,13 +64,13 @@ def test_a_quantile_has_the_bounded_range_it_states(relation, probability):
 
 @relations
 def test_the_median_uses_all_of_its_epsilon(relation):
-    mechanism = Quantile(epsilon="0.7", probability="1/2", within=FOUR, neighbours=relation)
+    mechanism = Quantile(epsilon="0.7", probability="1/2", within=FOUR, neighbors=relation)
     assert spread(mechanism, relation, 5)[1] == pytest.approx(0.7, abs=SLACK)
 
 
 def test_the_two_relations_are_not_the_same():
     """Power: the noise for "add or remove one" is too little for "change one" in the same brute force."""
-    mechanism = Quantile(epsilon="0.7", probability="1/2", within=FOUR, neighbours=ADD)
+    mechanism = Quantile(epsilon="0.7", probability="1/2", within=FOUR, neighbors=ADD)
     assert spread(mechanism, CHANGE, 5)[1] > 0.7 * 1.5
 
 
@@ -102,7 +102,7 @@ def test_quantile_probabilities_are_the_softmax_of_ranks(data, probability, rela
         return -max(0.0, low - q * len(xs), q * len(xs) - high)
 
     moved = 1 if relation is CHANGE else max(q, 1 - q)
-    mechanism = Quantile(epsilon=2, probability=probability, within=FOUR, neighbours=relation)
+    mechanism = Quantile(epsilon=2, probability=probability, within=FOUR, neighbors=relation)
     assert mechanism.probabilities(data) == pytest.approx(defined(2 * moved / 2, data, score), rel=1e-9)
 
 
@@ -133,7 +133,7 @@ def test_minimum_and_maximum_are_mirror_images():
 @pytest.mark.parametrize(
     "mechanism",
     [
-        Quantile(epsilon=1, probability="1/2", within=FOUR, neighbours=ADD),
+        Quantile(epsilon=1, probability="1/2", within=FOUR, neighbors=ADD),
         Extreme(epsilon=1, side="max", within=FOUR, rank=1),
     ],
     ids=["median", "max"],
@@ -147,7 +147,7 @@ def test_the_order_of_the_data_does_not_matter(mechanism):
 
 def test_answers_are_points_of_the_range():
     within = Range(lower="0.5", upper="2.5", granularity="0.25")
-    mechanism = Quantile(epsilon="0.01", probability="1/2", within=within, neighbours=ADD)
+    mechanism = Quantile(epsilon="0.01", probability="1/2", within=within, neighbors=ADD)
     answers = [mechanism.release([0.1, 9.9, 1.3], entropy=DeterministicEntropy(seed)) for seed in range(300)]
     assert {type(a) for a in answers} == {float}
     assert set(answers) == {0.5 + 0.25 * k for k in range(9)}
@@ -157,7 +157,7 @@ def test_a_large_epsilon_finds_the_quantile():
     data = list(range(101))
     within = Range(lower=0, upper=1000, granularity=1)
     for share in ("0.1", "0.5", "0.9"):
-        mechanism = Quantile(epsilon=200, probability=share, within=within, neighbours=ADD)
+        mechanism = Quantile(epsilon=200, probability=share, within=within, neighbors=ADD)
         assert mechanism.release(data) == pytest.approx(100 * float(share), abs=1)
     assert Extreme(epsilon=200, side="max", within=within, rank=0).release(data) >= 99
     assert Extreme(epsilon=200, side="min", within=within, rank=10).release(data) == pytest.approx(10, abs=1)
@@ -165,7 +165,7 @@ def test_a_large_epsilon_finds_the_quantile():
 
 def test_no_data_gives_a_uniform_answer():
     for mechanism in (
-        Quantile(epsilon=1, probability="0.9", within=FOUR, neighbours=CHANGE),
+        Quantile(epsilon=1, probability="0.9", within=FOUR, neighbors=CHANGE),
         Extreme(epsilon=1, side="min", within=FOUR),
     ):
         for nothing in ([], (), np.array([]), np.array([], np.int64)):
@@ -174,7 +174,7 @@ def test_no_data_gives_a_uniform_answer():
 
 
 def test_each_value_is_clamped_and_snapped_by_itself():
-    mechanism = Quantile(epsilon=1, probability="1/2", within=FOUR, neighbours=ADD)
+    mechanism = Quantile(epsilon=1, probability="1/2", within=FOUR, neighbors=ADD)
     assert mechanism.probabilities([-1e300, 0.49, 2.5, 1e300]) == pytest.approx(mechanism.probabilities([0, 0, 3, 3]))
     assert mechanism.probabilities([-5, 99]) == pytest.approx(mechanism.probabilities([0, 3]))
 
@@ -189,7 +189,7 @@ def test_steps_are_the_nearest_points_whatever_the_lower_end(values, lower):
 
 def test_a_huge_range_needs_no_huge_memory():
     within = Range(lower=0, upper=2**60, granularity=1)
-    mechanism = Quantile(epsilon=1000, probability="1/2", within=within, neighbours=ADD)
+    mechanism = Quantile(epsilon=1000, probability="1/2", within=within, neighbors=ADD)
     assert mechanism.release([2**59] * 1001) == 2.0**59
     assert within.points == 2**60 + 1
 
@@ -209,7 +209,7 @@ def test_ranges_beyond_64_bits_work_or_are_refused(lower, upper):
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.sampled_from(["0.1", "0.5", "0.95"]), st.sampled_from([ADD, CHANGE]))  # fmt: skip
 def test_the_rank_of_the_answer_is_seldom_further_off_than_the_interval(data, probability, relation):
     within = Range(lower=0, upper=30, granularity=1)
-    mechanism = Quantile(epsilon=1, probability=probability, within=within, neighbours=relation)
+    mechanism = Quantile(epsilon=1, probability=probability, within=within, neighbors=relation)
     wanted = float(F(probability)) * len(data)
     ranks = [(sum(x < o for x in data), sum(x <= o for x in data)) for o in range(31)]
     error = np.array([max(0, low - wanted, wanted - high) for low, high in ranks])
@@ -246,7 +246,7 @@ def test_the_answer_of_an_extreme_is_seldom_outside_the_data(data, side):
 
 # --- what is refused -----------------------------------------------------------------------------------------------------
 
-QUANTILE = {"epsilon": 1, "probability": "1/2", "within": FOUR, "neighbours": ADD}
+QUANTILE = {"epsilon": 1, "probability": "1/2", "within": FOUR, "neighbors": ADD}
 NOT_POSITIVE = [0, -1, float("nan"), float("inf"), "x", None, True, [1]]
 OFF_GRID = Range(lower="0.5", upper="3.5", granularity=1)
 
@@ -256,7 +256,7 @@ OFF_GRID = Range(lower="0.5", upper="3.5", granularity=1)
     [("epsilon", b) for b in NOT_POSITIVE]
     + [("probability", b) for b in [-0.1, 1.1, float("nan"), None, True, "x", F(1, 10**6 + 1)]]
     + [("within", b) for b in [None, (0, 3), "0..3", 5]]
-    + [("neighbours", b) for b in ["foo", None, 1, True, ""]],
+    + [("neighbors", b) for b in ["foo", None, 1, True, ""]],
     ids=stable,
 )
 def test_bad_parameters_of_a_quantile_are_refused(name, bad):
@@ -308,17 +308,17 @@ def test_one_point_is_always_the_answer():
 
 
 def test_the_channel_of_all_small_datasets_has_the_stated_epsilon():
-    """All datasets of up to three values, neighbours by adding one: the tightest ε is never above the stated one."""
+    """All datasets of up to three values, neighbors by adding one: the tightest ε is never above the stated one."""
     datasets = {data: list(data) for size in range(4) for data in combinations_with_replacement(range(4), size)}
 
-    def neighbours(a, b):
+    def neighbors(a, b):
         return abs(len(a) - len(b)) == 1 and not (Counter(min(a, b, key=len)) - Counter(max(a, b, key=len)))
 
     for mechanism in (
-        Quantile(epsilon=1, probability="1/2", within=FOUR, neighbours=ADD),
-        Quantile(epsilon=1, probability="1/4", within=FOUR, neighbours=ADD),
+        Quantile(epsilon=1, probability="1/2", within=FOUR, neighbors=ADD),
+        Quantile(epsilon=1, probability="1/4", within=FOUR, neighbors=ADD),
         Extreme(epsilon=1, side="max", within=FOUR, rank=1),
     ):
         channel = mechanism.channel(datasets)
         assert channel.outputs == (0.0, 1.0, 2.0, 3.0)
-        assert 0.1 < channel.epsilon(neighbours) <= 1 + 1e-9
+        assert 0.1 < channel.epsilon(neighbors) <= 1 + 1e-9

@@ -1,4 +1,4 @@
-"""Randomised response, binary and k-ary: exact channels, exact coverage, every answer possible."""
+"""Randomized response, binary and k-ary: exact channels, exact coverage, every answer possible."""
 
 from fractions import Fraction
 from functools import partial
@@ -73,7 +73,7 @@ def test_k_ary_response_is_never_above_epsilon_and_as_good_as_at_it(epsilon, siz
     assert mechanism.loss == Pure(epsilon)
 
 
-def test_two_answers_are_randomised_response():
+def test_two_answers_are_randomized_response():
     two, bit = KaryResponse(epsilon=1, size=2), RandomizedResponse.for_epsilon(epsilon=1)
     assert abs(two.truth - bit.truth) < F(1, 2**90)
     assert [two.channel().matrix.shape, bit.channel().matrix.shape] == [(2, 2), (2, 2)]
@@ -155,7 +155,7 @@ def test_the_interval_shrinks_as_one_over_the_root_of_the_reports():
         assert many == pytest.approx(one / 100)
 
 
-def test_nothing_can_be_learnt_from_fair_coins():
+def test_nothing_can_be_learned_from_fair_coins():
     assert RandomizedResponse(truth="1/2").interval("0.95") == float("inf")
     assert RandomizedResponse(truth="1/2").loss == Pure(0)
 
@@ -165,7 +165,7 @@ def test_nothing_can_be_learnt_from_fair_coins():
     [KaryResponse(epsilon="1e-40", size=3), RandomizedResponse(truth=F(1, 2) + F(1, 10**400))],
     ids=["k-ary", "binary"],
 )
-def test_almost_nothing_can_be_learnt_from_almost_fair_coins(mechanism):
+def test_almost_nothing_can_be_learned_from_almost_fair_coins(mechanism):
     assert mechanism.interval("0.95") > 1e30
 
 

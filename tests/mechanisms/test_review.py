@@ -17,7 +17,7 @@ from discreet.mechanisms.channel_io import decoded, parse_csv, read_channel
 from discreet.mechanisms.graph import graph
 from discreet.mechanisms.optimal import minimax, optimum
 from discreet.mechanisms.sensitivity import sensitivity
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 COIN = Channel([["3/4", "1/4"], ["1/4", "3/4"]])
 LABELS = [0, "0", 1.5, "a", (1, 2), None, -3]
@@ -31,12 +31,12 @@ def channels(draw):
     rows = [draw(st.lists(weight, min_size=m, max_size=m).filter(any)) for _ in range(n)]
     if n > 1 and draw(st.booleans()):
         rows[1] = rows[0]
-    return Channel(rows, draw(st.permutations(LABELS))[:n], normalise=True)
+    return Channel(rows, draw(st.permutations(LABELS))[:n], normalize=True)
 
 
 @st.composite
-def neighbourhoods(draw, inputs):
-    """(neighbours in one of their forms, the ordered pairs of positions that they mean)."""
+def neighborhoods(draw, inputs):
+    """(neighbors in one of their forms, the ordered pairs of positions that they mean)."""
     n = len(inputs)
     every = list(itertools.combinations(range(n), 2))
     form = draw(st.sampled_from(["all", "line", "pairs", "function", "graph"])) if n > 1 else "all"
@@ -78,10 +78,10 @@ class TestAgainstEnumeration:
     @given(st.data())
     def test_ratio_epsilon_delta(self, data):
         channel = data.draw(channels())
-        neighbours, pairs = data.draw(neighbourhoods(channel.inputs))
+        neighbors, pairs = data.draw(neighborhoods(channel.inputs))
         ratio = enumerated_ratio(channel.matrix, pairs)
-        assert channel.ratio(neighbours) == ratio
-        epsilon = channel.epsilon(neighbours)
+        assert channel.ratio(neighbors) == ratio
+        epsilon = channel.epsilon(neighbors)
         assert (epsilon == math.inf) == (ratio == math.inf)
         if ratio != math.inf:
             exact = Fraction(repr(epsilon))
@@ -89,7 +89,7 @@ class TestAgainstEnumeration:
             assert exact == 0 or exp_bounds(exact * (1 - Fraction(1, 2**51)), 400)[0] < ratio * 2**400, "and no higher"
         for at in (Fraction(0), Fraction(1, 3), Fraction(4)):
             growth = Fraction(exp_bounds(at, 400)[1], 2**400)
-            told = Fraction(repr(channel.delta(at, neighbours)))
+            told = Fraction(repr(channel.delta(at, neighbors)))
             truth = enumerated_delta(channel.matrix, pairs, growth)
             assert truth <= told <= truth * (1 + Fraction(1, 2**50)) + Fraction(1, 10**50)
 
@@ -97,9 +97,9 @@ class TestAgainstEnumeration:
     @given(st.data())
     def test_epsilon_at_a_delta(self, data):
         channel = data.draw(channels())
-        neighbours, pairs = data.draw(neighbourhoods(channel.inputs))
+        neighbors, pairs = data.draw(neighborhoods(channel.inputs))
         delta = data.draw(st.sampled_from([Fraction(1, 7), Fraction(1, 10**20), Fraction(1, 2), Fraction(1)]))
-        epsilon = channel.epsilon(neighbours, delta=delta)
+        epsilon = channel.epsilon(neighbors, delta=delta)
         if epsilon == math.inf:
             assert enumerated_delta(channel.matrix, pairs, Fraction(10) ** 500) > delta
             return
@@ -113,7 +113,7 @@ class TestAgainstEnumeration:
     def test_optimal_channels_are_private_in_rationals(self, data):
         n = data.draw(st.integers(1, 4))
         inputs = tuple(LABELS[:n])
-        neighbours, pairs = data.draw(neighbourhoods(inputs))
+        neighbors, pairs = data.draw(neighborhoods(inputs))
         epsilon = data.draw(st.sampled_from(["0", "1e-30", "1e-9", "0.3", "3", "40", "100"]))
         losses = data.draw(st.lists(st.lists(st.integers(-3, 9), min_size=3, max_size=3), min_size=n, max_size=n))
         for found in (
@@ -121,11 +121,11 @@ class TestAgainstEnumeration:
                 prior="uniform",
                 loss=losses,
                 epsilon=epsilon,
-                neighbours=neighbours,
+                neighbors=neighbors,
                 inputs=inputs,
                 outputs=["x", "y", "z"],
             ),
-            minimax(loss=losses, epsilon=epsilon, neighbours=neighbours, inputs=inputs, outputs=["x", "y", "z"]),
+            minimax(loss=losses, epsilon=epsilon, neighbors=neighbors, inputs=inputs, outputs=["x", "y", "z"]),
         ):
             matrix = found.channel.matrix
             assert all(sum(row) == 1 and min(row) >= 0 for row in matrix)
@@ -164,7 +164,7 @@ class TestFloats:
             lambda: TestFloats.TINY.product(TestFloats.TINY),
             lambda: TestFloats.TINY.then(Channel([[1e-200, 1.0], [0.0, 1.0]])),
             lambda: TestFloats.TINY.mix(TestFloats.TINY, weight="1e-400"),
-            lambda: Channel([[5e-324, 1e308], [1.0, 1.0]], normalise=True),
+            lambda: Channel([[5e-324, 1e308], [1.0, 1.0]], normalize=True),
             lambda: inference.posterior(TestFloats.TINY, [1e-200, 1.0]),
         ],
     )  # fmt: skip
@@ -179,11 +179,11 @@ class TestFloats:
         [
             lambda: Channel([[1.0, 10**400]]),
             lambda: Channel([["0.5", 0.5], [10**400, 1]]),
-            lambda: Channel([[1e308, 1e308], [1.0, 1.0]], normalise=True),
+            lambda: Channel([[1e308, 1e308], [1.0, 1.0]], normalize=True),
         ],
     )
     def test_what_is_too_large_is_refused(self, make):
-        with pytest.raises(InvalidChannel, match="too large|cannot be normalised"):
+        with pytest.raises(InvalidChannel, match="too large|cannot be normalized"):
             make()
 
 
@@ -193,7 +193,7 @@ def test_an_epsilon_close_to_zero_is_tight():
     assert 2e-300 <= channel.epsilon("all") <= 2.0000000000000009e-300
 
 
-def test_a_curve_reads_its_neighbours_once_and_ends_where_delta_does():
+def test_a_curve_reads_its_neighbors_once_and_ends_where_delta_does():
     assert COIN.curve(pair for pair in [(0, 1)]) == COIN.curve("all")
     steep = Channel([[Fraction(1, 2**20_000), 1 - Fraction(1, 2**20_000)], ["1/2", "1/2"]])
     assert steep.curve("all")[-1][0] == 10_000
@@ -245,7 +245,7 @@ class TestPriorChecks:
         assert inference.prior_independence(COIN, "all", epsilon=short, priors=[[0.3, 0.7]]).holds
         assert not inference.prior_independence(COIN, "all", epsilon=short, priors=[[0.3, 0.7], "uniform"]).holds
 
-    def test_a_wrong_prior_is_not_told_to_normalise(self):
+    def test_a_wrong_prior_is_not_told_to_normalize(self):
         with pytest.raises(InvalidChannel, match="sums to 5/6.*correct it$"):
             inference.posterior(COIN, ["1/2", "1/3"])
 
@@ -253,13 +253,13 @@ class TestPriorChecks:
 @pytest.mark.parametrize("loss", [5, None, [1, 2], np.zeros(2), lambda _y, _z: 10**400])
 def test_losses_that_are_none_are_refused(loss):
     with pytest.raises(InvalidChannel):
-        optimum(prior=["1/2", "1/2"], loss=loss, epsilon=1, neighbours="all")
+        optimum(prior=["1/2", "1/2"], loss=loss, epsilon=1, neighbors="all")
 
 
 @pytest.mark.parametrize("prior", [5, None])
 def test_priors_that_are_none_are_refused(prior):
     with pytest.raises(InvalidChannel, match="prior"):
-        optimum(prior=prior, loss=lambda y, z: int(y != z), epsilon=1, neighbours="all")
+        optimum(prior=prior, loss=lambda y, z: int(y != z), epsilon=1, neighbors="all")
 
 
 def test_a_missing_file_is_named_once(tmp_path):
@@ -277,7 +277,7 @@ def test_the_sensitivity_of_a_float_query_is_never_too_small():
             lambda rows: [sum(rows), sum(rows) * 0.1],
             domain=domain,
             size=2,
-            neighbours=Neighbours.CHANGE_ONE,
+            neighbors=Neighbors.CHANGE_ONE,
             norm=norm,
         )
         assert isinstance(found.value, float)

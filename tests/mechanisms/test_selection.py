@@ -1,4 +1,4 @@
-"""Mechanisms that choose: every neighbouring pair of score vectors in a small box, by brute force."""
+"""Mechanisms that choose: every neighboring pair of score vectors in a small box, by brute force."""
 
 from contextlib import suppress
 from fractions import Fraction
@@ -27,7 +27,7 @@ monotone_or_not = pytest.mark.parametrize("monotone", [False, True], ids=["any d
 small_scores = st.lists(st.integers(-20, 20), min_size=1, max_size=5)
 
 
-def neighbours(box, candidates: int, sensitivity: int, *, monotone: bool):
+def neighbors(box, candidates: int, sensitivity: int, *, monotone: bool):
     """All pairs of score vectors in the box that one unit can turn into one another."""
     shifts = range(0 if monotone else -sensitivity, sensitivity + 1)
     for scores in product(box, repeat=candidates):
@@ -38,9 +38,9 @@ def neighbours(box, candidates: int, sensitivity: int, *, monotone: bool):
 
 
 def log_ratios(mechanism, box, candidates: int, sensitivity: int = 1) -> np.ndarray:
-    """ln p(o|x) − ln p(o|x') for every neighbouring pair (rows) and every candidate (columns)."""
+    """ln p(o|x) − ln p(o|x') for every neighboring pair (rows) and every candidate (columns)."""
     rows = {s: np.log(mechanism.probabilities(list(s))) for s in product(box, repeat=candidates)}
-    pairs = neighbours(box, candidates, sensitivity, monotone=mechanism.monotone)
+    pairs = neighbors(box, candidates, sensitivity, monotone=mechanism.monotone)
     return np.array([rows[x] - rows[y] for x, y in pairs])
 
 
@@ -79,7 +79,7 @@ def test_a_promise_of_monotone_scores_that_is_broken_shows(kind):
     """Power: monotone noise under scores that move both ways exceeds ε in the same brute force."""
     mechanism = kind(epsilon="0.8", sensitivity=1, monotone=True)
     rows = {s: np.log(mechanism.probabilities(list(s))) for s in product(range(9), repeat=2)}
-    worst = max(np.abs(rows[x] - rows[y]).max() for x, y in neighbours(range(9), 2, 1, monotone=False))
+    worst = max(np.abs(rows[x] - rows[y]).max() for x, y in neighbors(range(9), 2, 1, monotone=False))
     assert worst > 0.8 * 1.2
 
 
@@ -103,7 +103,7 @@ def test_report_noisy_max_and_others_approach_epsilon_far_from_a_tie(kind):
 def test_the_channel_agrees(kind):
     inputs = {s: s for s in product(range(3), repeat=2)}
     channel = kind(epsilon=1, sensitivity=1).channel(inputs)
-    near = [(x, y) for x, y in neighbours(range(3), 2, 1, monotone=False) if x != y]
+    near = [(x, y) for x, y in neighbors(range(3), 2, 1, monotone=False) if x != y]
     assert 0.5 < channel.epsilon(near) <= 1 + SLACK
     assert channel.matrix == pytest.approx(
         np.array([kind(epsilon=1, sensitivity=1).probabilities(list(s)) for s in inputs])
@@ -248,7 +248,7 @@ def outcomes(answers: int, positives: int):
 def threshold_ratios(mechanism: AboveThreshold, box, answers: int) -> float:
     runs = outcomes(answers, mechanism.positives)
     rows = {x: np.log([mechanism.probability(x, run) for run in runs]) for x in product(box, repeat=answers)}
-    pairs = neighbours(box, answers, mechanism.sensitivity, monotone=mechanism.monotone)
+    pairs = neighbors(box, answers, mechanism.sensitivity, monotone=mechanism.monotone)
     return max(float(np.abs(rows[x] - rows[y]).max()) for x, y in pairs)
 
 

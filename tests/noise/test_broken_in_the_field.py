@@ -42,7 +42,7 @@ def test_all_noise_is_whole_numbers(name):
 
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian", "staircase"])
-def test_what_can_be_seen_at_x_can_be_seen_at_its_neighbour(name):
+def test_what_can_be_seen_at_x_can_be_seen_at_its_neighbor(name):
     """diffprivlib, NumPy: an event of probability 0.1 at x = 0 is impossible at x = 1. Here the supports coincide.
 
     Every value that is common at x = 0 (P > 0.01, so that 5000 draws miss it with probability below e^−50) is seen at
@@ -56,7 +56,7 @@ def test_what_can_be_seen_at_x_can_be_seen_at_its_neighbour(name):
 
 
 @pytest.mark.parametrize("scale", [F(1), F(22, 7), F(512, 45)], ids=str)
-def test_no_outcome_of_the_tables_is_impossible_at_the_neighbour(scale):
+def test_no_outcome_of_the_tables_is_impossible_at_the_neighbor(scale):
     """By the tables: each integer with words of its own at x has some at x + 1, at most e^(1/scale) times as many."""
     parts = [0, *_laplace(scale).digits[0][1].thresholds.tolist()]
     words = {}
@@ -65,9 +65,9 @@ def test_no_outcome_of_the_tables_is_impossible_at_the_neighbour(scale):
     bound = float(np.exp(1 / float(scale)))
     inner = [k for k in words if words[k] > 2**20]
     for k in inner:
-        for neighbour in (k - 1, k + 1):
-            if neighbour in words:
-                assert 0 < words[k] <= words[neighbour] * bound * (1 + 1e-5) + 4
+        for neighbor in (k - 1, k + 1):
+            if neighbor in words:
+                assert 0 < words[k] <= words[neighbor] * bound * (1 + 1e-5) + 4
 
 
 # --- noise shared after fork ---------------------------------------------------------------------------------

@@ -407,7 +407,7 @@ def test_a_failing_operating_system_leaves_the_stream_usable(monkeypatch):
     assert all_different([*before, stream.words(500), stream.words(1)])
 
 
-def test_finalisers_that_draw_during_collection_get_their_own_words():
+def test_finalizers_that_draw_during_collection_get_their_own_words():
     stream, inner = SystemEntropy(), []
 
     class Last:

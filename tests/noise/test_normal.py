@@ -471,11 +471,11 @@ def test_the_smallest_sigma_is_seldom_anything_but_zero():
     assert np.abs(draws).max() <= 1
 
 
-def test_neighbours_and_signs_are_independent():
+def test_neighbors_and_signs_are_independent():
     sigma, stream = F(11, 10) * 2**30, Stream()
     draws = rounded_gaussian(sigma, 2 * MANY, entropy=stream)
     cuts = np.floor(np.array([-1.0, -0.3, 0.4, 1.1]) * float(sigma))
-    assert_independent(draws[::2], draws[1::2], cuts, cdf(sigma), "neighbours", stream)
+    assert_independent(draws[::2], draws[1::2], cuts, cdf(sigma), "neighbors", stream)
     assert_frequency(draws > 0, 0.5, "signs", stream)
 
 

@@ -164,7 +164,7 @@ def test_the_shares_of_delta_add_up_to_no_more_than_delta(epsilon, delta):
 
 @pytest.mark.parametrize("menu", [("0.25",), ("0.1", "0.45"), ("0.05", "0.3", "0.9")])
 def test_no_adaptive_analyst_exceeds_the_budget(menu):
-    """Exact game tree: at each step the analyst sees the answer and picks the next randomised response, or stops.
+    """Exact game tree: at each step the analyst sees the answer and picks the next randomized response, or stops.
 
     Dynamic programming finds the worst analyst for the hockey-stick divergence P(S) − e^ε·Q(S) at the end, exactly
     as the filter allows. It must not exceed δ; and the test can fail: a filter for ε = 2.6 is caught.

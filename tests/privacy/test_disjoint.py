@@ -14,7 +14,7 @@ from discreet.privacy import (
     GaussianNoise,
     LaplaceNoise,
     Loss,
-    Neighbours,
+    Neighbors,
     Parallel,
     Pure,
     Repeated,
@@ -25,11 +25,11 @@ from discreet.privacy import (
 from discreet.privacy.accounting import pure
 from discreet.privacy.group import group
 
-ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
+ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 PARTS = ("north", "south", "west")
 
 
-def neighboring(relation: Neighbours, people: int) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+def neighboring(relation: Neighbors, people: int) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """All pairs of tiny tables of one column that differ by one person."""
     pairs = []
     for table in product(PARTS, repeat=people):
@@ -40,7 +40,7 @@ def neighboring(relation: Neighbours, people: int) -> list[tuple[tuple[str, ...]
     return pairs + [(b, a) for a, b in pairs]
 
 
-def greatest_loss(relation: Neighbours, epsilons: tuple[int, ...]) -> float:
+def greatest_loss(relation: Neighbors, epsilons: tuple[int, ...]) -> float:
     """The greatest log-ratio of the laws of one noisy count a part: two-sided geometric noise, ratio e^−ε.
 
     ln P(y)/Q(y) = Σ ε·(|y − count′| − |y − count|), greatest at y = count where the counts differ.
@@ -59,8 +59,8 @@ def greatest_loss(relation: Neighbours, epsilons: tuple[int, ...]) -> float:
 
 
 @pytest.mark.parametrize("epsilons", [(1, 1, 1), (3, 1, 2), (1, 5, 1)])
-@pytest.mark.parametrize("relation", list(Neighbours))
-def test_counts_of_disjoint_parts_cost_what_they_exactly_cost(relation: Neighbours, epsilons: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("relation", list(Neighbors))
+def test_counts_of_disjoint_parts_cost_what_they_exactly_cost(relation: Neighbors, epsilons: tuple[int, ...]) -> None:
     stated = pure.epsilon(disjoint(*(Pure(e) for e in epsilons), neighbors=relation))
     assert stated == greatest_loss(relation, epsilons)
 
@@ -69,8 +69,8 @@ def test_parallel_alone_would_be_too_little_for_change_one() -> None:
     assert pure.epsilon(Parallel(Pure(1), Pure(1))) == 1 < greatest_loss(CHANGE, (1, 1, 1)) == 2
 
 
-@pytest.mark.parametrize("relation", [*Neighbours, "add or remove one", "change one"])
-def test_a_few_parts_and_many_parts(relation: Neighbours | str) -> None:
+@pytest.mark.parametrize("relation", [*Neighbors, "add or remove one", "change one"])
+def test_a_few_parts_and_many_parts(relation: Neighbors | str) -> None:
     """Many parts are not listed in pairs: twice any of them costs no less than any two, and no more where they are equal."""
     few, many = (disjoint(*[LaplaceNoise(4)] * count, neighbors=relation) for count in (3, 500))
     assert pure.epsilon(few) == pure.epsilon(many) == (Fraction(1, 4) if relation == ADD else Fraction(1, 2))
@@ -80,8 +80,8 @@ def test_a_few_parts_and_many_parts(relation: Neighbours | str) -> None:
     )
 
 
-@pytest.mark.parametrize("relation", list(Neighbours))
-def test_gaussian_parts(relation: Neighbours) -> None:
+@pytest.mark.parametrize("relation", list(Neighbors))
+def test_gaussian_parts(relation: Neighbors) -> None:
     """Moving from one Gaussian count to another is a shift by √2: less than a group of two."""
     found = guarantee(disjoint(*[GaussianNoise(5)] * 4, neighbors=relation), delta="1e-6").epsilon
     exact: Loss = GaussianNoise(5) if relation is ADD else Repeated(GaussianNoise(5), 2)
@@ -95,7 +95,7 @@ def test_deltas_add_up_where_two_parts_are_touched() -> None:
 
 
 def test_nothing_and_one_part() -> None:
-    for relation in Neighbours:
+    for relation in Neighbors:
         assert disjoint(neighbors=relation) == Parallel()
         assert disjoint(Pure(1), neighbors=relation) == Parallel(Pure(1))
 

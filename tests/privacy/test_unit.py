@@ -1,4 +1,4 @@
-"""Units and neighbours are values in plain words."""
+"""Units and neighbors are values in plain words."""
 
 import pickle
 from dataclasses import FrozenInstanceError
@@ -7,17 +7,17 @@ import pytest
 from tests.conftest import stable
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.unit import Neighbours, Unit, relation
+from discreet.privacy.unit import Neighbors, Unit, relation
 
 
-def test_the_two_neighbour_relations_and_their_words_never_change():
-    assert {n.name: str(n) for n in Neighbours} == {
+def test_the_two_neighbor_relations_and_their_words_never_change():
+    assert {n.name: str(n) for n in Neighbors} == {
         "ADD_OR_REMOVE_ONE": "add or remove one",
         "CHANGE_ONE": "change one",
     }
-    assert Neighbours("change one") is Neighbours.CHANGE_ONE
+    assert Neighbors("change one") is Neighbors.CHANGE_ONE
     with pytest.raises(ValueError, match="substitute"):
-        Neighbours("substitute")
+        Neighbors("substitute")
 
 
 def test_units_read_as_sentences():
@@ -40,7 +40,7 @@ def test_a_key_is_the_name_of_a_column(key):
 
 
 def test_relations_are_read_in_their_plain_words_only():
-    for one in Neighbours:
+    for one in Neighbors:
         assert relation(one) is one is relation(str(one))
 
 

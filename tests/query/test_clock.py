@@ -26,7 +26,7 @@ from discreet.query.planner import Terms, plan
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 1000
 delta = "1e-3"

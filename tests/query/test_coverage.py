@@ -68,7 +68,7 @@ class Case:
 
     @property
     def catalog(self) -> Catalog:
-        return Catalog("d", [Table("t", COLUMNS, unit=Unit(self.unit))], neighbours="add or remove one")
+        return Catalog("d", [Table("t", COLUMNS, unit=Unit(self.unit))], neighbors="add or remove one")
 
     @cache  # noqa: B019 (a handful of cases)
     def plan(self) -> QueryPlan:

@@ -17,7 +17,7 @@ from discreet.query.draft import Mean, Total
 from discreet.query.planner import Terms, plan
 
 TABLE = Table("t", [Column("x", "integer", lower=0, upper=9), Column("y", "integer", lower=-5, upper=5)], unit=Unit())
-KNOWN = Catalog("d", [TABLE], neighbours="add or remove one")
+KNOWN = Catalog("d", [TABLE], neighbors="add or remove one")
 DOUBT = Fraction(1, 20)
 
 

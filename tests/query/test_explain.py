@@ -28,7 +28,7 @@ COLUMNS = [
 KNOWN = Catalog(
     "d",
     [Table("people", COLUMNS, unit=Unit("p"), groups=2, rows=3), Table("lines", COLUMNS, unit=Unit())],
-    neighbours="add or remove one",
+    neighbors="add or remove one",
 )
 ROWS = pa.table(
     {
@@ -45,7 +45,7 @@ ONLY = "for the noise only: not for what bounding and clamping took"
 
 def explained(sql: str, **terms: object) -> Explanation:
     made = plan([sql], KNOWN, Terms(**({"epsilon": 1} | terms)))  # type: ignore[arg-type]
-    return explanation([sql], made.releases, made.neighbours, loss=made.loss, epsilon=made.epsilon, delta=made.delta,
+    return explanation([sql], made.releases, made.neighbors, loss=made.loss, epsilon=made.epsilon, delta=made.delta,
                        confidence=made.confidence)  # fmt: skip
 
 

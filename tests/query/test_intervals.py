@@ -34,7 +34,7 @@ COLUMNS = [
     Column("tenth", "real", lower="0.5", upper=2, granularity="0.1", nullable=False),
     Column("free", "real"),
     Column("word", "text"),
-    Column("colour", "text", values=["red", "green", "blue"]),
+    Column("color", "text", values=["red", "green", "blue"]),
     Column("level", "integer", values=[1, 2, 40], nullable=False),
     Column("flag", "boolean"),
     Column("day", "date"),
@@ -105,7 +105,7 @@ POOLS: dict[str, tuple[Sequence[object], pa.DataType]] = {
     "tenth": (REALS, pa.float64()),
     "free": (REALS, pa.float64()),
     "word": (TEXTS, pa.string()),
-    "colour": (TEXTS, pa.string()),
+    "color": (TEXTS, pa.string()),
     "level": (WHOLE, pa.int64()),
     "flag": ([None, True, False], pa.bool_()),
     "day": (DAYS, pa.date32()),
@@ -119,7 +119,7 @@ FIELDS = {column.name: field(column) for column in COLUMNS}
 def engine() -> Iterator[DuckDBEngine]:
     draw = random.Random(20261115)
     rows = {name: pa.array(draw.choices(pool, k=1500), kind) for name, (pool, kind) in POOLS.items()}
-    with DuckDBEngine(Catalog("d", [TABLE], neighbours="change one"), {"people": pa.table(rows)}) as made:
+    with DuckDBEngine(Catalog("d", [TABLE], neighbors="change one"), {"people": pa.table(rows)}) as made:
         yield made
 
 
@@ -154,7 +154,7 @@ def check(engine: DuckDBEngine, one: Expression) -> None:
 
 def undeclared(one: Expression) -> bool:
     """Whether values of a column with declared values can pass through to the result as they are."""
-    return one in (FIELDS["colour"], FIELDS["level"]) or any(undeclared(part) for part in getattr(one, "arguments", ()))
+    return one in (FIELDS["color"], FIELDS["level"]) or any(undeclared(part) for part in getattr(one, "arguments", ()))
 
 
 # Expressions, drawn at random; where an operation does not accept its arguments, one of them stands in its place
@@ -214,7 +214,7 @@ class Draw(random.Random):
 
     def text(self, depth: int) -> Expression:
         if depth == 0:
-            return self.choice([FIELDS["word"], FIELDS["colour"], *map(constant, ("", "red", "it's", "%a_"))])
+            return self.choice([FIELDS["word"], FIELDS["color"], *map(constant, ("", "red", "it's", "%a_"))])
         one, other = self.text(depth - 1), self.text(depth - 1)
         makers: list[Callable[[], Expression]] = [
             lambda: strings.text(self.choice(["lower", "upper", "trim"]), one),
@@ -288,11 +288,11 @@ def test_a_key_has_no_value_outside_its_domain(engine: DuckDBEngine, seed: int) 
     labels = [constant(label) for label in ("low", "high", "", "it's")] + [constant(None)]
     for _ in range(10):
         branches = [(draw.condition(1), draw.choice(labels[:4])) for _ in range(draw.randint(1, 3))]
-        labelled = conditions.case(branches, draw.choice(labels))
-        assert labelled.domain is not None
-        assert len(set(labelled.domain)) == len(labelled.domain)
-        check(engine, labelled)
-        check(engine, conditions.coalesce([labelled, constant("rest")]))
+        labeled = conditions.case(branches, draw.choice(labels))
+        assert labeled.domain is not None
+        assert len(set(labeled.domain)) == len(labeled.domain)
+        check(engine, labeled)
+        check(engine, conditions.coalesce([labeled, constant("rest")]))
 
 
 @pytest.mark.parametrize("name", list(FIELDS))

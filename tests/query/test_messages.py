@@ -23,7 +23,7 @@ CATALOG = Catalog(
         Table("visits", [Column("id", "integer"), Column("cost", "integer", lower=0, upper=9)], unit=Unit("id")),
         Table("regions", [Column("name", "text")], unit=None),
     ],
-    neighbours="add or remove one",
+    neighbors="add or remove one",
 )
 LEAKS = re.compile(r"sqlglot|\bexp\.|Expression|<class|Traceback|Token|object at 0x|this'|SENTINEL|\bNone\b")
 

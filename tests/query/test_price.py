@@ -34,8 +34,8 @@ NUMBERS = (
 )
 
 
-def catalog(neighbours="add or remove one", unit="person"):
-    return Catalog("c", [Table("t", COLUMNS, unit=Unit(unit))], neighbours=neighbours)
+def catalog(neighbors="add or remove one", unit="person"):
+    return Catalog("c", [Table("t", COLUMNS, unit=Unit(unit))], neighbors=neighbors)
 
 
 def parts(loss):
@@ -56,13 +56,13 @@ epsilons = st.fractions(min_value="1/1000", max_value=20, max_denominator=1000)
     st.integers(1, 9),
     relations,
 )
-def test_pure_shares_add_up_to_what_was_stated(asked, grouped, epsilon, groups, rows, neighbours):
+def test_pure_shares_add_up_to_what_was_stated(asked, grouped, epsilon, groups, rows, neighbors):
     made = plan(
-        [f"SELECT {', '.join(asked)} FROM t {grouped}"], catalog(neighbours), Terms(epsilon, groups=groups, rows=rows)
+        [f"SELECT {', '.join(asked)} FROM t {grouped}"], catalog(neighbors), Terms(epsilon, groups=groups, rows=rows)
     )
     assert sum(part.epsilon for part in parts(made.loss)) == epsilon == made.epsilon
     assert made.delta == 0
-    assert made.derive(catalog(neighbours)) == made.loss
+    assert made.derive(catalog(neighbors)) == made.loss
 
 
 @settings(max_examples=25)
@@ -74,11 +74,11 @@ def test_pure_shares_add_up_to_what_was_stated(asked, grouped, epsilon, groups, 
     st.integers(1, 60),
     relations,
 )
-def test_the_whole_is_within_the_stated_epsilon_and_delta(asked, grouped, epsilon, delta, groups, neighbours):
+def test_the_whole_is_within_the_stated_epsilon_and_delta(asked, grouped, epsilon, delta, groups, neighbors):
     try:
         made = plan(
             [f"SELECT {', '.join(asked)} FROM t {grouped}"],
-            catalog(neighbours),
+            catalog(neighbors),
             Terms(epsilon, delta=delta, groups=groups, rows=1),
         )
     except InvalidQuery:

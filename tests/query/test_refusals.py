@@ -19,7 +19,7 @@ SECRET = 4711
 POLICY = """
 [dataset]
 name = "refusals"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 5
 [tables.people]

@@ -45,7 +45,7 @@ COLUMNS = [
     Column("m", "timestamp"),
 ]
 TABLE = Table("people", COLUMNS, unit=Unit())
-CATALOG = Catalog("d", [TABLE], neighbours="add or remove one")
+CATALOG = Catalog("d", [TABLE], neighbors="add or remove one")
 TYPES = [
     pa.int64(),
     pa.int64(),
@@ -506,7 +506,7 @@ def test_an_alias_of_an_alias(engine: DuckDBEngine) -> None:
 def test_a_part_of_a_date_is_null_only_where_the_date_is(part: str, nullable: bool) -> None:
     """A group of nulls is answered where there can be one, and nowhere else."""
     columns = [Column("d", "date", nullable=nullable), Column("m", "timestamp", nullable=nullable)]
-    known = Catalog("c", [Table("t", columns, unit=Unit())], neighbours="add or remove one")
+    known = Catalog("c", [Table("t", columns, unit=Unit())], neighbors="add or remove one")
     days = [date(1, 1, 1), date(2024, 2, 29), date(9999, 12, 31), None]
     times = [None if day is None else datetime(day.year, day.month, day.day) for day in days]
     made = plan([f"SELECT {part} AS k, COUNT(*) AS n FROM t GROUP BY k"], known, Terms(epsilon=100, delta="0.5"))

@@ -5,12 +5,12 @@ from itertools import product
 import pytest
 
 from discreet.curator.catalog import Column, Table
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 from discreet.query import sensitivity
 from discreet.query.algebra import Bound, Count, Group, Key, Measure, People, Scan, Sum
 from discreet.query.expression import field
 
-ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
+ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 
 
 def bounded(groups: int, rows: int, size: int | None) -> Bound:
@@ -35,12 +35,12 @@ def ends(measure: Measure, rows: int) -> tuple[int, int]:
     return min(0, rows * min(each)), max(0, rows * max(each))
 
 
-def exact(measure: Measure, bound: Bound, neighbours: Neighbours) -> tuple[int, int]:
+def exact(measure: Measure, bound: Bound, neighbors: Neighbors) -> tuple[int, int]:
     """The largest ℓ1 and squared ℓ2 distance, over all contributions at the ends of what is allowed."""
     places = bound.source.size or 2 * bound.groups
     allowed = sorted({0, *ends(measure, bound.rows)})
     units = [v for v in product(allowed, repeat=places) if sum(map(bool, v)) <= bound.groups]
-    others = [(0,) * places] if neighbours is ADD else units
+    others = [(0,) * places] if neighbors is ADD else units
     pairs = [[abs(a - b) for a, b in zip(v, w, strict=True)] for v in units for w in others]
     return max(map(sum, pairs)), max(sum(x * x for x in pair) for pair in pairs)
 
@@ -49,13 +49,13 @@ MEASURES = [Count(None), People(None), summed(0, 5, 0), summed(-3, 5, 0), summed
             summed(2, 7, 0), summed(-7, -2, 0)]  # fmt: skip
 
 
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE], ids=str)
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE], ids=str)
 @pytest.mark.parametrize("measure", MEASURES, ids=str)
-def test_the_sensitivity_is_the_largest_distance_of_neighbors(measure: Measure, neighbours: Neighbours) -> None:
+def test_the_sensitivity_is_the_largest_distance_of_neighbors(measure: Measure, neighbors: Neighbors) -> None:
     for groups, rows, size in [(1, 1, 1), (1, 3, 4), (2, 1, None), (2, 2, 3), (2, 3, 4), (3, 2, 3), (3, 1, 4)]:
         bound = bounded(groups, rows, size)
-        found = sensitivity.of(measure, bound, neighbours)
-        assert (found.l1, found.l2_squared) == exact(measure, bound, neighbours), (groups, rows, size)
+        found = sensitivity.of(measure, bound, neighbors)
+        assert (found.l1, found.l2_squared) == exact(measure, bound, neighbors), (groups, rows, size)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])

@@ -17,7 +17,7 @@ from discreet.query.planner import Terms, plan
 from discreet.query.verify import verify
 
 COLUMNS = [Column("p", "integer"), Column("s", "text"), Column("x", "integer", lower=0, upper=9)]
-KNOWN = Catalog("d", [Table("t", COLUMNS, unit=Unit("p"), groups=1, rows=1)], neighbours="add or remove one")
+KNOWN = Catalog("d", [Table("t", COLUMNS, unit=Unit("p"), groups=1, rows=1)], neighbors="add or remove one")
 CITY = field(COLUMNS[1])
 CUT = strings.substring(CITY, constant(1), constant(5))
 TEXTS = [

@@ -24,7 +24,7 @@ from discreet.query.planner import Terms, plan
 TEXTS = [Column(f"c{place}", "text") for place in range(9)]
 COLUMNS = [Column("pid", "integer"), Column("ill", "boolean"), Column("age", "integer", lower=0, upper=120), *TEXTS]
 TABLE = Table("t", COLUMNS, unit=Unit("pid"), groups=1, rows=1)
-CATALOG = Catalog("clinic", [TABLE], neighbours="add or remove one")
+CATALOG = Catalog("clinic", [TABLE], neighbors="add or remove one")
 
 
 def planned(*statements, **terms):
@@ -253,7 +253,7 @@ def test_the_engine_plans_the_same_for_neighbors(tmp_path, source, condition):
 POLICY = """
 [dataset]
 name = "letters"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 100000
 delta = "1e-3"
@@ -311,7 +311,7 @@ def test_units_with_long_names_are_nobody():
 
 def test_texts_of_public_tables_are_not_cut():
     public = Table("places", [Column("name", "text")], unit=None)
-    catalog = Catalog("c", [TABLE, public], neighbours="change one")
+    catalog = Catalog("c", [TABLE, public], neighbors="change one")
     empty = {column.name: pa.array([], pa.string() if column.kind == "text" else pa.int64()) for column in COLUMNS}
     empty["ill"] = pa.array([], pa.bool_())
     with DuckDBEngine(catalog, {"t": pa.table(empty), "places": pa.table({"name": ["p" * 3000]})}) as made:

@@ -25,8 +25,8 @@ from discreet.local import (
     FlatResponse,
     Frequencies,
     HadamardResponse,
-    OptimisedHashing,
-    OptimisedUnary,
+    OptimizedHashing,
+    OptimizedUnary,
     Oracle,
     SubsetSelection,
     SymmetricUnary,
@@ -60,12 +60,12 @@ from discreet.mechanisms import (
 )
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 F = Fraction
 SEVEN_TENTHS, HALF = F(7, 10), F(1, 2)
 MANY, SOME = 50_000, 8_000  # draws on each side: of mechanisms that draw many at once, and of the others
-ADD, CHANGE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE
+ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 LINE = Range(lower=0, upper=17, granularity=1)
 
 
@@ -99,17 +99,17 @@ def placed(mechanism: Any, point: Any, n: int, stream: Any) -> Any:
 
 
 def reported(oracle: Any, value: int, n: int, stream: Any) -> Any:
-    return oracle.randomise(np.full(n, value), entropy=stream)
+    return oracle.randomize(np.full(n, value), entropy=stream)
 
 
 @dataclass(frozen=True)
 class Case:
-    """How to make a mechanism with its noise scaled by a factor, and neighbours that its loss is nearly reached on."""
+    """How to make a mechanism with its noise scaled by a factor, and neighbors that its loss is nearly reached on."""
 
     kind: type
     make: Callable[[Fraction], Any]
     x: Any
-    neighbour: Any
+    neighbor: Any
     draw: Draw = one_by_one
     samples: int = SOME
     factor: Fraction = SEVEN_TENTHS
@@ -127,7 +127,7 @@ class Case:
         return Audit(
             mechanism=lambda data, n: self.draw(mechanism, data, n, stream),
             x=self.x,
-            neighbour=self.neighbour,
+            neighbor=self.neighbor,
             claimed=self.claimed(),
             samples=self.samples,
             confidence=1 - F(ALPHA) / len(CASES),
@@ -152,10 +152,10 @@ CASES = [
         RoundedGaussian, lambda f: RoundedGaussian(sigma=f, squared_sensitivity=1), 0, 1, together, MANY,
         delta="0.05", factor=HALF,
     ),
-    Case(Sum, lambda f: Sum(epsilon=1 / f, within=LINE, neighbours=ADD), [3.0], [3.0, 17.0]),
+    Case(Sum, lambda f: Sum(epsilon=1 / f, within=LINE, neighbors=ADD), [3.0], [3.0, 17.0]),
     # one value crosses the range
-    Case(Mean, lambda f: Mean(epsilon=1 / f, within=LINE, neighbours=CHANGE, size=2), [3.0, 0.0], [3.0, 17.0]),
-    Case(Histogram, lambda f: Histogram(epsilon=1 / f, categories=["a", "b"], neighbours=ADD), ["a"], ["a", "b"]),
+    Case(Mean, lambda f: Mean(epsilon=1 / f, within=LINE, neighbors=CHANGE, size=2), [3.0, 0.0], [3.0, 17.0]),
+    Case(Histogram, lambda f: Histogram(epsilon=1 / f, categories=["a", "b"], neighbors=ADD), ["a"], ["a", "b"]),
     Case(RandomizedResponse, lambda f: RandomizedResponse.for_epsilon(epsilon=1 / f), 0, 1, together, MANY),
     Case(KaryResponse, lambda f: KaryResponse(epsilon=1 / f, size=4), 0, 1, together, MANY),
     # the first candidate gains a point, the others lose one
@@ -174,7 +174,7 @@ CASES = [
     # one value crosses the range: what lies below the other one loses a rank, the little above it gains one
     Case(
         Quantile,
-        lambda f: Quantile(epsilon=2 / f, probability="1/2", within=LINE, neighbours=Neighbours.CHANGE_ONE),
+        lambda f: Quantile(epsilon=2 / f, probability="1/2", within=LINE, neighbors=Neighbors.CHANGE_ONE),
         [0, 15], [15, 17], factor=HALF, samples=5000,
     ),
     Case(
@@ -196,9 +196,9 @@ CASES = [
     oracle(BinaryResponse),
     oracle(FlatResponse, size=4),
     oracle(SymmetricUnary, size=4),
-    oracle(OptimisedUnary, size=4),
+    oracle(OptimizedUnary, size=4),
     oracle(BinaryHashing, size=4),
-    oracle(OptimisedHashing, size=4),
+    oracle(OptimizedHashing, size=4),
     oracle(HadamardResponse, size=4),
     oracle(SubsetSelection, size=4),
 ]  # fmt: skip

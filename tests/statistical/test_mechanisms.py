@@ -39,7 +39,7 @@ from discreet.mechanisms import (
     ReportNoisyMax,
     Staircase,
 )
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 F = Fraction
 RUNS = 6000  # releases one at a time
@@ -188,7 +188,7 @@ def test_staircase():
 def test_randomized_response(bit):
     stream, mechanism = Stream(), RandomizedResponse.for_epsilon(epsilon=1)
     released = mechanism.release(np.full(MANY, bit), entropy=stream) == bool(bit)
-    assert_frequency(released, exp(1) / (1 + exp(1)), "randomised response", stream)
+    assert_frequency(released, exp(1) / (1 + exp(1)), "randomized response", stream)
     for epsilon in (1 * WRONG, 1 / WRONG):
         assert abs(released.mean() - exp(epsilon) / (1 + exp(epsilon))) > band(MANY)
 
@@ -245,12 +245,12 @@ THIRTY = Range(lower=0, upper=29, granularity=1)
 DATA = list(range(30))
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours), ids=str)
-def test_quantile(neighbours):
+@pytest.mark.parametrize("neighbors", list(Neighbors), ids=str)
+def test_quantile(neighbors):
     stream = Stream()
 
     def make(factor):
-        return Quantile(epsilon=1 / (2 * factor), probability="1/2", within=THIRTY, neighbours=neighbours)
+        return Quantile(epsilon=1 / (2 * factor), probability="1/2", within=THIRTY, neighbors=neighbors)
 
     draws = np.array([make(F(1)).release(DATA, entropy=stream) for _ in range(RUNS)]).astype(np.int64)
     check_finite(draws, lambda factor: make(factor).probabilities(DATA), "quantile", stream)

@@ -299,7 +299,7 @@ ROWS = 40_000
     ids=str,
 )
 def test_draws_that_follow_one_another_are_independent(family, scale):
-    """Neighbours share a 64-bit word of four; lags 1 to 4 and 7 cover the same word, the next and beyond."""
+    """Neighbors share a 64-bit word of four; lags 1 to 4 and 7 cover the same word, the next and beyond."""
     sampler, cdf = FAMILIES[family]
     stream = Stream()
     rows = sampler(scale)((ROWS, 8), stream)

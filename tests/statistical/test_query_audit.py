@@ -4,7 +4,7 @@ Three audits, each with a false-alarm rate of at most 1e-6 (`power.ALPHA`):
 
 - `audit_noise`: released − exact follows the discrete Laplace law that ε and the bounds ask for (written down here, not
   taken from the plan), and would not follow one whose scale is wrong by 30 %;
-- `audit_neighbours`: from the answers to two neighbouring tables, a lower confidence bound on ε (Clopper–Pearson) never
+- `audit_neighbors`: from the answers to two neighboring tables, a lower confidence bound on ε (Clopper–Pearson) never
   exceeds what was paid, and comes near it;
 - `audit_charges`: each answer that was given out has a charge of its own, of the whole price.
 
@@ -34,13 +34,13 @@ from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import GaussianNoise, Pure
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 from discreet.query import duckdb as writer
 from discreet.query.planner import Terms, plan
 from discreet.query.release import Release
 
 RUNS = 6000  # releases whose law is checked
-LOOKS = 2000  # looks at either of two neighbours
+LOOKS = 2000  # looks at either of two neighbors
 GROUPS = 200
 
 COLUMNS = [
@@ -76,8 +76,8 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in kinds.items()})
 
 
-def catalog(unit: str, neighbours: str) -> Catalog:
-    return Catalog("d", [Table("t", COLUMNS, unit=Unit("p" if unit == "person" else None))], neighbours=neighbours)
+def catalog(unit: str, neighbors: str) -> Catalog:
+    return Catalog("d", [Table("t", COLUMNS, unit=Unit("p" if unit == "person" else None))], neighbors=neighbors)
 
 
 ONE = Terms(epsilon=1)
@@ -89,17 +89,17 @@ class Question:
 
     sql: str
     unit: str = "row"
-    neighbours: str = "add or remove one"
+    neighbors: str = "add or remove one"
     terms: Terms = ONE
 
     def release(self) -> Release:
-        (found,) = plan([self.sql], catalog(self.unit, self.neighbours), self.terms).releases
+        (found,) = plan([self.sql], catalog(self.unit, self.neighbors), self.terms).releases
         return found
 
     def runs(self, rows: pa.Table, times: int, stream: Stream) -> Iterator[pa.Table]:
         """What is given out, again and again, independently."""
         release = self.release()
-        with DuckDBEngine(catalog(self.unit, self.neighbours), {"t": rows}) as engine:
+        with DuckDBEngine(catalog(self.unit, self.neighbors), {"t": rows}) as engine:
             once = Once(engine, {})
             for _ in range(times):
                 yield release.run(once, stream)
@@ -143,7 +143,7 @@ def epsilon_at_least(mine: np.ndarray, theirs: np.ndarray, delta: float = 0.0) -
 Statistic = Callable[[pa.Table], float]
 
 
-def audit_neighbours(
+def audit_neighbors(
     question: Question,
     one: pa.Table,
     other: pa.Table,
@@ -199,9 +199,9 @@ def test_a_mean_is_two_noisy_numbers_each_for_half_of_epsilon() -> None:
     audit_noise(Question("SELECT AVG(x) FROM t"), CROWD, [100 * (-3 + 0 + 3), 300], [Fraction(6), Fraction(2)])
 
 
-@pytest.mark.parametrize(("neighbours", "scale"), [("add or remove one", 1), ("change one", 2)])
-def test_groups(neighbours: str, scale: int) -> None:
-    question = Question("SELECT k, COUNT(*) FROM t WHERE k IS NOT NULL GROUP BY k", neighbours=neighbours)
+@pytest.mark.parametrize(("neighbors", "scale"), [("add or remove one", 1), ("change one", 2)])
+def test_groups(neighbors: str, scale: int) -> None:
+    question = Question("SELECT k, COUNT(*) FROM t WHERE k IS NOT NULL GROUP BY k", neighbors=neighbors)
     groups = question.release().group.size  # the null group is empty, so a count of its own
     rows = table([{"k": i % GROUPS} for i in range(3 * GROUPS)])
     stream = Stream()
@@ -239,7 +239,7 @@ def test_gaussian_noise_is_the_one_that_is_paid_for() -> None:
         "SELECT k, COUNT(*) FROM t GROUP BY k", "person", terms=Terms(epsilon=1, delta="1e-6", groups=50, rows=1)
     )
     release, stream = question.release(), Stream()
-    (loss,) = release.losses(Neighbours.ADD_OR_REMOVE_ONE)
+    (loss,) = release.losses(Neighbors.ADD_OR_REMOVE_ONE)
     assert isinstance(loss, GaussianNoise)
     assert guarantee(loss, delta="1e-6").epsilon <= 1
     sigma = float(loss.multiplier) * 50**0.5
@@ -272,7 +272,7 @@ def test_through_the_front_door() -> None:
 POLICY = """
 [dataset]
 name = "d"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 1000
 [tables.t]
@@ -315,15 +315,15 @@ def audit_selection(question: Question, epsilon: float, delta: float, most: int 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("unit", "groups", "neighbours", "keys"), [
+@pytest.mark.parametrize(("unit", "groups", "neighbors", "keys"), [
     ("person", 1, "add or remove one", 1),
     ("person", 2, "add or remove one", 2),
     ("person", 1, "change one", 2),
 ])  # fmt: skip
-def test_names_are_selected_with_the_stated_probability(unit, groups, neighbours, keys) -> None:
+def test_names_are_selected_with_the_stated_probability(unit, groups, neighbors, keys) -> None:
     """ε = 2 for one count and one selection: 1 each, shared among the keys that one unit can change."""
     terms = Terms(epsilon=2, delta="0.02", groups=groups, rows=1 if groups else None)
-    question = Question("SELECT city, COUNT(*) FROM t GROUP BY city", unit, neighbours, terms)
+    question = Question("SELECT city, COUNT(*) FROM t GROUP BY city", unit, neighbors, terms)
     release = question.release()
     shared = 1 if isinstance(release.noises[0], Geometric) else 2  # Gaussian noise takes half of δ
     audit_selection(question, 1 / keys, 0.02 / keys / shared)
@@ -334,7 +334,7 @@ def test_names_of_rows_are_selected_with_the_stated_probability() -> None:
     audit_selection(Question("SELECT city, COUNT(*) FROM t GROUP BY city", terms=terms), 1, 0.02)
 
 
-# --- neighbours -----------------------------------------------------------------------------------------------------
+# --- neighbors -----------------------------------------------------------------------------------------------------
 
 
 def first(found: pa.Table) -> float:
@@ -389,7 +389,7 @@ PAIRS: dict[str, Pair] = {
     "a person in one group": pair("SELECT g, COUNT(*) FROM t GROUP BY g", [PERSON] * 50, 2, unit="person", terms=Terms(epsilon=1, groups=1, rows=2)),
     "a person in all groups": pair("SELECT g, COUNT(*) FROM t GROUP BY g", MANY, 8, unit="person", statistic=total, power=0,
                                    terms=Terms(epsilon=2, groups=1, rows=2)),
-    "a changed row": pair("SELECT g, COUNT(*) FROM t GROUP BY g", [PERSON], -5, neighbours="change one", statistic=in_a, power=0.1,
+    "a changed row": pair("SELECT g, COUNT(*) FROM t GROUP BY g", [PERSON], -5, neighbors="change one", statistic=in_a, power=0.1,
                           replaced=[PERSON | {"g": "b"}], terms=Terms(epsilon=2)),
     "a person who is the only one of a city": pair("SELECT city FROM t GROUP BY city", [PERSON], 1, statistic=is_named, power=0,
                                                    terms=Terms(epsilon=1, delta="0.05")),
@@ -398,13 +398,13 @@ PAIRS: dict[str, Pair] = {
 
 def audit_pair(name: str, *, power: bool = True) -> float:
     it = PAIRS[name]
-    return audit_neighbours(
+    return audit_neighbors(
         it.question, it.one, it.other, it.statistic, threshold=it.threshold, power=it.power if power else 0
     )
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_neighbours_cannot_be_told_apart_by_more_than_was_paid(name: str) -> None:
+def test_neighbors_cannot_be_told_apart_by_more_than_was_paid(name: str) -> None:
     audit_pair(name)
 
 
@@ -457,7 +457,7 @@ BROKEN: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], list[str]]] = {
 
 
 @pytest.mark.parametrize(("what", "name"), [(what, name) for what, (_, names) in BROKEN.items() for name in names])
-def test_a_broken_build_is_noticed_between_neighbours(what, name, monkeypatch) -> None:
+def test_a_broken_build_is_noticed_between_neighbors(what, name, monkeypatch) -> None:
     BROKEN[what][0](monkeypatch)
     with pytest.raises(AssertionError, match="was given out"):
         audit_pair(name, power=False)

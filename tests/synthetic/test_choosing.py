@@ -39,7 +39,7 @@ def planted(rows=3000):
 
 
 def recipe(**change):
-    given = {"epsilon": 2, "delta": "1e-9", "neighbours": ADD, "rounds": 1, "picks": 1} | change
+    given = {"epsilon": 2, "delta": "1e-9", "neighbors": ADD, "rounds": 1, "picks": 1} | change
     return recipe_for(SIZES, ones(SIZES), pairs(SIZES), **given)
 
 
@@ -74,7 +74,7 @@ def test_a_triple_that_pairs_know_nothing_of_is_picked():
         triples(sizes, most_cells=100),
         epsilon=2,
         delta="1e-9",
-        neighbours=ADD,
+        neighbors=ADD,
         rounds=1,
         picks=1,
     )
@@ -82,16 +82,16 @@ def test_a_triple_that_pairs_know_nothing_of_is_picked():
     assert found[-1].attributes == (0, 2, 4)
 
 
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE])
-def test_scores_move_by_no_more_than_the_stated_sensitivity(neighbours):
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
+def test_scores_move_by_no_more_than_the_stated_sensitivity(neighbors):
     sizes, candidates = (2, 3), [(0,), (1,), (0, 1)]
-    first = Design(sizes, [(0,)], [5], neighbours=neighbours)
+    first = Design(sizes, [(0,)], [5], neighbors=neighbors)
     made = Recipe(first, (Round(candidates, picks=1, epsilon=1, sigma=5),))
     cells = list(product(range(2), range(3)))
     base, model = [(0, 1), (1, 2), (1, 2)], Flat(sizes, 3.7)
     worst = 0
     for one in cells:
-        others = [[]] if neighbours == ADD else [[other] for other in cells]
+        others = [[]] if neighbors == ADD else [[other] for other in cells]
         for other in others:
             scores = [
                 choosing._scores(np.array(rows), sizes, candidates, model, Fraction(1))
@@ -110,7 +110,7 @@ def test_scores_are_whole_and_exact():
 
 
 def test_the_loss_is_that_of_its_parts():
-    first = Design(SIZES, ones(SIZES), [10] * 5, neighbours=ADD, rows_per_unit=2)
+    first = Design(SIZES, ones(SIZES), [10] * 5, neighbors=ADD, rows_per_unit=2)
     made = Recipe(first, (Round(pairs(SIZES), picks=3, epsilon="0.1", sigma=8),) * 2)
     expected = Together(first.loss, Repeated(BoundedRange("0.1"), 6), Repeated(GaussianNoise(4), 6))
     assert guarantee(made.loss, delta="1e-6").epsilon == pytest.approx(
@@ -119,10 +119,10 @@ def test_the_loss_is_that_of_its_parts():
     assert made.score_sensitivity == 2
 
 
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE])
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize("epsilon", ["0.3", 10])
-def test_a_recipe_spends_its_budget_and_not_more(epsilon, neighbours):
-    made = recipe(epsilon=epsilon, neighbours=neighbours, rounds=2, picks=2, rows_per_unit=2)
+def test_a_recipe_spends_its_budget_and_not_more(epsilon, neighbors):
+    made = recipe(epsilon=epsilon, neighbors=neighbors, rounds=2, picks=2, rows_per_unit=2)
     spent = guarantee(made.loss, delta="1e-9").epsilon
     assert 0.99 * float(Fraction(epsilon)) < spent <= float(Fraction(epsilon))
     picks = sum(count for item, count in bill(made.loss).items if isinstance(item, BoundedRange))
@@ -147,4 +147,4 @@ def test_bad_rounds_are_refused(change):
 
 def test_candidates_must_be_columns():
     with pytest.raises(InvalidParameter, match="attributes"):
-        Recipe(Design(SIZES, ones(SIZES), [10] * 5, neighbours=ADD), (Round([(0, 9)], picks=1, epsilon=1, sigma=1),))
+        Recipe(Design(SIZES, ones(SIZES), [10] * 5, neighbors=ADD), (Round([(0, 9)], picks=1, epsilon=1, sigma=1),))

@@ -20,7 +20,7 @@ CODES = chain(4000, SIZES, 1)
 @needs_mbi
 @pytest.mark.slow
 def test_a_chain_is_recovered_and_drawn():
-    measured = measure(CODES, design(SIZES, multiplier=3, neighbours=ADD), entropy=DeterministicEntropy(1))
+    measured = measure(CODES, design(SIZES, multiplier=3, neighbors=ADD), entropy=DeterministicEntropy(1))
     table = graphical.fit(SIZES, measured, iterations=300)
     assert {(0, 1), (1, 2), (2, 3)} <= set(table.used)
     codes = table.draw(entropy=DeterministicEntropy(2))

@@ -16,7 +16,7 @@ from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, Mis
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 from discreet.synthetic import measuring, planner
 from discreet.synthetic import plan as planned
 from discreet.synthetic.graphical import GraphicalTable
@@ -39,7 +39,7 @@ WISH = Wish(table="visits", epsilon=1, delta="1e-6", leave_out=["town"], bins={"
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "{neighbours}"
+neighbors = "{neighbors}"
 [budget]
 epsilon = {epsilon}
 delta = "1e-5"
@@ -55,8 +55,8 @@ ill = {{type = "boolean", nullable = false}}
 """
 
 
-def catalog(neighbours=ADD, table=TABLE):
-    return Catalog("clinic", [table, Table("wards", [Column("beds", "integer")], unit=None)], neighbours=neighbours)
+def catalog(neighbors=ADD, table=TABLE):
+    return Catalog("clinic", [table, Table("wards", [Column("beds", "integer")], unit=None)], neighbors=neighbors)
 
 
 def visits(people=1000, rows_each=1, seed=0):
@@ -74,9 +74,9 @@ def visits(people=1000, rows_each=1, seed=0):
     )
 
 
-def opened(folder, table, *, epsilon=5, unit="person", neighbours=ADD, key="integer"):
+def opened(folder, table, *, epsilon=5, unit="person", neighbors=ADD, key="integer"):
     path = folder / "clinic.toml"
-    path.write_text(POLICY.format(epsilon=epsilon, unit=unit, neighbours=neighbours, key=key), encoding="utf-8")
+    path.write_text(POLICY.format(epsilon=epsilon, unit=unit, neighbors=neighbors, key=key), encoding="utf-8")
     if key == "text":
         table = table.set_column(0, "person", table.column(0).cast(pa.string()))
     return discreet.open(path, tables={"visits": table})
@@ -89,9 +89,9 @@ def made(data, **more):
 # --- through the gate -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE])
-def test_it_is_charged_what_it_costs_and_free_the_second_time(tmp_path, neighbours):
-    with opened(tmp_path, visits(), neighbours=neighbours) as data:
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
+def test_it_is_charged_what_it_costs_and_free_the_second_time(tmp_path, neighbors):
+    with opened(tmp_path, visits(), neighbors=neighbors) as data:
         priced = data.synthesis_plan("visits", epsilon=1, leave_out=["town"], bins={"age": 5}, settings=QUICK)
         assert not data._curator.ledger.charges("clinic")
         first = made(data)
@@ -133,7 +133,7 @@ def test_what_the_budget_cannot_pay_is_refused_and_nothing_is_read(tmp_path, mon
 
 def test_a_budget_without_delta_says_so(tmp_path):
     path = tmp_path / "pure.toml"
-    text = POLICY.format(epsilon=1, unit="person", neighbours=ADD, key="integer").replace('delta = "1e-5"\n', "")
+    text = POLICY.format(epsilon=1, unit="person", neighbors=ADD, key="integer").replace('delta = "1e-5"\n', "")
     path.write_text(text, encoding="utf-8")
     with discreet.open(path, tables={"visits": visits()}) as data, pytest.raises(InvalidParameter, match="δ above 0"):
         made(data)
@@ -164,16 +164,16 @@ PRICED = {
 
 @pytest.mark.parametrize("name", list(PRICED))
 def test_the_stated_epsilon_covers_the_loss(name):
-    neighbours, more = PRICED[name]
-    one = plan(replace(WISH, **more), catalog(neighbours))
-    assert one.derive(catalog(neighbours)) == one.loss
+    neighbors, more = PRICED[name]
+    one = plan(replace(WISH, **more), catalog(neighbors))
+    assert one.derive(catalog(neighbors)) == one.loss
     assert guarantee(one.loss, delta=one.delta).epsilon <= float(one.epsilon) * (1 + 1e-9)
     assert guarantee(one.loss, delta=one.delta).epsilon > 0.9 * float(one.epsilon)
 
 
 def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
     one = plan(WISH, catalog())
-    with pytest.raises(InternalError, match="other neighbours"):
+    with pytest.raises(InternalError, match="other neighbors"):
         one.derive(catalog(CHANGE))
     wider = (Column("age", "integer", lower=0, upper=200), *one.columns[1:])
     with pytest.raises(InternalError, match="another column"):
@@ -185,7 +185,7 @@ def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
     for changes in ({"bins": ()}, {"recipe": replace(chosen.recipe, first=plan(WISH, catalog()).design(plan(replace(WISH, bins={}), catalog()).schema({})))}):  # fmt: skip
         with pytest.raises(InternalError, match="another table than its plan's"):
             replace(chosen, **changes).derive(catalog())
-    quiet = Design((2,), ((0,),), (1,), neighbours=ADD)
+    quiet = Design((2,), ((0,),), (1,), neighbors=ADD)
     monkeypatch.setattr(planned, "design", lambda *_, **__: quiet)
     with pytest.raises(InternalError, match="less noise"):
         one.derive(catalog())
@@ -277,36 +277,36 @@ def exact(one, rows):
 
 @pytest.mark.parametrize("target", [None, "b"])
 @pytest.mark.parametrize("rows_each", [1, 2])
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE])
-def test_no_person_moves_the_release_by_more_than_is_paid_for(neighbours, rows_each, target, monkeypatch):
-    """Every pair of neighbours in which one person has up to three rows of five kinds, beside two others."""
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
+def test_no_person_moves_the_release_by_more_than_is_paid_for(neighbors, rows_each, target, monkeypatch):
+    """Every pair of neighbors in which one person has up to three rows of five kinds, beside two others."""
     for module in (measuring, planned):
         monkeypatch.setattr(module, "rounded_gaussian", lambda sigma, shape, *, entropy: np.zeros(shape, np.int64))
-    known = Catalog("small", [Table("people", SMALL, unit=Unit("person"))], neighbours=neighbours)
+    known = Catalog("small", [Table("people", SMALL, unit=Unit("person"))], neighbors=neighbors)
     one = plan(Wish(table="people", epsilon=1, delta="1e-6", rows_each=rows_each, target=target), known)
     others = [(2, *ROWS[0]), (2, *ROWS[1]), (3, *ROWS[1]), (None, *ROWS[2])]
     contents = [kinds for many in range(4) for kinds in combinations_with_replacement(ROWS, many)]
     found = [exact(one, [*others, *((1, *kind) for kind in kinds)]) for kinds in contents]
-    pairs = combinations(found, 2) if neighbours == CHANGE else ((found[0], more) for more in found[1:])
+    pairs = combinations(found, 2) if neighbors == CHANGE else ((found[0], more) for more in found[1:])
     moved = max(float(np.linalg.norm(a - b)) for a, b in pairs) * float(one.multiplier)
     assert moved <= 1 + 1e-12
     assert moved > 0.97  # and no more is paid for than needed
 
 
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE])
-def test_no_row_moves_the_release_by_more_than_is_paid_for(neighbours, monkeypatch):
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
+def test_no_row_moves_the_release_by_more_than_is_paid_for(neighbors, monkeypatch):
     monkeypatch.setattr(measuring, "rounded_gaussian", lambda sigma, shape, *, entropy: np.zeros(shape, np.int64))
-    known = Catalog("small", [Table("people", SMALL, unit=Unit())], neighbours=neighbours)
+    known = Catalog("small", [Table("people", SMALL, unit=Unit())], neighbors=neighbors)
     one = plan(Wish(table="people", epsilon=1, delta="1e-6", leave_out=["person"]), known)
     base = [(1, *ROWS[0]), (1, *ROWS[0]), (2, *ROWS[1])]
     found = [exact(one, base + [(1, *kind) for kind in kinds]) for kinds in [(), *((kind,) for kind in ROWS)]]
-    pairs = combinations(found[1:], 2) if neighbours == CHANGE else ((found[0], more) for more in found[1:])
+    pairs = combinations(found[1:], 2) if neighbors == CHANGE else ((found[0], more) for more in found[1:])
     moved = max(float(np.linalg.norm(a - b)) for a, b in pairs) * float(one.multiplier)
     assert 0.97 < moved <= 1 + 1e-12
 
 
 def test_a_person_has_one_value_where_values_are_found(monkeypatch):
-    """Counts of values of neighbours differ by 1 in one of them; that is what the selection is for."""
+    """Counts of values of neighbors differ by 1 in one of them; that is what the selection is for."""
     seen = []
     monkeypatch.setattr(
         OptimalSelection,
@@ -314,7 +314,7 @@ def test_a_person_has_one_value_where_values_are_found(monkeypatch):
         lambda self, many, *, entropy: seen.append(sorted(many)) or np.ones(len(many), bool),
     )
     columns = [SMALL[0], SMALL[1], Column("b", "text")]
-    known = Catalog("small", [Table("people", columns, unit=Unit("person"))], neighbours=ADD)
+    known = Catalog("small", [Table("people", columns, unit=Unit("person"))], neighbors=ADD)
     one = plan(Wish(table="people", epsilon=1, delta="1e-6", discover=["b"]), known)
     assert [selection.keys for _, selection in one.discover] == [1]
     others = [(2, *ROWS[0]), (2, *ROWS[1]), (3, *ROWS[1])]
@@ -438,7 +438,7 @@ def test_no_value_of_a_file_makes_a_release_fail(tmp_path):
         """
 [dataset]
 name = "odd"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 5
 delta = "1e-5"
@@ -467,7 +467,7 @@ def test_rules_hold_in_every_row(tmp_path):
         """
 [dataset]
 name = "lives"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 5
 delta = "1e-5"
@@ -596,14 +596,14 @@ def test_what_is_refused(name):
         plan(replace(WISH, **more), catalog())
 
 
-def test_finding_values_needs_neighbours_that_come_and_go():
+def test_finding_values_needs_neighbors_that_come_and_go():
     with pytest.raises(InvalidParameter, match="add or remove one"):
         plan(replace(WISH, leave_out=(), discover=["town"]), catalog(CHANGE))
 
 
 def test_pairs_that_are_too_many_are_named():
     wide = [Column(name, "integer", lower=0, upper=10**6) for name in ("north", "south")]
-    known = Catalog("map", [Table("map", wide, unit=Unit())], neighbours=ADD)
+    known = Catalog("map", [Table("map", wide, unit=Unit())], neighbors=ADD)
     with pytest.raises(InvalidParameter, match=r"north \(4,001 codes\) with south \(4,001\)"):
         plan(Wish(table="map", epsilon=1, delta="1e-6", bins={"north": 4000, "south": 4000}), known)
 
@@ -620,7 +620,7 @@ def test_shares_of_the_noise_add_up():
         total = sum(1 / (part * part) for part in parts)
         assert total <= 1 / Fraction(49, 9)
         assert float(total) == pytest.approx(9 / 49)
-    assert plan(WISH, catalog()).neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    assert plan(WISH, catalog()).neighbors is Neighbors.ADD_OR_REMOVE_ONE
 
 
 # --- what is lost ---------------------------------------------------------------------------------------------------

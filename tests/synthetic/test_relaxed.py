@@ -52,7 +52,7 @@ def test_four_columns_at_once_are_recovered_too():
 
 
 def test_it_stops_where_the_noise_begins():
-    made = design(SIZES, multiplier=10, neighbours=ADD)
+    made = design(SIZES, multiplier=10, neighbors=ADD)
     measured = measure(CODES, made, entropy=DeterministicEntropy(5))
     table = fit(SIZES, measured)
     assert table.stopped == "misfit"
@@ -66,7 +66,7 @@ def test_it_stops_where_the_noise_begins():
 
 def test_noise_without_structure_gives_nearly_independent_columns():
     codes = np.random.default_rng(3).integers(0, (6, 6), (3000, 2))
-    measured = measure(codes, design((6, 6), multiplier=30, neighbours=ADD), entropy=DeterministicEntropy(1))
+    measured = measure(codes, design((6, 6), multiplier=30, neighbors=ADD), entropy=DeterministicEntropy(1))
     table = fit((6, 6), measured)
     product = np.outer(table.marginal((0,)), table.marginal((1,))) / table.total
     noisy = next(m for m in measured if len(m.attributes) == 2)
@@ -126,7 +126,7 @@ def test_where_pairs_are_never_allowed_the_drawn_rows_are_nearer():
     codes = chain(20_000, sizes, 1)
     codes = codes[codes[:, 0] <= codes[:, 1]]
     rule = at_most(0, 1, sizes)
-    measured = measure(codes, design(sizes, multiplier=10, neighbours=ADD), entropy=DeterministicEntropy(2))
+    measured = measure(codes, design(sizes, multiplier=10, neighbors=ADD), entropy=DeterministicEntropy(2))
     free, bound = (fit(sizes, measured, allowed=known) for known in ([], [rule]))
     near, nearer = (
         closeness(codes, draw(table, allowed=known, entropy=DeterministicEntropy(3)), sizes, 2).mean
@@ -156,7 +156,7 @@ def test_it_ends_where_residuals_no_longer_fall_and_where_it_must():
 
 
 def test_a_table_of_nobody_and_columns_that_were_not_measured():
-    empty = measure(np.empty((0, 4), int), design(SIZES, multiplier=5, neighbours=ADD), entropy=DeterministicEntropy(1))
+    empty = measure(np.empty((0, 4), int), design(SIZES, multiplier=5, neighbors=ADD), entropy=DeterministicEntropy(1))
     assert np.isfinite(fit(SIZES, empty).weights).all()
     table = fit(SIZES, exactly([(0,)]))
     assert table.marginal((2,)) / table.total == pytest.approx(np.full(5, 0.2), abs=0.05)
@@ -249,7 +249,7 @@ def stays(rows, seed):
 def test_a_strong_pair_is_fitted_although_the_mean_over_all_marginals_is_small(rows, seed):
     """The fitted pair is nearer to the truth than its own noisy counts are; stopping at the mean it is not."""
     codes, sizes = stays(rows, seed)
-    made = design_for(sizes, epsilon=1, delta="1e-6", neighbours=ADD)
+    made = design_for(sizes, epsilon=1, delta="1e-6", neighbors=ADD)
     measured = measure(codes, made, entropy=DeterministicEntropy(seed))
     table = fit(sizes, measured, settings=Settings(closer=0.8))  # as for linked tables
     (strong,) = (each for each in measured if each.attributes == (1, 2))
@@ -269,7 +269,7 @@ def test_true_rules_do_not_make_a_table_worse():
         codes = np.column_stack([county, owner[county], *(rng.integers(0, size, 6000) for size in (5, 4, 6, 3))])
         sizes = (60, 8, 5, 4, 6, 3)
         known = Allowed((0, 1), owner[:, None] == np.arange(8), sizes)
-        made = design_for(sizes, epsilon=1, delta="1e-6", neighbours=ADD)
+        made = design_for(sizes, epsilon=1, delta="1e-6", neighbors=ADD)
         measured = measure(codes, made, entropy=DeterministicEntropy(seed))
         without, with_rule = (
             closeness(

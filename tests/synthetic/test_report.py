@@ -24,7 +24,7 @@ SCHEMA = Schema(
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 5
 delta = "1e-5"

@@ -155,7 +155,7 @@ def test_the_same_entropy_gives_the_same_rows_and_fresh_entropy_others():
 def test_the_whole_way_from_rows_to_rows_is_the_same_for_the_same_entropy():
     def made():
         stream = DeterministicEntropy(11)
-        measured = measure(chain(1000, SIZES, 1), design(SIZES, multiplier=3, neighbours=ADD), entropy=stream)
+        measured = measure(chain(1000, SIZES, 1), design(SIZES, multiplier=3, neighbors=ADD), entropy=stream)
         return draw(fit(SIZES, measured), entropy=stream)
 
     assert (made() == made()).all()

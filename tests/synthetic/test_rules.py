@@ -227,7 +227,7 @@ def counties(rows, seed, many=40, states=6):
 @pytest.mark.parametrize(("text", "flipped"), [("county decides state", False), ("STATE decides third", True)])
 def test_what_decides_what_is_read_off_noisy_counts_and_holds_in_every_row(seed, text, flipped):
     schema, codes, owner = counties(6000, seed)
-    made = design_for(schema.sizes, epsilon=1, delta="1e-6", neighbours="add or remove one")
+    made = design_for(schema.sizes, epsilon=1, delta="1e-6", neighbors="add or remove one")
     measured = measure(codes, made, entropy=DeterministicEntropy(seed))
     rules = read_rules([], [], [text])
     known = allowed(rules, schema, measured)
@@ -242,7 +242,7 @@ def test_what_decides_what_is_read_off_noisy_counts_and_holds_in_every_row(seed,
 
 def test_what_decides_what_never_contradicts_a_rule():
     schema, codes, owner = counties(4000, 5)
-    made = design_for(schema.sizes, epsilon=1, delta="1e-6", neighbours="add or remove one")
+    made = design_for(schema.sizes, epsilon=1, delta="1e-6", neighbors="add or remove one")
     measured = measure(codes, made, entropy=DeterministicEntropy(5))
     never = [f"never county=c0, state=s{n}" for n in range(6) if n != (owner[0] + 1) % 6]  # not where c0 is
     known = allowed(read_rules([], [], ["county decides state", *never]), schema, measured)

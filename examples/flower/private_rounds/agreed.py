@@ -7,7 +7,7 @@ from discreet.learning.federated import Federation, Secure
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 
 NETWORK = Network([Dense(2)], Softmax(), inputs=(4,))
 
@@ -22,7 +22,7 @@ FEDERATION = Federation(
     rate="0.1",
     multiplier="0.8",
     clip=1,
-    optimiser=Sgd(4),
+    optimizer=Sgd(4),
     secure=Secure(threshold="2/3", colluding=0),
 )
 

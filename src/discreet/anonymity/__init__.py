@@ -1,4 +1,4 @@
-"""Anonymity as people practise it today: redaction, coarsening, k-anonymity and its kin, and what they leave open.
+"""Anonymity as people practice it today: redaction, coarsening, k-anonymity and its kin, and what they leave open.
 
 None of this is differential privacy: a k-anonymous table promises nothing against what somebody knows beside it. The
 reports say so; `discreet.attacks` shows it.

@@ -90,7 +90,7 @@ class Recoding:
 
     @property
     def ncp(self) -> float:
-        """The normalised certainty penalty averaged over all cells; every cell of a suppressed row costs 1.
+        """The normalized certainty penalty averaged over all cells; every cell of a suppressed row costs 1.
 
         >>> coded = Coded.of({"sex": ["F", "M", "F"]}, [Hierarchy.flat("sex", ["F", "M"])])
         >>> Recoding.full_domain(coded, [0], np.array([False, True, False])).ncp

@@ -62,7 +62,7 @@ class Hierarchy:
         return np.bincount(self.codes[level], minlength=len(self.labels[level])).astype(np.int64)
 
     def cost(self, level: int) -> NDArray[np.float64]:
-        """The normalised certainty penalty of each node of a level: (leaves covered − 1)/(leaves − 1).
+        """The normalized certainty penalty of each node of a level: (leaves covered − 1)/(leaves − 1).
 
         Xu, Wang, Pei, Wang, Shi, Fu 2006 ("Utility-based anonymization using local recoding").
         """

@@ -1,4 +1,4 @@
-"""The best full-domain generalisation: one level for each column, few rows suppressed, least information lost.
+"""The best full-domain generalization: one level for each column, few rows suppressed, least information lost.
 
 LeFevre, DeWitt, Ramakrishnan 2005 ("Incognito") and Kohlmayer, Prasser et al. 2012 ("Flash") search the same lattice;
 here a bound on the loss leads, and classes are counted by rolling finer ones up.
@@ -24,7 +24,7 @@ _MOST_KEPT = 1 << 23  # counted pieces that are kept for rolling up, over all no
 
 
 def optimal(coded: Coded, model: Aim, *, suppression: Number) -> Recoding:
-    """The full-domain generalisation of least NCP that suppresses at most a share `suppression` of the rows.
+    """The full-domain generalization of least NCP that suppresses at most a share `suppression` of the rows.
 
     At a node of the lattice the rows of every class for which the (bound) model does not hold are suppressed. A node
     is *feasible* if these are at most ⌊suppression · rows⌋. Among all feasible nodes the result has the least NCP (a
@@ -70,7 +70,7 @@ def _infeasible(tuples: Tuples, limit: int) -> str:
     name = tuples.aim.model.name
     fault = tuples.at_fault()
     why = f"; even all {tuples.rows} rows as one class do not satisfy {fault}" if fault else ""
-    return f"no full-domain generalisation satisfies {name} with at most {limit} of {tuples.rows} rows suppressed{why}"
+    return f"no full-domain generalization satisfies {name} with at most {limit} of {tuples.rows} rows suppressed{why}"
 
 
 def _held(tuples: Tuples, levels: Levels) -> Bools:
@@ -124,7 +124,7 @@ class _Search:
         return model.least > 1 or (model.monotone and not self.limit)
 
     def _descend(self) -> None:
-        """From the coarsest node downwards, always to the feasible finer neighbour that saves most."""
+        """From the coarsest node downwards, always to the feasible finer neighbor that saves most."""
         here: Levels | None = tuple(size - 1 for size in self.tuples.shape)
         if here is not None and not self._try(here):
             return
@@ -132,7 +132,7 @@ class _Search:
             here = next((finer for finer in self._finer(here) if self.open[finer] and self._try(finer)), None)
 
     def _finer(self, levels: Levels) -> list[Levels]:
-        """The neighbours one level below, the greatest saving first."""
+        """The neighbors one level below, the greatest saving first."""
         savings = [
             (ladder.means[level - 1] - ladder.means[level], j)
             for j, (ladder, level) in enumerate(zip(self.tuples.ladders, levels, strict=True))

@@ -33,7 +33,7 @@ class Partition:
 
     @cached_property
     def ncp(self) -> float:
-        """The normalised certainty penalty: how much of its column's range a cell covers, averaged over all cells."""
+        """The normalized certainty penalty: how much of its column's range a cell covers, averaged over all cells."""
         widths = np.stack([axis.widths(*ends) for axis, *ends in zip(self.axes, self.low, self.high, strict=True)])
         return float((widths @ self.classes.sizes).sum() / (len(self.axes) * self.classes.sizes.sum()))
 

@@ -1,4 +1,4 @@
-"""The plain operations of anonymisation: leave out columns, coarsen values, hide rows, add dummy rows.
+"""The plain operations of anonymization: leave out columns, coarsen values, hide rows, add dummy rows.
 
 >>> from discreet.anonymity import Hierarchy
 >>> from discreet.anonymity.operations import coarsened, redacted

@@ -149,7 +149,7 @@ class Policy:
             roles.take(name, role)
         if not roles.quasi:
             raise InvalidData(
-                "policy: no column is a quasi-identifier; name those by which a person could be recognised"
+                "policy: no column is a quasi-identifier; name those by which a person could be recognized"
             )
         method = _one_of(settings, "method", METHODS)
         unit = _unit(settings)

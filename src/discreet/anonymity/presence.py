@@ -25,7 +25,7 @@ class Presence:
 
     The population comes in one of two ways.
 
-    - `member`: the table that is anonymised *is* the population, and this column (true/false, 1/0) says who is in the
+    - `member`: the table that is anonymized *is* the population, and this column (true/false, 1/0) says who is in the
       private table; only members' rows are released afterwards. Exact, whatever the recoding: use it for a search.
     - `population`: another table with the same quasi-identifiers, written in the same way. Right for reading a release
       again. During a search it counts the people of the population who share a row's own values, not others whom the

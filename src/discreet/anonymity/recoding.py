@@ -1,7 +1,7 @@
 """Local recoding: every class is lifted by itself, only as far as its own rows need.
 
 Xu, Wang, Pei, Wang, Shi, Fu 2006 ("Utility-based anonymization using local recoding") showed how much less is lost
-than by lifting whole columns. Here cells of the generalisation lattice are opened cheapest first, each by the rows
+than by lifting whole columns. Here cells of the generalization lattice are opened cheapest first, each by the rows
 that are left in it; what remains at the end joins the classes nearest to it, or takes a few of their rows along.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from discreet.anonymity.classes import Classes
 from discreet.anonymity.coded import Coded, Recoding
 from discreet.anonymity.joining import Groups, join
-from discreet.anonymity.specialising import specialised
+from discreet.anonymity.specializing import specialized
 from discreet.anonymity.tuples import Aim, Bools, Floats, Ints, Tuples, firsts
 from discreet.errors import InvalidData
 from discreet.exact import Number, rational
@@ -79,7 +79,7 @@ def _candidates(tuples: Tuples, limit: int, entropy: Entropy | None) -> Iterator
     if small:
         yield join(Groups.of(tuples, _Cover(tuples).run()), limit=limit, entropy=entropy)
     if tuples.aim.codes or not small:
-        yield specialised(tuples)
+        yield specialized(tuples)
 
 
 @dataclass(slots=True, eq=False)

@@ -113,7 +113,7 @@ class Anonymized:
 
 
 def anonymize(table: Any, policy: Policy, *, entropy: Entropy | None = None) -> Anonymized:
-    """Anonymise a table as a policy says.
+    """Anonymize a table as a policy says.
 
     Guarantee: the target holds for every class of the released table, read again from its texts, counting the policy's
     unit. Rows whose quasi-identifiers are all `*` are in no class: they satisfy the target as one, or their sensitive

@@ -1,4 +1,4 @@
-"""Reports on an anonymised table, or on a table that somebody thinks of releasing, as one HTML page.
+"""Reports on an anonymized table, or on a table that somebody thinks of releasing, as one HTML page.
 
 They hold aggregate facts only: sizes, shares, distances. No value of a small class is named. Still, a report is about
 private data and is for its owner; publish it only after reading it as an attacker would.
@@ -42,7 +42,7 @@ def release_page(
     share: Number = "0.5",
     units: Ints | None = None,
     verdict: Verdict | None = None,
-    title: str = "Anonymised table",
+    title: str = "Anonymized table",
 ) -> Page:
     """What was done, risk before and after, models reached, utility, and what none of it promises.
 
@@ -235,7 +235,7 @@ def _bin(low: int, high: int | None) -> str:
 def _costs(costs: Utility) -> list[Part]:
     names = [drift.name for drift in costs.drifts]
     facts: dict[str, Any] = {
-        "normalised certainty penalty (0: nothing lost, 1: all)": costs.ncp,
+        "normalized certainty penalty (0: nothing lost, 1: all)": costs.ncp,
         "rows suppressed": f"{costs.suppressed_share:.2%}",
         "mean class size": costs.mean_size,
         "median class size": costs.median_size,

@@ -1,7 +1,7 @@
 """A sensitive column as numbers: what a model holds once it is bound to a table.
 
 A missing value (null, NaN, an empty text) is not a value: it never makes a class more diverse. Where it matters that
-a value is missing, write it as a value of its own ("not asked") before anonymising.
+a value is missing, write it as a value of its own ("not asked") before anonymizing.
 
 >>> from discreet.anonymity.sensitive import Sensitive
 >>> disease = Sensitive.of({"disease": ["flu", "flu", "cancer", None]}, "disease")

@@ -1,7 +1,7 @@
 """Rows collapsed to the different ones among them, lifted to any levels: what the search algorithms count.
 
 Rows that agree in every quasi-identifier, and in everything that the privacy model looks at, are one *tuple* with a
-weight. A *node* of the generalisation lattice gives each column a level; at a node, tuples of equal cells are a class.
+weight. A *node* of the generalization lattice gives each column a level; at a node, tuples of equal cells are a class.
 
 >>> import numpy as np
 >>> from discreet.anonymity import Coded, Hierarchy
@@ -155,7 +155,7 @@ class Tuples:
         return costs
 
     def bounds(self) -> Floats:
-        """What generalising alone costs at every node of the lattice (an array with an axis for each column)."""
+        """What generalizing alone costs at every node of the lattice (an array with an axis for each column)."""
         bounds: Floats = np.zeros(())
         for ladder in self.ladders:
             bounds = np.add.outer(bounds, ladder.means)

@@ -52,7 +52,7 @@ class PairDrift:
 class Utility:
     """What a recoding costs.
 
-    `ncp`: normalised certainty penalty, 0 (nothing lost) to 1 (everything). `discernibility`: Σ size² over classes
+    `ncp`: normalized certainty penalty, 0 (nothing lost) to 1 (everything). `discernibility`: Σ size² over classes
     plus rows × suppressed rows (Bayardo, Agrawal 2005). `average`: C_avg, the mean class size over k (LeFevre, DeWitt,
     Ramakrishnan 2006): 1 is the best. `sizes`, `times`: how many classes there are of each size.
     """

@@ -19,7 +19,7 @@ HOMOGENEITY = Limit(
     "Homogeneity",
     "If all the rows that may be a person's agree on a secret, the secret is told, however many rows there are.",
     "In the published table of twelve inpatients, everybody with ZIP code 130** and age 3* has cancer. The table is "
-    "4-anonymous. A neighbour of 31 from 13053 who was there has cancer: no row had to be singled out. "
+    "4-anonymous. A neighbor of 31 from 13053 who was there has cancer: no row had to be singled out. "
     "l-diversity, t-closeness and β-likeness limit this.",
 )
 

@@ -1,8 +1,8 @@
-"""Many answers about one person: exact ones leave one candidate, randomised ones within a budget do not (claim A8).
+"""Many answers about one person: exact ones leave one candidate, randomized ones within a budget do not (claim A8).
 
 One of n people has the secret. Each answer is whether that person belongs to a random half of the population (the
-people over 40, those who weigh less than 80, …), given exactly or by randomised response. The attacker keeps a
-belief over the n people: a deterministic answer halves the candidates, a randomised one only weighs them.
+people over 40, those who weigh less than 80, …), given exactly or by randomized response. The attacker keeps a
+belief over the n people: a deterministic answer halves the candidates, a randomized one only weighs them.
 
 >>> from discreet.attacks.accumulation import Accumulation
 >>> exact = Accumulation(people=64, answers=20, trials=200, seed=1)
@@ -30,7 +30,7 @@ _MOST_CELLS = 200_000_000
 class Accumulation:
     """Yes-or-no answers about who of `people` has the secret, on generated populations.
 
-    Answers are exact, or by randomised response (Warner 1965) at `each` ε for every answer, or at ε `total` for all
+    Answers are exact, or by randomized response (Warner 1965) at `each` ε for every answer, or at ε `total` for all
     of them together, as behind a curator. A population and a person are drawn anew for each trial.
     """
 
@@ -65,8 +65,8 @@ class Accumulation:
         if self.epsilon is None:
             return "deterministic answers"
         if self.each is not None:
-            return f"randomised answers at ε {text_up(rational(self.each, 'each'), 4)} each, no ledger"
-        return f"randomised answers at ε {text_up(rational(self.total or 0, 'total'), 4)} for all together"
+            return f"randomized answers at ε {text_up(rational(self.each, 'each'), 4)} each, no ledger"
+        return f"randomized answers at ε {text_up(rational(self.total or 0, 'total'), 4)} for all together"
 
     @property
     def epsilon(self) -> float | None:

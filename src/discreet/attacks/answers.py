@@ -2,7 +2,7 @@
 
 An answerer is any callable from a question to a number; None means "refused". What a question is, is for the answerer
 to say: a subset of people (a boolean mask or an array of positions) for `Raw`, a text of SQL for `Curator`. The
-others wrap an answerer, so defences are put on top of one another.
+others wrap an answerer, so defenses are put on top of one another.
 
 >>> from discreet.attacks.answers import Raw, Rounded, Suppressed
 >>> ill = [True, False, True, True, False, True]
@@ -99,7 +99,7 @@ def bits(values: ArrayLike, name: str, *, least: int = 1) -> Bits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raw:
-    """Exact counts of the people in a subset who have the secret: no defence at all.
+    """Exact counts of the people in a subset who have the secret: no defense at all.
 
     >>> Raw([1, 0, 1])([True, True, False])
     1

@@ -1,7 +1,7 @@
 """Answers that protect one by one, and give a person away together (Ganta, Kasiviswanathan, Smith 2008).
 
 The attacker lists the possible worlds (who has the disease), and for each answer keeps those in which it could have
-been given: a deterministic answer cuts worlds off, a randomised one only weighs them. Everything is counted exactly,
+been given: a deterministic answer cuts worlds off, a randomized one only weighs them. Everything is counted exactly,
 over all worlds and all answers.
 
 >>> from discreet.attacks.composition import two_tables
@@ -219,7 +219,7 @@ def greatest(values: Mapping[Any, Any]) -> Callable[[World], Any]:
 def halving(values: Sequence[Any]) -> Channel:
     """Noise on an ordered list of values: each step away from the truth is half as probable.
 
-    For 30, 40, 50 the truth 40 is given with 1/2 and each neighbour with 1/4; for 60, 90, 100 the truth 100 is given
+    For 30, 40, 50 the truth 40 is given with 1/2 and each neighbor with 1/4; for 60, 90, 100 the truth 100 is given
     with 4/7, then 2/7, 1/7.
 
     >>> halving([60, 90, 100]).matrix[2].tolist()
@@ -227,7 +227,7 @@ def halving(values: Sequence[Any]) -> Channel:
     """
     ranks = range(len(values))
     rows = [[Fraction(1, 2 ** abs(i - j)) for j in ranks] for i in ranks]
-    return Channel(rows, inputs=values, outputs=values, normalise=True)
+    return Channel(rows, inputs=values, outputs=values, normalize=True)
 
 
 PEOPLE = ("Alice", "Bob", "Carl", "Don", "Ellie", "Frank")
@@ -255,7 +255,7 @@ def two_tables(*, noisy: bool = False, worlds: Sequence[World] | None = None) ->
         ],
         observed=[smallest(AGES)(frozenset(ILL)), greatest(WEIGHTS)(frozenset(ILL))],
         named=True,
-        against="two randomised answers" if noisy else "two deterministic answers, each 2-anonymous",
+        against="two randomized answers" if noisy else "two deterministic answers, each 2-anonymous",
     )
 
 

@@ -2,12 +2,12 @@
 
 Narayanan, Shmatikov 2009, "De-anonymizing Social Networks": from seeds, people known in both networks, the mapping
 grows. A node of the attacker's network is compared with every released node: they score Σ 1/√degree over the
-neighbours of the one that are mapped to neighbours of the other. The best is taken if its eccentricity, its lead over
+neighbors of the one that are mapped to neighbors of the other. The best is taken if its eccentricity, its lead over
 the second best in standard deviations, is above a threshold; if the best match of the released node, found the other
 way round in the same manner, is the node itself; and both are looked at again as the mapping grows, until it rests.
 
 What differs from the paper, and why. A sweep looks at all nodes at once, by sparse matrix products, and then changes
-the mapping, so the order of nodes does not matter. Only nodes with at least `support` mapped neighbours in common are
+the mapping, so the order of nodes does not matter. Only nodes with at least `support` mapped neighbors in common are
 compared, and the standard deviation is taken over those: over all nodes, nearly all of which score 0, it would be
 small and the test empty. Nodes that are mapped already remain candidates, so that early errors are repaired: in a trial
 (10,000 people, 50 seeds) this raised the share of people found from 0.26 to 0.81 and cut the errors from 0.25 to 0.02.
@@ -67,7 +67,7 @@ class GraphMatching:
     is the released node of auxiliary node i, −1 if it has none. Whatever is named for people who are not in the release
     is a false claim. They are also the control: for each a node is drawn as if it were theirs, and the control is how
     often just that one is named. `threshold` is the least eccentricity (the paper's θ, 0.5). `support` are the least
-    numbers of common mapped neighbours, one after the other: strict first, to begin with few errors. `curve` are
+    numbers of common mapped neighbors, one after the other: strict first, to begin with few errors. `curve` are
     numbers of seeds for which the attack is repeated with the first of the seeds, for the chart.
     """
 
@@ -167,11 +167,11 @@ def _join(mapping: Mapping, inverse: Mapping, nodes: Ints, images: Ints) -> None
 class _Side:
     """Nodes of one network, to be compared with those of the other.
 
-    `near` has a row for each node and a column for each neighbour, out-neighbours beside in-neighbours if directed;
-    `far` a row for each such neighbour in the other network and a column for each node that it is a neighbour of. Its
+    `near` has a row for each node and a column for each neighbor, out-neighbors beside in-neighbors if directed;
+    `far` a row for each such neighbor in the other network and a column for each node that it is a neighbor of. Its
     values are complex: the real part 1/√degree of that node, the imaginary part 1, so that a product holds scores and
-    counts of common mapped neighbours. `choice` is each node's best match so far, −1 if none stands out, and `stale`
-    says whether one of its neighbours has been mapped anew since.
+    counts of common mapped neighbors. `choice` is each node's best match so far, −1 if none stands out, and `stale`
+    says whether one of its neighbors has been mapped anew since.
     """
 
     near: Any
@@ -195,7 +195,7 @@ class _Side:
         """Each node's best match; those of the given nodes are brought up to date."""
         rows = nodes[self.stale[nodes]]
         self.choice[rows], self.stale[rows] = -1, False
-        moved = _relabelled(self.near[rows], mapping, self.far.shape[0])
+        moved = _relabeled(self.near[rows], mapping, self.far.shape[0])
         for part in _blocks(moved, self.far):
             row, column, lead = _outstanding(moved[part] @ self.far, barred, support)
             clear = lead > limit
@@ -203,7 +203,7 @@ class _Side:
         return self.choice
 
     def look_again(self, changed: NDArray[np.bool_]) -> None:
-        """The neighbours of nodes that have been mapped anew are stale."""
+        """The neighbors of nodes that have been mapped anew are stale."""
         ends = np.tile(changed, self.near.shape[1] // len(changed)).astype(np.float32)
         self.stale |= (self.near @ ends) > 0
 
@@ -216,8 +216,8 @@ def _scored(adjacency: Any) -> Any:
     return scored
 
 
-def _relabelled(rows: Any, mapping: Mapping, width: int) -> Any:
-    """Rows of neighbours under the numbers of the other network; neighbours that are not mapped are left out."""
+def _relabeled(rows: Any, mapping: Mapping, width: int) -> Any:
+    """Rows of neighbors under the numbers of the other network; neighbors that are not mapped are left out."""
     from scipy import sparse
 
     size, half = len(mapping), width // max(1, rows.shape[1] // len(mapping))
@@ -340,13 +340,13 @@ def _charts(attack: GraphMatching, found: Matched, judge: _Judge) -> tuple[Chart
 
 
 def _by_degree(attack: GraphMatching, found: Matched, judge: _Judge) -> Chart:
-    """The share named rightly among people with 1, 2–3, 4–7, … neighbours."""
+    """The share named rightly among people with 1, 2–3, 4–7, … neighbors."""
     octave = np.log2(np.maximum(attack.auxiliary.degrees, 1)).astype(np.int64)
     people = np.bincount(octave[judge.common], minlength=1)
     right = np.bincount(octave[judge.common & (found.mapping == judge.truth)], minlength=len(people))
     filled = np.flatnonzero(people)
     line = Line((2.0**filled).tolist(), (right[filled] / people[filled]).tolist(), "named rightly")
-    title, x = "Who is found", "neighbours in the attacker's network"
+    title, x = "Who is found", "neighbors in the attacker's network"
     return Chart(title, [line], x=x, y="share of people", log_x=True, y_range=(0, 1))
 
 
@@ -354,7 +354,7 @@ def _worst(attack: GraphMatching, found: Matched, judge: _Judge) -> tuple[str, .
     right = np.flatnonzero(judge.common & (found.mapping == judge.truth))
     degrees = attack.auxiliary.degrees
     first = right[np.argsort(-degrees[right], kind="stable")][:_WORST]
-    return tuple(f"person {i} is released node {judge.truth[i]} ({degrees[i]} neighbours)" for i in first)
+    return tuple(f"person {i} is released node {judge.truth[i]} ({degrees[i]} neighbors)" for i in first)
 
 
 def _remarks(attack: GraphMatching, found: Matched) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The guessing game: one of two neighbouring inputs was released; which?
+"""The guessing game: one of two neighboring inputs was released; which?
 
 For any test between x and x' of an ε-DP release, Pr[guess x | x] + Pr[guess x' | x'] ≤ 2e^ε/(1+e^ε) (claim B9; Kairouz,
 Oh, Viswanath 2015, Theorem 2.1): 1 is a coin's, 2 is certainty. For a finite channel the best test is known exactly,
@@ -141,7 +141,7 @@ def curve(
     >>> from discreet.mechanisms import RandomizedResponse
     >>> family = lambda epsilon: RandomizedResponse.for_epsilon(epsilon=epsilon).channel()
     >>> chart = curve(family, False, True, epsilons=["0.5", "1"])
-    >>> [round(float(y), 3) for y in chart.marks[1].y]  # randomised response reaches the bound
+    >>> [round(float(y), 3) for y in chart.marks[1].y]  # randomized response reaches the bound
     [1.245, 1.462]
     """
     exact = [rational(epsilon, "epsilons", at_least=0) for epsilon in epsilons]

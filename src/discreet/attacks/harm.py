@@ -29,7 +29,7 @@ from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.optimal import geometric_channel
 from discreet.noise import DeterministicEntropy
 
-_TALLEST = 250  # centimetres: heights are clamped to 0 … this
+_TALLEST = 250  # centimeters: heights are clamped to 0 … this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Heights:
     """A private average of heights, and an attacker who knows how much taller than the average each person is.
 
     Half of the generated `people` are in the study; the other half are not, and are the control. The attacker, who
-    thinks the average is `believed` centimetres before it is published, adds what is known to the average.
+    thinks the average is `believed` centimeters before it is published, adds what is known to the average.
     """
 
     people: int
@@ -53,8 +53,8 @@ class Heights:
         heights = self._population()
         inside, outside = np.split(heights, [len(heights) // 2])
         released = self._publish(inside)
-        known = heights - heights.mean()  # the auxiliary information: "five centimetres below the average"
-        found, guessed = (np.abs(centre + known - heights) <= self.within for centre in (released, self.believed))
+        known = heights - heights.mean()  # the auxiliary information: "five centimeters below the average"
+        found, guessed = (np.abs(center + known - heights) <= self.within for center in (released, self.believed))
         taking, absent = np.split(found, [len(heights) // 2])
         return AttackReport(
             attack="inference from an average",

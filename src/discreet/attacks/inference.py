@@ -58,7 +58,7 @@ class Inference:
     secret: str
     against: str = "the released table"
     tolerance: Number = 0
-    neighbours: int = 1
+    neighbors: int = 1
     targets: int = 5000
     seed: int = 0
     confidence: float = 0.95
@@ -103,7 +103,7 @@ class Inference:
         )
 
     def _guess(self, space: Space, told: Column, people: Table) -> Column:
-        near = space.nearest(people, neighbours=self.neighbours)
+        near = space.nearest(people, neighbors=self.neighbors)
         votes = _Votes.of(near, space, told)
         return votes.median() if kind(told) == "number" and self.tolerance else votes.most()
 
@@ -123,7 +123,7 @@ class Linkability:
     left: Sequence[str]
     right: Sequence[str]
     against: str = "the released table"
-    neighbours: int = 1
+    neighbors: int = 1
     targets: int = 5000
     seed: int = 0
     confidence: float = 0.95
@@ -145,7 +145,7 @@ class Linkability:
             _telling({column: released[column] for column in name})
         spaces = [Space({name: released[name] for name in side}) for side in (left, right)]
         asked = [sample(table, self.targets, self.seed + i) for i, table in enumerate((people, controls))]
-        near = [[space.nearest(table, neighbours=self.neighbours) for space in spaces] for table in asked]
+        near = [[space.nearest(table, neighbors=self.neighbors) for space in spaces] for table in asked]
         joined = [_joined(spaces, pair) for pair in near]
         return AttackReport(
             attack="linkability",

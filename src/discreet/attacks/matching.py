@@ -2,7 +2,7 @@
 
 The labels of a column are put into layers, such that within a layer no two cover the same value (`Relation.layers`). A
 released row then has a layer in each column; for all rows with the same layers every known value has at most one label,
-so that one join by equality finds who fits them. Exact columns and full-domain generalisation need one layer, dates
+so that one join by equality finds who fits them. Exact columns and full-domain generalization need one layer, dates
 within 3 days seven, a hierarchy at most its height. The cost is (combinations of layers that occur) × (known people).
 """
 
@@ -45,7 +45,7 @@ class _Side:
     unfit: int
     idle: Mask  # of labels: whether they cover nobody
     covered: Mask  # of values: whether some label covers them
-    labelled: bool  # not numbers or dates on both sides
+    labeled: bool  # not numbers or dates on both sides
 
 
 class Join:
@@ -90,7 +90,7 @@ class Join:
         return {
             name: float((~_fits(side, row, person) & np.append(side.idle, False)[side.labels[row]]).mean())
             for name, side in self._sides.items()
-            if side.labelled
+            if side.labeled
         }
 
     def uncovered(self, people: Mask | None = None) -> dict[str, float]:
@@ -99,7 +99,7 @@ class Join:
         A value so rare that it may be missing from as many rows by chance does not count, unless nobody is covered.
         """
         among = np.ones(self.shape[1], bool) if people is None else people
-        sides = {name: side for name, side in self._sides.items() if side.labelled and among.any()}
+        sides = {name: side for name, side in self._sides.items() if side.labeled and among.any()}
         return {name: _uncovered(side, side.values[among]) for name, side in sides.items()}
 
     def agreement(self, name: str) -> float:
@@ -121,8 +121,8 @@ def _side(released: Column, known: Column, rule: Rule) -> _Side:
     idle = np.diff(relation.starts) == 0
     unfit = sum(rule.strange(label) for label in as_texts(distinct_labels[idle]))
     covered = np.bincount(relation.values, minlength=len(distinct_values)) > 0
-    labelled = not kind(released) == kind(known) != "text"
-    return _Side(labels, values, len(distinct_labels), layer, owners, agreement, unfit, idle, covered, labelled)
+    labeled = not kind(released) == kind(known) != "text"
+    return _Side(labels, values, len(distinct_labels), layer, owners, agreement, unfit, idle, covered, labeled)
 
 
 def _fits(side: _Side, row: Codes, person: Codes) -> Mask:

@@ -56,9 +56,9 @@ class Space:
         self._all = dict(released)
         self._columns = {name: column[first] for name, column in released.items()}
 
-    def nearest(self, people: Mapping[str, Column], *, neighbours: int = 1) -> Near:
-        """The nearest classes of each person; with more neighbours, all at most as far as the k-th nearest."""
-        count = integer(neighbours, "neighbours", at_least=1)
+    def nearest(self, people: Mapping[str, Column], *, neighbors: int = 1) -> Near:
+        """The nearest classes of each person; with more neighbors, all at most as far as the k-th nearest."""
+        count = integer(neighbors, "neighbors", at_least=1)
         wanted = {name: people[name] for name in self._columns}
         same = self._same(wanted) if count == 1 else np.full(len(next(iter(wanted.values()))), -1)
         asked = np.flatnonzero(same < 0)
@@ -176,12 +176,12 @@ class _Work:
         return self
 
 
-def _search(axes: list[_Axis], people: int, classes: int, neighbours: int) -> tuple[Codes, Codes]:
-    """Pairs of people and the classes at most as far as their `neighbours`-th nearest."""
+def _search(axes: list[_Axis], people: int, classes: int, neighbors: int) -> tuple[Codes, Codes]:
+    """Pairs of people and the classes at most as far as their `neighbors`-th nearest."""
     found: list[tuple[Codes, Codes]] = []
     for start in range(0, people, _ASKED):
         far = _distances(axes, slice(start, min(start + _ASKED, people)), classes)
-        least = far.min(axis=1) if neighbours == 1 else np.partition(far, neighbours - 1, axis=1)[:, neighbours - 1]
+        least = far.min(axis=1) if neighbors == 1 else np.partition(far, neighbors - 1, axis=1)[:, neighbors - 1]
         person, nearest = np.nonzero(far <= least[:, None])
         found.append((start + person, nearest))
     empty = np.empty(0, np.int64)

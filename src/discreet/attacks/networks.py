@@ -126,7 +126,7 @@ def society(
     """People with heavy-tailed numbers of acquaintances, in communities, whose friends' friends become friends.
 
     Each person has a weight, Pareto-distributed so that degrees fall as a power law with this exponent (Chung, Lu
-    2002). A share `closure` of the edges joins two neighbours of somebody; of the others a share `local` is drawn
+    2002). A share `closure` of the edges joins two neighbors of somebody; of the others a share `local` is drawn
     within communities of about `community` people, the rest among all, with ends in proportion to the weights.
 
     >>> network = society(nodes=2000, mean=10, seed=3)
@@ -143,7 +143,7 @@ def society(
     weights = np.minimum((1 - rng.random(size)) ** (-1 / (tail - 1)), most)
     wanted = round(size * average * (1 if directed else 0.5))
     groups = max(1, size // integer(community, "community", at_least=2))
-    home = np.sort(rng.integers(groups, size=size))  # neighbours in number live together; `overlapping` renumbers
+    home = np.sort(rng.integers(groups, size=size))  # neighbors in number live together; `overlapping` renumbers
     keys = np.empty(0, np.int64)
     for _ in range(8):  # repetitions are drawn anew
         missing = round((1 - triads) * wanted) - len(keys)
@@ -222,7 +222,7 @@ def _pick(rng: Rng, edges: NDArray[np.float64], low: NDArray[np.float64], high: 
 
 
 def _closed(rng: Rng, count: int, network: Network) -> tuple[Ints, Ints]:
-    """Ends of edges that close a triangle: two neighbours of the end of a random edge."""
+    """Ends of edges that close a triangle: two neighbors of the end of a random edge."""
     matrix = network.adjacency()
     matrix = matrix if not network.directed else (matrix + matrix.T).tocsr()
     edge = rng.integers(len(network), size=count)

@@ -109,7 +109,7 @@ class Belief:
 
 
 def posterior_chart(beliefs: Mapping[str, Mapping[Any, Fraction]], title: str) -> Chart:
-    """Probabilities side by side: a group of bars for each secret, a colour for each moment.
+    """Probabilities side by side: a group of bars for each secret, a color for each moment.
 
     >>> posterior_chart({"before": Belief.uniform("ab").weights}, "Who?").title
     'Who?'

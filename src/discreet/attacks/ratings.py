@@ -1,7 +1,7 @@
-"""Who rated what, how and when: sparse records, and a generated catalogue of them for attacks to be tried on.
+"""Who rated what, how and when: sparse records, and a generated catalog of them for attacks to be tried on.
 
->>> from discreet.attacks.ratings import catalogue, planted
->>> everybody = catalogue(people=300, items=200, mean=30, seed=1)
+>>> from discreet.attacks.ratings import catalog, planted
+>>> everybody = catalog(people=300, items=200, mean=30, seed=1)
 >>> case = planted(everybody, targets=20, absent=10, known=6, seed=2)
 >>> case.released.people, case.auxiliary.people, int((case.truth < 0).sum())
 (290, 30, 10)
@@ -143,10 +143,10 @@ class Planted:
     people: Ints
 
 
-# Generated catalogues
+# Generated catalogs
 
 
-def catalogue(
+def catalog(
     *, people: int, items: int, mean: Number, seed: int, days: int = 2000, least: int = 1, popularity: Number = 1
 ) -> Ratings:
     """People who rated items: few items are rated by many (Zipf), few people rate much (log-normal), on several visits.
@@ -155,7 +155,7 @@ def catalogue(
     `least`, on visits spread over `days`: about one for each 8 ratings. Ratings are 1 to 5: the item's quality, the
     person's mildness and chance.
 
-    >>> ratings = catalogue(people=1000, items=500, mean=40, seed=7)
+    >>> ratings = catalog(people=1000, items=500, mean=40, seed=7)
     >>> 30 < len(ratings) / 1000 < 50, bool(ratings.support[:10].mean() > 5 * ratings.support[-250:].mean())
     (True, True)
     """
@@ -184,13 +184,13 @@ def planted(
     day_error: int = 14,
     wrong: Number = "0.1",
 ) -> Planted:
-    """Publish a catalogue under new numbers, and tell an attacker `known` ratings of some people, with errors.
+    """Publish a catalog under new numbers, and tell an attacker `known` ratings of some people, with errors.
 
     `targets` people are in the release and `absent` are not: their records are taken out. Of the known ratings a share
     `rating_error` is off by one, dates are off by up to `day_error` days, and a share `wrong` is of items that were
     chosen at random, as popular as those that the person rated.
 
-    >>> case = planted(catalogue(people=100, items=90, mean=20, seed=1), targets=5, absent=5, known=4, seed=3)
+    >>> case = planted(catalog(people=100, items=90, mean=20, seed=1), targets=5, absent=5, known=4, seed=3)
     >>> len(case.auxiliary), bool((case.truth[:5] >= 0).all()), case.truth[5:].tolist()
     (40, True, [-1, -1, -1, -1, -1])
     """
@@ -214,7 +214,7 @@ def planted(
     return Planted(_renumbered(ratings, number, len(stay)), told, number[who], who)
 
 
-# How a catalogue is drawn
+# How a catalog is drawn
 
 
 def _pairs(rng: Rng, people: int, items: int, mean: float, least: int, popularity: float) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """The fundamental law of information recovery: overly accurate answers to too many questions give away the database.
 
 Secret bits x of n people, answers to "how many of this subset?", a = A·x + noise. Dinur and Nissim 2003 show that noise
-o(√n) on every answer lets a polynomial-time attacker recover all but o(n) of the bits. LP decoding minimises ‖A·x − a‖₁
-over 0 ≤ x ≤ 1 (Dwork, McSherry, Talwar 2007), least squares minimises ‖A·x − a‖₂ (Kasiviswanathan, Rudelson, Smith,
+o(√n) on every answer lets a polynomial-time attacker recover all but o(n) of the bits. LP decoding minimizes ‖A·x − a‖₁
+over 0 ≤ x ≤ 1 (Dwork, McSherry, Talwar 2007), least squares minimizes ‖A·x − a‖₂ (Kasiviswanathan, Rudelson, Smith,
 Ullman 2010). Here both also know the scale of the noise and the marginal, so that with too much noise they fall back to
 guessing from the marginal.
 
@@ -143,14 +143,14 @@ def least_squares(subsets: Bits, low: Floats, high: Floats, *, scale: float, sha
     from scipy.sparse.linalg import lsmr
 
     matrix = subsets.astype(np.float64)
-    centre = matrix.sum(axis=1) * share
+    center = matrix.sum(axis=1) * share
     damp = math.sqrt(2) * scale / math.sqrt(max(share * (1 - share), 1e-6))
-    solved = lsmr(matrix, (low + high) / 2 - centre, damp=damp, atol=1e-10, btol=1e-10, conlim=0, maxiter=5000)
+    solved = lsmr(matrix, (low + high) / 2 - center, damp=damp, atol=1e-10, btol=1e-10, conlim=0, maxiter=5000)
     return np.clip(share + solved[0], 0, 1)
 
 
 def lp_decode(subsets: Bits, low: Floats, high: Floats, *, scale: float, share: float) -> Floats:
-    """min Σ |A·x − a| + b·ln((1−p)/p)·Σx over 0 ≤ x ≤ 1, by the dual programme and HiGHS.
+    """min Σ |A·x − a| + b·ln((1−p)/p)·Σx over 0 ≤ x ≤ 1, by the dual program and HiGHS.
 
     With Laplace noise of scale b and independent bits of probability p this is the relaxed maximum a posteriori
     estimate; without noise it is the LP decoding of Dwork, McSherry, Talwar 2007. An answer known to lie between low
@@ -175,7 +175,7 @@ def lp_decode(subsets: Bits, low: Floats, high: Floats, *, scale: float, share: 
     odds = math.log((1 - share) / share) if 0 < share < 1 else 0.0
     solved = linprog(cost, A_ub=constraints, b_ub=np.full(people, scale * odds), bounds=ends, method="highs-ipm")
     if solved.status != 0:
-        raise InvalidData(f"the linear programme was not solved: {solved.message}")
+        raise InvalidData(f"the linear program was not solved: {solved.message}")
     return np.clip(-np.asarray(solved.ineqlin.marginals, np.float64), 0, 1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.attacks.intersection import two_hospitals
 from discreet.attacks.networks import overlapping, society
-from discreet.attacks.ratings import catalogue, planted
+from discreet.attacks.ratings import catalog, planted
 from discreet.attacks.voters import town
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def _tens(ages: list[Any], start: int) -> list[str]:
 
 
 def _ratings(seed: int) -> Made:
-    """A catalogue under invented names, and a few ratings under true ones."""
+    """A catalog under invented names, and a few ratings under true ones."""
     import pyarrow
 
-    everybody = catalogue(people=3000, items=800, mean=40, seed=seed)
+    everybody = catalog(people=3000, items=800, mean=40, seed=seed)
     case = planted(everybody, targets=150, absent=150, known=8, seed=seed)
 
     def table(ratings: Any, name: str) -> "pyarrow.Table":

@@ -1,9 +1,9 @@
 """Which well-connected people of two networks are the same? Found by how they stand to one another, without names.
 
 Narayanan and Shmatikov (2009) look in the released network for a clique with the degrees and the numbers of common
-neighbours that they know. Tried on generated networks, that found next to nothing where edges are lost: cliques break,
-and the numbers of common neighbours of two hubs follow from their degrees. Here all hubs are laid over one another at
-once: the assignment that makes their tables of acquaintance and of common neighbours, beyond what degrees explain,
+neighbors that they know. Tried on generated networks, that found next to nothing where edges are lost: cliques break,
+and the numbers of common neighbors of two hubs follow from their degrees. Here all hubs are laid over one another at
+once: the assignment that makes their tables of acquaintance and of common neighbors, beyond what degrees explain,
 agree best is sought by the FAQ algorithm (Vogelstein et al. 2015), which starts from hubs of like degree.
 
 On generated networks of 3,000 to 50,000 people that share 0.8 of people and edges it gave 160 to 170 pairs of 200, of
@@ -93,7 +93,7 @@ def _beyond(numbers: Floats, joint: Floats) -> Floats:
 
 
 def _alike(first: Floats, second: Floats) -> Floats | None:
-    """A doubly stochastic matrix that favours hubs of like degree (Sinkhorn 1964); None if it does not come about."""
+    """A doubly stochastic matrix that favors hubs of like degree (Sinkhorn 1964); None if it does not come about."""
     gap = np.log(np.maximum(first, 1))[:, None] - np.log(np.maximum(second, 1))
     spread = 1 / np.maximum(first, 1)[:, None] + 1 / np.maximum(second, 1)
     matrix = np.exp(-(gap**2) / spread / 2) + 1e-3

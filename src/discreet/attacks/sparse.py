@@ -12,9 +12,9 @@ names it above 1.5. An item of one or two people weighs 1/ln 2, since the formul
 
 Only the records that hold one of the known items are touched: entries are kept by item.
 
->>> from discreet.attacks.ratings import catalogue, planted
+>>> from discreet.attacks.ratings import catalog, planted
 >>> from discreet.attacks.sparse import SparseMatching
->>> case = planted(catalogue(people=2000, items=500, mean=60, seed=1), targets=100, absent=100, known=8, seed=2)
+>>> case = planted(catalog(people=2000, items=500, mean=60, seed=1), targets=100, absent=100, known=8, seed=2)
 >>> report = SparseMatching(released=case.released, auxiliary=case.auxiliary, truth=case.truth).run()
 >>> report.verdict, report.success.value > 0.9, report.facts["people outside who are named (false naming)"].value < 0.1
 ('falls', True, True)

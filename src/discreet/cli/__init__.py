@@ -12,7 +12,7 @@ from discreet.errors import BudgetExceeded, DiscreetError, InvalidQuery
 
 _COMMANDS = {  # name: (module, its command, what it does)
     "account": ("account", "group", "Compose losses, convert them, find the least noise for a guarantee."),
-    "anonymize": ("anonymize", "anonymize", "Redact, coarsen and k-anonymise a table; say what that does not promise."),
+    "anonymize": ("anonymize", "anonymize", "Redact, coarsen and k-anonymize a table; say what that does not promise."),
     "ask": ("ask", "ask", "Ask private tables in SQL: an answer with error bars, charged to the budget."),
     "attack": ("attack", "group", "Attack a release of your own; count how often that beats guessing."),
     "budget": ("books", "budget", "What was spent of the budget, by whom, and what is left."),
@@ -23,10 +23,10 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "fairness": ("fairness", "group", "How far groups are apart, with limits; audits of labels that stay private."),
     "init": ("owner", "init", "Draft a policy for files, from their schemas alone."),
     "ledger": ("books", "ledger", "Who was charged for what; is the record intact; change a budget on record."),
-    "local": ("local", "group", "Ask people who trust nobody: answers are randomised before they leave the device."),
+    "local": ("local", "group", "Ask people who trust nobody: answers are randomized before they leave the device."),
     "mechanism": ("mechanism", "group", "Look at a mechanism: its noise, cost and error; release a value."),
     "predict": ("train", "predict", "What a model says of rows that you may see."),
-    "risk": ("anonymize", "risk", "How easily people are recognised in a table, and by which columns together."),
+    "risk": ("anonymize", "risk", "How easily people are recognized in a table, and by which columns together."),
     "shell": ("shell", "shell", "Ask one question after the other, with history and completion."),
     "synth": ("synth", "synth", "A synthetic table that looks like a private one, charged to the budget."),
     "train": ("train", "train", "Train a model on private rows by DP-SGD, charged to the budget."),

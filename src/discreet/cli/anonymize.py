@@ -29,7 +29,7 @@ force_option = click.option("--force", is_flag=True, help="Write over files that
 @click.command()
 @click.argument("data", type=_FILE)
 @click.argument("policy", type=_FILE)
-@click.option("-o", "--out", type=_OUT, required=True, help="The anonymised table, .csv or .parquet.")
+@click.option("-o", "--out", type=_OUT, required=True, help="The anonymized table, .csv or .parquet.")
 @click.option("--keep-order", is_flag=True, help="Leave rows as they come; their order can tell whose they are.")
 @report_option
 @force_option
@@ -37,7 +37,7 @@ force_option = click.option("--force", is_flag=True, help="Write over files that
 def anonymize(
     data: str, policy: str, out: str, keep_order: bool, report: str | None, force: bool, as_json: bool
 ) -> None:
-    """Anonymise DATA (CSV or Parquet) as POLICY (TOML) says: redaction, coarsening, k-anonymity and its kin.
+    """Anonymize DATA (CSV or Parquet) as POLICY (TOML) says: redaction, coarsening, k-anonymity and its kin.
 
     Rows are written in a random order. The result is not differentially private: the report says what it does not
     promise.
@@ -54,7 +54,7 @@ def anonymize(
     result = made(as_arrow(data), Policy.read(policy))
     write(result.table if keep_order else shuffled(result.table), out)
     if report is not None:
-        result.page(title=f"{Path(data).name}, anonymised").save(report)
+        result.page(title=f"{Path(data).name}, anonymized").save(report)
     if as_json:
         facts(result.as_dict(), as_json=True)
     else:
@@ -64,7 +64,7 @@ def anonymize(
 
 @click.command()
 @click.argument("data", type=_FILE)
-@click.option("--quasi", required=True, callback=_names, help="Columns by which people could be recognised: a,b,c.")
+@click.option("--quasi", required=True, callback=_names, help="Columns by which people could be recognized: a,b,c.")
 @click.option("--sensitive", callback=_names, help="Columns that hold secrets: classes are checked for a single value.")
 @click.option(
     "--unit", help="The column that names the person of a row, where one may have several: people are counted."
@@ -91,7 +91,7 @@ def risk(
     force: bool,
     as_json: bool,
 ) -> None:
-    """How easily people are recognised in DATA (CSV or Parquet), and by which columns together.
+    """How easily people are recognized in DATA (CSV or Parquet), and by which columns together.
 
     Prosecutor, journalist and marketer risk by the named columns; and, among all columns, the smallest sets that
     single people out.

@@ -141,7 +141,7 @@ class _Asked:
 
 @click.command(short_help="Two answers, each harmless, that name a person together.")
 @click.option(
-    "--noisy", is_flag=True, help="Each answer is randomised: a step away from the truth is half as probable."
+    "--noisy", is_flag=True, help="Each answer is randomized: a step away from the truth is half as probable."
 )
 @click.option("--several", is_flag=True, help="The attacker thinks that several people may have the disease.")
 @judged()

@@ -55,7 +55,7 @@ def audit(
     force: bool,
     **settings: Any,
 ) -> None:
-    """A lower bound on the ε of any function, from its outputs on two neighbouring inputs.
+    """A lower bound on the ε of any function, from its outputs on two neighboring inputs.
 
     FUNCTION takes (data) and gives one output, or (data, n) and gives n of them, or (data, n, rng) with a NumPy
     generator; a mechanism of discreet (an object with `release`) will do too, and is held to its own promise unless
@@ -93,13 +93,13 @@ def _audit(
     candidates = [_literal(second)] if second is not None else neighbors(x)
     settings |= {"delta": delta, "claimed": epsilon, "name": name, "progress": _progress("draws")}
     if callable(getattr(held, "release", None)) and not isinstance(held, type):
-        made = audit_mechanism(held, x=x, neighbour=candidates[0], **settings)
+        made = audit_mechanism(held, x=x, neighbor=candidates[0], **settings)
     else:
-        made = Audit(mechanism=held, x=x, neighbour=candidates[0], **settings)
+        made = Audit(mechanism=held, x=x, neighbor=candidates[0], **settings)
     if second is not None:
         return made
     worst = worst_pair(made, [(x, neighbor) for neighbor in candidates])
-    click.echo(f"of {len(candidates)} neighbors the worst is {worst.neighbour!r}"[:200], err=True)
+    click.echo(f"of {len(candidates)} neighbors the worst is {worst.neighbor!r}"[:200], err=True)
     return worst
 
 
@@ -164,8 +164,8 @@ def _columns(rows: list[tuple[str, ...]]) -> None:
 def guess(target: str, size: int, **settings: Any) -> Any:
     """One of two inputs was released: which? Measured beside what ε allows.
 
-    No test between neighbours is right more often than e^ε/(1 + e^ε), and randomised response reaches it. The target is
-    `response` (one randomised bit), `geometric` (a count with truncated geometric noise), a MATRIX as `discreet
+    No test between neighbors is right more often than e^ε/(1 + e^ε), and randomized response reaches it. The target is
+    `response` (one randomized bit), `geometric` (a count with truncated geometric noise), a MATRIX as `discreet
     channel` reads it (.csv or .json), or a function as for `audit`.
 
     Exit code 3 where guesses are right more often than --epsilon allows.

@@ -160,7 +160,7 @@ def audit_training(
 
     unwritten(report, plot, force=force)
     recipe = Recipe.for_budget(
-        epsilon=epsilon, delta=delta, rate=rate, examples=canaries, steps=steps, clip=clip, optimiser=Sgd(1)
+        epsilon=epsilon, delta=delta, rate=rate, examples=canaries, steps=steps, clip=clip, optimizer=Sgd(1)
     )
     attack = planted(recipe, delta=delta, count=canaries, confidence=confidence, seed=seed)
     found = MembershipReport.of(after=[attack], title="DP-SGD under audit")

@@ -110,7 +110,7 @@ def match(
     default="3,2",
     show_default=True,
     metavar="NUMBER,…",
-    help="The least common neighbours, strict first.",
+    help="The least common neighbors, strict first.",
 )
 @click.option("--sweeps", type=click.IntRange(min=1), default=50, show_default=True, help="The most sweeps.")
 @click.option("--curve", callback=_numbers, metavar="NUMBER,…", help="Draw the curve at these numbers of seeds.")

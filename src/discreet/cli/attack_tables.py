@@ -28,8 +28,8 @@ _AGAINST = against_option("the released table")
 _TARGETS = click.option(
     "--targets", type=click.IntRange(min=1), default=5000, show_default=True, help="The most people to attack."
 )
-_NEIGHBOURS = click.option(
-    "--neighbours",
+_NEIGHBORS = click.option(
+    "--neighbors",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
@@ -49,7 +49,7 @@ _HIERARCHY = click.option(
 def _comparing(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say how columns are compared."""
     options = [
-        columns_option("--on", "Columns that both tables hold, by which people are recognised."),
+        columns_option("--on", "Columns that both tables hold, by which people are recognized."),
         click.option(
             "--within",
             type=ColumnValue(),
@@ -191,7 +191,7 @@ def secret(
 @columns_option("--known", "Columns that the attacker knows of a person.")
 @click.option("--secret", required=True, help="The column to be told.")
 @click.option("--tolerance", default="0", show_default=True, help="Numbers are right within this.")
-@_NEIGHBOURS
+@_NEIGHBORS
 @_TARGETS
 @_AGAINST
 @seed_option
@@ -218,7 +218,7 @@ def infer(**settings: Any) -> Any:
 @_CONTROLS
 @columns_option("--left", "Columns that one party holds.")
 @columns_option("--right", "Columns that the other party holds.")
-@_NEIGHBOURS
+@_NEIGHBORS
 @_TARGETS
 @_AGAINST
 @seed_option
@@ -269,7 +269,7 @@ def single_out(**settings: Any) -> Any:
 @click.command(short_help="Put several releases together: which values remain?")
 @click.argument("releases", type=FILE, nargs=-1, required=True)
 @click.option("--known", type=FILE, required=True, help="People who are in every release: exact values, and the truth.")
-@columns_option("--on", "Columns by which people are recognised; labels may be coarsened.")
+@columns_option("--on", "Columns by which people are recognized; labels may be coarsened.")
 @click.option("--sensitive", required=True, help="The column that tells the secret.")
 @click.option("--outside", type=FILE, help="People who are in no release: the control.")
 @_HIERARCHY

@@ -15,12 +15,12 @@ from discreet.cli import show
 from discreet.errors import InvalidChannel
 
 _MATRIX = click.argument("matrix", type=click.Path(allow_dash=True))
-_NEIGHBOURS = click.option(
-    "--neighbours",
+_NEIGHBORS = click.option(
+    "--neighbors",
     required=True,
     help="Which inputs must look alike: 'all', 'line' (each row and the next) or a file of pairs, two inputs a line.",
 )
-_NORMALISE = click.option("--normalise", is_flag=True, help="Divide each row by its sum (for rounded decimals).")
+_NORMALIZE = click.option("--normalize", is_flag=True, help="Divide each row by its sum (for rounded decimals).")
 _PRIOR = click.option(
     "--prior", default="uniform", show_default=True, help="'uniform', or probabilities a,b,c in the order of the rows."
 )
@@ -34,27 +34,27 @@ def group() -> None:
     {"inputs": […], "outputs": […], "matrix": [[…], …]}, or - for a pipe.
 
     \b
-    discreet channel check matrix.csv --neighbours all
-    discreet channel check matrix.csv --neighbours pairs.csv --delta 1e-6 --json
+    discreet channel check matrix.csv --neighbors all
+    discreet channel check matrix.csv --neighbors pairs.csv --delta 1e-6 --json
     """
 
 
 @group.command()
 @_MATRIX
-@_NEIGHBOURS
+@_NEIGHBORS
 @click.option("--delta", default="0", show_default=True, help="Ask for (ε,δ)-DP instead of ε-DP.")
 @click.option("--claim", help="An ε that somebody claims: exit with code 3 if the mechanism does not have it.")
 @click.option("--metric", help="Also the tightest ε of d-privacy: 'discrete', 'line' or a CSV matrix of distances.")
-@_NORMALISE
+@_NORMALIZE
 @show.json_option
 def check(
-    matrix: str, neighbours: str, delta: str, claim: str | None, metric: str | None, normalise: bool, as_json: bool
+    matrix: str, neighbors: str, delta: str, claim: str | None, metric: str | None, normalize: bool, as_json: bool
 ) -> None:
     """The tightest ε, `inf` where there is none, and which output gives it away."""
     from discreet.exact import rational
 
-    channel = _read(matrix, normalise)
-    near = _neighbours(neighbours)
+    channel = _read(matrix, normalize)
+    near = _neighbors(neighbors)
     epsilon, spare = channel.epsilon(near, delta=delta), rational(delta, "delta")
     told: dict[str, Any] = {"epsilon": epsilon, "delta": spare, "exact": channel.exact}
     told |= {"inputs": len(channel.inputs), "outputs": len(channel.outputs)}
@@ -73,16 +73,16 @@ def check(
 
 @group.command()
 @_MATRIX
-@_NEIGHBOURS
+@_NEIGHBORS
 @click.option("--epsilon", "epsilons", multiple=True, help="At this ε; give it several times. Else at 21 even steps.")
-@_NORMALISE
+@_NORMALIZE
 @show.plot_option
 @show.json_option
 def curve(
-    matrix: str, neighbours: str, epsilons: tuple[str, ...], normalise: bool, plot: str | None, as_json: bool
+    matrix: str, neighbors: str, epsilons: tuple[str, ...], normalize: bool, plot: str | None, as_json: bool
 ) -> None:
     """The least δ for each ε."""
-    points = _read(matrix, normalise).curve(_neighbours(neighbours), list(epsilons) or None)
+    points = _read(matrix, normalize).curve(_neighbors(neighbors), list(epsilons) or None)
     if as_json:
         click.echo(json.dumps([{"epsilon": epsilon, "delta": delta} for epsilon, delta in points]))
     else:
@@ -99,13 +99,13 @@ def curve(
 @group.command()
 @_MATRIX
 @_PRIOR
-@_NORMALISE
+@_NORMALIZE
 @show.json_option
-def posterior(matrix: str, prior: str, normalise: bool, as_json: bool) -> None:
+def posterior(matrix: str, prior: str, normalize: bool, as_json: bool) -> None:
     """What an adversary with this prior believes after each output."""
     from discreet.mechanisms import inference
 
-    channel = _read(matrix, normalise)
+    channel = _read(matrix, normalize)
     belief = _prior(prior)
     after = inference.posterior(channel, belief)
     if as_json:
@@ -131,14 +131,14 @@ def posterior(matrix: str, prior: str, normalise: bool, as_json: bool) -> None:
     help="What is made small on average: |answer − truth|, its square, or how often they differ.",
 )
 @click.option(
-    "--neighbours",
+    "--neighbors",
     type=click.Choice(["line", "all"]),
     default="line",
     show_default=True,
     help="'line' (a count) or 'all' (the local model).",
 )
 @show.json_option
-def optimal(inputs: int, epsilon: str, prior: str, error: str, neighbours: str, as_json: bool) -> None:
+def optimal(inputs: int, epsilon: str, prior: str, error: str, neighbors: str, as_json: bool) -> None:
     """The best ε-DP mechanism on answers 0 … INPUTS−1 for a user with this prior, as an exact, certified matrix."""
     from discreet.mechanisms.channel_io import to_csv, to_json
     from discreet.mechanisms.optimal import optimum
@@ -148,20 +148,18 @@ def optimal(inputs: int, epsilon: str, prior: str, error: str, neighbours: str, 
         "squared": lambda y, z: (y - z) ** 2,
         "wrong": lambda y, z: int(y != z),
     }
-    found = optimum(
-        prior=_prior(prior), loss=losses[error], epsilon=epsilon, neighbours=neighbours, inputs=range(inputs)
-    )
+    found = optimum(prior=_prior(prior), loss=losses[error], epsilon=epsilon, neighbors=neighbors, inputs=range(inputs))
     text = to_json(found.channel) if as_json else to_csv(found.channel).replace("\r\n", "\n").rstrip("\n")
     click.echo(text)
     click.echo(f"expected loss {float(found.value):.9g}; certified exactly at ε {epsilon}", err=True)
 
 
-def _read(matrix: str, normalise: bool) -> Any:
+def _read(matrix: str, normalize: bool) -> Any:
     from discreet.mechanisms import channel_io
 
     if matrix != "-":
-        return channel_io.read_channel(matrix, normalise=normalise)
-    return channel_io.parse_channel(channel_io.decoded(sys.stdin.buffer.read(), "the pipe"), normalise=normalise)
+        return channel_io.read_channel(matrix, normalize=normalize)
+    return channel_io.parse_channel(channel_io.decoded(sys.stdin.buffer.read(), "the pipe"), normalize=normalize)
 
 
 def _prior(text: str) -> Any:
@@ -173,14 +171,14 @@ def _at_most(epsilon: float, claim: Fraction) -> bool:
     return math.isfinite(epsilon) and Fraction(repr(epsilon)) <= claim
 
 
-def _neighbours(text: str) -> Any:
+def _neighbors(text: str) -> Any:
     from discreet.mechanisms.channel_io import read_pairs
 
     if text in ("all", "line"):
         return text
     if not os.path.exists(text):  # Path.exists raises for names that are too long
         raise InvalidChannel(
-            f"neighbours: got {text!r}, expected 'all', 'line' or a file of pairs; there is no such file"
+            f"neighbors: got {text!r}, expected 'all', 'line' or a file of pairs; there is no such file"
         )
     return read_pairs(text)
 

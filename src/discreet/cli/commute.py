@@ -64,7 +64,7 @@ def synthesize(
     Coordinates are latitude and longitude, or x_km and y_km. How many people work at each place is public and kept;
     where each of them lives is protected. The map that is written is private: publish it.
     """
-    from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesise
+    from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesize
     from discreet.tables import write
 
     chosen = None if accept is None else Acceptance(apart=accept)
@@ -81,7 +81,7 @@ def synthesize(
             raise click.ClickException(f"{path} exists already; choose another name")
     true = Flows.read(people, Places.read(places), origin=origin, destination=destination, people=count)
     with _told() as told:
-        made = synthesise(true, scheme, each=told)
+        made = synthesize(true, scheme, each=told)
     write(made.persons() if persons else made.table(), out)
     if report is not None:
         _page(true, made, scheme, report)

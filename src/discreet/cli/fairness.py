@@ -104,7 +104,7 @@ def report(
     as_json: bool,
     **columns: Any,
 ) -> None:
-    """Rates and gaps of the groups of DATA (CSV or Parquet): parity, equalised odds, calibration and their kin."""
+    """Rates and gaps of the groups of DATA (CSV or Parquet): parity, equalized odds, calibration and their kin."""
     from discreet.fairness.report import fairness_report
 
     _new(out, force=force)

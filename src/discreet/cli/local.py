@@ -34,9 +34,9 @@ method_option = click.option(
 
 @click.group()
 def group() -> None:
-    """Ask people who trust nobody: answers are randomised before they leave the device.
+    """Ask people who trust nobody: answers are randomized before they leave the device.
 
-    A survey is a TOML file: name, version, question, domain, randomiser, epsilon, times.
+    A survey is a TOML file: name, version, question, domain, randomizer, epsilon, times.
     """
 
 
@@ -50,7 +50,7 @@ def group() -> None:
 def respond(
     survey: str, answer: str | None, account: str | None, allow: str | None, explain: bool, as_json: bool
 ) -> None:
-    """Randomise ANSWER on this device and print the report, one line to send: nothing else leaves.
+    """Randomize ANSWER on this device and print the report, one line to send: nothing else leaves.
 
     ANSWER is one that the survey offers; for places "latitude,longitude"; - reads it from standard input, where other
     users of this machine do not see it. Whoever would rather not answer prints nothing and sends nothing.
@@ -191,7 +191,7 @@ def map_(
 )
 @show.json_option
 def page(survey: str, output: str | None, endpoint: str | None, as_json: bool) -> None:
-    """Make one static HTML file that asks the question and randomises the answer in the browser."""
+    """Make one static HTML file that asks the question and randomizes the answer in the browser."""
     from discreet.local.page import page as make
 
     read = _read(survey)
@@ -219,15 +219,15 @@ def page(survey: str, output: str | None, endpoint: str | None, as_json: bool) -
 def simulate(
     survey: str, people: int, shares: str, confidence: str, method: Any, seed: int | None, as_json: bool
 ) -> None:
-    """What would be learned from so many people, before anybody is asked: draw answers, randomise, estimate."""
+    """What would be learned from so many people, before anybody is asked: draw answers, randomize, estimate."""
     from discreet.local.estimates import estimate as estimated
     from discreet.noise import categorical
 
     read, entropy = _read(survey), _entropy(seed)
     weights = _weights(shares, len(read.labels))
-    randomiser = read.randomises()
+    randomizer = read.randomizes()
     answers = categorical(weights, people, entropy=entropy)
-    tally = randomiser.tally(randomiser.randomise(answers, entropy=entropy))
+    tally = randomizer.tally(randomizer.randomize(answers, entropy=entropy))
     wanted = None if read.places else confidence
     found = estimated(read, tally, reports=people, confidence=wanted, method=method)
     total = sum(weights)
@@ -253,19 +253,19 @@ def _explain(survey: "Survey", *, as_json: bool) -> None:
     """What one report tells and costs, in words."""
     from discreet.local.page import cost_words
 
-    told: dict[str, Any] = {"question": survey.question, "randomiser": survey.randomiser}
-    randomiser: Any = survey.randomises()
+    told: dict[str, Any] = {"question": survey.question, "randomizer": survey.randomizer}
+    randomizer: Any = survey.randomizes()
     if survey.places:
-        told |= {"epsilon_per_km": survey.cost, "noise_50_%_within_km": randomiser.interval("0.5")}
-        told |= {"noise_95_%_within_km": randomiser.interval("0.95")}
+        told |= {"epsilon_per_km": survey.cost, "noise_50_%_within_km": randomizer.interval("0.5")}
+        told |= {"noise_95_%_within_km": randomizer.interval("0.95")}
     else:
         told |= {
             "epsilon": survey.cost,
             "answers": len(survey.labels),
-            "report_fits_the_answer": float(randomiser.truth),
+            "report_fits_the_answer": float(randomizer.truth),
         }
-        if hasattr(randomiser, "other"):
-            told["report_fits_another"] = float(randomiser.other)
+        if hasattr(randomizer, "other"):
+            told["report_fits_another"] = float(randomizer.other)
     most = "epsilon_per_km_at_most" if survey.places else "epsilon_at_most"
     told |= {"reports_at_most": survey.times, most: survey.times * survey.cost}
     told["in_words"] = cost_words(survey)

@@ -38,7 +38,7 @@ def simulated(
 
     people, planar = given.pop("people"), survey.planar()
     truth = survey.area.counts(people) / len(people)
-    tally = planar.tally(planar.randomise(people, entropy=entropy))
+    tally = planar.tally(planar.randomize(people, entropy=entropy))
     found = estimated(survey, tally, reports=len(people), confidence=None, iterations=iterations)
     noisy, near = km(found.noisy, truth, survey), km(found.shares, truth, survey)
     facts = {
@@ -110,7 +110,7 @@ def points(survey: "Survey", path: str, names: tuple[str, str, str | None]) -> d
     weights = [int(row[2]) if (row[2] or "").isdecimal() and len(row[2]) < 10 else 0 for row in table]
     first, second = ([row[column] for row in table] for column in (0, 1))
     area = survey.area
-    if area.centre is not None:
+    if area.center is not None:
         found = area.locate(first, second)
     else:
         found = area.cells_of(np.array([second, first], dtype=object).T)

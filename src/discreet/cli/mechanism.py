@@ -206,17 +206,17 @@ def choose(epsilon: str, sensitivity: str, monotone: bool, method: str, **rest: 
     _needed("lower", "The least possible answer."),
     _needed("upper", "The largest possible answer."),
     _needed("granularity", "The step between possible answers."),
-    _needed("neighbours", "'add or remove one' or 'change one'."),
+    _needed("neighbors", "'add or remove one' or 'change one'."),
 )
 def quantile(
-    epsilon: str, probability: str, lower: str, upper: str, granularity: str, neighbours: str, **rest: Any
+    epsilon: str, probability: str, lower: str, upper: str, granularity: str, neighbors: str, **rest: Any
 ) -> None:
     """A quantile of the data (--release 3,17,5 or --from FILE, one data set a line)."""
     from discreet.mechanisms import Quantile, Range
     from discreet.privacy.unit import relation
 
     within = Range(lower=lower, upper=upper, granularity=granularity)
-    made = Quantile(epsilon=epsilon, probability=probability, within=within, neighbours=relation(neighbours))
+    made = Quantile(epsilon=epsilon, probability=probability, within=within, neighbors=relation(neighbors))
     facts = {"rank_error": made.interval(rest["confidence"]), "possible_answers": within.points}
     report(made, facts, reals, None, **rest)
 

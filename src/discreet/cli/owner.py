@@ -78,7 +78,7 @@ def _meaning(policy: "Policy") -> dict[str, Any]:
     limit = policy.budget
     return {
         "dataset": policy.catalog.name,
-        "neighbours": str(policy.catalog.neighbours),
+        "neighbors": str(policy.catalog.neighbors),
         "budget": {"epsilon": limit.epsilon, "delta": limit.delta, "delta_for_keys": limit.delta_for_keys},
         "tables": tables,
     }

@@ -354,7 +354,7 @@ def completions(text: str, line: str, catalog: Catalog) -> list[str]:
     """What the word that is being typed may become: commands, names of tables and columns, words of SQL.
 
     >>> from discreet.curator.catalog import Column, Table
-    >>> catalog = Catalog("census", [Table("people", [Column("age", "integer")], unit=Unit())], neighbours="change one")
+    >>> catalog = Catalog("census", [Table("people", [Column("age", "integer")], unit=Unit())], neighbors="change one")
     >>> completions("a", "SELECT a", catalog), completions(".ep", ".ep", catalog), completions("p.A", "p.A", catalog)
     (['age', 'and', 'as', 'asc', 'avg('], ['.epsilon '], ['p.age'])
     """

@@ -63,8 +63,8 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--table", "tables", multiple=True, help="The table; the only private one, if left out. Or several.")
 @click.option("--epsilon", required=True, metavar="ε", help="What all of it may cost.")
 @click.option("--delta", metavar="δ", help="The budget's, if left out.")
-@click.option("--columns", multiple=True, callback=_names, help="Columns to synthesise: a,b,c; else all but the key.")
-@click.option("--leave-out", multiple=True, callback=_names, help="Columns that are not synthesised.")
+@click.option("--columns", multiple=True, callback=_names, help="Columns to synthesize: a,b,c; else all but the key.")
+@click.option("--leave-out", multiple=True, callback=_names, help="Columns that are not synthesized.")
 @click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help="age=10, or age=0,18,65,120")
 @click.option("--values", multiple=True, callback=_values, metavar="COLUMN=A,B,…", help="Values of a column of text.")
 @click.option("--discover", multiple=True, callback=_names, help="Columns of text whose values are found privately.")
@@ -233,7 +233,7 @@ def _read(made: "SyntheticTable", path: str, fmt: "CsvFormat | None") -> Any:
     from discreet.privacy.unit import Unit
 
     table = Table("controls", made.plan.columns, unit=Unit())
-    catalog = Catalog("controls", [table], neighbours=made.plan.neighbours)
+    catalog = Catalog("controls", [table], neighbors=made.plan.neighbors)
     with DuckDBEngine(catalog, {"controls": path}, formats={} if fmt is None else {"controls": fmt}) as engine:
         return engine.fetch(one_row_each(table, table.columns))
 

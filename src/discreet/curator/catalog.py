@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, plain, rational
-from discreet.privacy.unit import Neighbours, Unit, relation, words
+from discreet.privacy.unit import Neighbors, Unit, relation, words
 
 Value = str | int | bool
 """A declared value of a column: text (also for dates and times, in ISO form), a whole number or a truth value."""
@@ -168,15 +168,15 @@ class Catalog:
     """All that may be known before asking: tables, columns, units, and which change of the data is protected.
 
     >>> people = Table("people", [Column("age", "integer", lower=0, upper=120)], unit=Unit())
-    >>> Catalog("census", [people], neighbours="change one").table("People").name
+    >>> Catalog("census", [people], neighbors="change one").table("People").name
     'people'
     """
 
     name: str
     tables: Mapping[str, Table] = field(hash=False)
-    neighbours: Neighbours
+    neighbors: Neighbors
 
-    def __init__(self, name: str, tables: Iterable[Table], *, neighbours: Neighbours | str) -> None:
+    def __init__(self, name: str, tables: Iterable[Table], *, neighbors: Neighbors | str) -> None:
         object.__setattr__(self, "name", words(name, "dataset", "the name of a dataset"))
         found: dict[str, Table] = {}
         for table in tables:
@@ -186,13 +186,13 @@ class Catalog:
         if not any(table.private for table in found.values()):
             raise InvalidParameter("tables", "no private table", "at least one private table, with its unit")
         object.__setattr__(self, "tables", MappingProxyType(found))
-        object.__setattr__(self, "neighbours", relation(neighbours))
+        object.__setattr__(self, "neighbors", relation(neighbors))
 
     @property
     def protects(self) -> str:
         """Whom a budget over these tables protects, against which change: part of what its ε means."""
         private = sorted((table for table in self.tables.values() if table.private), key=lambda table: table.name)
-        return f"{self.neighbours}: " + "; ".join(f"{table.name}, {table.unit}" for table in private)
+        return f"{self.neighbors}: " + "; ".join(f"{table.name}, {table.unit}" for table in private)
 
     def table(self, name: str) -> Table:
         """The table of this name, in any case."""

@@ -39,16 +39,16 @@ def parts(value: Any, low: Any, high: Any) -> tuple[str, str]:
         return plain_text(value), ""
     if not all(map(is_number, (value, low, high))) or not _is_finite(value):
         return plain_text(value), f"[{plain_text(low)}, {plain_text(high)}]"
-    centre, ends = _exact(value), [_exact(end) if _is_finite(end) else None for end in (low, high)]
-    if ends == [centre, centre]:
+    center, ends = _exact(value), [_exact(end) if _is_finite(end) else None for end in (low, high)]
+    if ends == [center, center]:
         return _in_full(value), "± 0"
-    apart = [abs(end - centre) for end in ends if end is not None]
+    apart = [abs(end - center) for end in ends if end is not None]
     if not any(apart):  # the only finite end, if any, is the value itself
         return _in_full(value), "± inf" if not apart else f"[{_in_full(low)}, {_in_full(high)}]"
-    slack = max(abs(x) for x in (centre, *ends) if x is not None) * _SLACK
+    slack = max(abs(x) for x in (center, *ends) if x is not None) * _SLACK
     if not any(isinstance(x, float) for x in (value, low, high)):
         slack = Fraction(0)
-    return _rounded(_Digits.of(value, max(apart)), slack, centre, low, high)
+    return _rounded(_Digits.of(value, max(apart)), slack, center, low, high)
 
 
 def plain_text(value: Any) -> str:
@@ -72,10 +72,10 @@ def plain_text(value: Any) -> str:
             return str(value)
 
 
-def _rounded(digits: "_Digits", slack: Fraction, centre: Fraction, low: Any, high: Any) -> tuple[str, str]:
-    shown = digits.near(centre)
+def _rounded(digits: "_Digits", slack: Fraction, center: Fraction, low: Any, high: Any) -> tuple[str, str]:
+    shown = digits.near(center)
     if _is_finite(low) and _is_finite(high):
-        below, above = centre - _exact(low), _exact(high) - centre
+        below, above = center - _exact(low), _exact(high) - center
         if min(below, above) >= 0 and abs(above - below) <= max(digits.unit / 2, slack):
             half = max(_exact(high) - shown, shown - _exact(low)) - slack
             return digits.text(shown), f"± {digits.text(digits.up(half))}"

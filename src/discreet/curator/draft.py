@@ -46,7 +46,7 @@ _HEAD = """\
 
 [dataset]
 name = {name}
-neighbours = "?"    # "add or remove one" or "change one"
+neighbors = "?"    # "add or remove one" or "change one"
 
 [budget]
 epsilon = "?"       # for everything that is ever released: 1 is strong, 10 is weak

@@ -1,7 +1,7 @@
 """The ledger: what has been spent, by whom, on what. The one stateful privacy object.
 
 An account (one for each dataset) has a budget, and caps for single analysts where the owner wants them. A charge is
-checked and appended in one serialised, durable transaction, *before* a private row is read. There are no refunds.
+checked and appended in one serialized, durable transaction, *before* a private row is read. There are no refunds.
 
 Guarantee: when `charge` returns, the charge is durable, and the totals of everything ever charged to the account, this
 charge included, are within its budget; so all that was released is as private as `privacy.budget` says.

@@ -11,7 +11,7 @@ _BEYOND = Fraction(50)
 
 
 def odds(epsilon: Fraction) -> Fraction | None:
-    """e^ε, rounded up: the most by which one release changes the odds between neighbours; None beyond e^50.
+    """e^ε, rounded up: the most by which one release changes the odds between neighbors; None beyond e^50.
 
     Bayes' rule: posterior odds = prior odds × likelihood ratio, which ε-DP keeps within e^±ε, whatever the prior
     (Dwork, McSherry, Nissim, Smith 2006; Kasiviswanathan, Smith 2014).
@@ -23,7 +23,7 @@ def odds(epsilon: Fraction) -> Fraction | None:
 
 
 def win(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """How often, at most, somebody guesses rightly which of two neighbouring datasets was used, each being as likely.
+    """How often, at most, somebody guesses rightly which of two neighboring datasets was used, each being as likely.
 
     (e^ε + δ)/(1 + e^ε), rounded up. Proof. A test that says "x" with probability p on x and q on x′ has p ≤ e^ε·q + δ
     and 1 − q ≤ e^ε·(1 − p) + δ. Add: p + (1 − q) ≤ (2e^ε + 2δ)/(1 + e^ε); the guesser is right half of that often.
@@ -47,7 +47,7 @@ def kind_in_words(loss: Loss) -> str:  # noqa: PLR0911 - one branch a kind
     """
     match loss:
         case losses.Pure():
-            return "Pure ε: discrete Laplace noise, randomised response (Dwork, McSherry, Nissim, Smith 2006)"
+            return "Pure ε: discrete Laplace noise, randomized response (Dwork, McSherry, Nissim, Smith 2006)"
         case losses.BoundedRange():
             return "A private choice: the exponential mechanism (McSherry, Talwar 2007; Durfee, Rogers 2019)"
         case losses.Approximate():

@@ -26,7 +26,7 @@ from discreet.curator.owner_view import (
 )
 from discreet.curator.policy import Policy
 from discreet.errors import InvalidParameter
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 
 LADDER = (1, 2, 3, 5, 10, 20, 50, 100)
 """The bounds that are compared with those of the policy."""
@@ -46,7 +46,7 @@ def check_schema(policy: Policy) -> tuple[Finding, ...]:
     >>> policy = parse_policy('''
     ... [dataset]
     ... name = "census"
-    ... neighbours = "change one"
+    ... neighbors = "change one"
     ... [budget]
     ... epsilon = 1
     ... [tables.people]
@@ -73,7 +73,7 @@ def exact_view(policy: Policy) -> OwnerView:
     >>> _ = (folder / "policy.toml").write_text('''
     ... [dataset]
     ... name = "census"
-    ... neighbours = "change one"
+    ... neighbors = "change one"
     ... [budget]
     ... epsilon = 1
     ... [tables.people]
@@ -154,7 +154,7 @@ def _with_columns(table: Table, columns: list[Column]) -> Table:
 
 def _engine(policy: Policy, name: str, columns: Sequence[Column]) -> DuckDBEngine:
     """One table of a policy with these columns, which need not be of the declared types."""
-    catalog = Catalog("check", [Table(name, columns, unit=Unit())], neighbours=Neighbours.CHANGE_ONE)
+    catalog = Catalog("check", [Table(name, columns, unit=Unit())], neighbors=Neighbors.CHANGE_ONE)
     formats = {name: policy.formats[name]} if name in policy.formats else {}
     return DuckDBEngine(catalog, {name: policy.sources[name]}, base=policy.base, formats=formats)
 

@@ -15,7 +15,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 class Plan(Protocol[Result_co]):
     """A release as a value: printable before it is paid for, and checked again at the gate.
 
-    What every plan promises (tests/contracts/test_plan.py): `loss` covers all that `run` gives out, for the neighbours
+    What every plan promises (tests/contracts/test_plan.py): `loss` covers all that `run` gives out, for the neighbors
     of the catalog; `derive` computes it again from the parts of the plan and the catalog alone; `name` is the same for
     two plans that would release the same thing in the same way, and only for them; `finish` reads no private row.
     """

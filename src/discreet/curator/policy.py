@@ -4,7 +4,7 @@
 
     [dataset]
     name = "hospital"
-    neighbours = "add or remove one"      # or "change one"
+    neighbors = "add or remove one"      # or "change one"
     ledger = "hospital.ledger"            # optional: where charges are kept; beside this file, named like it, if not
     id = "hospital-2026"                  # optional: names the data, wherever they lie and whatever the name
     witness = "/var/lib/witness"          # optional: a folder (or several) that remembers how far the ledger had come;
@@ -58,7 +58,7 @@ from discreet.curator.settings import caps_by_name, settings_text
 from discreet.errors import InvalidParameter
 from discreet.exact import plain, rational, text_down
 from discreet.privacy.budget import Budget
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 
 UNDECIDED = "?"
 """What a drafted policy holds where the owner must decide."""
@@ -132,7 +132,7 @@ def parse_policy(text: str) -> Policy:
     >>> policy = parse_policy(\'\'\'
     ... [dataset]
     ... name = "census"
-    ... neighbours = "change one"
+    ... neighbors = "change one"
     ... [budget]
     ... epsilon = "1"
     ... [tables.people]
@@ -153,10 +153,10 @@ def parse_policy(text: str) -> Policy:
         hint = ", ".join(open_[:_NAMED]) + more
         raise InvalidParameter("policy", f"{len(open_)} open decisions", "every '?' decided", hint)
     top = _fields(document, "the policy", required=("dataset", "budget", "tables"))
-    dataset = _fields(top["dataset"], "[dataset]", required=("name", "neighbours"), optional=_DATASET_FIELDS)
+    dataset = _fields(top["dataset"], "[dataset]", required=("name", "neighbors"), optional=_DATASET_FIELDS)
     tables = _table(top["tables"], "[tables]")
     catalog = Catalog(
-        dataset["name"], [_read_table(name, entry) for name, entry in tables.items()], neighbours=dataset["neighbours"]
+        dataset["name"], [_read_table(name, entry) for name, entry in tables.items()], neighbors=dataset["neighbors"]
     )
     budget = _fields(top["budget"], "[budget]", required=("epsilon",), optional=_BUDGET_FIELDS)
     caps = _table(budget.pop("analysts", {}), "[budget.analysts]")
@@ -184,9 +184,9 @@ def explain(policy: Policy) -> str:
     """What a policy means, in words, for the owner to read once more before opening the doors."""
     catalog, budget = policy.catalog, policy.budget
     change = {
-        Neighbours.ADD_OR_REMOVE_ONE: "whether one of them is in the data at all",
-        Neighbours.CHANGE_ONE: "the data of one of them (but not that they are in it)",
-    }[catalog.neighbours]
+        Neighbors.ADD_OR_REMOVE_ONE: "whether one of them is in the data at all",
+        Neighbors.CHANGE_ONE: "the data of one of them (but not that they are in it)",
+    }[catalog.neighbors]
     lines = [f"Dataset {catalog.name}: everything ever released hides {change}, at {budget.describe_limit()} in all."]
     if budget.delta:
         lines.append(f"Of δ, {text_down(budget.delta_for_keys, 3)} is for naming groups that come from the data.")
@@ -210,7 +210,7 @@ def caps_in_words(policy: Policy) -> list[str]:
     """Who may spend how much of the budget, a sentence for each rule.
 
     >>> caps_in_words(parse_policy('''
-    ... dataset = {name = "census", neighbours = "change one"}
+    ... dataset = {name = "census", neighbors = "change one"}
     ... budget = {epsilon = "1", everyone.epsilon = "0.5"}
     ... tables.people = {source = "people.csv", unit = "row", columns.age = {type = "integer"}}
     ... '''))

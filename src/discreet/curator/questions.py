@@ -13,7 +13,7 @@ from discreet.curator.policy import timing
 from discreet.curator.report import settings_in, short, spent_epsilon
 from discreet.curator.settings import in_words, settings_of
 from discreet.curator.stores import Row
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 SOURCE = "NIST SP 800-226 (Near, Darais, Lefkovitz, Howarth 2025)"
 
@@ -43,20 +43,20 @@ def who(books: Books) -> Section:
 
 
 def change(books: Books) -> Section:
-    """Which datasets are neighbours, and what is promised for every two of them."""
-    neighbours = {
-        Neighbours.ADD_OR_REMOVE_ONE: "Two datasets are neighbours if one arises from the other by adding or removing "
+    """Which datasets are neighbors, and what is promised for every two of them."""
+    neighbors = {
+        Neighbors.ADD_OR_REMOVE_ONE: "Two datasets are neighbors if one arises from the other by adding or removing "
         "one unit. So what is hidden is also whether somebody is in the data at all.",
-        Neighbours.CHANGE_ONE: "Two datasets are neighbours if one arises from the other by changing the data of one "
+        Neighbors.CHANGE_ONE: "Two datasets are neighbors if one arises from the other by changing the data of one "
         "unit. So what is hidden is what somebody's data are, but not that they are there: how many units there are "
         "counts as public.",
-    }[books.policy.catalog.neighbours]
+    }[books.policy.catalog.neighbors]
     promise = (
-        "For every two neighbours, whatever is released is almost as likely from the one as from the other: "
+        "For every two neighbors, whatever is released is almost as likely from the one as from the other: "
         "Pr[M(x) ∈ S] ≤ e^ε·Pr[M(x′) ∈ S] + δ for every set S of outcomes (Dwork, McSherry, Nissim, Smith 2006; with "
         "δ: Dwork, Kenthapadi, McSherry, Mironov, Naor 2006). It holds whatever else an attacker knows, or will learn."
     )
-    return Section("Against which change?", (neighbours, promise))
+    return Section("Against which change?", (neighbors, promise))
 
 
 def trust() -> Section:
@@ -206,7 +206,7 @@ def not_promised(books: Books) -> Section:
         f"Side channels. {timing(books.policy)} How much memory or power an answer needs, and how long it keeps a "
         "machine busy that others share, may depend on the data.",
         "That the owner declared bounds and values without looking. Bounds read off the data tell of people at them.",
-        "That an ε or δ is small. Whether these protect enough is a judgement, and not one that this statement makes.",
+        "That an ε or δ is small. Whether these protect enough is a judgment, and not one that this statement makes.",
     ]
     if any(table.unit is not None and table.unit.key is None for table in books.policy.catalog.tables.values()):
         points.insert(2, "That people are hidden where the unit is a row: somebody with k rows is a group of k units.")
@@ -254,7 +254,7 @@ def _meaning(epsilon: Fraction, delta: Fraction) -> str:
     wins = win(epsilon, delta)
     return (
         f"what is released may multiply anybody's odds about one unit {times}; somebody who must guess which "
-        f"of two neighbours it came from, at even chances, is right at most {short(100 * wins)} % of the time."
+        f"of two neighbors it came from, at even chances, is right at most {short(100 * wins)} % of the time."
     )
 
 

@@ -128,7 +128,7 @@ _STYLE = """<style>
 def html_table(columns: Sequence[Column], rows: int, footer: Sequence[str]) -> str:
     """A table in HTML that needs nothing else, with an error bar in each cell that has an interval.
 
-    Colours are those of the page around it, so it reads well on light and on dark.
+    Colors are those of the page around it, so it reads well on light and on dark.
 
     >>> "&lt;b&gt;" in html_table([Column("<b>", [1], [0], [2], numeric=True)], 1, [])
     True

@@ -6,7 +6,7 @@ from discreet.curator.catalog import Catalog, Column, ColumnType, Table
 from discreet.curator.draw import digest_sql
 from discreet.curator.engines.columns import quoted
 from discreet.errors import InternalError, InvalidParameter
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 _NUMBER = ("i", ColumnType.INTEGER, False)
 """The number of a row among those of its person."""
@@ -56,10 +56,10 @@ def rows_each(
     return f"SELECT {outer} FROM ({rows}) QUALIFY {place} <= {most:d}"  # noqa: S608
 
 
-def require_same(table: Table, columns: Sequence[Column], neighbours: Neighbours, catalog: Catalog) -> None:
-    """Refuse a plan that was made for other neighbours, another table or another column than the catalog's."""
-    if catalog.neighbours is not neighbours:
-        raise InternalError("a plan was made for other neighbours than the catalog's")
+def require_same(table: Table, columns: Sequence[Column], neighbors: Neighbors, catalog: Catalog) -> None:
+    """Refuse a plan that was made for other neighbors, another table or another column than the catalog's."""
+    if catalog.neighbors is not neighbors:
+        raise InternalError("a plan was made for other neighbors than the catalog's")
     if catalog.table(table.name) != table:
         raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
     for one in columns:

@@ -73,7 +73,7 @@ def privacy_statement(
     >>> from discreet.curator.policy import parse_policy
     >>> from discreet.curator.stores.memory import MemoryStore
     >>> policy = parse_policy('''
-    ... dataset = {name = "census", neighbours = "change one"}
+    ... dataset = {name = "census", neighbors = "change one"}
     ... budget.epsilon = "1"
     ... tables.people = {source = "people.csv", unit = "row", columns.age = {type = "integer", lower = 0, upper = 120}}
     ... ''')
@@ -122,7 +122,7 @@ def _facts(books: Books) -> dict[str, Any]:
     return {
         "guidelines": SOURCE,
         "protects": {table.name: str(table.unit) for table in private},
-        "neighbours": str(catalog.neighbours),
+        "neighbors": str(catalog.neighbors),
         "trust": "central",
         "granted": _limits(budget) | _figures(budget.epsilon, budget.delta),
         "spent": {"epsilon": number(spent), "additive_delta": number(books.total.delta)}

@@ -68,7 +68,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heat:
-    """A matrix as colours, the first row on top."""
+    """A matrix as colors, the first row on top."""
 
     values: ArrayLike
     rows: Sequence[str] = ()

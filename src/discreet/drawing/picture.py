@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from discreet.drawing.chart import Bars, Chart, Heat, Line, Points
-from discreet.drawing.svg import COLOURS, RAMP
+from discreet.drawing.svg import COLORS, RAMP
 from discreet.errors import MissingExtra
 
 
@@ -30,7 +30,7 @@ def draw(chart: Chart, axes: Any) -> None:
     """Draw a chart on axes of matplotlib."""
     bars = sum(isinstance(mark, Bars) for mark in chart.marks)
     for number, mark in enumerate(chart.marks):
-        _mark(mark, axes, COLOURS[number % len(COLOURS)], number, bars)
+        _mark(mark, axes, COLORS[number % len(COLORS)], number, bars)
     axes.set_title(chart.title)
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
@@ -45,18 +45,18 @@ def draw(chart: Chart, axes: Any) -> None:
         axes.legend(frameon=False)
 
 
-def _mark(mark: Line | Points | Bars | Heat, axes: Any, colour: str, number: int, bars: int) -> None:
+def _mark(mark: Line | Points | Bars | Heat, axes: Any, color: str, number: int, bars: int) -> None:
     match mark:
         case Line():
-            axes.plot(mark.x, mark.y, color=colour, label=mark.label or None, linestyle="--" if mark.dashed else "-")
+            axes.plot(mark.x, mark.y, color=color, label=mark.label or None, linestyle="--" if mark.dashed else "-")
             if mark.low is not None:
-                axes.fill_between(mark.x, mark.low, mark.high, color=colour, alpha=0.15, linewidth=0)
+                axes.fill_between(mark.x, mark.low, mark.high, color=color, alpha=0.15, linewidth=0)
         case Points():
-            axes.errorbar(mark.x, mark.y, _reach(mark, mark.y), fmt="o", color=colour, label=mark.label or None, ms=4)
+            axes.errorbar(mark.x, mark.y, _reach(mark, mark.y), fmt="o", color=color, label=mark.label or None, ms=4)
         case Bars():
             places = np.arange(len(mark.labels)) + (number - (bars - 1) / 2) * 0.8 / bars
             reach = _reach(mark, mark.values)
-            axes.bar(places, mark.values, 0.8 / bars, yerr=reach, color=colour, label=mark.label or None)
+            axes.bar(places, mark.values, 0.8 / bars, yerr=reach, color=color, label=mark.label or None)
             axes.set_xticks(range(len(mark.labels)), mark.labels, rotation=30, ha="right")
         case Heat():
             _heat(mark, axes)
@@ -65,8 +65,8 @@ def _mark(mark: Line | Points | Bars | Heat, axes: Any, colour: str, number: int
 def _heat(mark: Heat, axes: Any) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
-    colours = LinearSegmentedColormap.from_list("discreet", [tuple(c / 255 for c in rgb) for rgb in RAMP])
-    image = axes.imshow(mark.values, cmap=colours, aspect="auto")
+    colors = LinearSegmentedColormap.from_list("discreet", [tuple(c / 255 for c in rgb) for rgb in RAMP])
+    image = axes.imshow(mark.values, cmap=colors, aspect="auto")
     axes.figure.colorbar(image, ax=axes)
     if mark.columns:
         axes.set_xticks(range(len(mark.columns)), mark.columns, rotation=30, ha="right")
@@ -77,6 +77,6 @@ def _heat(mark: Heat, axes: Any) -> None:
 def _reach(mark: Points | Bars, values: Any) -> Any:
     if mark.low is None:
         return None
-    centre = np.asarray(values, np.float64)
-    reach = np.stack([centre - np.asarray(mark.low), np.asarray(mark.high) - centre])
+    center = np.asarray(values, np.float64)
+    reach = np.stack([center - np.asarray(mark.low), np.asarray(mark.high) - center])
     return np.maximum(np.nan_to_num(reach), 0)

@@ -11,7 +11,7 @@ import numpy as np
 from discreet.drawing.axis import Axis, label
 from discreet.drawing.chart import Bars, Chart, Heat, Line, Points
 
-COLOURS = ("#2c6c8c", "#c2572b", "#5b8a3c", "#7a5195", "#b08d1f", "#4a4a4a", "#c0487a", "#2f8f83")
+COLORS = ("#2c6c8c", "#c2572b", "#5b8a3c", "#7a5195", "#b08d1f", "#4a4a4a", "#c0487a", "#2f8f83")
 RAMP = ((250, 250, 245), (198, 219, 214), (107, 168, 178), (44, 108, 140), (20, 54, 96))
 _WIDTH, _HEIGHT = 640, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 42, 48
@@ -41,24 +41,24 @@ def _curves(chart: Chart, marks: list[Line | Points]) -> str:
     up = Axis.over(_all(marks, "y", "low", "high"), length=height, log=chart.log_y, given=chart.y_range)
     parts = [_ground(across, up, chart)]
     for number, mark in enumerate(marks):
-        colour = COLOURS[number % len(COLOURS)]
-        parts.append(_line(mark, across, up, colour) if isinstance(mark, Line) else _points(mark, across, up, colour))
+        color = COLORS[number % len(COLORS)]
+        parts.append(_line(mark, across, up, color) if isinstance(mark, Line) else _points(mark, across, up, color))
     return _framed(chart, parts)
 
 
-def _line(mark: Line, across: Axis, up: Axis, colour: str) -> str:
+def _line(mark: Line, across: Axis, up: Axis, color: str) -> str:
     runs = _runs(mark, across, up)
     dash = ' stroke-dasharray="6 4"' if mark.dashed else ""
-    band = "" if mark.low is None else _band(mark, across, up, colour)
+    band = "" if mark.low is None else _band(mark, across, up, color)
     paths = "".join(
-        f'<path d="M{" L".join(f"{x:.1f},{y:.1f}" for x, y in run)}" fill="none" stroke="{colour}" stroke-width="2"'
+        f'<path d="M{" L".join(f"{x:.1f},{y:.1f}" for x, y in run)}" fill="none" stroke="{color}" stroke-width="2"'
         f"{dash}/>"
         for run in runs
     )
     return band + paths
 
 
-def _band(mark: Line, across: Axis, up: Axis, colour: str) -> str:
+def _band(mark: Line, across: Axis, up: Axis, color: str) -> str:
     rows = [
         (x, a, b)
         for x, a, b in zip(_of(mark.x), _of(mark.low), _of(mark.high), strict=True)
@@ -66,7 +66,7 @@ def _band(mark: Line, across: Axis, up: Axis, colour: str) -> str:
     ]
     upper = [f"{across.place(x):.1f},{up.length - up.place(b):.1f}" for x, _, b in rows]
     lower = [f"{across.place(x):.1f},{up.length - up.place(a):.1f}" for x, a, _ in reversed(rows)]
-    return f'<polygon points="{" ".join(upper + lower)}" fill="{colour}" fill-opacity="0.15"/>'
+    return f'<polygon points="{" ".join(upper + lower)}" fill="{color}" fill-opacity="0.15"/>'
 
 
 def _runs(mark: Line, across: Axis, up: Axis) -> list[list[tuple[float, float]]]:
@@ -80,7 +80,7 @@ def _runs(mark: Line, across: Axis, up: Axis) -> list[list[tuple[float, float]]]
     return [run for run in runs if run]
 
 
-def _points(mark: Points, across: Axis, up: Axis, colour: str) -> str:
+def _points(mark: Points, across: Axis, up: Axis, color: str) -> str:
     low, high = (_of(mark.y) if side is None else _of(side) for side in (mark.low, mark.high))
     shown = []
     for x, y, a, b in zip(_of(mark.x), _of(mark.y), low, high, strict=True):
@@ -88,8 +88,8 @@ def _points(mark: Points, across: Axis, up: Axis, colour: str) -> str:
             continue
         left, top = across.place(x), up.length - up.place(y)
         if a != b:
-            shown.append(_whisker(left, up.length - up.place(a), up.length - up.place(b), colour))
-        shown.append(f'<circle cx="{left:.1f}" cy="{top:.1f}" r="3" fill="{colour}" fill-opacity="0.75"/>')
+            shown.append(_whisker(left, up.length - up.place(a), up.length - up.place(b), color))
+        shown.append(f'<circle cx="{left:.1f}" cy="{top:.1f}" r="3" fill="{color}" fill-opacity="0.75"/>')
     return "".join(shown)
 
 
@@ -116,11 +116,11 @@ def _bar(mark: Bars, place: int, left: float, thick: float, up: Axis, number: in
         return ""
     zero = up.place(up.low if up.log else 0.0)
     ends = sorted((zero, up.place(value)))
-    colour = COLOURS[number % len(COLOURS)]
+    color = COLORS[number % len(COLORS)]
     title = f"<title>{escape(mark.labels[place])}: {label(value)}</title>"
     shape = (
         f'<rect x="{left:.1f}" y="{up.length - ends[1]:.1f}" width="{max(thick - 1, 0.5):.1f}" '
-        f'height="{max(ends[1] - ends[0], 0.5):.1f}" fill="{colour}">{title}</rect>'
+        f'height="{max(ends[1] - ends[0], 0.5):.1f}" fill="{color}">{title}</rect>'
     )
     if mark.low is None:
         return shape
@@ -247,17 +247,17 @@ def _apart(ticks: list[tuple[float, str]]) -> list[tuple[float, str]]:
     return ticks[::2] if near else ticks
 
 
-def _whisker(x: float, low: float, high: float, colour: str) -> str:
+def _whisker(x: float, low: float, high: float, color: str) -> str:
     if math.isnan(low + high):
         return ""
     return (
         f'<path d="M{x:.1f},{low:.1f} V{high:.1f} M{x - 4:.1f},{low:.1f} h8 M{x - 4:.1f},{high:.1f} h8" '
-        f'stroke="{colour}" fill="none"/>'
+        f'stroke="{color}" fill="none"/>'
     )
 
 
 def _legend(chart: Chart, width: float) -> tuple[str, int]:
-    """What the colours mean, in as many rows as it takes, the last one just above the picture; and how many."""
+    """What the colors mean, in as many rows as it takes, the last one just above the picture; and how many."""
     rows: list[list[tuple[float, str, str]]] = []
     x = width
     for number, mark in enumerate(chart.marks):
@@ -267,13 +267,13 @@ def _legend(chart: Chart, width: float) -> tuple[str, int]:
             rows.append([])
             x = 6.0
         if name:
-            rows[-1].append((x, name, COLOURS[number % len(COLOURS)]))
+            rows[-1].append((x, name, COLORS[number % len(COLORS)]))
             x += wide
     shown = [
-        f'<rect x="{x:.0f}" y="{-13 - 15 * up}" width="10" height="10" fill="{colour}"/>'
+        f'<rect x="{x:.0f}" y="{-13 - 15 * up}" width="10" height="10" fill="{color}"/>'
         f'<text x="{x + 14:.0f}" y="{-4 - 15 * up}">{escape(name)}</text>'
         for up, row in enumerate(reversed(rows))
-        for x, name, colour in row
+        for x, name, color in row
     ]
     return "".join(shown), len(rows)
 

@@ -1,4 +1,4 @@
-"""Fairness of predictions: parity, conditional parity, equalised odds and their kin, repair, and private audits.
+"""Fairness of predictions: parity, conditional parity, equalized odds and their kin, repair, and private audits.
 
 `fairness_report` counts a table of labels, predictions and sensitive attributes and says how far groups are apart, with
 limits. `repair` holds ways to close gaps, `tradeoff` what they cost. `audit` asks the same of labels and attributes

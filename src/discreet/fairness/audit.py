@@ -28,7 +28,7 @@ from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import doubt
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 if TYPE_CHECKING:
     from discreet.fairness.answer import FairnessAnswer
@@ -86,7 +86,7 @@ class FairnessPlan:
     label: Column
     truth: tuple[int, ...]
     predictions: Predictions
-    neighbours: Neighbours
+    neighbors: Neighbors
     noise: Noise
     epsilon: Fraction
     delta: Fraction
@@ -135,7 +135,7 @@ class FairnessPlan:
     def name(self) -> str:
         """What is released and how."""
         parts = (self.table, self.key, self.groups, self.strata, self.label, self.truth, self.noise)
-        return f"fairness\n{self.neighbours}\n{parts!r}\n{self.predictions.kind} {self.predictions.digest}"
+        return f"fairness\n{self.neighbors}\n{parts!r}\n{self.predictions.kind} {self.predictions.digest}"
 
     @property
     def loss(self) -> Loss:
@@ -148,12 +148,12 @@ class FairnessPlan:
         return True
 
     def derive(self, catalog: Catalog) -> Loss:
-        """The loss, from the noise and the sensitivity that the catalog's neighbours imply."""
-        require_same(self.table, self.columns, self.neighbours, catalog)
+        """The loss, from the noise and the sensitivity that the catalog's neighbors imply."""
+        require_same(self.table, self.columns, self.neighbors, catalog)
         unit = _person(self.table)
         if unit is not None and unit.casefold() != self.key.name.casefold():
             raise InternalError("a plan joins predictions by another column than the unit's")
-        moved = sensitivity(self.neighbours)
+        moved = sensitivity(self.neighbors)
         stated = self.noise.sensitivity if isinstance(self.noise, Geometric) else self.noise.squared_sensitivity
         if stated != moved:
             raise InternalError("a plan has noise for another sensitivity than one unit's")
@@ -196,7 +196,7 @@ class FairnessPlan:
         width = tail(self.noise, 4 * prod(self.shape[1:-2]), 0.025)
         lines = {
             "audits": self.text,
-            "protects": f"{self.table.unit}{once} ({self.neighbours})",
+            "protects": f"{self.table.unit}{once} ({self.neighbors})",
             "cost": f"ε {printed_up(self.epsilon)}" + (f" at δ {printed_up(self.delta)}" if self.delta else ""),
             "releases": f"{self.cells:,} noisy counts; every gap is computed from them",
             "noise": f"within ±{self.noise.interval('0.95'):,} on each count, at 95 % confidence",
@@ -236,7 +236,7 @@ def plan_audit(
     >>> from discreet.privacy.unit import Unit
     >>> columns = [Column("id", "integer"), Column("sex", "text", values=["f", "m"]), Column("ill", "boolean")]
     >>> people = Table("people", columns, unit=Unit("id"))
-    >>> catalog = Catalog("clinic", [people], neighbours="add or remove one")
+    >>> catalog = Catalog("clinic", [people], neighbors="add or remove one")
     >>> said = {"id": [1, 2], "prediction": [1, 0]}
     >>> plan = plan_audit(catalog, table="people", predictions=said, label="ill", group="sex", epsilon=1)
     >>> plan.cells, plan.loss
@@ -255,8 +255,8 @@ def plan_audit(
         outcome,
         said.truth,
         said,
-        catalog.neighbours,
-        _noise(noise, cost, delta, catalog.neighbours),
+        catalog.neighbors,
+        _noise(noise, cost, delta, catalog.neighbors),
         cost,
         Fraction(0) if delta is None else rational(delta, "delta", above=0, below=1),
         1 - doubt(confidence),
@@ -313,17 +313,17 @@ def _ways(
     return groups, strata
 
 
-def sensitivity(neighbours: Neighbours) -> int:
+def sensitivity(neighbors: Neighbors) -> int:
     """How far one unit moves the counts, in ℓ1 norm, and in squared ℓ2 norm: it is in one cell.
 
-    >>> sensitivity(Neighbours.CHANGE_ONE)
+    >>> sensitivity(Neighbors.CHANGE_ONE)
     2
     """
-    return 1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
+    return 1 if neighbors is Neighbors.ADD_OR_REMOVE_ONE else 2
 
 
-def _noise(kind: str, epsilon: Fraction, delta: Number | None, neighbours: Neighbours) -> Noise:
-    moved = sensitivity(neighbours)
+def _noise(kind: str, epsilon: Fraction, delta: Number | None, neighbors: Neighbors) -> Noise:
+    moved = sensitivity(neighbors)
     if kind == "geometric":
         if delta is not None:
             raise InvalidParameter("delta", delta, "none with geometric noise", "say noise='gaussian', or leave it out")

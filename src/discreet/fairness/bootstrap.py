@@ -181,7 +181,7 @@ def bootstrap_gap(
     """The gap of a criterion, with limits from replicates.
 
     `observed` has hits and tries of each metric, family × group; `repeated` the same of each replicate. Limits are
-    those of all differences together: difference ± c deviations, c the quantile of the largest standardised deviation
+    those of all differences together: difference ± c deviations, c the quantile of the largest standardized deviation
     of a replicate, at least the normal one. A deviation is at least that of a share half a row from 0 or 1, so that a
     rate of 0 is not taken for sure.
     """
@@ -227,7 +227,7 @@ class _Family:
         return np.triu_indices(len(self.value), 1)
 
     def largest(self) -> Floats:
-        """Of each replicate, the largest standardised deviation of a difference."""
+        """Of each replicate, the largest standardized deviation of a difference."""
         first, second = self.pairs()
         away, found = self.repeated - self.value, np.zeros(len(self.repeated))
         for start in range(0, first.size, max(1, _MOST_PAIRS // len(away))):
@@ -237,7 +237,7 @@ class _Family:
         return found
 
     def farthest(self) -> Floats:
-        """Of each replicate, the largest standardised deviation of a rate."""
+        """Of each replicate, the largest standardized deviation of a rate."""
         return np.asarray((np.abs(self.repeated - self.value) / self.spread).max(axis=1))
 
     def difference(self, reach: float) -> tuple[float, float, float]:
@@ -277,7 +277,7 @@ def gaps(
             doubt=doubt,
         )
         for one in known
-        if cells.labelled or not one.labelled
+        if cells.labeled or not one.labeled
     ]
     if len(cells.strata) > 1 and criteria is None:
         by_stratum, _ = cells.strata_tables()

@@ -52,7 +52,7 @@ class Cells:
     """Counts with an axis for each sensitive attribute, then stratum, score bin, label and prediction (0 and 1 each).
 
     `merged` says how many cells, as they were first counted, each of these is the sum of: noise adds up so. Without
-    labels all rows stand at label 0, and `labelled` is false. `scores` are sums of scores by attributes and bin, if
+    labels all rows stand at label 0, and `labeled` is false. `scores` are sums of scores by attributes and bin, if
     scores are probabilities.
     """
 
@@ -61,7 +61,7 @@ class Cells:
     strata: Axis = ALL
     bins: Axis = ALL
     scores: Floats | None = None
-    labelled: bool = True
+    labeled: bool = True
     dropped: int = 0
     merged: int = 1
     notes: tuple[str, ...] = ()

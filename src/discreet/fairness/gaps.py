@@ -1,6 +1,6 @@
 """Gaps between groups, with intervals that hold for all comparisons together.
 
-A criterion compares rates in one or more *families*: the true and false positive rates of equalised odds, the strata of
+A criterion compares rates in one or more *families*: the true and false positive rates of equalized odds, the strata of
 conditional parity. Its gap is the largest difference of two groups within a family, its ratio the least rate over the
 largest. The limits of a gap follow from limits of every difference that hold together (Bonferroni 1936), so they cover
 also where the groups do not differ at all, where the bootstrap of a largest difference fails. Where noise decides which
@@ -247,7 +247,7 @@ def plain_gap(
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """Rates as they would be if every group were spread over the strata alike (direct standardisation).
+    """Rates as they would be if every group were spread over the strata alike (direct standardization).
 
     `covered` is the share of rows in strata in which all the compared groups occur; others cannot be compared.
     """
@@ -270,7 +270,7 @@ class Adjusted:
 
 
 def adjusted(strata: Rates, compared: Flags, groups: Sequence[str], limits: Limits, doubt: float) -> Adjusted | None:
-    """The gap of rates standardised to the strata's shares of all rows, which are taken as given.
+    """The gap of rates standardized to the strata's shares of all rows, which are taken as given.
 
     Limits of a weighted sum by square-and-add (Zou, Donner 2008). None if no stratum holds all the compared groups.
     """

@@ -23,13 +23,13 @@ _N = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A share of cells, and what it means. `labelled`: it needs true labels."""
+    """A share of cells, and what it means. `labeled`: it needs true labels."""
 
     name: str
     words: str
     numerator: Places
     denominator: Places
-    labelled: bool = True
+    labeled: bool = True
 
     @property
     def parts(self) -> tuple[int, int]:
@@ -40,7 +40,7 @@ class Metric:
 METRICS = {
     one.name: one
     for one in (
-        Metric("selection rate", "predicted positive", ((0, 1), (1, 1)), _N, labelled=False),
+        Metric("selection rate", "predicted positive", ((0, 1), (1, 1)), _N, labeled=False),
         Metric("base rate", "truly positive", ((1, 0), (1, 1)), _N),
         Metric("accuracy", "predicted rightly", ((0, 0), (1, 1)), _N),
         Metric("error rate", "predicted wrongly", ((0, 1), (1, 0)), _N),
@@ -63,9 +63,9 @@ class Criterion:
     words: str
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether it needs true labels."""
-        return any(METRICS[name].labelled for name in self.metrics)
+        return any(METRICS[name].labeled for name in self.metrics)
 
 
 CRITERIA = {
@@ -74,7 +74,7 @@ CRITERIA = {
         Criterion("statistical parity", ("selection rate",), "P[Ŷ = 1 | A] is the same in all groups"),
         Criterion("equal opportunity", ("true positive rate",), "P[Ŷ = 1 | Y = 1, A] is the same in all groups"),
         Criterion(
-            "equalised odds",
+            "equalized odds",
             ("true positive rate", "false positive rate"),
             "P[Ŷ = 1 | Y = y, A] is the same in all groups, for both y",
         ),

@@ -187,7 +187,7 @@ def tail(noise: Noise, draws: int, doubt: float) -> float:
 
 
 def _ring(noise: Noise, inside: int, rest: int) -> tuple[float, Floats, Floats]:
-    """Laws of two sums of draws, each centred in its array, in units of a step."""
+    """Laws of two sums of draws, each centered in its array, in units of a step."""
     scale = noise.scale if isinstance(noise, Geometric) else noise.sigma
     step = max(1.0, float(scale) / _FINE)
     unit = scale / Fraction(step) if step > 1 else scale

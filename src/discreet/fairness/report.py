@@ -35,7 +35,7 @@ Method = Literal["exact", "bootstrap"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conditional:
-    """Parity within strata: the worst gap of a stratum, and the gap of rates standardised to the strata's shares.
+    """Parity within strata: the worst gap of a stratum, and the gap of rates standardized to the strata's shares.
 
     `strata` are gaps within single strata, each with limits of its own; `incomparable` counts strata in which fewer
     than two groups are large enough.
@@ -243,20 +243,20 @@ def _view(view: Cells, place: int, drawn: Replicates | None, limits: Sampling, d
     sizes = tuple(int(n) for n in tables.sum(axis=(1, 2)))
     rates, tries = {}, {}
     for name, one in METRICS.items():
-        if view.labelled or not one.labelled:
+        if view.labeled or not one.labeled:
             found = family(tables, one, merged)
             rates[name] = estimates(found.values[0], *(side[0] for side in limits.limits(found, doubt)))
             tries[name] = tuple(int(n) for n in found.tries[0])
     inside = None
     if drawn is None:
-        known = [one for one in CRITERIA.values() if view.labelled or not one.labelled]
+        known = [one for one in CRITERIA.values() if view.labeled or not one.labeled]
         gaps = tuple(plain_gap(tables, one, groups, limits, doubt, merged) for one in known)
     else:
         found_gaps = bootstrap_gaps(drawn, place, least=limits.least, doubt=doubt)
         gaps = tuple(one for one in found_gaps if one.criterion != CONDITIONAL.name)
         inside = next((one for one in found_gaps if one.criterion == CONDITIONAL.name), None)
     conditional = conditional_parity(view, limits, doubt, inside) if len(view.strata) > 1 else None
-    calibrated = calibration(view, limits, doubt) if view.labelled and len(view.bins) > 1 else None
+    calibrated = calibration(view, limits, doubt) if view.labeled and len(view.bins) > 1 else None
     small = smallness(groups, sizes, rates, tries, limits.least)
     return View(view.attributes[0].name, groups, sizes, rates, tries, gaps, conditional, calibrated, small)
 

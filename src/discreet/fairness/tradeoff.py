@@ -17,10 +17,10 @@ from discreet.drawing import Chart, Grid, Line, Page, Text
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
 from discreet.fairness.reading import coded
-from discreet.fairness.repair.thresholds import Thresholds, equalise
+from discreet.fairness.repair.thresholds import Thresholds, equalize
 from discreet.tables import as_arrow
 
-CRITERIA = ("statistical parity", "equal opportunity", "equalised odds")
+CRITERIA = ("statistical parity", "equal opportunity", "equalized odds")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,9 +101,9 @@ def tradeoff(
     given = np.asarray(score)[kept], np.asarray(label)[kept], np.asarray(group)[kept]
     curves = {}
     for name in criteria:
-        free = equalise(*given, criterion=name, tolerance=1)
+        free = equalize(*given, criterion=name, tolerance=1)
         allowed = np.linspace(0, free.gap, max(2, steps))[:-1]
-        points = [equalise(*given, criterion=name, tolerance=float(t)) for t in allowed]
+        points = [equalize(*given, criterion=name, tolerance=float(t)) for t in allowed]
         curves[name] = (*points, free)
     return Tradeoff(curves, left_out)
 

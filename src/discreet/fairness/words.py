@@ -10,7 +10,7 @@ from discreet.fairness.gaps import Estimate, Gap
 CAUTIONS = (
     "A gap is a fact about a table, not its cause. Equal rates can hide unequal treatment, and unequal rates can have "
     "reasons that are legitimate: name those as given, and look at parity within strata.",
-    "Unless the base rates of groups are equal or the predictions perfect, predictive parity and equalised odds cannot "
+    "Unless the base rates of groups are equal or the predictions perfect, predictive parity and equalized odds cannot "
     "both hold (Chouldechova 2017; Kleinberg, Mullainathan, Raghavan 2016). Choose what matters and say why.",
     "Labels are taken for the truth. Where they come from decisions of people (arrests, past loans), what is unfair in "
     "them is invisible here.",

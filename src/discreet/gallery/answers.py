@@ -27,7 +27,7 @@ def _composition(seed: int) -> Shown:
 def _accumulation(seed: int) -> Shown:
     exact = Accumulation(people=200, answers=40, trials=200, seed=seed)
     budgeted = Accumulation(people=200, answers=40, trials=200, seed=seed, total=1)
-    charts = accumulation_charts({"exact answers": exact.curves(), "randomised, ε 1 in all": budgeted.curves()})
+    charts = accumulation_charts({"exact answers": exact.curves(), "randomized, ε 1 in all": budgeted.curves()})
     return Shown([exact.run(), budgeted.run()], charts)
 
 
@@ -98,7 +98,7 @@ EXHIBITS = (
         name="accumulation",
         title="Answers add up",
         claims=("A8",),
-        words="Exact answers leave fewer and fewer candidates; randomised ones within a budget do not",
+        words="Exact answers leave fewer and fewer candidates; randomized ones within a budget do not",
         show=_accumulation,
     ),
     Exhibit(

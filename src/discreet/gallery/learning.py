@@ -41,7 +41,7 @@ def _membership(seed: int) -> Shown:
     targets = Targets.of(shape, *sides)
     x, y = (part[: targets.people][targets.members] for part in (targets.x, targets.y))
     recipe = Recipe.for_budget(
-        epsilon=1, delta=_DELTA, rate="1/8", examples=_PEOPLE // 2, epochs=3, clip=1, optimiser=Sgd(1)
+        epsilon=1, delta=_DELTA, rate="1/8", examples=_PEOPLE // 2, epochs=3, clip=1, optimizer=Sgd(1)
     )
     state = train(shape.network, x, y, recipe, entropy=DeterministicEntropy(seed))
     private, plain = Model(shape, finished(state, recipe)), without_privacy(shape, x, y, seed=seed)
@@ -55,7 +55,7 @@ def _membership(seed: int) -> Shown:
 
 
 def _audited(seed: int) -> Text:
-    recipe = Recipe.for_budget(epsilon=4, delta="1e-5", rate=1, examples=2048, steps=4, clip=1, optimiser=Sgd(1))
+    recipe = Recipe.for_budget(epsilon=4, delta="1e-5", rate=1, examples=2048, steps=4, clip=1, optimizer=Sgd(1))
     found = canaries(recipe, delta="1e-5", count=4096, seed=seed, entropy=DeterministicEntropy(seed)).find()
     proven = 0.0 if found.bound is None else found.bound.epsilon
     return Text(
@@ -94,9 +94,9 @@ class _Federation:
     @classmethod
     def of(cls, seed: int) -> "_Federation":
         rng = np.random.default_rng([seed, 2])
-        centres, count = rng.random((_CLASSES, _INPUTS)), _CLIENTS * _ROWS
+        centers, count = rng.random((_CLASSES, _INPUTS)), _CLIENTS * _ROWS
         y = rng.integers(0, _CLASSES, count + 3000)
-        x = (centres[y] + rng.random((len(y), _INPUTS))) / 2
+        x = (centers[y] + rng.random((len(y), _INPUTS))) / 2
         inside = x[:count].astype(np.float32).reshape(_CLIENTS, _ROWS, _INPUTS)
         return cls(inside, y[:count].reshape(_CLIENTS, _ROWS), x[count:])
 

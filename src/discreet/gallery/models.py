@@ -5,7 +5,7 @@
 
 >>> from discreet.gallery.models import canaries
 >>> from discreet.learning.recipe import Recipe, Sgd
->>> recipe = Recipe(rate=1, lot=100, steps=4, multiplier=4, clip=1, optimiser=Sgd(1))
+>>> recipe = Recipe(rate=1, lot=100, steps=4, multiplier=4, clip=1, optimizer=Sgd(1))
 >>> found = canaries(recipe, delta="1e-5", count=400, seed=1).find()
 >>> found.broken, round(float(found.claimed), 2)
 (False, 1.99)
@@ -38,7 +38,7 @@ from discreet.learning.layers import Dense
 from discreet.learning.losses import Squared
 from discreet.learning.model import Model, Shape
 from discreet.learning.network import Network, Parameters
-from discreet.learning.optimisers import Adam, Sgd
+from discreet.learning.optimizers import Adam, Sgd
 from discreet.learning.plain import train_without_privacy
 from discreet.learning.recipe import Recipe
 from discreet.learning.training import State, train
@@ -88,11 +88,11 @@ def canaries(
 
     A canary is an example whose gradient is far longer than the clipping norm and lies in one weight of its own. So it
     adds one clipping norm to that weight in every lot that it is in, which is all that an example may do: the audit
-    uses up what the recipe allows. Steps are kept so small that canaries stay as they are; optimisers are
+    uses up what the recipe allows. Steps are kept so small that canaries stay as they are; optimizers are
     post-processing. A recipe without sampling is as private as one Gaussian release, and held to that.
 
     Guarantee: if the training is as private as the recipe says, the bound that the attack finds exceeds the claim with
-    probability at most 1 − confidence. Proof. Each coin decides about one example, so leaving it out gives a neighbour;
+    probability at most 1 − confidence. Proof. Each coin decides about one example, so leaving it out gives a neighbor;
     scores are made from parameters that the training shows; then `onerun`. With rate 1 the run is a composition of
     Gaussian releases, so within a Gaussian curve (Dong, Roth, Su 2022, corollary 3.3); what is rounded to the grid
     follows from it.
@@ -134,7 +134,7 @@ def _watched(
     """What each step added to each weight, in clipping norms (steps × weights), from zero parameters."""
     lot = float(recipe.lot)
     step = _STILL * lot / (_LOUD * recipe.steps * (1 + float(recipe.multiplier)))
-    quiet = replace(recipe, optimiser=Sgd(step), average=Fraction(0))
+    quiet = replace(recipe, optimizer=Sgd(step), average=Fraction(0))
     state = State.start(network, quiet)
     state.parameters[0][...] = 0
     seen, before = [], np.zeros(state.parameters[0][:-1].size)

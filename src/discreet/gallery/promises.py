@@ -10,7 +10,7 @@ from discreet.mechanisms.response import KaryResponse
 
 
 def _audit(seed: int) -> Shown:
-    right = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbour=1, samples=100_000, seed=seed).run()
+    right = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbor=1, samples=100_000, seed=seed).run()
     found = parade(seed=seed)
     caught = sum(one.broken for _, one in found)
     return Shown(
@@ -35,7 +35,7 @@ EXHIBITS = (
         name="guessing",
         title="No guess does better",
         claims=("B9",),
-        words="Which of two neighbours was it? The best test, measured, beside what ε allows",
+        words="Which of two neighbors was it? The best test, measured, beside what ε allows",
         show=_guessing,
     ),
 )

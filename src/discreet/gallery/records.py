@@ -1,15 +1,15 @@
 """Exhibits on records and networks without names."""
 
-from discreet.attacks.defences import coarse, common
+from discreet.attacks.defenses import coarse, common
 from discreet.attacks.graph import GraphMatching
 from discreet.attacks.networks import overlapping, rewired, society
-from discreet.attacks.ratings import catalogue, planted
+from discreet.attacks.ratings import catalog, planted
 from discreet.attacks.sparse import SparseMatching
 from discreet.gallery.exhibit import Exhibit, Shown
 
 
 def _sparse(seed: int) -> Shown:
-    films = catalogue(people=20_000, items=4000, mean=60, seed=seed)
+    films = catalog(people=20_000, items=4000, mean=60, seed=seed)
     case = planted(films, targets=300, absent=300, known=6, seed=seed)
     hidden = common(coarse(case.released, days=400), items=25)
     return Shown([

@@ -43,7 +43,7 @@ def curve_noise(recipe: Recipe) -> float:
     """The standard deviation of the noise in one step of the learning curve.
 
     >>> from discreet.learning.recipe import Sgd
-    >>> round(curve_noise(Recipe(rate="0.1", lot=100, steps=9, multiplier=2, clip=1, optimiser=Sgd(1))), 3)
+    >>> round(curve_noise(Recipe(rate="0.1", lot=100, steps=9, multiplier=2, clip=1, optimizer=Sgd(1))), 3)
     1.0
     """
     return float(recipe.multiplier * recipe.worst_loss / recipe.lot) / math.sqrt(recipe.curve) if recipe.curve else 0.0

@@ -33,7 +33,7 @@ from discreet.learning.layers import Dense, Layer, Relu, Tanh
 from discreet.learning.losses import Loss as Objective
 from discreet.learning.losses import Softmax, Squared
 from discreet.learning.network import Network, Parameters
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.learning.projection import PrivatePca
 from discreet.learning.recipe import Adaptive, Recipe
 from discreet.learning.schedule import Schedule
@@ -156,7 +156,7 @@ class _Trained(Estimator):
             steps=self.steps,
             beside=None if pca is None else pca.loss,
             clip=self.clip,
-            optimiser=Sgd(self.learning_rate, self.momentum, Schedule("linear")),
+            optimizer=Sgd(self.learning_rate, self.momentum, Schedule("linear")),
             average=self.average,
             per_layer=self.per_layer,
             adaptive=self.adaptive,
@@ -319,14 +319,14 @@ class DPRegressor(_Trained, Regressor):
         reading.target_given(type(self).__name__, y)
         values = self._begin(X)
         numbers = reading.numbers(y, len(values))
-        self._target = reading.box_of([self.target], ["y"], "target").centred()  # type: ignore[attr-defined]
+        self._target = reading.box_of([self.target], ["y"], "target").centered()  # type: ignore[attr-defined]
         self._train(values, self._target.scaled(numbers[:, None]))
         return self
 
     def predict(self, X: Any) -> Floats:
         """A number for each row, within the declared bounds."""
         z = np.clip(np.asarray(self._output(X), np.float64)[:, 0], -1, 1)
-        return np.asarray(self._target.centre[0] + z * self._target.half[0])
+        return np.asarray(self._target.center[0] + z * self._target.half[0])
 
     def _width(self) -> int:
         return 1
@@ -348,7 +348,7 @@ def _show(bar: Bar, state: State) -> None:
 def drowned(recipe: Recipe, parameters: int) -> float:
     """The norm of the noise in the mean of all gradients of a run, in clipping norms; rows that all agree would give 1.
 
-    >>> round(drowned(Recipe(rate=1, lot=100, steps=100, multiplier=10, clip=1, optimiser=Sgd(1)), 10_000), 6)
+    >>> round(drowned(Recipe(rate=1, lot=100, steps=100, multiplier=10, clip=1, optimizer=Sgd(1)), 10_000), 6)
     1.0
     """
     return float(recipe.multiplier / recipe.lot) * math.sqrt(parameters / recipe.steps)

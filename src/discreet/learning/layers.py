@@ -9,7 +9,7 @@ example would change the gradients of others by their rounding, and the norm tha
 what it changes. Proof. Elementwise operations and sums within an example see only the example; matrix products are
 left to `products`.
 
-Images go through `convolution`, `pooling` and `normalising`.
+Images go through `convolution`, `pooling` and `normalizing`.
 """
 
 import math

@@ -4,7 +4,7 @@
 >>> from discreet.learning.layers import Dense
 >>> from discreet.learning.losses import Softmax
 >>> from discreet.learning.network import Network
->>> from discreet.learning.optimisers import Sgd
+>>> from discreet.learning.optimizers import Sgd
 >>> from discreet.learning.plain import train_without_privacy
 >>> network = Network([Dense(2)], Softmax(), inputs=(2,))
 >>> x, y = np.array([[1, 0], [0, 1]] * 50), np.array([0, 1] * 50)
@@ -23,23 +23,23 @@ from discreet.exact import integer
 from discreet.learning.clipping import operations
 from discreet.learning.gradients import Array
 from discreet.learning.network import Network, Parameters
-from discreet.learning.optimisers import Optimiser
+from discreet.learning.optimizers import Optimizer
 from discreet.noise import DeterministicEntropy, uniform_below
 
 
 def train_without_privacy(
-    network: Network, x: Array, y: NDArray[Any], optimiser: Optimiser, *, lot: int, steps: int, seed: int = 1
+    network: Network, x: Array, y: NDArray[Any], optimizer: Optimizer, *, lot: int, steps: int, seed: int = 1
 ) -> Parameters:
     """Plain stochastic gradient descent on lots drawn with replacement. No guarantee: for comparison on public data."""
     x, y = network.examples(x), network.loss.targets(np.asarray(y), network.outputs)
     size, count = integer(lot, "lot", at_least=1), integer(steps, "steps", at_least=1)
     entropy = DeterministicEntropy(seed)
     parameters = network.start(seed=seed)
-    memory = optimiser.memory(parameters)
+    memory = optimizer.memory(parameters)
     prepare(operations(parameters, size, count))
     for step in range(count):
         chosen = np.asarray(uniform_below(len(x), size, entropy=entropy))
         _, gradients = network.gradients(parameters, x[chosen], y[chosen])
         means = [gradient.summed() / np.float32(size) for gradient in gradients]
-        optimiser.step(parameters, memory, means, step / count)
+        optimizer.step(parameters, memory, means, step / count)
     return parameters

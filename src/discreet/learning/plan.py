@@ -25,7 +25,7 @@ from discreet.learning.recipe import Recipe
 from discreet.learning.training import finished, train
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class TrainingPlan:
     table: Table
     shape: Shape
     recipe: Recipe
-    neighbours: Neighbours
+    neighbors: Neighbors
     epsilon: Fraction
     delta: Fraction
 
     def __post_init__(self) -> None:
         if not self.table.private:
             raise InvalidParameter("table", self.table.name, "a private table", "public rows need no privacy")
-        if self.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+        if self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
             raise InvalidParameter(
-                "neighbours", str(self.neighbours), "'add or remove one'", "sampled lots have no proof here otherwise"
+                "neighbors", str(self.neighbors), "'add or remove one'", "sampled lots have no proof here otherwise"
             )
         one_row_each(self.table, self.columns)
 
@@ -62,7 +62,7 @@ class TrainingPlan:
     @property
     def name(self) -> str:
         """What is released and how."""
-        return f"{self.neighbours}\n{self.table!r}\n{self.shape!r}\n{self.recipe!r}"
+        return f"{self.neighbors}\n{self.table!r}\n{self.shape!r}\n{self.recipe!r}"
 
     @property
     def loss(self) -> Loss:
@@ -76,7 +76,7 @@ class TrainingPlan:
 
     def derive(self, catalog: Catalog) -> Loss:
         """The loss, from the recipe; the columns must be those of the catalog."""
-        require_same(self.table, self.columns, self.neighbours, catalog)
+        require_same(self.table, self.columns, self.neighbors, catalog)
         return self.recipe.loss
 
     @property

@@ -10,7 +10,7 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.features import Features, Target
 from discreet.learning.model import Shape
-from discreet.learning.optimisers import Optimiser, Sgd
+from discreet.learning.optimizers import Optimizer, Sgd
 from discreet.learning.plan import TrainingPlan
 from discreet.learning.recipe import Recipe
 from discreet.learning.schedule import Schedule
@@ -38,7 +38,7 @@ class Wish:
     epochs: Number = 20
     lot: int | None = None
     clip: Number = 1
-    optimiser: Optimiser = field(
+    optimizer: Optimizer = field(
         default_factory=lambda: Sgd("0.5", momentum="0.9", schedule=Schedule("linear", last="0.1"))
     )
     settings: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ def plan(wish: Wish, catalog: Catalog) -> TrainingPlan:
     >>> from discreet.curator.catalog import Column, Table
     >>> from discreet.privacy.unit import Unit
     >>> columns = [Column("age", "integer", lower=0, upper=100), Column("ill", "boolean")]
-    >>> catalog = Catalog("clinic", [Table("people", columns, unit=Unit())], neighbours="add or remove one")
+    >>> catalog = Catalog("clinic", [Table("people", columns, unit=Unit())], neighbors="add or remove one")
     >>> made = plan(Wish(table="people", target="ill", epsilon=1, delta="1e-6", examples=10_000, epochs=5), catalog)
     >>> made.recipe.steps, float(made.recipe.multiplier) > 1
     (50, True)
@@ -63,7 +63,7 @@ def plan(wish: Wish, catalog: Catalog) -> TrainingPlan:
     epsilon, delta = rational(wish.epsilon, "epsilon", above=0), rational(wish.delta, "delta", above=0, below=1)
     hidden = tuple(integer(width, "hidden", at_least=1, at_most=100_000) for width in wish.hidden)
     shape = Shape(features, target, hidden, wish.activation)
-    return TrainingPlan(table, shape, recipe, catalog.neighbours, epsilon, delta)
+    return TrainingPlan(table, shape, recipe, catalog.neighbors, epsilon, delta)
 
 
 def _recipe(wish: Wish) -> Recipe:
@@ -84,7 +84,7 @@ def _recipe(wish: Wish) -> Recipe:
         steps=steps,
         multiplier=multiplier,
         clip=clip,
-        optimiser=wish.optimiser,
+        optimizer=wish.optimizer,
         **wish.settings,
     )
 

@@ -69,7 +69,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class PrivatePca:
-    """The first principal components (not centred) of rows shortened to norm 1, at the cost of one Gaussian release.
+    """The first principal components (not centered) of rows shortened to norm 1, at the cost of one Gaussian release.
 
     `rows` is the public number of rows, about: it sets the scale of what comes out, and no more.
     """

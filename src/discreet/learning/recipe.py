@@ -1,7 +1,7 @@
 """Everything about a private training run that is decided before a row is seen.
 
 >>> from discreet.learning.recipe import Recipe, Sgd
->>> recipe = Recipe(rate="0.01", lot=600, steps=1000, multiplier="1.1", clip=1, optimiser=Sgd("0.25"))
+>>> recipe = Recipe(rate="0.01", lot=600, steps=1000, multiplier="1.1", clip=1, optimizer=Sgd("0.25"))
 >>> recipe.loss
 Repeated(loss=SampledGaussian(rate=Fraction(1, 100), multiplier=Fraction(11, 10)), count=1000)
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee
 from discreet.exact import Number, integer, plain, rational
-from discreet.learning.optimisers import Adam, Optimiser, Sgd
+from discreet.learning.optimizers import Adam, Optimizer, Sgd
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.calibration import gaussian_multiplier, least
 from discreet.privacy.loss import Loss, Repeated, SampledGaussian, Together
@@ -62,7 +62,7 @@ class Recipe:
     steps: int
     multiplier: Fraction
     clip: Fraction
-    optimiser: Optimiser
+    optimizer: Optimizer
     adaptive: Adaptive | None
     per_layer: bool
     curve: Fraction
@@ -80,7 +80,7 @@ class Recipe:
         steps: int,
         multiplier: Number,
         clip: Number,
-        optimiser: Optimiser,
+        optimizer: Optimizer,
         adaptive: Adaptive | None = None,
         per_layer: bool = False,
         curve: Number = "1/100",
@@ -96,7 +96,7 @@ class Recipe:
             "steps": integer(steps, "steps", at_least=1, at_most=_MOST_STEPS),
             "multiplier": rational(multiplier, "multiplier", at_least=Fraction(1, 1 << 20), at_most=1 << 20),
             "clip": rational(clip, "clip", at_least=Fraction(1, 10**6), at_most=10**6),
-            "optimiser": optimiser,
+            "optimizer": optimizer,
             "adaptive": adaptive,
             "per_layer": bool(per_layer),
             "curve": rational(curve, "curve", at_least=0, at_most=Fraction(1, 4)),
@@ -132,7 +132,7 @@ class Recipe:
         projection say. A wrong `examples` costs accuracy, never privacy.
 
         >>> run = Recipe.for_budget(
-        ...     epsilon=2, delta="1e-5", rate="0.01", epochs=10, examples=60_000, clip=1, optimiser=Sgd("0.25")
+        ...     epsilon=2, delta="1e-5", rate="0.01", epochs=10, examples=60_000, clip=1, optimizer=Sgd("0.25")
         ... )
         >>> run.steps, plain(run.lot), round(float(run.multiplier), 2)
         (1000, '600', 0.96)
@@ -163,7 +163,7 @@ class Recipe:
     def words(self) -> str:
         """The run in a sentence.
 
-        >>> Recipe(rate="0.01", lot=600, steps=1000, multiplier="1.1", clip=1, optimiser=Sgd("0.25")).words()
+        >>> Recipe(rate="0.01", lot=600, steps=1000, multiplier="1.1", clip=1, optimizer=Sgd("0.25")).words()
         '1,000 steps on lots of about 600; each example is in a lot with chance 0.01; noise of 1.1 clipping norms of 1'
         """
         return (

@@ -99,7 +99,7 @@ class Scattering:
 def grouped(features: Array, groups: int) -> Array:
     """Each example's channels in groups, each group of mean 0 and deviation 1 over its places and channels.
 
-    Group normalisation (Wu, He 2018) without parameters: an example on its own, so it costs nothing.
+    Group normalization (Wu, He 2018) without parameters: an example on its own, so it costs nothing.
 
     >>> grouped(np.array([[[[1.0, 3.0]]]]), 1).ravel().round(2).tolist()
     [-1.0, 1.0]
@@ -108,13 +108,13 @@ def grouped(features: Array, groups: int) -> Array:
     if channels % integer(groups, "groups", at_least=1):
         raise InvalidParameter("groups", groups, f"a divisor of the {channels} channels")
 
-    def normalised(part: NDArray[Any]) -> Array:
+    def normalized(part: NDArray[Any]) -> Array:
         split = part.reshape(len(part), height * width, groups, channels // groups)
         middle, spread = split.mean(axis=(1, 3), keepdims=True), split.std(axis=(1, 3), keepdims=True)
         normal = (split - middle) / np.sqrt(spread * spread + np.float32(1e-5))
         return np.asarray(normal.reshape(part.shape), np.float32)
 
-    return _by_blocks(normalised, features, (height, width, channels))
+    return _by_blocks(normalized, features, (height, width, channels))
 
 
 def _by_blocks(function: Callable[[NDArray[Any]], Array], rows: NDArray[Any], shape: tuple[int, ...]) -> Array:

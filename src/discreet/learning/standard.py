@@ -1,6 +1,6 @@
-"""Private means and deviations of many columns at once, to standardise rows with: one Gaussian release.
+"""Private means and deviations of many columns at once, to standardize rows with: one Gaussian release.
 
-Tramèr, Boneh 2021 ("Differentially private learning needs better features") normalise wavelet features so. Two noisy
+Tramèr, Boneh 2021 ("Differentially private learning needs better features") normalize wavelet features so. Two noisy
 sums, of the rows and of their squares, each row's share in both bounded.
 
 >>> import numpy as np

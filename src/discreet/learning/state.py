@@ -14,10 +14,10 @@ from discreet.learning.trainable import Trainable
 class State:
     """A run between two steps: what a checkpoint holds. Nothing in it but noisy values and public settings.
 
-    >>> from discreet.learning import layers, losses, optimisers
+    >>> from discreet.learning import layers, losses, optimizers
     >>> from discreet.learning.network import Network
     >>> network = Network([layers.Dense(2)], losses.Softmax(), inputs=(3,))
-    >>> recipe = Recipe(rate="0.1", lot=10, steps=5, multiplier=1, clip=1, optimiser=optimisers.Sgd(1))
+    >>> recipe = Recipe(rate="0.1", lot=10, steps=5, multiplier=1, clip=1, optimizer=optimizers.Sgd(1))
     >>> State.start(network, recipe).step
     0
     """
@@ -35,7 +35,7 @@ class State:
     def start(cls, network: Trainable, recipe: Recipe) -> "State":
         """Before the first step."""
         parameters = network.start(seed=recipe.seed)
-        memory = recipe.optimiser.memory(parameters)
+        memory = recipe.optimizer.memory(parameters)
         return cls(0, parameters, memory, [p.copy() for p in parameters], recipe.clip)
 
 

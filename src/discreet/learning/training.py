@@ -9,7 +9,7 @@ Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang 2016 ("Deep learning wit
 >>> from discreet.learning.recipe import Recipe, Sgd
 >>> from discreet.learning.training import finished, train
 >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
->>> recipe = Recipe(rate="0.5", lot=2, steps=3, multiplier=1, clip=1, optimiser=Sgd("0.1"))
+>>> recipe = Recipe(rate="0.5", lot=2, steps=3, multiplier=1, clip=1, optimizer=Sgd("0.1"))
 >>> state = train(network, np.eye(4, 3), np.array([0, 1, 0, 1]), recipe)
 >>> state.step, len(state.losses), finished(state, recipe)[0].shape
 (3, 3, (4, 2))
@@ -183,9 +183,9 @@ def step(state: State, noisy: Ints, recipe: Recipe, units: int = UNITS) -> None:
     >>> from discreet.learning.layers import Dense
     >>> from discreet.learning.losses import Softmax
     >>> from discreet.learning.network import Network
-    >>> from discreet.learning.optimisers import Sgd
+    >>> from discreet.learning.optimizers import Sgd
     >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
-    >>> recipe = Recipe(rate=1, lot=4, steps=3, multiplier=1, clip=1, optimiser=Sgd(1))
+    >>> recipe = Recipe(rate=1, lot=4, steps=3, multiplier=1, clip=1, optimizer=Sgd(1))
     >>> state = State.start(network, recipe)
     >>> step(state, np.zeros(10, np.int64), recipe)
     >>> state.step, state.losses
@@ -195,7 +195,7 @@ def step(state: State, noisy: Ints, recipe: Recipe, units: int = UNITS) -> None:
     scale = float(state.clip) / (units * math.sqrt(_left(recipe.riders)) * lot)
     gradients = shaped(_scaled(noisy[:-RIDERS], scale), state.parameters)
     with np.errstate(all="ignore"):
-        recipe.optimiser.step(state.parameters, state.memory, gradients, state.step / recipe.steps)
+        recipe.optimizer.step(state.parameters, state.memory, gradients, state.step / recipe.steps)
         state.step += 1
         if recipe.average:
             _follow_parameters(state, recipe)

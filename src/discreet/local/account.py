@@ -104,7 +104,7 @@ class DeviceAccount:
     ) -> Sent:
         """Write down a report and its cost, durably; only then may it be sent. Refused if the total would be passed.
 
-        `sent` is the randomised report: a number, a text, or lists of them; never the truthful answer. `times` is how
+        `sent` is the randomized report: a number, a text, or lists of them; never the truthful answer. `times` is how
         many reports of this survey there may be in all; it is checked under the same lock as the total.
         """
         entry = Sent(_when(when), _survey(survey), _plain(sent), _pure(loss))

@@ -1,15 +1,15 @@
-"""Areas: a rectangle on the map, cut into square cells; latitude and longitude to kilometres, cells, and back.
+"""Areas: a rectangle on the map, cut into square cells; latitude and longitude to kilometers, cells, and back.
 
-The map is the transverse Mercator projection of the WGS84 ellipsoid about the meridian of the area's centre (Krüger
+The map is the transverse Mercator projection of the WGS84 ellipsoid about the meridian of the area's center (Krüger
 1912, series in the third flattening n to n⁴; Karney 2011, eqs. 7–11, 35–36), multiplied by a factor just below 1.
 
-Its error. The series is cut at n⁵ ≈ 1.3e-14: below a micrometre within 500 km of the centre, the largest area that is
+Its error. The series is cut at n⁵ ≈ 1.3e-14: below a micrometer within 500 km of the center, the largest area that is
 accepted. A conformal map cannot keep all lengths: at x km from the central meridian they are drawn
 1 + x²/2R² + … times too long, R ≈ 6371 km: 3e-8 in a city of 3 km, 3e-5 in 100 km, 3e-3 in 1000 km. The factor
 1 − r²/R², r half the area's diagonal, makes all of them a little too short instead.
 
 Guarantee: for two points of an area, the distance on the map is at most the distance on the ground (`Area.slack` holds
-the micrometres of rounding); so what is ε-private for each km of the map is ε-private for each km of the ground.
+the micrometers of rounding); so what is ε-private for each km of the map is ε-private for each km of the ground.
 Proof. The geodesic between them is drawn as a curve at least as long as the straight line on the map. Along it the
 scale is at most 1 + x²/2R² + x⁴/24R⁴ …, |x| ≤ 1.01r since geodesics of at most 2r leave the rectangle by less than
 r²·x/2R² < 0.01r; and (1 + x²/2R² + x⁴/24R⁴)(1 − r²/R²) < 1 for R ≥ 6335 km, the least radius of curvature.
@@ -31,8 +31,8 @@ Integers = NDArray[np.int64]
 Outside = Literal["reject", "clamp"]
 
 _MOST_CELLS = 4_000_000
-_WIDEST = 500  # km from the centre to a corner
-_ROUNDING = Fraction(1, 10**6)  # km: one millimetre, far above the rounding of projections in floats
+_WIDEST = 500  # km from the center to a corner
+_ROUNDING = Fraction(1, 10**6)  # km: one millimeter, far above the rounding of projections in floats
 _SHORTEST_RADIUS = 6335.439  # km: a(1 − e²), of the meridian at the equator
 
 
@@ -58,8 +58,8 @@ class Located:
 class Area:
     """A rectangle of rows × columns square cells of `cell` km. Cell 0 is in the south-west, the next one east of it.
 
-    Kilometres are counted from the south-west corner: x to the east, y to the north. An area about a latitude and
-    longitude reads places in degrees; a plain one (`Area.plane`) reads kilometres only.
+    Kilometers are counted from the south-west corner: x to the east, y to the north. An area about a latitude and
+    longitude reads places in degrees; a plain one (`Area.plane`) reads kilometers only.
 
     >>> city = Area.around(37.7855, -122.4075, width=3, height=3, cell="0.1")
     >>> city.shape, city.size, city.locate([37.7855, 91, 0], [-122.4075, 0, 0])
@@ -69,18 +69,18 @@ class Area:
     rows: int
     columns: int
     cell: Fraction
-    centre: tuple[float, float] | None
+    center: tuple[float, float] | None
 
-    def __init__(self, *, rows: int, columns: int, cell: Number, centre: tuple[float, float] | None = None) -> None:
+    def __init__(self, *, rows: int, columns: int, cell: Number, center: tuple[float, float] | None = None) -> None:
         object.__setattr__(self, "rows", integer(rows, "rows", at_least=1))
         object.__setattr__(self, "columns", integer(columns, "columns", at_least=1))
         object.__setattr__(self, "cell", rational(cell, "cell", above=0))
-        object.__setattr__(self, "centre", None if centre is None else _centre(*centre))
+        object.__setattr__(self, "center", None if center is None else _center(*center))
         if self.size > _MOST_CELLS:
             raise InvalidParameter(
                 "cell", cell, f"at most {_MOST_CELLS:,} cells (got {self.size:,})", "use larger ones"
             )
-        if self.centre is not None and self._reach > _WIDEST:
+        if self.center is not None and self._reach > _WIDEST:
             raise InvalidParameter(
                 "area", f"{2 * self._reach:.0f} km from corner to corner", f"at most {2 * _WIDEST} km"
             )
@@ -93,7 +93,7 @@ class Area:
         (30, 30)
         """
         rows, columns = _whole_cells(height, cell, "height"), _whole_cells(width, cell, "width")
-        return cls(rows=rows, columns=columns, cell=cell, centre=(latitude, longitude))
+        return cls(rows=rows, columns=columns, cell=cell, center=(latitude, longitude))
 
     @classmethod
     def between(cls, *, south: float, west: float, north: float, east: float, cell: Number) -> "Area":
@@ -104,23 +104,23 @@ class Area:
         >>> Area.between(south=-18.2, west=178.9, north=-17.2, east=-178.9, cell=5).shape
         (23, 47)
         """
-        (south, west), (north, east) = _centre(south, west), _centre(north, east)
+        (south, west), (north, east) = _center(south, west), _center(north, east)
         if not south < north or west == east:
             raise InvalidParameter("corners", (south, west, north, east), "south < north and west ≠ east")
         span = (east - west) % 360
-        centre = ((south + north) / 2, (west + span / 2 + 180) % 360 - 180)
+        center = ((south + north) / 2, (west + span / 2 + 180) % 360 - 180)
         steps = np.linspace(0, 1, 33)
         latitudes = np.concatenate([np.full(33, south), np.full(33, north), south + (north - south) * steps])
         longitudes = np.concatenate([west + span * steps, west + span * steps, np.full(33, west)])
-        if np.max(angle_from(latitudes, longitudes, centre)) * 6371 > _WIDEST:
+        if np.max(angle_from(latitudes, longitudes, center)) * 6371 > _WIDEST:
             raise InvalidParameter("corners", (south, west, north, east), f"at most {2 * _WIDEST} km apart")
-        x, y = transverse_mercator(latitudes, longitudes, centre)  # the east side mirrors the west side
+        x, y = transverse_mercator(latitudes, longitudes, center)  # the east side mirrors the west side
         height, width = 2 * np.max(np.abs(y)), 2 * np.max(np.abs(x))
-        return cls.around(*centre, width=float(width), height=float(height), cell=cell)
+        return cls.around(*center, width=float(width), height=float(height), cell=cell)
 
     @classmethod
     def plane(cls, *, width: Number, height: Number, cell: Number) -> "Area":
-        """An area without a place on earth, for points that are already in kilometres.
+        """An area without a place on earth, for points that are already in kilometers.
 
         >>> Area.plane(width=3, height=2, cell="0.5").cells_of([[0.1, 0.1], [2.9, 1.9]]).cells
         array([ 0, 23])
@@ -149,19 +149,19 @@ class Area:
 
     @property
     def slack(self) -> Fraction:
-        """What replacing two places by the centres of their cells may add to their distance, in km: a cell's diagonal.
+        """What replacing two places by the centers of their cells may add to their distance, in km: a cell's diagonal.
 
         Each place moves by at most half a diagonal. Places outside that are clamped may lie where the map lengthens by
         1 + s, s ≤ x²/2R² − r²/R² for x within `_clamped_from`; as clamped places are at most 2r apart, that adds
-        min((1 + s)d, 2r) − d ≤ 2rs: half a metre in a city. One millimetre is added for rounding in floats.
+        min((1 + s)d, 2r) − d ≤ 2rs: half a meter in a city. One millimeter is added for rounding in floats.
         """
         diagonal = self.cell * Fraction(sqrt_bounds(Fraction(2), 32)[1], 1 << 32)
-        if self.centre is None:
+        if self.center is None:
             return diagonal + _ROUNDING
         longer = 0.55 * (self._clamped_from / _SHORTEST_RADIUS) ** 2 - (self._reach / _SHORTEST_RADIUS) ** 2
         return diagonal + _ROUNDING + Fraction(math.ceil(2 * self._reach * max(longer, 0) * 10**6), 10**6)
 
-    # Degrees and kilometres
+    # Degrees and kilometers
 
     def project(self, latitude: ArrayLike, longitude: ArrayLike) -> Floats:
         """Places in degrees as points in km from the south-west corner, shape (n, 2): x east, y north.
@@ -183,10 +183,10 @@ class Area:
         (60.0, 25.0)
         """
         array = _pairs(points)
-        centre = self._place()
+        center = self._place()
         factor = self._factor
         return inverse_mercator(
-            (array[:, 0] - float(self.width) / 2) / factor, (array[:, 1] - float(self.height) / 2) / factor, centre
+            (array[:, 0] - float(self.width) / 2) / factor, (array[:, 1] - float(self.height) / 2) / factor, center
         )
 
     def locate(self, latitude: ArrayLike, longitude: ArrayLike, *, outside: Outside = "reject") -> Located:
@@ -203,7 +203,7 @@ class Area:
         malformed = int(np.count_nonzero(~good))
         return Located(found, malformed, int(np.count_nonzero(found < 0)) - malformed)
 
-    # Kilometres and cells
+    # Kilometers and cells
 
     def cells_of(self, points: ArrayLike, *, outside: Outside = "reject") -> Located:
         """The cell of each point (km from the south-west corner, shape (n, 2)); the border belongs to the area.
@@ -239,10 +239,10 @@ class Area:
         np.add.at(total, array.astype(np.int64), many.astype(np.int64))  # −1 is the last, which is dropped
         return total[:-1]
 
-    def centres(self, cells: ArrayLike | None = None) -> Floats:
+    def centers(self, cells: ArrayLike | None = None) -> Floats:
         """The middle of each cell (of all, or of those given) in km, shape (n, 2).
 
-        >>> Area.plane(width=2, height=1, cell=1).centres().tolist()
+        >>> Area.plane(width=2, height=1, cell=1).centers().tolist()
         [[0.5, 0.5], [1.5, 0.5]]
         """
         chosen = np.arange(self.size) if cells is None else np.asarray(cells, np.int64)
@@ -266,7 +266,7 @@ class Area:
 
     @property
     def _clamped_from(self) -> float:
-        """From how many km around the centre places are clamped to the area."""
+        """From how many km around the center places are clamped to the area."""
         return 1.42 * self._reach + 100
 
     @property
@@ -274,16 +274,16 @@ class Area:
         return 1 - (self._reach / _SHORTEST_RADIUS) ** 2
 
     def _place(self) -> tuple[float, float]:
-        if self.centre is None:
+        if self.center is None:
             raise InvalidParameter("area", "a plain one", "an area about a latitude and longitude", "use Area.around")
-        return self.centre
+        return self.center
 
     def _projected(self, places: Floats, good: NDArray[np.bool_]) -> Floats:
-        centre = self._place()
+        center = self._place()
         out = np.full((len(good), 2), np.nan)
         near = good.copy()
-        near[good] = angle_from(places[good, 0], places[good, 1], centre) * 6371 < 4 * _WIDEST
-        x, y = transverse_mercator(places[near, 0], places[near, 1], centre)
+        near[good] = angle_from(places[good, 0], places[good, 1], center) * 6371 < 4 * _WIDEST
+        x, y = transverse_mercator(places[near, 0], places[near, 1], center)
         out[near, 0] = x * self._factor + float(self.width) / 2
         out[near, 1] = y * self._factor + float(self.height) / 2
         return out
@@ -306,7 +306,7 @@ class Area:
 # Reading
 
 
-def _centre(latitude: float, longitude: float) -> tuple[float, float]:
+def _center(latitude: float, longitude: float) -> tuple[float, float]:
     lat = rational(latitude, "latitude", at_least=-90, at_most=90)
     return float(lat), float(rational(longitude, "longitude", at_least=-180, at_most=180))
 

@@ -10,7 +10,7 @@ sampling wins.
 >>> from discreet.local.flat import FlatResponse
 >>> people = [[0, 3], [1, 4], [1, 1]]
 >>> one = Sample(epsilon=1, sizes=[2, 5], oracle=FlatResponse)
->>> [shares.size for shares in one.estimate(one.tally(one.randomise(people)), reports=3) if shares is not None] != []
+>>> [shares.size for shares in one.estimate(one.tally(one.randomize(people)), reports=3) if shares is not None] != []
 True
 """
 
@@ -121,7 +121,7 @@ class _Attributes:
         return _well_formed(reports, width)[0]
 
     def _tallies(self, tally: ArrayLike, extra: int = 0) -> list[NDArray[Any]]:
-        lengths = [o.tally(o.randomise([])).size + extra for o in self.oracles]
+        lengths = [o.tally(o.randomize([])).size + extra for o in self.oracles]
         array = regular(tally, "tally")
         if array.shape != (sum(lengths),) or array.dtype.kind not in "iu":
             raise InvalidData(f"tally: expected {sum(lengths)} whole numbers, as `tally` gives them")
@@ -148,7 +148,7 @@ class Split(_Attributes):
     def _each(epsilon: Fraction, count: int) -> Fraction:
         return epsilon / count
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One row of words for each tuple: the reports of all attributes."""
         told, source = self._read(values), SYSTEM if entropy is None else entropy
         return np.concatenate([_rows(o, told[:, j], source) for j, o in enumerate(self.oracles)], axis=1)
@@ -175,11 +175,11 @@ class Sample(_Attributes):
 
     >>> from discreet.local.flat import FlatResponse
     >>> one = Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
-    >>> one.randomise([[0, 2]]).shape, one.channel().epsilon("all")
+    >>> one.randomize([[0, 2]]).shape, one.channel().epsilon("all")
     ((1, 2), 1.0)
     """
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One row of words for each tuple: which attribute, and its report."""
         told, source = self._read(values), SYSTEM if entropy is None else entropy
         out = np.zeros((len(told), 1 + max(self.widths)), np.int64)
@@ -206,7 +206,7 @@ class Sample(_Attributes):
         parts: list[Any] = []
         for j, oracle in enumerate(self.oracles):
             mine = rows[rows[:, 0] == j, 1 : 1 + self.widths[j]]
-            parts += [[len(mine)], oracle.tally(_shaped(oracle, mine) if len(mine) else oracle.randomise([]))]
+            parts += [[len(mine)], oracle.tally(_shaped(oracle, mine) if len(mine) else oracle.randomize([]))]
         return np.concatenate(parts).astype(np.int64)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> tuple[Frequencies | None, ...]:
@@ -255,7 +255,7 @@ class SampleWithFakes(_Attributes):
     1.0
     """
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One row of words for each tuple: a report of every attribute, one of them true."""
         told, source = self._read(values), SYSTEM if entropy is None else entropy
         true = np.asarray(uniform_below(len(self.oracles), len(told), entropy=source))
@@ -344,12 +344,12 @@ def _length(given: Sequence[Any], name: str, expected: str) -> int:
 
 
 def _width(oracle: Oracle) -> int:
-    shape = oracle.randomise([]).shape
+    shape = oracle.randomize([]).shape
     return 1 if len(shape) == 1 else int(shape[1])
 
 
 def _flat(oracle: Oracle) -> bool:
-    return oracle.randomise([]).ndim == 1
+    return oracle.randomize([]).ndim == 1
 
 
 def _shaped(oracle: Oracle, rows: NDArray[Any]) -> NDArray[Any]:
@@ -357,7 +357,7 @@ def _shaped(oracle: Oracle, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _rows(oracle: Oracle, values: Integers, entropy: Entropy) -> Integers:
-    reports = oracle.randomise(values, entropy=entropy)
+    reports = oracle.randomize(values, entropy=entropy)
     return reports.reshape(len(values), _width(oracle))
 
 

@@ -77,7 +77,7 @@ def bootstrap(
     `accelerate` and `memory`), "inversion", its repairs "clip" and "project", or a function of rows of counts.
 
     Each by itself: the quantiles of the replicates. Simultaneous: shares ± c standard deviations of the replicates, c
-    the quantile of the largest standardised deviation, so that all values are held at once. What they hold is said by
+    the quantile of the largest standardized deviation, so that all values are held at once. What they hold is said by
     `covers` (see the head of this module): limits of an IBU map are too narrow for the truth, above all near 0.
 
     >>> from discreet.local.models import FlatModel

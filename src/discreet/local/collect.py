@@ -22,7 +22,7 @@ class Collection:
     """A store of reports: the path of a DuckDB file, or the address `postgresql://user@host/database`.
 
     >>> from tempfile import mkdtemp
-    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat",
+    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
     ...                 epsilon=1, times=1)
     >>> store = Collection(Path(mkdtemp()) / "reports.duckdb")
     >>> lines = [survey.respond("yes").line for _ in range(100)]

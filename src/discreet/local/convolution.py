@@ -22,7 +22,7 @@ class Convolution:
         most = [n - 1 + m for n, m in zip(shape, margin, strict=True)]
         reach = [min(k // 2, r) for k, r in zip(kernel.shape, most, strict=True)]
         self.lengths = [next_fast_len(n + m + r, real=True) for n, m, r in zip(shape, margin, reach, strict=True)]
-        near = centred(kernel, reach[0], reach[1])
+        near = centered(kernel, reach[0], reach[1])
         rows, columns = ((np.arange(-r, r + 1) + m) % n for r, m, n in zip(reach, margin, self.lengths, strict=True))
         placed = np.zeros(self.lengths)
         placed[np.ix_(rows, columns)] = near
@@ -134,7 +134,7 @@ def corner(kernel: Floats, shape: tuple[int, int]) -> Floats:
     return before(before(kernel, shape[0]).T, shape[1]).T
 
 
-def centred(kernel: Floats, down: int, across: int) -> Floats:
+def centered(kernel: Floats, down: int, across: int) -> Floats:
     """The middle of a kernel, so many rows and columns to each side."""
     i, j = kernel.shape[0] // 2, kernel.shape[1] // 2
     return kernel[i - down : i + down + 1, j - across : j + across + 1]

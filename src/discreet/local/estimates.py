@@ -13,7 +13,7 @@ from discreet.exact import Number, integer
 from discreet.local.areas import Integers
 from discreet.local.flat import FlatResponse
 from discreet.local.frequencies import Floats
-from discreet.local.hashing import HashingModel, OptimisedHashing
+from discreet.local.hashing import HashingModel, OptimizedHashing
 from discreet.local.models import DenseModel, FlatModel, Model
 from discreet.local.places import PlanarReport
 from discreet.local.stores import Counts
@@ -77,7 +77,7 @@ def estimate(
     "ibu" is the most likely distribution, for maps after 500 plain iterations (their default), with limits by the
     bootstrap, which do not cover the bias of smoothing.
 
-    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat",
+    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
     ...                 epsilon="ln 3", times=1)
     >>> estimate(survey, [6000, 4000], reports=10_000, confidence="0.95").shares.round(6).tolist()
     [0.7, 0.3]
@@ -91,12 +91,12 @@ def estimate(
         raise InvalidParameter("method", method, "a survey of places, and no confidence: a smoothed map has no limits")
     if confidence is not None:
         doubt(confidence)
-    randomiser = survey.randomises()
-    if isinstance(randomiser, PlanarReport):
-        return _estimate_places(survey, randomiser, np.asarray(tally), count, confidence, method or "ibu", iterations)
+    randomizer = survey.randomizes()
+    if isinstance(randomizer, PlanarReport):
+        return _estimate_places(survey, randomizer, np.asarray(tally), count, confidence, method or "ibu", iterations)
     if method == "ibu":
         return _by_ibu(survey, _model(survey), np.asarray(tally), count, confidence, iterations)
-    found = randomiser.estimate(tally, reports=count)
+    found = randomizer.estimate(tally, reports=count)
     low, high = (None, None) if confidence is None else found.interval(confidence)
     return Estimate(survey, "inversion", count, found.shares, low, high, confidence)
 
@@ -161,10 +161,10 @@ def _model(survey: Survey) -> Model:
     oracle = survey.oracle()
     if isinstance(oracle, FlatResponse):
         return FlatModel(truth=oracle.truth, other=oracle.other, size=oracle.size)
-    if isinstance(oracle, OptimisedHashing):
+    if isinstance(oracle, OptimizedHashing):
         return HashingModel(oracle)
-    if oracle.randomise([]).ndim > 1:
-        raise InvalidParameter("method", "ibu", f"'inversion' for {survey.randomiser!r}, whose reports are sets")
+    if oracle.randomize([]).ndim > 1:
+        raise InvalidParameter("method", "ibu", f"'inversion' for {survey.randomizer!r}, whose reports are sets")
     return DenseModel(oracle.channel())
 
 
@@ -176,9 +176,9 @@ def _columns(survey: Survey) -> dict[str, list[Any]]:
     """What names the rows of an estimate."""
     if not survey.places:
         return {"answer": list(survey.labels)}
-    middles = survey.area.centres()
+    middles = survey.area.centers()
     where = {"x_km": middles[:, 0].tolist(), "y_km": middles[:, 1].tolist()}
-    if survey.area.centre is not None:
+    if survey.area.center is not None:
         latitude, longitude = survey.area.unproject(middles)
         where = {"latitude": latitude.tolist(), "longitude": longitude.tolist()} | where
     return {"cell": list(range(survey.area.size))} | where

@@ -1,4 +1,4 @@
-"""Oracles whose report is a value of the domain: randomised response of one bit, and of one of k answers.
+"""Oracles whose report is a value of the domain: randomized response of one bit, and of one of k answers.
 
 A collector counts `SELECT report, count(*) … GROUP BY report`.
 """
@@ -49,7 +49,7 @@ class _ValueOracle(SupportOracle):
 
 @dataclass(frozen=True, slots=True)
 class BinaryResponse(_ValueOracle):
-    """One bit by randomised response (Warner 1965); `mechanisms.RandomizedResponse` has its four textbook forms.
+    """One bit by randomized response (Warner 1965); `mechanisms.RandomizedResponse` has its four textbook forms.
 
     Guarantee: ε-LDP, the mechanism's own.
     Estimates unbias as z = (y − 1/(1+e^ε))·(e^ε+1)/(e^ε−1); variance e^ε/(e^ε−1)² a report, whatever the share.
@@ -94,7 +94,7 @@ class BinaryResponse(_ValueOracle):
         """The probability of the other bit."""
         return 1 - self.response.truth
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One noisy bit, 0 or 1, for each value."""
         return np.asarray(self.response.release(read_values(values, 2), entropy=entropy)).astype(np.int64)
 
@@ -113,7 +113,7 @@ class FlatResponse(_ValueOracle):
 
     >>> from discreet.local.flat import FlatResponse
     >>> oracle = FlatResponse(epsilon=1, size=100)
-    >>> oracle.tally(oracle.randomise([3, 4, 5])).sum(), round(oracle.variance(), 1)
+    >>> oracle.tally(oracle.randomize([3, 4, 5])).sum(), round(oracle.variance(), 1)
     (np.int64(3), 34.1)
     """
 
@@ -139,7 +139,7 @@ class FlatResponse(_ValueOracle):
         """The probability of each other value."""
         return self.response.other
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One noisy value for each value."""
         return np.asarray(self.response.release(read_values(values, self.size), entropy=entropy), np.int64)
 

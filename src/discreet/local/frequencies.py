@@ -31,7 +31,7 @@ class Evidence(Protocol):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
 class Frequencies:
-    """Shares of values among those who reported, with the variance that the randomisers' noise gives them.
+    """Shares of values among those who reported, with the variance that the randomizers' noise gives them.
 
     `shares` are unbiased, so they may be negative or above one; `clipped` and `projected` repair that, at the price
     of a bias. `variance` estimates the variance of each share for the people who reported: the sampling of

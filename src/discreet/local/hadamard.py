@@ -100,7 +100,7 @@ class HadamardResponse:
         hit = own * same + (1 - own) * (same + 2 * half * (self.blocks - 1)) / self.blocks
         return float(self._step) ** 2 * hit - own
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One code for each value.
 
         Proof. A uniform column whose sign is wrong is repaired by a flip of the row's lowest bit, which pairs columns
@@ -120,7 +120,7 @@ class HadamardResponse:
         return np.asarray(block * self.block + (column ^ np.where(wrong, row & -row, 0)), np.int64)
 
     def _places(self, values: Integers) -> tuple[Integers, Integers]:
-        """The block and the row of each value: neighbours go to different blocks, so that blocks fill evenly."""
+        """The block and the row of each value: neighbors go to different blocks, so that blocks fill evenly."""
         return values % self.blocks, values // self.blocks + 1
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:

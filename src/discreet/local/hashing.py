@@ -1,4 +1,4 @@
-"""Local hashing: a report names a hash function and, randomised, the hash of the value.
+"""Local hashing: a report names a hash function and, randomized, the hash of the value.
 
 The functions are linear maps over a small field: with g a prime or a power of two, and t digits such that g^t ≥ k, a
 value is the vector of its t digits base g, a function is a vector a of GF(g)^t, and h_a(x) = Σ aᵢ·xᵢ in GF(g). There
@@ -12,7 +12,7 @@ truth/g + (1 − 1/g)·(1 − truth)/(g − 1) = 1/g: estimates are unbiased, wi
 
 What is decoded is a table of counts, one for each function and hash, not the reports: a transform of one digit after
 the other, about (t−1)·g·g^(t+1) additions of whole numbers, whatever the number of reports (see `decode`).
-A collector counts `SELECT report, count(*) … GROUP BY report`: a report is a·g + (randomised hash).
+A collector counts `SELECT report, count(*) … GROUP BY report`: a report is a·g + (randomized hash).
 """
 
 from dataclasses import dataclass
@@ -78,8 +78,8 @@ class _HashingOracle(SupportOracle):
         """The probability that a report supports another value: exactly 1/g."""
         return Fraction(1, self.hashes)
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
-        """One code for each value: a uniform function, and the hash by k-ary randomised response."""
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+        """One code for each value: a uniform function, and the hash by k-ary randomized response."""
         told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
         function = np.asarray(uniform_below(self.functions, told.size, entropy=source))
         hashed = self.hash(function, told)
@@ -89,7 +89,7 @@ class _HashingOracle(SupportOracle):
     def hash(self, function: ArrayLike, value: ArrayLike) -> Integers:
         """h_a(x) for functions a and values x, given as whole numbers, element by element.
 
-        >>> OptimisedHashing(epsilon=1, size=16).hash([0, 1, 4, 5], 6).tolist()
+        >>> OptimizedHashing(epsilon=1, size=16).hash([0, 1, 4, 5], 6).tolist()
         [0, 2, 1, 3]
         """
         a, x = np.broadcast_arrays(np.asarray(function, np.int64), np.asarray(value, np.int64))
@@ -132,7 +132,7 @@ class BinaryHashing(_HashingOracle):
 
     Variance ((e^ε+1)/(e^ε−1))² a report.
     Guarantee: ε-LDP.
-    Proof. The function does not depend on the value, and the hash is told by ε-DP randomised response.
+    Proof. The function does not depend on the value, and the hash is told by ε-DP randomized response.
 
     >>> from discreet.local.hashing import BinaryHashing
     >>> round(BinaryHashing(epsilon=1, size=100).variance(), 2)
@@ -153,16 +153,16 @@ class BinaryHashing(_HashingOracle):
 
 
 @dataclass(frozen=True, slots=True)
-class OptimisedHashing(_HashingOracle):
+class OptimizedHashing(_HashingOracle):
     """OLH: about e^ε + 1 different hashes (Wang, Blocki, Li, Jha 2017), variance 4e^ε/(e^ε−1)² a report.
 
     `hashes` is the prime or power of two with the least variance among those whose table of counts can be decoded
     quickly. For k up to 10,000 and ε up to 5 that is within 4 % of 4e^ε/(e^ε−1)²; above, the table's size is the limit.
     Guarantee: ε-LDP.
-    Proof. The function does not depend on the value, and the hash is told by ε-DP k-ary randomised response.
+    Proof. The function does not depend on the value, and the hash is told by ε-DP k-ary randomized response.
 
-    >>> from discreet.local.hashing import OptimisedHashing
-    >>> oracle = OptimisedHashing(epsilon=1, size=100)
+    >>> from discreet.local.hashing import OptimizedHashing
+    >>> oracle = OptimizedHashing(epsilon=1, size=100)
     >>> oracle.hashes, oracle.functions, round(oracle.variance(), 2)
     (4, 256, 3.69)
     """
@@ -208,7 +208,7 @@ class HashingModel:
 
     With w = (truth − lie)/functions and lie = (1 − truth)/(g − 1): C[x, (a, y)] = lie/functions + w·1[h_a(x) = y].
 
-    >>> oracle = OptimisedHashing(epsilon=1, size=300)
+    >>> oracle = OptimizedHashing(epsilon=1, size=300)
     >>> model = HashingModel(oracle)
     >>> model.outputs, float(model.forward(np.full(300, 1 / 300)).sum().round(9))
     (4096, 1.0)

@@ -38,7 +38,7 @@ class Reporter(Protocol):
         """What one report costs."""
         ...
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> NDArray[np.int64]:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> NDArray[np.int64]:
         """One report for each value."""
         ...
 
@@ -88,7 +88,7 @@ class Round:
         return (len(self.candidates) << (self.length - self.known)) + 1
 
     def answers(self, values: Strings) -> NDArray[np.int64]:
-        """The truthful answer of each person; it runs on their devices, and goes nowhere but to `randomise`."""
+        """The truthful answer of each person; it runs on their devices, and goes nowhere but to `randomize`."""
         rows = _read_strings(values, self.width)
         order = np.argsort(np.array(self.candidates, dtype=f"S{self.width}"))
         names = np.array(self.candidates, dtype=f"S{self.width}")[order]
@@ -114,7 +114,7 @@ class PrefixExtension:
 
     Guarantee: ε-LDP for each person's value, ε that of the oracle.
     Proof. A person is in one round, chosen without regard to the value, and sends one report, a function of the value
-    randomised by the oracle. The question depends on reports of others only: whatever it is, the report is ε-LDP.
+    randomized by the oracle. The question depends on reports of others only: whatever it is, the report is ε-LDP.
     """
 
     oracle: Callable[[int], Reporter]
@@ -164,7 +164,7 @@ class PrefixExtension:
         )
 
     def find(self, values: ArrayLike, *, confidence: Number, entropy: Entropy | None = None) -> tuple[Hitter, ...]:
-        """All rounds in one place, for simulations: in the field, devices call `answers` and `randomise` themselves.
+        """All rounds in one place, for simulations: in the field, devices call `answers` and `randomize` themselves.
 
         In each round, all limits hold together with the given confidence. They are for the group that was asked;
         where the oracle proves its limits for samples (those of support counts), they hold for all people.
@@ -184,7 +184,7 @@ class PrefixExtension:
 
     def _ask(self, asked: Round, members: Strings, entropy: Entropy | None) -> Frequencies:
         oracle = self.oracle(asked.size)
-        reports = oracle.randomise(asked.answers(members), entropy=entropy)
+        reports = oracle.randomize(asked.answers(members), entropy=entropy)
         return oracle.estimate(oracle.tally(reports), reports=len(members))
 
 

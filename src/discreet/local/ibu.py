@@ -162,7 +162,7 @@ class _Run:
         Conjugate directions for EM: Jamshidian, Jennrich 1993; searching the span of several: Narkiss, Zibulevsky 2005.
         """
         plain_seen = np.maximum(self.seen + images[0], self.model.rounding)
-        weights = self._maximise(images)
+        weights = self._maximize(images)
         point = self.shares + sum(w[:, None] * move for w, move in zip(weights.T, moves, strict=True))
         point = np.maximum(point, _LEAST_SHARE * self.shares)
         point /= point.sum(axis=1, keepdims=True)
@@ -197,7 +197,7 @@ class _Run:
     def _likelihood(self, seen: Floats) -> Floats:
         return np.asarray((self.counts * np.log(np.maximum(seen, _TINY))).sum(axis=1))
 
-    def _maximise(self, images: Floats, most: int = 25) -> Floats:
+    def _maximize(self, images: Floats, most: int = 25) -> Floats:
         """The weights a (a row for each of the batch) with the largest likelihood of seen + a·images."""
         weights = np.zeros((len(self.shares), len(images)))
         weights[:, 0] = 1  # the plain step

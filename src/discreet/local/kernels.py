@@ -62,7 +62,7 @@ def _corner(rows: int, columns: int, t: float, quarter: Floats, total: float) ->
 
 
 def lattice_sum(scale: Number) -> float:
-    """Σ e^(−‖z‖₂/t) over all integer points z of the plane: the normaliser of planar Laplace noise on a grid.
+    """Σ e^(−‖z‖₂/t) over all integer points z of the plane: the normalizer of planar Laplace noise on a grid.
 
     Poisson summation: Σ_z e^(−‖z‖/t) = 2πt²·Σ_k (1 + (2πt‖k‖)²)^(−3/2) (Stein, Weiss 1971: Poisson kernel). For t ≥ 2
     the terms k ≠ 0 are expanded in 1/(2πt‖k‖)², and Σ_{k≠0} ‖k‖^(−2s) = 4ζ(s)β(s) (Lorenz 1871; Hardy 1920), β being

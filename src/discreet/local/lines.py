@@ -65,13 +65,13 @@ def sift(survey: Survey, lines: Iterable[Line], seen: Counter[str] | None = None
     `seen` counts equal dropped lines over the parts of one file, so that the third "hello" of a file is the third one
     again when the file is read again.
 
-    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
     ...               times=1)
     >>> sift(coin, [coin.respond("yes").line, "hello"]).dropped
     Counts(accepted=0, malformed=1, other_survey=0, other_version=0, out_of_domain=0, replayed=0)
     """
-    randomiser = survey.randomises()
-    shape = randomiser.randomise([]).shape[1:]
+    randomizer = survey.randomizes()
+    shape = randomizer.randomize([]).shape[1:]
     seen = Counter() if seen is None else seen
     dropped: dict[str, list[str]] = {name: [] for name in _REASONS}
     found: dict[str, Any] = {}  # by id; a later report of the same id is a replay
@@ -86,7 +86,7 @@ def sift(survey: Survey, lines: Iterable[Line], seen: Counter[str] | None = None
         else:
             found[key] = payload
     reports = np.array(list(found.values()), np.int64).reshape(-1, *shape)
-    fine = randomiser.valid(reports) if len(reports) else np.zeros(0, np.bool_)
+    fine = randomizer.valid(reports) if len(reports) else np.zeros(0, np.bool_)
     ids = [key for key, kept in zip(found, fine.tolist(), strict=True) if kept]
     wrong = [key for key, kept in zip(found, fine.tolist(), strict=True) if not kept]
     dropped["out_of_domain"] += [_line_key("out_of_domain", key, seen) for key in wrong]

@@ -1,4 +1,4 @@
-"""Maps side by side: the true one, the noisy one, the estimated ones, on one colour scale.
+"""Maps side by side: the true one, the noisy one, the estimated ones, on one color scale.
 
 `draw` writes a picture through matplotlib; `page` gives a self-contained HTML page with inline SVG, and needs nothing.
 
@@ -72,7 +72,7 @@ def page(maps: Sequence[Map], area: Area, *, title: str) -> str:
         title=escape(title),
         figures=figures,
         legend=_legend(top),
-        note=f"Cells of {float(area.cell * merged):g} km; one colour scale, by the square root of the share.{note}",
+        note=f"Cells of {float(area.cell * merged):g} km; one color scale, by the square root of the share.{note}",
     )
 
 
@@ -118,10 +118,10 @@ def _figure_of(count: int, area: Area) -> Any:
 def _draw_one(axis: Any, one: Map, grid: Floats, area: Area, top: float) -> Any:
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
-    colours = LinearSegmentedColormap.from_list("discreet", [tuple(c / 255 for c in rgb) for rgb in _RAMP])
+    colors = LinearSegmentedColormap.from_list("discreet", [tuple(c / 255 for c in rgb) for rgb in _RAMP])
     width, height = float(area.width), float(area.height)
     norm = PowerNorm(0.5, vmin=0, vmax=top)
-    image = axis.imshow(np.minimum(grid, top), origin="lower", extent=(0, width, 0, height), cmap=colours, norm=norm)
+    image = axis.imshow(np.minimum(grid, top), origin="lower", extent=(0, width, 0, height), cmap=colors, norm=norm)
     axis.set_title(one.caption, fontsize=9)
     axis.set_xticks([])
     axis.set_yticks([])
@@ -153,14 +153,14 @@ def _figure(one: Map, grid: Floats, area: Area, top: float) -> str:
 
 
 def _cells(grid: Floats, top: float) -> list[str]:
-    """Runs of cells of one colour in a row, as rectangles; empty ones are the background. The north is up."""
+    """Runs of cells of one color in a row, as rectangles; empty ones are the background. The north is up."""
     levels = _levels(grid, top)[::-1]
     out = []
     for y, row in enumerate(levels.tolist()):
         ends = [x for x in range(1, len(row) + 1) if x == len(row) or row[x] != row[x - 1]]
         for start, end in zip([0, *ends], ends, strict=False):
             if row[start]:
-                out.append(f'<path fill="{_colour(row[start])}" d="M{start} {y}h{end - start}v1h-{end - start}z"/>')
+                out.append(f'<path fill="{_color(row[start])}" d="M{start} {y}h{end - start}v1h-{end - start}z"/>')
     return out
 
 
@@ -168,7 +168,7 @@ def _levels(grid: Floats, top: float) -> NDArray[np.int64]:
     return np.ceil(np.sqrt(np.clip(grid / top, 0, 1)) * _STEPS - 1e-9).astype(np.int64)
 
 
-def _colour(level: int) -> str:
+def _color(level: int) -> str:
     at = level / _STEPS * (len(_RAMP) - 1)
     first = min(int(at), len(_RAMP) - 2)
     mixed = (a + (b - a) * (at - first) for a, b in zip(_RAMP[first], _RAMP[first + 1], strict=True))
@@ -176,9 +176,9 @@ def _colour(level: int) -> str:
 
 
 def _legend(top: float) -> str:
-    stops = "".join(f'<rect x="{4 * k}" width="4" height="12" fill="{_colour(k)}"/>' for k in range(_STEPS + 1))
+    stops = "".join(f'<rect x="{4 * k}" width="4" height="12" fill="{_color(k)}"/>' for k in range(_STEPS + 1))
     return (
-        f'<svg width="{4 * _STEPS + 4}" height="30" role="img" aria-label="colour scale">{stops}'
+        f'<svg width="{4 * _STEPS + 4}" height="30" role="img" aria-label="color scale">{stops}'
         f'<text y="26">0</text><text x="{2 * _STEPS + 2}" y="26" text-anchor="middle">{25 * top:.3g} %</text>'
         f'<text x="{4 * _STEPS + 4}" y="26" text-anchor="end">{100 * top:.3g} %</text></svg>'
     )
@@ -214,7 +214,7 @@ def _grid(one: Map, area: Area) -> Floats:
 
 
 def _top(grids: Sequence[Floats]) -> float:
-    """The end of the common colour scale: the largest share of the first map; larger ones look the same."""
+    """The end of the common color scale: the largest share of the first map; larger ones look the same."""
     if not grids:
         raise InvalidData("maps: got none, expected at least one")
     return float(grids[0].max()) or max(float(grid.max()) for grid in grids) or 1.0

@@ -1,11 +1,11 @@
-"""Repeated collection: a permanent randomised response that the device keeps, and a fresh noisy copy at each report.
+"""Repeated collection: a permanent randomized response that the device keeps, and a fresh noisy copy at each report.
 
 Asking the same person every day with fresh coins would average the noise away. RAPPOR (Erlingsson, Pihur, Korolova
 2014) throws the coins that protect the value once: the device keeps the outcome and reports it through a second,
-fresh randomisation, which hides that two reports came from one device.
+fresh randomization, which hides that two reports came from one device.
 
->>> from discreet.local.memory import Memoised
->>> daily = Memoised(permanent=2, once=1, size=5)
+>>> from discreet.local.memory import Memoized
+>>> daily = Memoized(permanent=2, once=1, size=5)
 >>> kept = daily.remember(3)
 >>> daily.valid([daily.report(kept), daily.report(kept)]).tolist()
 [True, True]
@@ -37,7 +37,7 @@ _MOST_SIZE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Memoised:
+class Memoized:
     """RAPPOR over a small domain: a bit for each value, flipped once for good and once more for each report.
 
     The permanent response is `SymmetricUnary` with ε∞ = `permanent`. A report flips each of its bits with probability
@@ -56,7 +56,7 @@ class Memoised:
     values are told apart by at most ε∞ for each different value, but *that* a value changed can be seen in the long
     run, when two permanent responses differ. `Device` therefore holds one value unless more are allowed.
 
-    >>> Memoised(permanent=2, once="0.5", size=4).lifetime
+    >>> Memoized(permanent=2, once="0.5", size=4).lifetime
     Pure(epsilon=Fraction(2, 1))
     """
 
@@ -89,7 +89,7 @@ class Memoised:
     def loss_of(self, reports: int) -> Loss:
         """The loss of this many reports about one value: min(ε∞, R·ε₁).
 
-        >>> [str(Memoised(permanent=2, once="0.5", size=4).loss_of(r).epsilon) for r in (0, 1, 3, 100)]
+        >>> [str(Memoized(permanent=2, once="0.5", size=4).loss_of(r).epsilon) for r in (0, 1, 3, 100)]
         ['0', '1/2', '3/2', '2']
         """
         return Pure(min(self.permanent, integer(reports, "reports", at_least=0) * self.once))
@@ -116,7 +116,7 @@ class Memoised:
         told = read_values(value, self.size)
         if told.size != 1:
             raise InvalidParameter("value", f"{told.size} of them", "one value; each person has a memory")
-        return np.asarray(self.first.randomise(told, entropy=entropy)[0])
+        return np.asarray(self.first.randomize(told, entropy=entropy)[0])
 
     def report(self, kept: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """A fresh report from a permanent response."""
@@ -177,25 +177,25 @@ class Device:
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "memory.json"
-    >>> phone = Device(Memoised(permanent=2, once=1, size=3), place, survey="colour", version=1)
+    >>> phone = Device(Memoized(permanent=2, once=1, size=3), place, survey="color", version=1)
     >>> [str(phone.respond(2)[1].epsilon) for _ in range(3)]  # what each report adds
     ['1', '1', '0']
     """
 
-    memoised: Memoised
+    memoized: Memoized
     path: Path
     survey: str
     version: int
     values: int
 
-    def __init__(self, memoised: Memoised, path: str | Path, *, survey: str, version: int, values: int = 1) -> None:
+    def __init__(self, memoized: Memoized, path: str | Path, *, survey: str, version: int, values: int = 1) -> None:
         if not isinstance(survey, str) or not survey:
             raise InvalidParameter("survey", survey, "the name of a survey")
-        object.__setattr__(self, "memoised", memoised)
+        object.__setattr__(self, "memoized", memoized)
         object.__setattr__(self, "path", Path(path))
         object.__setattr__(self, "survey", survey)
         object.__setattr__(self, "version", integer(version, "version", at_least=1))
-        object.__setattr__(self, "values", integer(values, "values", at_least=1, at_most=memoised.size))
+        object.__setattr__(self, "values", integer(values, "values", at_least=1, at_most=memoized.size))
 
     def respond(self, value: int, *, entropy: Entropy | None = None) -> tuple[Integers, Pure]:
         """A report about the value, and what it adds to the loss; the state is on disk before this returns.
@@ -213,26 +213,26 @@ class Device:
                     f"survey {self.survey!r} may be answered about {self.values} different value(s) from this device; "
                     "this is another one; nothing was sent"
                 )
-            words, count = before or ([int(w) for w in self.memoised.remember(told, entropy=entropy)], 0)
+            words, count = before or ([int(w) for w in self.memoized.remember(told, entropy=entropy)], 0)
             memory[told] = (words, count + 1)
             write(self.path, self._text(memory))
-        cost = _cost(self.memoised, count + 1) - _cost(self.memoised, count)
-        return self.memoised.report(np.array([words], np.int64), entropy=entropy), Pure(cost)
+        cost = _cost(self.memoized, count + 1) - _cost(self.memoized, count)
+        return self.memoized.report(np.array([words], np.int64), entropy=entropy), Pure(cost)
 
     def _told(self, value: int) -> int:
-        values = read_values(value, self.memoised.size)
+        values = read_values(value, self.memoized.size)
         if values.size != 1:
             raise InvalidParameter("value", f"{values.size} of them", "one value; a device answers for one person")
         return int(values[0])
 
     @property
     def spent(self) -> Pure:
-        """The loss so far: min(ε∞, R·ε₁) for each value answered about; see `Memoised` for what that promises."""
-        return Pure(sum((_cost(self.memoised, count) for _, count in self._load().values()), Fraction(0)))
+        """The loss so far: min(ε∞, R·ε₁) for each value answered about; see `Memoized` for what that promises."""
+        return Pure(sum((_cost(self.memoized, count) for _, count in self._load().values()), Fraction(0)))
 
     @property
     def _settings(self) -> dict[str, object]:
-        m = self.memoised
+        m = self.memoized
         return {"size": m.size, "permanent": plain(m.permanent), "once": plain(m.once)}
 
     def _text(self, memory: dict[int, tuple[list[int], int]]) -> str:
@@ -262,7 +262,7 @@ class Device:
             if not isinstance(item, dict) or set(item) != {"value", "bits", "reports"}:
                 raise self._damaged("a response cannot be read")
             value, bits, count = item["value"], item["bits"], item["reports"]
-            whole = type(value) is int and 0 <= value < self.memoised.size and type(count) is int and count >= 1
+            whole = type(value) is int and 0 <= value < self.memoized.size and type(count) is int and count >= 1
             if not whole or value in memory or not self._fits(bits):
                 raise self._damaged("a response cannot be read")
             memory[value] = (bits, count)
@@ -273,11 +273,11 @@ class Device:
             return False
         if any(not -(2**63) <= word < 2**63 for word in bits):
             return False
-        return bool(self.memoised.valid([bits])[0])
+        return bool(self.memoized.valid([bits])[0])
 
     def _damaged(self, why: str) -> LedgerDamaged:
         return LedgerDamaged(f"the memory {self.path} is damaged: {why}; nothing was sent; restore it from a copy")
 
 
-def _cost(memoised: Memoised, reports: int) -> Fraction:
-    return min(memoised.permanent, reports * memoised.once)
+def _cost(memoized: Memoized, reports: int) -> Fraction:
+    return min(memoized.permanent, reports * memoized.once)

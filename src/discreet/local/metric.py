@@ -26,13 +26,13 @@ class MetricResponse:
     """One of a few places, words or settings, at any distances: z with probability ∝ exp(−ε·d(x, z)/2).
 
     Where every place sees the same distances to all others (a ring, the discrete metric, the corners of a cube), the
-    normaliser is constant and the factor ½ is dropped (Chatzikokolakis, Andrés, Bordenabe, Palamidessi 2013).
+    normalizer is constant and the factor ½ is dropped (Chatzikokolakis, Andrés, Bordenabe, Palamidessi 2013).
 
     `metric` is "discrete", "line", a matrix or a function of two labels; floats are read as the decimals they print as.
 
     Guarantee: P(z|x) ≤ e^(ε·d(x,x'))·P(z|x') for all x, x', z. Proof. Let N(x) = Σ_z e^(−ε·d(x,z)/2s), s such that
     |d(x,z) − d(x',z)| ≤ s·d(x,x') for all three: 1 where the triangle inequality holds, else found by looking at all
-    triples. The ratio of numerators is then at most e^(ε·d(x,x')/2), and so is that of normalisers; where those are
+    triples. The ratio of numerators is then at most e^(ε·d(x,x')/2), and so is that of normalizers; where those are
     equal only the first remains, and ε need not be halved. Sampling is exact (`noise.softmax`).
 
     >>> ring = MetricResponse(range(4), lambda a, b: min(abs(a - b), 4 - abs(a - b)), epsilon=1, unit="steps")
@@ -78,10 +78,10 @@ class MetricResponse:
 
     @property
     def scale(self) -> Fraction:
-        """What distances are divided by: 2s/ε, or s/ε where the normaliser is constant."""
+        """What distances are divided by: 2s/ε, or s/ε where the normalizer is constant."""
         return (1 if self.constant else 2) * self.stretch / self.epsilon
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One report for each position in `labels`."""
         places = read_values(values, self.size)
         reports = np.empty(places.shape, np.int64)
@@ -92,7 +92,7 @@ class MetricResponse:
         return reports
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports could have come from this randomiser."""
+        """Which reports could have come from this randomizer."""
         return well_formed(reports, self.size)
 
     def tally(self, reports: ArrayLike) -> Integers:
@@ -102,7 +102,7 @@ class MetricResponse:
     def channel(self) -> Channel:
         """The channel, to float precision."""
         weights = np.exp([-exponents(-row, self._wide) for row in self._steps])
-        return Channel(weights, self.labels, self.labels, normalise=True)
+        return Channel(weights, self.labels, self.labels, normalize=True)
 
     @property
     def _wide(self) -> Fraction:

@@ -283,7 +283,7 @@ def _check_stochastic(matrix: Floats) -> None:
     sums = matrix.sum(axis=1)
     wrong = np.flatnonzero(np.abs(sums - 1) > _TOLERANCE)
     if wrong.size:
-        raise InvalidChannel(f"row {wrong[0]} sums to {sums[wrong[0]]:.12g}, expected 1 (to 1e-9); normalise it first")
+        raise InvalidChannel(f"row {wrong[0]} sums to {sums[wrong[0]]:.12g}, expected 1 (to 1e-9); normalize it first")
 
 
 def _vectors(values: ArrayLike, length: int, name: str) -> Floats:

@@ -7,7 +7,7 @@ rationals with e^ε rounded down, and the estimate is unbiased for the mean of t
 most half a step, which intervals include; where the numbers lie on the grid it moves nothing.
 
 >>> hours = Piecewise(epsilon=1, lower=0, upper=24, steps=96)
->>> int(hours.tally(hours.randomise([7.5, 8, 6.25]))[1])
+>>> int(hours.tally(hours.randomize([7.5, 8, 6.25]))[1])
 3
 """
 
@@ -76,7 +76,7 @@ class _Numeric:
         share = (held / 2 - float(self.lower) / 2) / float((self.upper - self.lower) / 2)
         return np.clip(np.floor(share * self.steps + 0.5), 0, self.steps).astype(np.int64)
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One code for each number."""
         return self._draw(self.places(values), SYSTEM if entropy is None else entropy)
 
@@ -146,7 +146,7 @@ class _Numeric:
 
 @dataclass(frozen=True, slots=True, init=False)
 class StochasticRounding(_Numeric):
-    """One bit: the number is rounded at random to one of the bounds, and that bit told by randomised response.
+    """One bit: the number is rounded at random to one of the bounds, and that bit told by randomized response.
 
     Duchi, Jordan, Wainwright 2018 (section 3.2.1, one dimension). With t the truth probability, the bit is 1 with
     probability (1 − t) + (k/steps)·(2t − 1), affine in the place k, hence the unbiased estimate

@@ -1,9 +1,9 @@
-"""What every frequency oracle is: a randomiser that runs on a person's device, and the estimator that fits it.
+"""What every frequency oracle is: a randomizer that runs on a person's device, and the estimator that fits it.
 
 A domain is 0 … size−1; labels live in the survey. A report is one int64 code, or a row of int64 words; the collector
 never needs more than `tally`, whole numbers that add up over batches, so a database can count them.
 
-A report that could not have come from the randomiser is not an error of the collector: `valid` says which rows are
+A report that could not have come from the randomizer is not an error of the collector: `valid` says which rows are
 well-formed, `sift` drops and counts the others.
 """
 
@@ -28,7 +28,7 @@ _MOST_EPSILON = 1000
 
 
 class Oracle(Protocol):
-    """A randomiser of one value of a finite domain, and the estimator that fits it. A frozen value."""
+    """A randomizer of one value of a finite domain, and the estimator that fits it. A frozen value."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -45,7 +45,7 @@ class Oracle(Protocol):
         """`Pure(epsilon)`."""
         ...
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One report for each value: codes of shape (n,), or rows of words of shape (n, w)."""
         ...
 
@@ -125,7 +125,7 @@ def sift(oracle: Oracle, reports: ArrayLike) -> tuple[Integers, int]:
     rows = as_rows(reports)
     fine = oracle.valid(rows)
     if not fine.any():
-        return oracle.randomise([]), int(fine.size)
+        return oracle.randomize([]), int(fine.size)
     kept = rows[fine]
     if kept.dtype.kind == "O":
         kept = np.array(kept.tolist(), np.int64)

@@ -1,4 +1,4 @@
-"""The page: one static HTML file that asks a survey's question and randomises the answer in the browser.
+"""The page: one static HTML file that asks a survey's question and randomizes the answer in the browser.
 
 It loads nothing and may connect only to where reports go: its Content-Security-Policy names the one script and the one
 style by their hashes. Respondents see what will be sent, what it costs, and what was given out before (claim C9).
@@ -21,12 +21,12 @@ from discreet.local import projection
 from discreet.local.areas import Area
 from discreet.local.flat import FlatResponse
 from discreet.local.hadamard import HadamardResponse
-from discreet.local.hashing import Field, OptimisedHashing
+from discreet.local.hashing import Field, OptimizedHashing
 from discreet.local.oracle import Oracle
 from discreet.local.places import PlanarReport
 from discreet.local.subset import SubsetSelection
 from discreet.local.survey import Survey
-from discreet.local.unary import OptimisedUnary, SymmetricUnary
+from discreet.local.unary import OptimizedUnary, SymmetricUnary
 
 _MOST_ANSWERS = 10_000
 _SCRIPTS = ("chances", "answers", "places", "page")
@@ -40,13 +40,13 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 def page(survey: Survey, *, endpoint: str | None = None) -> str:
     """The page of a survey; `endpoint` is where it POSTs reports, one line each.
 
-    Guarantee: what the page sends, copies or saves is a report of `survey.randomises()`, with the same probabilities.
+    Guarantee: what the page sends, copies or saves is a report of `survey.randomizes()`, with the same probabilities.
     Proof. They are the same rationals, printed as whole numbers. The page decides with uniform whole numbers below
     their denominators, by rejection from the bits of `crypto.getRandomValues`, in integers of any size: no float
     decides anything. For places, probabilities that are no rationals are compared bit by bit with rational bounds until
     they are decided; floats only find the cell that a place lies in. The tests compare the channels in a real browser.
 
-    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
+    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
     ...                 times=1)
     >>> "connect-src 'none'" in page(survey)
     True
@@ -65,7 +65,7 @@ def page(survey: Survey, *, endpoint: str | None = None) -> str:
         "how": how_words(survey),
         "cost": cost_words(survey),
         "endpoint": endpoint,
-        "channel": channel_of(survey.randomises()),
+        "channel": channel_of(survey.randomizes()),
     }
     parts = {
         "POLICY": _policy(template, _origin(endpoint)),
@@ -76,7 +76,7 @@ def page(survey: Survey, *, endpoint: str | None = None) -> str:
 
 
 def channel_of(oracle: Oracle | PlanarReport) -> dict[str, Any]:
-    """What the page needs to know of a randomiser: whole numbers, and probabilities as two of them.
+    """What the page needs to know of a randomizer: whole numbers, and probabilities as two of them.
 
     >>> channel_of(FlatResponse(epsilon=1, size=3))["kind"]
     'flat'
@@ -87,17 +87,17 @@ def channel_of(oracle: Oracle | PlanarReport) -> dict[str, Any]:
         case HadamardResponse():
             shape = {"blocks": oracle.blocks, "block": oracle.block}
             return {"kind": "hadamard", **shape, "truth": _ratio(oracle.truth)}
-        case OptimisedHashing():
+        case OptimizedHashing():
             shape = {"hashes": oracle.hashes, "digits": oracle.digits, "functions": oracle.functions}
             return {"kind": "hashing", **shape, **_field(oracle.hashes), "truth": _ratio(oracle.truth)}
         case SubsetSelection():
             return {"kind": "subset", "chosen": oracle.chosen, "truth": _ratio(oracle.truth)}
-        case OptimisedUnary() | SymmetricUnary():
+        case OptimizedUnary() | SymmetricUnary():
             return {"kind": "unary", "truth": _ratio(oracle.truth), "other": _ratio(oracle.other)}
         case PlanarReport(noise="laplace", outside="keep"):
             shape = {"rows": oracle.area.rows, "columns": oracle.area.columns, "margin": oracle.margin}
             return {"kind": "planar", **shape, "rate": _ratio(1 / oracle.scale)}
-    raise InvalidParameter("randomiser", type(oracle).__name__, "one that pages know")
+    raise InvalidParameter("randomizer", type(oracle).__name__, "one that pages know")
 
 
 # In words
@@ -106,7 +106,7 @@ def channel_of(oracle: Oracle | PlanarReport) -> dict[str, Any]:
 def how_words(survey: Survey) -> str:
     """What is done to an answer, for whoever gives it.
 
-    >>> how_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat",
+    >>> how_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
     ...                  epsilon="ln 3", times=1))
     'Before anything is sent, ... With probability 75 % the report is your answer, else another one, by chance. ...'
     """
@@ -118,7 +118,7 @@ def how_words(survey: Survey) -> str:
     match oracle:
         case FlatResponse():
             what = f"With probability {told} the report is your answer, else another one, by chance."
-        case HadamardResponse() | OptimisedHashing():
+        case HadamardResponse() | OptimizedHashing():
             what = f"The report is a code that fits many answers; with probability {told} yours is among them."
         case _:
             what = f"The report is a set of answers; with probability {told} yours is among them."
@@ -128,7 +128,7 @@ def how_words(survey: Survey) -> str:
 def cost_words(survey: Survey) -> str:
     """What reports cost, in words.
 
-    >>> cost_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat",
+    >>> cost_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
     ...                   epsilon="ln 3", times=1))
     'A report costs ε = 1.099: it is at most 3 times as likely as it would be with any other answer. ... 75 % ...'
     """
@@ -196,12 +196,12 @@ def _area(area: Area) -> dict[str, Any]:
     """What the page needs to find the cell of a place."""
     shape = {"rows": area.rows, "columns": area.columns, "cell": float(area.cell)}
     shape |= {"up": float(area.cell.denominator), "down": float(area.cell.numerator)}
-    if area.centre is None:
-        return shape | {"centre": None}
+    if area.center is None:
+        return shape | {"center": None}
     sizes = {"width": float(area.width), "height": float(area.height)}
     reach = {"factor": area._factor, "clamped": area._clamped_from}
     series = {"radius": projection._RECTIFYING, "eccentricity": projection._ECCENTRICITY, "alpha": projection._ALPHA}
-    return shape | sizes | reach | {"centre": area.centre, "map": series}
+    return shape | sizes | reach | {"center": area.center, "map": series}
 
 
 def _ratio(p: Fraction) -> list[str]:

@@ -4,7 +4,7 @@
 >>> from discreet.local.places import PlanarReport
 >>> city = Area.plane(width=3, height=3, cell="0.1")
 >>> report = PlanarReport(city, epsilon="ln 2 at 1 km")
->>> 0 <= int(report.randomise([465])[0]) < report.outputs
+>>> 0 <= int(report.randomize([465])[0]) < report.outputs
 True
 """
 
@@ -36,7 +36,7 @@ Noise = Literal["laplace", "geometric"]
 Outside = Literal["keep", "clamp", "remap"]
 
 _WORDS = re.compile(r"\s*(ln\s*)?([\d./eE+-]+)\s+(?:at|within|per)\s+(?:([\d./eE+-]+)\s*)?(km|m)\s*")
-_METRES = {"km": 1000, "m": 1}
+_METERS = {"km": 1000, "m": 1}
 
 
 def per_km(words: Number) -> Fraction:
@@ -54,7 +54,7 @@ def per_km(words: Number) -> Fraction:
         return rational(words, "epsilon", above=0)
     logarithm, amount, distance, unit = found.groups()
     exact = rational(amount, "epsilon", above=1 if logarithm else 0)
-    reach = rational(distance or 1, "distance", above=0) * _METRES[unit] / 1000
+    reach = rational(distance or 1, "distance", above=0) * _METERS[unit] / 1000
     return (log_down(exact) if logarithm else exact) / reach
 
 
@@ -72,10 +72,10 @@ class PlanarReport:
     - "remap": replaced by a uniformly drawn cell of the area (no margin).
 
     Guarantee: P(report|x) ≤ e^(ε·(d + slack))·P(report|x') for places x, x' at d km, slack a cell's diagonal.
-    Proof. Between the centres of cells the noise, on an infinite grid, has one normalising constant, and
+    Proof. Between the centers of cells the noise, on an infinite grid, has one normalizing constant, and
     ‖z − x'‖ − ‖z − x‖ ≤ ‖x − x'‖; for "geometric" in the norm ‖·‖₁ ≤ √2·‖·‖₂ at rate ε/√2, rounded down. What happens
     outside the area looks at the noisy point alone (and own coins), so it is post-processing. A place is at most half a
-    diagonal from the centre of its cell, and distances on the map do not exceed those on the ground (see `areas`).
+    diagonal from the center of its cell, and distances on the map do not exceed those on the ground (see `areas`).
 
     >>> PlanarReport(Area.plane(width=1, height=1, cell="0.5"), epsilon="0.7", outside="clamp").outputs
     4
@@ -174,7 +174,7 @@ class PlanarReport:
 
     # On the device
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One report for each cell."""
         cells = read_values(values, self.size)
         steps = np.stack(np.divmod(cells, self.area.columns), axis=-1)
@@ -204,7 +204,7 @@ class PlanarReport:
     # At the collector
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports could have come from this randomiser."""
+        """Which reports could have come from this randomizer."""
         return well_formed(reports, self.outputs)
 
     def tally(self, reports: ArrayLike) -> Integers:
@@ -243,7 +243,7 @@ class PlanarReport:
         """The channel on a small area: from cells to codes, each entry right to float precision, relatively."""
         countable(self.size * self.outputs, "channel")
         folded = self._folded(0 if self.outside == "clamp" else 1)
-        return Channel(np.array([self._row(folded, cell) for cell in range(self.size)]), normalise=True)
+        return Channel(np.array([self._row(folded, cell) for cell in range(self.size)]), normalize=True)
 
     def _folded(self, further: int) -> Floats:
         """P(displacement), the outermost rows and columns standing for all further ones."""

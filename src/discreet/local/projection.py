@@ -28,10 +28,10 @@ _BETA = (
 )
 
 
-def transverse_mercator(latitude: Floats, longitude: Floats, centre: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Km east and north of the centre, true to scale on its meridian (Karney 2011, eqs. 7–11)."""
-    x, y = forward(latitude, longitude - centre[1])
-    _, origin = forward(np.array([centre[0]]), np.zeros(1))
+def transverse_mercator(latitude: Floats, longitude: Floats, center: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Km east and north of the center, true to scale on its meridian (Karney 2011, eqs. 7–11)."""
+    x, y = forward(latitude, longitude - center[1])
+    _, origin = forward(np.array([center[0]]), np.zeros(1))
     return x, y - origin
 
 
@@ -48,16 +48,16 @@ def forward(latitude: Floats, east: Floats) -> tuple[Floats, Floats]:
     return _RECTIFYING * east_km, _RECTIFYING * north
 
 
-def inverse_mercator(x: Floats, y: Floats, centre: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Latitude and longitude of km east and north of the centre (Karney 2011, eqs. 11, 19–21)."""
-    _, origin = forward(np.array([centre[0]]), np.zeros(1))
+def inverse_mercator(x: Floats, y: Floats, center: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Latitude and longitude of km east and north of the center (Karney 2011, eqs. 11, 19–21)."""
+    _, origin = forward(np.array([center[0]]), np.zeros(1))
     xi, eta = (y + origin) / _RECTIFYING, x / _RECTIFYING
     with np.errstate(all="ignore"):  # points beyond the map become NaN
         xi_0 = xi - sum(b * np.sin(2 * j * xi) * np.cosh(2 * j * eta) for j, b in enumerate(_BETA, 1))
         eta_0 = eta - sum(b * np.cos(2 * j * xi) * np.sinh(2 * j * eta) for j, b in enumerate(_BETA, 1))
         conformal = np.sin(xi_0) / np.hypot(np.sinh(eta_0), np.cos(xi_0))
         latitude = np.rad2deg(np.arctan(_geographic(conformal)))
-        longitude = centre[1] + np.rad2deg(np.arctan2(np.sinh(eta_0), np.cos(xi_0)))
+        longitude = center[1] + np.rad2deg(np.arctan2(np.sinh(eta_0), np.cos(xi_0)))
         return latitude, _wrapped(longitude)
 
 
@@ -74,9 +74,9 @@ def _geographic(conformal: Floats) -> Floats:
     return np.asarray(tau)
 
 
-def angle_from(latitude: Floats, longitude: Floats, centre: tuple[float, float]) -> Floats:
-    """The angle at the centre of a sphere between places and the centre of the area (haversine)."""
-    return angle_between(latitude, longitude, *centre)
+def angle_from(latitude: Floats, longitude: Floats, center: tuple[float, float]) -> Floats:
+    """The angle at the center of a sphere between places and the center of the area (haversine)."""
+    return angle_between(latitude, longitude, *center)
 
 
 def _wrapped(degrees: Floats) -> Floats:

@@ -7,7 +7,7 @@ mean is estimated unbiased in closed form; the distribution through `channel` (`
 >>> from discreet.local.inversion import invert
 >>> from discreet.local.ranges import ClampedGeometric
 >>> ages = ClampedGeometric(epsilon="0.5", size=4)
->>> reports = ages.randomise([0, 1, 1, 3])
+>>> reports = ages.randomize([0, 1, 1, 3])
 >>> invert(ages.channel(), ages.tally(reports)).size
 4
 """
@@ -114,7 +114,7 @@ class ClampedGeometric(_Line):
     (Pure(epsilon=Fraction(4, 1)), True)
     """
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One number of the range for each value."""
         told = read_values(values, self.size)
         noise = np.asarray(discrete_laplace(1 / self.epsilon, told.shape, entropy=entropy))
@@ -194,10 +194,10 @@ class ClampedLaplace:
         """The ε-LDP of the whole interval."""
         return Pure(self.epsilon * (self.upper - self.lower))
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """A number of steps above `lower` for each number."""
         steps, first = Grid(self.granularity).snap(np.atleast_1d(regular(values, "values")), "values"), self._first
-        return self.geometric.randomise(np.clip(steps - first, 0, self.geometric.size - 1), entropy=entropy)
+        return self.geometric.randomize(np.clip(steps - first, 0, self.geometric.size - 1), entropy=entropy)
 
     @property
     def _first(self) -> int:
@@ -234,7 +234,7 @@ class ExponentialResponse(_Line):
     """The d-private exponential response on a line: p(y|x) ∝ e^(−ε|x − y|/2) over the numbers of the range.
 
     McSherry, Talwar 2007, scored by distance; d-privacy: Chatzikokolakis, Andrés, Bordenabe, Palamidessi 2013.
-    Half of ε pays for the normalisation, so `ClampedGeometric` is the better response on a line; this one never piles
+    Half of ε pays for the normalization, so `ClampedGeometric` is the better response on a line; this one never piles
     reports up at the ends, and works alike in any metric.
 
     Guarantee: ε-d-private for d = |x − x'|, and ε/2·(size − 1)-LDP, no less.
@@ -253,10 +253,10 @@ class ExponentialResponse(_Line):
 
     @property
     def loss(self) -> Loss:
-        """The ε-LDP of the whole range: ε/2·(size − 1), for the ends have equal normalisers."""
+        """The ε-LDP of the whole range: ε/2·(size − 1), for the ends have equal normalizers."""
         return Pure(self.epsilon * (self.size - 1) / 2)
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One number of the range for each value; at most about three attempts each, on average.
 
         Proof. Both ways draw y from a proposal and accept it with a probability that makes the product ∝ q^|x−y|:
@@ -311,4 +311,4 @@ class ExponentialResponse(_Line):
         q = min(exp_up(-self.epsilon / 2, 64), Fraction(1))
         powers = [q**k for k in range(self.size)]
         rows = [[powers[abs(x - y)] for y in range(self.size)] for x in range(self.size)]
-        return Channel(rows, inputs=range(self.size), outputs=range(self.size), normalise=True)
+        return Channel(rows, inputs=range(self.size), outputs=range(self.size), normalize=True)

@@ -60,7 +60,7 @@ def smoothed(
     out. `entropy` decides which reports are held out.
 
     >>> report = PlanarReport(Area.plane(width=2, height=2, cell="0.5"), epsilon="ln 8 at 1 km")
-    >>> found = smoothed(report, report.tally(report.randomise([5] * 1000)))
+    >>> found = smoothed(report, report.tally(report.randomize([5] * 1000)))
     >>> int(found.shares.argmax()), round(float(found.shares.sum()), 9)
     (5, 1.0)
     """
@@ -188,7 +188,7 @@ def one_cluster(coarse: Coarse, area: Area) -> Floats:
     from scipy.optimize import minimize
 
     middle, spread = np.array([1, 0, 0, 1.1, 1.1, 0]), np.array([2, 1, 1, 0.7, 0.7, 1.5])
-    places = _centred(area)
+    places = _centered(area)
 
     def cost(settings: Floats) -> float:
         away = (settings - middle) / spread
@@ -209,10 +209,10 @@ def _cluster(settings: Floats, places: Floats) -> Floats:
     return np.asarray((1 - weight) / bump.size + weight * bump / bump.sum())
 
 
-def _centred(area: Area) -> Floats:
+def _centered(area: Area) -> Floats:
     """East and north of the area's middle, the longer side from −1 to 1."""
     width, height = float(area.width), float(area.height)
-    return np.asarray(2 * (area.centres() - [width / 2, height / 2]).T / max(width, height))
+    return np.asarray(2 * (area.centers() - [width / 2, height / 2]).T / max(width, height))
 
 
 def _softmax(values: Floats) -> Floats:

@@ -33,7 +33,7 @@ class SubsetSelection(SupportOracle):
     """A set of `chosen` values: with probability `truth` a uniform one with the true value, else one without it.
 
     Wang, Huang, Wang, Nie, Xu, Yang, Hadjicostas 2016; Ye, Barg 2018: truth = w·e^ε/(w·e^ε + k − w), w either of
-    the whole numbers beside k/(e^ε+1), whichever has less variance. For w = 1 it is k-ary randomised response.
+    the whole numbers beside k/(e^ε+1), whichever has less variance. For w = 1 it is k-ary randomized response.
 
     Guarantee: ε-LDP.
     Proof. A set with the value has probability truth/C(k−1, w−1), one without it (1 − truth)/C(k−1, w); the ratio is
@@ -41,7 +41,7 @@ class SubsetSelection(SupportOracle):
 
     >>> from discreet.local.subset import SubsetSelection
     >>> oracle = SubsetSelection(epsilon=1, size=100)
-    >>> oracle.chosen, oracle.randomise([5]).shape, round(oracle.variance(), 2)
+    >>> oracle.chosen, oracle.randomize([5]).shape, round(oracle.variance(), 2)
     (27, (1, 2), 3.59)
     """
 
@@ -77,7 +77,7 @@ class SubsetSelection(SupportOracle):
         truth, other = self._probabilities(chosen)
         return other * (1 - other) / (truth - other) ** 2
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """A row of packed bits with `chosen` of them set, for each value.
 
         Proof. The value's own bit is a coin. The others start as independent coins, so that, however many are set, each

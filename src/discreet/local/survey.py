@@ -6,13 +6,13 @@
     version = 1
     question = "How did you come to work today?"
     domain = ["on foot", "bicycle", "bus or train", "car"]
-    randomiser = "flat"                # see RANDOMISERS
+    randomizer = "flat"                # see RANDOMIZERS
     epsilon = "ln 3"                   # of one report: a number, or the logarithm of one
     times = 1                          # how many reports one person may ever send
 
 Places are asked for with an area, in km, and ε for each km::
 
-    randomiser = "planar laplace"
+    randomizer = "planar laplace"
     epsilon = "ln 2 at 1 km"
 
     [domain]
@@ -22,7 +22,7 @@ Places are asked for with an area, in km, and ε for each km::
     height = 3
     cell = "0.1"
 
-The device reads the document, randomises the answer and sends one line (`Report`); the collector reads the same
+The device reads the document, randomizes the answer and sends one line (`Report`); the collector reads the same
 document. The digest of the document is on every report: change anything, and reports are of another survey.
 """
 
@@ -44,30 +44,30 @@ from discreet.exact import Number, integer, log_down, plain, rational, sqrt_boun
 from discreet.local.areas import Area
 from discreet.local.flat import FlatResponse
 from discreet.local.hadamard import HadamardResponse
-from discreet.local.hashing import OptimisedHashing
+from discreet.local.hashing import OptimizedHashing
 from discreet.local.oracle import Oracle
 from discreet.local.places import PlanarReport, per_km
 from discreet.local.report import MOST_VERSION, Report
 from discreet.local.subset import SubsetSelection
-from discreet.local.unary import OptimisedUnary, SymmetricUnary
+from discreet.local.unary import OptimizedUnary, SymmetricUnary
 from discreet.noise import Entropy, SystemEntropy
 from discreet.privacy.loss import Loss, PerDistance
 
 Domain = tuple[str, ...] | Area
 
 PLACES = "planar laplace"
-RANDOMISERS: Mapping[str, type] = {
+RANDOMIZERS: Mapping[str, type] = {
     "flat": FlatResponse,
     "hadamard": HadamardResponse,
-    "optimised hashing": OptimisedHashing,
+    "optimized hashing": OptimizedHashing,
     "subset": SubsetSelection,
-    "optimised unary": OptimisedUnary,
+    "optimized unary": OptimizedUnary,
     "symmetric unary": SymmetricUnary,
     PLACES: PlanarReport,
 }
-"""The randomisers that a survey can name. "flat" is k-ary randomised response."""
+"""The randomizers that a survey can name. "flat" is k-ary randomized response."""
 
-_FIELDS = ("name", "version", "question", "domain", "randomiser", "epsilon", "times")
+_FIELDS = ("name", "version", "question", "domain", "randomizer", "epsilon", "times")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 _LOGARITHM = re.compile(r"\s*ln\s*([\d./eE+-]+)\s*")
 _MOST_LABELS = 100_000
@@ -83,14 +83,14 @@ _AREAS = (
 
 @dataclass(frozen=True, slots=True, init=False)
 class Survey:
-    """What is asked, and how an answer is randomised before it leaves the device.
+    """What is asked, and how an answer is randomized before it leaves the device.
 
     Guarantee: a report is ε-LDP for the answer (for places: ε for each km, see `PlanarReport`), whoever collects it;
     `times` reports about one person together are (times·ε)-LDP.
-    Proof. Each report is the output of the named randomiser, which proves it, and of a random number that does not look
+    Proof. Each report is the output of the named randomizer, which proves it, and of a random number that does not look
     at the answer; independent reports add up. Whether a person sends more than `times` is for the device to prevent.
 
-    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat",
+    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
     ...                 epsilon="ln 3", times=1)
     >>> survey.respond("yes").report in (0, 1)
     True
@@ -100,7 +100,7 @@ class Survey:
     version: int
     question: str
     domain: Domain
-    randomiser: str
+    randomizer: str
     epsilon: str
     times: int
 
@@ -111,29 +111,29 @@ class Survey:
         version: int,
         question: str,
         domain: Sequence[str] | Area,
-        randomiser: str,
+        randomizer: str,
         epsilon: Number,
         times: int,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidParameter("name", name, "1 to 60 of a–z, 0–9, - and _, starting with a letter or digit")
-        if not isinstance(randomiser, str) or randomiser not in RANDOMISERS:
-            raise InvalidParameter("randomiser", randomiser, f"one of {', '.join(RANDOMISERS)}")
+        if not isinstance(randomizer, str) or randomizer not in RANDOMIZERS:
+            raise InvalidParameter("randomizer", randomizer, f"one of {', '.join(RANDOMIZERS)}")
         fields = {
             "name": name,
             "version": integer(version, "version", at_least=1, at_most=MOST_VERSION),
             "question": _text(question, "question"),
             "domain": domain if isinstance(domain, Area) else _labels(domain),
-            "randomiser": randomiser,
+            "randomizer": randomizer,
             "epsilon": epsilon.strip() if isinstance(epsilon, str) else plain(rational(epsilon, "epsilon")),
             "times": integer(times, "times", at_least=1, at_most=1_000_000),
         }
         for field, value in fields.items():
             object.__setattr__(self, field, value)
-        if self.places != (randomiser == PLACES):
-            wanted = "an area in km" if randomiser == PLACES else "a list of answers"
-            raise InvalidParameter("domain", "an area" if self.places else "a list", f"{wanted} for {randomiser!r}")
-        self.randomises()  # refuses an ε or a size that it cannot have
+        if self.places != (randomizer == PLACES):
+            wanted = "an area in km" if randomizer == PLACES else "a list of answers"
+            raise InvalidParameter("domain", "an area" if self.places else "a list", f"{wanted} for {randomizer!r}")
+        self.randomizes()  # refuses an ε or a size that it cannot have
 
     @property
     def places(self) -> bool:
@@ -152,33 +152,33 @@ class Survey:
         """The answers that can be given; for places, the cells by number."""
         return tuple(map(str, range(self.domain.size))) if isinstance(self.domain, Area) else self.domain
 
-    # The randomiser
+    # The randomizer
 
     def oracle(self) -> Oracle:
-        """The randomiser of a list of answers, with its estimator."""
+        """The randomizer of a list of answers, with its estimator."""
         if self.places:
             raise InvalidParameter("survey", self.name, "a survey with a list of answers", "this one is of places")
-        return cast(Oracle, RANDOMISERS[self.randomiser](epsilon=_epsilon(self.epsilon), size=len(self.labels)))
+        return cast(Oracle, RANDOMIZERS[self.randomizer](epsilon=_epsilon(self.epsilon), size=len(self.labels)))
 
     def planar(self) -> PlanarReport:
-        """The randomiser of places."""
+        """The randomizer of places."""
         return PlanarReport(self.area, epsilon=per_km(self.epsilon))
 
-    def randomises(self) -> Oracle | PlanarReport:
-        """The randomiser, of either kind."""
+    def randomizes(self) -> Oracle | PlanarReport:
+        """The randomizer, of either kind."""
         return self.planar() if self.places else self.oracle()
 
     @property
     def loss(self) -> Loss:
         """What one report costs."""
-        return self.randomises().loss
+        return self.randomizes().loss
 
     @property
     def whole_loss(self) -> Loss:
         """What one report costs between any two answers: for places, between those furthest apart.
 
         >>> city = Survey(name="c", version=1, question="Where?", domain=Area.plane(width=3, height=4, cell=1),
-        ...               randomiser=PLACES, epsilon="1 per km", times=1)
+        ...               randomizer=PLACES, epsilon="1 per km", times=1)
         >>> float(city.whole_loss.epsilon.__round__(3))
         6.414
         """
@@ -191,7 +191,7 @@ class Survey:
     @property
     def cost(self) -> Fraction:
         """ε of one report; for places, of each km."""
-        return self.randomises().epsilon
+        return self.randomizes().epsilon
 
     # On the device
 
@@ -201,7 +201,7 @@ class Survey:
         Guarantee: as the class. The answer is in no message and is not kept.
         """
         source = SystemEntropy() if entropy is None else entropy
-        noisy = self.randomises().randomise([self.value(answer)], entropy=source)[0]
+        noisy = self.randomizes().randomize([self.value(answer)], entropy=source)[0]
         payload = int(noisy) if noisy.ndim == 0 else tuple(noisy.tolist())
         return Report(self.digest, self.version, payload, source.words(2).tobytes().hex())
 
@@ -209,7 +209,7 @@ class Survey:
         """The number of an answer in the domain. A place outside the area counts as the nearest cell of it.
 
         >>> city = Survey(name="c", version=1, question="Where?", domain=Area.plane(width=2, height=2, cell=1),
-        ...               randomiser=PLACES, epsilon="1 per km", times=1)
+        ...               randomizer=PLACES, epsilon="1 per km", times=1)
         >>> city.value((1.5, 0.5)), city.value("0.5, 9")
         (1, 2)
         """
@@ -226,7 +226,7 @@ class Survey:
         """The document, in the one form that the digest is of.
 
         >>> survey = parse('{"name": "coin", "version": 1, "question": "Heads?", "domain": ["no", "yes"],'
-        ...                ' "randomiser": "flat", "epsilon": 0.5, "times": 2}')
+        ...                ' "randomizer": "flat", "epsilon": 0.5, "times": 2}')
         >>> Survey.from_json(survey.to_json()) == survey, survey.to_json()["epsilon"]
         (True, '0.5')
         """
@@ -248,7 +248,7 @@ class Survey:
     def digest(self) -> str:
         """The name and version, and 128 bits of the SHA-256 of the document: what a report says that it answers.
 
-        >>> Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
+        >>> Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
         ...        times=1).digest
         'coin/1/...'
         """
@@ -320,7 +320,7 @@ def _read_area(fields: dict[str, Any]) -> Area:
             return Area.between(**given)
         case {"rows": _, "latitude": latitude, "longitude": longitude}:
             shape = {name: given[name] for name in ("rows", "columns", "cell")}
-            return Area(**shape, centre=(latitude, longitude))
+            return Area(**shape, center=(latitude, longitude))
         case {"rows": _}:
             return Area(**given)
         case {"latitude": latitude, "longitude": longitude}:
@@ -332,9 +332,9 @@ def _read_area(fields: dict[str, Any]) -> Area:
 
 def _area_json(area: Area) -> dict[str, Any]:
     shape = {"rows": area.rows, "columns": area.columns, "cell": plain(area.cell)}
-    if area.centre is None:
+    if area.center is None:
         return shape
-    return shape | {"latitude": area.centre[0], "longitude": area.centre[1]}
+    return shape | {"latitude": area.center[0], "longitude": area.center[1]}
 
 
 def _exactly(value: object, where: str, choices: Sequence[tuple[str, ...]]) -> dict[str, Any]:
@@ -352,11 +352,11 @@ def _exactly(value: object, where: str, choices: Sequence[tuple[str, ...]]) -> d
 
 def _cell(area: Area, answer: object) -> int:
     parts = answer.split(",") if isinstance(answer, str) else answer
-    words = "latitude, longitude" if area.centre else "x, y in km"
+    words = "latitude, longitude" if area.center else "x, y in km"
     if not isinstance(parts, list | tuple | np.ndarray) or len(parts) != 2 or any(np.ndim(part) for part in parts):
         raise InvalidData(f"answer: expected two numbers: {words}")
     first, second = ([part] for part in parts)
-    if area.centre:
+    if area.center:
         found = area.locate(first, second, outside="clamp")
     else:
         found = area.cells_of(np.array([[_number(part) for part in parts]]), outside="clamp")

@@ -51,7 +51,7 @@ def earth_mover(p: ArrayLike, q: ArrayLike, area: Area) -> float:
         )
     supply, demand = gap[from_cells], -gap[to_cells]
     moved = min(float(supply.sum()), float(demand.sum()))
-    points = area.centres(from_cells), area.centres(to_cells)
+    points = area.centers(from_cells), area.centers(to_cells)
     cost, _, _ = _transport(_Problem(supply / supply.sum(), demand / demand.sum(), *points), float(area.cell))
     return moved * cost
 
@@ -105,9 +105,9 @@ def earth_mover_bounds(p: ArrayLike, q: ArrayLike, area: Area, *, most_cells: in
     block = _block(area, integer(most_cells, "most_cells", at_least=1))
     gap = _shares(p, area, "p") - _shares(q, area, "q")
     coarse = Area(rows=-(-area.rows // block), columns=-(-area.columns // block), cell=area.cell * block)
-    points = area.centres()
+    points = area.centers()
     homes = coarse.cells_of(points).cells
-    inout = float(np.abs(gap) @ np.hypot(*(points - coarse.centres(homes)).T))
+    inout = float(np.abs(gap) @ np.hypot(*(points - coarse.centers(homes)).T))
     surplus, lack = (np.bincount(homes, np.maximum(side, 0), coarse.size) for side in (gap, -gap))
     moved = float(surplus.sum())
     if moved <= 0:
@@ -175,7 +175,7 @@ def _first_arcs(problem: _Problem, away: Floats, grain: float) -> NDArray[np.boo
     ends = np.unique(np.concatenate([[0.0], row, column]))
     i = np.minimum(np.searchsorted(row, ends, side="right"), len(row) - 1)  # the north-west corner rule
     j = np.minimum(np.searchsorted(column, ends, side="right"), len(column) - 1)
-    for a in (i, np.maximum(i - 1, 0)):  # sums that differ in their last digits: take both neighbours
+    for a in (i, np.maximum(i - 1, 0)):  # sums that differ in their last digits: take both neighbors
         for b in (j, np.maximum(j - 1, 0)):
             arcs[a, b] = True
     return arcs

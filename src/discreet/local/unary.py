@@ -1,8 +1,8 @@
-"""Unary encodings: a report is a bit for each value of the domain, each bit randomised on its own.
+"""Unary encodings: a report is a bit for each value of the domain, each bit randomized on its own.
 
 A report is a row of ⌈k/64⌉ int64 words; value v is bit v mod 64 of word v div 64, and bits beyond the domain are zero.
 Packed bits are the smallest regular form: a list of the values that are set would hold k/(e^ε+1) of them, more than
-k/64 words while ε < 4.1, and rows of different lengths. For large ε and k `OptimisedHashing` and
+k/64 words while ε < 4.1, and rows of different lengths. For large ε and k `OptimizedHashing` and
 `HadamardResponse` are as accurate or nearly, with a few bytes a report.
 
 A collector needs one sum for each value: `SELECT sum(word0 & 1), sum((word0 >> 1) & 1), …`.
@@ -47,7 +47,7 @@ class _UnaryOracle(SupportOracle):
         """How many words a report has."""
         return -(-self.size // 64)
 
-    def randomise(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """A row of packed bits for each value: set with probability `truth` at the value, with `other` elsewhere."""
         told = read_values(values, self.size)
         source = SYSTEM if entropy is None else entropy
@@ -120,7 +120,7 @@ class SymmetricUnary(_UnaryOracle):
 
 
 @dataclass(frozen=True, slots=True)
-class OptimisedUnary(_UnaryOracle):
+class OptimizedUnary(_UnaryOracle):
     """OUE: the value's own bit is a fair coin, the others are set with probability 1/(1 + e^ε).
 
     Wang, Blocki, Li, Jha 2017: the two probabilities with the least variance for rare values, which is
@@ -130,9 +130,9 @@ class OptimisedUnary(_UnaryOracle):
     Proof. Two values differ in two bits; their likelihood ratio is at most truth·(1 − other)/((1 − truth)·other) =
     (1 − other)/other ≤ e^ε, because e^ε was rounded down.
 
-    >>> from discreet.local.unary import OptimisedUnary
-    >>> oracle = OptimisedUnary(epsilon=1, size=100)
-    >>> oracle.randomise([5, 99]).shape, round(oracle.variance(), 2)
+    >>> from discreet.local.unary import OptimizedUnary
+    >>> oracle = OptimizedUnary(epsilon=1, size=100)
+    >>> oracle.randomize([5, 99]).shape, round(oracle.variance(), 2)
     ((2, 2), 3.68)
     """
 

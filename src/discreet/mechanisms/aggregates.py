@@ -26,7 +26,7 @@ from discreet.mechanisms.quantile import Range
 from discreet.mechanisms.snapping import Steps
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
-from discreet.privacy.unit import Neighbours, relation
+from discreet.privacy.unit import Neighbors, relation
 
 _MOST = 2**62 - 1
 _MOST_RECORDS = 2**31
@@ -44,7 +44,7 @@ class Sum:
     `RoundedGaussian`.
 
     >>> ages = Range(lower=0, upper=120, granularity=1)
-    >>> total = Sum(epsilon=1, within=ages, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+    >>> total = Sum(epsilon=1, within=ages, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
     >>> total.sensitivity, total.interval("0.95")
     (120, 359.0)
     >>> abs(total.release([30, 40, 999]) - 190) < 5000
@@ -54,7 +54,7 @@ class Sum:
     epsilon: Fraction | None
     rho: Fraction | None
     within: Range
-    neighbours: Neighbours
+    neighbors: Neighbors
     dimension: int
 
     def __init__(
@@ -63,12 +63,12 @@ class Sum:
         epsilon: Number | None = None,
         rho: Number | None = None,
         within: Range,
-        neighbours: Neighbours,
+        neighbors: Neighbors,
         dimension: int = 1,
     ) -> None:
         _set_cost(self, epsilon, rho)
         object.__setattr__(self, "within", _whole_range(within))
-        object.__setattr__(self, "neighbours", relation(neighbours))
+        object.__setattr__(self, "neighbors", relation(neighbors))
         object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
         _ = self._noise  # refuses now what could not be drawn later
 
@@ -76,7 +76,7 @@ class Sum:
     def sensitivity(self) -> int:
         """The most that one unit can move each sum, in steps of the grid."""
         low, high = _ends(self.within)
-        return high - low if self.neighbours is Neighbours.CHANGE_ONE else max(abs(low), abs(high))
+        return high - low if self.neighbors is Neighbors.CHANGE_ONE else max(abs(low), abs(high))
 
     @property
     def loss(self) -> Loss:
@@ -116,7 +116,7 @@ class Mean:
     the noisy sums.
 
     >>> ages = Range(lower=0, upper=120, granularity=1)
-    >>> mean = Mean(epsilon=1, within=ages, neighbours=Neighbours.CHANGE_ONE, size=1000)
+    >>> mean = Mean(epsilon=1, within=ages, neighbors=Neighbors.CHANGE_ONE, size=1000)
     >>> mean.interval("0.95")
     0.859...
     >>> 40 < mean.release([30] * 500 + [60] * 500) < 50
@@ -126,7 +126,7 @@ class Mean:
     epsilon: Fraction | None
     rho: Fraction | None
     within: Range
-    neighbours: Neighbours
+    neighbors: Neighbors
     size: int | None
     dimension: int
 
@@ -136,16 +136,16 @@ class Mean:
         epsilon: Number | None = None,
         rho: Number | None = None,
         within: Range,
-        neighbours: Neighbours,
+        neighbors: Neighbors,
         size: int | None = None,
         dimension: int = 1,
     ) -> None:
         _set_cost(self, epsilon, rho)
         object.__setattr__(self, "within", _whole_range(within))
-        object.__setattr__(self, "neighbours", relation(neighbours))
+        object.__setattr__(self, "neighbors", relation(neighbors))
         object.__setattr__(self, "size", None if size is None else integer(size, "size", at_least=1))
         object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
-        if (self.neighbours is Neighbours.CHANGE_ONE) != (size is not None):
+        if (self.neighbors is Neighbors.CHANGE_ONE) != (size is not None):
             raise InvalidParameter(
                 "size", size, "the number of records for 'change one', none for 'add or remove one'",
                 "only when records change, and do not come or go, is their number public",
@@ -207,7 +207,7 @@ class Histogram:
     Proof. Adding or removing a record moves one count by 1; changing one moves at most two by 1: sensitivity 1 or 2 in
     ℓ1 norm, and squared in ℓ2 norm. The rest is `Geometric` or `RoundedGaussian`.
 
-    >>> blood = Histogram(epsilon=1, categories=["A", "B", "AB", "0"], neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+    >>> blood = Histogram(epsilon=1, categories=["A", "B", "AB", "0"], neighbors=Neighbors.ADD_OR_REMOVE_ONE)
     >>> blood.interval("0.95"), blood.release(["A", "0", "0"]).shape
     (3, (4,))
     """
@@ -215,7 +215,7 @@ class Histogram:
     epsilon: Fraction | None
     rho: Fraction | None
     categories: tuple[Hashable, ...]
-    neighbours: Neighbours
+    neighbors: Neighbors
 
     def __init__(
         self,
@@ -223,17 +223,17 @@ class Histogram:
         epsilon: Number | None = None,
         rho: Number | None = None,
         categories: Iterable[Hashable],
-        neighbours: Neighbours,
+        neighbors: Neighbors,
     ) -> None:
         _set_cost(self, epsilon, rho)
         object.__setattr__(self, "categories", _categories(categories))
-        object.__setattr__(self, "neighbours", relation(neighbours))
+        object.__setattr__(self, "neighbors", relation(neighbors))
         _ = self._noise  # refuses now what could not be drawn later
 
     @property
     def sensitivity(self) -> int:
         """How many counts one unit can move by 1: the ℓ1 sensitivity, and the square of the ℓ2 sensitivity."""
-        return 2 if self.neighbours is Neighbours.CHANGE_ONE else 1
+        return 2 if self.neighbors is Neighbors.CHANGE_ONE else 1
 
     @property
     def loss(self) -> Loss:

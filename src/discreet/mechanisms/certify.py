@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from discreet.errors import InternalError
 from discreet.exact import exp_down
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.divergence import least_of_neighbours, worst
+from discreet.mechanisms.divergence import least_of_neighbors, worst
 from discreet.mechanisms.graph import Graph
 from discreet.mechanisms.stochastic import Label, Matrix
 
@@ -21,7 +21,7 @@ def certified(
 ) -> Channel:
     """The ε-DP channel nearest to a solver's answer, as mixtures with constant channels go, exact and checked.
 
-    Guarantee: C[x,z] ≤ E·C[x',z] for all neighbours and outputs, with a rational E ≤ e^ε.
+    Guarantee: C[x,z] ≤ E·C[x',z] for all neighbors and outputs, with a rational E ≤ e^ε.
     Proof. N holds the rounded answer in whole units, rows of equal sum. Let v be the most by which N[x,z] exceeds
     E·N[x',z] in column z. Adding a mass m ≥ v/(E − 1) to every entry of column z gives
     N[x,z] + m ≤ E·N[x',z] + v + m ≤ E·(N[x',z] + m), and no less mass would do. All rows grow by the same total, by
@@ -39,7 +39,7 @@ def certified(
         units = units[_components(near)]
         mass = [0] * len(outputs)
     else:
-        excess = (units * growth.denominator - least_of_neighbours(units, near) * growth.numerator).max(axis=0)
+        excess = (units * growth.denominator - least_of_neighbors(units, near) * growth.numerator).max(axis=0)
         mass = [-(-max(v, 0) // (growth.numerator - growth.denominator)) for v in excess.tolist()]
     total = int(units[0].sum()) + sum(mass)
     entries = [[Fraction(n + m, total) for n, m in zip(row, mass, strict=True)] for row in units.tolist()]
@@ -54,7 +54,7 @@ def _components(near: Graph) -> NDArray[np.intp]:
     """For each input the first input that is connected with it."""
     first = np.arange(near.size)
     while True:
-        reached = least_of_neighbours(first[:, None], near)[:, 0]
+        reached = least_of_neighbors(first[:, None], near)[:, 0]
         if (reached == first).all():
             return first
         first = reached

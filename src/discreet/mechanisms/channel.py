@@ -8,7 +8,7 @@ entries are exact (Fractions) or float64, decided when it is made: exact channel
 >>> coin.ratio("all"), coin.epsilon("all")
 (Fraction(3, 1), 1.0986122886681098)
 >>> print(Channel([[1, 0], [0, 1]]).worst("all"))
-output 0 has probability 1 for input 0 and 0 for its neighbour 1
+output 0 has probability 1 for input 0 and 0 for its neighbor 1
 """
 
 import math
@@ -23,7 +23,7 @@ from discreet.errors import InvalidChannel, InvalidParameter
 from discreet.exact import Number, exp_down, printed_up, rational
 from discreet.mechanisms import divergence
 from discreet.mechanisms.divergence import Witness
-from discreet.mechanisms.graph import Graph, Metric, Neighbourhood, distances, graph
+from discreet.mechanisms.graph import Graph, Metric, Neighborhood, distances, graph
 from discreet.mechanisms.stochastic import (
     Label,
     Matrix,
@@ -31,7 +31,7 @@ from discreet.mechanisms.stochastic import (
     alike,
     as_floats,
     check_rows,
-    normalised,
+    normalized,
     position,
     positions,
     product,
@@ -46,15 +46,15 @@ _MOST_EPSILON = 10_000
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Channel:
-    """A stochastic matrix with labelled inputs (rows) and outputs (columns).
+    """A stochastic matrix with labeled inputs (rows) and outputs (columns).
 
     If any entry is a float all are float64 and rows must sum to 1 within 1e-9; otherwise (ints, Fractions,
-    "0.25", "1/3") all are exact and rows must sum to exactly 1. `normalise=True` divides each row by its sum.
+    "0.25", "1/3") all are exact and rows must sum to exactly 1. `normalize=True` divides each row by its sum.
 
-    >>> Channel([[1, 2], [3, 1]], inputs="ab", normalise=True)
+    >>> Channel([[1, 2], [3, 1]], inputs="ab", normalize=True)
     Traceback (most recent call last):
     discreet.errors.InvalidChannel: inputs: got 'ab', expected a list of 2 labels
-    >>> Channel([[1, 2], [3, 1]], inputs=["a", "b"], normalise=True).probability("a", 1)
+    >>> Channel([[1, 2], [3, 1]], inputs=["a", "b"], normalize=True).probability("a", 1)
     Fraction(2, 3)
     """
 
@@ -68,15 +68,15 @@ class Channel:
         inputs: Iterable[Label] | None = None,
         outputs: Iterable[Label] | None = None,
         *,
-        normalise: bool = False,
+        normalize: bool = False,
     ) -> None:
         entries, rows, columns = read_matrix(matrix, inputs, outputs)
 
         def name(i: int) -> str:
             return f"row {rows[i]!r}"
 
-        if normalise:
-            entries = normalised(entries, name)
+        if normalize:
+            entries = normalized(entries, name)
         check_rows(entries, name, columns)
         self._set(entries, rows, columns)
 
@@ -120,30 +120,30 @@ class Channel:
 
     # How private it is
 
-    def worst(self, neighbours: Neighbourhood) -> Witness | None:
-        """The neighbours and the output with the largest likelihood ratio; None where nothing tells any apart.
+    def worst(self, neighbors: Neighborhood) -> Witness | None:
+        """The neighbors and the output with the largest likelihood ratio; None where nothing tells any apart.
 
         >>> constant(["a", "b"], "hello").worst("all") is None
         True
         """
-        place = divergence.worst(self.matrix, graph(neighbours, self.inputs))
+        place = divergence.worst(self.matrix, graph(neighbors, self.inputs))
         return None if place is None else self._witness(place)
 
-    def ratio(self, neighbours: Neighbourhood) -> Fraction | float:
-        """e^ε for the tightest ε: the largest p(z|x)/p(z|x') over neighbours; exact if the channel is, or inf.
+    def ratio(self, neighbors: Neighborhood) -> Fraction | float:
+        """e^ε for the tightest ε: the largest p(z|x)/p(z|x') over neighbors; exact if the channel is, or inf.
 
         >>> identity(["a", "b"]).ratio("all"), uniform(["a", "b"], [0, 1, 2]).ratio("all")
         (inf, Fraction(1, 1))
         """
-        found = self.worst(neighbours)
+        found = self.worst(neighbors)
         if found is None:
             return Fraction(1) if self.exact else 1.0
-        if not found.neighbour_probability:
+        if not found.neighbor_probability:
             return math.inf
-        ratio = Fraction(found.probability) / Fraction(found.neighbour_probability)
+        ratio = Fraction(found.probability) / Fraction(found.neighbor_probability)
         return ratio if self.exact else printed_up(ratio)
 
-    def epsilon(self, neighbours: Neighbourhood, *, delta: Number = 0) -> float:
+    def epsilon(self, neighbors: Neighborhood, *, delta: Number = 0) -> float:
         """The tightest ε for which the channel is ε-DP, or (ε,δ)-DP for the δ given; `inf` where there is none.
 
         Guarantee: for an exact channel the true value is never above the decimal returned, and no float nearer has that
@@ -155,12 +155,12 @@ class Channel:
         """
         spare = rational(delta, "delta", at_least=0, at_most=1)
         if not spare:
-            found = self.worst(neighbours)
+            found = self.worst(neighbors)
             return divergence.rounded_up(found.log_ratio()) if found else 0.0
-        growth = divergence.growth_for_delta(self.matrix, spare, graph(neighbours, self.inputs))
+        growth = divergence.growth_for_delta(self.matrix, spare, graph(neighbors, self.inputs))
         return math.inf if growth == math.inf else printed_up(divergence.log_ratio_up(Fraction(growth)))
 
-    def delta(self, epsilon: Number, neighbours: Neighbourhood) -> float:
+    def delta(self, epsilon: Number, neighbors: Neighborhood) -> float:
         """The least δ for which the channel is (ε,δ)-DP, rounded up; see `divergence.hockey_stick`.
 
         Guarantee: e^ε is rounded down, and the divergence falls as e^ε grows, so for an exact channel the true
@@ -170,17 +170,17 @@ class Channel:
         >>> coin.delta(0, "all"), coin.delta(coin.epsilon("all"), "all")
         (0.5, 0.0)
         """
-        return self._delta(epsilon, graph(neighbours, self.inputs))
+        return self._delta(epsilon, graph(neighbors, self.inputs))
 
     def curve(
-        self, neighbours: Neighbourhood, epsilons: Sequence[Number] | None = None
+        self, neighbors: Neighborhood, epsilons: Sequence[Number] | None = None
     ) -> tuple[tuple[float, float], ...]:
         """Points (ε, δ(ε)) at the ε given, else at 21 even steps up to the tightest ε (to 5 where it is inf).
 
         >>> Channel([["3/4", "1/4"], ["1/4", "3/4"]]).curve("all", [0, 1])
         ((0.0, 0.5), (1.0, 0.07042...))
         """
-        near = graph(neighbours, self.inputs)
+        near = graph(neighbors, self.inputs)
         if epsilons is None:
             most = self.epsilon(near)
             most = min(most, _MOST_EPSILON) if math.isfinite(most) else 5.0
@@ -226,7 +226,7 @@ class Channel:
         """Post-processing: give each output to another channel.
 
         Guarantee: ε and δ do not grow (Dwork, Roth 2014, Prop. 2.1): p(w|x) = Σ_z H(w|z)·p(z|x) is a mixture of
-        the outcomes of randomised functions, each of which obeys the bound on the preimage.
+        the outcomes of randomized functions, each of which obeys the bound on the preimage.
 
         >>> identity(["a", "b"]).then(constant(["a", "b"], 0)).outputs
         (0,)

@@ -1,4 +1,4 @@
-"""Channels and neighbour lists in files.
+"""Channels and neighbor lists in files.
 
 CSV: the header row names the outputs, the first column the inputs, the top-left cell may hold anything::
 
@@ -33,7 +33,7 @@ _MOST_CELLS = 4_000_000
 _MANY_CELLS = 10_000
 
 
-def read_channel(path: str | PathLike[str], *, normalise: bool = False) -> Channel:
+def read_channel(path: str | PathLike[str], *, normalize: bool = False) -> Channel:
     """Read a channel from a CSV or JSON file; which of them it is, the text itself tells.
 
     >>> import tempfile, pathlib
@@ -44,22 +44,22 @@ def read_channel(path: str | PathLike[str], *, normalise: bool = False) -> Chann
     """
     text = read_text(path)
     try:
-        return parse_channel(text, normalise=normalise)
+        return parse_channel(text, normalize=normalize)
     except InvalidChannel as error:
         raise InvalidChannel(f"{Path(path).name}: {error}") from None
 
 
-def parse_channel(text: str, *, normalise: bool = False) -> Channel:
+def parse_channel(text: str, *, normalize: bool = False) -> Channel:
     """Read a channel from CSV or JSON text.
 
     >>> parse_channel('[["3/4", "1/4"], ["1/4", "3/4"]]').ratio("all")
     Fraction(3, 1)
     """
     parse = parse_json if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") else parse_csv
-    return parse(text, normalise=normalise)
+    return parse(text, normalize=normalize)
 
 
-def parse_csv(text: str, *, normalise: bool = False) -> Channel:
+def parse_csv(text: str, *, normalize: bool = False) -> Channel:
     """Read a channel from CSV text. Commas, semicolons or tabs separate the cells.
 
     >>> parse_csv("x,0,1\\na,0.5,0.5\\nb,1,0\\n").inputs
@@ -82,10 +82,10 @@ def parse_csv(text: str, *, normalise: bool = False) -> Channel:
         if not name:
             raise InvalidChannel(f"column {k} of the header is empty; every output needs a name")
     inputs = [row[0].strip() for _, row in body]
-    return _build([row[1:] for _, row in body], inputs, outputs, normalise)
+    return _build([row[1:] for _, row in body], inputs, outputs, normalize)
 
 
-def parse_json(text: str, *, normalise: bool = False) -> Channel:
+def parse_json(text: str, *, normalize: bool = False) -> Channel:
     """Read a channel from JSON text.
 
     >>> parse_json('{"inputs": ["a", "b"], "outputs": [0, 1], "matrix": [[0.1, 0.9], ["1/3", "2/3"]]}').exact
@@ -101,11 +101,11 @@ def parse_json(text: str, *, normalise: bool = False) -> Channel:
             f"expected the fields 'matrix', 'inputs' and 'outputs', or only a matrix; got {got} of these"
         )
     labels = [_json_labels(document.get(name), name) for name in ("inputs", "outputs")]
-    return _build(document["matrix"], labels[0], labels[1], normalise)
+    return _build(document["matrix"], labels[0], labels[1], normalize)
 
 
 def read_pairs(path: str | PathLike[str]) -> list[tuple[str, str]]:
-    """Read neighbours from a file: two inputs a line, separated by a comma, semicolon or tab; '#' comments.
+    """Read neighbors from a file: two inputs a line, separated by a comma, semicolon or tab; '#' comments.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.csv"
@@ -119,7 +119,7 @@ def read_pairs(path: str | PathLike[str]) -> list[tuple[str, str]]:
         if len(row) != 2 or not all(cell.strip() for cell in row):
             raise InvalidChannel(f"{name}: line {number} has {len(row)} cells, expected two inputs, as in: a,b")
     if not lines:
-        raise InvalidChannel(f"{name}: there are no pairs of neighbours in it; write two inputs a line, as in: a,b")
+        raise InvalidChannel(f"{name}: there are no pairs of neighbors in it; write two inputs a line, as in: a,b")
     return [(row[0].strip(), row[1].strip()) for _, row in lines]
 
 
@@ -202,18 +202,18 @@ def decoded(data: bytes, name: str) -> str:
         raise InvalidChannel(f"{name} is not UTF-8 text (byte {error.start}); save it as CSV UTF-8") from None
 
 
-def _build(rows: Any, inputs: Sequence[Label] | None, outputs: Sequence[Label] | None, normalise: bool) -> Channel:
+def _build(rows: Any, inputs: Sequence[Label] | None, outputs: Sequence[Label] | None, normalize: bool) -> Channel:
     """An exact channel if its rows sum to exactly 1, else a float one if they nearly do."""
     if isinstance(rows, list) and sum(len(row) for row in rows if isinstance(row, list)) > _MOST_CELLS:
         raise InvalidChannel(f"the matrix has over {_MOST_CELLS:,} entries; build the `Channel` in Python instead")
-    rows = rows if normalise else _rounded_decimals(rows)
+    rows = rows if normalize else _rounded_decimals(rows)
     matrix, names, columns = read_matrix(rows, inputs, outputs)
     if matrix.dtype != object:
         return Channel(matrix, names, columns)
     sums = matrix.sum(axis=1)
-    rounded = not normalise and (sums != 1).any() and (abs(sums - 1) <= Fraction(FLOAT_TOLERANCE)).all()
+    rounded = not normalize and (sums != 1).any() and (abs(sums - 1) <= Fraction(FLOAT_TOLERANCE)).all()
     try:
-        return Channel(as_floats(matrix) if rounded else matrix, names, columns, normalise=normalise)
+        return Channel(as_floats(matrix) if rounded else matrix, names, columns, normalize=normalize)
     except InvalidChannel as error:
         raise InvalidChannel(f"{error}{_bare_matrix_hint(matrix, names)}") from None
 

@@ -13,55 +13,55 @@ since a query of nothing is still 0. Counts and histograms stay as they are; a p
 from fractions import Fraction
 
 from discreet.exact import integer, sqrt_bounds
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.privacy.unit import relation as read_relation
 
 _BITS = 64
 
 
-def count_sensitivity(*, neighbours: Neighbours) -> Fraction:
+def count_sensitivity(*, neighbors: Neighbors) -> Fraction:
     """1: the number of records with a property changes by at most 1 when one record comes, goes or changes.
 
-    >>> count_sensitivity(neighbours=Neighbours.CHANGE_ONE)
+    >>> count_sensitivity(neighbors=Neighbors.CHANGE_ONE)
     Fraction(1, 1)
     """
-    read_relation(neighbours)
+    read_relation(neighbors)
     return Fraction(1)
 
 
-def sum_sensitivity(*, neighbours: Neighbours) -> Fraction:
+def sum_sensitivity(*, neighbors: Neighbors) -> Fraction:
     """1: the sum changes by |x − x'| ≤ 1, or by one record |x| ≤ 1. Attained by a record 0 that becomes, or meets, a 1.
 
-    >>> sum_sensitivity(neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+    >>> sum_sensitivity(neighbors=Neighbors.ADD_OR_REMOVE_ONE)
     Fraction(1, 1)
     """
-    read_relation(neighbours)
+    read_relation(neighbors)
     return Fraction(1)
 
 
-def average_sensitivity(*, size: int, neighbours: Neighbours) -> Fraction:
+def average_sensitivity(*, size: int, neighbors: Neighbors) -> Fraction:
     """1/n under both relations.
 
     Proof. Change one: the sum changes by at most 1 and n is fixed. Remove x: the average of n minus the average m of
     the rest is (x − m)/n. Add x: (x − m)/(n + 1). Attained by zeros and a single 1.
 
-    >>> average_sensitivity(size=10, neighbours=Neighbours.CHANGE_ONE)
+    >>> average_sensitivity(size=10, neighbors=Neighbors.CHANGE_ONE)
     Fraction(1, 10)
     """
-    read_relation(neighbours)
+    read_relation(neighbors)
     return Fraction(1, integer(size, "size", at_least=1))
 
 
-def histogram_sensitivity(*, neighbours: Neighbours) -> Fraction:
+def histogram_sensitivity(*, neighbors: Neighbors) -> Fraction:
     """In ℓ1 norm: 1 for "add or remove one" (one cell changes by 1), 2 for "change one" (one falls, one rises).
 
-    >>> histogram_sensitivity(neighbours=Neighbours.CHANGE_ONE)
+    >>> histogram_sensitivity(neighbors=Neighbors.CHANGE_ONE)
     Fraction(2, 1)
     """
-    return Fraction(2 if read_relation(neighbours) is Neighbours.CHANGE_ONE else 1)
+    return Fraction(2 if read_relation(neighbors) is Neighbors.CHANGE_ONE else 1)
 
 
-def extreme_sensitivity(*, neighbours: Neighbours) -> Fraction:
+def extreme_sensitivity(*, neighbors: Neighbors) -> Fraction:
     """1 for the maximum, the minimum, the product and the (lower) median: one record can move them across [0, 1].
 
     Proof. At most 1, as all of them stay in [0, 1]. Attained: the maximum by zeros and a record that becomes, or is
@@ -69,10 +69,10 @@ def extreme_sensitivity(*, neighbours: Neighbours) -> Fraction:
     ⌈n/2⌉ zeros and ⌊n/2⌋ ones, when one zero turns into a one, or is removed from an even number of records, or when
     a zero is added to ⌊n/2⌋ zeros and ⌈n/2⌉ ones, n odd.
 
-    >>> extreme_sensitivity(neighbours=Neighbours.CHANGE_ONE)
+    >>> extreme_sensitivity(neighbors=Neighbors.CHANGE_ONE)
     Fraction(1, 1)
     """
-    read_relation(neighbours)
+    read_relation(neighbors)
     return Fraction(1)
 
 
@@ -89,7 +89,7 @@ def variance_sensitivity(*, size: int) -> Fraction:
     return Fraction(n - 1, n * n)
 
 
-def deviation_sensitivity(*, size: int, neighbours: Neighbours, sample: bool = False) -> Fraction:
+def deviation_sensitivity(*, size: int, neighbors: Neighbors, sample: bool = False) -> Fraction:
     """√(n−1)/n for the standard deviation s, 1/√n for the sample deviation (divisor n − 1), rounded up: below 1/√n.
 
     Proof, change one. s(x) = ‖Px‖₂/√n, where P subtracts the mean, a projection. So by the triangle inequality
@@ -100,11 +100,11 @@ def deviation_sensitivity(*, size: int, neighbours: Neighbours, sample: bool = F
     for n is due, and adding one needs that for n + 1, which is less for n ≥ 2; n = 1 needs that of 2. For the sample
     deviation the same steps give s ≤ s' + 1/√n, and s' − s ≤ s'/(n−1) ≤ 1/(2√((n−1)(n−2))) ≤ 1/√n for n ≥ 3.
 
-    >>> float(deviation_sensitivity(size=2, neighbours=Neighbours.CHANGE_ONE))
+    >>> float(deviation_sensitivity(size=2, neighbors=Neighbors.CHANGE_ONE))
     0.5
     """
     n = integer(size, "size", at_least=1)
-    if n == 1 and read_relation(neighbours) is Neighbours.ADD_OR_REMOVE_ONE:
+    if n == 1 and read_relation(neighbors) is Neighbors.ADD_OR_REMOVE_ONE:
         n = 2
     if n == 1:
         return Fraction(0)

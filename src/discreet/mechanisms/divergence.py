@@ -1,6 +1,6 @@
 """How far apart the rows of a stochastic matrix are: likelihood ratios and hockey-stick divergences.
 
-The functions take a matrix that is float64, or exact (Fractions in an object array), and a neighbour graph by
+The functions take a matrix that is float64, or exact (Fractions in an object array), and a neighbor graph by
 position. The same NumPy code serves both: exact matrices are first brought to integers over one denominator,
 which leaves ratios alone.
 """
@@ -18,7 +18,7 @@ from discreet.mechanisms.graph import Graph
 from discreet.mechanisms.stochastic import Label, Matrix
 
 Place = tuple[int, int, int]
-"""Positions (x, x', z): an input, its neighbour and an output."""
+"""Positions (x, x', z): an input, its neighbor and an output."""
 
 BITS = 192
 """Precision of e^ε and ln here: twice that of `exp_down`, so that a ratio made by it is seen to be within its ε."""
@@ -29,30 +29,30 @@ _BLOCK = 1 << 16  # floats: half a megabyte, so that a block of differences stay
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """Why a channel is not more private: the output that best tells an input from its neighbour."""
+    """Why a channel is not more private: the output that best tells an input from its neighbor."""
 
     input: Label
-    neighbour: Label
+    neighbor: Label
     output: Label
     probability: Fraction | float
-    neighbour_probability: Fraction | float
+    neighbor_probability: Fraction | float
 
     def __str__(self) -> str:
-        p, q = (_short(value) for value in (self.probability, self.neighbour_probability))
+        p, q = (_short(value) for value in (self.probability, self.neighbor_probability))
         return (
             f"output {self.output!r} has probability {p} for input {self.input!r} "
-            f"and {q} for its neighbour {self.neighbour!r}"
+            f"and {q} for its neighbor {self.neighbor!r}"
         )
 
     def log_ratio(self) -> Fraction | float:
-        """ln(p/p') rounded up; inf where the neighbour never gives this output.
+        """ln(p/p') rounded up; inf where the neighbor never gives this output.
 
         >>> float(Witness("a", "b", 0, Fraction(3, 4), Fraction(1, 4)).log_ratio())
         1.0986122886681098
         """
-        if not self.neighbour_probability:
+        if not self.neighbor_probability:
             return math.inf
-        return log_ratio_up(Fraction(self.probability) / Fraction(self.neighbour_probability))
+        return log_ratio_up(Fraction(self.probability) / Fraction(self.neighbor_probability))
 
 
 def log_ratio_up(ratio: Fraction) -> Fraction:
@@ -66,9 +66,9 @@ def log_ratio_up(ratio: Fraction) -> Fraction:
 
 
 def worst(matrix: Matrix, graph: Graph) -> Place | None:
-    """Where p(z|x)/p(z|x') is largest over neighbours x, x' and outputs z; None where all ratios are 1.
+    """Where p(z|x)/p(z|x') is largest over neighbors x, x' and outputs z; None where all ratios are 1.
 
-    For each x and z only the neighbour with the least p(z|x') matters, and where all inputs are neighbours
+    For each x and z only the neighbor with the least p(z|x') matters, and where all inputs are neighbors
     only the largest and the least entry of each column do.
 
     >>> from discreet.mechanisms.graph import graph
@@ -115,7 +115,7 @@ def rounded_up(x: Fraction | float) -> float:
 
 
 def hockey_stick(matrix: Matrix, growth: Fraction | float, graph: Graph) -> Any:
-    """max over neighbours x, x' of Σ_z max(0, p(z|x) − growth·p(z|x')), for growth ≥ 1.
+    """max over neighbors x, x' of Σ_z max(0, p(z|x) − growth·p(z|x')), for growth ≥ 1.
 
     With growth = e^ε this is the least δ of (ε,δ)-DP (Barthe, Olmedo 2013; Balle, Barthe, Gaboardi 2018, Thm 1):
     the set S = {z : p(z|x) > e^ε·p(z|x')} is the worst one.
@@ -175,10 +175,10 @@ def integers(matrix: Matrix) -> tuple[Matrix, int]:
     return np.array(scaled, dtype=object), unit
 
 
-def least_of_neighbours(matrix: Matrix, graph: Graph) -> Matrix:
-    """For each input x and output z the least p(z|x') over the neighbours x' of x (over x too).
+def least_of_neighbors(matrix: Matrix, graph: Graph) -> Matrix:
+    """For each input x and output z the least p(z|x') over the neighbors x' of x (over x too).
 
-    >>> least_of_neighbours(np.array([[3, 1], [2, 5]]), Graph(2, None))
+    >>> least_of_neighbors(np.array([[3, 1], [2, 5]]), Graph(2, None))
     array([[2, 1],
            [2, 1]])
     """
@@ -268,7 +268,7 @@ def _sides(scaled: Matrix, growth: Fraction | float) -> tuple[Matrix, Matrix, in
 
 
 def _row_excess(over: Matrix, under: Matrix, x: int, graph: Graph) -> Iterator[tuple[Matrix, Matrix]]:
-    """Blocks of (neighbours x' of x, Σ_z max(0, over[x,z] − under[x',z])). An input never exceeds itself."""
+    """Blocks of (neighbors x' of x, Σ_z max(0, over[x,z] − under[x',z])). An input never exceeds itself."""
     ys = np.arange(graph.size) if graph.adjacent is None else graph.of(x)
     step = max(1, _BLOCK // over.shape[1])
     for start in range(0, len(ys), step):

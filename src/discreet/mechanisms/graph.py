@@ -1,11 +1,11 @@
-"""Which inputs must look alike: neighbour graphs, and distances between inputs.
+"""Which inputs must look alike: neighbor graphs, and distances between inputs.
 
-A neighbour graph is given as
+A neighbor graph is given as
 
-- ``"all"``: any two inputs are neighbours (the local model: an input is one person's secret);
+- ``"all"``: any two inputs are neighbors (the local model: an input is one person's secret);
 - ``"line"``: each input and the next one, in the order of the rows (counts 0, 1, 2, …);
 - a list of pairs of inputs;
-- a function of two inputs that says whether they are neighbours;
+- a function of two inputs that says whether they are neighbors;
 - a `Graph` that was read before.
 
 The relation is symmetric: a pair (a, b) also means (b, a).
@@ -31,13 +31,13 @@ _LEAST, _MOST = 1e-300, 1e300  # distances that floats can divide by
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The neighbours of each input, by position; `adjacent` is None where all inputs are neighbours."""
+    """The neighbors of each input, by position; `adjacent` is None where all inputs are neighbors."""
 
     size: int
     adjacent: tuple[NDArray[np.intp], ...] | None
 
     def of(self, i: int) -> NDArray[np.intp]:
-        """The neighbours of input i.
+        """The neighbors of input i.
 
         >>> Graph(3, None).of(1)
         array([0, 2])
@@ -59,7 +59,7 @@ class Graph:
         return Graph(len(kept), tuple(np.array(js, dtype=np.intp) for js in near))
 
     def pairs(self) -> Iterable[tuple[int, int]]:
-        """Every ordered pair of neighbours.
+        """Every ordered pair of neighbors.
 
         >>> list(Graph(2, None).pairs())
         [(0, 1), (1, 0)]
@@ -67,11 +67,11 @@ class Graph:
         return ((i, int(j)) for i in range(self.size) for j in self.of(i))
 
 
-Neighbourhood = str | Graph | Iterable[tuple[Any, Any]] | Callable[[Any, Any], bool]
+Neighborhood = str | Graph | Iterable[tuple[Any, Any]] | Callable[[Any, Any], bool]
 
 
-def graph(neighbours: Neighbourhood, inputs: tuple[Label, ...]) -> Graph:
-    """Read a neighbour graph over these inputs.
+def graph(neighbors: Neighborhood, inputs: tuple[Label, ...]) -> Graph:
+    """Read a neighbor graph over these inputs.
 
     >>> graph("line", ("a", "b", "c")).of(1)
     array([0, 2])
@@ -79,32 +79,32 @@ def graph(neighbours: Neighbourhood, inputs: tuple[Label, ...]) -> Graph:
     array([0])
     >>> graph([("a", "a")], ("a", "b"))
     Traceback (most recent call last):
-    discreet.errors.InvalidChannel: neighbours: 'a' is paired with itself; name two different inputs
+    discreet.errors.InvalidChannel: neighbors: 'a' is paired with itself; name two different inputs
     """
     size = len(inputs)
-    if isinstance(neighbours, Graph):
-        if neighbours.size != size:
-            raise InvalidChannel(f"neighbours: got a graph of {neighbours.size} inputs, expected {size}")
-        return neighbours
-    if isinstance(neighbours, str):
-        if neighbours == "all":
+    if isinstance(neighbors, Graph):
+        if neighbors.size != size:
+            raise InvalidChannel(f"neighbors: got a graph of {neighbors.size} inputs, expected {size}")
+        return neighbors
+    if isinstance(neighbors, str):
+        if neighbors == "all":
             return Graph(size, None)
-        if neighbours == "line":
+        if neighbors == "line":
             return _from_edges(size, [(i, i + 1) for i in range(size - 1)])
         raise InvalidChannel(
-            f"neighbours: got {neighbours!r}, expected 'all', 'line', a list of pairs of inputs, or a function of two"
+            f"neighbors: got {neighbors!r}, expected 'all', 'line', a list of pairs of inputs, or a function of two"
         )
-    if callable(neighbours):
+    if callable(neighbors):
         edges = [
             (i, j)
             for i in range(size)
             for j in range(i)
-            if neighbours(inputs[i], inputs[j]) or neighbours(inputs[j], inputs[i])
+            if neighbors(inputs[i], inputs[j]) or neighbors(inputs[j], inputs[i])
         ]
     else:
-        edges = _named_edges(neighbours, inputs)
+        edges = _named_edges(neighbors, inputs)
     if not edges and size > 1:
-        raise InvalidChannel("neighbours: there are none, so every channel would be private; give at least one pair")
+        raise InvalidChannel("neighbors: there are none, so every channel would be private; give at least one pair")
     return _from_edges(size, edges)
 
 
@@ -156,17 +156,17 @@ def _from_edges(size: int, edges: Iterable[tuple[int, int]]) -> Graph:
 
 def _named_edges(pairs: object, inputs: tuple[Label, ...]) -> list[tuple[int, int]]:
     if not isinstance(pairs, Iterable):
-        raise InvalidChannel(f"neighbours: got a {type(pairs).__name__}, expected 'all', 'line', pairs or a function")
+        raise InvalidChannel(f"neighbors: got a {type(pairs).__name__}, expected 'all', 'line', pairs or a function")
     flat: list[object] = []
     for pair in pairs:
         if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
-            raise InvalidChannel(f"neighbours: got {pair!r:.80}, expected a pair of inputs")
+            raise InvalidChannel(f"neighbors: got {pair!r:.80}, expected a pair of inputs")
         flat += pair.tolist() if isinstance(pair, np.ndarray) else pair
-    found = positions(flat, inputs, "input in the neighbours")
+    found = positions(flat, inputs, "input in the neighbors")
     edges = list(zip(found[::2], found[1::2], strict=True))
     for i, j in edges:
         if i == j:
-            raise InvalidChannel(f"neighbours: {inputs[i]!r} is paired with itself; name two different inputs")
+            raise InvalidChannel(f"neighbors: {inputs[i]!r} is paired with itself; name two different inputs")
     return edges
 
 

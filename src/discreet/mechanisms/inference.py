@@ -17,7 +17,7 @@ from discreet.errors import InvalidChannel
 from discreet.exact import Number, exp_down, exp_up, integer, printed_up, rational
 from discreet.mechanisms.channel import Channel, deterministic
 from discreet.mechanisms.divergence import integers, worst
-from discreet.mechanisms.graph import Graph, Neighbourhood, graph
+from discreet.mechanisms.graph import Graph, Neighborhood, graph
 from discreet.mechanisms.stochastic import (
     Label,
     LossFunction,
@@ -80,7 +80,7 @@ def best_test(channel: Channel, first: Label, second: Label) -> Any:
 
 
 def guess_bound(epsilon: Number) -> float:
-    """2e^ε/(1+e^ε), rounded up: no test between neighbours of an ε-DP release succeeds more often (claim B9).
+    """2e^ε/(1+e^ε), rounded up: no test between neighbors of an ε-DP release succeeds more often (claim B9).
 
     Proof. With S the worst set, a = p(S|x), b = p(S|x'): a ≤ e^ε·b and 1 − b ≤ e^ε·(1 − a). Adding,
     1 + a − b ≤ e^ε·(1 − (a − b)), so a − b ≤ (e^ε − 1)/(e^ε + 1). (Kairouz, Oh, Viswanath 2015, Thm 2.1.)
@@ -103,9 +103,9 @@ class PriorCheck:
 
 
 def prior_independence(
-    channel: Channel, neighbours: Neighbourhood, *, epsilon: Number, priors: Iterable[Prior] | None = None
+    channel: Channel, neighbors: Neighborhood, *, epsilon: Number, priors: Iterable[Prior] | None = None
 ) -> PriorCheck:
-    """Check claim B12: for every prior, seeing an output changes the odds between neighbours by at most e^ε.
+    """Check claim B12: for every prior, seeing an output changes the odds between neighbors by at most e^ε.
 
     The odds π(x|z)/π(x'|z) ÷ π(x)/π(x') are computed from the posterior under each prior; without priors, under
     1000 of `spread_priors`. Exact channels and priors are compared in rationals, floats with a slack of 1e-9.
@@ -114,7 +114,7 @@ def prior_independence(
     >>> prior_independence(coin, "all", epsilon="1.0986122886681098", priors=[["1/10", "9/10"], "uniform"])
     PriorCheck(priors=2, largest=Fraction(3, 1), allowed=Fraction(...), holds=True)
     """
-    near = graph(neighbours, channel.inputs)
+    near = graph(neighbors, channel.inputs)
     allowed = exp_down(rational(epsilon, "epsilon", at_least=0, at_most=10_000))
     tried = list(spread_priors(len(channel.inputs), count=1000) if priors is None else priors)
     if not tried:
@@ -165,8 +165,8 @@ def remap(channel: Channel, *, prior: Prior, loss: LossFunction, guesses: Iterab
     its own.
 
     >>> coin = Channel([["3/4", "1/4"], ["1/4", "3/4"]], outputs=["no", "yes"])
-    >>> sceptic = remap(coin, prior=["9/10", "1/10"], loss=lambda y, z: abs(y - z))
-    >>> sceptic.probability("yes", 0)  # "yes" does not convince this user
+    >>> skeptic = remap(coin, prior=["9/10", "1/10"], loss=lambda y, z: abs(y - z))
+    >>> skeptic.probability("yes", 0)  # "yes" does not convince this user
     Fraction(1, 1)
     """
     listed = list(channel.inputs if guesses is None else guesses)
@@ -178,7 +178,7 @@ def remap(channel: Channel, *, prior: Prior, loss: LossFunction, guesses: Iterab
 
 
 def oblivious(query: Callable[[Any], Label], databases: Iterable[Label], mechanism: Channel) -> Channel:
-    """K = H∘f: answer a query, then randomise the answer without another look at the database (claim B13).
+    """K = H∘f: answer a query, then randomize the answer without another look at the database (claim B13).
 
     Privacy is measured on K, between databases and reports; utility on H, between true answers and reports.
 

@@ -1,6 +1,6 @@
 """The best private mechanism for a prior and a loss, by linear programming, certified in rationals.
 
-An ε-DP channel C for a neighbour graph is a point of the polytope C[x,z] ≤ e^ε·C[x',z], rows summing to 1, and the
+An ε-DP channel C for a neighbor graph is a point of the polytope C[x,z] ≤ e^ε·C[x',z], rows summing to 1, and the
 expected loss is linear in C (Ghosh, Roughgarden, Sundararajan 2009, sec. 2.3). A solver works in floating point: its
 answer has zeros beside non-zeros, for which no ε holds at all. What is returned here has been repaired, rounded to
 rationals and checked exactly; how far from the optimum it is at most is proven by the duals (`program.solve`).
@@ -20,7 +20,7 @@ from discreet.errors import InvalidChannel, InvalidParameter
 from discreet.exact import Number, exp_up, float_up, integer, rational
 from discreet.mechanisms.certify import certified
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.graph import Neighbourhood, graph
+from discreet.mechanisms.graph import Neighborhood, graph
 from discreet.mechanisms.inference import expected_loss
 from discreet.mechanisms.program import check_size, solve
 from discreet.mechanisms.stochastic import (
@@ -60,19 +60,17 @@ def optimal(
     prior: Prior,
     loss: LossFunction,
     epsilon: Number,
-    neighbours: Neighbourhood,
+    neighbors: Neighborhood,
     inputs: Iterable[Label] | None = None,
     outputs: Iterable[Label] | None = None,
 ) -> Channel:
     """The ε-DP channel of least expected loss; see `optimum`, which also reports the values.
 
-    >>> best = optimal(prior="uniform", loss=lambda y, z: abs(y - z), epsilon=1, neighbours="line", inputs=range(4))
+    >>> best = optimal(prior="uniform", loss=lambda y, z: abs(y - z), epsilon=1, neighbors="line", inputs=range(4))
     >>> best.exact, best.epsilon("line") <= 1
     (True, True)
     """
-    return optimum(
-        prior=prior, loss=loss, epsilon=epsilon, neighbours=neighbours, inputs=inputs, outputs=outputs
-    ).channel
+    return optimum(prior=prior, loss=loss, epsilon=epsilon, neighbors=neighbors, inputs=inputs, outputs=outputs).channel
 
 
 def optimum(
@@ -80,7 +78,7 @@ def optimum(
     prior: Prior,
     loss: LossFunction,
     epsilon: Number,
-    neighbours: Neighbourhood,
+    neighbors: Neighborhood,
     inputs: Iterable[Label] | None = None,
     outputs: Iterable[Label] | None = None,
 ) -> Optimum:
@@ -92,12 +90,12 @@ def optimum(
     within `gap` of the least that any ε-DP channel has (`program.solve`). The solver works to about 1e-9 of the
     largest loss: where ε is so large that the optimum is below that, the gap is not small beside it, and says so.
 
-    >>> found = optimum(prior=["1/2", "1/2"], loss=lambda y, z: abs(y - z), epsilon=1, neighbours="all")
+    >>> found = optimum(prior=["1/2", "1/2"], loss=lambda y, z: abs(y - z), epsilon=1, neighbors="all")
     >>> round(found.lp_value, 9), found.gap < 1e-8  # 1/(1 + e)
     (0.268941421, True)
     """
     rows, columns = _labels(prior, loss, inputs, outputs)
-    near = graph(neighbours, rows)
+    near = graph(neighbors, rows)
     check_size(len(rows), len(columns), near)
     cost, weight = read_loss(loss, rows, columns), read_prior(prior, rows)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
@@ -111,7 +109,7 @@ def minimax(
     *,
     loss: LossFunction,
     epsilon: Number,
-    neighbours: Neighbourhood,
+    neighbors: Neighborhood,
     inputs: Iterable[Label],
     outputs: Iterable[Label] | None = None,
 ) -> Optimum:
@@ -119,12 +117,12 @@ def minimax(
 
     Guarantee: as for `optimum`.
 
-    >>> found = minimax(loss=lambda y, z: abs(y - z), epsilon=1, neighbours="line", inputs=range(3))
+    >>> found = minimax(loss=lambda y, z: abs(y - z), epsilon=1, neighbors="line", inputs=range(3))
     >>> found.channel.epsilon("line") <= 1, found.gap < 1e-8
     (True, True)
     """
     rows, columns = _labels("uniform", loss, inputs, outputs)
-    near = graph(neighbours, rows)
+    near = graph(neighbors, rows)
     check_size(len(rows), len(columns), near)
     cost = read_loss(loss, rows, columns)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
@@ -172,7 +170,7 @@ class Universal:
 def universal_gap(
     *,
     epsilon: Number,
-    neighbours: Neighbourhood,
+    neighbors: Neighborhood,
     users: Sequence[tuple[Prior, LossFunction]],
     inputs: Iterable[Label],
     guesses: Iterable[Label] | None = None,
@@ -186,13 +184,13 @@ def universal_gap(
     optima, with equality if and only if some mechanism attains all of them.
 
     >>> counts = [("uniform", lambda y, z: abs(y - z)), (["1/2", "1/4", "1/4"], lambda y, z: int(y != z))]
-    >>> abs(universal_gap(epsilon=1, neighbours="line", users=counts, inputs=range(3)).gap) < 1e-8
+    >>> abs(universal_gap(epsilon=1, neighbors="line", users=counts, inputs=range(3)).gap) < 1e-8
     True
     """
     if not users:
         raise InvalidParameter("users", users, "at least one (prior, loss)")
     rows, columns = _labels("uniform", lambda _y, _z: 0, inputs, guesses)
-    near = graph(neighbours, rows)
+    near = graph(neighbors, rows)
     level = rational(epsilon, "epsilon", at_least=0, at_most=100)
     check_size(len(rows), len(columns) ** len(users), near)
     costs = [_objective(read_loss(loss, rows, columns), read_prior(prior, rows)) for prior, loss in users]
@@ -202,7 +200,7 @@ def universal_gap(
 
 
 def _objective(cost: Matrix, weight: Matrix | None = None) -> NDArray[np.float64]:
-    """What the solver minimises, in floats: π(y)·ℓ(y,z). What is too small for a float cannot matter to it."""
+    """What the solver minimizes, in floats: π(y)·ℓ(y,z). What is too small for a float cannot matter to it."""
     try:
         floats: NDArray[np.float64] = cost.astype(np.float64)
     except OverflowError:

@@ -3,7 +3,7 @@
 A key that only one person has must stay hidden except with probability δ. Counts are numbers of *units* (people) with
 each key; `keys` is the most keys that one unit can appear under, enforced before counting.
 
-All three are for "add or remove one" (`neighbours`). Changing one unit is removing it and adding another: (ε,δ)-DP of
+All three are for "add or remove one" (`neighbors`). Changing one unit is removing it and adding another: (ε,δ)-DP of
 a selection is (2ε, (1 + e^ε)·δ)-DP under "change one" (group privacy), so state ε/2 and δ/(1 + e^(ε/2)) for it.
 """
 
@@ -27,7 +27,7 @@ from discreet.mechanisms.mechanism import doubt, drawable
 from discreet.noise import Entropy, discrete_laplace
 from discreet.noise.uniform import Coins
 from discreet.privacy.loss import Approximate, Loss, Together
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 
 _LEAST_DELTA = Fraction(1, 10**300)
 _LONGEST = 2_000_000
@@ -52,7 +52,7 @@ class OptimalSelection:
     epsilon: Fraction
     delta: Fraction
     keys: int
-    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE_ONE
+    neighbors: ClassVar[Neighbors] = Neighbors.ADD_OR_REMOVE_ONE
 
     def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
@@ -106,7 +106,7 @@ class LaplaceThreshold:
     epsilon: Fraction
     delta: Fraction
     keys: int
-    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE_ONE
+    neighbors: ClassVar[Neighbors] = Neighbors.ADD_OR_REMOVE_ONE
 
     def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
@@ -158,7 +158,7 @@ class GaussianThreshold:
     sigma: Fraction
     delta: Fraction
     keys: int
-    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE_ONE
+    neighbors: ClassVar[Neighbors] = Neighbors.ADD_OR_REMOVE_ONE
 
     def __init__(self, *, sigma: Number, delta: Number, keys: int) -> None:
         object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))

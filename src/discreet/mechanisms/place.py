@@ -24,7 +24,7 @@ class PlanarLaplace:
     ∝ exp(−ε·d(x, z)), d the Euclidean distance: close to the density ε²/2π·e^(−ε·d) where cells are small.
 
     Guarantee: P(z|x) ≤ e^(ε·d(x,x'))·P(z|x') between grid points, and e^(ε·(d + g√dimensions)) between any points.
-    Proof. The grid is infinite and the noise invariant under its shifts, so both have the same normalising constant,
+    Proof. The grid is infinite and the noise invariant under its shifts, so both have the same normalizing constant,
     and d(x', z) − d(x, z) ≤ d(x, x'). Snapping moves each coordinate by at most g/2, so each point by at most
     g√dimensions/2.
 
@@ -70,7 +70,7 @@ class PlanarLaplace:
         """A radius that holds the noise with at least this probability, snapping included.
 
         In the plane 1 − (1 + εr)e^(−εr) = confidence (Andrés et al. 2013, §4.2), a gamma law in any dimension; one cell
-        diagonal is added because the grid noise is a discretisation of that density (tests sum it exactly).
+        diagonal is added because the grid noise is a discretization of that density (tests sum it exactly).
         """
         from scipy.special import gammainccinv
 
@@ -93,11 +93,11 @@ class PlanarLaplace:
         weights /= weights.sum()
         rows = [_clamped(weights, reach, x, y, nx, ny) for x in range(nx) for y in range(ny)]
         labels = [f"{x},{y}" for x in range(nx) for y in range(ny)]
-        return Channel(np.array(rows), inputs=labels, outputs=labels, normalise=True)
+        return Channel(np.array(rows), inputs=labels, outputs=labels, normalize=True)
 
 
 def _clamped(weights: NDArray[np.float64], reach: int, x: int, y: int, nx: int, ny: int) -> NDArray[np.float64]:
-    """Noise centred on (x, y), summed onto the box: cells beyond a side go to that side."""
+    """Noise centered on (x, y), summed onto the box: cells beyond a side go to that side."""
     return np.add.reduceat(
         np.add.reduceat(weights, _starts(reach, x, nx), axis=0), _starts(reach, y, ny), axis=1
     ).ravel()

@@ -1,8 +1,8 @@
 """The linear program of private channels, its solver (HiGHS through SciPy), and what its duals prove.
 
-Variables: C[x,z], row by row; then, where all inputs are neighbours, the least entry of each column, which
+Variables: C[x,z], row by row; then, where all inputs are neighbors, the least entry of each column, which
 replaces a quadratic number of pairs; then, for the worst-case program, the largest row loss t.
-Constraints: e^−ε·C[x,z] ≤ C[x',z] for neighbours, so that no coefficient exceeds 1; rows sum to 1.
+Constraints: e^−ε·C[x,z] ≤ C[x',z] for neighbors, so that no coefficient exceeds 1; rows sum to 1.
 """
 
 import math
@@ -139,7 +139,7 @@ def _row_sums(n: int, m: int, near: Graph) -> Any:
 
 
 def _with_worst_row(below: Any, sums: Any, objective: NDArray[np.float64]) -> tuple[Any, Any, NDArray[np.float64]]:
-    """One more variable t, to be minimised, and the constraints (loss of row x) − t ≤ 0."""
+    """One more variable t, to be minimized, and the constraints (loss of row x) − t ≤ 0."""
     from scipy.sparse import block_diag, csr_array, hstack, vstack
 
     n, extra = len(objective), below.shape[1] - objective.size

@@ -1,7 +1,7 @@
 """Private quantiles, median, minimum and maximum: the exponential mechanism over a declared range (Smith 2011).
 
 Candidates are all grid points from `lower` to `upper`. A point's score is minus the distance of its rank to the rank
-wanted; points between two neighbouring data values share one score, so the choice is among at most 2n + 1 stretches,
+wanted; points between two neighboring data values share one score, so the choice is among at most 2n + 1 stretches,
 each with as many copies as it has points, whatever the size of the range.
 """
 
@@ -21,7 +21,7 @@ from discreet.mechanisms.mechanism import countable, doubt
 from discreet.mechanisms.stochastic import Label
 from discreet.noise import Entropy, softmax, uniform_below
 from discreet.privacy.loss import BoundedRange, Loss
-from discreet.privacy.unit import Neighbours, relation
+from discreet.privacy.unit import Neighbors, relation
 
 _Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """First point, number of points and score of each stretch of the range."""
@@ -86,7 +86,7 @@ class Quantile:
     sensitivity. Clamping and snapping act on each value by itself.
 
     >>> ages = Range(lower=0, upper=120, granularity=1)
-    >>> median = Quantile(epsilon=50, probability="1/2", within=ages, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+    >>> median = Quantile(epsilon=50, probability="1/2", within=ages, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
     >>> median.release([30] * 1000)
     30.0
     """
@@ -94,15 +94,15 @@ class Quantile:
     epsilon: Fraction
     probability: Fraction
     within: Range
-    neighbours: Neighbours
+    neighbors: Neighbors
 
-    def __init__(self, *, epsilon: Number, probability: Number, within: Range, neighbours: Neighbours) -> None:
+    def __init__(self, *, epsilon: Number, probability: Number, within: Range, neighbors: Neighbors) -> None:
         object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
         object.__setattr__(self, "probability", rational(probability, "probability", at_least=0, at_most=1))
         if self.probability.denominator > 10**6:
             raise InvalidParameter("probability", probability, "a share with at most six decimals")
         object.__setattr__(self, "within", _range(within))
-        object.__setattr__(self, "neighbours", relation(neighbours))
+        object.__setattr__(self, "neighbors", relation(neighbors))
 
     @property
     def loss(self) -> Loss:
@@ -112,7 +112,7 @@ class Quantile:
     @property
     def sensitivity(self) -> Fraction:
         """How far one unit can move a score, in ranks."""
-        if self.neighbours is Neighbours.CHANGE_ONE:
+        if self.neighbors is Neighbors.CHANGE_ONE:
             return Fraction(1)
         return max(self.probability, 1 - self.probability)
 

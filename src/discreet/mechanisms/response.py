@@ -1,4 +1,4 @@
-"""Mechanisms whose answer is one of a few: randomised response, binary and k-ary."""
+"""Mechanisms whose answer is one of a few: randomized response, binary and k-ary."""
 
 from dataclasses import dataclass
 from fractions import Fraction

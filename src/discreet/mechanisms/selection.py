@@ -69,7 +69,7 @@ class _Chooser:
 class Exponential(_Chooser):
     """The exponential mechanism: candidate o with probability ∝ exp(ε·score(o)/2Δ) (McSherry, Talwar 2007).
 
-    Guarantee: ε-bounded range, hence ε-DP. Proof. Between neighbours the scores move within [−Δ, Δ] (monotone: within
+    Guarantee: ε-bounded range, hence ε-DP. Proof. Between neighbors the scores move within [−Δ, Δ] (monotone: within
     an interval of length Δ), so ln P(o)/P'(o) = (score − score')/scale + constant lies in an interval of length ε
     (Durfee, Rogers 2019, Lemma 3.2).
 
@@ -141,7 +141,7 @@ class ReportNoisyMax(_Chooser):
     """Add discrete Laplace noise of scale 2Δ/ε to each score and report where the largest is; ties go to the first.
 
     Guarantee: ε-DP. Proof. Fix all noises but that of candidate i. It wins exactly when its noise is at least a whole
-    threshold, which moves by at most 2Δ between neighbours (Δ if monotone), and for whole d ≥ 0
+    threshold, which moves by at most 2Δ between neighbors (Δ if monotone), and for whole d ≥ 0
     P(noise ≥ k + d) ≥ e^(−d/scale)·P(noise ≥ k) (Dwork, Roth 2014, Claim 3.9, on the integers; a fixed order of ties
     keeps the threshold whole).
 

@@ -1,11 +1,11 @@
 """The sensitivity of a query, by exhaustive search over a small domain.
 
-The search tries every pair of neighbours, so what it says about the domain it was given is a fact, and about a
+The search tries every pair of neighbors, so what it says about the domain it was given is a fact, and about a
 larger domain a lower bound. Proven closed forms stand in `closed_forms`; the search confirms them.
 
 >>> from discreet.mechanisms.sensitivity import sensitivity
->>> from discreet.privacy.unit import Neighbours
->>> sensitivity(sum, domain=[0, 1, 2], size=3, neighbours=Neighbours.CHANGE_ONE)
+>>> from discreet.privacy.unit import Neighbors
+>>> sensitivity(sum, domain=[0, 1, 2], size=3, neighbors=Neighbors.CHANGE_ONE)
 Sensitivity(value=Fraction(2, 1), witness=((0, 0, 0), (2, 0, 0)), datasets=27, pairs=81)
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.exact import float_up, integer, rational, sqrt_bounds
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.privacy.unit import relation as read_relation
 
 Dataset = tuple[Any, ...]
@@ -34,7 +34,7 @@ _MOST_VALUES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The largest change of a query between neighbours, two datasets that show it, and how many were tried.
+    """The largest change of a query between neighbors, two datasets that show it, and how many were tried.
 
     `value` is a Fraction if every answer was exact (ints, Fractions, Decimals), else a float, never below the change.
     """
@@ -50,7 +50,7 @@ def sensitivity(
     *,
     domain: Iterable[Any],
     size: int,
-    neighbours: Neighbours,
+    neighbors: Neighbors,
     norm: int | str = 1,
     ordered: bool = True,
 ) -> Sensitivity:
@@ -58,7 +58,7 @@ def sensitivity(
 
     What is enumerated. "Change one": every dataset of `size` records, against every dataset got by giving one record
     another value of the domain. "Add or remove one": every dataset of `size` and of `size` + 1 records, against
-    every dataset got by removing one record; so each dataset of `size` records meets all its neighbours, smaller
+    every dataset got by removing one record; so each dataset of `size` records meets all its neighbors, smaller
     and larger. A dataset is a tuple of records; with `ordered=False` only one order of each is tried, the domain's,
     which is enough for queries that do not depend on the order.
 
@@ -67,14 +67,14 @@ def sensitivity(
     is irrational.
 
     >>> histogram = lambda rows: [rows.count("a"), rows.count("b")]
-    >>> for relation in Neighbours:
-    ...     print(relation, sensitivity(histogram, domain="ab", size=3, neighbours=relation).value)
+    >>> for relation in Neighbors:
+    ...     print(relation, sensitivity(histogram, domain="ab", size=3, neighbors=relation).value)
     add or remove one 1
     change one 2
     """
     values = _domain(domain)
-    relation = read_relation(neighbours)
-    n = integer(size, "size", at_least=1 if relation is Neighbours.CHANGE_ONE else 0)
+    relation = read_relation(neighbors)
+    n = integer(size, "size", at_least=1 if relation is Neighbors.CHANGE_ONE else 0)
     if norm not in (1, 2, "inf"):
         raise InvalidParameter("norm", norm, "1, 2 or 'inf'")
     _check_work(len(values), n, relation, ordered)
@@ -91,7 +91,7 @@ def sensitivity(
 
     best = Fraction(0)
     witness, pairs = None, 0
-    for a, b in _neighbour_pairs(len(values), n, relation, ordered):
+    for a, b in _neighbor_pairs(len(values), n, relation, ordered):
         pairs += 1
         apart = _distance(answer(a), answer(b), norm)
         if apart > best:
@@ -100,18 +100,18 @@ def sensitivity(
     return Sensitivity(found if exact or isinstance(found, float) else float_up(found), witness, len(answers), pairs)
 
 
-def _neighbour_pairs(
-    values: int, size: int, relation: Neighbours, ordered: bool
+def _neighbor_pairs(
+    values: int, size: int, relation: Neighbors, ordered: bool
 ) -> Iterator[tuple[_Positions, _Positions]]:
-    """Every pair of neighbours that `sensitivity` promises, each once (in one of its two directions)."""
+    """Every pair of neighbors that `sensitivity` promises, each once (in one of its two directions)."""
     match relation:
-        case Neighbours.CHANGE_ONE:
+        case Neighbors.CHANGE_ONE:
             for a in _datasets(values, size, ordered):
                 for i in _places(a, ordered):
                     for value in range(a[i] + 1, values):
                         b = (*a[:i], value, *a[i + 1 :])
                         yield a, b if ordered else tuple(sorted(b))
-        case Neighbours.ADD_OR_REMOVE_ONE:
+        case Neighbors.ADD_OR_REMOVE_ONE:
             for length in (size, size + 1):
                 for a in _datasets(values, length, ordered):
                     for i in _places(a, ordered):
@@ -129,7 +129,7 @@ def _places(dataset: _Positions, ordered: bool) -> Iterable[int]:
     return range(len(dataset)) if ordered else {value: i for i, value in enumerate(dataset)}.values()
 
 
-def _check_work(values: int, size: int, relation: Neighbours, ordered: bool) -> None:
+def _check_work(values: int, size: int, relation: Neighbors, ordered: bool) -> None:
     """Count the pairs (at most) before the search, and refuse one that would not end."""
 
     def datasets(length: int) -> int:
@@ -137,7 +137,7 @@ def _check_work(values: int, size: int, relation: Neighbours, ordered: bool) -> 
 
     if size > 10_000:  # the count itself would be too long to print
         raise InvalidParameter("size", size, "a small dataset", "the search is exhaustive")
-    if relation is Neighbours.CHANGE_ONE:
+    if relation is Neighbors.CHANGE_ONE:
         pairs = datasets(size) * size * (values - 1)
     else:
         pairs = datasets(size) * size + datasets(size + 1) * (size + 1)

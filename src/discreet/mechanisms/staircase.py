@@ -73,7 +73,7 @@ class Staircase:
 
     @property
     def _mass(self) -> float:
-        """Σ over all k of e^(−ε·stair), the normalising constant."""
+        """Σ over all k of e^(−ε·stair), the normalizing constant."""
         q, p = self._ratio
         return 2 * self.first + 2 * self.width * q / p - 1
 

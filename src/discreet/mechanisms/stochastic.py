@@ -150,13 +150,13 @@ def check_rows(
     name: Callable[[int], str],
     outputs: Sequence[Label],
     *,
-    remedy: str = "correct it, or pass normalise=True (--normalise) to divide each row by its sum",
+    remedy: str = "correct it, or pass normalize=True (--normalize) to divide each row by its sum",
 ) -> None:
     """Refuse rows that are not probability distributions, naming the first one.
 
     >>> check_rows(np.array([[0.5, 0.4]]), lambda i: f"row {i}", ("a", "b"))
     Traceback (most recent call last):
-    discreet.errors.InvalidChannel: row 0 sums to 0.9, expected 1 (to 1e-9); correct it, or pass normalise=True ...
+    discreet.errors.InvalidChannel: row 0 sums to 0.9, expected 1 (to 1e-9); correct it, or pass normalize=True ...
     """
     negative = np.argwhere(matrix < 0)
     if len(negative):
@@ -175,10 +175,10 @@ def check_rows(
         )
 
 
-def normalised(matrix: Matrix, name: Callable[[int], str]) -> Matrix:
+def normalized(matrix: Matrix, name: Callable[[int], str]) -> Matrix:
     """Each row divided by its sum.
 
-    >>> normalised(np.array([[Fraction(1), Fraction(3)]]), lambda i: f"row {i}")
+    >>> normalized(np.array([[Fraction(1), Fraction(3)]]), lambda i: f"row {i}")
     array([[Fraction(1, 4), Fraction(3, 4)]], dtype=object)
     """
     with np.errstate(over="ignore"):
@@ -186,7 +186,7 @@ def normalised(matrix: Matrix, name: Callable[[int], str]) -> Matrix:
     for i, total in enumerate(sums):
         if not 0 < total < math.inf:
             remedy = "give it some weight" if not total > 0 else "give smaller weights"
-            raise InvalidChannel(f"{name(i)} sums to {_text(total)} and cannot be normalised; {remedy}")
+            raise InvalidChannel(f"{name(i)} sums to {_text(total)} and cannot be normalized; {remedy}")
     return _without_underflow(np.divide, matrix, sums[:, None])
 
 

@@ -21,7 +21,7 @@ from discreet.privacy.loss import (
     to_json,
 )
 from discreet.privacy.spending import Spending
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 
 __all__ = [
     "Approximate",
@@ -33,7 +33,7 @@ __all__ = [
     "Guarantee",
     "LaplaceNoise",
     "Loss",
-    "Neighbours",
+    "Neighbors",
     "Parallel",
     "PerDistance",
     "Pure",

@@ -1,15 +1,15 @@
 """What a release costs, as data.
 
-A `Loss` is a frozen value without behaviour. It is written to the ledger as JSON and read back years
+A `Loss` is a frozen value without behavior. It is written to the ledger as JSON and read back years
 later, so this module is a contract: **the meaning of a kind and of its fields never changes**; a kind or a
 field that this version does not know is refused (`UnknownLoss`), never guessed; new meanings get new kinds.
 
-Every kind bounds the pair of output distributions (P, Q) on any two neighbouring datasets, in both orders.
-"Neighbouring" is the relation of the dataset that is charged (`unit.Neighbours`); the mechanism that states
+Every kind bounds the pair of output distributions (P, Q) on any two neighboring datasets, in both orders.
+"Neighboring" is the relation of the dataset that is charged (`unit.Neighbors`); the mechanism that states
 the loss used the sensitivity of that relation.
 
 =========================  ===============================================================================
-kind                       meaning: for all neighbours, (P, Q) is no easier to tell apart than …
+kind                       meaning: for all neighbors, (P, Q) is no easier to tell apart than …
 =========================  ===============================================================================
 Pure(ε)                    ε-DP: P(S) ≤ e^ε·Q(S) for every S (Dwork, McSherry, Nissim, Smith 2006)
 BoundedRange(ε)            ln P/Q stays in an interval of length ε (Durfee, Rogers 2019), hence also ε-DP
@@ -41,7 +41,7 @@ from typing import Any
 
 from discreet.errors import InvalidParameter, UnknownLoss
 from discreet.exact import Number, integer, plain, rational
-from discreet.privacy.unit import Neighbours, relation, words
+from discreet.privacy.unit import Neighbors, relation, words
 
 _DEEPEST = 64
 _MOST_IN_PAIRS = 16
@@ -236,7 +236,7 @@ class Parallel:
         object.__setattr__(self, "losses", tuple(_checked(loss) for loss in losses))
 
 
-def disjoint(*losses: "Loss", neighbors: Neighbours | str) -> "Loss":
+def disjoint(*losses: "Loss", neighbors: Neighbors | str) -> "Loss":
     """The loss of releases over parts of the data into which the data of each unit put it.
 
     Each loss is what its part costs when one unit of it is added, removed or changed.
@@ -252,7 +252,7 @@ def disjoint(*losses: "Loss", neighbors: Neighbours | str) -> "Loss":
     Together(losses=(Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(1, 1))))
     """
     parts = Parallel(*losses)
-    if relation(neighbors) is Neighbours.ADD_OR_REMOVE_ONE or len(losses) < 2:
+    if relation(neighbors) is Neighbors.ADD_OR_REMOVE_ONE or len(losses) < 2:
         return parts
     if len(losses) > _MOST_IN_PAIRS:
         return Repeated(parts, 2)

@@ -6,13 +6,13 @@ from enum import StrEnum
 from discreet.errors import InvalidParameter
 
 
-class Neighbours(StrEnum):
+class Neighbors(StrEnum):
     """Which two datasets must look alike. Every sensitivity is for one of these two.
 
     A histogram shows the difference: adding or removing one person changes one cell by 1 (ℓ1 sensitivity 1);
     changing one person's data lowers one cell and raises another (ℓ1 sensitivity 2).
 
-    >>> print(Neighbours.ADD_OR_REMOVE_ONE)
+    >>> print(Neighbors.ADD_OR_REMOVE_ONE)
     add or remove one
     """
 
@@ -55,12 +55,12 @@ def words(value: str, name: str, expected: str) -> str:
     return value
 
 
-def relation(value: Neighbours | str) -> Neighbours:
-    """Read a neighbour relation in its plain words.
+def relation(value: Neighbors | str) -> Neighbors:
+    """Read a neighbor relation in its plain words.
 
     >>> relation("change one")
-    <Neighbours.CHANGE_ONE: 'change one'>
+    <Neighbors.CHANGE_ONE: 'change one'>
     """
-    if value not in list(Neighbours):
-        raise InvalidParameter("neighbours", value, " or ".join(repr(str(one)) for one in Neighbours))
-    return Neighbours(value)
+    if value not in list(Neighbors):
+        raise InvalidParameter("neighbors", value, " or ".join(repr(str(one)) for one in Neighbors))
+    return Neighbors(value)

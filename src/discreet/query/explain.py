@@ -13,7 +13,7 @@ from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.mechanism import doubt
 from discreet.privacy import loss as losses
 from discreet.privacy.loss import Loss
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.query import duckdb, sensitivity
 from discreet.query.algebra import Count, Key, Measure, Sum, conditions_of, scan_of
 from discreet.query.draft import Derived, Direct, Mean
@@ -73,7 +73,7 @@ class Explanation:
 def explanation(
     texts: Sequence[str],
     releases: Sequence[Release],
-    neighbours: Neighbours,
+    neighbors: Neighbors,
     *,
     loss: Loss,
     epsilon: Fraction,
@@ -82,7 +82,7 @@ def explanation(
 ) -> Explanation:
     """Everything that can be said about a plan before it is paid for."""
     sure = 1 - doubt(confidence)
-    described = tuple(_described(release, neighbours, sure) for release in releases)
+    described = tuple(_described(release, neighbors, sure) for release in releases)
     said = dict.fromkeys(note for release in releases for note in notes(release, release.aggregate.measures))
     doubts = dict.fromkeys(words for release in releases for words in warnings(release, release.derived, sure))
     return Explanation(tuple(texts), epsilon, delta, loss, sure, described, tuple(said), tuple(doubts))
@@ -189,13 +189,13 @@ def _listed(key: Key) -> bool:
     return key.domain is not None and isinstance(key.value, Field) and key.value.column.values is not None
 
 
-def _described(release: Release, neighbours: Neighbours, sure: Fraction) -> dict[str, Any]:
+def _described(release: Release, neighbors: Neighbors, sure: Fraction) -> dict[str, Any]:
     bound, group = release.aggregate.source, release.group
     scan = scan_of(group.source)
     return {
         "table": scan.table.name,
         "protects": str(scan.unit),
-        "neighbours": str(neighbours),
+        "neighbors": str(neighbors),
         "filters": [str(condition) for condition in conditions_of(group.source)],
         "groups": {
             "keys": [_key(key) for key in group.keys],
@@ -204,7 +204,7 @@ def _described(release: Release, neighbours: Neighbours, sure: Fraction) -> dict
         },
         "bounds": {"groups": bound.groups, "rows": bound.rows},
         "measures": [
-            _measure(measure, noise, sensitivity.of(measure, bound, neighbours), sure)
+            _measure(measure, noise, sensitivity.of(measure, bound, neighbors), sure)
             | {"noise only": is_bounded(release, [measure])}
             for measure, noise in zip(release.aggregate.measures, release.noises, strict=True)
         ],
@@ -270,7 +270,7 @@ def _number(release: Release, place: int, sure: Fraction) -> dict[str, Any]:
 
 def _lines(release: dict[str, Any]) -> list[str]:
     groups, bounds = release["groups"], release["bounds"]
-    lines = [f"reads {release['table']}, protects {release['protects']} ({release['neighbours']})"]
+    lines = [f"reads {release['table']}, protects {release['protects']} ({release['neighbors']})"]
     lines += [f"  where {condition}" for condition in release["filters"]]
     if groups["keys"]:
         keys = ", ".join(f"{key['name']} ({key['values'] or 'from the data'})" for key in groups["keys"])

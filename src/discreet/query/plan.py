@@ -13,7 +13,7 @@ from discreet.exact import Number
 from discreet.mechanisms.mechanism import doubt
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure, Together
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.query import statement
 from discreet.query.algebra import Measure, scan_of
 from discreet.query.draft import Derived
@@ -35,7 +35,7 @@ class QueryPlan:
 
     rests: tuple[Rest, ...]
     releases: tuple[Release, ...]
-    neighbours: Neighbours
+    neighbors: Neighbors
     loss: Loss
     epsilon: Fraction
     delta: Fraction
@@ -49,7 +49,7 @@ class QueryPlan:
     @property
     def name(self) -> str:
         """What is released and with which noise; what is computed from it afterwards does not matter."""
-        return f"{self.neighbours}\n{self.releases!r}"
+        return f"{self.neighbors}\n{self.releases!r}"
 
     @property
     def private(self) -> bool:
@@ -58,14 +58,14 @@ class QueryPlan:
 
     def derive(self, catalog: Catalog) -> Loss:
         """The loss of all releases, from their own parts and the owner's catalog."""
-        if catalog.neighbours is not self.neighbours:
-            raise InternalError("a plan was made for other neighbours than the catalog's")
+        if catalog.neighbors is not self.neighbors:
+            raise InternalError("a plan was made for other neighbors than the catalog's")
         for release in self.releases:
             _check_columns(release, catalog)
         for name in (name for rest in self.rests for name in rest.publics):
             if catalog.table(name).private:
                 raise InternalError(f"a plan reads the private table {name!r} as if it were public")
-        return together([loss for release in self.releases for loss in release.losses(self.neighbours)])
+        return together([loss for release in self.releases for loss in release.losses(self.neighbors)])
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Every release, one after the other, as Arrow tables in one piece."""

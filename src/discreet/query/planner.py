@@ -46,7 +46,7 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
 
     >>> from discreet.curator.catalog import Column, Table
     >>> people = Table("people", [Column("age", "integer", lower=0, upper=120)], unit=Unit())
-    >>> catalog = Catalog("census", [people], neighbours="add or remove one")
+    >>> catalog = Catalog("census", [people], neighbors="add or remove one")
     >>> plan(["SELECT AVG(age) FROM people"], catalog, Terms(epsilon=1)).loss
     Together(losses=(Pure(epsilon=Fraction(1, 2)), Pure(epsilon=Fraction(1, 2))))
     """
@@ -75,9 +75,9 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
         sandbox.warm()
     for rest in rests:
         statement.run(rest, statement.empty(rest, releases, catalog))  # what cannot be computed is found before paying
-    loss = together([cost for release in releases for cost in release.losses(catalog.neighbours)])
+    loss = together([cost for release in releases for cost in release.losses(catalog.neighbors)])
     epsilon, delta = price.total(releases, epsilon=terms.epsilon, delta=terms.delta)
-    return QueryPlan(rests, releases, catalog.neighbours, loss, epsilon, delta, terms.confidence)
+    return QueryPlan(rests, releases, catalog.neighbors, loss, epsilon, delta, terms.confidence)
 
 
 def _check_work(releases: Sequence[Release]) -> None:
@@ -123,7 +123,7 @@ def _priced(drafts: list[Draft], catalog: Catalog, terms: Terms) -> tuple[Releas
             "epsilon, error", got, "one of them", "state what the answer may cost, or how exact it is"
         )
     if terms.epsilon is not None:
-        return price.by_epsilon(drafts, catalog.neighbours, epsilon=terms.epsilon, delta=terms.delta)
+        return price.by_epsilon(drafts, catalog.neighbors, epsilon=terms.epsilon, delta=terms.delta)
     return price.by_error(
-        drafts, catalog.neighbours, error=terms.error or 0, confidence=terms.confidence, delta=terms.delta
+        drafts, catalog.neighbors, error=terms.error or 0, confidence=terms.confidence, delta=terms.delta
     )

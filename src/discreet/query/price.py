@@ -15,7 +15,7 @@ from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import doubt
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.accounting.rounding import decimal_up
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.query import sensitivity
 from discreet.query.algebra import Aggregate, Bound, Group
 from discreet.query.draft import Direct, Draft
@@ -28,7 +28,7 @@ _LARGEST_SHOWN = 10**30
 
 
 def by_epsilon(
-    drafts: Sequence[Draft], neighbours: Neighbours, *, epsilon: Number, delta: Number | None
+    drafts: Sequence[Draft], neighbors: Neighbors, *, epsilon: Number, delta: Number | None
 ) -> tuple[Release, ...]:
     """The releases that cost ε (and at most δ) in all, with the smaller noise of the two kinds."""
     total = rational(epsilon, "epsilon", above=0)
@@ -38,15 +38,15 @@ def by_epsilon(
         raise InvalidQuery("nothing is measured here", "ask for COUNT, SUM or AVG")
     share = total / parts
     each = _shared(extra, drafts)
-    pure = [_geometric(draft, neighbours, [share] * len(draft.measures), share, each) for draft in drafts]
+    pure = [_geometric(draft, neighbors, [share] * len(draft.measures), share, each) for draft in drafts]
     if extra is None:
         return tuple(pure)
-    normal = _gaussian(drafts, neighbours, total, share, extra)
+    normal = _gaussian(drafts, neighbors, total, share, extra)
     return tuple(normal if normal is not None and _wider(pure, normal) else pure)
 
 
 def by_error(
-    drafts: Sequence[Draft], neighbours: Neighbours, *, error: Number, confidence: Number, delta: Number | None
+    drafts: Sequence[Draft], neighbors: Neighbors, *, error: Number, confidence: Number, delta: Number | None
 ) -> tuple[Release, ...]:
     """The releases of least ε whose counts and sums are within the error, each with this confidence.
 
@@ -58,14 +58,14 @@ def by_error(
     for draft in drafts:
         widths = _widths(draft, wanted)
         epsilons = [
-            _least(sensitivity.of(measure, _bound(draft), neighbours).l1, width, confidence)
+            _least(sensitivity.of(measure, _bound(draft), neighbors).l1, width, confidence)
             for measure, width in zip(draft.measures, widths, strict=True)
         ]
         naming = sum(epsilons, Fraction(0)) / len(epsilons) if epsilons else None
         if naming is None:
             raise InvalidQuery("nothing here has an error", "ask for COUNT or SUM, or state epsilon")
         each = _shared(extra, drafts)
-        releases.append(_geometric(draft, neighbours, epsilons, naming, each))
+        releases.append(_geometric(draft, neighbors, epsilons, naming, each))
     return tuple(releases)
 
 
@@ -122,18 +122,18 @@ def _least(size: int, width: int, confidence: Number) -> Fraction:
 
 
 def _geometric(
-    draft: Draft, neighbours: Neighbours, epsilons: Sequence[Fraction], naming: Fraction, delta: Fraction | None
+    draft: Draft, neighbors: Neighbors, epsilons: Sequence[Fraction], naming: Fraction, delta: Fraction | None
 ) -> Release:
     bound = _bound(draft)
     noises = [
-        Geometric(epsilon=epsilon, sensitivity=sensitivity.of(measure, bound, neighbours).l1)
+        Geometric(epsilon=epsilon, sensitivity=sensitivity.of(measure, bound, neighbors).l1)
         for measure, epsilon in zip(draft.measures, epsilons, strict=True)
     ]
-    return _release(draft, noises, _selection(draft, neighbours, naming, delta))
+    return _release(draft, noises, _selection(draft, neighbors, naming, delta))
 
 
 def _gaussian(
-    drafts: Sequence[Draft], neighbours: Neighbours, epsilon: Fraction, share: Fraction, delta: Fraction
+    drafts: Sequence[Draft], neighbors: Neighbors, epsilon: Fraction, share: Fraction, delta: Fraction
 ) -> list[Release] | None:
     """Gaussian noise within (ε, δ): half of δ for it where keys are selected too, whose own ε and δ are set apart.
 
@@ -152,12 +152,12 @@ def _gaussian(
         return None
     releases = []
     for draft in drafts:
-        sizes = [sensitivity.of(measure, _bound(draft), neighbours).l2_squared for measure in draft.measures]
+        sizes = [sensitivity.of(measure, _bound(draft), neighbors).l2_squared for measure in draft.measures]
         noises = [
             RoundedGaussian.for_multiplier(multiplier=multiplier, squared_sensitivity=size, among=measures)
             for size in sizes
         ]
-        releases.append(_release(draft, noises, _selection(draft, neighbours, share, _shared(delta - spare, drafts))))
+        releases.append(_release(draft, noises, _selection(draft, neighbors, share, _shared(delta - spare, drafts))))
     return releases
 
 
@@ -173,7 +173,7 @@ def _wider(one: Sequence[Release], other: Sequence[Release]) -> bool:
 
 
 def _selection(
-    draft: Draft, neighbours: Neighbours, epsilon: Fraction, delta: Fraction | None
+    draft: Draft, neighbors: Neighbors, epsilon: Fraction, delta: Fraction | None
 ) -> OptimalSelection | None:
     bound = _bound(draft)
     if bound.source.size is not None:
@@ -184,7 +184,7 @@ def _selection(
             f"the groups of {names} come from the data, and naming them privately needs a delta",
             "state a delta, say 1e-8, or let the policy declare the column's values",
         )
-    return OptimalSelection(epsilon=epsilon, delta=delta, keys=sensitivity.keys(bound, neighbours))
+    return OptimalSelection(epsilon=epsilon, delta=delta, keys=sensitivity.keys(bound, neighbors))
 
 
 def _shared(delta: Fraction | None, drafts: Sequence[Draft]) -> Fraction | None:

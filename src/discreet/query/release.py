@@ -13,7 +13,7 @@ from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.query import domains, duckdb, sensitivity
 from discreet.query.algebra import Aggregate, Group
 from discreet.query.columns import column, numbers, truths
@@ -42,10 +42,10 @@ class Release:
         """What is grouped, and by what."""
         return self.aggregate.source.source
 
-    def losses(self, neighbours: Neighbours) -> list[Loss]:
+    def losses(self, neighbors: Neighbors) -> list[Loss]:
         """What it costs, derived again from the aggregate; `InternalError` where the noise does not fit it.
 
-        Guarantee: for datasets that are neighbours in this sense, the released measures and names of groups are
+        Guarantee: for datasets that are neighbors in this sense, the released measures and names of groups are
         together as private as these losses say. Proof. Each measure is a vector of whole numbers, whose sensitivity
         `sensitivity.of` proves; its mechanism was made for at least that. Names come from the catalog alone, or are
         selected by the number of units, which one unit changes by one in at most `sensitivity.keys` groups; which
@@ -57,10 +57,10 @@ class Release:
         if len(self.noises) != len(self.aggregate.measures):
             raise InternalError("a plan has a measure without noise")
         for measure, noise in zip(self.aggregate.measures, self.noises, strict=True):
-            _check_noise(noise, sensitivity.of(measure, bound, neighbours))
+            _check_noise(noise, sensitivity.of(measure, bound, neighbors))
         costs = [noise.loss for noise in self.noises]
         if self.selection is not None:
-            if self.selection.keys < sensitivity.keys(bound, neighbours):
+            if self.selection.keys < sensitivity.keys(bound, neighbors):
                 raise InternalError("a plan selects groups for fewer keys than one unit can change")
             costs.append(self.selection.loss)
         return costs

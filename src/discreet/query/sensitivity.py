@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.query.algebra import Bound, Count, Measure, People, Sum
 
 
@@ -14,8 +14,8 @@ class Sensitivity:
     l2_squared: int
 
 
-def of(measure: Measure, bound: Bound, neighbours: Neighbours) -> Sensitivity:
-    """The sensitivity of a measure over a bounded relation, under a neighbour relation.
+def of(measure: Measure, bound: Bound, neighbors: Neighbors) -> Sensitivity:
+    """The sensitivity of a measure over a bounded relation, under a neighbor relation.
 
     Guarantee: for any two datasets that differ in one unit, the vectors of this measure over all groups differ by at
     most `l1` in ℓ1 norm and √`l2_squared` in ℓ2 norm.
@@ -30,7 +30,7 @@ def of(measure: Measure, bound: Bound, neighbours: Neighbours) -> Sensitivity:
     """
     low, high = _ends(measure, bound)
     most, spread, groups = max(1, -low, high), max(1, high - low), bound.groups
-    if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+    if neighbors is Neighbors.ADD_OR_REMOVE_ONE:
         return Sensitivity(groups * most, groups * most**2)
     size = bound.source.size
     both = 0 if size is None else max(0, 2 * groups - size)
@@ -38,12 +38,12 @@ def of(measure: Measure, bound: Bound, neighbours: Neighbours) -> Sensitivity:
     return Sensitivity(l1, max(groups * spread**2, both * spread**2 + 2 * (groups - both) * most**2))
 
 
-def keys(bound: Bound, neighbours: Neighbours) -> int:
+def keys(bound: Bound, neighbors: Neighbors) -> int:
     """In how many groups a change of one unit can change the number of units, by one each.
 
     Proof. A unit is in at most G groups; changing it takes it out of at most G and puts it into at most G.
     """
-    return bound.groups * (1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2)
+    return bound.groups * (1 if neighbors is Neighbors.ADD_OR_REMOVE_ONE else 2)
 
 
 def _ends(measure: Measure, bound: Bound) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from discreet.noise import Entropy
 from discreet.privacy.accounting.rounding import decimal_down, decimal_up
 from discreet.privacy.calibration import gaussian_multiplier, least
 from discreet.privacy.loss import BoundedRange, GaussianNoise, Loss, Repeated, Together
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.synthetic.marginals import Attributes, cells, checked_attributes, checked_codes, counts
 from discreet.synthetic.measuring import Design, Measurement, allotted, measure, noisy, squared_sensitivity
 from discreet.synthetic.quality import Model
@@ -73,7 +73,7 @@ class Recipe:
     def loss(self) -> Loss:
         """What the whole costs.
 
-        Guarantee: `choose` costs this, for the neighbours of `first`. Proof. `first` by `Design.loss`. A pick is the
+        Guarantee: `choose` costs this, for the neighbors of `first`. Proof. `first` by `Design.loss`. A pick is the
         exponential mechanism (`Exponential`) on whole scores: fitted counts, rounded, and the penalty are public, and
         |count − fitted| summed over cells moves by at most what the counts move by in ℓ1, K for a unit of at most K
         rows, 2K if one is exchanged for another. Each measurement is a Gaussian release of σ/√(squared sensitivity)
@@ -88,12 +88,12 @@ class Recipe:
 
     @property
     def _square(self) -> int:
-        return squared_sensitivity(self.first.neighbours, self.first.rows_per_unit)
+        return squared_sensitivity(self.first.neighbors, self.first.rows_per_unit)
 
     @property
     def score_sensitivity(self) -> int:
         """The most that one unit can move a score."""
-        return self.first.rows_per_unit * (1 if self.first.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2)
+        return self.first.rows_per_unit * (1 if self.first.neighbors is Neighbors.ADD_OR_REMOVE_ONE else 2)
 
 
 def recipe_for(
@@ -103,7 +103,7 @@ def recipe_for(
     *,
     epsilon: Number,
     delta: Number,
-    neighbours: Neighbours | str,
+    neighbors: Neighbors | str,
     rounds: int,
     picks: int,
     rows_per_unit: int = 1,
@@ -116,7 +116,7 @@ def recipe_for(
     >>> from discreet.privacy.accounting import guarantee
     >>> from discreet.synthetic.marginals import ones, pairs
     >>> sizes = (2, 3, 4, 5)
-    >>> made = recipe_for(sizes, ones(sizes), pairs(sizes), epsilon=1, delta="1e-9", neighbours="add or remove one",
+    >>> made = recipe_for(sizes, ones(sizes), pairs(sizes), epsilon=1, delta="1e-9", neighbors="add or remove one",
     ...     rounds=2, picks=1)
     >>> 0.99 < guarantee(made.loss, delta="1e-9").epsilon <= 1
     True
@@ -130,11 +130,11 @@ def recipe_for(
             sizes,
             first,
             multiplier=multiplier * _root(1 / share),
-            neighbours=neighbours,
+            neighbors=neighbors,
             rows_per_unit=rows_per_unit,
         )
         steps = turns * picks
-        unit = _root(squared_sensitivity(start.neighbours, start.rows_per_unit))
+        unit = _root(squared_sensitivity(start.neighbors, start.rows_per_unit))
         sigma = decimal_up(multiplier * unit * _root(steps / (1 - share - _PICKING)), 9)
         # ε²/8 of a pick stands beside 1/2σ² of a Gaussian (Cesar, Rogers 2021: bounded range as concentrated DP)
         each = decimal_down(_root(4 * _PICKING / steps) / multiplier, 9)
@@ -153,7 +153,7 @@ def choose(codes: Any, recipe: Recipe, fit: Fit, *, entropy: Entropy | None = No
     >>> from discreet.synthetic.relaxed import fit
     >>> rows = np.repeat(np.array([[0, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1]]), 500, axis=0)
     >>> sizes, named = (2, 2, 2), [(0, 1), (0, 2), (1, 2)]
-    >>> recipe = recipe_for(sizes, [(0,), (1,), (2,)], named, epsilon=4, delta="1e-9", neighbours="add or remove one",
+    >>> recipe = recipe_for(sizes, [(0,), (1,), (2,)], named, epsilon=4, delta="1e-9", neighbors="add or remove one",
     ...     rounds=1, picks=1)
     >>> found = choose(rows, recipe, lambda known: fit(sizes, known), entropy=DeterministicEntropy(1))
     >>> found[-1].attributes

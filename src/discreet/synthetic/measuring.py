@@ -24,7 +24,7 @@ from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.accounting.rounding import decimal_down, decimal_up
 from discreet.privacy.calibration import gaussian_multiplier
 from discreet.privacy.loss import GaussianNoise
-from discreet.privacy.unit import Neighbours, relation
+from discreet.privacy.unit import Neighbors, relation
 from discreet.synthetic.marginals import (
     Attributes,
     Ints,
@@ -48,14 +48,14 @@ _BITS = 80
 class Design:
     """Which marginals are measured together, and with how much noise each. A unit has at most `rows_per_unit` rows.
 
-    >>> float(Design((2, 3), ((0,), (0, 1)), (10, 10), neighbours="add or remove one").loss.multiplier)
+    >>> float(Design((2, 3), ((0,), (0, 1)), (10, 10), neighbors="add or remove one").loss.multiplier)
     7.07106781186
     """
 
     sizes: tuple[int, ...]
     marginals: tuple[Attributes, ...]
     sigmas: tuple[Fraction, ...]
-    neighbours: Neighbours
+    neighbors: Neighbors
     rows_per_unit: int
 
     def __init__(
@@ -64,7 +64,7 @@ class Design:
         marginals: Sequence[Sequence[int]],
         sigmas: Sequence[Number],
         *,
-        neighbours: Neighbours | str,
+        neighbors: Neighbors | str,
         rows_per_unit: int = 1,
     ) -> None:
         exact = checked_sizes(sizes)
@@ -75,21 +75,21 @@ class Design:
         object.__setattr__(self, "sizes", exact)
         object.__setattr__(self, "marginals", named)
         object.__setattr__(self, "sigmas", noise)
-        object.__setattr__(self, "neighbours", relation(neighbours))
+        object.__setattr__(self, "neighbors", relation(neighbors))
         object.__setattr__(self, "rows_per_unit", integer(rows_per_unit, "rows_per_unit", at_least=1, at_most=10**6))
 
     @property
     def loss(self) -> GaussianNoise:
         """What measuring all of them costs: one Gaussian release.
 
-        Guarantee: `measure` costs this, for the neighbours named. Proof. Adding a unit of k ≤ K rows adds whole numbers
+        Guarantee: `measure` costs this, for the neighbors named. Proof. Adding a unit of k ≤ K rows adds whole numbers
         ≥ 0 that sum to k to each marginal: an ℓ2 norm of at most K. Changing a unit adds one such vector and takes
         another away; their squared distance is at most 2K², since their product is not negative. Dividing the i-th
         marginal by σ_i leaves a shift of squared norm at most S = s·Σ 1/σ_i² (s = K² or 2K²) under standard normal
         noise, which is one Gaussian of multiplier 1/√S (project on the shift). Counts are whole, so rounding the noise
         to whole numbers is post-processing of the continuous release (`noise.normal`).
         """
-        shift = self._inverse * squared_sensitivity(self.neighbours, self.rows_per_unit)
+        shift = self._inverse * squared_sensitivity(self.neighbors, self.rows_per_unit)
         return GaussianNoise(decimal_down(Fraction(sqrt_bounds(1 / shift, _BITS)[0], 1 << _BITS), 12))
 
     @property
@@ -115,7 +115,7 @@ class Design:
 
         A fit removes some two thirds of it. Where this is near 1 or above, the budget is too small for the table.
 
-        >>> design = design_for((2, 3), epsilon=1, delta="1e-9", neighbours="add or remove one")
+        >>> design = design_for((2, 3), epsilon=1, delta="1e-9", neighbors="add or remove one")
         >>> design.noise_alone(100) > 0.1 > design.noise_alone(10_000)
         True
         """
@@ -140,7 +140,7 @@ def design_for(
     *,
     epsilon: Number,
     delta: Number,
-    neighbours: Neighbours | str,
+    neighbors: Neighbors | str,
     rows_per_unit: int = 1,
     target: int | None = None,
     most_cells: int = _SMALL,
@@ -148,7 +148,7 @@ def design_for(
     """All columns and all pairs (and the small triples with the target, if there is one), for (ε, δ)-DP.
 
     >>> from discreet.privacy.accounting import guarantee
-    >>> design = design_for((2, 3, 4), epsilon=1, delta="1e-9", neighbours="add or remove one")
+    >>> design = design_for((2, 3, 4), epsilon=1, delta="1e-9", neighbors="add or remove one")
     >>> len(design.marginals), 0.9999 < guarantee(design.loss, delta="1e-9").epsilon <= 1
     (6, True)
     """
@@ -156,7 +156,7 @@ def design_for(
     return design(
         sizes,
         multiplier=multiplier,
-        neighbours=neighbours,
+        neighbors=neighbors,
         rows_per_unit=rows_per_unit,
         target=target,
         most_cells=most_cells,
@@ -167,7 +167,7 @@ def design(
     sizes: Sequence[int],
     *,
     multiplier: Number,
-    neighbours: Neighbours | str,
+    neighbors: Neighbors | str,
     rows_per_unit: int = 1,
     target: int | None = None,
     most_cells: int = _SMALL,
@@ -179,7 +179,7 @@ def design(
     marginals of the noise in all their cells, Σ c_i·σ_i, where Σ 1/σ_i² is given: Lagrange's condition is
     c_i = λ/σ_i³, so the share 1/σ_i² is ∝ c_i^(2/3).
 
-    >>> made = design((2, 3, 4), multiplier=5, neighbours="add or remove one", target=0)
+    >>> made = design((2, 3, 4), multiplier=5, neighbors="add or remove one", target=0)
     >>> made.marginals[-1], made.loss.multiplier >= 5
     ((0, 1, 2), True)
     """
@@ -191,7 +191,7 @@ def design(
         exact,
         [*kinds[1], *kinds[2], *kinds[3]],
         multiplier=multiplier,
-        neighbours=neighbours,
+        neighbors=neighbors,
         rows_per_unit=rows_per_unit,
     )
 
@@ -201,22 +201,22 @@ def allotted(
     marginals: Sequence[Attributes],
     *,
     multiplier: Number,
-    neighbours: Neighbours | str,
+    neighbors: Neighbors | str,
     rows_per_unit: int = 1,
 ) -> Design:
     """These marginals, with noise allotted as `design` says, for the cost of one Gaussian release of this multiplier.
 
-    >>> allotted((2, 3), [(0, 1)], multiplier=5, neighbours="add or remove one").sigmas[0] >= 5
+    >>> allotted((2, 3), [(0, 1)], multiplier=5, neighbors="add or remove one").sigmas[0] >= 5
     True
     """
     exact = rational(multiplier, "multiplier", above=0, at_most=1 << 40)
-    square = squared_sensitivity(relation(neighbours), integer(rows_per_unit, "rows_per_unit", at_least=1))
+    square = squared_sensitivity(relation(neighbors), integer(rows_per_unit, "rows_per_unit", at_least=1))
     whole = exact * Fraction(sqrt_bounds(Fraction(square), _BITS)[1], 1 << _BITS)
     sigmas = [
         max(_FEWEST, decimal_up(whole * Fraction((1 + 1e-9) / math.sqrt(share)), 9))
         for share in _shares(sizes, marginals)
     ]
-    return Design(sizes, marginals, sigmas, neighbours=neighbours, rows_per_unit=rows_per_unit)
+    return Design(sizes, marginals, sigmas, neighbors=neighbors, rows_per_unit=rows_per_unit)
 
 
 def _shares(sizes: Sequence[int], marginals: Sequence[Attributes]) -> list[float]:
@@ -237,7 +237,7 @@ def measure(codes: Any, design: Design, *, entropy: Entropy | None = None) -> tu
     Guarantee: costs `design.loss`. Proof there; counts are exact and rows enter nothing else.
 
     >>> from discreet.noise import DeterministicEntropy
-    >>> plan = Design((2, 2), ((0, 1),), (1,), neighbours="add or remove one")
+    >>> plan = Design((2, 2), ((0, 1),), (1,), neighbors="add or remove one")
     >>> rows = np.zeros((1000, 2), np.int64)
     >>> found, = measure(rows, plan, entropy=DeterministicEntropy(1))
     >>> bool(abs(found.counts[0, 0] - 1000) < 10), found.counts.shape
@@ -258,7 +258,7 @@ def count_left_out(reasons: Ints, kinds: int, design: Design, *, entropy: Entrop
     Guarantee: costs nothing beside `measure` of the other rows by the same design. Proof: `Design.sigma_left_out`.
 
     >>> from discreet.noise import DeterministicEntropy
-    >>> plan = Design((2, 2), ((0, 1),), (1,), neighbours="add or remove one")
+    >>> plan = Design((2, 2), ((0, 1),), (1,), neighbors="add or remove one")
     >>> found = count_left_out(np.zeros(500, np.int64), 2, plan, entropy=DeterministicEntropy(1))
     >>> abs(found[0] - 500) < 10, abs(found[1]) < 10
     (True, True)
@@ -279,13 +279,13 @@ def noisy(
     return Measurement(marginal, add(exact, noise), float(sigma))
 
 
-def squared_sensitivity(neighbours: Neighbours, rows_per_unit: int) -> int:
+def squared_sensitivity(neighbors: Neighbors, rows_per_unit: int) -> int:
     """The most that one unit moves a marginal, in squared ℓ2 norm; the proof is in `Design.loss`.
 
-    >>> squared_sensitivity(Neighbours.CHANGE_ONE, 3)
+    >>> squared_sensitivity(Neighbors.CHANGE_ONE, 3)
     18
     """
-    return rows_per_unit**2 * (1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2)
+    return rows_per_unit**2 * (1 if neighbors is Neighbors.ADD_OR_REMOVE_ONE else 2)
 
 
 def share_of(multiplier: Fraction, share: Fraction) -> Fraction:

@@ -23,7 +23,7 @@ from discreet.exact import printed_up
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import GaussianNoise, Loss, Together
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.synthetic.bins import Bins
 from discreet.synthetic.choosing import Recipe, choose
 from discreet.synthetic.marginals import Attributes, cells
@@ -77,7 +77,7 @@ class SynthesisPlan:
     rows_each: int
     multiplier: Fraction
     recipe: Recipe | None
-    neighbours: Neighbours
+    neighbors: Neighbors
     epsilon: Fraction
     delta: Fraction
     people: int | None
@@ -88,8 +88,8 @@ class SynthesisPlan:
     def __post_init__(self) -> None:
         if not self.table.private:
             raise InvalidParameter("table", self.table.name, "a private table", "public rows need no privacy")
-        if self.discover and (self.neighbours is not Neighbours.ADD_OR_REMOVE_ONE or self.rows_each > 1):
-            expected = "a dataset of neighbours 'add or remove one', and one row a person, where values are found"
+        if self.discover and (self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE or self.rows_each > 1):
+            expected = "a dataset of neighbors 'add or remove one', and one row a person, where values are found"
             raise InvalidParameter("discover", [name for name, _ in self.discover], expected, "or declare the values")
         if self.recipe is not None and (self.discover or self.rows_each > 1):
             expected = "one row a person and declared values, where marginals are chosen in rounds"
@@ -131,7 +131,7 @@ class SynthesisPlan:
         """
         whole = self.multiplier if self.rows_each == 1 else share_of(self.multiplier, 1 - KEYS)
         target = None if self.target is None else schema.place(self.target)
-        terms: dict[str, Any] = {"neighbours": self.neighbours, "rows_per_unit": self.rows_each, "target": target}
+        terms: dict[str, Any] = {"neighbors": self.neighbors, "rows_per_unit": self.rows_each, "target": target}
         made = design(schema.sizes, multiplier=whole, **terms)
         if made.loss.multiplier < whole:
             raise InternalError("a design adds less noise than its plan says")
@@ -148,7 +148,7 @@ class SynthesisPlan:
         parts: tuple[Any, ...] = (self.table, self.schema({}), self.discover, self.target, self.rows_each)
         if self.recipe is not None:
             parts += (self.recipe, self.settings)
-        return f"{self.neighbours}\n{parts!r}\n{self.multiplier}"
+        return f"{self.neighbors}\n{parts!r}\n{self.multiplier}"
 
     @property
     def loss(self) -> Loss:
@@ -173,13 +173,13 @@ class SynthesisPlan:
         cost at most one of `multiplier` (`share_of`). A recipe costs its own loss (`Recipe.loss`). How many rows are
         left out costs nothing more (`Design.sigma_left_out`); such rows take no part in what a recipe picks.
         """
-        require_same(self.table, self.columns, self.neighbours, catalog)
+        require_same(self.table, self.columns, self.neighbors, catalog)
         if self.recipe is None:
             self.design(self.guessed())
             return self.loss
         first = self.recipe.first
-        terms = (first.sizes, first.neighbours, first.rows_per_unit)
-        if terms != (self.schema({}).sizes, self.neighbours, self.rows_each):
+        terms = (first.sizes, first.neighbors, first.rows_per_unit)
+        if terms != (self.schema({}).sizes, self.neighbors, self.rows_each):
             raise InternalError("a recipe was made for another table than its plan's")
         return self.recipe.loss
 
@@ -213,7 +213,7 @@ class SynthesisPlan:
         """Noisy: how many people have at least n rows, n = 1 … most.
 
         Guarantee: a Gaussian release of multiplier `share_of(multiplier, KEYS)`. Proof. A person adds 1 to as many of
-        these counts as they have rows: an ℓ2 norm of at most √most, for either neighbours (a changed person raises or
+        these counts as they have rows: an ℓ2 norm of at most √most, for either neighbors (a changed person raises or
         lowers some of them).
         """
         exact = np.bincount(numbers.astype(np.int64), minlength=self.rows_each + 1)[1 : self.rows_each + 1]

@@ -30,8 +30,8 @@ _PICKED = 20_000  # cells of a triple that may be picked, at most
 class Wish:
     """What somebody says.
 
-    columns: those to synthesise; if left out, all but the key, each of which must be declared well enough: none is
-    silently dropped. leave_out: columns that are not synthesised. bins, values: public, instead of the policy's.
+    columns: those to synthesize; if left out, all but the key, each of which must be declared well enough: none is
+    silently dropped. leave_out: columns that are not synthesized. bins, values: public, instead of the policy's.
     discover: text columns whose values are found privately; they cost a tenth of ε and δ together.
     at_most: rules "a <= b"; never: combinations that cannot be; rules: these and others as sentences ("a decides b",
     "when a=x then b=y|z"; `rules.read_rules`). target: a column that models will predict.
@@ -66,7 +66,7 @@ def plan(wish: Wish, catalog: Catalog) -> SynthesisPlan:
     >>> from discreet.curator.catalog import Column, Table
     >>> from discreet.privacy.unit import Unit
     >>> columns = [Column("age", "integer", lower=0, upper=100), Column("ill", "boolean")]
-    >>> catalog = Catalog("clinic", [Table("people", columns, unit=Unit())], neighbours="add or remove one")
+    >>> catalog = Catalog("clinic", [Table("people", columns, unit=Unit())], neighbors="add or remove one")
     >>> made = plan(Wish(table="people", epsilon=1, delta="1e-9"), catalog)
     >>> made.schema({}).sizes, float(made.multiplier) > 1
     ((33, 3), True)
@@ -87,7 +87,7 @@ def plan(wish: Wish, catalog: Catalog) -> SynthesisPlan:
         rows_each=most_rows(wish.rows_each, table),
         multiplier=_multiplier(epsilon, delta, finding=bool(hidden)),
         recipe=None,
-        neighbours=catalog.neighbours,
+        neighbors=catalog.neighbors,
         epsilon=epsilon,
         delta=delta,
         people=None if wish.people is None else integer(wish.people, "people", at_least=1),
@@ -136,7 +136,7 @@ def check_noise(first: Design, people: int, epsilon: Fraction) -> None:
 
 
 def columns_of(table: Table, wish: Wish) -> tuple[Column, ...]:
-    """The columns to synthesise: those named, or all but the key and those left out."""
+    """The columns to synthesize: those named, or all but the key and those left out."""
     for name, given in (("columns", wish.columns), ("leave_out", wish.leave_out), ("discover", wish.discover)):
         if isinstance(given, str):
             raise InvalidParameter(name, given, "a list of columns", f"write [{given!r}]")
@@ -244,7 +244,7 @@ def _recipe(made: SynthesisPlan, rounds: int) -> Recipe:
         candidates,
         epsilon=made.epsilon,
         delta=made.delta,
-        neighbours=made.neighbours,
+        neighbors=made.neighbors,
         rounds=rounds,
         picks=min(_PICKS, len(candidates)),
         rows_per_unit=made.rows_each,

@@ -1,4 +1,4 @@
-"""From declared columns to codes and back: what a synthesiser sees, fixed by the catalog and by public bins alone.
+"""From declared columns to codes and back: what a synthesizer sees, fixed by the catalog and by public bins alone.
 
 A declared value has its own code. A number has one for each step of its grid, if there are few, else one for each of
 equally wide bins, or of the bins that were given; a date or a time has one for each of the bins given. Numbers outside
@@ -176,7 +176,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns that are synthesised, in order."""
+    """The columns that are synthesized, in order."""
 
     attributes: tuple[Attribute, ...]
 

@@ -81,12 +81,12 @@ def channels(m, rng, count):
         yield channel
 
 
-def neighbours(m):
+def neighbors(m):
     return [(s, s ^ (1 << i)) for s in range(2**m) for i in range(m)]
 
 
 def delta_at(channel, m, epsilon):
-    return max(np.maximum(channel[s] - exp(epsilon) * channel[t], 0).sum() for s, t in neighbours(m))
+    return max(np.maximum(channel[s] - exp(epsilon) * channel[t], 0).sum() for s, t in neighbors(m))
 
 
 def most_right(channel, m, r, v):
@@ -123,8 +123,8 @@ def test_no_training_beats_the_theorems():
 
 @pytest.mark.parametrize("doubt", [Fraction(1, 4), Fraction(1, 20)])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
-def test_randomised_response_is_accused_no_more_often_than_it_may_be(epsilon, doubt):
-    """The exact probability over all outcomes; randomised response is the worst case for δ = 0."""
+def test_randomized_response_is_accused_no_more_often_than_it_may_be(epsilon, doubt):
+    """The exact probability over all outcomes; randomized response is the worst case for δ = 0."""
     m, q = 120, 1 / (1 + exp(-epsilon))
     bounds = [epsilon_of_guesses(canaries=m, guesses=m, right=v, delta=0, confidence=1 - doubt) for v in range(m + 1)]
     wrong = sum(binom.pmf(v, m, q) for v in range(m + 1) if bounds[v] > epsilon)

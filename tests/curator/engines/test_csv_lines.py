@@ -37,7 +37,7 @@ def by_the_rule(line: bytes, width: int, delimiter: str = ",", encoding: str = "
 def engine(path: Path, columns: dict[str, str], fmt: CsvFormat | None = None) -> DuckDBEngine:
     table = Table("t", [Column(name, kind) for name, kind in columns.items()], unit=Unit())
     formats = {} if fmt is None else {"t": fmt}
-    return DuckDBEngine(Catalog("data", [table], neighbours="change one"), {"t": path}, formats=formats)
+    return DuckDBEngine(Catalog("data", [table], neighbors="change one"), {"t": path}, formats=formats)
 
 
 def rows(path: Path, columns: dict[str, str], fmt: CsvFormat | None = None) -> list[tuple[Any, ...]]:

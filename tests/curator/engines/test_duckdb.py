@@ -25,7 +25,7 @@ N = [Column("n", "integer")]
 
 def catalog(columns: list[Column] = N, *names: str) -> Catalog:
     tables = [Table(name, columns, unit=Unit()) for name in names or ("t",)]
-    return Catalog("data", tables, neighbours="change one")
+    return Catalog("data", tables, neighbors="change one")
 
 
 def values(source: Any, base: Path = Path("."), column: Column = N[0]) -> list[Any]:

@@ -15,7 +15,7 @@ from discreet.privacy.unit import Unit
 
 def opened(path: Path) -> DuckDBEngine:
     table = Table("t", [Column("n", "integer")], unit=Unit())
-    return DuckDBEngine(Catalog("data", [table], neighbours="change one"), {"t": path})
+    return DuckDBEngine(Catalog("data", [table], neighbors="change one"), {"t": path})
 
 
 def edit_in_place(path: Path, content: bytes) -> None:

@@ -1,5 +1,5 @@
 -- epsilon: 1
--- neighbours: change one
+-- neighbors: change one
 SELECT COUNT(*) AS n FROM staff
 ---
 costs ε 1

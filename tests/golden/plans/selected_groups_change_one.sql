@@ -1,6 +1,6 @@
 -- epsilon: 1
 -- delta: 1e-8
--- neighbours: change one
+-- neighbors: change one
 SELECT ward, COUNT(*) AS n FROM staff GROUP BY ward
 ---
 costs ε 1, δ 1e-08

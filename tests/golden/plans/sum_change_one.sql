@@ -1,5 +1,5 @@
 -- epsilon: 1
--- neighbours: change one
+-- neighbors: change one
 SELECT role, SUM(salary) AS total FROM staff GROUP BY role
 ---
 costs ε 1

@@ -1,4 +1,4 @@
-"""Objective perturbation: the three parts of its proof, on neighbouring tables, with the code that releases."""
+"""Objective perturbation: the three parts of its proof, on neighboring tables, with the code that releases."""
 
 from fractions import Fraction
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
-from discreet.learning.classical.objective import GRID, TOLERANCE, Problem, minimised, perturbation, perturbed
+from discreet.learning.classical.objective import GRID, TOLERANCE, Problem, minimized, perturbation, perturbed
 from discreet.learning.classical.sums import UNIT, indicators
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
@@ -47,7 +47,7 @@ def log_determinant(v, target, weights, plan):
 
 
 def noise_for(v, target, weights, plan):
-    """The K with which these weights are the minimiser, for some U in [−½, ½]."""
+    """The K with which these weights are the minimizer, for some U in [−½, ½]."""
     slope = exact_gradient(v, target, weights)
     return np.array(
         [
@@ -66,7 +66,7 @@ def spent(z, labels, last, classes, weights, epsilon, *, l1=L1, square=SQUARE, l
     first = np.abs(drawn[0] - drawn[1]).sum() / float(plan.noise.scales[0])
     second = log_determinant(*more, weights, plan) - log_determinant(*less, weights, plan)
     assert second >= -1e-9
-    computed = [minimised(Problem.of(*table, plan, k)) for table, k in zip((less, more), drawn, strict=True)]
+    computed = [minimized(Problem.of(*table, plan, k)) for table, k in zip((less, more), drawn, strict=True)]
     steps = [np.rint(np.ldexp(a, plan.bits)) for a in computed]
     third = np.abs(steps[0] - steps[1]).sum() / float(plan.noise.scales[1])
     assert third <= float(epsilon) / 64
@@ -174,12 +174,12 @@ def test_decimals_go_on_where_floats_cannot_certify(classes, monkeypatch):
     v, target = whole_table(rng.integers(-20_000, 20_000, (12, 2)), rng.integers(0, classes, 12), classes)
     plan = perturbation(3, classes, l1=L1, square=SQUARE, epsilon=1, least=1)
     problem = Problem.of(v, target, plan, rng.integers(-(10**6), 10**6, (3, target.shape[1])))
-    quick = minimised(problem)
+    quick = minimized(problem)
     true, called = Problem.gradient, []
     monkeypatch.setattr(Problem, "gradient", lambda self, weights: (true(self, weights)[0], 1.0))
     careful = Problem.careful
     monkeypatch.setattr(Problem, "careful", lambda self, weights: called.append(1) or careful(self, weights))
-    slow = minimised(problem)
+    slow = minimized(problem)
     assert called
     assert np.linalg.norm(quick - slow) <= 2 * float(TOLERANCE) / problem.penalty
 
@@ -189,7 +189,7 @@ def test_a_gradient_that_is_no_number_is_no_certificate(monkeypatch):
     plan = perturbation(3, 2, l1=L1, square=SQUARE, epsilon=1, least=1)
     true = Problem.gradient
     monkeypatch.setattr(Problem, "gradient", lambda self, weights: (true(self, weights)[0] * np.nan, np.nan))
-    found = minimised(Problem.of(v, target, plan, np.zeros((3, 1), np.int64)))
+    found = minimized(Problem.of(v, target, plan, np.zeros((3, 1), np.int64)))
     assert np.linalg.norm(found[0] - 0.5 / float(plan.penalty)) < 0.1
 
 
@@ -199,7 +199,7 @@ def test_separable_rows_and_large_noise_have_a_minimum(noise):
     plan = perturbation(3, 2, l1=L1, square=SQUARE, epsilon=100, least="1e-6")
     drawn = np.full((3, 1), noise, np.int64)
     problem = Problem.of(v, target, plan, drawn)
-    slope, error = problem.careful(minimised(problem))
+    slope, error = problem.careful(minimized(problem))
     assert np.linalg.norm(slope) + error <= TOLERANCE
 
 

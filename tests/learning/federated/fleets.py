@@ -10,7 +10,7 @@ from discreet.learning.federated.orders import decode_answer
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.noise import DeterministicEntropy
 
 NETWORK = Network([Dense(2)], Softmax(), inputs=(3,))
@@ -19,7 +19,7 @@ NAMES = ("ann", "bob", "cid", "dan", "eve")
 
 
 def plan(**changes):
-    settings_ = dict(clients=5, rounds=3, level="client", rate=1, multiplier=1, clip=1, optimiser=Sgd(1), secure=None)
+    settings_ = dict(clients=5, rounds=3, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None)
     return Federation(**(settings_ | changes))
 
 

@@ -15,7 +15,7 @@ from discreet.learning.federated.orders import Order, Update, decode_answer
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.noise import DeterministicEntropy
 
 SEED = 11
@@ -31,7 +31,7 @@ KEYS = {name: seeded_identity(SEED, name).public for name in NAMES}
 
 
 def federation(kind):
-    settings = {"clients": len(NAMES), "level": "client", "multiplier": 1, "clip": 1, "optimiser": Sgd(1)}
+    settings = {"clients": len(NAMES), "level": "client", "multiplier": 1, "clip": 1, "optimizer": Sgd(1)}
     if kind == "secure":
         return Federation(rounds=2, rate="1/2", secure=Secure(threshold="2/3", colluding=0), **settings)
     return Federation(rounds=len(MISCHIEF), rate=1, secure=None, **settings)

@@ -17,7 +17,7 @@ from discreet.learning.federated.noise import GaussianShare
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Squared
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.noise import DeterministicEntropy, discrete_gaussian, rounded_gaussian
 from discreet.privacy.accounting import guarantee
 
@@ -43,7 +43,7 @@ def audited(level, secure, rate, seed):
     extra = {} if level == "client" else {"examples": count // 2}
     plan = Federation.for_budget(
         epsilon=2, delta=DELTA, against="models", clients=clients, rounds=8, level=level, rate=rate, clip=1,
-        optimiser=Sgd("1e-6"), secure=secure, **extra,
+        optimizer=Sgd("1e-6"), secure=secure, **extra,
     )  # fmt: skip
     rows = [canary(network, k) if inside[k] else (np.zeros((0, side)), np.zeros((0, *network.outputs)))
             for k in range(count)]  # fmt: skip

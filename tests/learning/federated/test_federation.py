@@ -13,7 +13,7 @@ from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.learning.clipping import UNITS
 from discreet.learning.federated import Federation, GaussianShare, Identity, Local, Secure
 from discreet.learning.federated.sampling import shared_loss, slack
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.learning.recipe import Adaptive
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import delta_for, guarantee
@@ -24,7 +24,7 @@ SECURE = Secure(threshold="2/3", colluding="0.1")
 
 def plan(**changes):
     settings_ = dict(
-        clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimiser=Sgd(1), secure=None
+        clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
     )
     return Federation(**(settings_ | changes))
 
@@ -76,7 +76,7 @@ def test_nothing_protects_from_a_coordinator_that_is_trusted():
             level="client",
             rate=1,
             clip=1,
-            optimiser=Sgd(1),
+            optimizer=Sgd(1),
             secure=None,
         )
 
@@ -198,7 +198,7 @@ def test_the_budget_is_kept_and_used(against, level):
         level=level,
         rate="0.1",
         clip=1,
-        optimiser=Sgd(1),
+        optimizer=Sgd(1),
         secure=SECURE,
         **extra,
     )
@@ -209,7 +209,7 @@ def test_the_budget_is_kept_and_used(against, level):
 def test_the_budget_of_a_trusted_coordinator():
     found = Federation.for_budget(
         epsilon=2, delta="1e-5", against="models", clients=30, rounds=40, level="client", rate="0.1", clip=1,
-        optimiser=Sgd(1), secure=None,
+        optimizer=Sgd(1), secure=None,
     )  # fmt: skip
     assert 1.999 <= guarantee(found.loss, delta="1e-5").epsilon <= 2
 
@@ -295,7 +295,7 @@ def test_a_budget_for_more_rounds_than_there_can_be_is_refused_at_once():
     with pytest.raises(InvalidParameter, match="^rounds: got"):
         Federation.for_budget(
             epsilon=2, delta="1e-5", against="models", clients=30, rounds=10**15, level="client", rate="0.1", clip=1,
-            optimiser=Sgd(1), secure=None,
+            optimizer=Sgd(1), secure=None,
         )  # fmt: skip
 
 
@@ -303,7 +303,7 @@ def test_whom_to_protect_from_has_two_answers():
     with pytest.raises(InvalidParameter, match="against"):
         Federation.for_budget(
             epsilon=2, delta="1e-5", against="nobody", clients=30, rounds=40, level="client", rate=1, clip=1,
-            optimiser=Sgd(1), secure=None,
+            optimizer=Sgd(1), secure=None,
         )  # fmt: skip
 
 
@@ -316,7 +316,7 @@ def test_settings_in_words_and_digests():
         plan(clip=2),
         plan(rate="0.2"),
         plan(adaptive=Adaptive()),
-        plan(optimiser=Sgd(2)),
+        plan(optimizer=Sgd(2)),
         plan(seed=2),
     ]
     assert len({each.digest for each in different}) == len(different)

@@ -1,4 +1,4 @@
-"""Noise in shares: exact distributions of sums, neighbours one by one, and the bounds that are stated."""
+"""Noise in shares: exact distributions of sums, neighbors one by one, and the bounds that are stated."""
 
 from fractions import Fraction
 from math import exp, log, pi, sqrt
@@ -41,7 +41,7 @@ def renyi(p, q, alpha):
 @pytest.mark.parametrize(("sigma", "honest"), SMALL)
 @pytest.mark.parametrize("shift", [1, 2, 3])
 def test_the_sum_is_as_private_as_stated(sigma, honest, shift):
-    """Every neighbour at distance `shift` in one dimension, at many orders, against the exact distribution."""
+    """Every neighbor at distance `shift` in one dimension, at many orders, against the exact distribution."""
     f = summed(gaussian(float(sigma), 60 // honest), honest)
     rho = float(GaussianShare(sigma=sigma, honest=honest, sensitivity=shift, dimension=1).loss.rho)
     for alpha in (1.001, 1.1, 1.5, 2, 3, 5):
@@ -128,7 +128,7 @@ def test_the_table_is_the_negative_binomial(honest):
 
 
 @pytest.mark.parametrize("bits", [3, 5])
-def test_neighbours_modulo_a_power_of_two(bits):
+def test_neighbors_modulo_a_power_of_two(bits):
     """Sums that wrap around all the time: every outcome's ratio is within e^ε still; in 5 bits it nearly reaches it."""
     epsilon, honest, modulus = Fraction(1, 2), 3, 1 << bits
     share = PolyaShare(epsilon=epsilon, honest=honest, sensitivity=2)

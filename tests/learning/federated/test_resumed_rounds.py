@@ -20,13 +20,13 @@ from discreet.learning.federated.progress import STOPPED
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Adam
+from discreet.learning.optimizers import Adam
 from discreet.learning.recipe import Adaptive
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 
 KINDS = [plan(rounds=4), plan(rounds=4, secure=SECURE, rate="1/2"),
-         plan(rounds=4, level="example", examples=100, rate="1/2", adaptive=Adaptive(), optimiser=Adam("0.1"))]  # fmt: skip
+         plan(rounds=4, level="example", examples=100, rate="1/2", adaptive=Adaptive(), optimizer=Adam("0.1"))]  # fmt: skip
 IDS = ["trusted", "secure", "examples"]
 
 

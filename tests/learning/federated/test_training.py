@@ -17,7 +17,7 @@ from discreet.learning.federated.noise import GaussianShare
 from discreet.learning.layers import Dense
 from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Adam, Sgd
+from discreet.learning.optimizers import Adam, Sgd
 from discreet.learning.plain import train_without_privacy
 from discreet.learning.recipe import Adaptive
 from discreet.noise import DeterministicEntropy, bernoulli
@@ -212,9 +212,9 @@ def accuracy(outcome, network=NETWORK, rows=None):
     return float((network.predict(outcome.parameters, x).argmax(axis=1) == y).mean())
 
 
-@pytest.mark.parametrize("kind", [{"optimiser": Sgd(2), "rounds": 60}, {"local": Local("0.5", epochs=5), "rounds": 15},
-                                  {"level": "example", "examples": 500, "rate": "1/2", "optimiser": Sgd(2), "rounds": 60},
-                                  {"optimiser": Adam("0.1"), "rounds": 60},
+@pytest.mark.parametrize("kind", [{"optimizer": Sgd(2), "rounds": 60}, {"local": Local("0.5", epochs=5), "rounds": 15},
+                                  {"level": "example", "examples": 500, "rate": "1/2", "optimizer": Sgd(2), "rounds": 60},
+                                  {"optimizer": Adam("0.1"), "rounds": 60},
                                   {"local": Local("0.5", epochs=10), "rounds": 8, "secure": SECURE}])  # fmt: skip
 def test_without_noise_the_federation_learns_what_one_place_would(kind):
     data = {name: some_rows(place, 100) for place, name in enumerate(NAMES)}
@@ -233,7 +233,7 @@ def test_client_level_privacy_with_a_generous_budget_learns():
     data = {f"c{k}": some_rows(k) for k in range(count)}
     kind = Federation.for_budget(
         epsilon=8, delta="1e-4", against="models", clients=count, rounds=15, level="client", rate="1/3", clip="0.5",
-        optimiser=Sgd(2), secure=None, adaptive=Adaptive(),
+        optimizer=Sgd(2), secure=None, adaptive=Adaptive(),
     )  # fmt: skip
     assert guarantee(kind.loss, delta="1e-4").epsilon <= 8
     outcome = trained(kind, data)
@@ -246,7 +246,7 @@ def test_example_level_privacy_learns_under_pads():
     data = {name: some_rows(place, 400) for place, name in enumerate(NAMES)}
     kind = Federation.for_budget(
         epsilon=4, delta="1e-5", against="coordinator", clients=5, rounds=12, level="example", rate="1/5",
-        examples=2000, clip=1, optimiser=Sgd(2), secure=Secure(threshold="4/5", colluding="1/5"),
+        examples=2000, clip=1, optimizer=Sgd(2), secure=Secure(threshold="4/5", colluding="1/5"),
     )  # fmt: skip
     outcome = trained(kind, data)
     assert accuracy(outcome) > 0.9
@@ -254,7 +254,7 @@ def test_example_level_privacy_learns_under_pads():
 
 def test_the_adaptive_norm_follows_the_quantile():
     """It starts ten thousand times too large, and comes down to where half of the clients are below it."""
-    kind = plan(multiplier=0, rounds=60, clip=1000, adaptive=Adaptive(speed=1), optimiser=Sgd("1e-6"))
+    kind = plan(multiplier=0, rounds=60, clip=1000, adaptive=Adaptive(speed=1), optimizer=Sgd("1e-6"))
     outcome = trained(kind)
     norms = []
     for x, y in DATA.values():

@@ -19,7 +19,7 @@ from discreet.learning.federated.updates import length, update
 from discreet.learning.layers import Dense, Relu
 from discreet.learning.losses import Softmax, Squared
 from discreet.learning.network import Network
-from discreet.learning.optimisers import Sgd
+from discreet.learning.optimizers import Sgd
 from discreet.learning.recipe import Adaptive
 
 NETWORK = Network([Dense(3), Relu(), Dense(2)], Softmax(), inputs=(2,))
@@ -29,7 +29,7 @@ CLIPS = st.sampled_from([Fraction(1, 10**6), Fraction(1, 3), Fraction(1), Fracti
 
 
 def plan(**changes):
-    settings_ = dict(clients=10, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimiser=Sgd(1), secure=None)
+    settings_ = dict(clients=10, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None)
     return Federation(**(settings_ | changes))
 
 
@@ -74,7 +74,7 @@ def test_large_updates_reach_the_bound():
 @pytest.mark.parametrize("adaptive", [None, Adaptive(share="1/4")])
 @pytest.mark.parametrize("values", [(0.5, -1.0), (1e30, 1e-30), (float("nan"), float("inf"))])
 def test_one_example_moves_a_client_by_at_most_one_norm_whatever_the_coins(adaptive, values, monkeypatch):
-    """All coins of five rows, each row left out: 2^5 × 5 pairs of neighbours."""
+    """All coins of five rows, each row left out: 2^5 × 5 pairs of neighbors."""
     kind = plan(level="example", examples=5, rate="1/2", adaptive=adaptive)
     x = np.array([[0.1, 2], [-3, 1], [values[0], 0], [7, values[1]], [1e3, -1e3]], np.float32)
     y, parameters = np.array([0, 1, 1, 0, 1]), NETWORK.start(seed=2)

@@ -25,7 +25,7 @@ from discreet.privacy.loss import (
 
 
 def exact_delta(epsilon: mp.mpf, each: str, count: int) -> mp.mpf:
-    """Kairouz, Oh, Viswanath 2015: the hockey stick of `count` randomised responses, term by term."""
+    """Kairouz, Oh, Viswanath 2015: the hockey stick of `count` randomized responses, term by term."""
     with mp.workdps(60):
         e = mp.mpf(each)
         truth = mp.e**e / (1 + mp.e**e)

@@ -130,9 +130,9 @@ def test_floating_point_error_is_a_hundredth_of_the_margin(paired: list[tuple[pa
         spectrum: object = 1.0
         for each in parts:
             _, weights = lattice.tilted(each, theta)
-            centre = round(float((weights * each.loss).sum()) / step)
+            center = round(float((weights * each.loss).sum()) / step)
             folded = np.zeros(length, dtype=real)
-            np.add.at(folded, (each.index - centre) % length, weights.astype(real))
+            np.add.at(folded, (each.index - center) % length, weights.astype(real))
             transform = scipy.fft.rfft(folded)
             spectrum = spectrum * transform**each.count
         results.append(scipy.fft.irfft(spectrum, length))
@@ -174,11 +174,11 @@ def test_no_mass_is_below_that_of_extended_precision(paired: list[tuple[pairs.Pa
     for each in parts:
         exponents = np.longdouble(theta) * each.loss.astype(np.longdouble)
         weights = each.mass.astype(np.longdouble) * np.exp(exponents - exponents.max())
-        centre = round(float((weights * each.loss).sum() / weights.sum()) / step)
+        center = round(float((weights * each.loss).sum() / weights.sum()) / step)
         folded = np.zeros(length, dtype=np.longdouble)
-        np.add.at(folded, (each.index - centre) % length, weights / weights.sum())
+        np.add.at(folded, (each.index - center) % length, weights / weights.sum())
         spectrum = spectrum * scipy.fft.rfft(folded) ** each.count
-        base += each.count * centre
+        base += each.count * center
         logarithm += each.count * (exponents.max() + np.log(weights.sum()))
     sums = np.roll(scipy.fft.irfft(spectrum, length), (base - first) % length)
     exact = np.maximum(sums, 0) * np.exp(logarithm - np.longdouble(theta) * total.loss)

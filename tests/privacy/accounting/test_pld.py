@@ -157,7 +157,7 @@ def test_mixed_against_dp_accounting() -> None:
         assert ours == pytest.approx(laplace.compose(gaussian).get_epsilon_for_delta(delta), rel=1e-4)
 
 
-def test_both_orders_of_neighbours_are_computed_where_they_differ() -> None:
+def test_both_orders_of_neighbors_are_computed_where_they_differ() -> None:
     sampled, mixed = SampledGaussian("0.3", 1), Parallel(SampledGaussian("0.3", 1), Pure("0.5"))
     for loss in (sampled, mixed, Together(GaussianNoise(3), sampled)):
         assert len(pld._directions(bill(loss).items)) == 2

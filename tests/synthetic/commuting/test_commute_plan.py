@@ -15,7 +15,7 @@ ROWS = pa.table({"who": np.arange(3000) % 2500, "home": ["a", "b", "c"] * 1000, 
 POLICY = """
 [dataset]
 name = "city"
-neighbours = "{neighbours}"
+neighbors = "{neighbors}"
 [budget]
 epsilon = 5
 [tables.people]
@@ -29,9 +29,9 @@ columns.work = {{type = "text"}}
 
 @pytest.fixture(params=[("add or remove one", "who"), ("change one", "who"), ("change one", "row")])
 def data(request, tmp_path):
-    neighbours, unit = request.param
+    neighbors, unit = request.param
     path = tmp_path / "city.toml"
-    path.write_text(POLICY.format(neighbours=neighbours, unit=unit))
+    path.write_text(POLICY.format(neighbors=neighbors, unit=unit))
     with discreet.open(path, tables={"people": ROWS}) as opened:
         yield opened
 
@@ -51,9 +51,9 @@ def test_a_map_is_charged_once_and_close(data):
 def test_the_plan_is_refused_by_another_catalog(data):
     plan = data.commute_plan("people", PLACES, origin="home", destination="work", epsilon=1)
     assert plan.derive(data.catalog) == plan.loss
-    changed = "change one" if data.catalog.neighbours == "add or remove one" else "add or remove one"
-    with pytest.raises(InternalError, match="other neighbours"):
-        plan.derive(Catalog("city", [data.catalog.table("people")], neighbours=changed))
+    changed = "change one" if data.catalog.neighbors == "add or remove one" else "add or remove one"
+    with pytest.raises(InternalError, match="other neighbors"):
+        plan.derive(Catalog("city", [data.catalog.table("people")], neighbors=changed))
 
 
 def test_names_differ_where_releases_do(data):
@@ -77,7 +77,7 @@ def test_names_differ_where_releases_do(data):
 
 def test_rows_that_name_no_place_count_nowhere(tmp_path):
     path = tmp_path / "city.toml"
-    path.write_text(POLICY.format(neighbours="change one", unit="row"))
+    path.write_text(POLICY.format(neighbors="change one", unit="row"))
     rows = pa.table({"who": [1, 2, 3], "home": ["a", None, "moon"], "work": ["a", "a", "a"]})
     with discreet.open(path, tables={"people": rows}) as data:
         made = data.commute("people", PLACES, origin="home", destination="work", epsilon=5)

@@ -1,4 +1,4 @@
-"""Priors against exact enumeration: every output, every pair of neighbours, in rationals."""
+"""Priors against exact enumeration: every output, every pair of neighbors, in rationals."""
 
 from fractions import Fraction
 from itertools import product
@@ -39,7 +39,7 @@ def law(counts, prior, draws):
     return found
 
 
-def neighbours(counts):
+def neighbors(counts):
     for i, j in product(range(len(counts)), repeat=2):
         if i != j and counts[i]:
             moved = list(counts)
@@ -60,7 +60,7 @@ def test_the_pure_prior_is_enough_and_no_more(people, cells, epsilon):
     worst = max(
         p / q
         for a, pa in found.items()
-        for b in neighbours(a)
+        for b in neighbors(a)
         for p, q in zip(pa.values(), found[b].values(), strict=True)
     )
     assert worst <= exp_up(epsilon)
@@ -71,11 +71,11 @@ def test_the_pure_prior_is_enough_and_no_more(people, cells, epsilon):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", [Fraction(1, 10), Fraction(1, 100)])
 def test_outputs_that_break_the_ratio_have_mass_at_most_delta(people, cells, epsilon, delta):
-    """The definition of probabilistic DP, over all counts and all their neighbours."""
+    """The definition of probabilistic DP, over all counts and all their neighbors."""
     prior = probabilistic_prior(people, cells, epsilon=epsilon, delta=delta)
     found, limit = laws(people, cells, prior), exp_down(epsilon)
     for counts, chances in found.items():
-        others = [found[b] for b in neighbours(counts)]
+        others = [found[b] for b in neighbors(counts)]
         bad = sum(p for s, p in chances.items() if any(p > limit * q[s] or q[s] > limit * p for q in others))
         assert bad <= delta
 
@@ -87,7 +87,7 @@ def test_the_approximate_prior_gives_epsilon_delta(people, cells, epsilon, delta
     prior = approximate_prior(people, cells, epsilon=epsilon, delta=delta)
     found, limit = laws(people, cells, prior), exp_down(epsilon)
     for counts, chances in found.items():
-        for other in neighbours(counts):
+        for other in neighbors(counts):
             excess = sum(max(p - limit * found[other][s], 0) for s, p in chances.items())
             assert excess <= delta
 
@@ -100,7 +100,7 @@ def test_the_approximate_prior_is_not_wasteful():
     worst = max(
         sum(max(p - limit * found[b][s], 0) for s, p in chances.items())
         for counts, chances in found.items()
-        for b in neighbours(counts)
+        for b in neighbors(counts)
     )
     assert worst > delta
 

@@ -1,6 +1,6 @@
 """What one person can move in every noisy count of a map, by enumeration: it is at most what the scheme pays for.
 
-Noise is replaced by fixed values, the same for neighbours, so that whatever follows from them is the same too; the exact
+Noise is replaced by fixed values, the same for neighbors, so that whatever follows from them is the same too; the exact
 counts that would have been released are written down.
 """
 
@@ -12,7 +12,7 @@ import pytest
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.calibration import gaussian_multiplier
 from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesis
-from discreet.synthetic.commuting.synthesis import synthesise
+from discreet.synthetic.commuting.synthesis import synthesize
 
 PLACES = Places(["a", "b", "c", "d"], [[0, 0], [1, 0], [4, 0], [9, 0]])
 OTHERS = [(0, 0), (1, 0), (3, 1), (2, 2)]
@@ -63,7 +63,7 @@ def seen(monkeypatch):
 def released(seen, people, scheme):
     seen.clear()
     flows = Flows(PLACES, [o for o, _ in people], [d for _, d in people], [1] * len(people))
-    synthesise(flows, scheme, entropy=DeterministicEntropy(1))  # what is drawn from noisy counts is the same
+    synthesize(flows, scheme, entropy=DeterministicEntropy(1))  # what is drawn from noisy counts is the same
     return list(seen)
 
 
@@ -104,11 +104,11 @@ def test_where_destinations_are_public_one_person_lives_elsewhere(form, seen):
 
 
 @pytest.mark.parametrize("form", [name for name in FORMS if "accept" not in FORMS[name]])
-@pytest.mark.parametrize("neighbours", ["add or remove one", "change one"])
-def test_where_destinations_are_secret_one_person_is_another_or_nobody(form, neighbours, seen):
-    scheme = Scheme(epsilon=1, neighbours=neighbours, **FORMS[form])
+@pytest.mark.parametrize("neighbors", ["add or remove one", "change one"])
+def test_where_destinations_are_secret_one_person_is_another_or_nobody(form, neighbors, seen):
+    scheme = Scheme(epsilon=1, neighbors=neighbors, **FORMS[form])
     kinds = list(product(range(4), range(4)))
-    if neighbours == "change one":
+    if neighbors == "change one":
         pairs = [([*OTHERS, a], [*OTHERS, b]) for a, b in product(kinds[::3], kinds) if a != b]
     else:
         pairs = [(OTHERS, [*OTHERS, a]) for a in kinds]

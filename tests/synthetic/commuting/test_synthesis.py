@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidData, InvalidParameter, NotAccepted
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
-from discreet.synthetic.commuting import Acceptance, Comparison, Flows, Places, Scheme, city, synthesise
+from discreet.synthetic.commuting import Acceptance, Comparison, Flows, Places, Scheme, city, synthesize
 from discreet.synthetic.commuting.synthesis import onto_simplex, whole
 
 LINE = Places(list("abcdefgh"), [[float(n), 0.0] for n in range(8)])
@@ -33,10 +33,10 @@ def flows(seed=1, people=500):
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_destination_keeps_its_people(name):
     true, scheme = flows(), Scheme(**SCHEMES[name])
-    made = synthesise(true, scheme, entropy=DeterministicEntropy(2))
+    made = synthesize(true, scheme, entropy=DeterministicEntropy(2))
     for end in range(8):
         assert made.to(end)[1].sum() == true.to(end)[1].sum()
-    again = synthesise(true, scheme, entropy=DeterministicEntropy(2))
+    again = synthesize(true, scheme, entropy=DeterministicEntropy(2))
     assert made.table().equals(again.table())
 
 
@@ -48,20 +48,20 @@ def test_the_parts_cost_what_the_whole_is_said_to(name):
 
 def test_origins_stay_within_the_cap():
     true = Flows(LINE, [0, 7], [0, 0], [50, 50])
-    made = synthesise(true, Scheme(epsilon=1, cap=2))
+    made = synthesize(true, Scheme(epsilon=1, cap=2))
     assert made.to(0)[0].max() <= 2
     assert made.total == 100
 
 
 def test_who_lives_beyond_the_cap_counts_at_its_border():
-    made = synthesise(Flows(LINE, [7], [0], [100_000]), Scheme(epsilon=1, cap=2), entropy=DeterministicEntropy(1))
+    made = synthesize(Flows(LINE, [7], [0], [100_000]), Scheme(epsilon=1, cap=2), entropy=DeterministicEntropy(1))
     assert dict(zip(*[part.tolist() for part in made.to(0)], strict=True))[2] > 99_000
 
 
 def test_noise_falls_with_epsilon():
     true = flows(people=5000)
     missed = [
-        Comparison(true, synthesise(true, Scheme(epsilon=e), entropy=DeterministicEntropy(3))).moved
+        Comparison(true, synthesize(true, Scheme(epsilon=e), entropy=DeterministicEntropy(3))).moved
         for e in (0.02, 0.2, 2)
     ]
     assert missed[0] > missed[1] > missed[2]
@@ -71,11 +71,11 @@ def test_nothing_accepted_is_said():
     scheme = Scheme(epsilon=1000 * 0.1, accept=Acceptance(apart="0.0001", stop=1))
     far = Scheme(epsilon="0.01", accept=Acceptance(apart="0.0001", stop=1))
     true, small = flows(), Flows(LINE, [0, 1], [0, 0], [5, 5])
-    assert synthesise(true, scheme, entropy=DeterministicEntropy(1)).total == 500
+    assert synthesize(true, scheme, entropy=DeterministicEntropy(1)).total == 500
     refused = 0
     for seed in range(20):
         try:
-            synthesise(small, far, entropy=DeterministicEntropy(seed))
+            synthesize(small, far, entropy=DeterministicEntropy(seed))
         except NotAccepted as error:
             assert "its ε is spent" in str(error)
             refused += 1
@@ -84,11 +84,11 @@ def test_nothing_accepted_is_said():
 
 def test_secret_destinations():
     true = flows(people=20_000)
-    scheme = Scheme(epsilon=4, neighbours="add or remove one")
-    made = synthesise(true, scheme, entropy=DeterministicEntropy(4))
+    scheme = Scheme(epsilon=4, neighbors="add or remove one")
+    made = synthesize(true, scheme, entropy=DeterministicEntropy(4))
     assert abs(made.total - 20_000) < 200
     assert Comparison(true, made).moved < 0.05
-    empty = synthesise(Flows(LINE, [], [], []), scheme, entropy=DeterministicEntropy(4))
+    empty = synthesize(Flows(LINE, [], [], []), scheme, entropy=DeterministicEntropy(4))
     assert empty.total < 200
 
 
@@ -110,7 +110,7 @@ def test_projection_and_rounding(values, total):
         {"epsilon": 0}, {"epsilon": "inf"}, {"delta": "1e-6"}, {"promise": "approximate"}, {"method": "laplace"}, {"promise": "perhaps"},
         {"promise": "probabilistic", "delta": "1e-6"}, {"cap": 0}, {"bands": []}, {"bands": [2, 1]}, {"hubs": 0},
         {"hubs": 3, "bands": [1]}, {"accept": Acceptance(apart="0.1"), "promise": "approximate", "delta": "1e-6"},
-        {"neighbours": "change one", "method": "dirichlet"}, {"neighbours": "nobody"},
+        {"neighbors": "change one", "method": "dirichlet"}, {"neighbors": "nobody"},
     ],
 )  # fmt: skip
 def test_schemes_that_cannot_be(wrong):
@@ -148,11 +148,11 @@ def test_places_that_cannot_be_read(table):
 
 def test_nobody_and_one_place_are_refused():
     with pytest.raises(InvalidData, match="there are none"):
-        synthesise(Flows(LINE, [], [], []), Scheme(epsilon=1))
+        synthesize(Flows(LINE, [], [], []), Scheme(epsilon=1))
     with pytest.raises(InvalidData, match="at least two"):
-        synthesise(Flows(Places(["a"], [[0, 0]]), [0], [0], [5]), Scheme(epsilon=1))
+        synthesize(Flows(Places(["a"], [[0, 0]]), [0], [0], [5]), Scheme(epsilon=1))
     with pytest.raises(InvalidData, match="have none"):
-        synthesise(flows(), Scheme(epsilon=1, groups={"a": "west"}))
+        synthesize(flows(), Scheme(epsilon=1, groups={"a": "west"}))
 
 
 def test_a_city_is_the_same_for_the_same_seed_and_people_mostly_live_near():
@@ -177,6 +177,6 @@ def test_persons_are_one_row_each_with_new_ids():
 
 def test_the_page_draws_its_maps(tmp_path):
     true = flows()
-    page = Comparison(true, synthesise(true, Scheme(epsilon=1))).page("how").html()
+    page = Comparison(true, synthesize(true, Scheme(epsilon=1))).page("how").html()
     assert "For the owner" in page
     assert page.count("<svg") == 6

@@ -51,7 +51,7 @@ def test_another_prior_would_be_noticed(observed, factor):
     assert chi_square(observed, TIMES * np.array(chances((2 + wrong, wrong), DRAWS))) > CRITICAL
 
 
-def test_an_urn_of_one_colour():
+def test_an_urn_of_one_color():
     assert draw(np.array([0, 5, 0]), Fraction(0), 1000).tolist() == [0, 1000, 0]
     assert draw(np.array([3]), Fraction(1, 7), 10).tolist() == [10]
     assert draw(np.array([3, 3]), Fraction(1), 0).tolist() == [0, 0]

@@ -31,8 +31,8 @@ TESTS = Table("tests", [Column("id", "integer"), Column("e", "boolean")], unit=U
 TYPES = {"integer": pa.int64(), "text": pa.string(), "boolean": pa.bool_()}
 
 
-def catalog(neighbours=ADD, tables=(PEOPLE, VISITS, TESTS)):
-    return Catalog("small", tables, neighbours=neighbours)
+def catalog(neighbors=ADD, tables=(PEOPLE, VISITS, TESTS)):
+    return Catalog("small", tables, neighbors=neighbors)
 
 
 class Fetching:
@@ -56,7 +56,7 @@ def arrow(table, rows):
 POLICY = """
 [dataset]
 name = "clinic"
-neighbours = "{neighbours}"
+neighbors = "{neighbors}"
 [budget]
 epsilon = {epsilon}
 delta = "1e-5"
@@ -116,9 +116,9 @@ def clinic(people=3000, seed=1):
     }  # fmt: skip
 
 
-def opened(folder, tables=None, *, neighbours=ADD, key="integer", epsilon=20):
+def opened(folder, tables=None, *, neighbors=ADD, key="integer", epsilon=20):
     path = folder / "clinic.toml"
-    path.write_text(POLICY.format(neighbours=neighbours, key=key, epsilon=epsilon), encoding="utf-8")
+    path.write_text(POLICY.format(neighbors=neighbors, key=key, epsilon=epsilon), encoding="utf-8")
     return discreet.open(path, tables=clinic() | (tables or {}))
 
 

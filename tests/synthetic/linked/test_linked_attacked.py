@@ -18,7 +18,7 @@ from discreet.synthetic.relaxed import Settings
 POLICY = """
 [dataset]
 name = "town"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 5
 delta = "1e-5"

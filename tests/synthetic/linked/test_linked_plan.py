@@ -39,9 +39,9 @@ def plan(tables=BOTH, known=None, **more):
 # --- through the gate -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE])
-def test_it_is_charged_what_it_costs_and_free_the_second_time(tmp_path, neighbours):
-    with opened(tmp_path, neighbours=neighbours) as data:
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
+def test_it_is_charged_what_it_costs_and_free_the_second_time(tmp_path, neighbors):
+    with opened(tmp_path, neighbors=neighbors) as data:
         priced = data.linked_plan(ASKED, epsilon=2, settings=QUICK)
         assert not data._curator.ledger.charges("clinic")
         first = made(data)
@@ -96,12 +96,12 @@ def test_a_failure_is_opaque_and_stays_charged(tmp_path, monkeypatch):
 # --- the price ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE])
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize("epsilon", ["0.01", 1, 100])
 @pytest.mark.parametrize("tables", [BOTH, {**BOTH, "tests": {"rows_each": 1000}}, {"tests": {"rows_each": 50}}])
-def test_the_stated_epsilon_covers_the_loss(tables, epsilon, neighbours):
-    one = plan(tables, catalog(neighbours), epsilon=epsilon)
-    assert one.derive(catalog(neighbours)) == one.loss
+def test_the_stated_epsilon_covers_the_loss(tables, epsilon, neighbors):
+    one = plan(tables, catalog(neighbors), epsilon=epsilon)
+    assert one.derive(catalog(neighbors)) == one.loss
     spent = guarantee(one.loss, delta=one.delta).epsilon
     assert 0.999 * float(epsilon) < spent <= float(epsilon) * (1 + 1e-9)
     together = sum(1 / one.loss.multiplier**2 for one in one.designs())
@@ -122,7 +122,7 @@ def test_the_more_rows_the_wider_the_bins_of_how_many():
 
 def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
     one = plan()
-    with pytest.raises(InternalError, match="other neighbours"):
+    with pytest.raises(InternalError, match="other neighbors"):
         one.derive(catalog(CHANGE))
     other = Table("visits", VISITS.columns, unit=Unit("id"), rows=7)
     with pytest.raises(InternalError, match="another table"):
@@ -131,7 +131,7 @@ def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
     many = replace(one.people, rows_each=2)
     with pytest.raises(InternalError, match="one row each"):
         replace(one, people=many)
-    quiet = Design(one.record.sizes, ((0,),), (1,), neighbours=ADD)
+    quiet = Design(one.record.sizes, ((0,),), (1,), neighbors=ADD)
     monkeypatch.setattr(planned, "design", lambda *_, **__: quiet)
     with pytest.raises(InternalError, match="less noise"):
         one.derive(catalog())
@@ -247,7 +247,7 @@ def test_no_value_of_a_file_makes_a_release_fail(tmp_path):
         """
 [dataset]
 name = "odd"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 5
 delta = "1e-5"

@@ -184,7 +184,7 @@ def test_rules_hold_where_there_is_next_to_nothing(tmp_path):
     policy = """
 [dataset]
 name = "few"
-neighbours = "add or remove one"
+neighbors = "add or remove one"
 [budget]
 epsilon = 50
 delta = "1e-5"
@@ -276,7 +276,7 @@ def test_what_was_copied_does_not_excuse_a_gap_to_what_was_measured():
 
 def test_what_is_copied_from_people_adds_up_to_the_rows_that_were_measured():
     columns = [Column("id", "integer"), Column("x", "boolean", nullable=False), Column("y", "boolean", nullable=False)]
-    known = Catalog("c", [Table(name, columns, unit=Unit("id")) for name in ("p", "v")], neighbours="change one")
+    known = Catalog("c", [Table(name, columns, unit=Unit("id")) for name in ("p", "v")], neighbors="change one")
     one = plan_linked(known, {"p": {}, "v": {"rows_each": 2}}, epsilon=1, delta="1e-6")
     schema = one.joined(one.others[0])
     measured = (Measurement((2,), np.array([30, 50]), 2.0), Measurement((0, 2), np.array([[10, 20], [30, 20]]), 4.0))
@@ -354,7 +354,7 @@ def test_tables_are_written_into_a_folder(tmp_path):
 @pytest.mark.parametrize("name", ["a/b", "..", "a\\b", "c:d", "a\0b"])
 def test_names_of_tables_that_are_no_names_of_files_are_refused(name):
     columns = [Column("id", "integer"), Column("x", "boolean")]
-    known = Catalog("c", [Table(one, columns, unit=Unit("id")) for one in ("p", name)], neighbours="change one")
+    known = Catalog("c", [Table(one, columns, unit=Unit("id")) for one in ("p", name)], neighbors="change one")
     one = plan_linked(known, ["p", name], epsilon=1, delta="1e-6")
     with pytest.raises(InvalidParameter, match="names of files"):
         files(one, "made", form="csv")
@@ -388,7 +388,7 @@ def test_it_needs_no_more_than_is_said(tmp_path):
 
 def test_rows_of_nobody_and_rows_without_a_code_are_told(tmp_path):
     columns = [Column("id", "integer"), Column("x", "boolean", nullable=False)]
-    known = Catalog("c", [Table(name, columns, unit=Unit("id")) for name in ("p", "v")], neighbours="add or remove one")
+    known = Catalog("c", [Table(name, columns, unit=Unit("id")) for name in ("p", "v")], neighbors="add or remove one")
     one = plan_linked(known, {"p": {}, "v": {}}, epsilon=4, delta="1e-6", settings=QUICK)
     people = pa.table({"id": range(1000), "x": [None] * 100 + [True] * 900})
     rows = pa.table({"id": range(1200), "x": [True] * 1000 + [None] * 200})

@@ -1,6 +1,6 @@
 """Auditing: how much does a mechanism really give away about one person?
 
-- `Audit`: any function, by its outputs on two neighbouring inputs: a lower bound on ε with a stated confidence;
+- `Audit`: any function, by its outputs on two neighboring inputs: a lower bound on ε with a stated confidence;
 - `ChannelAudit`: a finite mechanism given by its probabilities: the exact ε;
 - `audit_mechanism`, `audit_curator`: an `Audit` of a mechanism of the library, of a curator's answers;
 - `neighbors`, `worst_pair`: inputs that differ by one person, and the `Audit` of those that look worst.

@@ -1,4 +1,4 @@
-"""Audits of what people hold: a mechanism of the library, or a curator in front of two neighbouring datasets."""
+"""Audits of what people hold: a mechanism of the library, or a curator in front of two neighboring datasets."""
 
 import itertools
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def audit_mechanism(
     mechanism: Mechanism,
     *,
     x: Any,
-    neighbour: Any,
+    neighbor: Any,
     delta: Number | None = None,
     claimed: Claim | None = None,
     **settings: Any,
@@ -25,7 +25,7 @@ def audit_mechanism(
 
     >>> from discreet.mechanisms import RandomizedResponse
     >>> coins = RandomizedResponse.from_coins(heads="1/2")
-    >>> audit_mechanism(coins, x=0, neighbour=1, samples=4000, confidence="0.99999999").find().broken
+    >>> audit_mechanism(coins, x=0, neighbor=1, samples=4000, confidence="0.99999999").find().broken
     False
     """
     if not callable(getattr(mechanism, "release", None)):
@@ -33,7 +33,7 @@ def audit_mechanism(
     return Audit(
         mechanism=mechanism.release,
         x=x,
-        neighbour=neighbour,
+        neighbor=neighbor,
         claimed=mechanism.loss if claimed is None else claimed,
         delta=delta,
         **{"name": type(mechanism).__name__} | settings,
@@ -43,7 +43,7 @@ def audit_mechanism(
 def audit_curator(
     *,
     x: Callable[[], Any],
-    neighbour: Callable[[], Any],
+    neighbor: Callable[[], Any],
     question: str | Callable[[int], str],
     claimed: Claim,
     read: Callable[[Any], Any],
@@ -56,7 +56,7 @@ def audit_curator(
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """An audit of whole answers: `x()` and `neighbour()` each open a fresh curator, an object with `ask`.
+    """An audit of whole answers: `x()` and `neighbor()` each open a fresh curator, an object with `ask`.
 
     A curator gives the same answer to the same question again. So each draw opens a new one (give it a ledger of its
     own, in memory), unless `question` is a function of 0, 1, 2, …: then one curator of each side and batch, with a
@@ -69,11 +69,11 @@ def audit_curator(
     ...         self.rows = rows
     ...     def ask(self, question):
     ...         return len(self.rows)  # no noise at all
-    >>> found = audit_curator(x=lambda: Toy("ab"), neighbour=lambda: Toy("a"), question="COUNT", claimed=1, read=int)
+    >>> found = audit_curator(x=lambda: Toy("ab"), neighbor=lambda: Toy("a"), question="COUNT", claimed=1, read=int)
     >>> found.find().broken
     True
     """
-    for side, opener in (("x", x), ("neighbour", neighbour)):
+    for side, opener in (("x", x), ("neighbor", neighbor)):
         if not callable(opener):
             raise InvalidParameter(side, opener, "a function without arguments that opens a curator")
 
@@ -89,7 +89,7 @@ def audit_curator(
     return Audit(
         mechanism=several if callable(question) else single,
         x=x,
-        neighbour=neighbour,
+        neighbor=neighbor,
         claimed=claimed,
         delta=delta,
         samples=samples,

@@ -1,4 +1,4 @@
-"""A black-box audit: draw from a mechanism on x and on a neighbour, and bound its ε from below.
+"""A black-box audit: draw from a mechanism on x and on a neighbor, and bound its ε from below.
 
 Half of the draws learn events (see `events`), the other half bounds ε on them (see `bound`, with the theorem): with the
 stated confidence no mechanism of a smaller ε gives these outputs. An audit refutes claims; it never proves them.
@@ -6,7 +6,7 @@ stated confidence no mechanism of a smaller ε gives these outputs. An audit ref
 >>> from discreet.attacks.audit import Audit
 >>> def coin(bit, n, rng):
 ...     return bit ^ (rng.random(n) < 0.1)  # ε = ln 9 = 2.197
->>> found = Audit(mechanism=coin, x=False, neighbour=True, claimed=1, samples=20_000, seed=1).find()
+>>> found = Audit(mechanism=coin, x=False, neighbor=True, claimed=1, samples=20_000, seed=1).find()
 >>> found.broken, 2.0 < found.epsilon < 2.2
 (True, True)
 """
@@ -39,7 +39,7 @@ _FEWEST = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """A mechanism, two neighbouring inputs and what was claimed.
+    """A mechanism, two neighboring inputs and what was claimed.
 
     `mechanism` draws in one of three ways, told apart by how many arguments it takes: `f(data)` one output,
     `f(data, n)` n outputs at once, `f(data, n, rng)` the same with a NumPy generator of this seed. Draws must be
@@ -53,7 +53,7 @@ class Audit:
 
     mechanism: Callable[..., Any]
     x: Any
-    neighbour: Any
+    neighbor: Any
     claimed: Claim | None = None
     delta: Number | None = None
     samples: int = 100_000
@@ -109,7 +109,7 @@ class Audit:
 
     @property
     def _sides(self) -> tuple[Any, Any]:
-        return self.x, self.neighbour
+        return self.x, self.neighbor
 
     @property
     def _deviations(self) -> float:

@@ -1,6 +1,6 @@
 """From counts to a lower bound on ε: what two Clopper–Pearson limits prove.
 
-Theorem. Let P and Q be the distributions of the outputs on x and on a neighbour, and let S₁ … S_K be events that were
+Theorem. Let P and Q be the distributions of the outputs on x and on a neighbor, and let S₁ … S_K be events that were
 fixed before the counts were drawn (they may depend on other draws in any way). Let kᵢ of n independent draws from the
 side where Sᵢ is expected to be likelier lie in Sᵢ, and lᵢ of m independent draws from the other side. With
 

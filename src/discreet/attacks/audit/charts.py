@@ -45,7 +45,7 @@ def _named(found: "Finding", best: "Tested") -> tuple[Chart, ...]:
     texts = [shown.get(int(code), "…") for code in codes]
     order = sorted(range(len(codes)), key=lambda at: _natural(texts[at]))
     labels = [f"{texts[at][:24]}{' ★' if int(codes[at]) in inside else ''}" for at in order]
-    sides = [Bars(labels, share[order], name) for share, name in zip(shares, ("x", "neighbour"), strict=True)]
+    sides = [Bars(labels, share[order], name) for share, name in zip(shares, ("x", "neighbor"), strict=True)]
     return (Chart(f"{found.name}: outputs (★ in the event)", sides, y="share of outputs"),)
 
 
@@ -68,7 +68,7 @@ def _spread(found: "Finding", best: "Tested") -> tuple[Chart, ...]:
     edges = _edges(np.concatenate(values))
     if len(edges) < 3:
         return ()
-    centres = (edges[1:] + edges[:-1]) / 2
+    centers = (edges[1:] + edges[:-1]) / 2
     counts = [np.histogram(side, edges)[0] for side in values]
     inside = sum(np.histogram(v[_inside(best, s)], edges)[0] for v, s in zip(values, found.sides, strict=True))
     share = inside / np.maximum(counts[0] + counts[1], 1)
@@ -76,26 +76,26 @@ def _spread(found: "Finding", best: "Tested") -> tuple[Chart, ...]:
     sizes = [count / len(side) for count, side in zip(counts, found.sides, strict=True)]
     top = float(np.max(sizes))
     shade = Line(
-        centres, np.zeros(len(centres)), "the event", low=np.zeros(len(centres)), high=top * share, dashed=True
+        centers, np.zeros(len(centers)), "the event", low=np.zeros(len(centers)), high=top * share, dashed=True
     )
-    lines = [Line(centres, size, name) for size, name in zip(sizes, ("x", "neighbour"), strict=True)]
+    lines = [Line(centers, size, name) for size, name in zip(sizes, ("x", "neighbor"), strict=True)]
     outputs = Chart(f"{found.name}: outputs, the event shaded", [shade, *lines], x=axis, y="share of outputs")
-    return (outputs, *_ratios(found, centres, counts, axis))
+    return (outputs, *_ratios(found, centers, counts, axis))
 
 
-def _ratios(found: "Finding", centres: Floats, counts: list[NDArray[np.int64]], axis: str) -> tuple[Chart, ...]:
+def _ratios(found: "Finding", centers: Floats, counts: list[NDArray[np.int64]], axis: str) -> tuple[Chart, ...]:
     """The likelihood ratio in each bin, beside e^ε and e^−ε of the claim."""
     seen = (counts[0] >= _SEEN) & (counts[1] >= _SEEN)
     if not seen.any():
         return ()
     ratio = counts[0][seen] / len(found.sides[0]) / (counts[1][seen] / len(found.sides[1]))
     error = np.exp(2 * np.sqrt(1 / counts[0][seen] + 1 / counts[1][seen]))
-    marks: list[Line | Points] = [Points(centres[seen], ratio, "seen", low=ratio / error, high=ratio * error)]
+    marks: list[Line | Points] = [Points(centers[seen], ratio, "seen", low=ratio / error, high=ratio * error)]
     if found.claimed is not None and isfinite(claim := float_up(found.claimed)) and claim < 300:
-        ends = [float(centres[0]), float(centres[-1])]
+        ends = [float(centers[0]), float(centers[-1])]
         marks += [Line(ends, [exp(claim)] * 2, "e^ε claimed", dashed=True), Line(ends, [exp(-claim)] * 2, dashed=True)]
     return (
-        Chart(f"{found.name}: likelihood ratio", marks, x=axis, y="p(output | x) / p(output | neighbour)", log_y=True),
+        Chart(f"{found.name}: likelihood ratio", marks, x=axis, y="p(output | x) / p(output | neighbor)", log_y=True),
     )
 
 

@@ -1,4 +1,4 @@
-"""Events that tell x from its neighbour, chosen on draws that are never used again."""
+"""Events that tell x from its neighbor, chosen on draws that are never used again."""
 
 from dataclasses import dataclass
 
@@ -109,7 +109,7 @@ def _share(ordered: Floats, thresholds: Floats, *, above: bool) -> Floats:
 
 def _wilson(share: Floats, trials: int, deviations: float) -> Floats:
     z = abs(deviations)
-    centre = share + z**2 / (2 * trials)
+    center = share + z**2 / (2 * trials)
     reach = z * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
-    limit = (centre + np.sign(deviations) * reach) / (1 + z**2 / trials)
+    limit = (center + np.sign(deviations) * reach) / (1 + z**2 / trials)
     return np.asarray(np.clip(limit, 0, 1))

@@ -12,14 +12,14 @@ from discreet.drawing import Bars, Chart, Line
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, float_up
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.graph import Neighbourhood
+from discreet.mechanisms.graph import Neighborhood
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelAudit:
-    """A channel (or rows of probabilities), which inputs are neighbours, and what was claimed.
+    """A channel (or rows of probabilities), which inputs are neighbors, and what was claimed.
 
-    `neighbours` is "all", "line", pairs of inputs or whatever a channel takes; (x, x') in a list audits one pair.
+    `neighbors` is "all", "line", pairs of inputs or whatever a channel takes; (x, x') in a list audits one pair.
 
     Guarantee: for a channel of rationals the ε found is the tightest one, rounded up in its last digit
     (`Channel.epsilon`); for floats it is that of the entries given.
@@ -30,7 +30,7 @@ class ChannelAudit:
     """
 
     channel: Any
-    neighbours: Neighbourhood = "all"
+    neighbors: Neighborhood = "all"
     claimed: Claim | None = None
     delta: Number | None = None
     name: str = "a channel"
@@ -45,13 +45,13 @@ class ChannelAudit:
     @property
     def epsilon(self) -> float:
         """The tightest ε at the δ in question."""
-        return float(self.channel.epsilon(self.neighbours, delta=self._delta))
+        return float(self.channel.epsilon(self.neighbors, delta=self._delta))
 
     @property
     def delta_at_claim(self) -> float | None:
         """The least δ for which the claimed ε holds; None without a claim."""
         epsilon = claim(self.claimed, self.delta)[0]
-        return None if epsilon is None else float(self.channel.delta(epsilon, self.neighbours))
+        return None if epsilon is None else float(self.channel.delta(epsilon, self.neighbors))
 
     @property
     def broken(self) -> bool:
@@ -76,7 +76,7 @@ class ChannelAudit:
             tolerance=0.0,
             facts=self._facts(),
             charts=self._charts(),
-            remarks=("Every output of every pair of neighbours was compared: nothing is left to chance.",),
+            remarks=("Every output of every pair of neighbors was compared: nothing is left to chance.",),
         )
 
     @property
@@ -91,7 +91,7 @@ class ChannelAudit:
         return Fraction(repr(needed)) > self._delta and (self._delta > 0 or self.epsilon > epsilon)
 
     def _facts(self) -> dict[str, Any]:
-        epsilon, worst = claim(self.claimed, self.delta)[0], self.channel.worst(self.neighbours)
+        epsilon, worst = claim(self.claimed, self.delta)[0], self.channel.worst(self.neighbors)
         return {
             "ε": self.epsilon if isfinite(self.epsilon) else "∞",
             "at δ": float(self._delta),
@@ -102,7 +102,7 @@ class ChannelAudit:
         }
 
     def _charts(self) -> tuple[Chart, ...]:
-        curve = self.channel.curve(self.neighbours)
+        curve = self.channel.curve(self.neighbors)
         shown = Line([e for e, _ in curve], [d for _, d in curve], "least δ")
         epsilon, found = claim(self.claimed, self.delta)[0], min(self.epsilon, 50.0)
         names, values = (["ε"], [found]) if epsilon is None else (["claimed ε", "ε"], [float_up(epsilon), found])

@@ -21,7 +21,7 @@ class Tested:
     low: float
     high: float
     epsilon: float
-    favours_x: bool
+    favors_x: bool
     outside: bool  # whether the complement of the event was used
 
     @property
@@ -35,17 +35,17 @@ class Tested:
 
     @property
     def shares(self) -> tuple[float, float]:
-        """How often it happened on x and on the neighbour."""
+        """How often it happened on x and on the neighbor."""
         mine = self.counts.hits / self.counts.trials
         other = self.counts.other_hits / self.counts.other_trials
-        return (mine, other) if self.favours_x else (other, mine)
+        return (mine, other) if self.favors_x else (other, mine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A lower bound on ε at δ, with its confidence, beside the claim.
 
-    `epsilon` is 0 where nothing tells x from its neighbour; `broken` says that the bound exceeds the claim.
+    `epsilon` is 0 where nothing tells x from its neighbor; `broken` says that the bound exceeds the claim.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Finding:
     def report(self) -> AttackReport:
         """The finding in the form of all attacks.
 
-        The game: x or its neighbour, each with probability ½, gives one output; the attacker speaks up if it lies in
+        The game: x or its neighbor, each with probability ½, gives one output; the attacker speaks up if it lies in
         the event, and names the likelier side. Success is how often that is right, p/(p + q), with δ taken off p. The
         reference is the most that the claim allows, e^ε/(1 + e^ε); without a claim it is a coin. The verdict is
         "falls" or "leaks" exactly where the claim is broken.
@@ -153,7 +153,7 @@ class Finding:
         }
         if self.tested:
             p, q = self.tested[0].shares
-            facts |= {"probability of the event on x": p, "probability on the neighbour": q}
+            facts |= {"probability of the event on x": p, "probability on the neighbor": q}
         return facts | {"events counted": len(self.tested), "draws": self.draws}
 
     def _unreachable(self) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def speaks_rightly(epsilon: float) -> float:
 
 def _likely_first(tested: Tested) -> tuple[float, float]:
     p, q = tested.shares
-    return (p, q) if tested.favours_x else (q, p)
+    return (p, q) if tested.favors_x else (q, p)
 
 
 def _number(value: float) -> float | str:

@@ -23,8 +23,8 @@ def worst_pair(audit: Audit, pairs: Sequence[tuple[Any, Any]], *, pilot: int = 4
 
     >>> def count(people, n, rng):
     ...     return len(people) + (rng.laplace(size=n) if people else 0 * rng.random(n))  # no noise on empty data
-    >>> plain = Audit(mechanism=count, x=[1, 2], neighbour=[1], claimed=1, samples=4000)
-    >>> worst_pair(plain, [([1, 2], [1]), ([1], [])], pilot=1000).neighbour
+    >>> plain = Audit(mechanism=count, x=[1, 2], neighbor=[1], claimed=1, samples=4000)
+    >>> worst_pair(plain, [([1, 2], [1]), ([1], [])], pilot=1000).neighbor
     []
     """
     if not pairs:
@@ -34,10 +34,10 @@ def worst_pair(audit: Audit, pairs: Sequence[tuple[Any, Any]], *, pilot: int = 4
     bounds = []
     for number, (x, neighbor) in enumerate(pairs):
         seed = audit.seed + 1_000_003 * (number + 1)
-        trial = replace(audit, x=x, neighbour=neighbor, samples=draws, seed=seed, seconds=seconds, progress=None)
+        trial = replace(audit, x=x, neighbor=neighbor, samples=draws, seed=seed, seconds=seconds, progress=None)
         bounds.append(trial.find().epsilon)
     x, neighbor = pairs[max(range(len(pairs)), key=bounds.__getitem__)]
-    return replace(audit, x=x, neighbour=neighbor, seconds=None if seconds is None else audit.seconds / 2)  # type: ignore[operator]
+    return replace(audit, x=x, neighbor=neighbor, seconds=None if seconds is None else audit.seconds / 2)  # type: ignore[operator]
 
 
 def neighbors(data: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Scores that rank outputs by how much they speak for x and against its neighbour, learned from samples.
+"""Scores that rank outputs by how much they speak for x and against its neighbor, learned from samples.
 
 By Neyman and Pearson (1933) the best events between two distributions are {likelihood ratio ≥ t}; each score here is an
 estimate of a monotone function of that ratio. A bad estimate costs power only: the bound is computed on fresh draws.
@@ -28,7 +28,7 @@ class Score:
 
 
 def learned(x: Outputs, other: Outputs) -> Iterator[Score]:
-    """All scores, fitted to outputs of x and of its neighbour.
+    """All scores, fitted to outputs of x and of its neighbor.
 
     >>> from discreet.attacks.audit.outputs import Reader
     >>> reader = Reader.learn([["yes", "no"]])
@@ -166,7 +166,7 @@ def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> I
 
 
 def _intervals(chosen: NDArray[np.bool_], edges: Floats) -> str:
-    """The chosen bins as intervals, neighbours joined."""
+    """The chosen bins as intervals, neighbors joined."""
     ends = np.concatenate([[-np.inf], edges, [np.inf]])
     inside = np.concatenate([[False], chosen[:-1], [False]]).astype(np.int8)
     starts, stops = np.flatnonzero(np.diff(inside) == 1), np.flatnonzero(np.diff(inside) == -1)
@@ -193,8 +193,8 @@ def _logistic(x: Outputs, other: Outputs) -> Score:
 
     pooled = np.concatenate([x.numbers[:_FITTED], other.numbers[:_FITTED]])
     sides = np.repeat([1.0, -1.0], [min(len(x), _FITTED), min(len(other), _FITTED)])
-    centre, spread = _scale(pooled)
-    rows = _expanded(pooled, centre, spread)
+    center, spread = _scale(pooled)
+    rows = _expanded(pooled, center, spread)
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         margins = sides * (rows @ weights)
@@ -205,7 +205,7 @@ def _logistic(x: Outputs, other: Outputs) -> Score:
     weights = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
     return Score(
         "logistic regression",
-        lambda some: np.asarray(_expanded(some.numbers, centre, spread) @ weights),
+        lambda some: np.asarray(_expanded(some.numbers, center, spread) @ weights),
         _beyond("a logistic regression on the numbers and their squares"),
     )
 
@@ -214,18 +214,18 @@ def _scale(values: Floats) -> tuple[Floats, Floats]:
     """Median and spread of each column, of its finite numbers."""
     fine = np.where(np.isfinite(values), values, np.nan)
     some = ~np.isnan(fine).all(axis=0)
-    centre, spread = np.zeros(values.shape[1]), np.ones(values.shape[1])
+    center, spread = np.zeros(values.shape[1]), np.ones(values.shape[1])
     largest = np.finfo(float).max
     with np.errstate(over="ignore"):  # numbers near the largest ones: their sums and differences may be infinite
-        centre[some] = np.clip(np.nanmedian(fine[:, some], axis=0), -largest, largest)
-        away = np.abs(fine[:, some] - centre[some])
+        center[some] = np.clip(np.nanmedian(fine[:, some], axis=0), -largest, largest)
+        away = np.abs(fine[:, some] - center[some])
         spread[some] = np.clip(np.nanmean(away, axis=0), 1e-300, largest)
-    return centre, spread
+    return center, spread
 
 
-def _expanded(values: Floats, centre: Floats, spread: Floats) -> Floats:
+def _expanded(values: Floats, center: Floats, spread: Floats) -> Floats:
     with np.errstate(all="ignore"):
-        even = np.clip(np.nan_to_num((values - centre) / spread, nan=0.0), -20, 20)
+        even = np.clip(np.nan_to_num((values - center) / spread, nan=0.0), -20, 20)
     return np.hstack([even, even**2 / 4, np.isnan(values).astype(np.float64), np.ones((len(values), 1))])
 
 

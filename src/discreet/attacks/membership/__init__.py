@@ -4,7 +4,7 @@ Models enter as arrays of what they answer, so any library's will do.
 
 - black box, from outputs: `LossThreshold`, `Lira`, `Rmia` (with `References`, trained through a `Trainer`);
 - white box, from weights and gradients: `GradientNorm`, `GradientAlignment`, `CanaryGradients`;
-- grey box, from a sequence of models: `Checkpoints`.
+- gray box, from a sequence of models: `Checkpoints`.
 
 Each is a value with `run()`, an `AttackReport`, and `find()`, a `Found`: the curve and, where members were drawn by
 fair `coins` or by independent trials, a lower bound on ε beside the claim. `MembershipReport` is one page, before and

@@ -12,7 +12,7 @@ What may be concluded depends on how the targets came to be members, and nothing
 release (as full-batch DP-SGD is, and as accountants of Gaussian noise claim). The bound is then on that release's μ,
 told as its ε at δ, and holds for trainings with such a curve only; `curve="any"` holds for all.
 
-In both designs leaving a target out must give a neighbour in the sense of the claim (add or remove one).
+In both designs leaving a target out must give a neighbor in the sense of the claim (add or remove one).
 """
 
 from dataclasses import dataclass

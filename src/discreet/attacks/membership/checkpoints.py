@@ -1,4 +1,4 @@
-"""Grey box: the attacker has not the training's inside, but its sequence of published models.
+"""Gray box: the attacker has not the training's inside, but its sequence of published models.
 
 Each checkpoint was trained on the members again, so what it gained on them adds up, while the noise of single
 checkpoints averages out (Nasr, Shokri, Houmansadr 2019, section on several epochs; Jagielski et al. 2023, "How to
@@ -35,7 +35,7 @@ class Checkpoints(MembershipAttack):
     confidences: ArrayLike
 
     attack: ClassVar[str] = "checkpoints"
-    sees: ClassVar[str] = "outputs of a sequence of models (grey box)"
+    sees: ClassVar[str] = "outputs of a sequence of models (gray box)"
 
     def scores(self) -> Floats:
         """The mean gain of the logit over the first checkpoint."""

@@ -214,7 +214,7 @@ _ENDS = (
 )
 _WHAT = (
     "The bound refutes a smaller ε or does not; it never proves a larger one safe: stronger attacks may find more. "
-    "It counts only if leaving a target out gives a neighbour in the sense of the claim."
+    "It counts only if leaving a target out gives a neighbor in the sense of the claim."
 )
 
 

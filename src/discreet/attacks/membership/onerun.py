@@ -12,7 +12,7 @@ corollary 5.4 in arXiv 2305.08846v1). For every v,
 Theorem 2 (proved here; it pays less where ε is large). For every v, P[W ≥ v] ≤ f(v) + mδ/(1 + e^ε).
 
 Proof. Count the auditor's own randomness to y, and reveal the coins one by one. Let p₁, p₀ be the densities of y given
-the earlier coins s and the i-th coin in or out, the later coins being fair. As mixtures of neighbours they are
+the earlier coins s and the i-th coin in or out, the later coins being fair. As mixtures of neighbors they are
 (ε,δ)-close both ways (joint convexity of the hockey-stick divergence). Given y and s, the coin is "in" with probability
 p₁/(p₀ + p₁),
 which exceeds q by (p₁ − e^ε·p₀)/((1 + e^ε)(p₀ + p₁)) where that is positive, and likewise for "out"; both are never

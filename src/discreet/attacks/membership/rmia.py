@@ -1,4 +1,4 @@
-"""Black box, RMIA: does the model favour the target more than it favours other people? (Zarifzadeh et al. 2024)
+"""Black box, RMIA: does the model favor the target more than it favors other people? (Zarifzadeh et al. 2024)
 
 Zarifzadeh, Liu, Shokri, "Low-cost high-power membership inference attacks": a target x is compared with people z of
 whom the model knows nothing: LR(x, z) = (p(x | model)/p(x)) / (p(z | model)/p(z)), where p(·) is a mean over reference

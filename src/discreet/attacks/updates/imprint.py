@@ -1,7 +1,7 @@
 """Weights of a dishonest coordinator: a first layer that sorts the rows of a batch into bins.
 
 All units look along the same direction and differ in their biases: unit j is active for rows beyond the j-th quantile.
-The next layer treats all units alike, so two neighbouring units differ by the rows of one bin, and a bin with one row
+The next layer treats all units alike, so two neighboring units differ by the rows of one bin, and a bin with one row
 gives it away (Fowl et al. 2022, the imprint module). The quantiles come from rows that the coordinator has or makes up.
 """
 

@@ -5,7 +5,7 @@ x itself (Phong, Aono, Hayashi, Wang, Moriai 2018, "Privacy-preserving deep lear
 encryption", section 3, on gradients that leak). Over a batch the quotient of a unit is a mean of the rows that it was
 active for, weighted by ∂L/∂y; behind ReLU many units are active for one row only, and give it back exactly (Boenisch et
 al. 2023, "When the curious abandon honesty: federated learning is not private"). Where units are active for nested sets
-of rows, as a dishonest coordinator can arrange it (`imprint`), the difference of two neighbours is what belongs to the
+of rows, as a dishonest coordinator can arrange it (`imprint`), the difference of two neighbors is what belongs to the
 rows between them (Fowl, Geiping, Czaja, Goldblum, Goldstein 2022, "Robbing the Fed").
 
 Scale and sign of the update cancel. So the sum of several local steps (FedAvg) has the same quotient wherever a unit
@@ -33,7 +33,7 @@ _ROUNDS = 40  # of the power iteration
 def read_rows(weights: ArrayLike, biases: ArrayLike, *, low: ArrayLike, high: ArrayLike) -> Floats:
     """What an attacker believes to be rows (claims × inputs), from an update of weights (inputs × units) and biases.
 
-    The quotient of every unit, of the difference of every two neighbours, and of all units together (the best rank-one
+    The quotient of every unit, of the difference of every two neighbors, and of all units together (the best rank-one
     fit, for one row behind much noise), cut to the public range. Claims that are the same are made once.
     """
     w, b = _update(weights, biases)

@@ -43,7 +43,7 @@ def stopped(above: NDArray[np.bool_], positives: int) -> NDArray[np.bool_]:
     "the released answer is the one compared, so it bounds the noisy threshold, which was to stay hidden",
     epsilon=1,
     x=(0, 0, 0, 0, 0),
-    neighbour=(1, 1, 1, 1, 0),
+    neighbor=(1, 1, 1, 1, 0),
     samples=1_000_000,
 )
 def numeric_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -58,7 +58,7 @@ def numeric_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDA
     "each of c positives costs as much as the only one that the noise was scaled for",
     epsilon=1,
     x=(0,) * 12,
-    neighbour=(1,) * 6 + (-1,) * 6,
+    neighbor=(1,) * 6 + (-1,) * 6,
     samples=100_000,
 )
 def many_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -73,7 +73,7 @@ def many_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDArra
     "with one noisy threshold and exact answers, the order of the answers is told",
     epsilon=1,
     x=(0, 1),
-    neighbour=(1, 0),
+    neighbor=(1, 0),
     samples=10_000,
 )
 def exact_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -87,7 +87,7 @@ def exact_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDArr
     "positives are unlimited, and every one of them costs",
     epsilon=1,
     x=(0,) * 16,
-    neighbour=(1,) * 8 + (-1,) * 8,
+    neighbor=(1,) * 8 + (-1,) * 8,
     samples=100_000,
 )
 def endless_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -101,7 +101,7 @@ def endless_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDA
     "the proof of report noisy max is about the place of the maximum; its value moves with all counts at once",
     epsilon=1,
     x=(1,) * 20,
-    neighbour=(2,) * 20,
+    neighbor=(2,) * 20,
     samples=100_000,
 )
 def maximum(counts: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -115,7 +115,7 @@ def maximum(counts: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64
     "a scale of Δ/ε suffices where all scores move the same way, and these do not",
     epsilon=1,
     x=(0,) * 10,
-    neighbour=(1,) + (-1,) * 9,
+    neighbor=(1,) + (-1,) * 9,
     samples=100_000,
 )
 def halved_argmax(scores: Any, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -126,10 +126,10 @@ def halved_argmax(scores: Any, n: int, rng: np.random.Generator) -> NDArray[np.i
 @broken(
     "exponential mechanism without its two",
     "McSherry, Talwar 2007, Mechanism design via differential privacy, Theorem 6",
-    "weights exp(ε·score/Δ) forget that the normalising sum moves, too",
+    "weights exp(ε·score/Δ) forget that the normalizing sum moves, too",
     epsilon=1,
     x=(0,) * 10,
-    neighbour=(1,) + (-1,) * 9,
+    neighbor=(1,) + (-1,) * 9,
     samples=100_000,
 )
 def doubled_exponential(scores: Any, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

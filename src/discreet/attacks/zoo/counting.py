@@ -17,7 +17,7 @@ _DWORK = "Dwork, McSherry, Nissim, Smith 2006, Calibrating noise to sensitivity 
     "the noise is scaled to values in [0, 1] and nothing keeps them there",
     epsilon=1,
     x=(0.5, 0.25, 30.0),
-    neighbour=(0.5, 0.25),
+    neighbor=(0.5, 0.25),
     samples=10_000,
 )
 def unbounded_sum(values: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -31,7 +31,7 @@ def unbounded_sum(values: Any, n: int, rng: np.random.Generator) -> NDArray[np.f
     "the noisy sum is divided by the exact count, so that the width of the noise tells how many people there are",
     epsilon=1,
     x=(0.0,),
-    neighbour=(0.0, 0.0),
+    neighbor=(0.0, 0.0),
     samples=40_000,
 )
 def divided_mean(values: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -45,7 +45,7 @@ def divided_mean(values: Any, n: int, rng: np.random.Generator) -> NDArray[np.fl
     "each answer is 1-DP by itself; together they are 8-DP, and 1 is claimed",
     epsilon=1,
     x=(3,) * 8,
-    neighbour=(4,) * 8,
+    neighbor=(4,) * 8,
     samples=40_000,
 )
 def unsplit(counts: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -54,12 +54,12 @@ def unsplit(counts: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64
 
 
 @broken(
-    "histogram under the wrong neighbours",
+    "histogram under the wrong neighbors",
     f"{_DWORK}: the sensitivity of a histogram where one row changes is 2",
     "a person who changes leaves one cell and enters another, and the noise is for one of them",
     epsilon=1,
     x=(10, 10),
-    neighbour=(11, 9),
+    neighbor=(11, 9),
     samples=40_000,
 )
 def half_histogram(counts: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -73,7 +73,7 @@ def half_histogram(counts: Any, n: int, rng: np.random.Generator) -> NDArray[np.
     "noise is added to the cells found in the data, so that the list of cells tells who is in it",
     epsilon=1,
     x={"flu": 40, "rabies": 1},
-    neighbour={"flu": 40},
+    neighbor={"flu": 40},
     samples=4000,
 )
 def present_cells(cells: dict[str, int], n: int, rng: np.random.Generator) -> list[dict[str, float]]:
@@ -89,7 +89,7 @@ def present_cells(cells: dict[str, int], n: int, rng: np.random.Generator) -> li
     epsilon=1,
     delta="1e-6",
     x={"flu": 40, "rabies": 1},
-    neighbour={"flu": 40},
+    neighbor={"flu": 40},
     samples=10_000,
 )
 def low_threshold(cells: dict[str, int], n: int, rng: np.random.Generator) -> list[dict[str, float]]:
@@ -109,7 +109,7 @@ def _halves() -> tuple[float, ...]:
     "adding one row of size 1 changes how all the later additions are rounded, by more than 1 in all",
     epsilon=1,
     x=(1.0, *_halves()),
-    neighbour=_halves(),
+    neighbor=_halves(),
     samples=40_000,
 )
 def rounding_sum(values: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -124,7 +124,7 @@ def rounding_sum(values: Any, n: int, rng: np.random.Generator) -> NDArray[np.fl
     "whether somebody's value is missing is told with certainty",
     epsilon=1,
     x=(0.5, 0.25, float("nan")),
-    neighbour=(0.5, 0.25, 0.5),
+    neighbor=(0.5, 0.25, 0.5),
     samples=2000,
 )
 def mean_of_nan(values: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:

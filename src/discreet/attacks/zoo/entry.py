@@ -17,7 +17,7 @@ Sampler = Callable[[Any, int, np.random.Generator], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A broken mechanism: what was claimed, why it is wrong, and the neighbours x and x' that show it.
+    """A broken mechanism: what was claimed, why it is wrong, and the neighbors x and x' that show it.
 
     >>> from discreet.attacks.zoo import named
     >>> named("sum without clamping").audit(samples=2000).find().broken
@@ -30,7 +30,7 @@ class Broken:
     delta: Fraction
     why: str
     x: Any
-    neighbour: Any
+    neighbor: Any
     sampler: Sampler
     samples: int
 
@@ -39,7 +39,7 @@ class Broken:
         return Audit(
             mechanism=self.sampler,
             x=self.x,
-            neighbour=self.neighbour,
+            neighbor=self.neighbor,
             claimed=(self.epsilon, self.delta),
             samples=self.samples if samples is None else samples,
             confidence=confidence,
@@ -56,12 +56,12 @@ def broken(
     epsilon: Number,
     delta: Number = 0,
     x: Any,
-    neighbour: Any,
+    neighbor: Any,
     samples: int = 40_000,
 ) -> Callable[[Sampler], Broken]:
     """Make an animal of its sampler.
 
-    >>> @broken("truth", "nobody", "it has no noise", epsilon=1, x=0, neighbour=1)
+    >>> @broken("truth", "nobody", "it has no noise", epsilon=1, x=0, neighbor=1)
     ... def truth(value, n, rng):
     ...     return np.full(n, value)
     >>> truth.audit(samples=1000).find().broken
@@ -76,7 +76,7 @@ def broken(
             delta=Fraction(str(delta)),
             why=why,
             x=x,
-            neighbour=neighbour,
+            neighbor=neighbor,
             sampler=sampler,
             samples=samples,
         )

@@ -17,7 +17,7 @@ _GARFINKEL = "Garfinkel, Leclerc 2020, Randomness concerns when deploying differ
     "the sum of a float and a float's logarithm lies on a lattice that depends on the value it hides",
     epsilon=1,
     x=0.0,
-    neighbour=1.0,
+    neighbor=1.0,
 )
 def inverted_laplace(value: float, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """value − sign(u)·ln(1 − 2|u|) for a uniform u in (−½, ½)."""
@@ -31,7 +31,7 @@ def inverted_laplace(value: float, n: int, rng: np.random.Generator) -> NDArray[
     "two logarithms in floats leave holes, too, and the value decides where they are",
     epsilon=1,
     x=0.0,
-    neighbour=1.0,
+    neighbor=1.0,
 )
 def logarithmic_laplace(value: float, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """value + (ln u − ln u')."""
@@ -44,7 +44,7 @@ def logarithmic_laplace(value: float, n: int, rng: np.random.Generator) -> NDArr
     "a library's own sampler has the same holes as the textbook's",
     epsilon="0.1",
     x=20.0,
-    neighbour=21.0,
+    neighbor=21.0,
     samples=200_000,
 )
 def library_laplace(value: float, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -59,7 +59,7 @@ def library_laplace(value: float, n: int, rng: np.random.Generator) -> NDArray[n
     epsilon=1,
     delta="1e-5",
     x=0.0,
-    neighbour=1.0,
+    neighbor=1.0,
 )
 def box_muller(value: float, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """value + σ·√(−2 ln u)·cos 2πu', σ by the classical formula."""
@@ -73,7 +73,7 @@ def box_muller(value: float, n: int, rng: np.random.Generator) -> NDArray[np.flo
     "with a known or repeated seed the noise is a constant, which one published pair of values gives away",
     epsilon=1,
     x=10,
-    neighbour=11,
+    neighbor=11,
     samples=2000,
 )
 def seeded(value: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -87,7 +87,7 @@ def seeded(value: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     "a forked process inherits the generator, so that two answers carry identical noise and their difference none",
     epsilon=2,
     x=(10, 4),
-    neighbour=(10, 3),
+    neighbor=(10, 3),
     samples=10_000,
 )
 def forked(counts: tuple[int, int], n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -101,7 +101,7 @@ def forked(counts: tuple[int, int], n: int, rng: np.random.Generator) -> NDArray
     "the noise is drawn once and added to every cell, so that differences of cells are exact",
     epsilon=1,
     x=(5, 7, 7, 2),
-    neighbour=(5, 7, 6, 2),
+    neighbor=(5, 7, 6, 2),
     samples=10_000,
 )
 def shared(counts: tuple[int, ...], n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -115,7 +115,7 @@ def shared(counts: tuple[int, ...], n: int, rng: np.random.Generator) -> NDArray
     "how the answer is rounded is decided by the exact count, which the number of decimals then tells",
     epsilon=1,
     x=9,
-    neighbour=10,
+    neighbor=10,
     samples=10_000,
 )
 def rounded(count: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -130,7 +130,7 @@ def rounded(count: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]
     epsilon=1,
     delta="1e-5",
     x=((0.5, 0.0, 0.5), (9.0, -9.0, 9.0)),
-    neighbour=((0.5, 0.0, 0.5),),
+    neighbor=((0.5, 0.0, 0.5),),
 )
 def unclipped(gradients: Any, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """The sum of per-example gradients plus Gaussian noise for clipped ones."""

@@ -57,7 +57,7 @@ class DuckDBEngine:
     >>> from discreet.curator.catalog import Catalog, Column, Table
     >>> from discreet.privacy.unit import Unit
     >>> people = Table("people", [Column("age", "integer")], unit=Unit())
-    >>> catalog = Catalog("census", [people], neighbours="change one")
+    >>> catalog = Catalog("census", [people], neighbors="change one")
     >>> with DuckDBEngine(catalog, {"people": pyarrow.table({"age": [30, 50, None]})}) as engine:
     ...     engine.fetch('SELECT sum("age") AS total FROM "people"').to_pylist()
     [{'total': Decimal('80')}]

@@ -8,7 +8,7 @@ salt, and the answers that were given, each sealed by a row of the chain.
 A store has one method, `transact(work)`. It calls `work(rows)`, once, with the row operations of `Rows`, and returns
 what the work returns. What every store promises (tests/contracts/test_ledger_store.py):
 
-* *serialised*: works run one after another, over all threads and all processes that use the same ledger;
+* *serialized*: works run one after another, over all threads and all processes that use the same ledger;
 * *durable*: when `transact` returns, what the work wrote survives a crash of the process and of the machine;
 * *all or nothing*: when the work raises, nothing of it is kept and its exception reaches the caller; other works are
   not affected. When `transact` raises for another reason (`LedgerUnavailable`, an interruption), the work was kept as a
@@ -188,7 +188,7 @@ class LedgerStore(Protocol):
     """The seam between the ledger and where it is kept; see this module for what `transact` promises."""
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """Run the work as one serialised, durable transaction and return what it returns."""
+        """Run the work as one serialized, durable transaction and return what it returns."""
 
 
 class Clock(Protocol):

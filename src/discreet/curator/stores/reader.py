@@ -86,7 +86,7 @@ class ReadOnlyStore:
         try:
             connection.execute("PRAGMA query_only=ON")
             connection.execute("BEGIN")
-            return work(_ReadRows(connection, self._path, _recognise(connection, self._path)))
+            return work(_ReadRows(connection, self._path, _recognize(connection, self._path)))
         finally:
             connection.close()
 
@@ -127,7 +127,7 @@ class _ReadRows(_SqliteRows):
         )
 
 
-def _recognise(connection: sqlite3.Connection, path: Path) -> int:
+def _recognize(connection: sqlite3.Connection, path: Path) -> int:
     """The version of the ledger in this file, which may be an older one."""
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")

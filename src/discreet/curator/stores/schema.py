@@ -11,7 +11,7 @@ APPLICATION = 0x64736372
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Recognise the file before anything is written to it; then settings, and the tables that are missing."""
+    """Recognize the file before anything is written to it; then settings, and the tables that are missing."""
     application, version, tables = (
         connection.execute(question).fetchone()[0]
         for question in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")

@@ -162,7 +162,7 @@ class _Turn:
 
 
 class _File:
-    """The file: made, recognised, migrated, and still the same one."""
+    """The file: made, recognized, migrated, and still the same one."""
 
     def __init__(self, path: Path, create: bool) -> None:
         self.path, self._create = path, create

@@ -5,6 +5,6 @@ All repairs are fitted to the rows given: on other rows a gap is closed up to ch
 
 from discreet.fairness.repair.reduction import Mixture, reduction
 from discreet.fairness.repair.reweighing import reweigh
-from discreet.fairness.repair.thresholds import Rule, Thresholds, equalise
+from discreet.fairness.repair.thresholds import Rule, Thresholds, equalize
 
-__all__ = ["Mixture", "Rule", "Thresholds", "equalise", "reduction", "reweigh"]
+__all__ = ["Mixture", "Rule", "Thresholds", "equalize", "reduction", "reweigh"]

@@ -1,6 +1,6 @@
 """fairlearn's repairs in this house's words (the extra `fairness`): for those who use it already, or want its variants.
 
-Its threshold optimiser searches a grid where `thresholds.equalise` is exact; its exponentiated gradient stops by a
+Its threshold optimizer searches a grid where `thresholds.equalize` is exact; its exponentiated gradient stops by a
 duality gap where `reduction` makes a fixed number of rounds.
 """
 
@@ -19,7 +19,7 @@ Method = Literal["threshold optimizer", "exponentiated gradient", "grid search"]
 _CONSTRAINTS = {
     "statistical parity": ("demographic_parity", "DemographicParity"),
     "equal opportunity": ("true_positive_rate_parity", "TruePositiveRateParity"),
-    "equalised odds": ("equalized_odds", "EqualizedOdds"),
+    "equalized odds": ("equalized_odds", "EqualizedOdds"),
 }
 
 
@@ -50,7 +50,7 @@ def repaired(
 ) -> Repaired:
     """Fit one of fairlearn's repairs around an estimator. `tolerance` bounds a rate's distance from everybody's.
 
-    The threshold optimiser knows no tolerance here: it closes the gap.
+    The threshold optimizer knows no tolerance here: it closes the gap.
     """
     if criterion not in _CONSTRAINTS:
         raise InvalidParameter("criterion", criterion, ", ".join(_CONSTRAINTS))

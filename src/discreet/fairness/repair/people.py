@@ -14,7 +14,7 @@ from discreet.tables import as_arrow
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-LINEAR = ("statistical parity", "equal opportunity", "equalised odds", "equal accuracy")
+LINEAR = ("statistical parity", "equal opportunity", "equalized odds", "equal accuracy")
 """Criteria whose rates are averages over predictions, so that mixing predictors mixes the rates."""
 
 
@@ -50,7 +50,7 @@ class People:
 def linear(name: str) -> Criterion:
     """A criterion that repairs can close.
 
-    >>> linear("equalised odds").metrics
+    >>> linear("equalized odds").metrics
     ('true positive rate', 'false positive rate')
     """
     if name not in LINEAR:

@@ -70,7 +70,7 @@ def reduction(
     people, wanted = People.of(label, group), linear(criterion)
     slack = float(rational(tolerance, "tolerance", above=0, below=1))
     if wanted.name == "equal accuracy":
-        raise InvalidParameter("criterion", criterion, "statistical parity, equal opportunity or equalised odds")
+        raise InvalidParameter("criterion", criterion, "statistical parity, equal opportunity or equalized odds")
     search = _Search(estimator, features, people.label, _Moments.of(people, wanted), slack, weight)
     chances = search.run(integer(rounds, "rounds", at_least=1, at_most=10_000))
     kept = np.flatnonzero(chances > _DUST)

@@ -1,12 +1,12 @@
-"""A (randomised) threshold for each group, so that rates are equal and accuracy is lost as little as possible.
+"""A (randomized) threshold for each group, so that rates are equal and accuracy is lost as little as possible.
 
 Hardt, Price, Srebro 2016, section 3.2: the rates that a group can have by mixing thresholds on its score are the region
 below its ROC curve's hull. A demand that rates be equal (or within a tolerance) and the accuracy are linear in the
 mixture, so the best one is the solution of a linear program over the corners of the hulls: exact, without a grid.
 
->>> from discreet.fairness.repair import equalise
+>>> from discreet.fairness.repair import equalize
 >>> score, label = [0.9, 0.8, 0.4, 0.7, 0.3, 0.1], [1, 1, 0, 1, 0, 0]
->>> fitted = equalise(score, label, ["f", "f", "f", "m", "m", "m"], criterion="equalised odds")
+>>> fitted = equalize(score, label, ["f", "f", "f", "m", "m", "m"], criterion="equalized odds")
 >>> round(fitted.accuracy, 6), round(fitted.gap, 6)
 (1.0, 0.0)
 """
@@ -82,12 +82,12 @@ class Thresholds:
         return [(name, rule.text()) for name, rule in self.rules.items()]
 
 
-def equalise(
+def equalize(
     score: ArrayLike, label: ArrayLike, group: ArrayLike, *, criterion: str, tolerance: Number = 0
 ) -> Thresholds:
     """The most accurate rules with a gap of at most `tolerance` by a criterion, on the rows given.
 
-    Criteria are statistical parity, equal opportunity, equalised odds and equal accuracy.
+    Criteria are statistical parity, equal opportunity, equalized odds and equal accuracy.
     """
     people, wanted = People.of(label, group), linear(criterion)
     slack = float(rational(tolerance, "tolerance", at_least=0, at_most=1))
@@ -154,7 +154,7 @@ def _upper(x: Floats, y: Floats) -> NDArray[np.int64]:
 
 
 def _solved(hulls: list[_Hull], criterion: Criterion, slack: float) -> list[Floats]:
-    """Maximise the rows predicted rightly, with lo ≤ rate ≤ lo + slack in each group, lo a variable of each rate."""
+    """Maximize the rows predicted rightly, with lo ≤ rate ≤ lo + slack in each group, lo a variable of each rate."""
     from scipy.optimize import linprog
 
     sizes = [len(hull.cuts) for hull in hulls]

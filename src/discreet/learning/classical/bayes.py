@@ -60,7 +60,7 @@ class GaussianNB(Classifier):
         count, mean, var = noisy_moments(snapped(values, box), groups, len(self.classes_), noise, self.entropy)
         self.cost_ = noise.loss
         self.class_count_, self.class_prior_ = count, count / count.sum()
-        self.theta_ = box.centre + box.half * mean
+        self.theta_ = box.center + box.half * mean
         self.var_ = box.half**2 * (var + more**2)
         self._box = box
         return self
@@ -72,7 +72,7 @@ class GaussianNB(Classifier):
         for k in range(len(self.classes_)):
             away = (values - self.theta_[k]) ** 2 / self.var_[k] + np.log(2 * np.pi * self.var_[k])
             joint[:, k] -= away.sum(axis=1) / 2
-        return normalised(joint)
+        return normalized(joint)
 
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, in the order of `classes_`."""
@@ -142,7 +142,7 @@ class CategoricalNB(Classifier):
         joint = np.tile(self.class_log_prior_, (len(codes), 1))
         for column, table in enumerate(self.feature_log_prob_):
             joint += table[:, codes[:, column]].T
-        return normalised(joint)
+        return normalized(joint)
 
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, in the order of `classes_`."""
@@ -168,7 +168,7 @@ def category_counts(codes: Ints, groups: Ints, sizes: Sequence[int], classes: in
     return [table.reshape(classes, -1).astype(np.int64) for table in tables]
 
 
-def normalised(joint: Floats) -> Floats:
+def normalized(joint: Floats) -> Floats:
     """Logarithms of probabilities that add up to 1 in each row."""
     shifted = joint - joint.max(axis=1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), np.float64)

@@ -74,7 +74,7 @@ def closeness(models: Sequence[Any], X: Any, y: Any, *, target_bounds: reading.B
     row alone, see `right_answers`.
     """
     truth = reading.numbers(y, len(reading.features(X)[0]))
-    box = reading.box_of(target_bounds, ["y"], "target_bounds").centred()
+    box = reading.box_of(target_bounds, ["y"], "target_bounds").centered()
     exact = snapped(truth[:, None], box)[:, 0]
     guesses = (snapped(np.nan_to_num(np.asarray(model.predict(X), np.float64))[:, None], box)[:, 0] for model in models)
     return [int((UNIT * UNIT - (exact - guess) ** 2 // 4).sum()) for guess in guesses]

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.learning.classical.bayes import normalised
+from discreet.learning.classical.bayes import normalized
 from discreet.learning.classical.sums import UNIT, Floats, Ints, Noise, Part, Reach, norms, products
 from discreet.noise import Entropy
 
@@ -90,7 +90,7 @@ def residuals(v: Ints, weights: Floats, target: Ints) -> Ints:
     """
     with np.errstate(all="ignore"):
         scores = np.clip(_scores(v, weights), -700, 700)
-        chances = 1 / (1 + np.exp(-scores)) if target.shape[1] == 1 else np.exp(normalised(scores))
+        chances = 1 / (1 + np.exp(-scores)) if target.shape[1] == 1 else np.exp(normalized(scores))
     q = np.clip(np.trunc((chances - target) * UNIT), -UNIT, UNIT).astype(np.int64)
     if target.shape[1] > 1:
         q[(norms(q) > 2 * UNIT * UNIT) | (np.abs(q).sum(axis=1) > 2 * UNIT)] = 0

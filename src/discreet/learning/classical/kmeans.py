@@ -28,11 +28,11 @@ _CANDIDATES = 200
 
 
 class KMeans(Columns):
-    """Cluster centres, (ε, δ)-differentially private.
+    """Cluster centers, (ε, δ)-differentially private.
 
     bounds      (low, high) of the columns; distances are those of the scaled columns, each from −1 to 1
     max_iter    how many iterations to pay for; each gets the same share of the budget. None: `turns_for`
-    seed        of the centres to start from: public, spread out in the bounds, chosen without looking at the data
+    seed        of the centers to start from: public, spread out in the bounds, chosen without looking at the data
     one_hot     columns that are indicators of one category, as in `Ridge`; they are scaled to [0, 1], so that two
                 categories are √2 apart, and the ends of another column 2
     rows        as in `Ridge`
@@ -40,7 +40,7 @@ class KMeans(Columns):
     `labels_` and `inertia_` are not kept: they are facts about single rows. Call `predict`.
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP.
-    Proof. Given the centres (public, then noisy), a row belongs to one cluster and adds 1 to its count and z to its
+    Proof. Given the centers (public, then noisy), a row belongs to one cluster and adds 1 to its count and z to its
     sums: `Part`s below. Iterations compose (`sums.planned` with `times`).
 
     >>> import numpy as np
@@ -75,23 +75,23 @@ class KMeans(Columns):
         """Learn, and spend `cost_`."""
         values = self._begin(X)
         groups = groups_of(self.one_hot, self._columns())
-        box = reading.box_of(self.bounds, self._columns(), groups=groups).centred(but=groups)
+        box = reading.box_of(self.bounds, self._columns(), groups=groups).centered(but=groups)
         reach = reach_of(values.shape[1], groups=groups)
         clusters = integer(self.n_clusters, "n_clusters", at_least=1, at_most=10**5)
         usual = turns_for(epsilon=self.epsilon)
         turns = integer(usual if self.max_iter is None else self.max_iter, "max_iter", at_least=1, at_most=10**4)
         noise = planned(cluster_parts(reach), epsilon=self.epsilon, delta=self.delta, times=turns, rows=self.rows)
         z = snapped(values, box, reach)
-        centres = spread(clusters, values.shape[1], seed=self.seed, groups=groups)
+        centers = spread(clusters, values.shape[1], seed=self.seed, groups=groups)
         for _ in range(turns):
-            centres = _moved(z, centres, noise, self.entropy)
+            centers = _moved(z, centers, noise, self.entropy)
         self.cost_, self.n_iter_ = noise.loss, turns
-        self._box, self._scaled = box, centres
-        self.cluster_centers_ = box.centre + box.half * centres
+        self._box, self._scaled = box, centers
+        self.cluster_centers_ = box.center + box.half * centers
         return self
 
     def predict(self, X: Any) -> Ints:
-        """The nearest centre of each row."""
+        """The nearest center of each row."""
         return nearest(self._near(X), self._scaled)
 
     def fit_predict(self, X: Any, y: Any = None) -> Ints:
@@ -99,7 +99,7 @@ class KMeans(Columns):
         return self.fit(X, y).predict(X)
 
     def transform(self, X: Any) -> Any:
-        """Distances to the centres, in scaled columns."""
+        """Distances to the centers, in scaled columns."""
         return self._table(X, np.sqrt(np.maximum(_squares(self._near(X), self._scaled), 0)))
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -116,7 +116,7 @@ class KMeans(Columns):
 
     def _near(self, X: Any) -> Floats:
         values = self._later(X)
-        return np.asarray((values - self._box.centre) / self._box.half, np.float64)
+        return np.asarray((values - self._box.center) / self._box.half, np.float64)
 
 
 def turns_for(*, epsilon: Number) -> int:
@@ -140,7 +140,7 @@ def cluster_parts(reach: Reach) -> list[Part]:
 
 
 def spread(clusters: int, columns: int, *, seed: int, groups: Groups = ()) -> Floats:
-    """Public centres in [−1, 1]: each the farthest from those before among random candidates, seen from the walls too.
+    """Public centers in [−1, 1]: each the farthest from those before among random candidates, seen from the walls too.
 
     In the columns of a category a candidate is one of its indicators, and has no walls.
 
@@ -164,34 +164,34 @@ def spread(clusters: int, columns: int, *, seed: int, groups: Groups = ()) -> Fl
     return np.asarray(candidates[chosen])
 
 
-def nearest(z: Floats, centres: Floats) -> Ints:
-    """The place of the nearest centre; the first of those equally near."""
-    return np.asarray(_squares(z, centres).argmin(axis=1), np.int64)
+def nearest(z: Floats, centers: Floats) -> Ints:
+    """The place of the nearest center; the first of those equally near."""
+    return np.asarray(_squares(z, centers).argmin(axis=1), np.int64)
 
 
-def _squares(z: Floats, centres: Floats) -> Floats:
-    return np.asarray((z**2).sum(axis=1)[:, None] - 2 * z @ centres.T + (centres**2).sum(axis=1), np.float64)
+def _squares(z: Floats, centers: Floats) -> Floats:
+    return np.asarray((z**2).sum(axis=1)[:, None] - 2 * z @ centers.T + (centers**2).sum(axis=1), np.float64)
 
 
-def _moved(z: Ints, centres: Floats, noise: Noise, entropy: Entropy | None) -> Floats:
-    """One iteration: noisy means of the clusters; a cluster that noise could have made keeps its centre.
+def _moved(z: Ints, centers: Floats, noise: Noise, entropy: Entropy | None) -> Floats:
+    """One iteration: noisy means of the clusters; a cluster that noise could have made keeps its center.
 
     Assignments are exact (`assigned`), so no other row moves one by way of rounding.
     """
-    groups = assigned(z, centres)
-    ones = indicators(groups, len(centres))
+    groups = assigned(z, centers)
+    ones = indicators(groups, len(centers))
     count = noise.add(0, ones.sum(axis=0), entropy)
     total = noise.add(1, products(ones, z), entropy)
     sure = count > max(1.0, 2 * noise.deviation(0))
     means = np.clip(total / UNIT / np.maximum(count, 1)[:, None], -1, 1)
-    return np.asarray(np.where(sure[:, None], means, centres), np.float64)
+    return np.asarray(np.where(sure[:, None], means, centers), np.float64)
 
 
-def assigned(z: Ints, centres: Floats) -> Ints:
-    """The nearest centre by exact whole arithmetic: a function of the row and the centres alone.
+def assigned(z: Ints, centers: Floats) -> Ints:
+    """The nearest center by exact whole arithmetic: a function of the row and the centers alone.
 
-    Centres are snapped to whole numbers c; Σc² − 2·z·c is then below 2⁵³ for up to 2²⁰ columns, exact in any order.
+    Centers are snapped to whole numbers c; Σc² − 2·z·c is then below 2⁵³ for up to 2²⁰ columns, exact in any order.
     """
-    whole = np.rint(centres * UNIT)
+    whole = np.rint(centers * UNIT)
     scores = (whole**2).sum(axis=1) - 2 * (z.astype(np.float64) @ whole.T)
     return np.asarray(scores.argmin(axis=1), np.int64)

@@ -145,8 +145,8 @@ class Ridge(Regressor):
             )
         self._goal = goal
         self.coef_ = weights / box.half * goal.half[0]
-        at_centre = goal.centre[0] + goal.half[0] * (mean_y - mean @ weights)
-        self.intercept_ = float(at_centre - self.coef_ @ box.centre) if self.fit_intercept else 0.0
+        at_center = goal.center[0] + goal.half[0] * (mean_y - mean @ weights)
+        self.intercept_ = float(at_center - self.coef_ @ box.center) if self.fit_intercept else 0.0
 
 
 class LinearRegression(Ridge):

@@ -17,7 +17,7 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.classical import reading
-from discreet.learning.classical.bayes import normalised
+from discreet.learning.classical.bayes import normalized
 from discreet.learning.classical.descent import STEPS, blur, descended, descent_parts, residuals
 from discreet.learning.classical.estimator import Classifier, Floats
 from discreet.learning.classical.objective import Perturbation, perturbation, perturbed
@@ -128,7 +128,7 @@ class LogisticRegression(Classifier):
             weights = run(v, target, plan.noise, plan.steps, float(penalty), self.entropy)
             self.cost_, self.n_iter_ = plan.noise.loss, plan.steps
         self.coef_ = (weights[1:] / box.half[:, None]).T
-        self.intercept_ = weights[0] - self.coef_ @ box.centre
+        self.intercept_ = weights[0] - self.coef_ @ box.center
         return self
 
     def _plan(self, columns: int, reach: Reach, penalty: Fraction) -> "Perturbation | Steps":
@@ -170,7 +170,7 @@ class LogisticRegression(Classifier):
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithms of the probabilities of the classes."""
         scores = self.decision_function(X)
-        return normalised(np.stack([np.zeros(len(scores)), scores], axis=1) if scores.ndim == 1 else scores)
+        return normalized(np.stack([np.zeros(len(scores)), scores], axis=1) if scores.ndim == 1 else scores)
 
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, in the order of `classes_`."""

@@ -1,8 +1,8 @@
 """Objective perturbation for logistic regression: ε-DP, on a computer whose numbers are not real numbers.
 
-The weights minimise Σ loss + Λ‖w‖²/2 + b·w, with b drawn once (Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2;
-Kifer, Smith, Thakurta 2012). The papers need a b with a density and the exact minimiser. Neither exists in floats, and
-a b on a grid alone would protect nothing: its minimisers lie on a set of points that the data decide. Here both gaps
+The weights minimize Σ loss + Λ‖w‖²/2 + b·w, with b drawn once (Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2;
+Kifer, Smith, Thakurta 2012). The papers need a b with a density and the exact minimizer. Neither exists in floats, and
+a b on a grid alone would protect nothing: its minimizers lie on a set of points that the data decide. Here both gaps
 are closed by a certificate and a little noise on the weights, as for approximate minima in Iyengar et al. 2019.
 
 Guarantee: `perturbed` is ε-DP under "add or remove one", ε being the sum of three parts.
@@ -21,7 +21,7 @@ Proof. Let v = (1, z) be a row, ‖v‖₁ ≤ L, ‖v‖² ≤ S, and d the num
     So W is (ε₁ + ε₂)-DP: ε₁ = (GRID·c·L + d)/s, c = 1 for two classes and 2 for more; ε₂ is what the determinant costs.
     (That needs ‖v‖², not ‖v‖, and a penalty on every weight, the constant's too.)
 (3) What is computed from K is an A with ‖∇F(A) + ΛA + K/GRID‖ ≤ TOLERANCE, certified (`Problem.gradient`). By strong
-    convexity ‖A − W‖ ≤ τ = (TOLERANCE + √d/(2·GRID))/Λ. Given W, the same for two neighbouring tables, A in steps of q
+    convexity ‖A − W‖ ≤ τ = (TOLERANCE + √d/(2·GRID))/Λ. Given W, the same for two neighboring tables, A in steps of q
     rounded to whole numbers differs between them by at most 2√d·τ/q + d in ℓ1 norm; discrete Laplace noise of that
     scale over ε₃ makes W and the released weights together (ε₁ + ε₂ + ε₃)-DP. No distribution of A is used, so neither
     the order of additions nor the number of threads matters.
@@ -114,7 +114,7 @@ def perturbed(v: Ints, target: Ints, plan: Perturbation, entropy: Entropy | None
     """The released weights, a column for each output; v and target as in `residuals`. Guarantee and proof: above."""
     shape = (v.shape[1], target.shape[1])
     drawn = plan.noise.add(0, np.zeros(shape, np.int64), entropy)
-    weights = minimised(Problem.of(v, target, plan, drawn))
+    weights = minimized(Problem.of(v, target, plan, drawn))
     steps = np.clip(np.rint(np.ldexp(weights, plan.bits)), -(2.0**62), 2.0**62).astype(np.int64)
     return np.ldexp(plan.noise.add(1, steps, entropy).astype(np.float64), -plan.bits)
 
@@ -151,7 +151,7 @@ class Problem:
         few = slice(None, None, 8)
         x, small, target = self.x[few].copy(), self.small[few].copy(), self.target[few]
         part = Problem(x, small, target, self.penalty / 8, self.drawn // 8, self.reach)
-        return minimised(part, Fraction(len(x), 1000))
+        return minimized(part, Fraction(len(x), 1000))
 
     def slope(self, weights: Floats, *, careful: bool) -> tuple[Floats, float]:
         """The gradient and the bound on its error, in floats or in decimals."""
@@ -208,7 +208,7 @@ class Problem:
         return whole
 
 
-def minimised(problem: Problem, tolerance: Fraction = TOLERANCE) -> Floats:
+def minimized(problem: Problem, tolerance: Fraction = TOLERANCE) -> Floats:
     """Weights whose gradient is certainly at most TOLERANCE: there is no other way out.
 
     Newton's method, from the minimum for one row in eight where there are many; a Hessian is used again while it brings

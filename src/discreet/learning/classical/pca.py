@@ -33,7 +33,7 @@ class PCA(Transformer):
     rows     as in `Ridge`
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP.
-    Proof. A row adds the upper triangle of vvᵀ, v = (1, z), bounded in `sums.triangle_part`. Centring, eigenvalues and
+    Proof. A row adds the upper triangle of vvᵀ, v = (1, z), bounded in `sums.triangle_part`. Centering, eigenvalues and
     eigenvectors come from the noisy matrix.
 
     >>> import numpy as np
@@ -90,7 +90,7 @@ class PCA(Transformer):
         values, vectors = np.linalg.eigh(scaled * np.outer(box.half, box.half))
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
-        self.n_components_, self.mean_ = kept, box.centre + box.half * mean
+        self.n_components_, self.mean_ = kept, box.center + box.half * mean
         self.components_ = np.ascontiguousarray((vectors * signs).T[:kept])
         self.explained_variance_ = values[:kept].copy()
         self.explained_variance_ratio_ = values[:kept] / max(float(values.sum()), 1e-300)

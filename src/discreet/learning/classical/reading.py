@@ -31,35 +31,35 @@ _LARGEST = 1e150
 class Box:
     """Declared bounds of columns, and how a column becomes a number z from −1 to 1.
 
-    z = (x − centre)/half. The centre is 0 where the bounds contain 0, so that indicators and amounts that are mostly 0
+    z = (x − center)/half. The center is 0 where the bounds contain 0, so that indicators and amounts that are mostly 0
     stay 0 and rows stay short; else the middle.
 
     >>> box = box_of([(0, 1), (20, 60)], ["a", "b"])
-    >>> box.centre.tolist(), box.half.tolist()
+    >>> box.center.tolist(), box.half.tolist()
     ([0.0, 40.0], [1.0, 20.0])
     """
 
     low: Floats
     high: Floats
-    centre: Floats
+    center: Floats
     half: Floats
 
     def scaled(self, values: Floats) -> Floats:
         """z, with x clamped to its bounds: always from −1 to 1."""
         z = np.clip(values, self.low, self.high)
-        z -= self.centre
+        z -= self.center
         z /= self.half
         return np.clip(z, -1.0, 1.0, out=z)
 
-    def centred(self, but: Groups = ()) -> "Box":
-        """The same bounds with the middle as the centre of every column, but those of categories."""
+    def centered(self, but: Groups = ()) -> "Box":
+        """The same bounds with the middle as the center of every column, but those of categories."""
         middle, half = self.low / 2 + self.high / 2, self.high / 2 - self.low / 2
         kept = np.array([place for group in but for place in group], np.intp)
-        middle[kept], half[kept] = self.centre[kept], self.half[kept]
+        middle[kept], half[kept] = self.center[kept], self.half[kept]
         return Box(self.low, self.high, middle, half)
 
     def upward(self) -> "Box":
-        """The same bounds with low as the centre of every column: z is from 0 to 1.
+        """The same bounds with low as the center of every column: z is from 0 to 1.
 
         >>> box_of([(20, 60)], ["a"]).upward().scaled(np.array([[20.0], [30.0], [60.0]])).ravel().tolist()
         [0.0, 0.25, 1.0]
@@ -89,9 +89,9 @@ def box_of(bounds: Bounds, columns: Sequence[str], name: str = "bounds", groups:
         place = columns[int(np.argmin(low < high))]
         raise InvalidParameter(name, f"low ≥ high for column {place}", "low < high", "leave out a constant column")
     zero = (low <= 0) & (high >= 0)
-    centre = np.where(zero, 0.0, low / 2 + high / 2)
+    center = np.where(zero, 0.0, low / 2 + high / 2)
     half = np.where(zero, np.maximum(-low, high), high / 2 - low / 2)
-    return Box(low, high, centre, half)
+    return Box(low, high, center, half)
 
 
 def _by_name(

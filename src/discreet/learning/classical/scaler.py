@@ -55,7 +55,7 @@ class StandardScaler(Transformer):
         count, mean, var = noisy_moments(z, np.zeros(len(z), np.int64), 1, noise, self.entropy)
         self.cost_ = noise.loss
         self.n_samples_seen_ = float(count[0])
-        self.mean_, self.var_ = box.centre + box.half * mean[0], box.half**2 * var[0]
+        self.mean_, self.var_ = box.center + box.half * mean[0], box.half**2 * var[0]
         self.scale_ = np.where(self.var_ > 0, np.sqrt(np.maximum(self.var_, 0)), 1.0)
         return self
 

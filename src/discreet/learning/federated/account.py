@@ -22,9 +22,9 @@ class Account:
     is a privacy filter, and charges before anything is answered.
 
     >>> from discreet.curator.stores.memory import MemoryStore
-    >>> from discreet.learning.optimisers import Sgd
+    >>> from discreet.learning.optimizers import Sgd
     >>> plan = Federation(
-    ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimiser=Sgd(1), secure=None
+    ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
     ... )
     >>> account = Account(Ledger(MemoryStore()), "clinic", budget=Budget(epsilon="2.5", delta="1e-5"), level="client")
     >>> account.pay(plan, bytes(16))

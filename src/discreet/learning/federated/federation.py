@@ -1,10 +1,10 @@
 """Everything about federated training that is decided before a row is seen, and what it costs whom.
 
 >>> from discreet.learning.federated import Federation, Secure
->>> from discreet.learning.optimisers import Sgd
+>>> from discreet.learning.optimizers import Sgd
 >>> from discreet.privacy.accounting import guarantee
 >>> plan = Federation(
-...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimiser=Sgd(1), secure=None
+...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
 ... )
 >>> plan.loss
 Repeated(loss=SampledGaussian(rate=Fraction(1, 10), multiplier=Fraction(2, 1)), count=50)
@@ -29,7 +29,7 @@ from discreet.learning.federated.orders import round_id
 from discreet.learning.federated.sampling import shared_loss, slack
 from discreet.learning.federated.steps import Local
 from discreet.learning.federated.terms import Terms
-from discreet.learning.optimisers import Optimiser
+from discreet.learning.optimizers import Optimizer
 from discreet.learning.recipe import Adaptive, Recipe, multiplier_for
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.accounting.rounding import decimal_up
@@ -103,9 +103,9 @@ class Federation:
     all but `honest` = threshold − colluding. `multiplier` is the noise of `threshold` shares. More are in the sum if
     more stay: noisier than counted. A round with fewer clients is abandoned, by who is there, not by coins.
 
-    >>> from discreet.learning.optimisers import Sgd
+    >>> from discreet.learning.optimizers import Sgd
     >>> plan = Federation(
-    ...     clients=10, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimiser=Sgd(1),
+    ...     clients=10, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1),
     ...     secure=Secure(threshold="2/3", colluding="0.1"),
     ... )
     >>> plan.threshold, plan.honest, round(float(plan.multiplier_to_coordinator), 3)
@@ -118,7 +118,7 @@ class Federation:
     rate: Fraction
     multiplier: Fraction
     clip: Fraction
-    optimiser: Optimiser
+    optimizer: Optimizer
     secure: Secure | None
     local: Local | None
     examples: Fraction | None
@@ -136,7 +136,7 @@ class Federation:
         rate: Number,
         multiplier: Number,
         clip: Number,
-        optimiser: Optimiser,
+        optimizer: Optimizer,
         secure: Secure | None,
         local: Local | None = None,
         examples: Number | None = None,
@@ -152,7 +152,7 @@ class Federation:
             "rate": rational(rate, "rate", above=0, at_most=1),
             "multiplier": _multiplier(multiplier),
             "clip": rational(clip, "clip", at_least=Fraction(1, 10**6), at_most=10**6),
-            "optimiser": optimiser,
+            "optimizer": optimizer,
             "secure": secure,
             "local": local,
             "examples": None if examples is None else rational(examples, "examples", at_least=1, at_most=1 << 40),
@@ -172,10 +172,10 @@ class Federation:
     ) -> "Federation":
         """The least noise for so many rounds within (ε, δ), against those who see the "models" or the "coordinator".
 
-        >>> from discreet.learning.optimisers import Sgd
+        >>> from discreet.learning.optimizers import Sgd
         >>> plan = Federation.for_budget(
         ...     epsilon=2, delta="1e-5", against="coordinator", clients=100, rounds=50, level="client", rate="0.1",
-        ...     clip=1, optimiser=Sgd(1), secure=Secure(threshold="2/3", colluding="0.1"),
+        ...     clip=1, optimizer=Sgd(1), secure=Secure(threshold="2/3", colluding="0.1"),
         ... )
         >>> guarantee(plan.loss_to_coordinator, delta="1e-5").epsilon <= 2
         True
@@ -313,7 +313,7 @@ class Federation:
             steps=self.rounds,
             multiplier=self.multiplier or 1,
             clip=self.clip,
-            optimiser=self.optimiser,
+            optimizer=self.optimizer,
             adaptive=self.adaptive,
             curve=self.curve,
             worst_loss=self.worst_loss,
@@ -327,9 +327,9 @@ class Federation:
     def words(self) -> str:
         """The federation in a sentence.
 
-        >>> from discreet.learning.optimisers import Sgd
+        >>> from discreet.learning.optimizers import Sgd
         >>> plan = Federation(
-        ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimiser=Sgd(1), secure=None
+        ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
         ... )
         >>> plan.words()
         '50 rounds of FedSGD among 100 clients; each client is in a round with chance 0.1; noise of 2 ...'

@@ -75,10 +75,10 @@ class PrivateRounds:
 
     >>> from discreet.learning.layers import Dense
     >>> from discreet.learning.losses import Softmax
-    >>> from discreet.learning.optimisers import Sgd
+    >>> from discreet.learning.optimizers import Sgd
     >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
     >>> plan = Federation(
-    ...     clients=2, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimiser=Sgd(1), secure=None
+    ...     clients=2, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None
     ... )
     >>> rounds = PrivateRounds(plan, network, {"ann": bytes(32), "bob": bytes(32)}, limit=600)
     >>> rounds.patience

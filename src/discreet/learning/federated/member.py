@@ -76,10 +76,10 @@ class Member:
 
     >>> from discreet.learning.layers import Dense
     >>> from discreet.learning.losses import Softmax
-    >>> from discreet.learning.optimisers import Sgd
+    >>> from discreet.learning.optimizers import Sgd
     >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
     >>> plan = Federation(
-    ...     clients=1, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimiser=Sgd(1), secure=None
+    ...     clients=1, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None
     ... )
     >>> ann = Identity.new()
     >>> member = Member(plan, network, "ann", ann, {"ann": ann.public}, np.eye(4, 3), [0, 1, 0, 1])

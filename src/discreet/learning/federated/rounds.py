@@ -8,10 +8,10 @@ process and real clients over a network; sums are of whole numbers, so the same 
 >>> from discreet.learning.layers import Dense
 >>> from discreet.learning.losses import Softmax
 >>> from discreet.learning.network import Network
->>> from discreet.learning.optimisers import Sgd
+>>> from discreet.learning.optimizers import Sgd
 >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
 >>> plan = Federation(
-...     clients=3, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimiser=Sgd(1), secure=None
+...     clients=3, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None
 ... )
 >>> rows = np.eye(4, 3), [0, 1, 0, 1]
 >>> outcome = run(plan, network, InProcessFleet(plan, network, {"ann": rows, "bob": rows, "eve": rows}))

@@ -23,7 +23,7 @@ _LADDER = tuple(Fraction(1, 10**k) for k in range(14, 6, -1))
 def shared_loss(rate: Fraction, share: GaussianShare, sensitivity: int, rounds: int) -> Loss:
     """The loss of `rounds` sums over Poisson samples with at least `share.honest` such shares of noise in each.
 
-    Guarantee: neighbours, of which one has a vector of norm at most `sensitivity` more, chosen with chance `rate`, are
+    Guarantee: neighbors, of which one has a vector of norm at most `sensitivity` more, chosen with chance `rate`, are
     told apart no better than this loss says; vectors have at most 2²⁷ numbers.
 
     Proof. 1. *One round.* Let n = `share.honest`, σ = `share.sigma` ≥ 64, s² = nσ². The sum F of n shares is within a
@@ -34,11 +34,11 @@ def shared_loss(rate: Fraction, share: GaussianShare, sensitivity: int, rounds: 
     most 2²⁷ times that.
     2. *The run.* With G in the place of F it would be Repeated(SampledGaussian(rate, s/sensitivity), rounds), since G
     is a rounding of the Gaussian. Draw F and G as equal as can be: the two runs differ with probability at most
-    β = rounds·2²⁷/23s², on either neighbour. Let d(ε) be the least δ of the run with G, d'(ε) of the run with F. From
+    β = rounds·2²⁷/23s², on either neighbor. Let d(ε) be the least δ of the run with G, d'(ε) of the run with F. From
     P' ≤ P + β, P ≤ e^ε·Q + d and Q ≤ Q' + β: d'(ε) ≤ d(ε) + (1 + e^ε)β.
     3. *As a loss.* Together(run, Approximate(0, δ₀)) has the least δ of d + δ₀(1 − d). Let d(ε₀) ≤ δ₀/2 and
     (1 + e^ε₀)β ≤ δ₀·min(½, 1 − d(0)), which is what `slack` finds. For 0 ≤ ε ≤ ε₀, d'(ε) ≤ d(ε) + δ₀(1 − d(ε)), since
-    d(ε) ≤ d(0). For ε > ε₀, d'(ε) ≤ d'(ε₀) ≤ δ₀/2 + δ₀/2. For ε < 0 it follows with the neighbours exchanged, both
+    d(ε) ≤ d(0). For ε > ε₀, d'(ε) ≤ d'(ε₀) ≤ δ₀/2 + δ₀/2. For ε < 0 it follows with the neighbors exchanged, both
     ways being covered: d(ε) = 1 − e^ε + e^ε·d(−ε) for every pair, and the claim for −ε becomes that for ε. ∎ More
     shares in a sum are independent of these n, and so change nothing (`noise`). The coordinator may choose who is in
     the sum, but from what does not depend on these shares, coins or vectors: they are under pads until the sum is out.

@@ -7,10 +7,10 @@
 >>> from discreet.learning.layers import Dense
 >>> from discreet.learning.losses import Softmax
 >>> from discreet.learning.network import Network
->>> from discreet.learning.optimisers import Sgd
+>>> from discreet.learning.optimizers import Sgd
 >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
 >>> plan = Federation(
-...     clients=10, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimiser=Sgd(1), secure=None
+...     clients=10, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None
 ... )
 >>> mine = update(plan, network, network.start(seed=1), Fraction(1), np.eye(4, 3), np.array([0, 1, 0, 1]))
 >>> mine.vector.shape, mine.finite

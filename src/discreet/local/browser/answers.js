@@ -1,4 +1,4 @@
-// The randomisers: from the number of an answer to a report, each the channel of the Python class of that name.
+// The randomizers: from the number of an answer to a report, each the channel of the Python class of that name.
 // `fits` says whether a report speaks for an answer: what the collector will count.
 
 const parity = (bits) => {
@@ -7,16 +7,16 @@ const parity = (bits) => {
   return odd;
 };
 
-// k-ary randomised response: the value itself, or, with probability 1 − truth, one of the others.
+// k-ary randomized response: the value itself, or, with probability 1 − truth, one of the others.
 const k_ary = (value, size, truth) => (coin(truth) ? value : (value + 1 + one_of(size - 1)) % size);
 
 const flat = {
-  randomise: (value) => k_ary(value, channel.size, channel.truth),
+  randomize: (value) => k_ary(value, channel.size, channel.truth),
   fits: (report, value) => report === value,
 };
 
 const hadamard = {
-  randomise(value) {
+  randomize(value) {
     const row = Math.floor(value / channel.blocks) + 1;
     let block = value % channel.blocks;
     let column = one_of(channel.block);
@@ -54,7 +54,7 @@ function hash(code, value) {
 }
 
 const hashing = {
-  randomise(value) {
+  randomize(value) {
     const code = one_of(channel.functions);
     return code * channel.hashes + k_ary(hash(code, value), channel.hashes, channel.truth);
   },
@@ -71,14 +71,14 @@ function packed(chosen) {
 const within = (report, value) => ((BigInt.asUintN(64, report[value >> 6]) >> BigInt(value & 63)) & 1n) === 1n;
 
 const unary = {
-  randomise: (value) =>
+  randomize: (value) =>
     packed([...survey.answers.keys()].filter((each) => coin(each === value ? channel.truth : channel.other))),
   fits: within,
 };
 
 const subset = {
   // The first places of a random order of the other answers (Fisher, Yates), and the value itself or not.
-  randomise(value) {
+  randomize(value) {
     const own = coin(channel.truth);
     const others = [...survey.answers.keys()].filter((each) => each !== value);
     const wanted = channel.chosen - (own ? 1 : 0);

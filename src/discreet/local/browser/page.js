@@ -1,7 +1,7 @@
 const oracle = { flat, hadamard, hashing, unary, subset, planar }[channel.kind];
 
 function respond(value) {
-  const report = oracle.randomise(value);
+  const report = oracle.randomize(value);
   const id = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const payload = Array.isArray(report) ? `[${report.join(",")}]` : String(report);
   const line = `{"survey":${JSON.stringify(survey.digest)},"version":${survey.version},"report":${payload},"id":"${id}"}`;
@@ -54,7 +54,7 @@ function fill() {
   $("send").hidden = !survey.endpoint;
   const answers = $("answers");
   if (survey.area) {
-    for (const name of survey.area.centre ? ["Latitude", "Longitude"] : ["East, km", "North, km"]) {
+    for (const name of survey.area.center ? ["Latitude", "Longitude"] : ["East, km", "North, km"]) {
       const line = document.createElement("label");
       const input = document.createElement("input");
       line.className = "answer";
@@ -62,7 +62,7 @@ function fill() {
       line.append(`${name} `, input);
       answers.append(line);
     }
-    $("here").hidden = !(survey.area.centre && navigator.geolocation);
+    $("here").hidden = !(survey.area.center && navigator.geolocation);
     draw_map();
     return;
   }
@@ -118,7 +118,7 @@ function write_place(place, digits) {
 }
 
 function update() {
-  $("randomise").disabled = chosen() === null;
+  $("randomize").disabled = chosen() === null;
   mark_map();
 }
 
@@ -212,7 +212,7 @@ $("map").addEventListener("click", (event) => {
   const { rows, cell } = survey.area;
   const { a, d, e, f } = $("map").getScreenCTM();
   const place = place_at(((event.clientX - e) / a) * cell, (rows - (event.clientY - f) / d) * cell);
-  if (place) write_place(place, survey.area.centre ? 5 : 3);
+  if (place) write_place(place, survey.area.center ? 5 : 3);
 });
 $("here").addEventListener("click", () => {
   navigator.geolocation.getCurrentPosition(
@@ -283,4 +283,4 @@ $("save").addEventListener("click", () => {
 fill();
 recall();
 show();
-globalThis.discreet = Object.freeze({ respond, randomise: oracle.randomise, cell_of, place_at });  // for whoever wants to check
+globalThis.discreet = Object.freeze({ respond, randomize: oracle.randomize, cell_of, place_at });  // for whoever wants to check

@@ -23,7 +23,7 @@ function planar_noise() {
 
 // A cell of the area with a margin, row by row from the south-west, or, by the last code, further away.
 const planar = {
-  randomise(value) {
+  randomize(value) {
     const [x, y] = planar_noise();
     const width = channel.columns + 2 * channel.margin;
     const height = channel.rows + 2 * channel.margin;
@@ -62,12 +62,12 @@ function far_apart(latitude, longitude, [other, meridian]) {
 
 // Where a place is, in km east and north of the area's south-west corner; null for no place, or one too far away.
 function position_of(first, second) {
-  const { centre, factor, clamped } = survey.area;
+  const { center, factor, clamped } = survey.area;
   if (!Number.isFinite(first) || !Number.isFinite(second)) return null;
-  if (!centre) return [first, second];
-  if (Math.abs(first) > 90 || Math.abs(second) > 180 || far_apart(first, second, centre) > 2 * clamped) return null;
-  const origin = mercator(centre[0], 0);
-  const moved = mercator(first, second - centre[1]);
+  if (!center) return [first, second];
+  if (Math.abs(first) > 90 || Math.abs(second) > 180 || far_apart(first, second, center) > 2 * clamped) return null;
+  const origin = mercator(center[0], 0);
+  const moved = mercator(first, second - center[1]);
   const away = [moved[0] * factor, (moved[1] - origin[1]) * factor];
   if (Math.hypot(...away) > clamped) return null;
   return [away[0] + survey.area.width / 2, away[1] + survey.area.height / 2];
@@ -84,8 +84,8 @@ function cell_of(first, second) {
 
 // The place at so many km: latitude and longitude by repeated correction, or, on a plain area, the km themselves.
 function place_at(x, y) {
-  if (!survey.area.centre) return [x, y];
-  let [latitude, longitude] = survey.area.centre;
+  if (!survey.area.center) return [x, y];
+  let [latitude, longitude] = survey.area.center;
   for (let turn = 0; turn < 12; turn += 1) {
     const position = position_of(latitude, longitude);
     if (position === null) return null;

@@ -98,7 +98,7 @@ class ReportStore(Protocol):
         ...
 
     def read(self, survey: Survey) -> tuple[Counts, Integers]:
-        """The counts and, of the same moment, the tally that the survey's randomiser estimates from."""
+        """The counts and, of the same moment, the tally that the survey's randomizer estimates from."""
         ...
 
     def recount(self, survey: Survey) -> tuple[Counts, Integers]:
@@ -138,14 +138,14 @@ def is_address(text: str) -> bool:
 def tally_of_codes(survey: Survey, codes: Integers, many: Integers, accepted: int) -> Integers:
     """The tally of reports that are single numbers, from how many there are of each.
 
-    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
     ...               times=1)
     >>> tally_of_codes(coin, np.array([1]), np.array([7]), 7)
     array([0, 7])
     """
-    randomiser = survey.randomises()
-    total = np.array(randomiser.tally(randomiser.randomise([])))
-    if not randomiser.valid(codes).all() or many.sum() != accepted:
+    randomizer = survey.randomizes()
+    total = np.array(randomizer.tally(randomizer.randomize([])))
+    if not randomizer.valid(codes).all() or many.sum() != accepted:
         raise changed()
     total[codes] = many
     return total
@@ -154,17 +154,17 @@ def tally_of_codes(survey: Survey, codes: Integers, many: Integers, accepted: in
 def tally_of_words(survey: Survey, parts: Iterable[Integers], expected: int) -> Integers:
     """The tally of so many reports that are rows of words, part by part.
 
-    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="symmetric unary",
+    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="symmetric unary",
     ...               epsilon=1, times=1)
     >>> tally_of_words(bits, [np.array([[3], [2]])], 2)
     array([1, 2])
     """
-    randomiser, seen = survey.randomises(), 0
-    total = np.array(randomiser.tally(randomiser.randomise([])))
+    randomizer, seen = survey.randomizes(), 0
+    total = np.array(randomizer.tally(randomizer.randomize([])))
     for rows in parts:
-        if not randomiser.valid(rows).all():
+        if not randomizer.valid(rows).all():
             raise changed()
-        total += randomiser.tally(rows)
+        total += randomizer.tally(rows)
         seen += len(rows)
     if seen != expected:
         raise changed()
@@ -174,7 +174,7 @@ def tally_of_words(survey: Survey, parts: Iterable[Integers], expected: int) -> 
 def kept_tally(survey: Survey, sums: Iterable[Integers]) -> Integers:
     """What was added up before, together; each sum has a number for each value.
 
-    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="symmetric unary",
+    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="symmetric unary",
     ...               epsilon=1, times=1)
     >>> kept_tally(bits, [np.array([1, 2]), np.array([3, 0])])
     array([4, 2])
@@ -190,12 +190,12 @@ def kept_tally(survey: Survey, sums: Iterable[Integers]) -> Integers:
 def width(survey: Survey) -> int | None:
     """How many words a report has; None where it is one number.
 
-    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomiser="flat", epsilon=1,
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
     ...               times=1)
     >>> width(coin) is None
     True
     """
-    none = survey.randomises().randomise([])
+    none = survey.randomizes().randomize([])
     return None if none.ndim == 1 else none.shape[1]
 
 

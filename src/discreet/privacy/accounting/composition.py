@@ -56,7 +56,7 @@ def advanced(loss: Loss, *, delta: Number) -> float:
     """ε by advanced composition (Dwork, Rothblum, Vadhan 2010, Thm III.3), rounded up, for losses with an ε each.
 
     ε = Σεᵢ·tanh(εᵢ/2) + √(2·ln(1/δ′)·Σεᵢ²), where δ′ is what the δᵢ leave of δ. Proof: each privacy loss lies in
-    [−εᵢ, εᵢ] and its mean, whatever came before, is at most that of randomised response, εᵢ·tanh(εᵢ/2) (a relative
+    [−εᵢ, εᵢ] and its mean, whatever came before, is at most that of randomized response, εᵢ·tanh(εᵢ/2) (a relative
     entropy; the theorem's εᵢ(e^εᵢ − 1) is a bound on it); Azuma's inequality does the rest.
 
     >>> from discreet.privacy.loss import Pure, Repeated
@@ -187,9 +187,9 @@ def _any_of(extra: Fraction, count: int) -> Fraction:
 
 
 def _responses(each: float, count: int) -> tuple[Array, Array]:
-    """Losses (n − 2l)·ε₀ of n randomised responses of which l lied, and their probabilities.
+    """Losses (n − 2l)·ε₀ of n randomized responses of which l lied, and their probabilities.
 
-    Ratios of neighbouring binomial terms are added up as logarithms from the mode, and the sum is made 1: within
+    Ratios of neighboring binomial terms are added up as logarithms from the mode, and the sum is made 1: within
     40 deviations of the mode, where all but 1e-300 of the mass lies, terms are right to about 1e-11, relatively.
     """
     if each > 1e6:

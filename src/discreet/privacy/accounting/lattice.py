@@ -7,7 +7,7 @@ below the lattice is rounded up to its first point, P-mass above it counts as in
 
 Sum. The loss of a composition is the sum of independent losses under P. Its distribution is a convolution power,
 computed by Fourier transform of *tilted* masses p·e^(θx)/M(θ). With θ at the saddle point the tilted sum is
-centred at the ε of interest, where δ = 1e-12 is as easy as δ = 0.1, and a window of some standard deviations
+centered at the ε of interest, where δ = 1e-12 is as easy as δ = 0.1, and a window of some standard deviations
 around it suffices.
 """
 
@@ -273,10 +273,10 @@ def convolved(lattices: Sequence[Lattice], theta: float, *, bottom: float, top: 
     base, logarithm, shift, infinite = 0, 0.0, 0.0, 0.0
     for each in lattices:
         log_m, weights = tilted(each, theta)
-        centre = round(_dot(weights, each.loss) / step)
-        folded = np.bincount((each.index - centre) % length, weights=weights, minlength=length)
+        center = round(_dot(weights, each.loss) / step)
+        folded = np.bincount((each.index - center) % length, weights=weights, minlength=length)
         spectrum *= np.fft.rfft(folded) ** each.count
-        base += each.count * centre
+        base += each.count * center
         logarithm += each.count * log_m
         shift += each.count * _edge_error(each, theta, log_m)
         infinite += each.count * each.infinite

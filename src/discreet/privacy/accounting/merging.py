@@ -62,7 +62,7 @@ def merged(items: Items, *, most: int) -> Items:
 
 @dataclass(slots=True)
 class _Class:
-    """Neighbouring items under one that covers them; `before` and `after` are the classes beside it."""
+    """Neighboring items under one that covers them; `before` and `after` are the classes beside it."""
 
     cover: Mergeable
     count: int

@@ -132,7 +132,7 @@ class _Limited:
 
 @dataclass(frozen=True, slots=True)
 class Response(_Limited):
-    """Randomised response, the worst ε-DP pair (Kairouz, Oh, Viswanath 2015, Thm 3.1): L = ±ε."""
+    """Randomized response, the worst ε-DP pair (Kairouz, Oh, Viswanath 2015, Thm 3.1): L = ±ε."""
 
     def cells(self, edges: Array) -> Cells:
         """Two lumps."""

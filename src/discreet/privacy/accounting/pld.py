@@ -4,7 +4,7 @@ Tight to about 0.01 % of ε for up to a million releases; the allowance for floa
 number, to about 0.5 % at a billion (measured on Gaussians, whose exact ε is known).
 
 The plan is written as atoms with counts; each atom has a dominating pair (`pairs`), which is rounded
-pessimistically to a lattice and convolved under a tilt (`lattice`). Both orders of neighbours are computed where
+pessimistically to a lattice and convolved under a tilt (`lattice`). Both orders of neighbors are computed where
 they differ.
 
 Guarantee: the ε (or δ) returned is never below the exact one of the worst mechanisms with this loss, composed

@@ -130,7 +130,7 @@ def of(item: Item, epsilon: float) -> float:  # noqa: PLR0911
 
 
 def _response(limit: float, epsilon: float) -> float:
-    """ε₀-DP: randomised response is the worst pair (Kairouz, Oh, Viswanath 2015, Thm 3.1): (e^ε₀ − e^ε)/(1 + e^ε₀)."""
+    """ε₀-DP: randomized response is the worst pair (Kairouz, Oh, Viswanath 2015, Thm 3.1): (e^ε₀ − e^ε)/(1 + e^ε₀)."""
     return raised(-math.expm1(epsilon - limit) / (1 + math.exp(-limit))) if epsilon < limit else 0.0
 
 

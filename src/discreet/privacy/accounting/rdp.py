@@ -150,7 +150,7 @@ def _atom(atom: Atom, orders: tuple[float, ...]) -> Curve:
 def _divergences(atom: Atom, orders: Array) -> Array:  # noqa: PLR0911
     match atom:
         case Pure(limit) | Approximate(limit, _):
-            # (ε,δ): the worst pair is randomised response except with probability δ (Kairouz et al. 2015, Thm 3.1)
+            # (ε,δ): the worst pair is randomized response except with probability δ (Kairouz et al. 2015, Thm 3.1)
             return renyi.response(loss_up(limit), orders)
         case BoundedRange(limit):
             return renyi.bounded_range(loss_up(limit), orders)

@@ -18,7 +18,7 @@ _NO_PRIVACY = 1e100
 
 
 def response(limit: float, orders: Array) -> Array:
-    """Randomised response, the worst ε-DP pair: ln(cosh((α − ½)ε)/cosh(ε/2))/(α − 1) (Mironov 2017, Prop. 5).
+    """Randomized response, the worst ε-DP pair: ln(cosh((α − ½)ε)/cosh(ε/2))/(α − 1) (Mironov 2017, Prop. 5).
 
     It is the worst because E_Q[(P/Q)^α] is convex in the ratio, which lies in [e^−ε, e^ε] and averages 1.
 
@@ -34,7 +34,7 @@ def response(limit: float, orders: Array) -> Array:
 
 
 def bounded_range(limit: float, orders: Array) -> Array:
-    """ln P/Q within an interval of length ε: the least of αε²/8, of randomised response, and of the exact curve.
+    """ln P/Q within an interval of length ε: the least of αε²/8, of randomized response, and of the exact curve.
 
     αε²/8: Dong, Durfee, Rogers 2020; Rogers, Steinke 2021. Exact: as for the profile (`profile._bounded_range`),
     convexity makes two values t, t − ε of ln P/Q the worst case. With T = e^ε and u = e^t the moment is

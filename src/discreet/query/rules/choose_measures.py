@@ -21,12 +21,12 @@ def choose_measures(draft: Draft) -> Draft:
     the same two measures instead of a third.
     """
     measures: list[Measure] = []
-    centred = {wanted.value for wanted in draft.asked if wanted.function == "mean"}
-    derived = tuple(_derived(wanted, measures, centred) for wanted in draft.asked)
+    centered = {wanted.value for wanted in draft.asked if wanted.function == "mean"}
+    derived = tuple(_derived(wanted, measures, centered) for wanted in draft.asked)
     return replace(draft, measures=tuple(measures), derived=derived)
 
 
-def _derived(wanted: Asked, measures: list[Measure], centred: set[Expression | None]) -> Derived:
+def _derived(wanted: Asked, measures: list[Measure], centered: set[Expression | None]) -> Derived:
     value = wanted.value
     if wanted.function == "people":
         return Direct(_place(measures, People(value)), _ONE)
@@ -35,7 +35,7 @@ def _derived(wanted: Asked, measures: list[Measure], centred: set[Expression | N
     kind = value.kind
     if not isinstance(kind, Fixed) or kind.lower is None or kind.upper is None:
         raise InternalError("a sum without bounds reached the rules")
-    if value not in centred:
+    if value not in centered:
         return Direct(_place(measures, Sum(value, 0)), kind.step)
     middle = (kind.lower + kind.upper) // 2
     total = _place(measures, Sum(value, middle))

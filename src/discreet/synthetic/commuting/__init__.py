@@ -1,8 +1,8 @@
 """The commuting map: where the people of each place of work live, synthetic.
 
->>> from discreet.synthetic.commuting import Flows, Places, Scheme, synthesise
+>>> from discreet.synthetic.commuting import Flows, Places, Scheme, synthesize
 >>> towns = Places(["a", "b"], [[0.0, 0.0], [3.0, 4.0]])
->>> synthesise(Flows(towns, [0, 1], [0, 0], [900, 100]), Scheme(epsilon=1)).total
+>>> synthesize(Flows(towns, [0, 1], [0, 0], [900, 100]), Scheme(epsilon=1)).total
 1000
 """
 
@@ -11,7 +11,7 @@ from discreet.synthetic.commuting.evaluation import Comparison
 from discreet.synthetic.commuting.flows import Flows, Places
 from discreet.synthetic.commuting.prior import approximate_prior, probabilistic_prior, pure_prior
 from discreet.synthetic.commuting.scheme import Acceptance, Scheme
-from discreet.synthetic.commuting.synthesis import synthesise
+from discreet.synthetic.commuting.synthesis import synthesize
 
 __all__ = [
     "Acceptance",
@@ -23,5 +23,5 @@ __all__ = [
     "city",
     "probabilistic_prior",
     "pure_prior",
-    "synthesise",
+    "synthesize",
 ]

@@ -16,7 +16,7 @@ _FAR = 0.05  # the share of people who work anywhere
 def city(*, blocks: int, workers: int, seed: int = 1) -> Flows:
     """So many people in a square of about so many blocks.
 
-    Jobs are denser near the centre, homes near a ring; 95 % of people work at a distance that is exponential with a
+    Jobs are denser near the center, homes near a ring; 95 % of people work at a distance that is exponential with a
     mean of 3 km from home, the others anywhere. Public and made up: no noise here protects anybody.
 
     >>> from discreet.synthetic.commuting.city import city
@@ -39,7 +39,7 @@ def city(*, blocks: int, workers: int, seed: int = 1) -> Flows:
 
 
 def _density(points: Floats, side: int, ring: float) -> Floats:
-    """More at this distance from the centre, in half widths of the city."""
+    """More at this distance from the center, in half widths of the city."""
     half = side * _BLOCK_KM / 2
     distance = np.hypot(*(points - half).T) / half
     return np.asarray(np.exp(-(((distance - ring) / 0.4) ** 2)) + 0.02)

@@ -14,7 +14,7 @@ from discreet.tables import as_arrow, column, texts
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-DEGREES, KILOMETRES = ("latitude", "longitude"), ("x_km", "y_km")
+DEGREES, KILOMETERS = ("latitude", "longitude"), ("x_km", "y_km")
 _SHORT = {"lat": "latitude", "lon": "longitude", "lng": "longitude", "long": "longitude", "x": "x_km", "y": "y_km"}
 
 
@@ -53,7 +53,7 @@ class Places:
         """
         arrow = as_arrow(table, "places")
         named = {_SHORT.get(one.casefold(), one.casefold()): one for one in arrow.column_names}
-        pair = next((pair for pair in (DEGREES, KILOMETRES) if set(pair) <= set(named)), None)
+        pair = next((pair for pair in (DEGREES, KILOMETERS) if set(pair) <= set(named)), None)
         if pair is None:
             expected = "columns latitude and longitude, or x_km and y_km"
             raise InvalidParameter("places", ", ".join(arrow.column_names), expected)

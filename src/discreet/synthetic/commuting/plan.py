@@ -16,10 +16,10 @@ from discreet.curator.rows import one_row_each, require_same
 from discreet.errors import InvalidParameter
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.synthetic.commuting.flows import Flows, Places
 from discreet.synthetic.commuting.scheme import Scheme
-from discreet.synthetic.commuting.synthesis import check, synthesise
+from discreet.synthetic.commuting.synthesis import check, synthesize
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,8 +35,8 @@ class CommutePlan:
     def __post_init__(self) -> None:
         if not self.table.private:
             raise InvalidParameter("table", self.table.name, "a private table", "public rows need no privacy")
-        if self.scheme.neighbours is None:
-            raise InvalidParameter("scheme", "public destinations", "a scheme with the neighbours of the dataset")
+        if self.scheme.neighbors is None:
+            raise InvalidParameter("scheme", "public destinations", "a scheme with the neighbors of the dataset")
         one_row_each(self.table, self._columns)
         check(self.scheme, self.places)
 
@@ -45,10 +45,10 @@ class CommutePlan:
         return self.origin, self.destination
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbors(self) -> Neighbors:
         """Those of the scheme."""
-        assert self.scheme.neighbours is not None  # noqa: S101 (checked when it was made)
-        return self.scheme.neighbours
+        assert self.scheme.neighbors is not None  # noqa: S101 (checked when it was made)
+        return self.scheme.neighbors
 
     @property
     def text(self) -> str:
@@ -84,14 +84,14 @@ class CommutePlan:
 
     def derive(self, catalog: Catalog) -> Loss:
         """The loss, from the scheme; table and columns must be those of the catalog."""
-        require_same(self.table, self._columns, self.neighbours, catalog)
+        require_same(self.table, self._columns, self.neighbors, catalog)
         return self.scheme.loss
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out synthetic flows.
 
         Guarantee: costs `loss`. Proof. A unit is at most one row, which counts in one pair of places, or in none if it
-        names no place of the map; the rest is `synthesise`.
+        names no place of the map; the rest is `synthesize`.
         """
         import pyarrow
         from pyarrow import compute
@@ -101,7 +101,7 @@ class CommutePlan:
         ends = [compute.index_in(compute.cast(rows.column(n), pyarrow.string()), value_set=known) for n in (0, 1)]
         both = compute.and_(compute.is_valid(ends[0]), compute.is_valid(ends[1]))
         origin, destination = (np.asarray(compute.filter(one, both), np.int64) for one in ends)
-        made = synthesise(Flows(self.places, origin, destination, np.ones_like(origin)), self.scheme, entropy=entropy)
+        made = synthesize(Flows(self.places, origin, destination, np.ones_like(origin)), self.scheme, entropy=entropy)
         return json.dumps([part.tolist() for part in (made.origin, made.destination, made.people)]).encode()
 
     def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> "CommuteMap":
@@ -134,7 +134,7 @@ def commute_plan(
     >>> from discreet.curator.catalog import Catalog, Column, Table
     >>> from discreet.privacy.unit import Unit
     >>> columns = [Column("home", "text"), Column("work", "text")]
-    >>> catalog = Catalog("city", [Table("people", columns, unit=Unit())], neighbours="change one")
+    >>> catalog = Catalog("city", [Table("people", columns, unit=Unit())], neighbors="change one")
     >>> towns = {"name": ["a", "b"], "x_km": [0, 3], "y_km": [0, 4]}
     >>> plan = commute_plan(catalog, "people", towns, origin="home", destination="work", epsilon=1)
     >>> print(plan.text)
@@ -143,6 +143,6 @@ def commute_plan(
     found = catalog.table(table)
     if isinstance(settings.get("groups"), Mapping):
         settings["groups"] = dict(settings["groups"])
-    scheme = Scheme(neighbours=catalog.neighbours, **settings)
+    scheme = Scheme(neighbors=catalog.neighbors, **settings)
     known = places if isinstance(places, Places) else Places.read(places)
     return CommutePlan(found, found.column(origin), found.column(destination), known, scheme)

@@ -1,8 +1,8 @@
-"""How much prior a Dirichlet-multinomial synthesiser needs in every origin: for pure, probabilistic and approximate DP.
+"""How much prior a Dirichlet-multinomial synthesizer needs in every origin: for pure, probabilistic and approximate DP.
 
 The setting (Machanavajjhala, Kifer, Abowd, Gehrke, Vilhuber 2008, "Privacy: theory meets practice on the map"). The n
 people who work at one destination are public in number; where they live is secret. n_i of them live in cell i of K.
-The synthesiser draws m synthetic people from a Pólya urn that starts with a_i = α + n_i balls of each cell:
+The synthesizer draws m synthetic people from a Pólya urn that starts with a_i = α + n_i balls of each cell:
 
     P(s | n) = m!/∏ s_i! · Γ(A)/Γ(A + m) · ∏ Γ(s_i + a_i)/Γ(a_i),   A = n + Kα.
 
@@ -15,9 +15,9 @@ s_i > (e^ε − 1)(α + n_i − 1): only outputs with many synthetic people in a
 
 * **Pure ε-DP**: s_i ≤ m and n_i ≥ 1, so α ≥ m/(e^ε − 1) suffices (`pure_prior`).
 * **(ε,δ)-probabilistic DP**: for every n, with probability at least 1 − δ the output s is one for which the ratio to
-  *every* neighbour of n is within e^±ε. It is a statement about outputs: with probability δ anything may be lost, and
+  *every* neighbor of n is within e^±ε. It is a statement about outputs: with probability δ anything may be lost, and
   else nobody loses more than ε. It implies (ε,δ)-DP: P(S) ≤ P(S ∩ good) + δ ≤ e^ε·P'(S) + δ (`probabilistic_prior`).
-* **(ε,δ)-DP** directly: for each *pair* of neighbours only one cell matters, and an output that breaks the ratio by
+* **(ε,δ)-DP** directly: for each *pair* of neighbors only one cell matters, and an output that breaks the ratio by
   little counts for little: Σ_s P(s)·[1 − e^ε/R(s)]₊ ≤ E[1 − e^ε·(a_i − 1)/(s_i + a_i − 1)]₊ (`approximate_prior`).
 
 s_i is beta-binomial with parameters m, a_i and A − a_i. Its tail is bounded for *all* n_i from 0 to n: they are taken
@@ -63,7 +63,7 @@ def pure_prior(people: int, *, epsilon: Number) -> Fraction:
 def probabilistic_prior(people: int, cells: int, *, epsilon: Number, delta: Number) -> Fraction:
     """The least prior found for which a draw is (ε,δ)-probabilistically DP, whatever the counts are.
 
-    Guarantee: at the prior returned, P(the output breaks the ratio for some neighbour) ≤ δ, for all counts. Proof. A
+    Guarantee: at the prior returned, P(the output breaks the ratio for some neighbor) ≤ δ, for all counts. Proof. A
     cell without people breaks it with probability at most f(0), one with c people with at most f(c) (module). Over all
     cells that is at most K·f(0) + Σ (f(n_i) − f(0)) over cells with people, which is at most min(n·max_c g(c)/c,
     min(n, K)·max_c g(c)) with g = (f − f(0))₊, because Σ n_i = n.

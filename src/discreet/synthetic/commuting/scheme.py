@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, plain, rational
 from discreet.privacy.loss import Approximate, Loss, Pure, Together
-from discreet.privacy.unit import Neighbours, relation
+from discreet.privacy.unit import Neighbors, relation
 
 Method = Literal["counts", "dirichlet"]
 Promise = Literal["pure", "probabilistic", "approximate"]
@@ -35,7 +35,7 @@ class Acceptance:
     Guarantee: 2ε-DP, where one candidate together with its noisy score is ε-DP. Proof (Liu, Talwar 2019, "Private
     selection from private candidates", for a fixed threshold). Let Q be the law of a candidate and p the probability
     that it is accepted. The output is x with probability Q(x)·Σ_k ((1 − stop)(1 − p))^k = Q(x)/(p + stop·(1 − p)), and
-    nothing with probability stop·(1 − p)/(p + stop·(1 − p)). For a neighbour, Q(x), p and 1 − p each change by at most
+    nothing with probability stop·(1 − p)/(p + stop·(1 − p)). For a neighbor, Q(x), p and 1 − p each change by at most
     e^±ε, so numerator and denominator both do. How many tries there were is not told, and all of them are always run,
     so that the time does not tell it either. ∎
     """
@@ -52,9 +52,9 @@ class Acceptance:
 class Scheme:
     """How a map is made, and what it costs.
 
-    Without `neighbours`, neighbours are two maps in which one person lives somewhere else, and how many people work
+    Without `neighbors`, neighbors are two maps in which one person lives somewhere else, and how many people work
     where is public: as in the published case. Each person has one destination, so what is done for different
-    destinations composes in parallel. With `neighbours` (those of a dataset behind a gate), where people work is secret
+    destinations composes in parallel. With `neighbors` (those of a dataset behind a gate), where people work is secret
     too: the noisy number of people of each destination is paid for, and every place may be one.
 
     - method "counts": noise on every count of (origin, destination); "dirichlet": a Pólya urn for each destination.
@@ -77,7 +77,7 @@ class Scheme:
     groups: tuple[tuple[str, str], ...] | None
     hubs: int | None
     accept: Acceptance | None
-    neighbours: Neighbours | None
+    neighbors: Neighbors | None
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Scheme:
         groups: Mapping[str, str] | None = None,
         hubs: int | None = None,
         accept: Acceptance | None = None,
-        neighbours: Neighbours | str | None = None,
+        neighbors: Neighbors | str | None = None,
     ) -> None:
         values = {
             "epsilon": rational(epsilon, "epsilon", above=0, at_most=100),
@@ -103,7 +103,7 @@ class Scheme:
             "groups": None if groups is None else tuple(sorted((str(a), str(b)) for a, b in groups.items())),
             "hubs": None if hubs is None else integer(hubs, "hubs", at_least=1),
             "accept": accept,
-            "neighbours": None if neighbours is None else relation(neighbours),
+            "neighbors": None if neighbors is None else relation(neighbors),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -120,7 +120,7 @@ class Scheme:
             raise InvalidParameter("bands", self.bands, "one of bands, groups and hubs")
         if self.accept is not None and self.promise != "pure":
             raise InvalidParameter("accept", self.promise, "a pure promise", "trying again multiplies δ")
-        if self.neighbours is not None and (self.method != "counts" or self.accept is not None):
+        if self.neighbors is not None and (self.method != "counts" or self.accept is not None):
             hint = "the urn, and accepting candidates, need public totals"
             raise InvalidParameter("method", self.method, "'counts' where destinations are secret", hint)
 
@@ -147,7 +147,7 @@ class Scheme:
     @property
     def totals_epsilon(self) -> Fraction:
         """ε of the noisy number of people of each destination."""
-        return Fraction(0) if self.neighbours is None else self.candidate_epsilon * WEIGHTS
+        return Fraction(0) if self.neighbors is None else self.candidate_epsilon * WEIGHTS
 
     @property
     def flows_epsilon(self) -> Fraction:
@@ -157,11 +157,11 @@ class Scheme:
     @property
     def moved(self) -> int:
         """How many counts one unit can change by 1: it is in one cell, or leaves one for another."""
-        return 1 if self.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
+        return 1 if self.neighbors is Neighbors.ADD_OR_REMOVE_ONE else 2
 
     @property
     def loss(self) -> Loss:
-        """What the whole costs, for neighbours in which one person lives somewhere else."""
+        """What the whole costs, for neighbors in which one person lives somewhere else."""
         if self.accept is not None:
             return Pure(self.epsilon)
         flows: Loss = Pure(self.flows_epsilon) if self.delta == 0 else Approximate(self.flows_epsilon, self.delta)
@@ -180,7 +180,7 @@ class Scheme:
             how = how.replace("geometric", "Gaussian")
         known = "; where people work, and how many work at each place, is public"
         lines = {
-            "protects": "where one person lives" + (known if self.neighbours is None else " and works"),
+            "protects": "where one person lives" + (known if self.neighbors is None else " and works"),
             "promise": promised,
             "method": how,
             "origins": self._origins(),

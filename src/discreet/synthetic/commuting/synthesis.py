@@ -23,22 +23,22 @@ Progress = Callable[[int, int], None]
 """Called with how many destinations are done, and how many there are."""
 
 
-def synthesise(flows: Flows, scheme: Scheme, *, entropy: Entropy | None = None, each: Progress | None = None) -> Flows:
+def synthesize(flows: Flows, scheme: Scheme, *, entropy: Entropy | None = None, each: Progress | None = None) -> Flows:
     """Synthetic flows with the same number of people at each destination.
 
-    Guarantee: costs `scheme.loss` for its neighbours. Proof. What is done for a destination depends on its own people,
+    Guarantee: costs `scheme.loss` for its neighbors. Proof. What is done for a destination depends on its own people,
     on its total and on the noisy origins (weights); each of these is said below. Totals are public, or noisy.
 
     >>> from discreet.synthetic.commuting.flows import Flows, Places
     >>> from discreet.synthetic.commuting.scheme import Scheme
-    >>> from discreet.synthetic.commuting.synthesis import synthesise
+    >>> from discreet.synthetic.commuting.synthesis import synthesize
     >>> towns = Places(["a", "b"], [[0.0, 0.0], [3.0, 4.0]])
-    >>> made = synthesise(Flows(towns, [0, 1], [0, 0], [900, 100]), Scheme(epsilon=1))
+    >>> made = synthesize(Flows(towns, [0, 1], [0, 0], [900, 100]), Scheme(epsilon=1))
     >>> made.total, made.destinations
     (1000, array([0]))
     """
     source = SYSTEM if entropy is None else entropy
-    if not flows.total and scheme.neighbours is None:
+    if not flows.total and scheme.neighbors is None:
         raise InvalidData("people: there are none")
     check(scheme, flows.places)
     if scheme.accept is None:
@@ -122,7 +122,7 @@ def _totals(flows: Flows, scheme: Scheme, entropy: Entropy) -> tuple[Integers, I
 
     Guarantee: public, or, where destinations are secret, `totals_epsilon`-DP, over all places.
     """
-    if scheme.neighbours is None:
+    if scheme.neighbors is None:
         ends = flows.destinations
         return ends, np.array([flows.to(end)[1].sum() for end in ends.tolist()], np.int64)
     true = np.bincount(flows.destination, flows.people, minlength=len(flows.places)).astype(np.int64)
@@ -149,7 +149,7 @@ def _flows(counts: Integers, people: int, scheme: Scheme, destinations: int, ent
     Guarantee: `flows_epsilon` and δ. Proof. counts: one person who moves changes two counts by 1, of one destination or
     of two: ℓ1 norm 2, ℓ2 norm √2; one person more changes one. What follows uses noisy counts and the sum alone.
     dirichlet: `prior`. Probabilistic DP speaks of the whole map, any destination of which may break the ratio, so each
-    gets its share of δ; (ε,δ)-DP speaks of a pair of neighbours, which differ in one destination.
+    gets its share of δ; (ε,δ)-DP speaks of a pair of neighbors, which differ in one destination.
     """
     if len(counts) < 2:
         return np.array([people] * len(counts), np.int64)

@@ -12,9 +12,9 @@ Integers = NDArray[np.int64]
 
 
 def draw(counts: Integers, prior: Fraction, draws: int, *, entropy: Entropy | None = None) -> Integers:
-    """How many of so many draws fall into each cell, from an urn with counts + prior balls of each colour.
+    """How many of so many draws fall into each cell, from an urn with counts + prior balls of each color.
 
-    Proof. In an urn scheme every ball drawn goes back together with one more of its colour, so the draw number t
+    Proof. In an urn scheme every ball drawn goes back together with one more of its color, so the draw number t
     is, with probability A/(A + t), a ball that was there at the start, and else a copy of one of the t draws before it,
     each as likely: the joint law of the draws is the Dirichlet-multinomial (Blackwell, MacQueen 1973). With the prior
     p/q, all balls are q times as many: a whole number below qA + qt decides, exactly. Copies of copies are followed to

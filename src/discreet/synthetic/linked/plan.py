@@ -26,7 +26,7 @@ from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import printed_up
 from discreet.noise import Entropy
 from discreet.privacy.loss import GaussianNoise
-from discreet.privacy.unit import Neighbours
+from discreet.privacy.unit import Neighbors
 from discreet.synthetic.linked.result import LinkedTables
 from discreet.synthetic.marginals import Attributes, Ints
 from discreet.synthetic.measuring import Design, allotted, count_left_out, design, measure, packed, share_of, unpacked
@@ -78,7 +78,7 @@ class Part:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that are synthesised."""
+        """The columns that are synthesized."""
         return tuple(self.table.column(name) for name in self.schema.names)
 
     @property
@@ -106,7 +106,7 @@ class LinkedPlan:
     >>> from discreet.synthetic.linked.planner import plan_linked
     >>> columns = [Column("who", "integer"), Column("ill", "boolean", nullable=False)]
     >>> both = [Table(name, columns, unit=Unit("who")) for name in ("people", "visits")]
-    >>> catalog = Catalog("clinic", both, neighbours="add or remove one")
+    >>> catalog = Catalog("clinic", both, neighbors="add or remove one")
     >>> plan = plan_linked(catalog, {"people": {}, "visits": {"rows_each": 3}}, epsilon=1, delta="1e-9")
     >>> rows = {"people": {"who": [7], "ill": [True]}, "visits": {"who": [7, 7, 8], "ill": [False, True, True]}}
     >>> with DuckDBEngine(catalog, {name: pyarrow.table(table) for name, table in rows.items()}) as engine:
@@ -118,7 +118,7 @@ class LinkedPlan:
     people: Part | None
     others: tuple[Part, ...]
     multiplier: Fraction
-    neighbours: Neighbours
+    neighbors: Neighbors
     epsilon: Fraction
     delta: Fraction
     count: int | None
@@ -168,9 +168,9 @@ class LinkedPlan:
         Guarantee: together at most one Gaussian release of `multiplier` (`share_of`); it is checked here.
         """
         each = share_of(self.multiplier, Fraction(1, 1 + len(self.others)))
-        made = [design(self.record.sizes, multiplier=each, neighbours=self.neighbours)]
+        made = [design(self.record.sizes, multiplier=each, neighbors=self.neighbors)]
         for part in self.others:
-            terms: dict[str, Any] = {"neighbours": self.neighbours, "rows_per_unit": part.rows_each}
+            terms: dict[str, Any] = {"neighbors": self.neighbors, "rows_per_unit": part.rows_each}
             made.append(allotted(self.joined(part).sizes, self._wanted(part), multiplier=each, **terms))
         if any(one.loss.multiplier < each for one in made):
             raise InternalError("a design adds less noise than its plan says")
@@ -190,7 +190,7 @@ class LinkedPlan:
     def name(self) -> str:
         """What is released and how."""
         told = [(part.table, part.schema, part.rows_each) for part in self.parts]
-        return f"linked\n{self.neighbours}\n{self.people is not None} {told!r}\n{self.multiplier}"
+        return f"linked\n{self.neighbors}\n{self.people is not None} {told!r}\n{self.multiplier}"
 
     @property
     def loss(self) -> GaussianNoise:
@@ -212,7 +212,7 @@ class LinkedPlan:
         one cell instead, which costs nothing more (`Design.sigma_left_out`).
         """
         for part in self.parts:
-            require_same(part.table, part.columns, self.neighbours, catalog)
+            require_same(part.table, part.columns, self.neighbors, catalog)
         self.designs()
         return self.loss
 

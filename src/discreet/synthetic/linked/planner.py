@@ -45,7 +45,7 @@ def plan_linked(
     >>> from discreet.privacy.unit import Unit
     >>> who, ill, day = Column("who", "integer"), Column("ill", "boolean"), Column("day", "integer", lower=1, upper=7)
     >>> both = [Table("people", [who, ill], unit=Unit("who")), Table("visits", [who, day], unit=Unit("who"))]
-    >>> catalog = Catalog("clinic", both, neighbours="add or remove one")
+    >>> catalog = Catalog("clinic", both, neighbors="add or remove one")
     >>> made = plan_linked(catalog, {"people": {}, "visits": {"rows_each": 3}}, epsilon=1, delta="1e-9")
     >>> made.record.names, made.joined(made.others[0]).names
     (('people.ill', 'rows in visits'), ('people.ill', 'day'))
@@ -58,7 +58,7 @@ def plan_linked(
         people=first,
         others=tuple(part for part in parts if part is not first),
         multiplier=gaussian_multiplier(epsilon=exact, delta=at, method="analytic"),
-        neighbours=catalog.neighbours,
+        neighbors=catalog.neighbors,
         epsilon=exact,
         delta=at,
         count=None if people is None else integer(people, "people", at_least=1),

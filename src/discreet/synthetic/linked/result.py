@@ -51,7 +51,7 @@ class LinkedTables:
     >>> policy = pathlib.Path(tempfile.mkdtemp()) / "clinic.toml"
     >>> table = '[tables.{}]\\nsource = "python"\\nunit = "who"\\ncolumns.who = {{type = "integer"}}\\n'
     >>> tables = "".join(table.format(one) + 'columns.ill = {type = "boolean"}\\n' for one in ("people", "visits"))
-    >>> head = '[dataset]\\nname = "clinic"\\nneighbours = "change one"\\n[budget]\\nepsilon = 3\\ndelta = "1e-6"\\n'
+    >>> head = '[dataset]\\nname = "clinic"\\nneighbors = "change one"\\n[budget]\\nepsilon = 3\\ndelta = "1e-6"\\n'
     >>> _ = policy.write_text(head + tables)
     >>> rows = pyarrow.table({"who": range(1000), "ill": [True, False] * 500})
     >>> with discreet.open(policy, tables={"people": rows, "visits": rows}) as data:
@@ -177,7 +177,7 @@ def files(plan: "LinkedPlan", folder: str | Path, *, form: str) -> dict[str, Pat
     >>> from discreet.synthetic.linked.planner import plan_linked
     >>> columns = [Column("who", "integer"), Column("ill", "boolean")]
     >>> both = [Table(name, columns, unit=Unit("who")) for name in ("people", "visits")]
-    >>> catalog = Catalog("clinic", both, neighbours="add or remove one")
+    >>> catalog = Catalog("clinic", both, neighbors="add or remove one")
     >>> plan = plan_linked(catalog, ["people", "visits"], epsilon=1, delta="1e-9")
     >>> [path.as_posix() for path in files(plan, "made", form="csv").values()]
     ['made/people.csv', 'made/visits.csv']

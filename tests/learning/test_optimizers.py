@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidParameter
-from discreet.learning.optimisers import Adam, Sgd
+from discreet.learning.optimizers import Adam, Sgd
 from discreet.learning.schedule import Schedule
 
 GRADIENTS = [[0.5, -1.0], [0.25, 2.0], [-3.0, 0.125], [0.0, 0.0], [1e-3, 7.0]]
 
 
-def run(optimiser, gradients=GRADIENTS):
+def run(optimizer, gradients=GRADIENTS):
     parameters = [np.array([1.0, -2.0], np.float32), np.array([[4.0]], np.float32)]
-    memory = optimiser.memory(parameters)
+    memory = optimizer.memory(parameters)
     for i, gradient in enumerate(gradients):
         given = [np.array(gradient, np.float32), np.array([[gradient[0]]], np.float32)]
         kept = [g.copy() for g in given]
-        optimiser.step(parameters, memory, given, i / len(gradients))
+        optimizer.step(parameters, memory, given, i / len(gradients))
         assert all((a == b).all() for a, b in zip(given, kept, strict=True)), "gradients belong to the caller"
     assert all(p.dtype == np.float32 for p in parameters)
     return parameters
@@ -50,18 +50,18 @@ def test_adam(last):
     assert [*parameters[0], *parameters[1].ravel()] == pytest.approx(place, abs=1e-3)
 
 
-@pytest.mark.parametrize("optimiser", [Sgd("0.1"), Sgd("0.1", "0.9"), Adam("0.1")], ids=str)
-def test_what_is_remembered_is_all_that_is_remembered(optimiser):
+@pytest.mark.parametrize("optimizer", [Sgd("0.1"), Sgd("0.1", "0.9"), Adam("0.1")], ids=str)
+def test_what_is_remembered_is_all_that_is_remembered(optimizer):
     """A run can be cut anywhere: memory and parameters are the whole state."""
     parameters = [np.array([1.0, -2.0], np.float32)]
-    memory = optimiser.memory(parameters)
+    memory = optimizer.memory(parameters)
     assert not any(m.any() for m in memory)
     straight = [parameters[0].copy()]
-    other = optimiser.memory(straight)
+    other = optimizer.memory(straight)
     for i, gradient in enumerate(GRADIENTS):
-        optimiser.step(straight, other, [np.array(gradient, np.float32)], i / 5)
+        optimizer.step(straight, other, [np.array(gradient, np.float32)], i / 5)
         parameters, memory = [p.copy() for p in parameters], [m.copy() for m in memory]
-        optimiser.step(parameters, memory, [np.array(gradient, np.float32)], i / 5)
+        optimizer.step(parameters, memory, [np.array(gradient, np.float32)], i / 5)
     assert (parameters[0] == straight[0]).all()
 
 

@@ -1,11 +1,11 @@
-"""Every form of question on every neighbour of tiny tables: the declared sensitivity holds, and is not vacuous.
+"""Every form of question on every neighbor of tiny tables: the declared sensitivity holds, and is not vacuous.
 
 What is run is the SQL that the product generates, on the real DuckDB. Thousands of tiny tables are loaded at once: each
 has an id, and the generated text is run for each id through a LATERAL join in which a CTE of the private table's name
 holds the rows of that id alone. `test_many_tables_at_once_is_one_after_the_other` checks that this changes nothing.
 
 A table is the rows of *others* and the rows of one unit. All contents of that unit are tried (values outside the bounds,
-nulls, NaN and undeclared groups included), so that all pairs of neighbours over these others are compared, under both
+nulls, NaN and undeclared groups included), so that all pairs of neighbors over these others are compared, under both
 relations: the unit's rows are there or not, or they are replaced by any other rows of it (or of another id).
 """
 
@@ -28,7 +28,7 @@ from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.errors import InvalidQuery
 from discreet.mechanisms.additive import Geometric
-from discreet.privacy.unit import Neighbours, Unit
+from discreet.privacy.unit import Neighbors, Unit
 from discreet.query import domains, sensitivity
 from discreet.query.algebra import Bound, Measure
 from discreet.query.duckdb import write
@@ -38,7 +38,7 @@ from discreet.query.release import Release
 NAN, INF = math.nan, math.inf
 SALT = "5a17"
 DAYS = [date(2024, 1, 1), date(2024, 2, 29), date(2023, 5, 5), date(1, 1, 1)]
-BOTH = (Neighbours.ADD_OR_REMOVE_ONE, Neighbours.CHANGE_ONE)
+BOTH = (Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE)
 TYPES = {
     "p": pa.int64(),
     "g": pa.string(),
@@ -78,7 +78,7 @@ class Form:
 
     sql: str
     values: tuple[tuple[str, tuple[object, ...]], ...]
-    tight: tuple[Neighbours, ...] = ()
+    tight: tuple[Neighbors, ...] = ()
     person_only: bool = False
     delta: str | None = None
     longest: int = 2
@@ -93,7 +93,7 @@ class Form:
         return "GROUP BY" in self.sql
 
 
-def form(sql: str, *, tight: Sequence[Neighbours] = (), longest: int = 2, **given: object) -> Form:
+def form(sql: str, *, tight: Sequence[Neighbors] = (), longest: int = 2, **given: object) -> Form:
     options = {name: given.pop(name) for name in ("person_only", "delta") if name in given}
     return Form(
         sql, tuple((name, tuple(values)) for name, values in given.items()), tuple(tight), longest=longest, **options
@@ -177,7 +177,7 @@ def others(one: Form) -> list[list[Row]]:
     return [[], [(("p", 2), *pool[0])], [*crowd, (("p", None), *pool[-1])]]
 
 
-def neighbourhoods(one: Form, unit: str) -> list[list[list[Row]]]:
+def neighborhoods(one: Form, unit: str) -> list[list[list[Row]]]:
     """For each choice of others, the tables that differ in one unit only; the first is without it."""
     if unit == "person":
         return [[rest + mine for mine in contents(one, (1, 8))] for rest in others(one)]
@@ -199,14 +199,14 @@ def arrow(tables: Iterable[Sequence[Row]]) -> pa.Table:
     return pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()})
 
 
-def catalog(unit: str, neighbours: Neighbours, columns: Sequence[Column] = tuple(COLUMNS)) -> Catalog:
-    return Catalog("d", [Table("t", columns, unit=Unit("p" if unit == "person" else None))], neighbours=neighbours)
+def catalog(unit: str, neighbors: Neighbors, columns: Sequence[Column] = tuple(COLUMNS)) -> Catalog:
+    return Catalog("d", [Table("t", columns, unit=Unit("p" if unit == "person" else None))], neighbors=neighbors)
 
 
-def release_of(one: Form, unit: str, neighbours: Neighbours, bounds: tuple[int, int] = (1, 1)) -> Release:
+def release_of(one: Form, unit: str, neighbors: Neighbors, bounds: tuple[int, int] = (1, 1)) -> Release:
     groups, rows = bounds if unit == "person" else (None, None)
     terms = Terms(epsilon=1, delta=one.delta, groups=groups, rows=rows)
-    (found,) = plan([one.sql], catalog(unit, neighbours), terms).releases
+    (found,) = plan([one.sql], catalog(unit, neighbors), terms).releases
     return found
 
 
@@ -220,8 +220,8 @@ class Found:
 
 @cache
 def loaded(one: Form, unit: str) -> tuple[duckdb.DuckDBPyConnection, list[int]]:
-    """All tables of a form in one connection, and how many there are in each neighbourhood."""
-    around = neighbourhoods(one, unit)
+    """All tables of a form in one connection, and how many there are in each neighborhood."""
+    around = neighborhoods(one, unit)
     connection = duckdb.connect(":memory:", config={"threads": 1})
     rows = arrow(chain.from_iterable(around))
     connection.register("given", rows)
@@ -235,7 +235,7 @@ def read(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
 
 
 def run_all(one: Form, unit: str, release: Release) -> list[Found]:
-    """What the generated SQL finds in each table, one neighbourhood after the other."""
+    """What the generated SQL finds in each table, one neighborhood after the other."""
     connection, sizes = loaded(one, unit)
     columns = ", ".join(TYPES)
     inner = f'WITH "t" AS (SELECT {columns} FROM every WHERE every.id = ids.id) {write(release.aggregate)}'
@@ -266,9 +266,9 @@ def vectors(release: Release, found: pa.Table, tables: np.ndarray, count: int) -
 # --- the check ------------------------------------------------------------------------------------------------------
 
 
-def differences(values: np.ndarray, neighbours: Neighbours) -> np.ndarray:
+def differences(values: np.ndarray, neighbors: Neighbors) -> np.ndarray:
     """By how much the first axis moves: from the table without the unit, or between any two contents of it."""
-    if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+    if neighbors is Neighbors.ADD_OR_REMOVE_ONE:
         return values[1:] - values[0]
     if not values.size:  # no group in any of the tables: nothing moves
         return np.zeros((1, *values.shape[1:]), values.dtype)
@@ -276,52 +276,52 @@ def differences(values: np.ndarray, neighbours: Neighbours) -> np.ndarray:
     return (distinct[:, None] - distinct[None, :]).reshape(-1, *values.shape[1:])
 
 
-def largest_moves(found: Sequence[Found], measure: int, neighbours: Neighbours) -> tuple[int, int]:
+def largest_moves(found: Sequence[Found], measure: int, neighbors: Neighbors) -> tuple[int, int]:
     """The largest move of one measure that was seen: in ℓ1, and in ℓ2 squared."""
-    moved = [differences(one.measures[:, measure], neighbours) for one in found]
+    moved = [differences(one.measures[:, measure], neighbors) for one in found]
     return max(int(np.abs(d).sum(-1).max()) for d in moved), max(int((d**2).sum(-1).max()) for d in moved)
 
 
-Of = Callable[[Measure, Bound, Neighbours], sensitivity.Sensitivity]
+Of = Callable[[Measure, Bound, Neighbors], sensitivity.Sensitivity]
 
 
 def check(one: Form, unit: str, bounds: tuple[int, int] = (1, 1), of: Of = sensitivity.of) -> None:
     release = release_of(one, unit, ADD, bounds)
     found = run_all(one, unit, release)
-    for neighbours in BOTH:
-        planned = release_of(one, unit, neighbours, bounds)
+    for neighbors in BOTH:
+        planned = release_of(one, unit, neighbors, bounds)
         assert write(planned.aggregate) == write(release.aggregate)
         bound = planned.aggregate.source
         for place, measure in enumerate(planned.aggregate.measures):
-            stated = of(measure, bound, neighbours)
-            l1, squared = largest_moves(found, place, neighbours)
-            where = f"{measure}, {neighbours}, {unit}, bounds {bounds}"
+            stated = of(measure, bound, neighbors)
+            l1, squared = largest_moves(found, place, neighbors)
+            where = f"{measure}, {neighbors}, {unit}, bounds {bounds}"
             assert l1 <= stated.l1, f"{where}: moved by {l1} in ℓ1, stated {stated.l1}"
             assert squared <= stated.l2_squared, f"{where}: moved by {squared} in ℓ2², stated {stated.l2_squared}"
-            if neighbours in one.tight and attainable(bound, neighbours, found[0].units.shape[1]):
+            if neighbors in one.tight and attainable(bound, neighbors, found[0].units.shape[1]):
                 assert l1 == stated.l1, f"{where}: stated {stated}, but nothing moves it by more than {l1}"
                 assert squared == stated.l2_squared, f"{where}: stated {stated}, but {squared} is the most"
-        check_units(found, sensitivity.keys(bound, neighbours), neighbours)
-        check_noise(planned, neighbours)
+        check_units(found, sensitivity.keys(bound, neighbors), neighbors)
+        check_noise(planned, neighbors)
 
 
-def attainable(bound: Bound, neighbours: Neighbours, groups: int) -> bool:
+def attainable(bound: Bound, neighbors: Neighbors, groups: int) -> bool:
     """Where keys come from the data, a change moves 2·G groups only if there are so many in these tables."""
-    return neighbours is ADD or bound.source.size is not None or groups >= 2 * bound.groups
+    return neighbors is ADD or bound.source.size is not None or groups >= 2 * bound.groups
 
 
-def check_units(found: Sequence[Found], keys: int, neighbours: Neighbours) -> None:
+def check_units(found: Sequence[Found], keys: int, neighbors: Neighbors) -> None:
     for one in found:
-        moved = differences(one.units, neighbours)
+        moved = differences(one.units, neighbors)
         assert np.abs(moved).max(initial=0) <= 1
         assert (moved != 0).sum(-1).max(initial=0) <= keys
 
 
-def check_noise(release: Release, neighbours: Neighbours) -> None:
+def check_noise(release: Release, neighbors: Neighbors) -> None:
     """The mechanisms of the plan are made for what was just found to hold."""
     bound = release.aggregate.source
     for measure, noise in zip(release.aggregate.measures, release.noises, strict=True):
-        stated = sensitivity.of(measure, bound, neighbours)
+        stated = sensitivity.of(measure, bound, neighbors)
         enough = (
             noise.sensitivity >= stated.l1
             if isinstance(noise, Geometric)
@@ -330,7 +330,7 @@ def check_noise(release: Release, neighbours: Neighbours) -> None:
         assert enough
     assert (release.selection is None) == (release.group.size is not None)
     if release.selection is not None:
-        assert release.selection.keys >= sensitivity.keys(bound, neighbours)
+        assert release.selection.keys >= sensitivity.keys(bound, neighbors)
 
 
 @pytest.mark.parametrize("one", ROW_FORMS, ids=lambda one: one.sql)
@@ -369,7 +369,7 @@ def test_many_tables_at_once_is_one_after_the_other(one: Form, unit: str) -> Non
     """The product's own engine, given one table, finds what the LATERAL join found in it."""
     release = release_of(one, unit, ADD, (2, 2))
     everything = run_all(one, unit, release)
-    around = neighbourhoods(one, unit)
+    around = neighborhoods(one, unit)
     for hood, table in [(0, 0), (0, 1), (-1, 0), (-1, len(around[-1]) // 2), (-1, -1)]:
         rows = around[hood][table]
         with DuckDBEngine(catalog(unit, ADD), {"t": arrow([rows])}) as engine:
@@ -427,14 +427,14 @@ def test_larger_tables(people, other, keys, groups, rows) -> None:
     replaced = people | {first: [(g, "oslo", 9, 0.4) for g in other]}
     tables = [table({i: mine for i, mine in people.items() if i != first}), table(people), table(replaced)]
     found = fetched(release, tables)
-    for neighbours in BOTH:
+    for neighbors in BOTH:
         bound = release.aggregate.source
         for place, measure in enumerate(release.aggregate.measures):
-            stated = sensitivity.of(measure, bound, neighbours)
-            l1, squared = largest_moves([found], place, neighbours)
+            stated = sensitivity.of(measure, bound, neighbors)
+            l1, squared = largest_moves([found], place, neighbors)
             assert l1 <= stated.l1
             assert squared <= stated.l2_squared
-        check_units([found], sensitivity.keys(bound, neighbours), neighbours)
+        check_units([found], sensitivity.keys(bound, neighbors), neighbors)
 
 
 # --- any expression -------------------------------------------------------------------------------------------------
@@ -514,11 +514,11 @@ def moved_by_a_person(sql: str, columns: Sequence[Column], unit: Unit, rows: dic
     """By how much the last row's unit moves a sum, and what is stated for it."""
     tables = Table("t", columns, unit=unit)
     terms = Terms(epsilon=1, groups=1, rows=1) if unit.key else Terms(epsilon=1)
-    (release,) = plan([sql], Catalog("d", [tables], neighbours=ADD), terms).releases
+    (release,) = plan([sql], Catalog("d", [tables], neighbors=ADD), terms).releases
     whole = pa.table(rows)
     totals = []
     for table in (whole, whole.slice(0, whole.num_rows - 1)):
-        with DuckDBEngine(Catalog("d", [tables], neighbours=ADD), {"t": table}) as engine:
+        with DuckDBEngine(Catalog("d", [tables], neighbors=ADD), {"t": table}) as engine:
             totals.append(engine.fetch(write(release.aggregate)).column("m0").to_pylist()[0])
     return abs(totals[0] - totals[1]), sensitivity.of(release.aggregate.measures[0], release.aggregate.source, ADD).l1
 
@@ -561,22 +561,22 @@ def law(noise: Geometric, value: int, reach: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("unit", ["row", "person"])
-@pytest.mark.parametrize("neighbours", BOTH, ids=str)
+@pytest.mark.parametrize("neighbors", BOTH, ids=str)
 @pytest.mark.parametrize(("sql", "values"), [
     ("SELECT COUNT(*) FROM t WHERE flag", {"flag": (True, False, None)}),
     ("SELECT SUM(CASE WHEN flag THEN x ELSE -x END) FROM t", {"flag": (True, False), "x": (-9, 9, None)}),
     ("SELECT s, COUNT(*) FROM t GROUP BY s", {"s": ("a", "b", "z")}),
 ])  # fmt: skip
-def test_the_laws_of_neighbours_are_within_e_to_the_epsilon(sql, values, neighbours, unit) -> None:
-    """Exact output distributions, every pair of neighbours: no ratio above e^ε; and ε is attained where stated."""
+def test_the_laws_of_neighbors_are_within_e_to_the_epsilon(sql, values, neighbors, unit) -> None:
+    """Exact output distributions, every pair of neighbors: no ratio above e^ε; and ε is attained where stated."""
     one = form(sql, **values)
-    release = release_of(one, unit, neighbours, (1, 2))
+    release = release_of(one, unit, neighbors, (1, 2))
     (noise,) = release.noises
     assert isinstance(noise, Geometric)
     worst = 0.0
     for found in run_all(one, unit, release):
         answers = np.unique(found.measures[:, 0], axis=0)
-        start = found.measures[:1, 0] if neighbours is ADD else answers
+        start = found.measures[:1, 0] if neighbors is ADD else answers
         for mine, theirs in product(answers, start):
             ratio = 0.0
             for a, b in zip(mine, theirs, strict=True):  # independent noise: ratios multiply, each has its own worst z
@@ -587,14 +587,14 @@ def test_the_laws_of_neighbours_are_within_e_to_the_epsilon(sql, values, neighbo
     assert worst == pytest.approx(float(noise.epsilon), rel=1e-9)
 
 
-@pytest.mark.parametrize("neighbours", BOTH, ids=str)
+@pytest.mark.parametrize("neighbors", BOTH, ids=str)
 @pytest.mark.parametrize("bounds", [(1, 1), (2, 1)])
-def test_selected_keys_and_their_counts_are_within_epsilon_and_delta(neighbours, bounds) -> None:
+def test_selected_keys_and_their_counts_are_within_epsilon_and_delta(neighbors, bounds) -> None:
     """The joint law of kept keys and noisy counts, exactly: its hockey-stick divergence at ε is at most δ."""
     one = form("SELECT city, COUNT(*) FROM t GROUP BY city", delta="0.002", city=("oslo", "rome"))
     groups, rows = bounds
     terms = Terms(epsilon=2, delta="0.002", groups=groups, rows=rows)
-    planned = plan([one.sql], catalog("person", neighbours), terms)
+    planned = plan([one.sql], catalog("person", neighbors), terms)
     (release,) = planned.releases
     selection, (noise,) = release.selection, release.noises
     assert selection is not None
@@ -617,7 +617,7 @@ def test_selected_keys_and_their_counts_are_within_epsilon_and_delta(neighbours,
     found = fetched(release, tables)
     assert found.units.shape[1] == 2
     seen = 0.0
-    for i, j in neighbouring(tables, neighbours):
+    for i, j in neighboring(tables, neighbors):
         p, q = joint(i), joint(j)
         spent = float(np.maximum(p - math.exp(total) * q, 0).sum())
         assert spent <= 0.002 + 1e-9
@@ -631,12 +631,12 @@ def crowds() -> list[list[tuple[int, str]]]:
     return [[(i, city) for i, mine in enumerate(held, 1) for city in mine] for held in product(cities, repeat=3)]
 
 
-def neighbouring(tables: Sequence[Sequence[Row]], neighbours: Neighbours) -> list[tuple[int, int]]:
+def neighboring(tables: Sequence[Sequence[Row]], neighbors: Neighbors) -> list[tuple[int, int]]:
     """Pairs that differ in one person: out or in, or changed."""
     held = [{i: frozenset(row for row in rows if row[0] == ("p", i)) for i in (1, 2, 3)} for rows in tables]
     pairs = []
     for i, j in product(range(len(tables)), repeat=2):
         changed = [p for p in (1, 2, 3) if held[i][p] != held[j][p]]
-        if len(changed) == 1 and (neighbours is CHANGE or not held[i][changed[0]] or not held[j][changed[0]]):
+        if len(changed) == 1 and (neighbors is CHANGE or not held[i][changed[0]] or not held[j][changed[0]]):
             pairs.append((i, j))
     return pairs

@@ -1,8 +1,8 @@
 """What an owner may do to ratings before they are released, to be tried against attacks.
 
->>> from discreet.attacks.defences import coarse, common
->>> from discreet.attacks.ratings import catalogue
->>> everybody = catalogue(people=300, items=200, mean=30, seed=1)
+>>> from discreet.attacks.defenses import coarse, common
+>>> from discreet.attacks.ratings import catalog
+>>> everybody = catalog(people=300, items=200, mean=30, seed=1)
 >>> len(common(coarse(everybody, days=30), items=50)) < len(everybody)
 True
 """
@@ -19,8 +19,8 @@ _MOST_CELLS = 100_000_000
 def thinned(ratings: Ratings, *, share: Number, seed: int) -> Ratings:
     """Each entry is published with this probability.
 
-    >>> from discreet.attacks.ratings import catalogue
-    >>> len(thinned(catalogue(people=200, items=100, mean=20, seed=1), share="0.5", seed=1)) < 3000
+    >>> from discreet.attacks.ratings import catalog
+    >>> len(thinned(catalog(people=200, items=100, mean=20, seed=1), share="0.5", seed=1)) < 3000
     True
     """
     chance = float(rational(share, "share", at_least=0, at_most=1))
@@ -52,14 +52,14 @@ def common(ratings: Ratings, *, items: int) -> Ratings:
 
 
 def flipped(ratings: Ratings, *, share: Number, seed: int) -> Ratings:
-    """Randomised response on every cell of people × items: whether it is filled is reversed with probability `share`.
+    """Randomized response on every cell of people × items: whether it is filled is reversed with probability `share`.
 
     Ratings (1 to 5) and days (between the first and the last) of the cells that come out filled are drawn uniformly,
     so that a cell tells only whether it was filled, and that with ln((1 − share)/share) (Warner 1965). A simulation,
-    with ordinary random numbers; all cells are touched, so it is for small catalogues.
+    with ordinary random numbers; all cells are touched, so it is for small catalogs.
 
-    >>> from discreet.attacks.ratings import catalogue
-    >>> len(flipped(catalogue(people=200, items=100, mean=20, seed=1), share="0.5", seed=1)) > 9000
+    >>> from discreet.attacks.ratings import catalog
+    >>> len(flipped(catalog(people=200, items=100, mean=20, seed=1), share="0.5", seed=1)) > 9000
     True
     """
     chance = float(rational(share, "share", at_least=0, at_most=1))

@@ -74,12 +74,12 @@ def marginals(one, engine):
     return [measured.counts.ravel() for part in made.measurements for measured in part]
 
 
-def furthest(found, sigmas, neighbours):
-    """The largest Σ (distance of two marginals)²/σ², over all neighbours, as a fraction."""
+def furthest(found, sigmas, neighbors):
+    """The largest Σ (distance of two marginals)²/σ², over all neighbors, as a fraction."""
     squares = []
     for marginal in zip(*found, strict=True):
         table = np.array(marginal, np.int64)
-        starts = table[:1] if neighbours == ADD else table
+        starts = table[:1] if neighbors == ADD else table
         squares.append(((starts[:, None] - table[None]) ** 2).sum(axis=2).ravel())
     weights = [1 / sigma**2 for sigma in sigmas]
     return max(
@@ -88,19 +88,19 @@ def furthest(found, sigmas, neighbours):
     )
 
 
-@pytest.mark.parametrize("neighbours", [ADD, CHANGE])
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize("name", list(ASKED))
-def test_no_person_moves_the_release_by_more_than_is_paid_for(name, neighbours, noiseless):
-    one = plan_linked(catalog(neighbours), ASKED[name], epsilon=1, delta="1e-6")
-    assert one.derive(catalog(neighbours)) == one.loss
+def test_no_person_moves_the_release_by_more_than_is_paid_for(name, neighbors, noiseless):
+    one = plan_linked(catalog(neighbors), ASKED[name], epsilon=1, delta="1e-6")
+    assert one.derive(catalog(neighbors)) == one.loss
     found = [exact(one, Fetching(**rows)) for rows in databases(list(ASKED[name]))]
     sigmas = noiseless[: len(found[0])]
     assert noiseless == sigmas * len(found)
     assert len(found) == np.prod([len(CONTENTS[part]) for part in ASKED[name]]) > 12
-    moved = furthest(found, sigmas, neighbours) * Fraction(one.loss.multiplier) ** 2
+    moved = furthest(found, sigmas, neighbors) * Fraction(one.loss.multiplier) ** 2
     assert moved <= 1
     # and no more is paid for than needed; two people cannot differ in all cells, and both have as many rows as can be
-    assert moved > (1 - Fraction(1, 10**6) if neighbours == ADD else Fraction(2, 3))
+    assert moved > (1 - Fraction(1, 10**6) if neighbors == ADD else Fraction(2, 3))
 
 
 @pytest.mark.parametrize("name", ["people and two tables", "people and one table"])

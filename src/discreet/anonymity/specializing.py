@@ -14,7 +14,7 @@ from discreet.anonymity.joining import Groups
 from discreet.anonymity.tuples import Bools, Floats, Ints, Tuples
 
 
-def specialised(tuples: Tuples) -> Groups:
+def specialized(tuples: Tuples) -> Groups:
     """Groups that all satisfy the model, provided that the whole table does.
 
     Each step takes all groups that can still be taken apart, and each of these along the column that saves most. Proof

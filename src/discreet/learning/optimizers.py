@@ -1,6 +1,6 @@
 """From noisy gradients to steps. Post-processing: it costs nothing.
 
-Optimisers are values; what they remember between steps is a list of arrays that travels with the parameters.
+Optimizers are values; what they remember between steps is a list of arrays that travels with the parameters.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from discreet.learning.schedule import Schedule
 CONSTANT = Schedule()
 
 
-class Optimiser(Protocol):
+class Optimizer(Protocol):
     """A rule that turns gradients into steps."""
 
     def memory(self, parameters: Sequence[Array]) -> list[Array]:

@@ -1,4 +1,4 @@
-"""Normalising within each example. Batch normalisation would mix examples, and no gradient would belong to one."""
+"""Normalizing within each example. Batch normalization would mix examples, and no gradient would belong to one."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _LEAST = np.float32(1e-5)
 
 @dataclass(frozen=True, slots=True)
 class GroupNorm:
-    """Group normalisation (Wu, He 2018): mean 0 and variance 1 within each group of channels of each example.
+    """Group normalization (Wu, He 2018): mean 0 and variance 1 within each group of channels of each example.
 
     Then each channel is scaled and shifted: the parameter is one matrix of two rows, scales and shifts. The last axis
     holds the channels, the others are places.
@@ -54,26 +54,26 @@ class GroupNorm:
     def forward(self, parameters: Sequence[Array], x: Array) -> tuple[Array, Any]:
         """(x − mean)/√(variance + 1e−5), scaled and shifted."""
         flat = x.reshape(len(x), math.prod(x.shape[1:-1]), x.shape[-1])  # (example, place, channel)
-        centred = flat - self._mean(flat)
-        spread = 1 / np.sqrt(self._mean(centred * centred) + _LEAST)
-        centred *= spread
-        y = centred * parameters[0][0] + parameters[0][1]
-        return y.reshape(x.shape), (centred, spread)
+        centered = flat - self._mean(flat)
+        spread = 1 / np.sqrt(self._mean(centered * centered) + _LEAST)
+        centered *= spread
+        y = centered * parameters[0][0] + parameters[0][1]
+        return y.reshape(x.shape), (centered, spread)
 
     def backward(
         self, parameters: Sequence[Array], kept: Any, dy: Array, *, first: bool
     ) -> tuple[Array, list[Gradient]]:
-        """For scales the sum over places of dy·normalised, for shifts that of dy."""
-        normalised, spread = kept
-        flat = dy.reshape(normalised.shape)
-        turned = flat * normalised
+        """For scales the sum over places of dy·normalized, for shifts that of dy."""
+        normalized, spread = kept
+        flat = dy.reshape(normalized.shape)
+        turned = flat * normalized
         gradient = np.stack([turned.sum(axis=1), flat.sum(axis=1)], axis=1)
         if first:
             return dy, [Rows(gradient)]
         dx = flat * parameters[0][0]
         turned *= parameters[0][0]
         dx -= self._mean(dx)
-        dx -= normalised * self._mean(turned)
+        dx -= normalized * self._mean(turned)
         dx *= spread
         return dx.reshape(dy.shape), [Rows(gradient)]
 
