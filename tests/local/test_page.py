@@ -93,8 +93,9 @@ class Browser:
 
     def open(self, address):
         self.events.clear()
+        self.run("globalThis.leaving = true")  # the page that is left must not be taken for its own reload
         self.call("Page.navigate", url=address)
-        self.wait("document.readyState === 'complete' && location.href !== 'about:blank' && !!globalThis.discreet")
+        self.wait("!globalThis.leaving && document.readyState === 'complete' && !!globalThis.discreet")
 
     def run(self, script):
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
