@@ -1,0 +1,117 @@
+"""Fields of frozen values that read what a person writes: one idiom for every constructor that converts and checks.
+
+A field is a descriptor. The dataclass makes the constructor; assigning the field reads the value, or refuses it by its
+name. Type checkers see what may be written in calls, and what is read from attributes.
+
+>>> @dataclass(frozen=True, kw_only=True)
+... class Noise:
+...     scale: Rational = Rational(above=0)
+...     count: Integer = Integer(at_least=1, default=1)
+>>> Noise(scale="0.5")
+Noise(scale=Fraction(1, 2), count=1)
+>>> Noise(scale=0)
+Traceback (most recent call last):
+discreet.errors.InvalidParameter: scale: got 0, expected a number > 0
+>>> Noise(count=2)
+Traceback (most recent call last):
+TypeError: ...__init__() missing 1 required keyword-only argument: 'scale'
+
+Such a dataclass has no `slots=True`: a slot would take the descriptor's place. What involves several fields is checked
+in `__post_init__`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass  # noqa: F401 (for the examples)
+from fractions import Fraction
+from typing import Any, Generic, TypeVar, overload
+
+from discreet.errors import InvalidParameter
+from discreet.exact import Number, integer, rational
+
+__all__ = ["Choice", "Converted", "Integer", "Rational"]
+
+Written = TypeVar("Written")
+Read = TypeVar("Read")
+_REQUIRED: Any = object()
+
+
+class Converted(Generic[Written, Read]):
+    """A field that is read by `convert(value, name)`; required unless it has a default.
+
+    >>> @dataclass(frozen=True)
+    ... class Named:
+    ...     name: Converted[object, str] = Converted(lambda value, name: str(value).casefold())
+    >>> Named("Ann").name
+    'ann'
+    """
+
+    def __init__(self, convert: Callable[[Written, str], Read], *, default: Any = _REQUIRED) -> None:
+        self._convert = convert
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, value: None, owner: type) -> Any: ...
+
+    @overload
+    def __get__(self, value: object, owner: type) -> Read: ...
+
+    def __get__(self, value: object | None, owner: type) -> Any:
+        if value is not None:
+            return value.__dict__[self._name]
+        if self._default is _REQUIRED:
+            raise AttributeError(self._name)  # the dataclass then makes it a required argument
+        return self._default
+
+    def __set__(self, value: object, written: Written) -> None:
+        value.__dict__[self._name] = self._convert(written, self._name)
+
+
+class Rational(Converted[Number, Fraction]):
+    """A number that is read exactly, within limits (`exact.rational`)."""
+
+    def __init__(
+        self,
+        *,
+        above: int | Fraction | None = None,
+        at_least: int | Fraction | None = None,
+        below: int | Fraction | None = None,
+        at_most: int | Fraction | None = None,
+        default: Any = _REQUIRED,
+    ) -> None:
+        def convert(value: Number, name: str) -> Fraction:
+            return rational(value, name, above=above, at_least=at_least, below=below, at_most=at_most)
+
+        super().__init__(convert, default=default)
+
+
+class Integer(Converted[int, int]):
+    """A whole number within limits (`exact.integer`)."""
+
+    def __init__(self, *, at_least: int | None = None, at_most: int | None = None, default: Any = _REQUIRED) -> None:
+        def convert(value: int, name: str) -> int:
+            return integer(value, name, at_least=at_least, at_most=at_most)
+
+        super().__init__(convert, default=default)
+
+
+class Choice(Converted[str, str]):
+    """One of a few words.
+
+    >>> @dataclass(frozen=True)
+    ... class Chart:
+    ...     scale: Choice = Choice("linear", "log")
+    >>> Chart("cubic")
+    Traceback (most recent call last):
+    discreet.errors.InvalidParameter: scale: got 'cubic', expected one of linear, log
+    """
+
+    def __init__(self, *words: str, default: Any = _REQUIRED) -> None:
+        def convert(value: str, name: str) -> str:
+            if not isinstance(value, str) or value not in words:
+                raise InvalidParameter(name, value, f"one of {', '.join(words)}")
+            return value
+
+        super().__init__(convert, default=default)
