@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.drawing import Chart, Line
 from discreet.learning.curves import running_mean
 from discreet.learning.estimators import DPClassifier
 from discreet.learning.layers import Dense, Relu
@@ -39,6 +38,7 @@ from discreet.learning.standard import PrivateStandard
 from discreet.learning.training import finished, train
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Together
+from discreet.report import Chart, Line
 
 DATA = Path(os.environ.get("DISCREET_DATA", Path(__file__).parents[2] / "shared" / "data")) / "mnist.npz"
 DELTA = "1e-5"

@@ -11,8 +11,8 @@ from discreet.anonymity.report import homogeneous, release_page, risk_page
 from discreet.anonymity.sensitive import Sensitive
 from discreet.anonymity.utility import utility
 from discreet.anonymity.words import INSTEAD, LIMITS, limits_text
-from discreet.drawing import Chart
 from discreet.errors import InvalidData
+from discreet.report import Chart
 
 ZIPS = ["13053", "13068", "13068", "13053", "14853", "14853", "14850", "14850", "13053", "13053", "13068", "13068"]
 AGES = [28, 29, 21, 23, 50, 55, 47, 49, 31, 37, 36, 35]

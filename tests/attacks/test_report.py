@@ -8,8 +8,8 @@ from scipy.stats import binom
 
 from discreet.attacks import AttackReport, Share
 from discreet.attacks.report import Comparison
-from discreet.drawing import Chart, Line
 from discreet.errors import InvalidParameter
+from discreet.report import Chart, Line
 
 SECRET = "row 17 is Ann Example"
 

@@ -20,10 +20,10 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.dataset import Dataset
-from discreet.drawing import Page
 from discreet.noise import Entropy
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
+from discreet.report import Page
 from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesize
 from discreet.synthetic.relaxed import Settings
 

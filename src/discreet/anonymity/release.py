@@ -25,9 +25,9 @@ from discreet.anonymity.operations import blanked, coarsened, padded, suppressed
 from discreet.anonymity.policy import Policy
 from discreet.anonymity.report import release_page, risk_page
 from discreet.anonymity.verdict import Verdict, verify
-from discreet.drawing import Facts, Page, Text
 from discreet.errors import InternalError, InvalidParameter
 from discreet.noise import Entropy
+from discreet.report import Facts, Page, Text
 from discreet.tables import as_arrow, column, texts
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from discreet.anonymity.uniques import LARGEST, Fingerprints, one_row_each, uniq
 from discreet.anonymity.utility import Utility, utility
 from discreet.anonymity.verdict import Verdict, judge, verify
 from discreet.anonymity.words import INSTEAD, LIMITS
-from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
-from discreet.drawing import Verdict as Sign
 from discreet.errors import InvalidData
 from discreet.exact import Number
+from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
+from discreet.report import Verdict as Sign
 
 Ints = NDArray[np.int64]
 _BINS = (1, 2, 3, 5, 10, 20, 50, 100, 500)

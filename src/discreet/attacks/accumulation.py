@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.attacks.report import AttackReport, Share
-from discreet.drawing import Chart, Line
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational, text_up
+from discreet.report import Chart, Line
 
 Floats = NDArray[np.float64]
 _MOST_CELLS = 200_000_000

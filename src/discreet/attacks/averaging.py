@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.attacks.answers import Answerer, Fresh, one, words
 from discreet.attacks.differencing import ceiling, likeliest
 from discreet.attacks.report import AttackReport, Share
-from discreet.drawing import Chart, Line
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number
+from discreet.report import Chart, Line
 
 Floats = NDArray[np.float64]
 

@@ -34,9 +34,9 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.attacks.networks import Ints, Network
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.seeds import find_seeds
-from discreet.drawing import Chart, Line
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
+from discreet.report import Chart, Line
 
 Mapping = NDArray[np.int64]
 """For each node of the attacker's network the released node, −1 where none is named."""

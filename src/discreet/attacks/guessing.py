@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.tables import coded, columns, kind
-from discreet.drawing import Chart, Line, Mark, Points
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.inference import best_test, guess_bound
+from discreet.report import Chart, Line, Mark, Points
 
 Family = Callable[[Number], Channel]
 """The channel of a mechanism at each ε."""

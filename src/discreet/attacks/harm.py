@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.attacks.report import AttackReport, Share
-from discreet.drawing import Bars, Chart
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_up, integer, rational, text_up
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.optimal import geometric_channel
 from discreet.noise import DeterministicEntropy
+from discreet.report import Bars, Chart
 
 _TALLEST = 250  # centimeters: heights are clamped to 0 … this
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from discreet.attacks.coverage import Covers, Known, covered, understood
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, no_control
-from discreet.drawing import Bars, Chart
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
+from discreet.report import Bars, Chart
 
 Candidates = NDArray[np.bool_]
 _BLOCK = 4096

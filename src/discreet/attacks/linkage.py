@@ -28,9 +28,9 @@ from discreet.attacks.matching import Fit, Join, unread
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.rules import Exact, Rule
 from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, missing, positions
-from discreet.drawing import Bars, Chart
 from discreet.errors import InvalidData
 from discreet.exact import integer, rational
+from discreet.report import Bars, Chart
 
 On = Sequence[str] | Mapping[str, Rule | None]
 """The columns both tables hold; with a mapping, how each is compared (None: found out)."""

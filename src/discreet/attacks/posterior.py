@@ -15,11 +15,11 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from discreet.drawing import Bars, Chart
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.stochastic import position
+from discreet.report import Bars, Chart
 
 Secret = Hashable
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from discreet.attacks.reconstruction import Bits, Floats, Reconstruction, random_subsets
 from discreet.attacks.report import Share
-from discreet.drawing import Chart, Line
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.mechanisms.additive import Geometric
 from discreet.noise import DeterministicEntropy
+from discreet.report import Chart, Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

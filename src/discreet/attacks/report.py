@@ -26,10 +26,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.drawing import Bars, Chart, Facts, Grid, Page, Part, Text, Verdict
-from discreet.drawing.page import shown
 from discreet.errors import InvalidParameter
 from discreet.intervals import clopper_pearson, newcombe
+from discreet.report import Bars, Chart, Facts, Grid, Page, Part, Text, Verdict
+from discreet.report.page import shown
 
 _PRIVATE = "worst examples are for the owner's eyes: do not pass them on"
 _VERDICTS = {

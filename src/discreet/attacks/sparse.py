@@ -30,9 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.attacks.likelihood import Likelihood
 from discreet.attacks.ratings import Floats, Ints, Ratings
 from discreet.attacks.report import AttackReport, Share
-from discreet.drawing import Chart, Line
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
+from discreet.report import Chart, Line
 
 Similarity = Literal["likelihood", "exponential", "within"]
 

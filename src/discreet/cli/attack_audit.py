@@ -105,7 +105,7 @@ def _audit(
 
 def _parade(confidence: float, seed: int, *, as_json: bool, report: str | None, plot: str | None) -> None:
     from discreet.attacks.zoo import bounds, parade, table
-    from discreet.drawing import Page
+    from discreet.report import Page
 
     found = parade(confidence=confidence, seed=seed, progress=_progress("mechanisms"))
     if as_json:

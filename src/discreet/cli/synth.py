@@ -242,7 +242,7 @@ def _attacks(made: "SyntheticTable", people: Any, controls: Any) -> list[Any]:
     """What an attacker gains from the table: singling out, and inferring each of a few columns from the others."""
     from discreet.attacks.inference import Inference
     from discreet.attacks.singling import SinglingOut
-    from discreet.drawing import Grid, Heading
+    from discreet.report import Grid, Heading
 
     names = list(made.schema.names)
     given: dict[str, Any] = {"released": made.table.select(names), "people": people, "controls": controls}

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.curator.answer import Receipt
-from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Page, Part, Text, Verdict
 from discreet.fairness.audit import FairnessPlan
 from discreet.fairness.cells import ALL, Axis, Cells
 from discreet.fairness.gaps import Adjusted, Estimate, Gap, adjusted, family, gap, plain_gap
@@ -16,6 +15,7 @@ from discreet.fairness.metrics import CONDITIONAL, CRITERIA, METRICS, metric
 from discreet.fairness.noisy import Covers, Noisy, tail
 from discreet.fairness.report import estimates
 from discreet.fairness.words import CAUTIONS, judged
+from discreet.report import Bars, Chart, Facts, Grid, Heading, Page, Part, Text, Verdict
 
 _SHOWN = ("selection rate", "true positive rate", "false positive rate", "precision", "accuracy")
 

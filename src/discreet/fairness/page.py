@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Line, Page, Part, Text, Verdict
 from discreet.fairness.gaps import Estimate
 from discreet.fairness.metrics import CALIBRATION, CONDITIONAL, CRITERIA
 from discreet.fairness.report import Conditional, FairnessReport, View
 from discreet.fairness.words import CAUTIONS, judged
+from discreet.report import Bars, Chart, Facts, Grid, Heading, Line, Page, Part, Text, Verdict
 
 _MOST_GROUPS = 24
 _FEW = 12

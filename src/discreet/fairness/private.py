@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.drawing import Chart, Grid, Line, Page, Part, Text
 from discreet.errors import InvalidData
 from discreet.exact import Number, plain, printed_up, rational
 from discreet.fairness.cells import Cells
@@ -28,6 +27,7 @@ from discreet.fairness.metrics import Criterion, metric
 from discreet.fairness.metrics import rates as metric_rates
 from discreet.fairness.report import estimates
 from discreet.mechanisms.mechanism import doubt
+from discreet.report import Chart, Grid, Line, Page, Part, Text
 
 Outcome = tuple[ArrayLike, ArrayLike, ArrayLike]
 """Labels, predictions and groups of the same rows."""

@@ -27,7 +27,7 @@ from discreet.mechanisms.mechanism import doubt as doubt_of
 from discreet.noise import Entropy
 
 if TYPE_CHECKING:
-    from discreet.drawing import Page
+    from discreet.report import Page
 
 LEAST = 20
 Method = Literal["exact", "bootstrap"]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.drawing import Chart, Grid, Line, Page, Text
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
 from discreet.fairness.reading import coded
 from discreet.fairness.repair.thresholds import Thresholds, equalize
+from discreet.report import Chart, Grid, Line, Page, Text
 from discreet.tables import as_arrow
 
 CRITERIA = ("statistical parity", "equal opportunity", "equalized odds")

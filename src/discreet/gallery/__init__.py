@@ -10,10 +10,10 @@
 
 from collections.abc import Callable, Sequence
 
-from discreet.drawing import Heading, Page, Part, Text
 from discreet.errors import InvalidParameter
 from discreet.gallery import answers, learning, promises, records, tables
 from discreet.gallery.exhibit import Exhibit, Finished, Shown, summary
+from discreet.report import Heading, Page, Part, Text
 
 __all__ = ["EXHIBITS", "Exhibit", "Finished", "Shown", "page", "run", "visit"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from discreet.attacks import AttackReport
-from discreet.drawing import Grid, Heading, Part, Text
+from discreet.report import Grid, Heading, Part, Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from discreet.attacks.membership import MembershipReport, coins
 from discreet.attacks.report import AttackReport
 from discreet.attacks.updates import UpdateRows, imprint
 from discreet.curator.catalog import Column
-from discreet.drawing import Chart, Line, Text
 from discreet.gallery.exhibit import Exhibit, Shown
 from discreet.gallery.models import Targets, attacks_on, canaries, reference_models, without_privacy
 from discreet.learning.features import Features, Target
@@ -25,6 +24,7 @@ from discreet.learning.recipe import Recipe, Sgd
 from discreet.learning.training import finished, train
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.calibration import gaussian_multiplier
+from discreet.report import Chart, Line, Text
 
 Floats = NDArray[np.float64]
 _DELTA = "1e-6"

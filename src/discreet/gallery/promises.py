@@ -3,10 +3,10 @@
 from discreet.attacks.audit import audit_mechanism
 from discreet.attacks.guessing import Guessing
 from discreet.attacks.zoo import bounds, parade, table
-from discreet.drawing import Text
 from discreet.gallery.exhibit import Exhibit, Shown
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.response import KaryResponse
+from discreet.report import Text
 
 
 def _audit(seed: int) -> Shown:

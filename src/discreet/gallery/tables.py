@@ -11,10 +11,10 @@ from discreet.attacks.intersection import Intersection, two_hospitals
 from discreet.attacks.linkage import Linkage, LinkedSecret
 from discreet.attacks.singling import SinglingOut
 from discreet.attacks.voters import Town, town
-from discreet.drawing import Bars, Chart, Grid, Part, Text
 from discreet.gallery.exhibit import Exhibit, Shown
 from discreet.mechanisms.additive import Geometric
 from discreet.noise import DeterministicEntropy
+from discreet.report import Bars, Chart, Grid, Part, Text
 
 _QUASI = ("zip", "sex", "born")
 _CONDITION, _SCHOOLING = "condition", "schooling"

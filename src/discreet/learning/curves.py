@@ -14,12 +14,12 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.drawing import Chart, Line
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, plain, rational
 from discreet.learning.recipe import Recipe
 from discreet.privacy.accounting import composition, guarantee, pld, rdp
 from discreet.privacy.loss import Approximate, Repeated, SampledGaussian
+from discreet.report import Chart, Line
 
 Floats = NDArray[np.float64]
 

@@ -23,7 +23,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.drawing import Chart
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer
 from discreet.learning.classical import reading
@@ -42,6 +41,7 @@ from discreet.learning.training import Checkpoint, train
 from discreet.noise import Entropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Loss, Together
+from discreet.report import Chart
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,6 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines import Engine
 from discreet.curator.rows import one_row_each, require_same
-from discreet.drawing import Chart, Facts, Heading, Line, Page, Part, Text
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import plain, printed_up
 from discreet.learning.model import Model, Shape, packed, unpacked
@@ -26,6 +25,7 @@ from discreet.learning.training import finished, train
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors
+from discreet.report import Chart, Facts, Heading, Line, Page, Part, Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
 from discreet.errors import InvalidData, MissingExtra
+from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
 from discreet.synthetic.linked.result import LinkedTables
 from discreet.synthetic.quality import Closeness, LostRows, Residual, area_under_curve, closeness
 from discreet.synthetic.reading import Codes

@@ -21,7 +21,7 @@ from discreet.synthetic.rules import allowed, mended
 from discreet.synthetic.schema import Schema
 
 if TYPE_CHECKING:
-    from discreet.drawing import Page
+    from discreet.report import Page
     from discreet.synthetic.plan import SynthesisPlan
 
 Progress = Callable[[int, float], None]

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.attacks.audit.outputs import Floats, Outputs
-from discreet.drawing import Bars, Chart, Line, Points
 from discreet.exact import float_up
+from discreet.report import Bars, Chart, Line, Points
 
 if TYPE_CHECKING:
     from discreet.attacks.audit.finding import Finding, Tested

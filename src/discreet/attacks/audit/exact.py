@@ -8,11 +8,11 @@ from typing import Any
 from discreet.attacks.audit.audit import Claim, claim
 from discreet.attacks.audit.finding import speaks_rightly
 from discreet.attacks.report import AttackReport, Share
-from discreet.drawing import Bars, Chart, Line
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, float_up
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Neighborhood
+from discreet.report import Bars, Chart, Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from discreet.attacks.membership.roc import Point, Roc, roc_chart
 from discreet.attacks.membership.scores import Scores
 from discreet.attacks.membership.trials import trials
 from discreet.attacks.report import AttackReport, Share
-from discreet.drawing import Bars, Chart
 from discreet.exact import float_up
+from discreet.report import Bars, Chart
 
 RATES = (0.01, 0.001)  # false-positive rates that are told
 _TRIED = (0.001, 0.01, 0.1, 0.5)  # false-positive rates that success is judged at: the best on the first half

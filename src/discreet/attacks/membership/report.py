@@ -21,10 +21,10 @@ from discreet.attacks.membership.attack import MembershipAttack
 from discreet.attacks.membership.found import RATES, Found
 from discreet.attacks.membership.roc import Roc, roc_chart
 from discreet.attacks.report import AttackReport
-from discreet.drawing import Bars, Chart, Grid, Heading, Page, Part, Text, Verdict
-from discreet.drawing.page import shown
 from discreet.errors import InvalidData
 from discreet.exact import float_up
+from discreet.report import Bars, Chart, Grid, Heading, Page, Part, Text, Verdict
+from discreet.report.page import shown
 
 _LEAD = "Who sees the model, can they tell whose data it was trained on?"
 

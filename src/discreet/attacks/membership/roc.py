@@ -17,9 +17,9 @@ import numpy as np
 
 from discreet.attacks.membership.scores import Floats, Ints, Scores
 from discreet.attacks.report import Share
-from discreet.drawing import Chart, Line
-from discreet.drawing.chart import Mark
 from discreet.intervals import clopper_pearson
+from discreet.report import Chart, Line
+from discreet.report.chart import Mark
 
 _DRAWN = 240  # points of a drawn curve
 

@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.updates.reading import Floats, nearest, read_rows
-from discreet.drawing import Chart, Line
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational
 from discreet.intervals import lower_limit, upper_limit
+from discreet.report import Chart, Line
 
 _SHOWN = 8  # columns of a worst example
 _WORST = 5

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from discreet.attacks.audit import Finding
 from discreet.attacks.zoo import choosing, counting, noise
 from discreet.attacks.zoo.entry import Broken
-from discreet.drawing import Bars, Chart, Grid
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, plain
+from discreet.report import Bars, Chart, Grid
 
 __all__ = ["BROKEN", "Broken", "bounds", "named", "parade", "table"]
 

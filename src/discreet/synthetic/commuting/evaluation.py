@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.drawing import Chart, Facts, Heading, Line, Page, Part, Points, Text
+from discreet.report import Chart, Facts, Heading, Line, Page, Part, Points, Text
 from discreet.synthetic.commuting.flows import Floats, Flows, Integers
 from discreet.synthetic.commuting.synthesis import apart_by
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.drawing import Chart, Line, Points
+from discreet.report import Chart, Line, Points
 from discreet.synthetic.commuting.flows import Floats, Flows, Places
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from discreet.synthetic.rules import allowed, mended
 from discreet.synthetic.schema import Schema
 
 if TYPE_CHECKING:
-    from discreet.drawing import Page
+    from discreet.report import Page
     from discreet.synthetic.linked.plan import LinkedPlan, Part
 
 Progress = Callable[[str, int, float], None]

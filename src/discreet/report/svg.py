@@ -8,8 +8,8 @@ from textwrap import wrap
 
 import numpy as np
 
-from discreet.drawing.axis import Axis, label
-from discreet.drawing.chart import Bars, Chart, Heat, Line, Points
+from discreet.report.axis import Axis, label
+from discreet.report.chart import Bars, Chart, Heat, Line, Points
 
 COLORS = ("#2c6c8c", "#c2572b", "#5b8a3c", "#7a5195", "#b08d1f", "#4a4a4a", "#c0487a", "#2f8f83")
 RAMP = ((250, 250, 245), (198, 219, 214), (107, 168, 178), (44, 108, 140), (20, 54, 96))

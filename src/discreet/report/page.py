@@ -1,6 +1,6 @@
 """A report as one HTML page that loads nothing and runs nothing: headings, words, facts, tables, verdicts, charts.
 
->>> from discreet.drawing import Facts, Page, Text
+>>> from discreet.report import Facts, Page, Text
 >>> Page("A & B", [Text("x < y"), Facts({"rows": 12})]).html().count("&amp;")
 2
 """
@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from discreet.drawing.chart import Chart
+from discreet.report.chart import Chart
 
 _TONES = {True: "good", False: "bad", None: "open"}
 

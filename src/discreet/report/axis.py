@@ -1,6 +1,6 @@
 """Where a number stands on an axis, and where its ticks are.
 
->>> from discreet.drawing.axis import Axis
+>>> from discreet.report.axis import Axis
 >>> axis = Axis.over([0.0, 9.3], length=100)
 >>> axis.place(0.0), [label for _, label in axis.ticks()]
 (0.0, ['0', '2', '4', '6', '8', '10'])

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet.drawing.chart import Bars, Chart, Heat, Line, Points
-from discreet.drawing.svg import COLORS, RAMP
 from discreet.errors import MissingExtra
+from discreet.report.chart import Bars, Chart, Heat, Line, Points
+from discreet.report.svg import COLORS, RAMP
 
 
 def save(chart: Chart, path: Path) -> Path:

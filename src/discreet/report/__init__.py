@@ -1,13 +1,13 @@
 """Charts and pages: described once, drawn as inline SVG without any dependency, or as PNG and PDF through matplotlib.
 
->>> from discreet.drawing import Chart, Line, Page
+>>> from discreet.report import Chart, Line, Page
 >>> chart = Chart("Error against n", [Line([10, 100, 1000], [0.3, 0.1, 0.03], "Laplace")], log_x=True, log_y=True)
 >>> chart.svg()[:4], "<svg" in Page("Report", [chart]).html()
 ('<svg', True)
 """
 
-from discreet.drawing.chart import Bars, Chart, Heat, Line, Mark, Points
-from discreet.drawing.page import Facts, Grid, Heading, Page, Part, Text, Verdict
+from discreet.report.chart import Bars, Chart, Heat, Line, Mark, Points
+from discreet.report.page import Facts, Grid, Heading, Page, Part, Text, Verdict
 
 __all__ = [
     "Bars",

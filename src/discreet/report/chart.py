@@ -1,6 +1,6 @@
 """A chart as data: its marks, its axes, its words. How it is drawn is the business of `svg` and `picture`.
 
->>> from discreet.drawing import Bars, Chart
+>>> from discreet.report import Bars, Chart
 >>> Chart("Shares", [Bars(["attack", "guessing"], [0.9, 0.5])], y="share").svg().count("<rect")
 2
 """
@@ -116,7 +116,7 @@ class Chart:
 
     def svg(self) -> str:
         """The chart as an SVG element that needs nothing else."""
-        from discreet.drawing.svg import drawn
+        from discreet.report.svg import drawn
 
         return drawn(self)
 
@@ -129,7 +129,7 @@ class Chart:
         if ending == ".svg":
             target.write_text(self.svg(), encoding="utf-8")
             return target
-        from discreet.drawing.picture import save
+        from discreet.report.picture import save
 
         return save(self, target)
 

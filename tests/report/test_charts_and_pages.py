@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.drawing import Bars, Chart, Facts, Grid, Heading, Heat, Line, Page, Points, Text, Verdict
-from discreet.drawing.axis import Axis, label
 from discreet.errors import InvalidData, InvalidParameter
+from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Line, Page, Points, Text, Verdict
+from discreet.report.axis import Axis, label
 
 NUMBERS = st.lists(st.floats(allow_infinity=False, width=32), min_size=1, max_size=8)
 
