@@ -2,7 +2,7 @@
 
 ``discreet.open(policy)`` opens a dataset behind its privacy budget. Below it, the rooms of the house, lowest first:
 ``discreet.noise`` (exact random numbers), ``discreet.privacy`` (what a release costs, as data), ``discreet.mechanisms``
-(how a value is released), ``discreet.curator`` (the gate), and beside one another ``discreet.query`` (SQL),
+(how a value is released), ``discreet.curator`` (the gate), and beside one another ``discreet.sql`` (SQL),
 ``discreet.learning`` (models), ``discreet.local`` (devices), ``discreet.anonymity`` and ``discreet.attacks``.
 """
 

@@ -19,9 +19,9 @@ from discreet.errors import BudgetExceeded
 from discreet.mechanisms.additive import Geometric
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
-from discreet.query.duckdb import write
-from discreet.query.plan import QueryPlan
-from discreet.query.planner import Terms, plan
+from discreet.sql.duckdb import write
+from discreet.sql.plan import QueryPlan
+from discreet.sql.planner import Terms, plan
 
 SURE = "0.999999999"
 """Wider than this is no error that we shall see."""

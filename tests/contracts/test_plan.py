@@ -28,11 +28,11 @@ from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 from discreet.privacy.loss import Pure, Together
 from discreet.privacy.unit import Neighbors, Unit
-from discreet.query.algebra import Aggregate, Bound, Count, Filter, Group, Scan, Sum, scan_of
-from discreet.query.kinds import Fixed
-from discreet.query.plan import QueryPlan
-from discreet.query.planner import Terms, plan
-from discreet.query.release import Release
+from discreet.sql.algebra import Aggregate, Bound, Count, Filter, Group, Scan, Sum, scan_of
+from discreet.sql.kinds import Fixed
+from discreet.sql.plan import QueryPlan
+from discreet.sql.planner import Terms, plan
+from discreet.sql.release import Release
 
 ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 VISITS = Table(

@@ -25,9 +25,9 @@ from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import ReleaseFailed
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
-from discreet.query import duckdb as writer
-from discreet.query.explain import explanation
-from discreet.query.planner import Terms, plan
+from discreet.sql import duckdb as writer
+from discreet.sql.explain import explanation
+from discreet.sql.planner import Terms, plan
 
 FALSE_ALARM = 1e-6
 SALTS = ("", "5a17", salt_text(b"a secret"))

@@ -11,8 +11,8 @@ import pytest
 
 from discreet.curator.policy import parse_policy
 from discreet.privacy.unit import Neighbors
-from discreet.query.explain import explanation
-from discreet.query.planner import Terms, plan
+from discreet.sql.explain import explanation
+from discreet.sql.planner import Terms, plan
 
 HERE = Path(__file__).parent
 FILES = sorted((HERE / "plans").glob("*.sql"))

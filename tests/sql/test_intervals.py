@@ -1,0 +1,331 @@
+"""What the planner says about an expression holds for every row: its bounds, its domain, whether it can be null.
+
+Random expressions over all operations are computed by the SQL that the product generates, on rows that keep no promise:
+values far outside the bounds, nulls where none are declared, NaN, infinities, dates at the ends of what a type holds.
+No row may make it fail.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+
+from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.engines.duckdb import DuckDBEngine
+from discreet.privacy.unit import Unit
+from discreet.sql.algebra import Aggregate, Bound, Count, Filter, Group, Key, Scan
+from discreet.sql.duckdb import write
+from discreet.sql.expression import Expression, Unfit, constant, field
+from discreet.sql.kinds import Day, Fixed, Moment, Real, Text, Truth
+from discreet.sql.operations import arithmetic, conditions, dates, strings
+
+INF, NAN = math.inf, math.nan
+COLUMNS = [
+    Column("whole", "integer"),
+    Column("small", "integer", lower=-7, upper=9),
+    Column("sure", "integer", lower=0, upper=20, nullable=False),
+    Column("wide", "integer", lower=-(2**40), upper=2**40),
+    Column("quarter", "real", lower=-3, upper=3, granularity="0.25"),
+    Column("tenth", "real", lower="0.5", upper=2, granularity="0.1", nullable=False),
+    Column("free", "real"),
+    Column("word", "text"),
+    Column("color", "text", values=["red", "green", "blue"]),
+    Column("level", "integer", values=[1, 2, 40], nullable=False),
+    Column("flag", "boolean"),
+    Column("day", "date"),
+    Column("moment", "timestamp"),
+]
+WHOLE = [None, 0, 1, -1, 2, 3, 5, -7, -8, 9, 10, 20, 21, 40, 2**40, -(2**40) - 1, 2**61, -(2**62), 2**63 - 1, -(2**63)]
+REALS = [
+    None,
+    NAN,
+    INF,
+    -INF,
+    0.0,
+    -0.0,
+    0.05,
+    0.125,
+    0.25,
+    -0.375,
+    0.5,
+    1.5,
+    -2.5,
+    3.1,
+    -3.1,
+    1e18,
+    -1e19,
+    1e308,
+    -1e308,
+]
+REALS += [5e-324, 0.1 + 0.2, 0.15, 0.35, 1.9999999]
+TEXTS = [
+    None,
+    "",
+    " ",
+    "\0",
+    "red",
+    "RED",
+    " blue ",
+    "green",
+    "it's",
+    '"',
+    "%",
+    "_",
+    "\\",
+    "\U0001f600",
+    "e\u0301",
+    "İ",
+    "ß",
+    "x" * 5000,
+]
+DAYS = [None, -(2**31), 2**31 - 1, -719162, -719163, 2932896, 2932897, 0, 1, 19722, 19723, 19782, 20088]
+TIMES = [
+    None,
+    -(2**63),
+    2**63 - 1,
+    -62135596800000000,
+    -62135596800000001,
+    253402300799999999,
+    253402300800000000,
+    0,
+    -1,
+]
+TIMES += [1704067199999999, 1709251199999999, 1735689599000000]
+POOLS: dict[str, tuple[Sequence[object], pa.DataType]] = {
+    "whole": (WHOLE, pa.int64()),
+    "small": (WHOLE, pa.int64()),
+    "sure": (WHOLE, pa.int64()),
+    "wide": (WHOLE, pa.int64()),
+    "quarter": (REALS, pa.float64()),
+    "tenth": (REALS, pa.float64()),
+    "free": (REALS, pa.float64()),
+    "word": (TEXTS, pa.string()),
+    "color": (TEXTS, pa.string()),
+    "level": (WHOLE, pa.int64()),
+    "flag": ([None, True, False], pa.bool_()),
+    "day": (DAYS, pa.date32()),
+    "moment": (TIMES, pa.timestamp("us")),
+}
+TABLE = Table("people", COLUMNS, unit=Unit())
+FIELDS = {column.name: field(column) for column in COLUMNS}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[DuckDBEngine]:
+    draw = random.Random(20261115)
+    rows = {name: pa.array(draw.choices(pool, k=1500), kind) for name, (pool, kind) in POOLS.items()}
+    with DuckDBEngine(Catalog("d", [TABLE], neighbors="change one"), {"people": pa.table(rows)}) as made:
+        yield made
+
+
+def values_of(engine: DuckDBEngine, one: Expression) -> list[object]:
+    """All values that an expression has over the rows, computed as a key is."""
+    group = Group(Scan(TABLE), (Key("k", one, None),))
+    found = engine.fetch(write(Aggregate(Bound(group, 1, 1), (Count(one),))))
+    counts = dict(zip(found.column("k0").to_pylist(), found.column("m0").to_pylist(), strict=True))
+    for value, count in counts.items():
+        assert (count == 0) == (value is None)
+    return list(counts)
+
+
+def check(engine: DuckDBEngine, one: Expression) -> None:
+    kind, domain = one.kind, one.domain
+    allowed = None if domain is None or isinstance(domain, range) else set(domain)
+    for value in values_of(engine, one):
+        if value is None:
+            assert one.nullable, f"{one} is null"
+            continue
+        if isinstance(kind, Fixed):
+            assert isinstance(value, int)
+            assert kind.lower is None or value >= kind.lower, f"{one} is {value}, below {kind}"
+            assert kind.upper is None or value <= kind.upper, f"{one} is {value}, above {kind}"
+        if isinstance(domain, range):
+            assert value in domain
+        elif (
+            allowed is not None and one not in FIELDS.values()
+        ):  # a column may hold undeclared values: they are left out
+            assert value in allowed or undeclared(one), f"{one} is {value!r}, which is not in its domain"
+
+
+def undeclared(one: Expression) -> bool:
+    """Whether values of a column with declared values can pass through to the result as they are."""
+    return one in (FIELDS["color"], FIELDS["level"]) or any(undeclared(part) for part in getattr(one, "arguments", ()))
+
+
+# Expressions, drawn at random; where an operation does not accept its arguments, one of them stands in its place
+
+NUMBERS = ["0", "1", "-1", "2", "3", "7", "-8", "0.5", "-0.25", "2.75", "0.3", "100", "1e6", "-1e9", "1e12"]
+COMPARISONS = ["equal", "differ", "less", "less_equal", "greater", "greater_equal"]
+BOUNDED = ["small", "small", "sure", "quarter", "quarter", "tenth", "wide", "level"]
+
+
+class Draw(random.Random):
+    """Random expressions of each kind, of at most a given depth."""
+
+    def written(self) -> Expression:
+        return constant(Fraction(self.choice(NUMBERS)))
+
+    def number(self, depth: int) -> Expression:
+        if depth == 0:
+            return self.written() if self.random() < 0.25 else FIELDS[self.choice(BOUNDED)]
+        one, other, below = self.number(depth - 1), self.number(depth - 1), depth - 1
+        makers: list[Callable[[], Expression]] = [
+            lambda: self.choice([arithmetic.add, arithmetic.subtract, arithmetic.multiply])(one, other),
+            lambda: self.choice([arithmetic.divide, arithmetic.multiply, arithmetic.add, arithmetic.subtract])(
+                one, self.written()
+            ),
+            lambda: self.choice([arithmetic.floor_divide, arithmetic.modulo])(arithmetic.absolute(one), self.written()),
+            lambda: self.choice([arithmetic.negate, arithmetic.absolute, arithmetic.floored])(one),
+            lambda: arithmetic.floored(one, up=True),
+            lambda: arithmetic.rounded(one, self.randint(-2, 2)),
+            lambda: arithmetic.extreme(self.random() < 0.5, [one, other, self.number(below)][: self.randint(1, 3)]),
+            lambda: arithmetic.extreme(False, [arithmetic.extreme(True, [self.unbounded(below), one]), other]),
+            lambda: arithmetic.extreme(True, [arithmetic.extreme(False, [self.unbounded(below), one]), other]),
+            lambda: conditions.coalesce([one, other, self.number(below)][: self.randint(1, 3)]),
+            lambda: conditions.case([(self.condition(below), one)], self.choice([other, constant(None)])),
+            lambda: conditions.case([(conditions.compare("equal", one, other), constant(None))], one),
+            lambda: arithmetic.number_of(self.condition(below)),
+            lambda: dates.part(self.choice(sorted(dates.PARTS)), self.time()),
+        ]
+        return attempt(self.choice(makers), one)
+
+    def unbounded(self, depth: int) -> Expression:
+        makers: list[Callable[[], Expression]] = [
+            lambda: FIELDS["whole"],
+            lambda: strings.length(self.text(depth)),
+            lambda: arithmetic.extreme(self.random() < 0.5, [FIELDS["whole"], self.number(depth)]),
+        ]
+        return attempt(self.choice(makers), FIELDS["whole"])
+
+    def time(self) -> Expression:
+        one = self.choice([FIELDS["day"], FIELDS["moment"]])
+        makers: list[Callable[[], Expression]] = [
+            lambda: one,
+            lambda: dates.truncate(self.choice(dates.TRUNCATIONS), one),
+            lambda: dates.day_of(one),
+            lambda: conditions.coalesce([one, constant(self.choice([date(2024, 2, 29), datetime(1, 1, 1)]))]),
+        ]
+        return attempt(self.choice(makers), one)
+
+    def text(self, depth: int) -> Expression:
+        if depth == 0:
+            return self.choice([FIELDS["word"], FIELDS["color"], *map(constant, ("", "red", "it's", "%a_"))])
+        one, other = self.text(depth - 1), self.text(depth - 1)
+        makers: list[Callable[[], Expression]] = [
+            lambda: strings.text(self.choice(["lower", "upper", "trim"]), one),
+            lambda: strings.substring(one, constant(self.randint(1, 4)), constant(self.randint(0, 3))),
+            lambda: strings.concatenate(one, other),
+            lambda: conditions.coalesce([one, other]),
+            lambda: conditions.case([(self.condition(depth - 1), one)], self.choice([other, constant(None)])),
+        ]
+        return attempt(self.choice(makers), one)
+
+    def condition(self, depth: int) -> Expression:
+        how = self.choice(COMPARISONS)
+        makers: list[Callable[[], Expression]] = [
+            lambda: self.choice([FIELDS["flag"], constant(True), constant(None)]),
+            lambda: conditions.compare(how, self.choice([FIELDS["free"], FIELDS["whole"]]), self.written()),
+            lambda: conditions.compare(how, self.time(), constant("2024-02-29")),
+            lambda: strings.like(
+                self.choice(["like", "ilike"]), FIELDS["word"], constant(self.choice(["a%", "_", "it's"]))
+            ),
+        ]
+        if depth:
+            below = depth - 1
+            makers += [
+                lambda: conditions.compare(how, self.number(below), self.number(below)),
+                lambda: conditions.compare(how, self.text(below), self.text(below)),
+                lambda: conditions.among(self.number(below), [self.written() for _ in range(self.randint(1, 3))]),
+                lambda: self.choice([conditions.both, conditions.either])(self.condition(below), self.condition(below)),
+                lambda: conditions.opposite(self.condition(below)),
+                lambda: conditions.is_null(self.choice([self.condition, self.number, self.text])(below)),
+            ]
+        return attempt(self.choice(makers), FIELDS["flag"])
+
+
+def attempt(make: Callable[[], Expression], otherwise: Expression) -> Expression:
+    try:
+        return make()
+    except Unfit:
+        return otherwise
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_number_stays_within_its_bounds(engine: DuckDBEngine, seed: int) -> None:
+    draw = Draw(seed)
+    for _ in range(30):
+        check(engine, draw.number(draw.randint(1, 3)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_row_makes_a_condition_a_text_or_a_date_fail(engine: DuckDBEngine, seed: int) -> None:
+    draw = Draw(seed)
+    for _ in range(10):
+        check(engine, draw.condition(draw.randint(1, 3)))
+        check(engine, draw.text(draw.randint(1, 3)))
+        check(engine, draw.time())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_filtered_rows_stay_within_the_same_bounds(engine: DuckDBEngine, seed: int) -> None:
+    draw = Draw(seed)
+    for _ in range(5):
+        value, only = draw.number(2), conditions.condition(draw.condition(2))
+        group = Group(Filter(Scan(TABLE), only), (Key("k", value, None),))
+        found = engine.fetch(write(Aggregate(Bound(group, 1, 1), (Count(None),)))).column("k0").to_pylist()
+        assert set(found) <= set(values_of(engine, value))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_key_has_no_value_outside_its_domain(engine: DuckDBEngine, seed: int) -> None:
+    """CASE, COALESCE and NULLIF of constants and declared values: no row may vanish because its group is not listed."""
+    draw = Draw(seed)
+    labels = [constant(label) for label in ("low", "high", "", "it's")] + [constant(None)]
+    for _ in range(10):
+        branches = [(draw.condition(1), draw.choice(labels[:4])) for _ in range(draw.randint(1, 3))]
+        labeled = conditions.case(branches, draw.choice(labels))
+        assert labeled.domain is not None
+        assert len(set(labeled.domain)) == len(labeled.domain)
+        check(engine, labeled)
+        check(engine, conditions.coalesce([labeled, constant("rest")]))
+
+
+@pytest.mark.parametrize("name", list(FIELDS))
+def test_a_column_is_as_it_is_declared(engine: DuckDBEngine, name: str) -> None:
+    check(engine, FIELDS[name])
+
+
+def test_the_bounds_of_the_test_are_reached(engine: DuckDBEngine) -> None:
+    """So that the checks above cannot pass because nothing lies near a bound."""
+    for name in ("small", "sure", "quarter", "tenth"):
+        kind = FIELDS[name].kind
+        assert isinstance(kind, Fixed)
+        found = [value for value in values_of(engine, FIELDS[name]) if isinstance(value, int)]
+        assert (min(found), max(found)) == (kind.lower, kind.upper)
+    assert None in values_of(engine, FIELDS["small"])
+    assert None not in values_of(engine, FIELDS["tenth"])
+
+
+@pytest.mark.parametrize("wrong", ["add", "least", "floor"])
+def test_a_wrong_interval_would_be_noticed(engine: DuckDBEngine, wrong: str) -> None:
+    right = {
+        "add": arithmetic.add(FIELDS["small"], FIELDS["quarter"]),
+        "least": arithmetic.extreme(False, [FIELDS["small"], FIELDS["sure"]]),
+        "floor": arithmetic.floored(FIELDS["quarter"]),
+    }[wrong]
+    assert isinstance(right.kind, Fixed)
+    assert right.kind.upper is not None
+    check(engine, right)
+    narrow = replace(right.kind, upper=right.kind.upper - 1)
+    with pytest.raises(AssertionError):
+        check(engine, replace(right, kind=narrow, domain=None))  # type: ignore[type-var]
+
+
+def test_all_kinds_are_drawn() -> None:
+    kinds = {type(FIELDS[name].kind) for name in FIELDS}
+    assert kinds == {Fixed, Real, Text, Truth, Day, Moment}

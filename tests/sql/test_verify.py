@@ -1,0 +1,107 @@
+"""The gate derives ranges and lengths again, and refuses a plan that states others."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import duckdb
+import pytest
+
+from discreet.curator.catalog import TEXT, Catalog, Column, Table
+from discreet.errors import InternalError
+from discreet.privacy.unit import Unit
+from discreet.sql.duckdb import write
+from discreet.sql.expression import Call, Constant, Expression, constant, field
+from discreet.sql.kinds import Fixed, Text
+from discreet.sql.operations import strings
+from discreet.sql.planner import Terms, plan
+from discreet.sql.verify import verify
+
+COLUMNS = [Column("p", "integer"), Column("s", "text"), Column("x", "integer", lower=0, upper=9)]
+KNOWN = Catalog("d", [Table("t", COLUMNS, unit=Unit("p"), groups=1, rows=1)], neighbors="add or remove one")
+CITY = field(COLUMNS[1])
+CUT = strings.substring(CITY, constant(1), constant(5))
+TEXTS = [
+    strings.text("lower", CITY),
+    strings.text("upper", strings.text("trim", CITY)),
+    strings.substring(CITY, constant(2), constant(3)),
+    strings.substring(strings.concatenate(CUT, constant("ab")), constant(2), constant(10**6)),
+    strings.concatenate(CITY, constant(" of "), CITY),
+    strings.length(CITY),
+    strings.like("like", CITY, constant("%o%")),
+]
+ASKED = [
+    "SELECT COUNT(*) FROM t WHERE LOWER(s) LIKE '%a%' AND SUBSTRING(s, 2, 3) || 'x' = 'y'",
+    "SELECT COUNT(*) FROM t WHERE COALESCE(TRIM(s), 'q') = 'q' AND LENGTH(UPPER(s)) > 3",
+    "SELECT COUNT(*) FROM t WHERE CASE WHEN x > 3 THEN s WHEN x > 2 THEN s || 'b' ELSE 'b' END = 'b'",
+    "SELECT SUM(LENGTH(s || s)), COUNT(*) FROM t WHERE NULLIF(s, 'a') IS NOT NULL OR s ILIKE 'o%'",
+    "SELECT LEFT(s, 3), SUM(x) FROM t WHERE s IN ('a', 'b') GROUP BY 1",
+]
+
+
+@pytest.mark.parametrize("one", TEXTS, ids=str)
+def test_honest_texts_pass(one: Expression) -> None:
+    verify(one)
+
+
+@pytest.mark.parametrize("sql", ASKED)
+def test_honest_plans_pass(sql: str) -> None:
+    made = plan([sql], KNOWN, Terms(epsilon=1, delta="1e-6"))
+    assert made.derive(KNOWN) == made.loss
+
+
+def test_texts_are_cut_in_the_sql_itself() -> None:
+    """Whatever the engine does beside it: no more than the stated length of a text is ever seen."""
+    made = plan(["SELECT SUM(LENGTH(s)) FROM t"], KNOWN, Terms(epsilon=1))
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t(p BIGINT, s VARCHAR, x BIGINT)")
+        connection.execute("INSERT INTO t VALUES (1, repeat('a', 5000), 1)")
+        found = connection.execute(write(made.releases[0].aggregate), {"salt": "0"}).fetchall()
+    assert found == [(1, TEXT)]
+
+
+@pytest.mark.parametrize("times", [2, 1000])
+def test_a_build_that_reads_longer_texts_than_it_says_is_refused(times: int) -> None:
+    long = replace(CITY, kind=Text(times * TEXT))
+    made = plan(["SELECT SUM(LENGTH(s)) FROM t"], KNOWN, Terms(epsilon=1))
+    (release,) = made.releases
+    (measure,) = [one for one in release.aggregate.measures if one.value is not None]
+    wrong = replace(measure, value=replace(measure.value, arguments=(long,), kind=Fixed(Fraction(1), 0, times * TEXT)))
+    aggregate = replace(release.aggregate, measures=(wrong,))
+    with pytest.raises(InternalError):
+        replace(made, releases=(replace(release, aggregate=aggregate),)).derive(KNOWN)
+
+
+def test_the_gate_derives_the_ranges_of_expressions() -> None:
+    """A range that is stated one step too narrow would need less noise than is due."""
+    made = plan(["SELECT SUM(LENGTH(s)) FROM t"], KNOWN, Terms(epsilon=1))
+    (release,) = made.releases
+    (measure,) = [one for one in release.aggregate.measures if one.value is not None]
+    wrong = replace(measure, value=replace(measure.value, kind=Fixed(Fraction(1), 0, TEXT - 1)))
+    aggregate = replace(release.aggregate, measures=(wrong,))
+    with pytest.raises(InternalError, match="a range for length"):
+        replace(made, releases=(replace(release, aggregate=aggregate),)).derive(KNOWN)
+
+
+def longer(one: Call) -> Call:
+    return replace(one, kind=Text((one.kind.length or 0) + 1))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        *(longer(one) for one in TEXTS[:5] if isinstance(one, Call)),
+        Call("lower", (CITY,), Text(TEXT), True),
+        Call("length", (CITY,), Fixed(Fraction(1), 0, TEXT + 1), True),
+        Call("concatenate", (CITY, CITY), Text(TEXT), True),
+        Call("substring", (CITY, constant(1), CITY), Text(TEXT), True),
+        Call("reverse", (CUT,), Text(5), True),
+        Constant("abc", Text(2)),
+        Constant(10, Fixed(Fraction(1), 0, 9)),
+        Constant("9", Fixed(Fraction(1), 0, 9)),
+        Call("add", (field(COLUMNS[2]), Constant(10**6, Fixed(Fraction(1), 1, 1))), Fixed(Fraction(1), 1, 10), True),
+    ],
+    ids=str,
+)
+def test_what_states_more_than_it_has_is_refused(one: Expression) -> None:
+    with pytest.raises(InternalError):
+        verify(one)
