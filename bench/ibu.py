@@ -44,7 +44,7 @@ def comparison(*, quick: bool) -> Comparison:
 
 def fast(side: int, memory: int) -> Timed:
     """As many accelerated iterations as reach the likelihood of 500 plain ones, found out beforehand."""
-    from discreet.local.ibu import ibu
+    from discreet.local.estimation.ibu import ibu
 
     model, counts = _grid(side)
     target = ibu(model, counts, iterations=PLAIN, stop=None, accelerate=False).likelihoods[-1]
@@ -59,7 +59,7 @@ def fast(side: int, memory: int) -> Timed:
 
 
 def plain(side: int) -> Timed:
-    from discreet.local.ibu import ibu
+    from discreet.local.estimation.ibu import ibu
 
     model, counts = _grid(side)
     return lambda: {"maps": ibu(model, counts, iterations=PLAIN, stop=None, accelerate=False).evaluations}
@@ -69,7 +69,7 @@ def dense(side: int, few: int) -> Timed:
     """The textbook way, in NumPy: the whole matrix."""
     import numpy
 
-    from discreet.local.models import dense as matrix_of
+    from discreet.local.estimation.linear_maps import dense as matrix_of
 
     model, counts = _grid(side)
     matrix = numpy.empty((model.size, model.outputs))
@@ -91,7 +91,7 @@ def dense(side: int, few: int) -> Timed:
 
 def big(side: int, few: int) -> Timed:
     """A few accelerated iterations, 1.5 maps each and half a map to begin with."""
-    from discreet.local.ibu import ibu
+    from discreet.local.estimation.ibu import ibu
 
     model, counts = _grid(side, people=100 * PEOPLE)
 
@@ -105,8 +105,8 @@ def big(side: int, few: int) -> Timed:
 def flat(size: int) -> Timed:
     import numpy
 
-    from discreet.local.ibu import ibu
-    from discreet.local.models import FlatModel
+    from discreet.local.estimation.ibu import ibu
+    from discreet.local.estimation.linear_maps import FlatModel
     from discreet.mechanisms import KaryResponse
 
     response = KaryResponse(epsilon=4, size=size)
@@ -119,7 +119,7 @@ def _grid(side: int, people: int = PEOPLE) -> Any:
     """Towns on a square, planar Laplace noise of scale side/7 cells, clamped at the border; and the reports."""
     import numpy
 
-    from discreet.local.models import ConvolutionModel
+    from discreet.local.estimation.linear_maps import ConvolutionModel
 
     rng = numpy.random.default_rng(1)
     scale, reach = side / 7, side * 3

@@ -154,8 +154,8 @@ def estimate(kind: str, size: int, reports: int) -> Timed:
 
 def stored(kind: str, size: int, reports: int) -> Timed:
     """A store to which the reports were added, in parts."""
-    from discreet.local.collect import Collection
-    from discreet.local.stores import Batch, Counts
+    from discreet.local.collection.collector import Collection
+    from discreet.local.collection.stores import Batch, Counts
     from discreet.noise.entropy import SYSTEM
 
     survey, store = _survey(kind, size), Collection(Path(tempfile.mkdtemp()) / "reports.duckdb")
@@ -172,7 +172,7 @@ def hundred_million(size: int, reports: int) -> Timed:
     """A store into which codes were written by SQL."""
     import duckdb
 
-    from discreet.local.collect import Collection
+    from discreet.local.collection.collector import Collection
 
     survey, path = _survey("flat", size), Path(tempfile.mkdtemp()) / "reports.duckdb"
     Collection(path).add(survey, ["no report"])
@@ -200,7 +200,7 @@ def _from_store(store: Any, survey: Any) -> Timed:
 
 
 def _survey(kind: str, size: int) -> Any:
-    from discreet.local.survey import Survey
+    from discreet.local.collection.survey import Survey
 
     domain = [f"{n}" for n in range(size)]
     return Survey(name="bench", version=1, question="?", domain=domain, randomizer=kind, epsilon=1, times=1)

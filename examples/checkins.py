@@ -30,15 +30,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.exact import log_down, rational
-from discreet.local.areas import Area
-from discreet.local.flat import FlatResponse
-from discreet.local.ibu import ibu
-from discreet.local.inversion import clip, invert, project
-from discreet.local.maps import Map, draw, save_page
-from discreet.local.models import DenseModel, FlatModel
-from discreet.local.places import PlanarReport
-from discreet.local.smoothing import Coarse, one_cluster, smooth_field, smoothed
-from discreet.local.transport import earth_mover
+from discreet.local.estimation.ibu import ibu
+from discreet.local.estimation.inversion import clip, invert, project
+from discreet.local.estimation.linear_maps import DenseModel, FlatModel
+from discreet.local.oracles.krr import FlatResponse
+from discreet.local.places.areas import Area
+from discreet.local.places.maps import Map, draw, save_page
+from discreet.local.places.planar import PlanarReport
+from discreet.local.places.smoothing import Coarse, one_cluster, smooth_field, smoothed
+from discreet.local.places.transport import earth_mover
 from discreet.mechanisms.selection import laplace_cdf
 from discreet.noise import DeterministicEntropy, discrete_laplace, uniform_below
 

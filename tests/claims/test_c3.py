@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.statistical.power import Stream, assert_follows
 
-from discreet.local.flat import FlatResponse
+from discreet.local.oracles.krr import FlatResponse
 from discreet.mechanisms import KaryResponse
 from discreet.mechanisms.channel import Channel
 from discreet.privacy.accounting import guarantee

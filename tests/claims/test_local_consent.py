@@ -5,9 +5,9 @@ import json
 import pytest
 
 from discreet.errors import BudgetExceeded
-from discreet.local.account import DeviceAccount
-from discreet.local.page import page
-from discreet.local.survey import Survey
+from discreet.local.collection.device_account import DeviceAccount
+from discreet.local.collection.survey import Survey
+from discreet.local.collection.survey_page import page
 
 SURVEY = Survey(
     name="smoking",

@@ -6,9 +6,9 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from discreet.local.ibu import ibu
-from discreet.local.inversion import clip, invert, project
-from discreet.local.models import ConvolutionModel, DenseModel, FlatModel
+from discreet.local.estimation.ibu import ibu
+from discreet.local.estimation.inversion import clip, invert, project
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel
 from discreet.mechanisms import RandomizedResponse
 from discreet.mechanisms.channel import Channel
 

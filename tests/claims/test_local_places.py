@@ -11,15 +11,15 @@ import pytest
 from tests.real_data import FOLDER, needs
 
 from discreet.exact import log_down
-from discreet.local.areas import Area
-from discreet.local.flat import FlatResponse
-from discreet.local.ibu import ibu
-from discreet.local.inversion import clip, invert, project
-from discreet.local.metric import MetricResponse
-from discreet.local.models import FlatModel
-from discreet.local.places import PlanarReport
-from discreet.local.smoothing import smoothed
-from discreet.local.transport import earth_mover
+from discreet.local.estimation.ibu import ibu
+from discreet.local.estimation.inversion import clip, invert, project
+from discreet.local.estimation.linear_maps import FlatModel
+from discreet.local.oracles.krr import FlatResponse
+from discreet.local.oracles.metric import MetricResponse
+from discreet.local.places.areas import Area
+from discreet.local.places.planar import PlanarReport
+from discreet.local.places.smoothing import smoothed
+from discreet.local.places.transport import earth_mover
 from discreet.mechanisms.channel import Channel
 from discreet.noise import DeterministicEntropy
 

@@ -9,8 +9,8 @@ import pytest
 from tests.statistical.power import Stream
 
 from discreet.local import BinaryResponse
-from discreet.local.numeric import Hybrid, Piecewise, StochasticRounding
-from discreet.local.ranges import ExponentialResponse
+from discreet.local.oracles.metric import ExponentialResponse
+from discreet.local.oracles.numeric import Hybrid, Piecewise, StochasticRounding
 from discreet.mechanisms import Geometric, Laplace
 from discreet.mechanisms.channel import Channel, deterministic
 from discreet.mechanisms.inference import posterior

@@ -7,8 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from discreet.local.report import Report
-from discreet.local.survey import read_survey
+from discreet.local.collection.survey import Report, read_survey
 
 COMMUTE = """
 name = "commute"

@@ -30,9 +30,9 @@ from tests.contracts.releases import (
 )
 
 from discreet.errors import NotAccepted
-from discreet.local.areas import Area
-from discreet.local.memory import Device, Memoized
-from discreet.local.survey import PLACES, RANDOMIZERS, Survey
+from discreet.local.collection.memoized import Device, Memoized
+from discreet.local.collection.survey import PLACES, RANDOMIZERS, Survey
+from discreet.local.places.areas import Area
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.grid import add

@@ -25,24 +25,22 @@ from discreet.fairness.repair.people import thrown
 from discreet.fairness.repair.reduction import Mixture
 from discreet.fairness.repair.thresholds import Rule, Thresholds
 from discreet.fairness.report import fairness_report, report_cells
-from discreet.local import bootstrap as local_bootstrap
-from discreet.local import ibu
-from discreet.local.areas import Area
-from discreet.local.attributes import Sample, SampleWithFakes, Split
-from discreet.local.flat import BinaryResponse, FlatResponse
-from discreet.local.hadamard import HadamardResponse
-from discreet.local.hashing import BinaryHashing, OptimizedHashing
-from discreet.local.heavy import PrefixExtension, encode
-from discreet.local.memory import Device, Memoized
-from discreet.local.metric import MetricResponse
-from discreet.local.models import FlatModel
-from discreet.local.numeric import Hybrid, Piecewise, StochasticRounding
-from discreet.local.places import PlanarReport
-from discreet.local.ranges import ClampedGeometric, ClampedLaplace, ExponentialResponse
-from discreet.local.subset import SubsetSelection
-from discreet.local.survey import PLACES, Survey
-from discreet.local.survey import RANDOMIZERS as SURVEY_RANDOMIZERS
-from discreet.local.unary import OptimizedUnary, SymmetricUnary
+from discreet.local.collection.memoized import Device, Memoized
+from discreet.local.collection.survey import PLACES, Survey
+from discreet.local.collection.survey import RANDOMIZERS as SURVEY_RANDOMIZERS
+from discreet.local.estimation import bootstrap as local_bootstrap
+from discreet.local.estimation import ibu
+from discreet.local.estimation.heavy_hitters import PrefixExtension, encode
+from discreet.local.estimation.linear_maps import FlatModel
+from discreet.local.oracles.attributes import Sample, SampleWithFakes, Split
+from discreet.local.oracles.hadamard import HadamardResponse
+from discreet.local.oracles.hashing import BinaryHashing, OptimizedHashing
+from discreet.local.oracles.krr import BinaryResponse, FlatResponse
+from discreet.local.oracles.metric import ClampedGeometric, ClampedLaplace, ExponentialResponse, MetricResponse
+from discreet.local.oracles.numeric import Hybrid, Piecewise, StochasticRounding
+from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
+from discreet.local.places.areas import Area
+from discreet.local.places.planar import PlanarReport
 from discreet.noise import DeterministicEntropy, sampler
 from discreet.noise.entropy import SystemEntropy
 from discreet.synthetic import choosing, measuring, rows
@@ -89,24 +87,24 @@ def device() -> tuple[Any, Any]:
 
 
 RANDOMIZERS: dict[str, list[tuple[Any, Any]]] = {
-    "local.flat.BinaryResponse.randomize": [(BinaryResponse(epsilon=1), [0, 1] * 150)],
-    "local.flat.FlatResponse.randomize": [(FlatResponse(**SIX), PERSONS)],
-    "local.hadamard.HadamardResponse.randomize": [(HadamardResponse(**SIX, blocks=b), PERSONS) for b in (1, 2)],
-    "local.hashing._HashingOracle.randomize": [(kind(**SIX), PERSONS) for kind in (BinaryHashing, OptimizedHashing)],
-    "local.unary._UnaryOracle.randomize": [(kind(**SIX), PERSONS) for kind in (SymmetricUnary, OptimizedUnary)],
-    "local.subset.SubsetSelection.randomize": [(SubsetSelection(**SIX), PERSONS)],
-    "local.numeric._Numeric.randomize": [(kind(**BOUNDS), PERSONS) for kind in (StochasticRounding, Piecewise, Hybrid)],
-    "local.ranges.ClampedGeometric.randomize": [(ClampedGeometric(**SIX), PERSONS)],
-    "local.ranges.ClampedLaplace.randomize": [(ClampedLaplace(**BOUNDS, granularity=1), PERSONS)],
-    "local.ranges.ExponentialResponse.randomize": [(ExponentialResponse(epsilon=e, size=6), PERSONS) for e in ("0.2", 2)],
-    "local.metric.MetricResponse.randomize": [(MetricResponse(range(6), "line", epsilon=1, unit="steps"), PERSONS)],
-    "local.places.PlanarReport.randomize": [
+    "local.oracles.krr.BinaryResponse.randomize": [(BinaryResponse(epsilon=1), [0, 1] * 150)],
+    "local.oracles.krr.FlatResponse.randomize": [(FlatResponse(**SIX), PERSONS)],
+    "local.oracles.hadamard.HadamardResponse.randomize": [(HadamardResponse(**SIX, blocks=b), PERSONS) for b in (1, 2)],
+    "local.oracles.hashing._HashingOracle.randomize": [(kind(**SIX), PERSONS) for kind in (BinaryHashing, OptimizedHashing)],
+    "local.oracles.sets._UnaryOracle.randomize": [(kind(**SIX), PERSONS) for kind in (SymmetricUnary, OptimizedUnary)],
+    "local.oracles.sets.SubsetSelection.randomize": [(SubsetSelection(**SIX), PERSONS)],
+    "local.oracles.numeric._Numeric.randomize": [(kind(**BOUNDS), PERSONS) for kind in (StochasticRounding, Piecewise, Hybrid)],
+    "local.oracles.metric.ClampedGeometric.randomize": [(ClampedGeometric(**SIX), PERSONS)],
+    "local.oracles.metric.ClampedLaplace.randomize": [(ClampedLaplace(**BOUNDS, granularity=1), PERSONS)],
+    "local.oracles.metric.ExponentialResponse.randomize": [(ExponentialResponse(epsilon=e, size=6), PERSONS) for e in ("0.2", 2)],
+    "local.oracles.metric.MetricResponse.randomize": [(MetricResponse(range(6), "line", epsilon=1, unit="steps"), PERSONS)],
+    "local.places.planar.PlanarReport.randomize": [
         (PlanarReport(TOWN, epsilon=1, noise=noise, outside=outside), PERSONS)
         for noise in ("laplace", "geometric") for outside in ("keep", "clamp", "remap")
     ],
-    "local.attributes.Split.randomize": [(Split(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
-    "local.attributes.Sample.randomize": [(Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
-    "local.attributes.SampleWithFakes.randomize": [(SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.oracles.attributes.Split.randomize": [(Split(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.oracles.attributes.Sample.randomize": [(Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.oracles.attributes.SampleWithFakes.randomize": [(SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
 }  # fmt: skip
 
 DRAWS: dict[str, list[Callable[[], Any]]] = {
@@ -114,16 +112,16 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
         name: [lambda oracle=oracle, values=values: oracle.randomize(values) for oracle, values in each]
         for name, each in RANDOMIZERS.items()
     },
-    "local.memory.Memoized.remember": [lambda: Memoized(permanent=2, once=1, size=64).remember(3)],
-    "local.memory.Memoized.report": [lambda: Memoized(permanent=2, once=1, size=64).report([[5]])],
-    "local.memory.Device.respond": [device],
-    "local.survey.Survey.respond": [lambda name=name: survey(name).respond((1, 1) if name == PLACES else "b").report for name in SURVEY_RANDOMIZERS],
-    "local.heavy.PrefixExtension.find": [lambda: PrefixExtension(lambda size: FlatResponse(epsilon=4, size=size), 1, 4, 4).find(encode(["a"] * 300, width=1), confidence="0.5")],
-    "local.bootstrap.bootstrap": [lambda: local_bootstrap.bootstrap(COIN, [60, 40], confidence="0.9", method="inversion")],
-    "local.bootstrap.resample": [lambda: local_bootstrap.resample([60, 40], 50)],
-    "local.ibu.thin": [lambda: ibu.thin([600, 400], 5)],
-    "local.ibu.binomial": [lambda: ibu.binomial(np.full(50, 100), 0.5)],
-    "local.ibu.inverse_binomial": [lambda: ibu.inverse_binomial(np.full(50, 100), np.full(50, 0.5))],
+    "local.collection.memoized.Memoized.remember": [lambda: Memoized(permanent=2, once=1, size=64).remember(3)],
+    "local.collection.memoized.Memoized.report": [lambda: Memoized(permanent=2, once=1, size=64).report([[5]])],
+    "local.collection.memoized.Device.respond": [device],
+    "local.collection.survey.Survey.respond": [lambda name=name: survey(name).respond((1, 1) if name == PLACES else "b").report for name in SURVEY_RANDOMIZERS],
+    "local.estimation.heavy_hitters.PrefixExtension.find": [lambda: PrefixExtension(lambda size: FlatResponse(epsilon=4, size=size), 1, 4, 4).find(encode(["a"] * 300, width=1), confidence="0.5")],
+    "local.estimation.bootstrap.bootstrap": [lambda: local_bootstrap.bootstrap(COIN, [60, 40], confidence="0.9", method="inversion")],
+    "local.estimation.bootstrap.resample": [lambda: local_bootstrap.resample([60, 40], 50)],
+    "local.estimation.ibu.thin": [lambda: ibu.thin([600, 400], 5)],
+    "local.estimation.ibu.binomial": [lambda: ibu.binomial(np.full(50, 100), 0.5)],
+    "local.estimation.ibu.inverse_binomial": [lambda: ibu.inverse_binomial(np.full(50, 100), np.full(50, 0.5))],
     "fairness.bootstrap.resampled": [lambda: fairness_bootstrap.resampled([60, 40], 50)],
     "fairness.bootstrap.uniforms": [lambda: fairness_bootstrap.uniforms(9)],
     "fairness.bootstrap.Replicates.of": [lambda: fairness_bootstrap.Replicates.of(Cells.of(GROUPS, group="sex", prediction="yhat"), 200).tables],
@@ -143,7 +141,7 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
 
 GENERATED = {"fairness.loan.Loans.generated"}
 """Made-up people for examples, the same each time by intention: nobody's privacy rests on them."""
-ELSEWHERE = {"synthetic.graphical.GraphicalTable.draw", "local.ibu.ibu", "local.smoothing.smoothed"}
+ELSEWHERE = {"synthetic.graphical.GraphicalTable.draw", "local.estimation.ibu.ibu", "local.places.smoothing.smoothed"}
 """What is done with released numbers: rows of a model fitted to them, and where a fit stops, by `thin`."""
 
 

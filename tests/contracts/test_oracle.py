@@ -31,7 +31,7 @@ from discreet.local import (
     SubsetSelection,
     SymmetricUnary,
 )
-from discreet.local.oracle import sift
+from discreet.local.oracles.oracle import sift
 from discreet.mechanisms import RandomizedResponse
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure

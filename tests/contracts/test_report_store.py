@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData
-from discreet.local.areas import Area
-from discreet.local.collect import Collection
-from discreet.local.lines import sift
-from discreet.local.report import Report
-from discreet.local.stores import Batch, Counts, opened
-from discreet.local.survey import PLACES, Survey
+from discreet.local.collection.collector import Collection, sift
+from discreet.local.collection.stores import Batch, Counts, opened
+from discreet.local.collection.survey import PLACES, Report, Survey
+from discreet.local.places.areas import Area
 from discreet.noise import DeterministicEntropy
 
 STORES = ("duckdb", "postgres")
@@ -98,7 +96,7 @@ def test_words_of_all_bits_come_through(store):
 
 
 def test_a_tally_of_many_blocks(store, monkeypatch):
-    from discreet.local.stores import postgres as module
+    from discreet.local.collection import postgres_store as module
 
     monkeypatch.setattr(module, "_BLOCK", 1000)
     for asked in (survey("hadamard", domain=[f"{n}" for n in range(500)]), survey("subset")):
@@ -226,9 +224,9 @@ def test_threads_do_not_store_a_report_twice(address):
 
 ADD = """
 import sys
-from discreet.local.collect import Collection
-from discreet.local.lines import lines_of
-from discreet.local.survey import Survey
+from discreet.local.collection.collector import Collection
+from discreet.local.collection.collector import lines_of
+from discreet.local.collection.survey import Survey
 print(Collection(sys.argv[1], patience=60).add(Survey(**eval(sys.argv[2])), lines_of(sys.stdin.buffer)).accepted)
 """
 
@@ -263,7 +261,8 @@ def test_processes_do_not_store_a_report_twice(address):
 
 KILLED = """
 import os, sys
-from discreet.local import lines, stores
+from discreet.local.collection import collector as lines
+from discreet.local.collection import stores
 lines._PART = 500
 counted = stores.Batch.counts
 def then_die(self, *given, seen=[]):
@@ -288,7 +287,8 @@ def test_a_kill_leaves_whole_parts(store, address):
 
 
 TELLING = """
-from discreet.local import collect, lines
+from discreet.local.collection import collector as lines
+from discreet.local.collection import collector as collect
 lines._PART = 200
 def telling(address, patience, opened=collect.opened):
     store = opened(address, patience=patience)
@@ -392,7 +392,7 @@ def added_up(address):
 
 def test_words_are_added_up_once_there_are_enough(store, address, monkeypatch):
     for module in ("duckdb", "postgres"):
-        monkeypatch.setattr(f"discreet.local.stores.{module}.ENOUGH", 100)
+        monkeypatch.setattr(f"discreet.local.collection.{module}_store.ENOUGH", 100)
     sent, values = lines(BITS, np.arange(500) % 70), np.arange(500) % 70
     for start, end in ((0, 30), (30, 60), (60, 250), (250, 251), (240, 255), (255, 500)):
         store.add(BITS, sent[start:end])
@@ -417,7 +417,7 @@ def test_words_are_added_up_once_there_are_enough(store, address, monkeypatch):
 )
 def test_sums_that_do_not_fit_the_reports_are_refused(store, address, monkeypatch, statement):
     for module in ("duckdb", "postgres"):
-        monkeypatch.setattr(f"discreet.local.stores.{module}.ENOUGH", 100)
+        monkeypatch.setattr(f"discreet.local.collection.{module}_store.ENOUGH", 100)
     store.add(BITS, lines(BITS, np.arange(150) % 70))
     store.add(BITS, lines(BITS, np.arange(7), seed=2))
     meddle(address, statement)
@@ -431,7 +431,7 @@ def test_sums_that_do_not_fit_the_reports_are_refused(store, address, monkeypatc
 @pytest.mark.parametrize("statement", ["UPDATE reports SET words = ARRAY[0, 0]", "UPDATE tallies SET sums[3] = 0"])
 def test_a_recount_finds_what_an_estimate_does_not_read(store, address, monkeypatch, statement):
     for module in ("duckdb", "postgres"):
-        monkeypatch.setattr(f"discreet.local.stores.{module}.ENOUGH", 100)
+        monkeypatch.setattr(f"discreet.local.collection.{module}_store.ENOUGH", 100)
     store.add(BITS, lines(BITS, np.arange(150) % 70))
     if not address.startswith("postgresql") and "sums[3]" in statement:
         statement = "UPDATE tallies SET sums = list_concat([0, 0, 0], sums[4:])"
@@ -443,7 +443,7 @@ def test_a_recount_finds_what_an_estimate_does_not_read(store, address, monkeypa
 
 def test_words_of_several_threads_are_all_added_up(address, monkeypatch):
     for module in ("duckdb", "postgres"):
-        monkeypatch.setattr(f"discreet.local.stores.{module}.ENOUGH", 64)
+        monkeypatch.setattr(f"discreet.local.collection.{module}_store.ENOUGH", 64)
     sent, faults = lines(BITS, np.arange(800) % 70), []
 
     def add(part):

@@ -11,10 +11,9 @@ import psycopg
 import pytest
 
 from discreet.errors import InvalidParameter, MissingExtra
-from discreet.local.collect import Collection
-from discreet.local.report import Report
-from discreet.local.stores import Counts, opened
-from discreet.local.survey import Survey
+from discreet.local.collection.collector import Collection
+from discreet.local.collection.stores import Counts, opened
+from discreet.local.collection.survey import Report, Survey
 
 FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": ["a", "b"], "randomizer": "flat", "times": 1}
 ASKED = Survey(**FIELDS, epsilon=1)
@@ -197,7 +196,7 @@ def test_a_server_that_crashes_keeps_what_was_acknowledged(address, postgres):
 
 
 def test_a_connection_that_is_cut_stores_nothing(address, monkeypatch):
-    from discreet.local.stores import postgres as module
+    from discreet.local.collection import postgres_store as module
 
     store = Collection(address)
     store.add(ASKED, sent(0, 10))

@@ -24,10 +24,10 @@ from discreet.errors import (
     LedgerUnavailable,
     NoGuarantee,
 )
-from discreet.local import account as module
-from discreet.local.account import DeviceAccount, locked
-from discreet.local.flat import FlatResponse
-from discreet.local.memory import Device, Memoized
+from discreet.local.collection import device_account as module
+from discreet.local.collection.device_account import DeviceAccount, locked
+from discreet.local.collection.memoized import Device, Memoized
+from discreet.local.oracles.krr import FlatResponse
 from discreet.privacy.loss import Concentrated, LaplaceNoise, PerDistance, Pure, Repeated, Together
 
 F = Fraction

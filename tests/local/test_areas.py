@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.areas import Area
-from discreet.local.projection import forward
+from discreet.local.places.areas import Area, forward
 
 NAN, INF = math.nan, math.inf
 F = Fraction

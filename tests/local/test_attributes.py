@@ -18,7 +18,7 @@ from discreet.local import (
     SubsetSelection,
     SymmetricUnary,
 )
-from discreet.local.attributes import Sample, SampleWithFakes, Split, amplified
+from discreet.local.oracles.attributes import Sample, SampleWithFakes, Split, amplified
 from discreet.privacy.loss import Pure
 
 F = Fraction

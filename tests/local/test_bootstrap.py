@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local import bootstrap as module
-from discreet.local.bootstrap import bootstrap, resample
-from discreet.local.models import ConvolutionModel, DenseModel, FlatModel
+from discreet.local.estimation import bootstrap as module
+from discreet.local.estimation.bootstrap import bootstrap, resample
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel
 from discreet.noise import DeterministicEntropy
 
 FLAT = FlatModel(truth="1/2", other="1/8", size=5)

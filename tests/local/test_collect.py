@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.areas import Area
-from discreet.local.collect import Collection
-from discreet.local.estimates import estimate
-from discreet.local.report import Report
-from discreet.local.stores import Counts
-from discreet.local.survey import PLACES, Survey
-from discreet.local.transport import earth_mover
+from discreet.local.collection.collector import Collection, estimate
+from discreet.local.collection.stores import Counts
+from discreet.local.collection.survey import PLACES, Report, Survey
+from discreet.local.places.areas import Area
+from discreet.local.places.transport import earth_mover
 from discreet.noise import DeterministicEntropy
 
 LISTED = ["flat", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]

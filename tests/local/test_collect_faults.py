@@ -15,12 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.areas import Area
-from discreet.local.collect import Collection
-from discreet.local.lines import lines_of, parts, sift
-from discreet.local.report import MOST_LINE, Report
-from discreet.local.stores import Counts
-from discreet.local.survey import PLACES, Survey
+from discreet.local.collection.collector import Collection, lines_of, parts, sift
+from discreet.local.collection.stores import Counts
+from discreet.local.collection.survey import MOST_LINE, PLACES, Report, Survey
+from discreet.local.places.areas import Area
 
 FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": list("abcde"), "randomizer": "flat", "times": 1}
 ASKED = Survey(**FIELDS, epsilon=1)
@@ -231,8 +229,8 @@ def test_the_name_of_a_file_is_not_taken_for_what_is_wrong(tmp_path, name):
 LIMITED = """
 import resource, signal, sys
 from discreet.errors import DiscreetError
-from discreet.local.collect import Collection
-from discreet.local.survey import Survey
+from discreet.local.collection.collector import Collection
+from discreet.local.collection.survey import Survey
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 try:
@@ -271,8 +269,8 @@ def test_a_full_disk_loses_nothing(store, room):
 UNPRIVILEGED = """
 import os, sys, duckdb, pyarrow
 from discreet.errors import DiscreetError
-from discreet.local.collect import Collection
-from discreet.local.survey import Survey
+from discreet.local.collection.collector import Collection
+from discreet.local.collection.survey import Survey
 store, asked, lines = Collection(sys.argv[1], patience=1), Survey(**eval(sys.argv[2])), sys.stdin.read().splitlines()
 asked.respond("a")
 if os.geteuid() == 0:
@@ -310,7 +308,7 @@ def test_a_file_that_was_cut_off_is_refused_in_words(store, cut):
 
 
 def test_lines_that_end_in_an_error_keep_the_parts_before(store, monkeypatch):
-    from discreet.local import lines
+    from discreet.local.collection import collector as lines
 
     monkeypatch.setattr(lines, "_PART", 100)
 

@@ -11,8 +11,8 @@ from scipy.stats import norm
 from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.flat import FlatResponse
-from discreet.local.frequencies import Frequencies, Support, bernstein_reach, binomial_limits, clip, project
+from discreet.local.estimation.frequencies import Frequencies, Support, bernstein_reach, binomial_limits, clip, project
+from discreet.local.oracles.krr import FlatResponse
 
 F = Fraction
 shares = st.lists(st.floats(-3, 3), min_size=1, max_size=12)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
-from discreet.local.flat import FlatResponse
-from discreet.local.hadamard import HadamardResponse
-from discreet.local.heavy import PrefixExtension, Round, decode, encode
+from discreet.local.estimation.heavy_hitters import PrefixExtension, Round, decode, encode
+from discreet.local.oracles.hadamard import HadamardResponse
+from discreet.local.oracles.krr import FlatResponse
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
 

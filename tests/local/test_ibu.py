@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
-from discreet.local.estimates import estimate
-from discreet.local.hashing import HashingModel, OptimizedHashing
-from discreet.local.ibu import binomial, ibu, ibu_batch, inverse_binomial, thin
-from discreet.local.models import ConvolutionModel, DenseModel, FlatModel, dense
-from discreet.local.survey import Survey
+from discreet.local.collection.collector import estimate
+from discreet.local.collection.survey import Survey
+from discreet.local.estimation.ibu import binomial, ibu, ibu_batch, inverse_binomial, thin
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel, dense
+from discreet.local.oracles.hashing import HashingModel, OptimizedHashing
 from discreet.mechanisms import KaryResponse
 from discreet.noise import DeterministicEntropy
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidChannel, InvalidData
-from discreet.local.inversion import clip, invert, invert_batch, project
-from discreet.local.models import ConvolutionModel, DenseModel, FlatModel, dense
+from discreet.local.estimation.inversion import clip, invert, invert_batch, project
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel, dense
 from discreet.mechanisms import KaryResponse
 from discreet.mechanisms.channel import Channel
 

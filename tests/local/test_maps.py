@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData, InvalidParameter, MissingExtra
-from discreet.local import maps
-from discreet.local.areas import Area
-from discreet.local.maps import Map, draw, page, save_page, scale_bar
-from discreet.local.transport import Bounds
+from discreet.local.places import maps
+from discreet.local.places.areas import Area
+from discreet.local.places.maps import Map, draw, page, save_page, scale_bar
+from discreet.local.places.transport import Bounds
 
 AREA = Area.plane(width="0.4", height="0.3", cell="0.1")
 TRUE = np.arange(12.0)

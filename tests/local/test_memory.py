@@ -20,7 +20,7 @@ from discreet.errors import (
 )
 from discreet.exact import exp_bounds
 from discreet.local import SymmetricUnary
-from discreet.local.memory import Device, Memoized
+from discreet.local.collection.memoized import Device, Memoized
 from discreet.mechanisms.channel import Channel
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidChannel, InvalidData, InvalidInput, InvalidParameter
-from discreet.local.models import ConvolutionModel, DenseModel, FlatModel, Model, dense
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel, Model, dense
 from discreet.mechanisms import KaryResponse, PlanarLaplace
 from discreet.mechanisms.channel import Channel
 

@@ -13,8 +13,8 @@ from tests.statistical.power import ALPHA, MANY, WRONG, Stream, assert_follows, 
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import exp_bounds
-from discreet.local.numeric import Hybrid, Piecewise, StochasticRounding
-from discreet.local.oracle import sift
+from discreet.local.oracles.numeric import Hybrid, Piecewise, StochasticRounding
+from discreet.local.oracles.oracle import sift
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
 

@@ -13,12 +13,11 @@ from tests.conftest import stable
 from tests.statistical.power import MANY, Stream, assert_frequency
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.flat import BinaryResponse, FlatResponse
-from discreet.local.hadamard import HadamardResponse, walsh_hadamard
-from discreet.local.hashing import BinaryHashing, Field, OptimizedHashing, decode
-from discreet.local.oracle import sift
-from discreet.local.subset import SubsetSelection
-from discreet.local.unary import OptimizedUnary, SymmetricUnary, count_bits
+from discreet.local.oracles.hadamard import HadamardResponse, walsh_hadamard
+from discreet.local.oracles.hashing import BinaryHashing, Field, OptimizedHashing, decode
+from discreet.local.oracles.krr import BinaryResponse, FlatResponse
+from discreet.local.oracles.oracle import sift
+from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary, count_bits
 from discreet.noise import DeterministicEntropy
 
 F = Fraction

@@ -18,16 +18,14 @@ import pytest
 from scipy import stats
 
 from discreet.errors import InvalidParameter
-from discreet.local.areas import Area
-from discreet.local.collect import Collection
-from discreet.local.hadamard import HadamardResponse
-from discreet.local.hashing import BinaryHashing, OptimizedHashing
-from discreet.local.page import channel_of, cost_words, how_words, page
-from discreet.local.places import PlanarReport
-from discreet.local.report import Report
-from discreet.local.subset import SubsetSelection
-from discreet.local.survey import Survey
-from discreet.local.unary import OptimizedUnary, SymmetricUnary
+from discreet.local.collection.collector import Collection
+from discreet.local.collection.survey import Report, Survey
+from discreet.local.collection.survey_page import channel_of, cost_words, how_words, page
+from discreet.local.oracles.hadamard import HadamardResponse
+from discreet.local.oracles.hashing import BinaryHashing, OptimizedHashing
+from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
+from discreet.local.places.areas import Area
+from discreet.local.places.planar import PlanarReport
 
 ALPHA = 1e-6
 REPORTS = 20_000

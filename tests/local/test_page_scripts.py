@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tests.local.test_page import ALPHA, CASES, outputs, row, supporting, surprise, survey
 
-from discreet.local.areas import Area
-from discreet.local.page import page
-from discreet.local.places import PlanarReport
-from discreet.local.survey import PLACES
+from discreet.local.collection.survey import PLACES
+from discreet.local.collection.survey_page import page
+from discreet.local.places.areas import Area
+from discreet.local.places.planar import PlanarReport
 
 REPORTS = 12_000
 PREPARED = """
@@ -38,7 +38,7 @@ def run_in_node(asked, value, reports):
         pytest.skip("NO NODE: the scripts of the page are tested in a browser only")
     document = re.search(r'<script[^>]* id="survey"[^>]*>(.*?)</script>', page(asked), re.DOTALL)
     kind = json.loads(document[1])["channel"]["kind"]
-    folder = files("discreet.local").joinpath("browser")
+    folder = files("discreet.local.collection").joinpath("browser")
     scripts = [folder.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in ("chances", "answers", "places")]
     drawn = DRAWN.replace("REPORTS", str(reports)).replace("ORACLE", kind).replace("VALUE", str(value))
     text = "\n".join([PREPARED.replace("DATA", json.dumps(document[1])), *scripts, drawn])
@@ -77,7 +77,7 @@ def test_scripts_move_places_as_python_does():
 
 
 def test_the_only_source_of_chance_is_cryptographic():
-    folder = files("discreet.local").joinpath("browser")
+    folder = files("discreet.local.collection").joinpath("browser")
     texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
     assert not [name for name, text in texts.items() if re.search(r"Math\s*(\.|\[)\s*['\"]?random", text)]
     assert texts["chances.js"].count("crypto.getRandomValues(bytes)") == 1

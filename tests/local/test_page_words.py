@@ -8,9 +8,9 @@ import pytest
 from scipy.special import gammaincinv
 from tests.local.test_page import places, survey
 
-from discreet.local.areas import Area
-from discreet.local.kernels import lattice_sum, radius_within
-from discreet.local.page import cost_words, how_words
+from discreet.local.collection.survey_page import cost_words, how_words
+from discreet.local.places.areas import Area
+from discreet.local.places.planar import lattice_sum, radius_within
 
 
 def held_within(asked, km, points=11):

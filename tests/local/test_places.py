@@ -13,10 +13,9 @@ from tests.statistical.power import ALPHA, Stream
 
 from discreet.errors import InvalidChannel, InvalidData, InvalidParameter
 from discreet.exact import log_up
-from discreet.local.areas import Area
-from discreet.local.kernels import laplace_folded, lattice_sum
-from discreet.local.metric import MetricResponse
-from discreet.local.places import PlanarReport, per_km
+from discreet.local.oracles.metric import MetricResponse
+from discreet.local.places.areas import Area
+from discreet.local.places.planar import PlanarReport, laplace_folded, lattice_sum, per_km
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import PerDistance
 

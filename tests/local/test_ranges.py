@@ -9,11 +9,11 @@ from tests.statistical.power import MANY, WRONG, Stream, assert_follows, assert_
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import exp_bounds
-from discreet.local.ibu import ibu
-from discreet.local.inversion import invert
-from discreet.local.models import DenseModel
-from discreet.local.oracle import sift
-from discreet.local.ranges import ClampedGeometric, ClampedLaplace, ExponentialResponse
+from discreet.local.estimation.ibu import ibu
+from discreet.local.estimation.inversion import invert
+from discreet.local.estimation.linear_maps import DenseModel
+from discreet.local.oracles.metric import ClampedGeometric, ClampedLaplace, ExponentialResponse
+from discreet.local.oracles.oracle import sift
 from discreet.privacy.loss import PerDistance, Pure
 
 F = Fraction

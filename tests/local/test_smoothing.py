@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.areas import Area
-from discreet.local.ibu import ibu
-from discreet.local.models import dense
-from discreet.local.places import PlanarReport
-from discreet.local.smoothing import Coarse, _cosines, one_cluster, smooth_field, smoothed
-from discreet.local.transport import earth_mover
+from discreet.local.estimation.ibu import ibu
+from discreet.local.estimation.linear_maps import dense
+from discreet.local.places.areas import Area
+from discreet.local.places.planar import PlanarReport
+from discreet.local.places.smoothing import Coarse, _cosines, one_cluster, smooth_field, smoothed
+from discreet.local.places.transport import earth_mover
 from discreet.noise import DeterministicEntropy
 
 TOWN = Area.plane(width=3, height=2, cell="0.25")

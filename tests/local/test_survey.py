@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
-from discreet.local.areas import Area
-from discreet.local.flat import FlatResponse
-from discreet.local.places import PlanarReport
-from discreet.local.report import Report
-from discreet.local.survey import PLACES, RANDOMIZERS, Survey, parse, read_survey
+from discreet.local.collection.survey import PLACES, RANDOMIZERS, Report, Survey, parse, read_survey
+from discreet.local.oracles.krr import FlatResponse
+from discreet.local.places.areas import Area
+from discreet.local.places.planar import PlanarReport
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import PerDistance, Pure
 

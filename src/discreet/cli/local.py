@@ -15,8 +15,7 @@ from discreet.cli import show
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.local.report import Report
-    from discreet.local.survey import Survey
+    from discreet.local.collection.survey import Report, Survey
     from discreet.noise import Entropy
 
 _SURVEY = click.argument("survey", type=click.Path())
@@ -79,8 +78,7 @@ def collect(store: str, survey: str, lines: str, as_json: bool) -> None:
     STORE is a DuckDB file, or the address of a database: postgresql://user@host/database (its password in ~/.pgpass or
     PGPASSWORD). It is made if there is none. What is stored already counts as replayed.
     """
-    from discreet.local.collect import Collection
-    from discreet.local.lines import lines_of
+    from discreet.local.collection.collector import Collection, lines_of
 
     read = _read(survey)
     with _file(lines) as given:
@@ -113,7 +111,7 @@ def estimate(
 
     The intervals cover the noise that the devices added, at --confidence for all answers together.
     """
-    from discreet.local.collect import Collection
+    from discreet.local.collection.collector import Collection
 
     if as_csv and as_json:
         raise click.UsageError("--json or --csv, not both")
@@ -166,7 +164,7 @@ def map_(
     to see what a survey would lose: the reports are simulated, the true, noisy and estimated maps drawn, and their
     distances to the truth told (earth mover's, in km).
     """
-    from discreet.local.stores import is_address
+    from discreet.local.collection.stores import is_address
 
     maps.check(output)
     read = _read(survey)
@@ -175,7 +173,7 @@ def map_(
         names = (latitude, longitude, weight)
         facts, drawn = maps.simulated(read, maps.points(read, source, names), iterations, _entropy(seed))
     else:
-        from discreet.local.collect import Collection
+        from discreet.local.collection.collector import Collection
 
         found = Collection(source).estimate(read, confidence=None, iterations=iterations)
         facts, drawn = {"reports": found.reports}, maps.of_store(found)
@@ -192,7 +190,7 @@ def map_(
 @show.json_option
 def page(survey: str, output: str | None, endpoint: str | None, as_json: bool) -> None:
     """Make one static HTML file that asks the question and randomizes the answer in the browser."""
-    from discreet.local.page import page as make
+    from discreet.local.collection.survey_page import page as make
 
     read = _read(survey)
     text = make(read, endpoint=endpoint)
@@ -220,7 +218,7 @@ def simulate(
     survey: str, people: int, shares: str, confidence: str, method: Any, seed: int | None, as_json: bool
 ) -> None:
     """What would be learned from so many people, before anybody is asked: draw answers, randomize, estimate."""
-    from discreet.local.estimates import estimate as estimated
+    from discreet.local.collection.collector import estimate as estimated
     from discreet.noise import categorical
 
     read, entropy = _read(survey), _entropy(seed)
@@ -244,14 +242,14 @@ def simulate(
 
 
 def _read(path: str) -> "Survey":
-    from discreet.local.survey import read_survey
+    from discreet.local.collection.survey import read_survey
 
     return read_survey(path)
 
 
 def _explain(survey: "Survey", *, as_json: bool) -> None:
     """What one report tells and costs, in words."""
-    from discreet.local.page import cost_words
+    from discreet.local.collection.survey_page import cost_words
 
     told: dict[str, Any] = {"question": survey.question, "randomizer": survey.randomizer}
     randomizer: Any = survey.randomizes()
@@ -274,7 +272,7 @@ def _explain(survey: "Survey", *, as_json: bool) -> None:
 
 def _charge(survey: "Survey", report: "Report", path: str, allow: str | None) -> None:
     """Write a report and its cost down in the account that the device keeps for its person; only then it may leave."""
-    from discreet.local.account import DeviceAccount, parsed, read
+    from discreet.local.collection.device_account import DeviceAccount, parsed, read
 
     if allow is None:
         if not Path(path).exists():

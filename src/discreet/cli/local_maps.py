@@ -9,10 +9,10 @@ from discreet.cli import show
 from discreet.errors import InvalidData
 
 if TYPE_CHECKING:
-    from discreet.local.estimates import Estimate
-    from discreet.local.maps import Map
-    from discreet.local.survey import Survey
-    from discreet.local.transport import Bounds
+    from discreet.local.collection.collector import Estimate
+    from discreet.local.collection.survey import Survey
+    from discreet.local.places.maps import Map
+    from discreet.local.places.transport import Bounds
     from discreet.noise import Entropy
 
 MOST_PEOPLE = 10_000_000
@@ -33,8 +33,8 @@ def simulated(
     survey: "Survey", given: dict[str, Any], iterations: int | None, entropy: "Entropy"
 ) -> "tuple[dict[str, Any], list[Map]]":
     """The true, the noisy and the estimated map of people whose reports are drawn here, and what to tell of them."""
-    from discreet.local.estimates import estimate as estimated
-    from discreet.local.maps import Map
+    from discreet.local.collection.collector import estimate as estimated
+    from discreet.local.places.maps import Map
 
     people, planar = given.pop("people"), survey.planar()
     truth = survey.area.counts(people) / len(people)
@@ -53,7 +53,7 @@ def simulated(
 
 def of_store(found: "Estimate") -> "list[Map]":
     """The estimated map and the noisy one."""
-    from discreet.local.maps import Map
+    from discreet.local.places.maps import Map
 
     noisy = [] if found.noisy is None else [Map("noisy", found.noisy)]
     return [Map("estimated", found.shares), *noisy]
@@ -61,7 +61,7 @@ def of_store(found: "Estimate") -> "list[Map]":
 
 def km(shares: Any, truth: Any, survey: "Survey") -> "Bounds | None":
     """The earth mover's distance, exact or within bounds; none where nothing lies in the area."""
-    from discreet.local.transport import distance
+    from discreet.local.places.transport import distance
 
     if shares is None or not max(shares) > 0:
         return None
@@ -78,7 +78,7 @@ def told(away: "Bounds | None") -> Any:
 
 def write(path: str, maps: "list[Map]", survey: "Survey") -> None:
     """Write maps to a picture or a page."""
-    from discreet.local.maps import draw, save_page
+    from discreet.local.places.maps import draw, save_page
 
     save = save_page if Path(path).suffix.lower() == ".html" else draw
     try:

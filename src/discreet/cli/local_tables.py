@@ -8,7 +8,7 @@ import click
 from discreet.cli.local_maps import km, told
 
 if TYPE_CHECKING:
-    from discreet.local.estimates import Estimate
+    from discreet.local.collection.collector import Estimate
 
 
 def table(found: "Estimate", truth: list[float] | None = None) -> None:

@@ -1,12 +1,11 @@
 """The local model: randomizers for devices, and estimators for whoever collects their reports."""
 
-from discreet.local.flat import BinaryResponse, FlatResponse
-from discreet.local.frequencies import Frequencies
-from discreet.local.hadamard import HadamardResponse
-from discreet.local.hashing import BinaryHashing, OptimizedHashing
-from discreet.local.oracle import Oracle
-from discreet.local.subset import SubsetSelection
-from discreet.local.unary import OptimizedUnary, SymmetricUnary
+from discreet.local.estimation.frequencies import Frequencies
+from discreet.local.oracles.hadamard import HadamardResponse
+from discreet.local.oracles.hashing import BinaryHashing, OptimizedHashing
+from discreet.local.oracles.krr import BinaryResponse, FlatResponse
+from discreet.local.oracles.oracle import Oracle
+from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
 
 __all__ = [
     "BinaryHashing",

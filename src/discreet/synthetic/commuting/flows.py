@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.earth import RADIUS, angle_between
 from discreet.errors import InvalidData, InvalidParameter
+from discreet.geo import RADIUS, angle_between
 from discreet.tables import as_arrow, column, texts
 
 Integers = NDArray[np.int64]

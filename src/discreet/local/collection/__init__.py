@@ -1,0 +1,1 @@
+"""Surveys: the document, devices and their accounts, the page, the collector and its stores."""

@@ -1,0 +1,204 @@
+"""Where reports are kept: a DuckDB file, or a PostgreSQL database, both behind one protocol.
+
+A store is append-only: it has no operation that changes or removes a report, and what was changed by other means is
+refused when it is read. Rows of words are added up when they are stored, a few thousand together, and their sums are
+kept beside them: an estimate reads sums, not words, and `recount` reads the words again and compares.
+What every store promises (tests/contracts/test_report_store.py):
+
+* *whole*: a batch is stored with its counts or not at all, also if the process is killed, the disk full or the
+  connection lost; when `append` returns, it is on disk;
+* *once*: an id is stored once, whichever batch, process or survey it came with; the others count as replayed;
+* *dropped once*: a dropped line that came before counts as replayed, not by its reason again;
+* *counted*: `read` is one moment of the store, and what it tallies are exactly the reports that were accepted.
+
+Reports hold nothing that anybody would have to be trusted with. Which of them came together, and when, is kept too.
+Of a dropped line only a digest is kept, to know it again; whoever guesses the line can check the guess.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from discreet.errors import InvalidData
+from discreet.local.collection.survey import Survey
+from discreet.local.oracles.oracle import Integers
+
+ADDRESSES = ("postgresql://", "postgres://")
+"""How the address of a database begins; anything else is the path of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of lines: how many were stored, and how many were dropped for which reason.
+
+    >>> str(Counts(accepted=5, replayed=2))
+    '5 accepted, 2 rejected (2 replayed)'
+    """
+
+    accepted: int = 0
+    malformed: int = 0
+    other_survey: int = 0
+    other_version: int = 0
+    out_of_domain: int = 0
+    replayed: int = 0
+
+    @property
+    def rejected(self) -> int:
+        """All that were not stored."""
+        return sum(self.reasons.values())
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many were dropped, by reason."""
+        return {name: count for name, count in asdict(self).items() if name != "accepted"}
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in COUNTED))
+
+    def __str__(self) -> str:
+        why = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.reasons.items() if count)
+        return f"{self.accepted} accepted, {self.rejected} rejected" + (f" ({why})" if why else "")
+
+
+ENOUGH = 1 << 12
+"""So many rows of words, or more, are added up together: their sum is then small beside them."""
+
+COUNTED = tuple(each.name for each in fields(Counts))
+"""The columns of a batch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Reports of one survey that can be stored, each id once, and what was wrong with the other lines."""
+
+    ids: list[str]  # 32 hexadecimal digits each
+    reports: Integers  # a code for each id, or a row of words
+    dropped: Counts
+    keys: Mapping[str, list[str]] = field(default_factory=dict)  # of dropped lines, by reason; as ids
+
+    def counts(self, stored: int, again: Mapping[str, int]) -> Counts:
+        """What became of the lines, when so many reports were new, and so many dropped lines came before."""
+        new = {name: count - again.get(name, 0) for name, count in self.dropped.reasons.items()}
+        return Counts(**new) + Counts(accepted=stored, replayed=len(self.ids) - stored + sum(again.values()))
+
+
+class ReportStore(Protocol):
+    """Where reports are kept; see this module for what it promises. It holds nothing open between calls."""
+
+    def append(self, survey: Survey, batch: Batch, received: datetime) -> Counts:
+        """Add the reports that are new, and the counts of the batch; the store is made if there is none."""
+        ...
+
+    def counts(self, survey: Survey) -> Counts:
+        """What became of all lines so far for this survey."""
+        ...
+
+    def read(self, survey: Survey) -> tuple[Counts, Integers]:
+        """The counts and, of the same moment, the tally that the survey's randomizer estimates from."""
+        ...
+
+    def recount(self, survey: Survey) -> tuple[Counts, Integers]:
+        """The same from the reports alone; refused if it is not what `read` says."""
+        ...
+
+
+def opened(address: str | Path, *, patience: float) -> ReportStore:
+    """The store at a path, or at an address `postgresql://user@host/database`.
+
+    `patience` is how many seconds to wait while another program has the file, or for a server to answer.
+
+    >>> opened("reports.duckdb", patience=1)
+    DuckdbReports('reports.duckdb')
+    """
+    if isinstance(address, str) and is_address(address):
+        from discreet.local.collection.postgres_store import PostgresReports
+
+        return PostgresReports(address, patience=patience)
+    from discreet.local.collection.duckdb_store import DuckdbReports
+
+    return DuckdbReports(address, patience=patience)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a database, not a path.
+
+    >>> is_address("postgresql://ann@localhost/surveys"), is_address("reports.duckdb")
+    (True, False)
+    """
+    return text.lower().startswith(ADDRESSES)
+
+
+# What a database counted, as a tally
+
+
+def tally_of_codes(survey: Survey, codes: Integers, many: Integers, accepted: int) -> Integers:
+    """The tally of reports that are single numbers, from how many there are of each.
+
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
+    ...               times=1)
+    >>> tally_of_codes(coin, np.array([1]), np.array([7]), 7)
+    array([0, 7])
+    """
+    randomizer = survey.randomizes()
+    total = np.array(randomizer.tally(randomizer.randomize([])))
+    if not randomizer.valid(codes).all() or many.sum() != accepted:
+        raise changed()
+    total[codes] = many
+    return total
+
+
+def tally_of_words(survey: Survey, parts: Iterable[Integers], expected: int) -> Integers:
+    """The tally of so many reports that are rows of words, part by part.
+
+    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="symmetric unary",
+    ...               epsilon=1, times=1)
+    >>> tally_of_words(bits, [np.array([[3], [2]])], 2)
+    array([1, 2])
+    """
+    randomizer, seen = survey.randomizes(), 0
+    total = np.array(randomizer.tally(randomizer.randomize([])))
+    for rows in parts:
+        if not randomizer.valid(rows).all():
+            raise changed()
+        total += randomizer.tally(rows)
+        seen += len(rows)
+    if seen != expected:
+        raise changed()
+    return total
+
+
+def kept_tally(survey: Survey, sums: Iterable[Integers]) -> Integers:
+    """What was added up before, together; each sum has a number for each value.
+
+    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="symmetric unary",
+    ...               epsilon=1, times=1)
+    >>> kept_tally(bits, [np.array([1, 2]), np.array([3, 0])])
+    array([4, 2])
+    """
+    total = tally_of_words(survey, [], 0)
+    for one in sums:
+        if one.shape != total.shape:
+            raise changed()
+        total += one
+    return total
+
+
+def width(survey: Survey) -> int | None:
+    """How many words a report has; None where it is one number.
+
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
+    ...               times=1)
+    >>> width(coin) is None
+    True
+    """
+    none = survey.randomizes().randomize([])
+    return None if none.ndim == 1 else none.shape[1]
+
+
+def changed() -> InvalidData:
+    """What to raise where the store does not hold what was added to it."""
+    return InvalidData("store: it does not hold the reports that were added to it; it was changed by other means")

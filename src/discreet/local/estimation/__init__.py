@@ -1,0 +1,1 @@
+"""From noisy reports back to the distribution of the true values."""

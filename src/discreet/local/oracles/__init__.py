@@ -1,0 +1,1 @@
+"""Randomizers that run on a device, each with the estimator that fits it."""

@@ -1,0 +1,201 @@
+"""Hadamard response: a report is one of about k codes; half of a block of them support each value.
+
+A collector counts `SELECT report, count(*) … GROUP BY report`; one fast Walsh–Hadamard transform gives all estimates.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.exact import Number, exp_down, integer, rational
+from discreet.local.estimation.frequencies import Floats, Frequencies, Limits, Support, binomial_limits
+from discreet.local.oracles.oracle import Integers, read_codes, read_epsilon, read_tally, read_values, well_formed
+from discreet.mechanisms.channel import Channel
+from discreet.mechanisms.mechanism import countable
+from discreet.noise import Entropy, bernoulli, uniform_below
+from discreet.noise.entropy import SYSTEM
+from discreet.privacy.loss import Loss, Pure
+
+_MOST_SIZE = (1 << 24) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class HadamardResponse:
+    """The value is a row of a Hadamard matrix of one of several blocks; codes where it is +1 are e^ε times likelier.
+
+    Acharya, Sun, Zhang 2019. There are B blocks of b codes, b a power of two; a block serves b − 1 values, each a row
+    other than the first (all ones) of the b×b Sylvester matrix. A report is a code where the value's row is +1 with
+    probability e^ε/(e^ε + 2B − 1), else any other code. B is the power of two with the least variance,
+    (2B − 1 + e^ε)²/(B·(e^ε−1)²) a report (values spread evenly over the blocks): one block up to ε = 1.34, which is
+    the one bit of Hadamard with variance ((e^ε+1)/(e^ε−1))², about (e^ε−1)/2 blocks beyond.
+
+    Guarantee: ε-LDP.
+    Proof. Every value has b/2 codes of one probability and K − b/2 of another; their ratio is
+    (truth/(b/2))/((1 − truth)/(K − b/2)) = truth·(2B − 1)/(1 − truth), which is e^ε with e^ε rounded down.
+
+    >>> from discreet.local.oracles.hadamard import HadamardResponse
+    >>> oracle = HadamardResponse(epsilon=1, size=100)
+    >>> oracle.blocks, oracle.block, round(oracle.variance(), 2)
+    (1, 128, 4.68)
+    """
+
+    epsilon: Fraction
+    size: int
+    blocks: int
+
+    def __init__(self, *, epsilon: Number, size: int, blocks: int | None = None) -> None:
+        """`blocks` may be stated: a power of two."""
+        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
+        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+        wanted = self._best_blocks() if blocks is None else integer(blocks, "blocks", at_least=1, at_most=self.size)
+        if wanted & (wanted - 1):
+            raise InvalidParameter("blocks", blocks, "a power of two")
+        object.__setattr__(self, "blocks", wanted)
+
+    def _best_blocks(self) -> int:
+        growth = exp_down(self.epsilon)
+        choices = [1 << e for e in range(self.size.bit_length()) if 1 << e <= self.size]
+        return min(choices, key=lambda blocks: (2 * blocks - 1 + growth) ** 2 / blocks)
+
+    @property
+    def block(self) -> int:
+        """b: how many codes a block has, a power of two above the number of values that it serves."""
+        return 1 << (-(-self.size // self.blocks)).bit_length()
+
+    @property
+    def codes(self) -> int:
+        """K: how many codes there are."""
+        return self.blocks * self.block
+
+    @property
+    def truth(self) -> Fraction:
+        """The probability that a report supports the true value."""
+        growth = exp_down(self.epsilon)
+        return growth / (growth + 2 * self.blocks - 1)
+
+    @property
+    def loss(self) -> Loss:
+        """ε-LDP for the person's own value."""
+        return Pure(self.epsilon)
+
+    @property
+    def _step(self) -> Fraction:
+        """A share is the mean of this for a supporting code, of minus this for another of the block, else of 0."""
+        unlike = (1 - self.truth) / (2 * self.blocks - 1)  # of each half block that is not the value's
+        return 1 / (self.truth - unlike)
+
+    @property
+    def influence(self) -> float:
+        """What one report can move an estimated share, times the number of reports: twice the step."""
+        return float(2 * self._step)
+
+    def variance(self, share: float = 0.0) -> float:
+        """The variance of one estimated share, times the number of reports; others spread evenly over the blocks."""
+        own = float(rational(share, "share", at_least=0, at_most=1))
+        half = float((1 - self.truth) / (2 * self.blocks - 1))
+        same = float(self.truth) + half  # P(block) for the block's own values; 2·half for others
+        hit = own * same + (1 - own) * (same + 2 * half * (self.blocks - 1)) / self.blocks
+        return float(self._step) ** 2 * hit - own
+
+    def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
+        """One code for each value.
+
+        Proof. A uniform column whose sign is wrong is repaired by a flip of the row's lowest bit, which pairs columns
+        of opposite signs: so it is uniform over those of the right sign. Of the 2B − 1 half blocks that are not the
+        value's, one is its own block's −1 half; the others are whole blocks, two halves each.
+        """
+        told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
+        block, row = self._places(told)
+        column = np.asarray(uniform_below(self.block, told.size, entropy=source))
+        away = ~np.asarray(bernoulli(self.truth, told.size, entropy=source))
+        wrong = ((np.bitwise_count(row & column) & 1) != 0) != away
+        if self.blocks > 1:
+            half = np.asarray(uniform_below(2 * self.blocks - 1, told.size, entropy=source))
+            elsewhere = away & (half > 0)
+            block = np.where(elsewhere, (block + (half + 1) // 2) % self.blocks, block)
+            wrong &= ~elsewhere
+        return np.asarray(block * self.block + (column ^ np.where(wrong, row & -row, 0)), np.int64)
+
+    def _places(self, values: Integers) -> tuple[Integers, Integers]:
+        """The block and the row of each value: neighbors go to different blocks, so that blocks fill evenly."""
+        return values % self.blocks, values // self.blocks + 1
+
+    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
+        """Which reports are codes."""
+        return well_formed(reports, self.codes)
+
+    def tally(self, reports: ArrayLike) -> Integers:
+        """How many reports have each code."""
+        return np.bincount(read_codes(reports, self.codes), minlength=self.codes).astype(np.int64, copy=False)
+
+    def estimate(self, tally: ArrayLike, *, reports: int) -> Frequencies:
+        """step·(supporting − other codes of the block)/n: unbiased.
+
+        Proof. Rows of the matrix are orthogonal to one another and to the first: a report of another value of the block
+        has as many codes of either sign in each half, one of another block is uniform over the block; both give 0 in
+        expectation, the value itself step·(truth − unlike) = 1.
+        """
+        counts, count = read_tally(tally, self.codes, reports, total=1)
+        balance = walsh_hadamard(counts.reshape(self.blocks, self.block))
+        block, row = self._places(np.arange(self.size))
+        signed, hits = balance[block, row], balance[block, 0]
+        if self.blocks == 1:
+            return Support((count + signed) // 2, count, self.truth, Fraction(1, 2)).frequencies()
+        step = float(self._step)
+        shares = step * signed / count
+        spread = np.maximum(step**2 * hits / count - np.clip(shares, 0, 1), 0) / count
+        return Frequencies(shares, spread, count, _Signed(shares, hits, count, step))
+
+    def channel(self) -> Channel:
+        """p(code | value)."""
+        countable(self.size * self.codes, "channel", most=1_000_000)
+        likely, unlikely = self.truth * 2 / self.block, (1 - self.truth) / (self.codes - self.block // 2)
+        block, row = self._places(np.arange(self.size)[:, None])
+        code = np.arange(self.codes)
+        supports = (code // self.block == block) & ((np.bitwise_count(row & code % self.block) & 1) == 0)
+        rows = [[likely if yes else unlikely for yes in line] for line in supports.tolist()]
+        return Channel(rows, inputs=range(self.size), outputs=range(self.codes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Signed:
+    """Shares that are means of ±step over the reports of a block, and 0 for reports outside."""
+
+    shares: Floats
+    hits: Integers
+    reports: int
+    step: float
+
+    def limits(self, tail: float) -> Limits:
+        """Bernstein's, with the variance bounded by the reports of the block: a tenth of the tail is spent on that.
+
+        Proof. The terms are independent and within R = step + 1 of their expectation, which is 1 for those who hold the
+        value and else 0: their mean variance is S − share, S = step²·(mean probability of the block), which
+        `binomial_limits` bounds. With L = ln(2/tail), a = 2L/n and b = R·L/3n Bernstein says that d = |estimate −
+        share| has (d − b)² ≤ a·(S − share) + b²; with share = estimate ∓ d that is quadratic in d.
+        """
+        _, most = binomial_limits(self.hits, self.reports, tail / 10)
+        log = np.log(2 / (0.9 * tail))
+        a, b = 2 * log / self.reports, (self.step + 1) * log / (3 * self.reports)
+        rest = 4 * a * (self.step**2 * most - self.shares)
+        below, above = (half + np.sqrt(np.maximum(half**2 + rest / 4, 0)) for half in (b + a / 2, b - a / 2))
+        return self.shares - below, self.shares + np.maximum(above, 0)
+
+
+def walsh_hadamard(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Σ_j (−1)^popcount(i & j)·row[j] for every i and every row of a table, its length a power of two; exact.
+
+    >>> walsh_hadamard(np.array([[1, 2, 0, 4]])).tolist()
+    [[7, -5, -1, 3]]
+    """
+    rows, length = table.shape
+    out = table.astype(np.int64)
+    span = 1
+    while span < length:
+        pairs = out.reshape(rows, -1, 2, span)
+        out = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
+        span *= 2
+    return out.reshape(rows, length)
