@@ -16,8 +16,8 @@ from discreet.learning.losses import Softmax
 from discreet.learning.network import Network
 from discreet.learning.optimizers import Sgd
 from discreet.learning.recipe import Recipe
-from discreet.learning.threads import blas_threads, threads_in_force
 from discreet.learning.training import train
+from discreet.threads import blas_threads, threads_in_force
 
 NETWORK = Network([Dense(2)], Softmax(), inputs=(3,))
 RECIPE = Recipe(rate="1/2", lot=10, steps=3, multiplier=1, clip=1, optimizer=Sgd("0.1"))

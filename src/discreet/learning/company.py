@@ -26,8 +26,8 @@ from discreet.errors import InternalError, InvalidData
 from discreet.learning.clipping import Clip, clipped_sum
 from discreet.learning.gradients import Array
 from discreet.learning.starting import normal
-from discreet.learning.threads import threads_in_force
 from discreet.learning.trainable import Trainable
+from discreet.threads import threads_in_force
 
 _COUNT = 70  # more than a block of `layers.product`
 _COMPANIES = (slice(0, 1), slice(0, 33), slice(1, None), slice(5, 69), slice(64, None))

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.learning.gradients import Array
-from discreet.learning.threads import threads_in_force
 from discreet.noise import DeterministicEntropy
+from discreet.threads import threads_in_force
 
 _ROWS = 64  # in each product that BLAS is given
 _ASKED = 8  # rows that are tried at every place

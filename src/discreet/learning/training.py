@@ -35,10 +35,10 @@ from discreet.learning.network import Augment, Parameters
 from discreet.learning.projection import PrivatePca
 from discreet.learning.recipe import Recipe
 from discreet.learning.state import State, finished
-from discreet.learning.threads import blas_threads
 from discreet.learning.trainable import Trainable
 from discreet.noise import Entropy, poisson_sample
 from discreet.noise.normal import add_rounded_gaussian
+from discreet.threads import blas_threads
 
 __all__ = ["Augment", "Checkpoint", "State", "contributions", "finished", "step", "train"]
 

@@ -28,6 +28,7 @@ from discreet.noise import DeterministicEntropy, rounded_gaussian
 from discreet.synthetic.constraints import Allowed
 from discreet.synthetic.marginals import Attributes, cells, checked_sizes
 from discreet.synthetic.measuring import Measurement, some, total
+from discreet.threads import blas_threads
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -125,7 +126,8 @@ def fit(
         raise InvalidParameter("memory", chosen.memory, f"{needed:,} bytes for this table", hint)
     problem = _Problem(exact, measurements, allowed, people / rows)
     start = _start(exact, column_shares(exact, measurements, allowed, people), rows, chosen.seed)
-    return _descended(problem, start, people, chosen, progress)
+    with blas_threads(1):  # the same table on every machine of a kind, and no waiting on a busy one
+        return _descended(problem, start, people, chosen, progress)
 
 
 def soft_rows(people: float) -> int:

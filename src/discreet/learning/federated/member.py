@@ -33,8 +33,8 @@ from discreet.learning.federated.packing import pack, unpack
 from discreet.learning.federated.updates import Contribution, length, update
 from discreet.learning.gradients import Ints
 from discreet.learning.network import Network
-from discreet.learning.threads import blas_threads
 from discreet.noise import DeterministicEntropy, Entropy, bernoulli
+from discreet.threads import blas_threads
 
 _RUN, _DIGITS = 16, 20
 

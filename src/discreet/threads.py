@@ -1,7 +1,8 @@
-"""How many threads matrix products use while a model is trained.
+"""How many threads matrix products use while a model is trained or a table is fitted.
 
-The products of training are small. Shared among all cores they are little quicker on an idle machine, and on a busy one
-threads wait for one another, at full speed: several times the processor time for the same model. So one is the default.
+Such products are small. Shared among all cores they are little quicker on an idle machine, and on a busy one
+threads wait for one another, at full speed: several times the processor time for the same result. So one is
+the default.
 """
 
 from collections.abc import Iterator
