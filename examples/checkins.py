@@ -35,7 +35,7 @@ from discreet.local.estimation.inversion import clip, invert, project
 from discreet.local.estimation.linear_maps import DenseModel, FlatModel
 from discreet.local.oracles.krr import FlatResponse
 from discreet.local.places.areas import Area
-from discreet.local.places.maps import Map, draw, save_page
+from discreet.local.places.maps import Map, page, picture
 from discreet.local.places.planar import PlanarReport
 from discreet.local.places.smoothing import Coarse, one_cluster, smooth_field, smoothed
 from discreet.local.places.transport import earth_mover
@@ -116,9 +116,9 @@ def show(rows: dict[str, list[float]]) -> None:
 def write(folder: Path, maps: list[Map], area: Area) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     title = "Check-ins: the truth, and what was learned from noisy reports"
-    print(f"\nwrote {save_page(folder / 'checkins.html', maps, area, title=title)}")
+    print(f"\nwrote {page(maps, area, title=title).save(folder / 'checkins.html')}")
     chosen = [one for one in maps if one.title in ("true", "noisy", "planar + IBU 500", "smoothed", "k-RR + IBU 500")]
-    print(f"wrote {draw(folder / 'checkins.png', chosen, area, title=title)}")
+    print(f"wrote {picture(chosen, area, title=title).save(folder / 'checkins.png')}")
 
 
 # The estimates

@@ -138,9 +138,9 @@ def test_must_hold_fails_where_nothing_is_decided(attack, tmp_path):
         (("--within", "age=1", "--starts", "age=2"), 2, "in two ways"),
         (("--starts", "zip=few"), 2, "not a whole number"),
         (("--confidence", "95"), 2, "strictly between 0 and 1"),
-        (("--report", "page.pdf"), 2, "does not end in .html"),
-        (("--report", "nowhere/page.html"), 2, "there is no folder"),
-        (("--plot", "picture.bmp"), 2, "does not end in .svg"),
+        (("--report", "page.pdf"), 2, "a name that ends in .html"),
+        (("--report", "nowhere/page.html"), 2, "a folder that exists"),
+        (("--plot", "picture.bmp"), 2, "a name that ends in .svg"),
         (("--report", "truth.html"), 1, "exists already"),
     ],
 )

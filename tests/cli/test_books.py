@@ -339,7 +339,7 @@ def test_pictures_are_written_whatever_the_names(kept, command, name):
         Ledger(store).charge("clinic", analyst="$x$ <b> \\frac{", statement=digest("x"), loss=Pure("0.01"))
     done = run(command, "policy.toml", "--plot", name)
     assert done.stderr == f"wrote {name}\n"
-    assert (kept / name).stat().st_size > 3000
+    assert (kept / name).stat().st_size > 2000
     assert run(command, "policy.toml", "--plot", "spent.txt", code=2)
 
 
@@ -358,26 +358,20 @@ def test_pictures_of_an_account_without_charges_and_of_one_without_bound(folder,
 
 
 def test_what_the_pictures_show(kept, monkeypatch):
-    from matplotlib.figure import Figure
-
     drawn = []
-
-    def picture(path, draw):
-        drawn.append(Figure().subplots())
-        draw(drawn[-1])
-
-    monkeypatch.setattr("discreet.cli.show.picture", picture)
+    monkeypatch.setattr("discreet.cli.show.save", lambda chart, path: drawn.append(chart))
     run(ledger, "policy.toml", "--plot", "x.png")
-    spent, limit = drawn[-1].get_lines()
-    assert list(spent.get_ydata())[:3] == [0, 0.1, 0.3]
-    assert list(limit.get_ydata()) == [1] * 5
+    spent, limit = drawn[-1].marks
+    assert list(spent.y)[:3] == [0, 0.1, 0.3]
+    assert list(limit.y) == [1] * 5
     run(budget, "policy.toml", "--plot", "x.png")
     told = json.loads(run(budget, "policy.toml", "--json").stdout)
-    bars = dict(zip([one.get_text() for one in drawn[-1].get_yticklabels()], drawn[-1].patches, strict=True))
-    assert bars["everybody"].get_width() == told["spent"]
-    assert bars["bob"].get_width() == 0.2
-    assert set(bars) == {"everybody", "ann", "bob", "李明"}
-    assert sorted(drawn[-1].get_lines()[0].get_xdata()) == [0.5, 1, 9, 9]  # caps and the budget
+    (bars,) = drawn[-1].marks
+    widths = dict(zip(bars.labels, bars.values, strict=True))
+    assert widths["everybody"] == told["spent"]
+    assert widths["bob"] == 0.2
+    assert set(widths) == {"everybody", "ann", "bob", "李明"}
+    assert sorted(bars.limits) == [0.5, 1, 9, 9]  # caps and the budget
 
 
 # --- the ledger's file -------------------------------------------------------------------------------------

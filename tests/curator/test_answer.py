@@ -25,6 +25,7 @@ from discreet.curator.digits import plain_text, quoted
 from discreet.curator.rendering import printable
 from discreet.errors import InternalError, InvalidParameter, MissingExtra
 from discreet.privacy.loss import Concentrated, Pure, Together, from_json
+from discreet.report import Chart
 
 RECEIPT = Receipt("hospital", "ann", 12, "2026-11-15T10:00:00Z", "9f2c", Pure("0.5"), 0.5, 0.0, False, 2.5)
 HOSTILE = "<script>alert('x')</script>&\"\x1b[2J\u202e\n"
@@ -512,7 +513,7 @@ def test_a_confidence_is_not_overstated():
 # -------------------------------------------------------------------------------------------------------------- pictures
 
 
-@pytest.mark.parametrize(("ending", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+@pytest.mark.parametrize(("ending", "magic"), [(".png", b"\x89PNG"), (".svg", b"<svg"), (".pdf", b"%PDF")])
 def test_pictures_are_written(tmp_path, ending, magic):
     regions().plot(tmp_path / f"a{ending}")
     assert (tmp_path / f"a{ending}").read_bytes().startswith(magic)
@@ -528,10 +529,10 @@ def test_a_picture_bears_odd_numbers_and_letters(tmp_path):
 
 def test_a_picture_of_no_rows_and_of_many(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(answer_module, "picture", lambda path, column, labels, notes: drawn.append((labels, notes)))
+    monkeypatch.setattr(Chart, "save", lambda chart, path: drawn.append((chart.marks[0].labels, chart.y)))
     made({"n": range(61)}).plot(tmp_path / "a.png")
     assert len(drawn[0][0]) == 60
-    assert drawn[0][1] == ["the first 60 of 61 groups"]
+    assert drawn[0][1] == "the first 60 of 61 groups"
     monkeypatch.undo()
     made({"n": pa.array([], pa.int64())}).plot(tmp_path / "a.png")
     made({"n": range(200)}).plot(tmp_path / "b.png")
@@ -540,9 +541,7 @@ def test_a_picture_of_no_rows_and_of_many(tmp_path, monkeypatch):
 
 def test_a_picture_chooses_its_columns(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(
-        answer_module, "picture", lambda path, column, labels, notes: drawn.append((column.name, labels))
-    )
+    monkeypatch.setattr(Chart, "save", lambda chart, path: drawn.append((chart.title, list(chart.marks[0].labels))))
     answer = made(
         {"year": [2025, 2026], "sex": ["f", None], "n": [5, 6], "m": [7, 8]},
         {"n": ([4, 5], [6, 7])},
@@ -556,7 +555,7 @@ def test_a_picture_chooses_its_columns(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("path", "options", "message"),
     [
-        ("a.gif", {}, r"path: .* \.png, \.svg or \.pdf"),
+        ("a.gif", {}, r"path: .* \.svg, \.png or \.pdf"),
         ("nowhere/a.png", {}, "path: .* a folder that exists"),
         ("a.png", {"column": "region"}, "column: got 'region', expected a column of numbers"),
         ("a.png", {"column": "x"}, "column: got 'x', expected one of 'region', 'n'"),

@@ -2,15 +2,18 @@
 
 import math
 import re
+import sys
+from itertools import pairwise
 from xml.dom.minidom import parseString
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.errors import InvalidData, InvalidParameter
-from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Line, Page, Points, Text, Verdict
+from discreet.errors import InvalidData, InvalidParameter, MissingExtra
+from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Intervals, Line, Page, Points, Text, Tiles, Verdict
 from discreet.report.axis import Axis, label
+from discreet.report.picture import Dots, Fill, Stroke, Words
 
 NUMBERS = st.lists(st.floats(allow_infinity=False, width=32), min_size=1, max_size=8)
 
@@ -27,7 +30,7 @@ def test_any_numbers_give_a_picture_that_is_xml(values, log_x, log_y, kind):
 def test_any_numbers_give_bars(values):
     svg = Chart("t", [Bars([f"n{i}" for i in range(len(values))], values)]).svg()
     parseString(svg)
-    assert svg.count("<rect") == sum(not math.isnan(v) for v in values)
+    assert svg.count("<title>") == sum(not math.isnan(v) for v in values)
 
 
 @given(st.lists(NUMBERS.filter(lambda v: len(v) >= 3).map(lambda v: v[:3]), min_size=1, max_size=5))
@@ -41,9 +44,9 @@ def test_ticks_are_few_ordered_and_on_the_axis(low, span):
     places = [place for place, _ in axis.ticks()]
     assert 2 <= len(places) <= 12
     assert places == sorted(places)
-    assert axis.place(low) >= 0
-    assert axis.place(low + span) <= 100
-    assert axis.place(low) <= axis.place(low + span)
+    assert axis.pixel(low) >= 0
+    assert axis.pixel(low + span) <= 100
+    assert axis.pixel(low) <= axis.pixel(low + span)
 
 
 @given(st.floats(1e-300, 1e300), st.floats(1, 1e6))
@@ -54,31 +57,84 @@ def test_a_logarithmic_axis_spans_whole_decades(low, factor):
     assert 1 <= len(axis.ticks()) <= 12
 
 
-def test_a_bar_twice_as_high_is_drawn_twice_as_high():
-    svg = Chart("t", [Bars(["a", "b"], [1, 2])]).svg()
-    first, second = (float(h) for h in re.findall(r'<rect[^>]* height="([\d.]+)"', svg))
-    assert second == pytest.approx(2 * first, abs=0.2)
+def boxes(chart):
+    """Left, top, right and bottom of what has a title: the bars."""
+    for shape in chart.picture().shapes:
+        if isinstance(shape, Fill) and shape.title:
+            x, y = zip(*shape.outlines[0], strict=True)
+            yield min(x), min(y), max(x), max(y)
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_a_bar_twice_as_long_is_drawn_twice_as_long(count):
+    """Few bars lie in rows, more stand."""
+    first, second, *_ = boxes(Chart("t", [Bars([str(i) for i in range(count)], [1, 2] * (count // 2))]))
+    side = 0 if count == 2 else 1
+    assert second[side + 2] - second[side] == pytest.approx(2 * (first[side + 2] - first[side]), abs=0.2)
+
+
+def test_two_bars_do_not_fill_a_screen():
+    picture = Chart("t", [Bars(["attack", "guessing"], [0.9, 0.5])], y="share").picture()
+    assert picture.height < 130
+    assert all(bottom - top < 20 for _, top, _, bottom in boxes(Chart("t", [Bars(["a", "b"], [1, 2])])))
 
 
 def test_a_line_stands_where_its_numbers_are():
-    svg = Chart("t", [Line([0, 10], [0, 1])], x_range=(0, 10), y_range=(0, 1)).svg()
-    path = re.search(r'<path d="M([\d.]+),([\d.]+) L([\d.]+),([\d.]+)" fill="none"', svg)
-    x0, y0, x1, y1 = (float(v) for v in path.groups())
-    assert (x0, y1) == (0, 0)
-    assert x1 > 500
-    assert y0 > 200
+    chart = Chart("t", [Line([0, 10], [0, 1])], x_range=(0, 10), y_range=(0, 1))
+    (line,) = [shape.lines for shape in chart.picture().shapes if isinstance(shape, Stroke) and shape.color == 0]
+    (x0, y0), (x1, y1) = line[0]
+    assert (x1 - x0, y0 - y1) == (pytest.approx(384), pytest.approx(200))
+
+
+def test_steps_hold_a_value_until_the_next():
+    chart = Chart("t", [Line([0, 1, 2], [0, 1, 2], steps=True)])
+    (line,) = [shape.lines[0] for shape in chart.picture().shapes if isinstance(shape, Stroke) and shape.color == 0]
+    assert len(line) == 5
+    assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(line))
 
 
 def test_gaps_break_a_line_and_bands_are_drawn():
-    svg = Chart("t", [Line([1, 2, 3, 4], [1, math.nan, 2, 3], low=[0, 0, 1, 2], high=[2, 2, 3, 4], dashed=True)]).svg()
-    assert svg.count('fill="none" stroke="#2c6c8c"') == 2
-    assert "<polygon" in svg
-    assert "stroke-dasharray" in svg
+    chart = Chart("t", [Line([1, 2, 3, 4], [1, math.nan, 2, 3], low=[0, 0, 1, 2], high=[2, 2, 3, 4], dashed=True)])
+    (line,) = [shape for shape in chart.picture().shapes if isinstance(shape, Stroke) and shape.color == 0]
+    assert [len(run) for run in line.lines] == [1, 2]
+    assert any(isinstance(shape, Fill) and shape.opacity < 0.5 for shape in chart.picture().shapes)
+    assert "stroke-dasharray" in chart.svg()
+
+
+def test_an_interval_without_an_end_goes_on():
+    chart = Chart("t", [Intervals(["a", "b"], [1, math.nan], low=[-math.inf, 0], high=[2, 3])])
+    shapes = chart.picture().shapes
+    assert sum(isinstance(shape, Fill) for shape in shapes) == 1
+    assert sum(isinstance(shape, Dots) for shape in shapes) == 1
+    assert "inf" not in chart.svg()
+    assert "nan" not in chart.svg()
+
+
+def test_limits_stand_as_ticks():
+    chart = Chart("t", [Bars(["a", "b"], [1, 2], limits=[2, math.nan])])
+    (tick,) = [shape for shape in chart.picture().shapes if isinstance(shape, Stroke) and shape.color == "alert"]
+    (x, _), _ = tick.lines[0]
+    assert x == pytest.approx(next(box[2] for box in list(boxes(chart))[1:]))
+
+
+def test_a_map_is_colored_by_the_root_up_to_its_top():
+    heat = Heat([[1.0, 4.0], [0.0, 16.0]], aspect=1.0, scale=(0.25, "1 km"), top=4.0)
+    cells = [shape for shape in Chart("t", [heat]).picture().shapes if isinstance(shape, Fill) and shape.crisp][:2]
+    assert [len(shape.outlines) for shape in cells] == [1, 2]  # the least is empty; more than the top looks like it
+    assert cells[0].opacity == pytest.approx(0.03 + 0.97 / 2)
+    assert cells[1].opacity == 1
 
 
 def test_a_page_escapes_everything():
     evil = "<script>alert(1)</script>"
-    parts = [Heading(evil), Text(evil), Facts({evil: evil}), Grid([evil], [[evil]], caption=evil), Verdict(evil, evil)]
+    parts = [
+        Heading(evil),
+        Text(evil),
+        Facts({evil: evil}),
+        Grid([evil], [[evil]], caption=evil),
+        Verdict(evil, evil),
+        Tiles([(evil, evil)]),
+    ]
     parts += [
         Chart(evil, [Bars([evil], [1], evil)], x=evil, y=evil),
         Chart(evil, [Heat([[1]], rows=[evil], columns=[evil])]),
@@ -91,11 +147,20 @@ def test_a_page_escapes_everything():
 @pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
 @pytest.mark.parametrize(
     "mark",
-    [Line([1, 2], [3, 4], "a", low=[2, 3], high=[4, 5]), Points([1], [2], low=[1], high=[3]), Bars(["x"], [1], low=[0], high=[2]), Heat([[1, 2]], rows=["r"], columns=["a", "b"])],
+    [Line([1, 2], [3, 4], "a", low=[2, 3], high=[4, 5]), Points([1], [2], low=[1], high=[3]), Bars(["x"], [1], low=[0], high=[2]), Heat([[1, 2]], rows=["r"], columns=["a", "b"]), Intervals(["$x_", "東京"], [1, 2], low=[0, 1], high=[2, math.inf])],
 )  # fmt: skip
 def test_every_mark_is_saved_in_every_form(tmp_path, mark, ending):
     path = Chart("t", [mark], log_y=not isinstance(mark, Heat)).save(tmp_path / f"c.{ending}")
+    assert path.read_bytes().startswith({"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}[ending])
     assert path.stat().st_size > 500
+
+
+def test_a_picture_as_svg_needs_no_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    chart = Chart("t", [Line([1, 2], [3, 4])])
+    assert chart.save(tmp_path / "c.svg").exists()
+    with pytest.raises(MissingExtra, match="plot"):
+        chart.save(tmp_path / "c.png")
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path):
@@ -114,35 +179,62 @@ def test_labels_are_short():
     assert [label(v) for v in (0.0, 0.5, 1000.0, 999999.0, 1e6, -2e-4, 12.5)] == ["0", "0.5", "1,000", "999,999", "1e6", "-0.0002", "12.5"]  # fmt: skip
 
 
-def _texts(svg):
-    return [(node.getAttribute("x"), node.firstChild.data if node.firstChild else "") for node in parseString(svg).getElementsByTagName("text")]  # fmt: skip
+def _words(chart):
+    return [shape for shape in chart.picture().shapes if isinstance(shape, Words)]
 
 
 def test_long_titles_and_legends_take_several_lines():
     title = " ".join(["many words"] * 12)
     chart = Chart(title, [Line([1, 2], [1, 2], f"a curve with a long name {i}") for i in range(6)])
-    texts = [text for _, text in _texts(chart.svg())]
-    assert title not in texts
-    assert all(len(text) <= 72 for text in texts)
-    places = [float(x) + 6.6 * len(text) for x, text in _texts(chart.svg()) if text.startswith("a curve")]
-    assert len(places) == 6
-    assert max(places) <= 640 - 70
-    assert parseString(chart.svg()).documentElement.getAttribute("height") > "340"
+    words = _words(chart)
+    assert title not in [one.text for one in words]
+    assert all(len(one.text) <= 60 for one in words)
+    legend = [one for one in words if one.text.startswith("a curve")]
+    assert len(legend) == 6
+    assert max(one.x + 7 * len(one.text) for one in legend) <= chart.picture().width
+    assert chart.picture().height > Chart("t", [Line([1, 2], [1, 2])]).picture().height + 60
 
 
 def test_long_names_stay_within_the_picture():
-    names = [f"a very long name of a column {i}" for i in range(20)]
-    bars, heat = Chart("b", [Bars(names, range(20))]), Chart("h", [Heat([[0.0] * 20] * 20, names, names)], y="rows")
-    for chart, margin in ((bars, 70), (heat, 170)):
-        slanted = re.findall(r'<text x="([\d.]+)" y="[\d.]+" transform="rotate\(-35[^>]*>([^<]*)<', chart.svg())
-        assert len(slanted) == 20
-        for x, text in slanted:
-            assert margin + float(x) - 6.6 * len(text) * math.cos(math.radians(35)) >= -7
-    rows = re.findall(r'<text x="-6"[^>]*>([^<]*)<', heat.svg())
-    assert all(text.endswith("…") and 6.6 * len(text) <= 170 - 12 for text in rows)
+    names = [f"a very long name of a column {i}" for i in range(50)]
+    bars, heat = (
+        Chart("b", [Bars(names, range(50))]),
+        Chart("h", [Heat([[0.0] * 20] * 20, names[:20], names[:20])], y="rows"),
+    )
+    for chart, count in ((bars, 25), (heat, 20)):
+        slanted = [one for one in _words(chart) if one.turn == -35]
+        assert len(slanted) == count
+        assert all(one.x - 7 * len(one.text) * math.cos(math.radians(35)) >= -7 for one in slanted)
+    for chart in (heat, Chart("r", [Bars(names[:9], range(9))])):
+        rows = [one for one in _words(chart) if one.text.startswith("a very") and not one.turn]
+        assert rows
+        assert all(one.text.endswith("…") and one.x - 7 * len(one.text) >= 0 for one in rows)
+
+
+def test_a_long_page_lists_its_headings_and_a_short_one_does_not():
+    page = Page("t", [Heading(words) for words in ("One & all", "Two", "Two", "ε")]).html()
+    links = re.findall(r'href="#([^"]+)"', page)
+    assert links == re.findall(r'<h2 id="([^"]+)"', page)
+    assert len(set(links)) == 4
+    assert "<nav" not in Page("t", [Heading("One")]).html()
+
+
+def test_a_page_loads_nothing_and_has_a_dark_side():
+    html = Page("t", [Chart("c", [Line([1, 2], [1, 2])])]).html()
+    assert "prefers-color-scheme:dark" in html
+    assert not re.search(r"(src|href)=|url\(|@import", html)
+    assert "uppercase" not in html  # ε stays ε
+
+
+def test_verdicts_have_their_color_and_thousands_thin_spaces():
+    html = Page("t", [Grid(("v", "n"), [("holds", 12345), ("falls", None)]), Verdict("undecided", "x")]).html()
+    assert '<b class="good">holds</b>' in html
+    assert '<b class="bad">falls</b>' in html
+    assert "12\u202f345" in html
+    assert 'class="verdict open"' in html
 
 
 def test_a_caption_is_no_narrower_than_the_page():
     page = Page("t", [Grid(("a", "n"), [("x", 1)], "A <long> caption")]).html()
-    assert '<p class="caption">A &lt;long&gt; caption</p><table' in page
+    assert '<p class="caption">A &lt;long&gt; caption</p><div class="wide"><table' in page
     assert '<th class="number">n</th>' in page

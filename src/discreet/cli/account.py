@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -12,6 +12,9 @@ from discreet.cli import show
 from discreet.errors import DiscreetError, NoGuarantee
 from discreet.exact import rational
 from discreet.privacy import loss as losses
+
+if TYPE_CHECKING:
+    from discreet.report import Chart
 
 _DELTA = click.option("--delta", required=True, help="The δ of the guarantee; 0 for pure ε-DP.")
 
@@ -67,7 +70,7 @@ def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: st
         told |= _each(charged, delta)
     show.facts(told, as_json=as_json)
     if plot:
-        show.picture(plot, lambda axes: _draw_profile(axes, charged, found.epsilon))
+        show.save(_profile(charged, found.epsilon), plot)
 
 
 @group.command()
@@ -178,8 +181,9 @@ def _each(loss: losses.Loss, delta: str) -> dict[str, Any]:
     return told
 
 
-def _draw_profile(axes: Any, loss: losses.Loss, epsilon: float) -> None:
+def _profile(loss: losses.Loss, epsilon: float) -> "Chart":
     from discreet.privacy.accounting import delta_for
+    from discreet.report import Chart, Line
 
     top = 1.5 * epsilon if 0 < epsilon < float("inf") else 5.0
     points = []
@@ -188,5 +192,5 @@ def _draw_profile(axes: Any, loss: losses.Loss, epsilon: float) -> None:
             points.append((top * step / 30, float(delta_for(loss, epsilon=top * step / 30).delta)))
         except NoGuarantee:
             continue
-    axes.semilogy(*zip(*((e, d) for e, d in points if d > 0), strict=True))
-    axes.set(xlabel="ε", ylabel="δ", title="what these releases guarantee together")
+    line = Line([e for e, _ in points], [d if d > 0 else float("nan") for _, d in points])
+    return Chart("What these releases guarantee together", [line], x="ε", y="δ", log_y=True)

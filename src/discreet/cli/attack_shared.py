@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli import show
-from discreet.errors import InvalidInput, MissingExtra
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.attacks import AttackReport
@@ -20,7 +20,6 @@ else:
 FILE = click.Path(exists=True, dir_okay=False)
 TABLE_HELP = "Tables are CSV (with a header line) or Parquet files."
 _OUT = click.Path(dir_okay=False, writable=True)
-_PICTURES = (".svg", ".png", ".pdf")
 
 
 # The decorator that makes a command of a function
@@ -83,28 +82,6 @@ def unwritten(*paths: str | None, force: bool) -> None:
 # Options
 
 
-def _writable(*endings: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    def check(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
-        if path is None:
-            return None
-        ending = Path(path).suffix.lower()
-        if ending not in endings:
-            raise click.BadParameter(f"{path!r} does not end in {', '.join(endings)}")
-        if not Path(path).parent.is_dir():
-            raise click.BadParameter(f"cannot write {path}: there is no folder {Path(path).parent}")
-        if ending in (".png", ".pdf") and not _drawable():
-            raise MissingExtra("matplotlib", "plot")
-        return path
-
-    return check
-
-
-def _drawable() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("matplotlib") is not None
-
-
 def _level(_: click.Context, __: click.Parameter, given: str) -> float:
     from discreet.exact import rational
 
@@ -121,9 +98,11 @@ def confidence_option(default: str) -> Callable[..., Any]:
 
 output_options = (
     show.json_option,
-    click.option("--report", type=_OUT, callback=_writable(".html", ".htm"), help="Write the report, an HTML page."),
     click.option(
-        "--plot", type=_OUT, callback=_writable(*_PICTURES), help="Save the main picture, as .svg, .png or .pdf."
+        "--report", type=_OUT, callback=show.checked_file(".html", ".htm"), help="Write the report, an HTML page."
+    ),
+    click.option(
+        "--plot", type=_OUT, callback=show.checked_file(), help="Save the main picture, as .svg, .png or .pdf."
     ),
     click.option("--force", is_flag=True, help="Write over files that exist."),
 )

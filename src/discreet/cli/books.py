@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from discreet.cli import show
-from discreet.cli.books_pictures import draw_budget, draw_spending, picture
+from discreet.cli.books_pictures import budget_chart, spending_chart
 from discreet.cli.ledger_rows import entries_of, print_entries
 from discreet.curator.ledger import Head, Ledger, Verification
 from discreet.curator.policy import Policy, read_policy
@@ -70,7 +70,7 @@ def show_(policy: str, analyst: str | None, last: int | None, texts: bool, plot:
     else:
         print_entries(shown, own=analyst is not None, texts=texts)
     if plot:
-        picture(plot, lambda axes: draw_spending(axes, shown))
+        show.save(spending_chart(shown), plot)
 
 
 @ledger.command()
@@ -225,7 +225,7 @@ def budget(policy: str, plot: str | None, as_json: bool) -> None:
     report = budget_report(books.ledger, books.account)
     click.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else str(report))
     if plot:
-        picture(plot, lambda axes: draw_budget(axes, report))
+        show.save(budget_chart(report), plot)
 
 
 @click.command()

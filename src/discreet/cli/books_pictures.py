@@ -1,47 +1,40 @@
-"""What was spent, as pictures: row by row, and by whom."""
+"""What was spent, as charts: row by row, and by whom."""
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from math import nan
-from typing import Any
+from typing import TYPE_CHECKING
 
-from discreet.cli import show
 from discreet.cli.ledger_rows import Entry
 from discreet.curator.report import BudgetReport, visible
 from discreet.exact import float_up
 
+if TYPE_CHECKING:
+    from discreet.report import Chart
 
-def picture(path: str, draw: Callable[[Any], None]) -> None:
-    """Draw and save it, whatever script the names are written in."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font has not
-        show.picture(path, draw)
+_MOST = 30  # analysts in a chart
 
 
-def draw_spending(axes: Any, entries: Sequence[Entry]) -> None:
+def spending_chart(entries: Sequence[Entry]) -> "Chart":
     """The total after each row, and the budget that was in force."""
-    places = range(len(entries))
-    axes.step(places, [_drawable(one.total) for one in entries], where="post", label="spent")
-    limits = [_drawable(one.budget.epsilon) for one in entries]
-    axes.step(places, limits, where="post", color="0.5", ls="--", label="budget")
-    axes.set(xlabel="rows of the ledger, in order", ylabel="ε", ylim=(0, None), title="what was spent")
-    axes.legend(frameon=False)
+    from discreet.report import Chart, Line
+
+    rows = range(len(entries))
+    spent = Line(rows, [_drawable(entry.total) for entry in entries], "spent", steps=True)
+    limit = Line(rows, [_drawable(entry.budget.epsilon) for entry in entries], "budget", steps=True, dashed=True)
+    return Chart("What was spent", [spent, limit], x="rows of the ledger, in order", y="ε")
 
 
-def draw_budget(axes: Any, report: BudgetReport, most: int = 30) -> None:
-    """A bar for everybody together and one for each analyst (the greatest spenders), with limits as marks."""
-    greatest = sorted(report.analysts, key=lambda one: one.spent, reverse=True)[:most]
-    names = ["everybody", *(visible(one.analyst)[:40] for one in greatest)]
-    spent = [_drawable(report.spent), *(_drawable(one.spent) for one in greatest)]
-    limits = [report.epsilon, *(one.cap.epsilon if one.cap else None for one in greatest)]
-    places = range(len(names))
-    axes.barh(places, spent, color="#3b6ea5")
-    marks = [(_drawable(limit), place) for place, limit in zip(places, limits, strict=True) if limit is not None]
-    axes.plot(*zip(*marks, strict=True), "|", color="black", markersize=18)
-    axes.set_yticks(places, names, parse_math=False)
-    axes.invert_yaxis()
-    axes.set(xlabel="ε spent; | is the limit", xlim=(0, None))
+def budget_chart(report: BudgetReport) -> "Chart":
+    """A bar for everybody together and one for each analyst (the greatest spenders), with limits as ticks."""
+    from discreet.report import Bars, Chart
+
+    greatest = sorted(report.analysts, key=lambda analyst: analyst.spent, reverse=True)[:_MOST]
+    names = ["everybody", *(visible(analyst.analyst)[:40] for analyst in greatest)]
+    spent = [_drawable(report.spent), *(_drawable(analyst.spent) for analyst in greatest)]
+    caps = [report.epsilon, *(analyst.cap.epsilon if analyst.cap else None for analyst in greatest)]
+    limits = [nan if cap is None else _drawable(cap) for cap in caps]
+    return Chart("What was spent, by whom", [Bars(names, spent, limits=limits)], y="ε; a red tick is the limit")
 
 
 def _drawable(value: Fraction | float) -> float:

@@ -87,13 +87,11 @@ def curve(
         click.echo(json.dumps([{"epsilon": epsilon, "delta": delta} for epsilon, delta in points]))
     else:
         show.bars([f"ε {epsilon:.4g}" for epsilon, _ in points], [delta for _, delta in points])
-
-    def draw(axes: Any) -> None:
-        axes.plot(*zip(*points, strict=True))
-        axes.set(xlabel="ε", ylabel="δ", title="privacy profile")
-
     if plot:
-        show.picture(plot, draw)
+        from discreet.report import Chart, Line
+
+        line = Line([epsilon for epsilon, _ in points], [delta for _, delta in points])
+        show.save(Chart("Privacy profile", [line], x="ε", y="δ"), plot)
 
 
 @group.command()

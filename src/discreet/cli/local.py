@@ -130,14 +130,19 @@ def estimate(
     if plot and read.places:
         maps.write(plot, maps.of_store(found), read)
     elif plot:
-        show.picture(plot, lambda axes: tables.draw(axes, found))
+        show.save(tables.chart(found), plot)
 
 
 @group.command(name="map")
 @_SURVEY
 @click.argument("source", type=click.Path())
 @click.option(
-    "--output", "-o", required=True, type=click.Path(dir_okay=False), help="The map: .png, .svg, .pdf or .html"
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(dir_okay=False),
+    callback=show.checked_file(*maps.MAPS),
+    help="The map: .svg, .png, .pdf or .html",
 )
 @click.option(
     "--latitude", default="lat", show_default=True, help="Of a CSV file: the column of latitudes (or y, in km)."
@@ -166,7 +171,6 @@ def map_(
     """
     from discreet.local.collection.stores import is_address
 
-    maps.check(output)
     read = _read(survey)
     area = read.area
     if Path(source).suffix.lower() == ".csv" and not is_address(source):

@@ -16,17 +16,7 @@ if TYPE_CHECKING:
     from discreet.noise import Entropy
 
 MOST_PEOPLE = 10_000_000
-_MAPS = (".png", ".svg", ".pdf", ".html")
-
-
-def check(path: str) -> None:
-    """Refuse a map that could not be drawn or written, before anything is computed."""
-    if Path(path).suffix.lower() not in _MAPS:
-        raise click.BadParameter(f"{path!r} does not end in {', '.join(_MAPS)}", param_hint="--output")
-    if Path(path).suffix.lower() != ".html":
-        show.checked_picture(click.get_current_context(), click.Option(["--output"]), path)
-    elif not Path(path).parent.is_dir():
-        raise click.BadParameter(f"cannot write {path}: there is no folder {Path(path).parent}", param_hint="--output")
+MAPS = (".svg", ".png", ".pdf", ".html")
 
 
 def simulated(
@@ -78,14 +68,10 @@ def told(away: "Bounds | None") -> Any:
 
 def write(path: str, maps: "list[Map]", survey: "Survey") -> None:
     """Write maps to a picture or a page."""
-    from discreet.local.places.maps import draw, save_page
+    from discreet.local.places.maps import page, picture
 
-    save = save_page if Path(path).suffix.lower() == ".html" else draw
-    try:
-        save(path, maps, survey.area, title=survey.question)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
-    click.echo(f"wrote {Path(path).name}", err=True)
+    make = page if Path(path).suffix.lower() == ".html" else picture
+    show.save(make(maps, survey.area, title=survey.question), path)
 
 
 def points(survey: "Survey", path: str, names: tuple[str, str, str | None]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from discreet.cli.local_maps import km, told
 
 if TYPE_CHECKING:
     from discreet.local.collection.collector import Estimate
+    from discreet.report import Chart
 
 
 def table(found: "Estimate", truth: list[float] | None = None) -> None:
@@ -83,18 +84,10 @@ def errors(found: "Estimate", truth: list[float]) -> dict[str, Any]:
     return facts
 
 
-def draw(axes: Any, found: "Estimate") -> None:
+def chart(found: "Estimate") -> "Chart":
     """Bars with their intervals."""
-    import numpy as np
+    from discreet.report import Bars, Chart
 
-    places = np.arange(found.shares.size)
-    axes.barh(places, 100 * found.shares, color="#6ba8b2")
-    if found.low is not None and found.high is not None:
-        below, above = found.shares - found.low, found.high - found.shares
-        reach = 100 * np.maximum([below, above], 0)
-        axes.errorbar(100 * found.shares, places, xerr=reach, fmt="none", ecolor="#143660", capsize=3)
-    if found.shares.size <= 60:
-        axes.set_yticks(places, found.survey.labels)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"share of {found.reports} people, %")
-    axes.set_title(found.survey.question)
+    low, high = (None if end is None else 100 * end for end in (found.low, found.high))
+    bars = Bars(found.survey.labels, 100 * found.shares, low=low, high=high)
+    return Chart(found.survey.question, [bars], y=f"share of {found.reports} people, %")

@@ -1,12 +1,15 @@
 """`discreet mechanism …`: look at a mechanism, release a value with it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from discreet.cli import show
 from discreet.cli.release import point, real, reals, report, whole, wholes
+
+if TYPE_CHECKING:
+    from discreet.report import Chart
 
 Command = Callable[..., None]
 
@@ -41,7 +44,7 @@ def _options(*parameters: click.Option) -> Callable[[Command], Command]:
             show_default=True,
             help="How surely the error shown is not exceeded; for mechanisms that show one.",
         ),
-        click.Option(["--plot"], type=show.PLOT_TYPE, callback=show.checked_picture, help=show.PLOT_HELP),
+        click.Option(["--plot"], type=show.PLOT_TYPE, callback=show.checked_file(), help=show.PLOT_HELP),
         click.Option([*show.JSON], is_flag=True, help=show.JSON_HELP),
     ]
 
@@ -173,12 +176,15 @@ def planar_laplace(epsilon: str, unit: str, granularity: str, **rest: Any) -> No
 
     made = PlanarLaplace(epsilon=epsilon, unit=unit, granularity=granularity)
 
-    def draw(axes: Any) -> None:
-        points = made.release([[0.0, 0.0]] * 4000)
-        axes.scatter(points[:, 0], points[:, 1], s=2, alpha=0.5)
-        axes.set(aspect="equal", title=f"4000 draws around one place ({unit})")
+    def chart() -> "Chart":
+        from discreet.report import Chart, Points
 
-    report(made, {"radius": made.interval(rest["confidence"])}, point, draw, **rest)
+        points = made.release([[0.0, 0.0]] * 4000)
+        reach = float(abs(points).max())
+        ends, title = (-reach, reach), f"4000 draws around one place ({unit})"
+        return Chart(title, [Points(points[:, 0], points[:, 1])], x_range=ends, y_range=ends, square=True)
+
+    report(made, {"radius": made.interval(rest["confidence"])}, point, chart, **rest)
 
 
 @group.command(short_help="Choose one of several candidates.")
@@ -301,12 +307,14 @@ def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest
     places = sorted({round(reach * i / 10) for i in range(-10, 11)})
     shape = [f"{k * step:.4g}" for k in places], [made.probability(k) / step for k in places]
 
-    def draw(axes: Any) -> None:
-        spread = range(-reach, reach + 1, max(1, reach // 400))
-        axes.plot([k * step for k in spread], [made.probability(k) / step for k in spread])
-        axes.set(xlabel="noise", ylabel="density", title=type(made).__name__)
+    def chart() -> "Chart":
+        from discreet.report import Chart, Line
 
-    report(made, facts, read, draw, shape=shape, **rest)
+        spread = range(-reach, reach + 1, max(1, reach // 400))
+        line = Line([k * step for k in spread], [made.probability(k) / step for k in spread])
+        return Chart(type(made).__name__, [line], x="noise", y="density")
+
+    report(made, facts, read, chart, shape=shape, **rest)
 
 
 def _finite(made: Any, facts: dict[str, Any], **rest: Any) -> None:
@@ -316,8 +324,10 @@ def _finite(made: Any, facts: dict[str, Any], **rest: Any) -> None:
     channel: Channel = made.channel()
     facts["channel_epsilon"] = channel.epsilon("all")
 
-    def draw(axes: Any) -> None:
-        axes.imshow([[float(p) for p in row] for row in channel.matrix], cmap="Blues", vmin=0)
-        axes.set(xlabel="answer", ylabel="truth", title=type(made).__name__)
+    def chart() -> "Chart":
+        from discreet.report import Chart, Heat
 
-    report(made, facts, whole, draw, **rest)
+        matrix = [[float(p) for p in row] for row in channel.matrix]
+        return Chart(type(made).__name__, [Heat(matrix)], x="answer", y="truth")
+
+    report(made, facts, whole, chart, **rest)

@@ -3,13 +3,16 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from discreet.cli import show
 from discreet.errors import InvalidData
 from discreet.privacy.loss import Loss, PerDistance, Together, to_json
+
+if TYPE_CHECKING:
+    from discreet.report import Chart
 
 _ERRORS = {"interval", "radius", "rank_error", "count_error", "kept_from"}
 
@@ -18,7 +21,7 @@ def report(
     made: Any,
     facts: dict[str, Any],
     read: Callable[[str, str], Any],
-    draw: Callable[[Any], None] | None,
+    chart: "Callable[[], Chart] | None",
     *,
     release: Sequence[str],
     source: Any,
@@ -28,7 +31,7 @@ def report(
     shape: tuple[list[str], list[float]] | None = None,
 ) -> None:
     """Release the values given, and print what the mechanism is, costs and told."""
-    if plot and draw is None:
+    if plot and chart is None:
         raise click.UsageError("there is no picture of this mechanism")
     texts = [*release, *(line.strip() for line in source or () if line.strip())]
     values = [read(text, f"value {place}") for place, text in enumerate(texts, 1)]
@@ -41,8 +44,8 @@ def report(
         click.echo(f"each release costs that loss: {len(released)} were made", err=True)
     if shape and not as_json and not released:
         show.bars(*shape)
-    if plot and draw:
-        show.picture(plot, draw)
+    if plot and chart:
+        show.save(chart(), plot)
 
 
 def _told(released: Any) -> Any:

@@ -4,41 +4,42 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.errors import MissingExtra
+from discreet.errors import InvalidParameter
 from discreet.exact import printed_up, text_up
 
+if TYPE_CHECKING:
+    from discreet.report import Chart, Page
+    from discreet.report.picture import Picture
+
 _BARS = "▏▎▍▌▋▊▉█"
-_PICTURES = (".png", ".svg", ".pdf")
 
 
-def checked_picture(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
-    """Refuse a picture that could not be drawn or written, before anything is computed or released."""
-    if path is None:
-        return None
-    if Path(path).suffix.lower() not in _PICTURES:
-        raise click.BadParameter(f"{path!r} does not end in {', '.join(_PICTURES)}")
-    if not Path(path).parent.is_dir():
-        raise click.BadParameter(f"cannot write {path}: there is no folder {Path(path).parent}")
-    try:
-        import_module("matplotlib")
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot") from None
-    return path
+def checked_file(*endings: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """Refuse a picture or page that could not be drawn or written, before anything is computed or released."""
+
+    def check(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
+        from discreet.report.picture import checked_path
+
+        try:
+            return None if path is None else str(checked_path(path, *endings))
+        except InvalidParameter as error:
+            raise click.BadParameter(str(error)) from None
+
+    return check
 
 
 JSON = ("--json", "as_json")
 JSON_HELP = "Print JSON."
 PLOT_TYPE = click.Path(dir_okay=False, writable=True)
-PLOT_HELP = "Save a picture; its name ends in .png, .svg or .pdf."
+PLOT_HELP = "Save a picture; its name ends in .svg, .png or .pdf."
 
 json_option = click.option(*JSON, is_flag=True, help=JSON_HELP)
-plot_option = click.option("--plot", type=PLOT_TYPE, callback=checked_picture, help=PLOT_HELP)
+plot_option = click.option("--plot", type=PLOT_TYPE, callback=checked_file(), help=PLOT_HELP)
 
 
 def facts(values: Mapping[str, Any], *, as_json: bool) -> None:
@@ -76,22 +77,12 @@ def bars(labels: Sequence[str], shares: Sequence[float], *, width: int = 50) -> 
         click.echo(f"{label:>{margin}} {bar or '▏'} {share:.3g}")
 
 
-def picture(path: str, draw: Callable[[Any], None]) -> None:
-    """Draw on one set of axes and save it; the ending of the name says whether as PNG, SVG or PDF."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    draw(axes)
-    axes.spines[["top", "right"]].set_visible(False)
+def save(shown: "Chart | Picture | Page", path: str) -> None:
+    """Save a chart, a picture or a page, and say so."""
     try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise click.ClickException(f"cannot write {path}: {error}") from None
-    finally:
-        pyplot.close(figure)
+        shown.save(path)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
     click.echo(f"wrote {Path(path).name}", err=True)
 
 

@@ -19,9 +19,8 @@ from discreet.curator.rendering import (
     MOST_GROUPS,
     MOST_ROWS,
     Column,
-    checked_path,
+    chart,
     html_table,
-    picture,
     text_table,
 )
 from discreet.errors import InternalError, InvalidParameter, MissingExtra
@@ -255,6 +254,8 @@ class Answer:
         >>> target.stat().st_size > 1000
         True
         """
+        from discreet.report.picture import checked_path
+
         target = checked_path(path)
         columns = self._columns(MOST_GROUPS)
         place = self._drawn(column)
@@ -266,7 +267,7 @@ class Answer:
         rows = len(drawn.values)
         labels = [", ".join(plain_text(one.values[row]) for one in named) or str(row + 1) for row in range(rows)]
         notes = [f"the first {rows} of {len(self)} groups"] if len(self) > rows else []
-        picture(target, drawn, labels, notes + self._stated())
+        chart(drawn, labels, notes + self._stated()).save(target)
 
     def _drawn(self, column: str | None) -> int:
         """Which column a picture shows."""

@@ -1,4 +1,4 @@
-"""Released tables for people: as text with intervals, as HTML with error bars, as a picture.
+"""Released tables for people: as text with intervals, as HTML with error bars, as a chart.
 
 Everything here sees released values only. Column names, text values and notes were written by owners, analysts and
 people in the data: they are escaped for HTML, and unprintable characters (terminal codes, line breaks, changes of
@@ -8,20 +8,18 @@ writing direction) are shown as codes.
 import html
 import math
 import unicodedata
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.curator.digits import is_number, parts
-from discreet.errors import InvalidParameter, MissingExtra
+
+if TYPE_CHECKING:
+    from discreet.report import Chart
 
 MOST_ROWS = 40
 MOST_GROUPS = 60
 
-_PICTURES = (".png", ".svg", ".pdf")
 _WIDEST = 60  # letters of a text in a terminal's table
 _LONGEST = 500  # and in HTML
 _BAR, _MARGIN = 120, 4  # width of an error bar's drawing, and of its margins, in pixels
@@ -205,61 +203,15 @@ def as_float(x: Any) -> float:
     return float(x) if is_number(x) else math.nan
 
 
-# ----------------------------------------------------------------------------------------------------------- pictures
+def chart(column: Column, labels: Sequence[str], notes: Sequence[str]) -> "Chart":
+    """A column as dots on their intervals, one row a group.
 
-
-def checked_path(path: str | Path) -> Path:
-    """Refuse a picture that could not be drawn or written, before any work.
-
-    >>> checked_path("answer.gif")
-    Traceback (most recent call last):
-    discreet.errors.InvalidParameter: path: got 'answer.gif', expected a name that ends in .png, .svg or .pdf
+    >>> chart(Column("n", [7, 9], [5, 8], [9, 10], numeric=True), ["north", "south"], []).title
+    'n'
     """
-    if not isinstance(path, str | Path) or Path(path).suffix.lower() not in _PICTURES:
-        raise InvalidParameter("path", path, "a name that ends in .png, .svg or .pdf")
-    if not Path(path).parent.is_dir():
-        raise InvalidParameter("path", str(path), "a file in a folder that exists", "make the folder first")
-    return Path(path)
+    from discreet.report import Chart, Intervals
 
-
-def picture(path: Path, column: Column, labels: Sequence[str], notes: Sequence[str]) -> None:
-    """Draw a column as points with error bars, one line a group, and save it.
-
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "answer.svg"
-    >>> picture(target, Column("n", [7, 9], [5, 8], [9, 10], numeric=True), ["north", "south"], [])
-    >>> target.exists()
-    True
-    """
-    try:
-        figures = import_module("matplotlib.figure")
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot") from None
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a letter without a shape is a box
-        figure = figures.Figure(figsize=(7, 1.2 + 0.25 * max(len(labels), 4)), layout="constrained")
-        _draw(figure.subplots(), column, labels, notes)
-        try:
-            figure.savefig(path, dpi=150)
-        except OSError as error:
-            raise InvalidParameter("path", str(path), "a file that can be written", str(error)) from None
-
-
-def _draw(axes: Any, column: Column, labels: Sequence[str], notes: Sequence[str]) -> None:
-    rows = [[as_float(x) for x in row] for row in column]
-    scale = _Scale.of(column)
-    for place, (value, low, high) in enumerate(rows):
-        if not any(map(math.isnan, (value, low, high))):
-            left, right = max(low, scale.least), min(high, scale.most)
-            axes.hlines(place, left, right, color="0.55", linewidth=2)
-            axes.plot([left] * math.isinf(low), [place] * math.isinf(low), "<", color="0.55")  # it goes on
-            axes.plot([right] * math.isinf(high), [place] * math.isinf(high), ">", color="0.55")
-    dots = [(value, place) for place, (value, _, _) in enumerate(rows) if math.isfinite(value)]
-    axes.plot([x for x, _ in dots], [y for _, y in dots], "o", color="C0", markersize=5)
+    values, lows, highs = ([as_float(x) for x in side] for side in (column.values, column.lows, column.highs))
     shown = [_cut(printable(label), _WIDEST) for label in labels]
-    axes.set_yticks(range(len(shown)), shown, parse_math=False)
-    axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)  # the first group on top
-    axes.set_xlabel(_cut(printable(column.name), _WIDEST), parse_math=False)
-    if notes:
-        axes.set_title("\n".join(map(printable, notes)), fontsize="small", loc="left", parse_math=False)
-    axes.spines[["top", "right"]].set_visible(False)
+    name = _cut(printable(column.name), _WIDEST)
+    return Chart(name, [Intervals(shown, values, low=lows, high=highs)], y="; ".join(map(printable, notes)))

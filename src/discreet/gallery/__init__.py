@@ -4,7 +4,7 @@
 >>> [exhibit.name for exhibit in EXHIBITS][:3]
 ['linkage', 'homogeneity', 'fingerprints']
 >>> page = run(["composition"], seed=1)
->>> page.html().count("<h2>")
+>>> page.html().count("<h2 ")
 2
 """
 

@@ -6,8 +6,8 @@
 ('<svg', True)
 """
 
-from discreet.report.chart import Bars, Chart, Heat, Line, Mark, Points
-from discreet.report.page import Facts, Grid, Heading, Page, Part, Text, Verdict
+from discreet.report.chart import Bars, Chart, Heat, Intervals, Line, Mark, Points
+from discreet.report.page import Facts, Grid, Heading, Html, Page, Part, Text, Tiles, Verdict
 
 __all__ = [
     "Bars",
@@ -16,11 +16,14 @@ __all__ = [
     "Grid",
     "Heading",
     "Heat",
+    "Html",
+    "Intervals",
     "Line",
     "Mark",
     "Page",
     "Part",
     "Points",
     "Text",
+    "Tiles",
     "Verdict",
 ]

@@ -2,7 +2,7 @@
 
 >>> from discreet.report.axis import Axis
 >>> axis = Axis.over([0.0, 9.3], length=100)
->>> axis.place(0.0), [label for _, label in axis.ticks()]
+>>> axis.pixel(0.0), [label for _, label in axis.ticks()]
 (0.0, ['0', '2', '4', '6', '8', '10'])
 """
 
@@ -40,7 +40,7 @@ class Axis:
             low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
         return cls(low, high, length)
 
-    def place(self, value: float) -> float:
+    def pixel(self, value: float) -> float:
         """The pixel of a value; values beyond the axis stand at its end."""
         if self.log:
             part = (math.log(max(value, self.low)) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
@@ -49,7 +49,7 @@ class Axis:
         return min(max(part, 0.0), 1.0) * self.length
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places and labels of the ticks."""
+        """Pixels and labels of the ticks."""
         if self.log:
             first, last = round(math.log10(self.low)), round(math.log10(self.high))
             every = max(1, math.ceil((last - first) / _MOST_DECADES))
@@ -59,7 +59,7 @@ class Axis:
             step = _step(self.high - self.low)
             start = math.ceil(self.low / step - 1e-9)
             values = [(start + i) * step for i in range(int((self.high - start * step) / step + 1e-9) + 1)]
-        return [(self.place(value), label(value)) for value in values]
+        return [(self.pixel(value), label(value)) for value in values]
 
 
 def label(value: float) -> str:

@@ -1,28 +1,30 @@
-"""A chart as data: its marks, its axes, its words. How it is drawn is the business of `svg` and `picture`.
+"""A chart as data: its marks, its axes, its words. `layout` turns it into shapes.
 
 >>> from discreet.report import Bars, Chart
->>> Chart("Shares", [Bars(["attack", "guessing"], [0.9, 0.5])], y="share").svg().count("<rect")
+>>> Chart("Shares", [Bars(["attack", "guessing"], [0.9, 0.5])], y="share").svg().count("<title>")
 2
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.errors import InvalidData, InvalidParameter
+from discreet.errors import InvalidData
+
+if TYPE_CHECKING:
+    from discreet.report.picture import Picture
 
 Floats = NDArray[np.float64]
 Range = tuple[float, float]
-_PICTURES = (".svg", ".png", ".pdf")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A line through points, perhaps with a band from `low` to `high`; NaN leaves a gap."""
+    """A line through points, perhaps in steps, perhaps with a band from `low` to `high`; NaN leaves a gap."""
 
     x: ArrayLike
     y: ArrayLike
@@ -30,6 +32,7 @@ class Line:
     low: ArrayLike | None = None
     high: ArrayLike | None = None
     dashed: bool = False
+    steps: bool = False
 
     def __post_init__(self) -> None:
         _store(self, "x", "y", "low", "high")
@@ -51,7 +54,22 @@ class Points:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bars:
-    """Named bars from zero, perhaps with error bars. Several in one chart stand side by side over the same names."""
+    """Named bars from zero, perhaps with error bars and with limits as ticks; several stand side by side."""
+
+    labels: Sequence[str]
+    values: ArrayLike
+    label: str = ""
+    low: ArrayLike | None = None
+    high: ArrayLike | None = None
+    limits: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        _store_named(self, "limits")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """Named values, one a row, each a dot on its interval; an infinite end goes on beyond the picture."""
 
     labels: Sequence[str]
     values: ArrayLike
@@ -60,19 +78,23 @@ class Bars:
     high: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", tuple(str(label) for label in self.labels))
-        _store(self, "values", "low", "high")
-        if len(self.labels) != len(np.asarray(self.values)):
-            raise InvalidData(f"bars: {len(self.labels)} labels for {len(np.asarray(self.values))} values")
+        _store_named(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heat:
-    """A matrix as colors, the first row on top."""
+    """A matrix as colors, the first row on top.
+
+    A map has an `aspect` (width by height), a `scale` (length as a share of the width, its words) and colors by the
+    square root, up to `top`.
+    """
 
     values: ArrayLike
     rows: Sequence[str] = ()
     columns: Sequence[str] = ()
+    aspect: float | None = None
+    scale: tuple[float, str] | None = None
+    top: float | None = None
 
     def __post_init__(self) -> None:
         matrix = np.asarray(self.values, np.float64)
@@ -81,12 +103,12 @@ class Heat:
         object.__setattr__(self, "values", matrix)
 
 
-Mark = Line | Points | Bars | Heat
+Mark = Line | Points | Bars | Intervals | Heat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chart:
-    """A title, marks and axes. A chart of a `Heat` holds nothing else; `Bars` share a chart with no other kind.
+    """A title, marks and axes. `Heat`, `Bars` and `Intervals` share a chart with no other kind.
 
     >>> Chart("Empty", [])
     Traceback (most recent call last):
@@ -102,39 +124,43 @@ class Chart:
     log_y: bool = False
     x_range: Range | None = None
     y_range: Range | None = None
+    square: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", tuple(self.marks))
         if not self.marks:
             raise InvalidData(f"chart {self.title!r}: it has no marks")
         kinds = {type(mark) for mark in self.marks}
-        if len(kinds) > 1 and kinds & {Bars, Heat}:
-            raise InvalidData(f"chart {self.title!r}: bars or heat stand in a chart of their own")
-        bars = [mark for mark in self.marks if isinstance(mark, Bars)]
-        if any(mark.labels != bars[0].labels for mark in bars):
+        if len(kinds) > 1 and kinds & {Bars, Intervals, Heat}:
+            raise InvalidData(f"chart {self.title!r}: bars, intervals or heat stand in a chart of their own")
+        named = [mark.labels for mark in self.marks if isinstance(mark, Bars | Intervals)]
+        if any(labels != named[0] for labels in named):
             raise InvalidData(f"chart {self.title!r}: its bars have different labels")
+
+    def picture(self) -> "Picture":
+        """The chart as shapes."""
+        from discreet.report.layout import layout
+
+        return layout(self)
 
     def svg(self) -> str:
         """The chart as an SVG element that needs nothing else."""
-        from discreet.report.svg import drawn
-
-        return drawn(self)
+        return self.picture().svg()
 
     def save(self, path: str | Path) -> Path:
         """Save as SVG (needs nothing) or as PNG or PDF (the extra `plot`), as the name's ending says; the path."""
-        target = Path(path)
-        ending = target.suffix.lower()
-        if ending not in _PICTURES:
-            raise InvalidParameter("path", target.name, f"a name that ends in {', '.join(_PICTURES)}")
-        if ending == ".svg":
-            target.write_text(self.svg(), encoding="utf-8")
-            return target
-        from discreet.report.picture import save
-
-        return save(self, target)
+        return self.picture().save(path)
 
     def _repr_svg_(self) -> str:
         return self.svg()
+
+
+def _store_named(mark: Any, *more: str) -> None:
+    """Keep the labels as texts and the named fields as arrays of their length."""
+    object.__setattr__(mark, "labels", tuple(str(label) for label in mark.labels))
+    _store(mark, "values", "low", "high", *more)
+    if len(mark.labels) != len(mark.values):
+        raise InvalidData(f"{type(mark).__name__.lower()}: {len(mark.labels)} labels for {len(mark.values)} values")
 
 
 def _store(mark: Any, *names: str) -> None:

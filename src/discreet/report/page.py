@@ -5,9 +5,12 @@
 2
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
+from itertools import groupby
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,9 @@ from typing import Any
 from discreet.report.chart import Chart
 
 _TONES = {True: "good", False: "bad", None: "open"}
+_LONG = 4  # headings from which on a page lists them
+_THIN = "\N{NARROW NO-BREAK SPACE}"  # between thousands
+_MOST_WIDE = 470  # pixels of a chart that stands beside another
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +62,26 @@ class Verdict:
     good: bool | None = None
 
 
-Part = Heading | Text | Facts | Grid | Verdict | Chart
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The few numbers that matter most, each with what it is."""
+
+    values: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Html:
+    """HTML that was escaped where it was made."""
+
+    html: str
+
+
+Part = Heading | Text | Facts | Grid | Verdict | Tiles | Html | Chart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Page:
-    """A title, a lead and parts."""
+    """A title, a lead and parts; a long page lists its headings at the top."""
 
     title: str
     parts: Sequence[Part]
@@ -69,13 +89,11 @@ class Page:
 
     def html(self) -> str:
         """The whole page."""
-        return _PAGE.format(title=escape(self.title), style=_STYLE, body=self.fragment())
+        return _PAGE.format(title=escape(self.title), style=STYLE, body=self._body())
 
     def fragment(self) -> str:
-        """The page without its head, for a notebook."""
-        lead = f'<p class="lead">{escape(self.lead)}</p>' if self.lead else ""
-        body = "\n".join(_part(part) for part in self.parts)
-        return f'<div class="discreet"><h1>{escape(self.title)}</h1>{lead}\n{body}</div>'
+        """The page without its head, for a notebook; its style comes along."""
+        return f"<style>{STYLE}</style>{self._body()}"
 
     def save(self, path: str | Path) -> Path:
         """Write the page; the path."""
@@ -83,54 +101,97 @@ class Page:
         target.write_text(self.html(), encoding="utf-8")
         return target
 
+    def _body(self) -> str:
+        lead = f'<p class="lead">{escape(self.lead)}</p>' if self.lead else ""
+        headings = [part.words for part in self.parts if isinstance(part, Heading)]
+        names = _anchors(headings)
+        links = "".join(f'<li><a href="#{names[i]}">{escape(words)}</a></li>' for i, words in enumerate(headings))
+        contents = f"<nav><ol>{links}</ol></nav>" if len(headings) >= _LONG else ""
+        anchors = iter(names)
+        body = []
+        for charts, run in groupby(self.parts, lambda part: isinstance(part, Chart)):
+            parts = [_part(part, anchors) for part in run]
+            body += [f'<div class="charts">{"".join(parts)}</div>'] if charts else parts
+        return f'<div class="discreet"><h1>{escape(self.title)}</h1>{lead}{contents}\n' + "\n".join(body) + "</div>"
+
     def _repr_html_(self) -> str:
         return self.fragment()
 
 
-def _part(part: Part) -> str:
+def _anchors(headings: Sequence[str]) -> list[str]:
+    """Names to link to, all different."""
+    plain = [re.sub(r"\W+", "-", words.lower()).strip("-") or "part" for words in headings]
+    return [f"{name}-{i}" if name in plain[:i] else name for i, name in enumerate(plain)]
+
+
+def _part(part: Part, anchors: Iterator[str]) -> str:
     match part:
         case Heading():
-            return f"<h2>{escape(part.words)}</h2>"
+            html = f'<h2 id="{next(anchors)}">{escape(part.words)}</h2>'
         case Text():
-            return f"<p>{escape(part.words)}</p>"
+            html = f"<p>{escape(part.words)}</p>"
         case Facts():
-            rows = "".join(f"<tr><th>{escape(str(n))}</th><td>{_words(v)}</td></tr>" for n, v in part.values.items())
-            return f'<table class="facts">{rows}</table>'
+            lines = ((escape(str(name)), escape(shown(value))) for name, value in part.values.items())
+            rows = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in lines)
+            html = f'<div class="wide"><table class="facts">{rows}</table></div>'
         case Grid():
-            return _grid(part)
+            html = _grid(part)
         case Verdict():
-            return f'<p class="verdict {_TONES[part.good]}"><b>{escape(part.word)}</b> {escape(part.sentence)}</p>'
+            html = f'<p class="verdict {_TONES[part.good]}"><b>{escape(part.word)}</b> {escape(part.sentence)}</p>'
+        case Tiles():
+            boxes = (
+                f"<div><strong>{escape(big)}</strong><span>{escape(what)}</span></div>" for big, what in part.values
+            )
+            html = f'<div class="tiles">{"".join(boxes)}</div>'
+        case Html():
+            html = part.html
         case Chart():
-            return f"<figure>{part.svg()}</figure>"
+            picture = part.picture()
+            wide = ' class="wide"' if picture.width > _MOST_WIDE else ""
+            html = f"<figure{wide}>{picture.svg()}</figure>"
+    return html
 
 
 def _grid(grid: Grid) -> str:
-    first = grid.rows[0] if grid.rows else [""] * len(grid.header)
-    head = "".join(
-        f"<th{_side(value)}>{escape(str(name))}</th>" for name, value in zip(grid.header, first, strict=True)
-    )
+    right = [_is_number_column([row[i] for row in grid.rows]) for i in range(len(grid.header))]
+    side = [' class="number"' if number else "" for number in right]
+    head = "".join(f"<th{side[i]}>{escape(str(name))}</th>" for i, name in enumerate(grid.header))
     rows = "".join(
-        f"<tr>{''.join(f'<td{_side(value)}>{_words(value)}</td>' for value in row)}</tr>" for row in grid.rows
+        f"<tr>{''.join(f'<td{side[i]}>{_cell(value)}</td>' for i, value in enumerate(row))}</tr>" for row in grid.rows
     )
     # as a paragraph: a <caption> is as narrow as its table
     caption = f'<p class="caption">{escape(grid.caption)}</p>' if grid.caption else ""
-    return f'{caption}<table class="grid"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    table = f'<table class="grid"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'{caption}<div class="wide">{table}</div>'
 
 
-def _side(value: Any) -> str:
-    """Numbers stand on the right."""
-    return ' class="number"' if isinstance(value, Real) and not isinstance(value, bool) else ""
+_NUMBER = re.compile(r"[−+-]?\d[\d.,\s]*(e-?\d+)?( ?%)?( (to|–|±) [−+-]?\d[\d.,\s]*(e-?\d+)?( ?%)?)?|–|")
+_WORDS = {
+    "holds": "good", "not refuted": "good", "falls": "bad", "leaks": "bad", "refuted": "bad", "undecided": "open",
+}  # fmt: skip
 
 
-def _words(value: Any) -> str:
-    return escape(shown(value))
+def _is_number_column(values: Sequence[Any]) -> bool:
+    """Whether all values are numbers, or texts that look like numbers."""
+    return any(value is not None for value in values) and all(
+        value is None
+        or (isinstance(value, Real) and not isinstance(value, bool))
+        or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
+        for value in values
+    )
+
+
+def _cell(value: Any) -> str:
+    """A value; verdicts have their color."""
+    tone = _WORDS.get(value) if isinstance(value, str) else None
+    return f'<b class="{tone}">{escape(shown(value))}</b>' if tone else escape(shown(value))
 
 
 def shown(value: Any) -> str:
-    """A value for people.
+    """A value for people, with thin spaces between thousands.
 
     >>> shown(0.12345678), shown(1234567), shown(True), shown(None)
-    ('0.1235', '1,234,567', 'yes', '–')
+    ('0.1235', '1\u202f234\u202f567', 'yes', '–')
     """
     match value:
         case None:
@@ -138,7 +199,7 @@ def shown(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case Integral():
-            return f"{int(value):,}"
+            return f"{int(value):,}".replace(",", _THIN)
         case Real():
             return f"{float(value):.4g}"
         case list() | tuple():
@@ -147,22 +208,13 @@ def shown(value: Any) -> str:
             return str(value)
 
 
-_STYLE = """
-.discreet { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 960px; margin: 2em auto; padding: 0 1em; }
-.discreet h1 { font-size: 1.6em; } .discreet h2 { font-size: 1.2em; margin-top: 2em; border-bottom: 1px solid #ddd; }
-.discreet .lead { color: #555; } .discreet figure { margin: 1em 0; } .discreet svg { max-width: 100%; height: auto; }
-.discreet table { border-collapse: collapse; margin: 1em 0; } .discreet .caption { color: #555; margin: 1em 0 0; }
-.discreet th, .discreet td { text-align: left; padding: 3px 12px 3px 0; vertical-align: top; }
-.discreet th, .discreet td { border-bottom: 1px solid #eee; }
-.discreet .facts th { font-weight: 500; color: #555; } .discreet .number { text-align: right; }
-.discreet .caption + table { margin-top: 0.3em; }
-.discreet .verdict { border-left: 5px solid #888; padding: 6px 12px; background: #f6f6f2; }
-.discreet .verdict.good { border-color: #5b8a3c; } .discreet .verdict.bad { border-color: #b3261e; }
-"""
+STYLE = files("discreet.report").joinpath("page.css").read_text(encoding="utf-8")
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>{title}</title><style>{style}</style></head>
+<meta name="color-scheme" content="light dark">
+<title>{title}</title><style>{style}
+body{{margin:0;background:#fff}}@media (prefers-color-scheme:dark){{body{{background:#161a20}}}}</style></head>
 <body>{body}</body></html>
 """
