@@ -98,28 +98,28 @@ def _local(k: int) -> str:
 
 
 def discreet_optimal(k: int, rows: int) -> Timed:
-    from discreet.anonymity import lattice
     from discreet.anonymity.models import KAnonymity
+    from discreet.anonymity.recoding.full_domain import optimal
 
     table, coded = _coded(rows)
     model = KAnonymity(k).bind(table)
 
     def timed() -> dict[str, float]:
-        best = lattice.optimal(coded, model, suppression="0.04")
+        best = optimal(coded, model, suppression="0.04")
         return {"NCP": best.ncp, "suppressed": float(best.suppressed.sum())}
 
     return timed
 
 
 def discreet_local(k: int, rows: int) -> Timed:
-    from discreet.anonymity import recoding
     from discreet.anonymity.models import KAnonymity
+    from discreet.anonymity.recoding.local import local
 
     table, coded = _coded(rows)
     model = KAnonymity(k).bind(table)
 
     def timed() -> dict[str, float]:
-        made = recoding.local(coded, model)
+        made = local(coded, model)
         return {"NCP": made.ncp, "suppressed": float(made.suppressed.sum())}
 
     return timed
@@ -174,8 +174,11 @@ def million(how: str, rows: int) -> Timed:
     """Almost all rows are different: sex, age, ZIP code, and three columns of few values of unequal frequency."""
     import numpy
 
-    from discreet.anonymity import Coded, Hierarchy, lattice, mondrian, recoding
+    from discreet.anonymity import Coded, Hierarchy
     from discreet.anonymity.models import KAnonymity
+    from discreet.anonymity.recoding.full_domain import optimal
+    from discreet.anonymity.recoding.local import local
+    from discreet.anonymity.recoding.mondrian import partition
 
     rng = numpy.random.default_rng(1)
     few = {name: [(i, i // 4, i // 16) for i in range(size)] for name, size in (("a", 16), ("b", 40), ("c", 14))}
@@ -191,9 +194,9 @@ def million(how: str, rows: int) -> Timed:
     table = dict(zip(coded.names, codes, strict=True))
     model = KAnonymity(5).bind(table)
     ways: dict[str, Any] = {
-        "optimal": lambda: lattice.optimal(coded, model, suppression="0.04"),
-        "local": lambda: recoding.local(coded, model),
-        "Mondrian": lambda: mondrian.partition(table, list(table), model),
+        "optimal": lambda: optimal(coded, model, suppression="0.04"),
+        "local": lambda: local(coded, model),
+        "Mondrian": lambda: partition(table, list(table), model),
     }
     return lambda: {"NCP": ways[how]().ncp}
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.anonymity import Classes, Hierarchy
-from discreet.anonymity.cells import Cells
+from discreet.anonymity.classes import Cells
 from discreet.anonymity.models import (
     AlphaK,
     Closeness,
@@ -454,7 +454,7 @@ def test_classes_of_another_table_are_refused() -> None:
     ],
 )
 def test_orders_are_found(values: list[Any]) -> None:
-    from discreet.anonymity.sensitive import Sensitive
+    from discreet.anonymity.classes import Sensitive
 
     ranks = Sensitive.ordered({"s": np.array(values)}, "s").codes
     keys = [float(v) if isinstance(v, str) else v for v in values]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.anonymity import Classes, mondrian
-from discreet.anonymity.diversity import DistinctDiversity
-from discreet.anonymity.models import KAnonymity, Target
+from discreet.anonymity import Classes
+from discreet.anonymity.models import DistinctDiversity, KAnonymity, Target
+from discreet.anonymity.recoding import mondrian
 from discreet.errors import InvalidData, InvalidParameter
 
 

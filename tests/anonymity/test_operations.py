@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.anonymity import Classes, Hierarchy
-from discreet.anonymity.operations import coarsened, padded, redacted, suppressed
+from discreet.anonymity.masking import coarsened, padded, redacted, suppressed
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.noise.entropy import DeterministicEntropy
 

@@ -21,10 +21,11 @@ from discreet.anonymity.models import (
     Presence,
     RecursiveDiversity,
     Target,
+    unit_codes,
+    units_in,
+    verify,
 )
 from discreet.anonymity.risk import risk
-from discreet.anonymity.units import unit_codes, units_in
-from discreet.anonymity.verdict import verify
 from discreet.errors import InvalidData, InvalidParameter
 
 ROWS = st.lists(

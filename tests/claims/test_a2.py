@@ -3,8 +3,7 @@
 import pytest
 
 from discreet.anonymity import Policy, anonymize
-from discreet.anonymity.models import DistinctDiversity, KAnonymity
-from discreet.anonymity.verdict import verify
+from discreet.anonymity.models import DistinctDiversity, KAnonymity, verify
 
 INPATIENTS = {
     "zip": ["13053", "13068", "13068", "13053", "14853", "14853", "14850", "14850", "13053", "13053", "13068", "13068"],

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from discreet.anonymity import Coded, Hierarchy
-from discreet.anonymity.lattice import optimal
 from discreet.anonymity.models import KAnonymity
+from discreet.anonymity.recoding.full_domain import optimal
 from discreet.attacks.linkage import Linkage, uniqueness
 from discreet.attacks.voters import town
 

@@ -77,7 +77,7 @@ def test_files_are_not_written_over(files):
 def test_a_strange_ending_is_refused_before_work(files):
     done = run("anonymize", files / "data.csv", files / "policy.toml", "-o", files / "out.xlsx")
     assert done.exit_code == 2
-    assert "--out" in done.output
+    assert "--output" in done.output
 
 
 def test_risk(files):

@@ -7,8 +7,8 @@ reports say so; `discreet.attacks` shows it.
 from typing import Any
 
 from discreet.anonymity.classes import Classes
-from discreet.anonymity.coded import Coded, Recoding
 from discreet.anonymity.hierarchy import Hierarchy
+from discreet.anonymity.recoding import Coded, Recoding
 
 __all__ = ["Anonymized", "Classes", "Coded", "Hierarchy", "Policy", "Recoding", "anonymize"]
 
@@ -16,11 +16,11 @@ __all__ = ["Anonymized", "Classes", "Coded", "Hierarchy", "Policy", "Recoding", 
 def __getattr__(name: str) -> Any:
     """What builds on the rest, imported when it is first used."""
     if name == "Policy":
-        from discreet.anonymity.policy import Policy
+        from discreet.anonymity.masking_policy import Policy
 
         return Policy
     if name in ("Anonymized", "anonymize"):
         from importlib import import_module
 
-        return getattr(import_module("discreet.anonymity.release"), name)
+        return getattr(import_module("discreet.anonymity.masking"), name)
     raise AttributeError(f"module 'discreet.anonymity' has no attribute {name!r}")

@@ -10,12 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.anonymity.classes import Classes
+from discreet.anonymity.classes import Classes, Floats, Ints
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Method = Literal["pitman", "zayatz"]
 _SUMMED, _FARTHEST = 100, 20_000
 

@@ -23,17 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.anonymity.classes import Classes, numbered
+from discreet.anonymity.classes import Classes, Floats, Ints, numbered, rows_of
+from discreet.anonymity.models import units_in
+from discreet.anonymity.models.closeness import joint
 from discreet.anonymity.population import Method, PopulationUniques, expected_inverse, population_uniques
-from discreet.anonymity.presence import joint
-from discreet.anonymity.sensitive import rows_of
-from discreet.anonymity.units import units_in
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
 from discreet.tables import as_arrow
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 REGULATORS = Fraction(9, 100)
 """The chance of re-identification that guidance on published clinical data tolerates: one in eleven.

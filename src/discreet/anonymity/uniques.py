@@ -1,4 +1,4 @@
-"""Fingerprints: sets of columns, each harmless by itself, that together single people out (claim A11).
+"""Fingerprints: sets of columns, each harmless by itself, that together single people out.
 
 A set of columns singles out a share s of the rows if that share is alone with its values. Adding a column never
 makes a row less alone, so the sets that reach a given share are the supersets of the *minimal* ones, and those are
@@ -19,15 +19,12 @@ from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.anonymity.classes import numbered
-from discreet.anonymity.sensitive import rows_of
+from discreet.anonymity.classes import Ints, numbered, rows_of
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.tables import column, texts
 
-Ints = NDArray[np.int64]
 LARGEST = 5
 MOST_SETS = 100_000
 _DENSE = 4

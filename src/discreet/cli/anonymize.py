@@ -29,13 +29,13 @@ force_option = click.option("--force", is_flag=True, help="Write over files that
 @click.command()
 @click.argument("data", type=_FILE)
 @click.argument("policy", type=_FILE)
-@click.option("-o", "--out", type=_OUT, required=True, help="The anonymized table, .csv or .parquet.")
+@click.option("-o", "--output", type=_OUT, required=True, help="The anonymized table, .csv or .parquet.")
 @click.option("--keep-order", is_flag=True, help="Leave rows as they come; their order can tell whose they are.")
 @report_option
 @force_option
 @json_option
 def anonymize(
-    data: str, policy: str, out: str, keep_order: bool, report: str | None, force: bool, as_json: bool
+    data: str, policy: str, output: str, keep_order: bool, report: str | None, force: bool, as_json: bool
 ) -> None:
     """Anonymize DATA (CSV or Parquet) as POLICY (TOML) says: redaction, coarsening, k-anonymity and its kin.
 
@@ -44,22 +44,22 @@ def anonymize(
     """
     from discreet.anonymity import Policy
     from discreet.anonymity import anonymize as made
-    from discreet.anonymity.operations import shuffled
+    from discreet.anonymity.masking import shuffled
     from discreet.tables import as_arrow, write
 
-    _new(out, "table", force=force)
+    _new(output, "table", force=force)
     _new(report, "report", force=force)
-    if Path(out).suffix.lower() not in (".csv", ".parquet", ".pq"):
-        raise click.BadParameter(f"{out!r} does not end in .csv or .parquet", param_hint="--out")
+    if Path(output).suffix.lower() not in (".csv", ".parquet", ".pq"):
+        raise click.BadParameter(f"{output!r} does not end in .csv or .parquet", param_hint="--output")
     result = made(as_arrow(data), Policy.read(policy))
-    write(result.table if keep_order else shuffled(result.table), out)
+    write(result.table if keep_order else shuffled(result.table), output)
     if report is not None:
         result.page(title=f"{Path(data).name}, anonymized").save(report)
     if as_json:
         facts(result.as_dict(), as_json=True)
     else:
         click.echo(result.text())
-    click.echo(f"wrote {out}" + (f" and {report}" if report else ""), err=True)
+    click.echo(f"wrote {output}" + (f" and {report}" if report else ""), err=True)
 
 
 @click.command()
@@ -97,10 +97,10 @@ def risk(
     single people out.
     """
     from discreet.anonymity import Classes
-    from discreet.anonymity.report import risk_page
+    from discreet.anonymity.anonymity_report import risk_page
+    from discreet.anonymity.models import unit_codes
     from discreet.anonymity.risk import risk as measured
     from discreet.anonymity.uniques import one_row_each, unique_sets
-    from discreet.anonymity.units import unit_codes
     from discreet.tables import as_arrow
 
     _new(report, "report", force=force)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.anonymity.classes import Classes, numbered
-from discreet.anonymity.coded import Coded, Recoding
-from discreet.anonymity.tuples import Aim, Bools, Ints, Levels, Tuples, firsts, nodes_of
+from discreet.anonymity.classes import Bools, Classes, Ints, numbered
+from discreet.anonymity.recoding import Aim, Coded, DistinctRows, Levels, Recoding, firsts, nodes_of
 from discreet.errors import InvalidData
 from discreet.exact import Number, rational
 
@@ -55,7 +54,7 @@ def optimal(coded: Coded, model: Aim, *, suppression: Number) -> Recoding:
     0.2222
     """
     share = rational(suppression, "suppression", at_least=0, at_most=1)
-    tuples = Tuples.of(coded, model)
+    tuples = DistinctRows.of(coded, model)
     nodes_of(tuples.shape, MOST_NODES)
     limit = int(share * tuples.rows)
     search = _Search(tuples, limit)
@@ -66,14 +65,14 @@ def optimal(coded: Coded, model: Aim, *, suppression: Number) -> Recoding:
     return Recoding.full_domain(coded, levels, ~_held(tuples, levels)[tuples.of_row])
 
 
-def _infeasible(tuples: Tuples, limit: int) -> str:
+def _infeasible(tuples: DistinctRows, limit: int) -> str:
     name = tuples.aim.model.name
     fault = tuples.at_fault()
     why = f"; even all {tuples.rows} rows as one class do not satisfy {fault}" if fault else ""
     return f"no full-domain generalization satisfies {name} with at most {limit} of {tuples.rows} rows suppressed{why}"
 
 
-def _held(tuples: Tuples, levels: Levels) -> Bools:
+def _held(tuples: DistinctRows, levels: Levels) -> Bools:
     """Whether the model holds for the class of each tuple at a node."""
     classes = Classes.numbered(tuples.cells(levels, np.arange(tuples.count)), weights=tuples.weights)
     return tuples.aim.holds(classes)[classes.of_row]
@@ -96,7 +95,7 @@ class _Pieces:
 class _Search:
     """The state of one search: the best node so far, the nodes that are still open, and counted classes."""
 
-    tuples: Tuples
+    tuples: DistinctRows
     limit: int
     best: float = np.inf
     levels: Levels | None = None
@@ -182,7 +181,7 @@ def _finer(levels: Levels, others: Levels) -> bool:
     return (sum(levels), levels) < (sum(others), others)
 
 
-def _rolled(tuples: Tuples, levels: Levels, members: Ints, weights: Ints) -> _Pieces:
+def _rolled(tuples: DistinctRows, levels: Levels, members: Ints, weights: Ints) -> _Pieces:
     """The pieces of a node, from tuples that stand for the pieces of a finer one."""
     cells = tuples.cells(levels, members)
     codes = tuples.aim.codes

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.anonymity import Classes, Policy, anonymize
-from discreet.anonymity.verdict import verify
+from discreet.anonymity.models import verify
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.noise.entropy import DeterministicEntropy
 

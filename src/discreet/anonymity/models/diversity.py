@@ -7,24 +7,50 @@ Shares are among the known values of a class; a class without any known value sa
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.anonymity.bound import SLACK, Bools, BoundColumn, Floats, Ints, Words, worst
-from discreet.anonymity.cells import Cells
-from discreet.anonymity.sensitive import Sensitive
+from discreet.anonymity.classes import Bools, Cells, Floats, Ints, Sensitive
+from discreet.anonymity.models.model import SLACK, ColumnModel, ColumnName
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.exact import Number, rational
+from discreet.fields import Converted, Integer, Rational
 
 _FINEST = 10**6  # products of a limit's parts and of counts stay whole numbers of 64 bits
 
 
-@dataclass(frozen=True, slots=True)
-class DistinctDiversity:
+def coarse(value: Number, name: str, **limits: int) -> Fraction:
+    """A limit that can be compared with quotients of counts in whole numbers of 64 bits."""
+    exact = rational(value, name, **limits)
+    if max(exact.numerator, exact.denominator) > _FINEST:
+        raise InvalidParameter(name, value, "a number of at most six decimals")
+    return exact
+
+
+class _Diversity(ColumnModel):
+    """What the forms of l-diversity share: a class needs l different values."""
+
+    l: Any  # noqa: E741 - its name in the field
+
+    @property
+    def least(self) -> int:
+        """A class needs a person for each of l values."""
+        return int(self.l)
+
+    def sensitive(self, table: Any, *, feasible: bool) -> Sensitive:
+        """Its column; `feasible`: with at least l different values."""
+        column = Sensitive.of(table, self.column)
+        if feasible and self.l > column.present:
+            expected = f"at most {column.present}, the number of different values of column {self.column!r}"
+            raise InvalidParameter("l", float(self.l) if self.l.denominator > 1 else int(self.l), expected)
+        return column
+
+
+@dataclass(frozen=True)
+class DistinctDiversity(_Diversity):
     """Distinct l-diversity: every class has at least l different values of the sensitive column.
 
     Monotone: the values of a union of classes include those of each.
@@ -36,39 +62,19 @@ class DistinctDiversity:
     [2.0, 1.0]
     """
 
-    l: int  # noqa: E741 - its name in the field
-    column: str
-
-    def __post_init__(self) -> None:
-        integer(self.l, "l", at_least=1)
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return f"distinct {self.l}-diversity of {self.column!r}"
+    l: Integer = Integer(at_least=1)  # noqa: E741 - its name in the field
+    column: ColumnName = ColumnName()
+    symbol: ClassVar[str] = "l"
+    worst: ClassVar[str] = "smallest"
 
     @property
-    def monotone(self) -> bool:
-        """Values only join."""
-        return True
-
-    @property
-    def least(self) -> int:
-        """A class needs a person for each value."""
-        return self.l
-
-    @property
-    def words(self) -> Words:
-        """What it promises and what it does not."""
-        return Words(
+    def _texts(self) -> tuple[str, str, str]:
+        return (
+            f"distinct {self.l}-diversity of {self.column!r}",
             f"The rows that may be a person's hold at least {self.l} different values of {self.column!r}.",
             "One value may still be far more likely than the others, or all of them may be alike (three kinds of "
             "cancer), and somebody who can rule values out is left with fewer.",
         )
-
-    def bind(self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True) -> BoundColumn:
-        """The model with its column."""
-        return BoundColumn(self, _with_values(self.l, table, self.column, feasible=feasible))
 
     def holds(self, cells: Cells, sizes: Ints, column: Sensitive) -> Bools:
         """Whether each class has l values."""
@@ -78,13 +84,9 @@ class DistinctDiversity:
         """How many values each class has."""
         return cells.distinct.astype(np.float64)
 
-    def reached(self, measured: Floats) -> tuple[float, str]:
-        """The fewest values of a class."""
-        return worst(measured, smallest=True, symbol="l")
 
-
-@dataclass(frozen=True, slots=True)
-class EntropyDiversity:
+@dataclass(frozen=True)
+class EntropyDiversity(_Diversity):
     """Entropy l-diversity: the entropy of the sensitive column in every class is at least log l (Definition 4.1).
 
     Monotone. Proof. The distribution of a union is the mixture of the distributions, weighted by size, and entropy is
@@ -96,21 +98,11 @@ class EntropyDiversity:
     [2.828]
     """
 
-    l: Number  # noqa: E741 - its name in the field
-    column: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "l", rational(self.l, "l", at_least=1))
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return f"entropy {shown(self.l)}-diversity of {self.column!r}"
-
-    @property
-    def monotone(self) -> bool:
-        """Entropy is concave."""
-        return True
+    l: Rational = Rational(at_least=1)  # noqa: E741 - its name in the field
+    column: ColumnName = ColumnName()
+    symbol: ClassVar[str] = "l"
+    worst: ClassVar[str] = "smallest"
+    divided: ClassVar[bool] = True
 
     @property
     def least(self) -> int:
@@ -118,18 +110,14 @@ class EntropyDiversity:
         return math.ceil(float(self.l) * (1 - SLACK))
 
     @property
-    def words(self) -> Words:
-        """What it promises and what it does not."""
-        return Words(
+    def _texts(self) -> tuple[str, str, str]:
+        return (
+            f"entropy {shown(self.l)}-diversity of {self.column!r}",
             f"Among the rows that may be a person's, {self.column!r} is as uncertain on average as "
             f"{shown(self.l)} equally likely values.",
             "A single value may still be likely where many rare ones make up for it; what somebody knows beside the "
             "table takes values away.",
         )
-
-    def bind(self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True) -> BoundColumn:
-        """The model with its column."""
-        return BoundColumn(self, _with_values(self.l, table, self.column, feasible=feasible))
 
     def holds(self, cells: Cells, sizes: Ints, column: Sensitive) -> Bools:
         """Whether the entropy of each class is log l or more."""
@@ -139,13 +127,9 @@ class EntropyDiversity:
         """exp(entropy): how many equally likely values would be as uncertain."""
         return np.where(cells.known > 0, np.exp(entropy(cells)), 0.0)
 
-    def reached(self, measured: Floats) -> tuple[float, str]:
-        """The least entropy of a class, as l."""
-        return worst(measured, smallest=True, symbol="l")
 
-
-@dataclass(frozen=True, slots=True)
-class RecursiveDiversity:
+@dataclass(frozen=True)
+class RecursiveDiversity(_Diversity):
     """Recursive (c, l)-diversity: r₁ < c·(r_l + … + r_m), with r₁ ≥ r₂ ≥ … the counts of a class's values (Def. 4.2).
 
     Monotone. Proof. With counts f and g: the tail r_l + … is the least over sets A of l − 1 values of the people
@@ -158,46 +142,23 @@ class RecursiveDiversity:
     [1.0]
     """
 
-    c: Number
-    l: int  # noqa: E741 - its name in the field
-    column: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "c", coarse(self.c, "c", above=0))
-        integer(self.l, "l", at_least=2)
+    c: Converted[Number, Fraction] = Converted(lambda value, name: coarse(value, name, above=0))
+    l: Integer = Integer(at_least=2)  # noqa: E741 - its name in the field
+    column: ColumnName = ColumnName()
+    symbol: ClassVar[str] = "c above"
 
     @property
-    def name(self) -> str:
-        """What people call it."""
-        return f"recursive ({shown(self.c)}, {self.l})-diversity of {self.column!r}"
-
-    @property
-    def monotone(self) -> bool:
-        """Tails are super-additive, maxima sub-additive."""
-        return True
-
-    @property
-    def least(self) -> int:
-        """A class needs l different values."""
-        return self.l
-
-    @property
-    def words(self) -> Words:
-        """What it promises and what it does not."""
-        return Words(
+    def _texts(self) -> tuple[str, str, str]:
+        return (
+            f"recursive ({shown(self.c)}, {self.l})-diversity of {self.column!r}",
             f"Even after {self.l - 2} values of {self.column!r} are ruled out, the likeliest of those left is less "
             f"than {shown(self.c)} times as frequent as the rarer ones together.",
             "Somebody who can rule out more values than that, or who knows that values are alike, learns more.",
         )
 
-    def bind(self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True) -> BoundColumn:
-        """The model with its column."""
-        return BoundColumn(self, _with_values(self.l, table, self.column, feasible=feasible))
-
     def holds(self, cells: Cells, sizes: Ints, column: Sensitive) -> Bools:
         """Whether r₁ < c·tail, in whole numbers."""
-        c = Fraction(self.c)
-        return c.denominator * cells.largest(cells.people) < c.numerator * cells.tail(self.l - 1)
+        return self.c.denominator * cells.largest(cells.people) < self.c.numerator * cells.tail(self.l - 1)
 
     def measure(self, cells: Cells, sizes: Ints, column: Sensitive) -> Floats:
         """r₁ over the tail: the model holds where this is below c."""
@@ -206,12 +167,12 @@ class RecursiveDiversity:
 
     def reached(self, measured: Floats) -> tuple[float, str]:
         """The largest quotient of a class."""
-        value, words = worst(measured, smallest=False, symbol="c above")
+        value, words = super().reached(measured)
         return value, f"a class with fewer than {self.l} values" if math.isinf(value) else words
 
 
-@dataclass(frozen=True, slots=True)
-class AlphaK:
+@dataclass(frozen=True)
+class AlphaK(ColumnModel):
     """(α, k)-anonymity: every class has at least k people, and no sensitive value has a share above α in it.
 
     This is the general form of Wong et al. 2006, for every value of the column.
@@ -223,62 +184,44 @@ class AlphaK:
     [0.75]
     """
 
-    alpha: Number
-    k: int
-    column: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", coarse(self.alpha, "alpha", above=0, at_most=1))
-        integer(self.k, "k", at_least=1)
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return f"({shown(self.alpha)}, {self.k})-anonymity of {self.column!r}"
-
-    @property
-    def monotone(self) -> bool:
-        """Sizes add up, shares are averaged."""
-        return True
+    alpha: Converted[Number, Fraction] = Converted(lambda value, name: coarse(value, name, above=0, at_most=1))
+    k: Integer = Integer(at_least=1)
+    column: ColumnName = ColumnName()
+    symbol: ClassVar[str] = "α"
 
     @property
     def least(self) -> int:
         """k people, and enough values that none exceeds α."""
-        return max(self.k, math.ceil(1 / Fraction(self.alpha)))
+        return max(self.k, math.ceil(1 / self.alpha))
 
     @property
-    def words(self) -> Words:
-        """What it promises and what it does not."""
-        return Words(
+    def _texts(self) -> tuple[str, str, str]:
+        return (
+            f"({shown(self.alpha)}, {self.k})-anonymity of {self.column!r}",
             f"At least {self.k} rows may be a person's, and no value of {self.column!r} makes up more than "
             f"{float(self.alpha):.3g} of them.",
             "A value that is rare in the table may still be many times likelier in a class, and what somebody knows "
             "beside the table can rule values out.",
         )
 
-    def bind(self, table: Any, *, quasi: Sequence[str] = (), feasible: bool = True) -> BoundColumn:
-        """The model with its column."""
+    def sensitive(self, table: Any, *, feasible: bool) -> Sensitive:
+        """Its column; `feasible`: with enough values and rows."""
         column = Sensitive.of(table, self.column)
-        if feasible and Fraction(self.alpha) * column.present < 1:
+        if feasible and self.alpha * column.present < 1:
             expected = f"at least 1/{column.present}, as column {self.column!r} has {column.present} different values"
             raise InvalidParameter("alpha", self.alpha, expected)
         if feasible and len(column.codes) < self.k:
             raise InvalidParameter("k", self.k, f"at most the number of rows ({len(column.codes)})")
-        return BoundColumn(self, column)
+        return column
 
     def holds(self, cells: Cells, sizes: Ints, column: Sensitive) -> Bools:
         """Whether each class has k people and no share above α, in whole numbers."""
-        alpha = Fraction(self.alpha)
-        even = alpha.denominator * cells.largest(cells.people) <= alpha.numerator * cells.known
+        even = self.alpha.denominator * cells.largest(cells.people) <= self.alpha.numerator * cells.known
         return (sizes >= self.k) & even & (cells.known > 0)
 
     def measure(self, cells: Cells, sizes: Ints, column: Sensitive) -> Floats:
         """The largest share of a value in each class."""
         return np.where(cells.known > 0, cells.largest(cells.shares), np.inf)
-
-    def reached(self, measured: Floats) -> tuple[float, str]:
-        """The largest share of a value in a class."""
-        return worst(measured, smallest=False, symbol="α")
 
 
 def entropy(cells: Cells) -> Floats:
@@ -300,20 +243,3 @@ def shown(number: Number) -> str:
     exact = Fraction(number)
     short = f"{float(exact):.6g}"
     return short if Fraction(short) == exact else str(exact)
-
-
-def coarse(value: Number, name: str, **limits: int) -> Fraction:
-    """A limit that can be compared with quotients of counts in whole numbers of 64 bits."""
-    exact = rational(value, name, **limits)
-    if max(exact.numerator, exact.denominator) > _FINEST:
-        raise InvalidParameter(name, value, "a number of at most six decimals")
-    return exact
-
-
-def _with_values(least: Number, table: Any, name: str, *, feasible: bool) -> Sensitive:
-    """A column of a table; if it has to be feasible, one with that many different values, or more."""
-    column, exact = Sensitive.of(table, name), Fraction(least)
-    if feasible and exact > column.present:
-        expected = f"at most {column.present}, the number of different values of column {name!r}"
-        raise InvalidParameter("l", float(exact) if exact.denominator > 1 else int(exact), expected)
-    return column

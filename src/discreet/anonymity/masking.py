@@ -1,4 +1,4 @@
-"""From a table and a policy to a table that may leave the house, with what it reached and what it cost.
+"""Masking a table as a policy says: redaction, coarsening, recoding, suppression, dummy rows; and what it cost.
 
 >>> from discreet.anonymity import Policy, anonymize
 >>> policy = Policy.of({
@@ -10,23 +10,26 @@
 {'zip': ['130**', '130**', '1485*', '1485*'], 'illness': ['a', 'b', 'c', 'd']}
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.anonymity import lattice, recoding
-from discreet.anonymity.bound import Ints
-from discreet.anonymity.classes import Classes
-from discreet.anonymity.coded import Coded, Recoding
-from discreet.anonymity.models import Target
-from discreet.anonymity.mondrian import Partition, partition
-from discreet.anonymity.operations import blanked, coarsened, padded, suppressed
-from discreet.anonymity.policy import Policy
-from discreet.anonymity.report import release_page, risk_page
-from discreet.anonymity.verdict import Verdict, verify
-from discreet.errors import InternalError, InvalidParameter
+from discreet.anonymity.anonymity_report import release_page, risk_page
+from discreet.anonymity.classes import Classes, Ints
+from discreet.anonymity.hierarchy import TOP, Hierarchy
+from discreet.anonymity.masking_policy import Policy
+from discreet.anonymity.models import Target, Verdict, verify
+from discreet.anonymity.recoding import Coded, Recoding
+from discreet.anonymity.recoding.full_domain import optimal
+from discreet.anonymity.recoding.local import local
+from discreet.anonymity.recoding.mondrian import Partition, partition
+from discreet.errors import InternalError, InvalidData, InvalidParameter
+from discreet.exact import integer
 from discreet.noise import Entropy
+from discreet.noise.uniform import uniform_below
 from discreet.report import Facts, Page, Text
 from discreet.tables import as_arrow, column, texts
 
@@ -61,7 +64,8 @@ class Anonymized:
         steps += [f"Recoded ({policy.method}) to {policy.target.name}: {', '.join(policy.names)}."]
         lifted = self._lifted
         gone = self.suppressed - lifted
-        steps += [f"Suppressed {gone:,} rows: * in every quasi-identifier."] if gone else []
+        rows = "1 row" if gone == 1 else f"{gone:,} rows"
+        steps += [f"Suppressed {rows}: * in every quasi-identifier."] if gone else []
         steps += [f"Lifted {lifted:,} rows to * in every quasi-identifier, like suppressed ones."] if lifted else []
         steps += self._secrets
         steps += (
@@ -169,12 +173,12 @@ def _recoded(
     coded = Coded.of(table, [rule.hierarchy(table) for rule in policy.quasi])
     target = policy.target.bind(table, quasi=policy.names, units=units)
     if policy.method == "local":
-        return recoding.local(coded, target, suppression=policy.suppression, entropy=entropy)
-    made = lattice.optimal(coded, target, suppression=policy.suppression)
+        return local(coded, target, suppression=policy.suppression, entropy=entropy)
+    made = optimal(coded, target, suppression=policy.suppression)
     if policy.small == "suppress":
         return made
     if len(policy.target.models) > 1:
-        raise InvalidParameter("anonymity.small", "dummies", "no model but k", "made-up rows cannot mend other models")
+        raise InvalidParameter("anonymity.small", "dummies", "no model but k", "made-up rows cannot fix other models")
     return Recoding(made.coded, made.levels, np.zeros(made.coded.rows, np.bool_))
 
 
@@ -193,3 +197,127 @@ def _members(table: "pyarrow.Table", policy: Policy) -> "tuple[pyarrow.Table, Ta
     fits = rest.bind(released, quasi=policy.names, feasible=False).holds(classes)
     failing = np.append(~fits, True)[classes.of_row]  # suppressed rows stay so
     return suppressed(released, failing, policy.names), rest
+
+
+# The plain operations
+
+
+def redacted(table: Any, names: Sequence[str]) -> "pyarrow.Table":
+    """The table without the named columns.
+
+    >>> redacted({"name": ["Ann"], "age": [30]}, ["name"]).column_names
+    ['age']
+    """
+    arrow = as_arrow(table)
+    for name in names:
+        column(arrow, name)
+    return arrow.drop_columns(list(names))
+
+
+def coarsened(table: Any, hierarchy: Hierarchy, *, level: int) -> "pyarrow.Table":
+    """The table with one column lifted to a level of its hierarchy.
+
+    >>> ages = Hierarchy.rows("age", [(28, "<30"), (31, "3*"), (36, "3*")])
+    >>> coarsened({"age": [28, 31]}, ages, level=1).column("age").to_pylist()
+    ['<30', '3*']
+    """
+    import pyarrow
+
+    if not 0 <= level <= hierarchy.height:
+        raise InvalidParameter("level", level, f"a level of {hierarchy.name!r}, 0 to {hierarchy.height}")
+    arrow = as_arrow(table)
+    codes = hierarchy.codes[level][hierarchy.code(column(arrow, hierarchy.name))]
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes), list(hierarchy.labels[level]))
+    return arrow.set_column(arrow.column_names.index(hierarchy.name), hierarchy.name, texts.dictionary_decode())
+
+
+def suppressed(table: Any, rows: NDArray[np.bool_], names: Sequence[str]) -> "pyarrow.Table":
+    """The table with the named columns replaced by `*` in the given rows.
+
+    >>> suppressed({"zip": ["13053", "14850"]}, np.array([False, True]), ["zip"]).column("zip").to_pylist()
+    ['13053', '*']
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    arrow = as_arrow(table)
+    mask = np.asarray(rows)
+    if mask.dtype != bool or mask.shape != (arrow.num_rows,):
+        raise InvalidData(f"rows: expected one true or false for each of the {arrow.num_rows} rows")
+    for name in names:
+        values = texts(column(arrow, name))
+        hidden = compute.if_else(pyarrow.array(mask), TOP, values)
+        arrow = arrow.set_column(arrow.column_names.index(name), name, hidden)
+    return arrow
+
+
+def blanked(table: Any, rows: NDArray[np.bool_], names: Sequence[str]) -> "pyarrow.Table":
+    """The table with the named columns missing in the given rows.
+
+    >>> blanked({"ill": ["flu", "ulcer"]}, np.array([False, True]), ["ill"]).column("ill").to_pylist()
+    ['flu', None]
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    arrow, mask = as_arrow(table), pyarrow.array(np.asarray(rows))
+    for name in names:
+        values = column(arrow, name)
+        empty = compute.if_else(mask, pyarrow.scalar(None, values.type), values)
+        arrow = arrow.set_column(arrow.column_names.index(name), name, empty)
+    return arrow
+
+
+def padded(table: Any, quasi: Sequence[str], *, k: int, entropy: Entropy | None = None) -> "tuple[pyarrow.Table, int]":
+    """The table with dummy rows, so that every class has at least k rows; and how many were added.
+
+    A dummy row has the quasi-identifiers of its class; each other value is that of a row drawn from the whole table.
+    Rows are shuffled, so that a dummy does not stand last. It distorts counts: the number added is part of the result,
+    to be published with the table.
+
+    >>> table, added = padded({"zip": ["130**", "130**", "148**"], "sick": ["yes", "no", "no"]}, ["zip"], k=2)
+    >>> added, sorted(table.column("zip").to_pylist())
+    (1, ['130**', '130**', '148**', '148**'])
+    """
+    import pyarrow
+
+    integer(k, "k", at_least=1)
+    arrow = as_arrow(table)
+    if arrow.num_rows == 0:
+        raise InvalidData("the table has no rows")
+    classes = Classes.of_table(arrow, quasi)
+    missing = np.maximum(k - classes.sizes, 0)
+    models = _first_rows(classes)[np.repeat(np.arange(classes.count), missing)]
+    if not len(models):
+        return arrow, 0
+    drawn = {
+        name: np.asarray(uniform_below(arrow.num_rows, len(models), entropy=entropy)) for name in arrow.column_names
+    }
+    columns = {
+        name: arrow.column(name).take(pyarrow.array(models if name in quasi else drawn[name]))
+        for name in arrow.column_names
+    }
+    whole = pyarrow.concat_tables([arrow, pyarrow.table(columns, schema=arrow.schema)])
+    return shuffled(whole, entropy=entropy), len(models)
+
+
+def shuffled(table: Any, *, entropy: Entropy | None = None) -> "pyarrow.Table":
+    """The table with its rows in a random order: the order of rows can tell whose they are.
+
+    >>> sorted(shuffled({"zip": ["a", "b", "c"]}).column("zip").to_pylist())
+    ['a', 'b', 'c']
+    """
+    import pyarrow
+
+    arrow = as_arrow(table)
+    if not arrow.num_rows:
+        return arrow
+    words = np.asarray(uniform_below(2**63, arrow.num_rows, entropy=entropy))  # ties: below 2⁻⁶⁴·rows², in order
+    return arrow.take(pyarrow.array(np.argsort(words, kind="stable")))
+
+
+def _first_rows(classes: Classes) -> NDArray[np.int64]:
+    first = np.zeros(classes.count, np.int64)
+    kept = np.flatnonzero(classes.of_row >= 0)[::-1]
+    first[classes.of_row[kept]] = kept
+    return first

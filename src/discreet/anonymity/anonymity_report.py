@@ -5,27 +5,22 @@ private data and is for its owner; publish it only after reading it as an attack
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.anonymity.cells import Cells
-from discreet.anonymity.classes import Classes
-from discreet.anonymity.coded import Recoding
-from discreet.anonymity.models import Model, Target
+from discreet.anonymity.classes import Cells, Classes, Ints, Sensitive, rows_of
+from discreet.anonymity.information_loss import Utility, utility
+from discreet.anonymity.models import Model, Target, Verdict, judge, verify
+from discreet.anonymity.recoding import Recoding
 from discreet.anonymity.risk import REGULATORS, Risk, risk
-from discreet.anonymity.sensitive import Sensitive, rows_of
 from discreet.anonymity.uniques import LARGEST, Fingerprints, one_row_each, unique_sets
-from discreet.anonymity.utility import Utility, utility
-from discreet.anonymity.verdict import Verdict, judge, verify
-from discreet.anonymity.words import INSTEAD, LIMITS
 from discreet.errors import InvalidData
 from discreet.exact import Number
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
 from discreet.report import Verdict as Sign
 
-Ints = NDArray[np.int64]
 _BINS = (1, 2, 3, 5, 10, 20, 50, 100, 500)
 _FEW = 12  # sets and pairs shown in a table
 
@@ -309,3 +304,63 @@ def _columns(target: Target) -> tuple[str, ...]:
 
 def _k(target: Target) -> int | None:
     return max((int(model.k) for model in target.models if hasattr(model, "k")), default=None)
+
+
+# What anonymity does not promise: every report carries these, so that a reader need not know the literature
+
+
+class Limit(NamedTuple):
+    """A promise that is not made: its name, what can happen, and an example that happened or could."""
+
+    name: str
+    what: str
+    example: str
+
+
+HOMOGENEITY = Limit(
+    "Homogeneity",
+    "If all the rows that may be a person's agree on a secret, the secret is told, however many rows there are.",
+    "In the published table of twelve inpatients, everybody with ZIP code 130** and age 3* has cancer. The table is "
+    "4-anonymous. A neighbor of 31 from 13053 who was there has cancer: no row had to be singled out. "
+    "l-diversity, t-closeness and β-likeness limit this.",
+)
+
+BACKGROUND = Limit(
+    "Background knowledge",
+    "Whoever knows something beside the table can rule rows out and be left with few, or with one.",
+    "In the same table the rows that may belong to a patient of 21 from 13068 say heart disease or viral infection. "
+    "Somebody who knows that heart disease is most unlikely for her knows the rest. Every column that an outsider can "
+    "come to know is a quasi-identifier, whether it was declared one or not.",
+)
+
+COMPOSITION = Limit(
+    "Composition",
+    "Two releases on the same people, each anonymous by itself, may together single people out.",
+    "Six people, two answers. The least age of an ill person is 40, and two people are 40. The largest weight of an "
+    "ill person is 100, and two people weigh 100. Both answers hide among two; only Don is in both pairs.",
+)
+
+LATER = Limit(
+    "Later releases",
+    "The promise is about this table as it is today. What somebody publishes next year can be linked with it, and a "
+    "release cannot be called back.",
+    "A hospital's table without names and a town's list of voters, each harmless by itself, were joined on ZIP code, "
+    "sex and date of birth, and the governor's file was found (Sweeney 1998).",
+)
+
+LIMITS = (HOMOGENEITY, BACKGROUND, COMPOSITION, LATER)
+
+INSTEAD = (
+    "Differential privacy is the promise that survives all of these: it does not depend on what anybody knows or will "
+    "know, and the losses of several releases add up. Where answers, statistics or synthetic rows will do, release "
+    "those from behind the curator."
+)
+
+
+def limits_text() -> str:
+    """The limits as a plain text, for a terminal or a file beside the data.
+
+    >>> print(limits_text().splitlines()[0])
+    Homogeneity: If all the rows that may be a person's agree on a secret, the secret is told, ...
+    """
+    return "\n".join(f"{limit.name}: {limit.what}" for limit in LIMITS) + "\n" + INSTEAD

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from discreet.anonymity.models import Closeness, DistinctDiversity, EntropyDiversity, KAnonymity, Presence
-from discreet.anonymity.verdict import verify
+from discreet.anonymity.models import Closeness, DistinctDiversity, EntropyDiversity, KAnonymity, Presence, verify
 from discreet.errors import InvalidData, InvalidParameter
 
 RELEASED = {

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.anonymity.classes import Classes, numbered
-from discreet.anonymity.tuples import Floats, Ints, Tuples, firsts
+from discreet.anonymity.classes import Classes, Floats, Ints, numbered
+from discreet.anonymity.recoding import DistinctRows, firsts
 from discreet.noise.entropy import Entropy
 from discreet.noise.uniform import uniform_below
 
@@ -24,14 +24,14 @@ class Groups:
     common ancestors: with a member they name the node.
     """
 
-    tuples: Tuples
+    tuples: DistinctRows
     of_tuple: Ints
     members: Ints
     people: Ints
     levels: Ints
 
     @classmethod
-    def of(cls, tuples: Tuples, of_tuple: Ints) -> "Groups":
+    def of(cls, tuples: DistinctRows, of_tuple: Ints) -> "Groups":
         """Groups numbered 0, 1, 2, …"""
         placed = np.flatnonzero(of_tuple >= 0)
         groups = of_tuple[placed]
@@ -114,7 +114,7 @@ def _hide(groups: Groups, rest: Ints, limit: int) -> Groups:
 def _one_by_one(groups: Groups, rest: Ints, entropy: Entropy | None) -> Groups:
     """Each tuple to where it makes things least dear, among the nearest places that satisfy the model.
 
-    Tuples that differ only in what the model looks at go together, and rows that go with them are drawn at random
+    DistinctRows that differ only in what the model looks at go together, and rows that go with them are drawn at random
     among those of equal quasi-identifiers: where a row goes tells nothing about its secret beyond what its
     quasi-identifiers tell, and that the model was satisfied.
     """
@@ -165,7 +165,7 @@ def _taken(groups: Groups, alike: Ints, group: int, entropy: Entropy | None) -> 
     return None
 
 
-def _nearest_rows(tuples: Tuples, members: Ints, one: int, entropy: Entropy | None) -> Ints:
+def _nearest_rows(tuples: DistinctRows, members: Ints, one: int, entropy: Entropy | None) -> Ints:
     """The rows of some tuples, those first that cost least together with another tuple; equal rows in random order."""
     costs, leaves_of = np.zeros(len(members)), numbered(list(tuples.codes[:, members]))
     for ladder, codes in zip(tuples.ladders, tuples.codes, strict=True):
@@ -179,8 +179,8 @@ def _nearest_rows(tuples: Tuples, members: Ints, one: int, entropy: Entropy | No
     return rows[np.lexsort((words, leaves_of[member], costs[member].round(12)))]
 
 
-def _alike(tuples: Tuples, rest: Ints) -> list[Ints]:
-    """Tuples of equal quasi-identifiers, which stand one after the other."""
+def _alike(tuples: DistinctRows, rest: Ints) -> list[Ints]:
+    """DistinctRows of equal quasi-identifiers, which stand one after the other."""
     if not len(rest):
         return []
     leaves = tuples.codes[:, rest]
@@ -208,13 +208,13 @@ def _least(amounts: Floats, count: int) -> Ints:
     return places[np.argsort(amounts[places], kind="stable")[:count]]
 
 
-def _satisfied(tuples: Tuples, members: Ints) -> bool:
+def _satisfied(tuples: DistinctRows, members: Ints) -> bool:
     weights = tuples.weights[members]
     classes = Classes(np.zeros(len(members), np.int64), np.array([weights.sum()]), weights)
     return bool(tuples.aim.take(members).holds(classes)[0])
 
 
-def _levels(tuples: Tuples, placed: Ints, groups: Ints) -> Ints:
+def _levels(tuples: DistinctRows, placed: Ints, groups: Ints) -> Ints:
     """The level of the least common ancestor of each group, in each column."""
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))

@@ -33,7 +33,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.anonymity.bound import Ints
+from discreet.anonymity.classes import Ints
 from discreet.anonymity.hierarchy import Hierarchy
 from discreet.anonymity.models import (
     AlphaK,
@@ -46,8 +46,8 @@ from discreet.anonymity.models import (
     Presence,
     RecursiveDiversity,
     Target,
+    unit_codes,
 )
-from discreet.anonymity.units import unit_codes
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import rational
 from discreet.tables import column, texts

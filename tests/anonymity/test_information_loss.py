@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.anonymity import Classes, Coded, Hierarchy, Recoding
-from discreet.anonymity.utility import association, average_class_size, discernibility, drifts, pair_drifts, utility
+from discreet.anonymity.information_loss import (
+    association,
+    average_class_size,
+    discernibility,
+    drifts,
+    pair_drifts,
+    utility,
+)
 from discreet.errors import InvalidData, InvalidParameter
 
 AGES = Hierarchy.intervals("age", low=0, high=11, widths=(2, 6))
@@ -124,7 +131,7 @@ def test_association_of_unrelated_columns_is_zero() -> None:
 
 
 def test_pairs_that_are_too_large_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.anonymity.utility._LARGEST_PAIR", 10)
+    monkeypatch.setattr("discreet.anonymity.information_loss._LARGEST_PAIR", 10)
     coded = Coded((AGES, TOWNS), np.array([[0], [0]], np.int32))
     pairs, left_out = pair_drifts(Recoding.full_domain(coded, [0, 0], np.zeros(1, bool)))
     assert (pairs, left_out) == ((), (("age", "town"),))

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from discreet.anonymity import Classes, Coded, Hierarchy, Recoding
+from discreet.anonymity.anonymity_report import INSTEAD, LIMITS, homogeneous, limits_text, release_page, risk_page
+from discreet.anonymity.classes import Sensitive
+from discreet.anonymity.information_loss import utility
 from discreet.anonymity.models import DistinctDiversity, KAnonymity, Target
-from discreet.anonymity.report import homogeneous, release_page, risk_page
-from discreet.anonymity.sensitive import Sensitive
-from discreet.anonymity.utility import utility
-from discreet.anonymity.words import INSTEAD, LIMITS, limits_text
 from discreet.errors import InvalidData
 from discreet.report import Chart
 

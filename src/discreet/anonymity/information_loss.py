@@ -9,16 +9,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.anonymity.classes import Classes
-from discreet.anonymity.coded import Recoding
+from discreet.anonymity.classes import Classes, Floats, Ints
 from discreet.anonymity.hierarchy import Hierarchy
+from discreet.anonymity.recoding import Recoding
 from discreet.errors import InvalidData
 from discreet.exact import integer
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _NOTHING = 1e-24  # what rounding leaves of a square
 _LARGEST_PAIR = 4_000_000  # cells of a joint table of two columns; larger pairs are left out
 
@@ -251,7 +248,7 @@ def _levels(recoding: Recoding, place: int) -> Ints:
 
 
 def _apart(before: Floats, after: Floats, hierarchy: Hierarchy) -> tuple[float, float]:
-    """The total variation over leaves, and its mean over the levels below the top (see `closeness.hierarchical`)."""
+    """The total variation over leaves, and its mean over the levels below the top (`closeness.hierarchical`)."""
     difference = before - after
     levels = [np.bincount(hierarchy.codes[level], difference) for level in range(hierarchy.height)]
     apart = [float(np.abs(one).sum() / 2) for one in levels]
