@@ -25,9 +25,9 @@ ORACLES = {
     "Hadamard": ("HadamardResponse", "one code"),
     "OLH": ("OptimizedHashing", "one code; a field's linear maps"),
     "BLH": ("BinaryHashing", "one code; a field's linear maps"),
-    "SUE": ("SymmetricUnary", "packed bits, exact; compiled loops loaded"),
-    "OUE": ("OptimizedUnary", "packed bits, exact; compiled loops loaded"),
-    "subset selection": ("SubsetSelection", "packed bits, exact; compiled loops loaded"),
+    "SUE": ("SymmetricUnary", "packed bits, exact"),
+    "OUE": ("OptimizedUnary", "packed bits, exact"),
+    "subset selection": ("SubsetSelection", "packed bits, exact"),
 }
 
 STORED = {
@@ -128,9 +128,6 @@ def randomize(kind: str, size: int, reports: int) -> Timed:
 
 
 def count(kind: str, size: int, reports: int) -> Timed:
-    from discreet.compiled import ENOUGH, prepare
-
-    prepare(ENOUGH)  # loads compiled loops: about a second, once in a process, and not timed
     oracle, told = _oracle(kind, size), _told(kind, size, reports)
     oracle.estimate(oracle.tally(told[:1000]), reports=1000)
 

@@ -2,14 +2,12 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from discreet import compiled
 from discreet.curator import pacing
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.noise.entropy import Words
@@ -51,36 +49,6 @@ class Counting:
 def stable(value: object) -> str:
     """The name of a test case: a repr without addresses, the same in every worker process."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
-@contextmanager
-def loops_compiled(use: bool) -> Iterator[None]:
-    """Whether loops are compiled inside, whatever the amount of work; skips where numba is not installed."""
-    before = compiled._State.numba
-    compiled._State.numba = pytest.importorskip("numba") if use else None
-    try:
-        yield
-    finally:
-        compiled._State.numba = before
-
-
-@pytest.fixture(autouse=True)
-def _unprepared() -> Iterator[None]:
-    """A test that prepared compiled loops leaves them to no other."""
-    yield
-    compiled._State.numba = None
-
-
-@pytest.fixture
-def compiled_loops() -> Callable[[bool], AbstractContextManager[None]]:
-    return loops_compiled
-
-
-@pytest.fixture(params=["numpy", "compiled"])
-def loops(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The test runs twice: with NumPy, and with compiled loops."""
-    with loops_compiled(request.param == "compiled"):
-        yield request.param
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import pytest
 
 from discreet.learning.losses import Logistic, Softmax, Squared
 
-pytestmark = pytest.mark.usefixtures("loops")  # with NumPy, and with compiled loops
-
 
 def softmax(z, y):
     return math.log(sum(math.exp(v - z[y]) for v in z))
@@ -85,15 +83,13 @@ def test_shares_are_probabilities():
     assert Logistic().shares(np.array([[2.0]], np.float32))[0, 1] == pytest.approx(1 / (1 + math.exp(-2)), rel=1e-6)
 
 
-def test_rows_that_are_not_finite_give_nothing_that_is(compiled_loops):
-    """NaN or not, alike with loops and without: such an example counts as nothing, or is clipped."""
+def test_rows_that_are_not_finite_give_nothing_that_is():
+    """Where an output is NaN or +∞ so are the shares; all else is clipped or counts as nothing."""
     bad = [np.nan, np.inf, -np.inf, 3e38, 1.0]
     z = np.array([[a, b, c] for a in bad for b in bad for c in bad], np.float32)
-    y, found = np.arange(len(z)) % 3, []
-    for use in (False, True):
-        with compiled_loops(use), np.errstate(all="ignore"):
-            found.append(Softmax().gradient(z, y))
-    (losses, gradient), (again, same) = found
-    assert np.array_equal(np.isnan(gradient), np.isnan(same))
-    np.testing.assert_allclose(gradient, same, atol=1e-6)
-    np.testing.assert_allclose(losses, again, rtol=1e-5)
+    with np.errstate(all="ignore"):
+        losses, gradient = Softmax().gradient(z, np.arange(len(z)) % 3)
+    lost = np.isnan(z).any(axis=1) | (z.max(axis=1) == np.inf) | (z == -np.inf).all(axis=1)
+    assert np.array_equal(np.isnan(gradient).any(axis=1), lost)
+    assert np.isfinite(losses[~lost]).all()
+    assert (np.abs(gradient[~lost]) <= 1).all()

@@ -26,7 +26,6 @@ from tests.statistical.power import (
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, add_rounded_gaussian, normal, rounded_gaussian
 from discreet.noise.normal import _rounded
-from discreet.noise.normal_loops import settle
 
 F = Fraction
 SHORT = [
@@ -233,49 +232,29 @@ def adversarial(sigma: Fraction, seed: int, count: int):
     return sampler, block, place, words, ends
 
 
-def decided(sampler, block, place, words) -> tuple[np.ndarray, np.ndarray]:
-    """The verdicts on coins in the steep parts of these blocks, and which of them were asked about.
-
-    A compiled loop finds the block itself, so it is given 16 bits that say j = 0, and a word in the middle of the step.
-    """
-    coins = np.array(words, np.uint64)
-    if settle.fast is None:
-        return sampler._accepted(block, place, coins, Scripted([])), np.ones(len(block), bool)
-    ends = [0, *sampler.steps.thresholds.tolist()]
-    wide = np.array([ends[b + 1] - ends[b] > 8 for b in block])
-    middles = np.array([(ends[b] + ends[b + 1]) // 2 for b in block], np.uint64)[wide]
-    zero = np.full(wide.sum(), np.flatnonzero(sampler.blocks.guide == 0)[0], np.uint16)
-    more = np.concatenate([np.zeros(wide.sum(), np.uint64), middles, coins[wide]])
-    found, heads = sampler._rare(np.arange(wide.sum()), zero, place[wide].astype(np.uint32), more, Scripted([]))
-    assert np.array_equal(found, block[wide])
-    return heads, wide
-
-
 def wrong(sigma: Fraction, monkeypatch, seed: int = 1, count: int = 1500) -> tuple[int, float]:
     """How many coins floats decided wrongly, for some L and U that begin so; and the share left to rationals."""
     sampler, block, place, words, ends = adversarial(sigma, seed, count)
     opened: set[tuple[int, int]] = set()
     monkeypatch.setattr(normal, "below", lambda *_: False)
     monkeypatch.setattr(type(sampler), "_chance", lambda self, b, p, entropy: opened.add((b, p)))
-    heads, told = decided(sampler, block, place, words)
+    heads = sampler._accepted(block, place, np.array(words, np.uint64), Scripted([]))
     mistakes = 0
-    for b, p, head, word, (near, far) in zip(
-        block[told], place[told], heads, np.array(words)[told], np.array(ends)[told], strict=True
-    ):
+    for b, p, head, word, (near, far) in zip(block, place, heads, words, ends, strict=True):
         if (int(b), int(p)) not in opened:
             mistakes += not (word + 1 <= far * WORD if head else word >= near * WORD)
     return mistakes, len(opened) / count
 
 
 @short
-def test_floats_decide_only_what_is_certain(sigma, monkeypatch, loops):
+def test_floats_decide_only_what_is_certain(sigma, monkeypatch):
     mistakes, left = wrong(sigma, monkeypatch)
     assert mistakes == 0
     assert 0.3 < left < 1, "coins beside the threshold should reach the rationals"
 
 
 @pytest.mark.parametrize("sigma", [F(1, 2), F(128), F(11, 10) * 2**30], ids=str)
-def test_without_their_margin_floats_would_be_caught(sigma, monkeypatch, loops):
+def test_without_their_margin_floats_would_be_caught(sigma, monkeypatch):
     """The test above has teeth."""
     monkeypatch.setattr(normal, "_MARGIN", 0.0)
     assert wrong(sigma, monkeypatch)[0] > 20
@@ -318,7 +297,7 @@ def test_blocks_beyond_the_table_are_left_to_rationals(monkeypatch):
 
 @pytest.mark.parametrize("sigma", SHORT[3:], ids=str)
 @pytest.mark.parametrize("negative", [0, 1])
-def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, negative, scripted, loops):
+def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, negative, scripted):
     """j ≥ 1 and L give X = m(j − 1) + L, or −mj + L if it is negative, at once; j = 0 goes by the steps."""
     sampler, m, out = _rounded(sigma), width(sigma), np.empty(1, np.int64)
     middles = [(a + b) // 2 for a, b in pairwise([0, *sampler.blocks.thresholds.tolist()])]
@@ -347,44 +326,30 @@ def test_proposals_are_the_whole_numbers_nearest_to_what_their_bits_say(sigma, n
                     assert accepted.tolist() == [expected]
 
 
-@pytest.mark.parametrize("sigma", SHORT, ids=str)
-def test_compiled_loops_draw_the_same_numbers(sigma, compiled_loops):
-    """Bit for bit: with one stream of words, NumPy and the loops make the same draws."""
-    found = []
-    for use in (False, True):
-        with compiled_loops(use):
-            found.append(rounded_gaussian(sigma, 50_000, entropy=DeterministicEntropy(5)))
-    assert np.array_equal(*found)
-    assert len(np.unique(found[0])) > 1
-
-
 @pytest.mark.parametrize("sigma", [F(1, 8), F(22, 7), F(128), F(11, 10) * 2**30], ids=str)
 @pytest.mark.parametrize("few", [0, 1, 30])
-def test_when_spare_draws_run_out_more_are_made(sigma, few, compiled_loops, monkeypatch):
-    """Also where hardly any are made at once: the same numbers, with loops and without, and all positions get one."""
+def test_when_spare_draws_run_out_more_are_made(sigma, few, monkeypatch):
+    """Also where hardly any are made at once: all positions get one, by filling and by adding the same."""
     monkeypatch.setattr(normal, "_spare", lambda count: few)
-    found, marks = [], np.arange(50_000) * 10**11
-    for use in (False, True):
-        with compiled_loops(use):
-            onto = marks.copy()
-            add_rounded_gaussian(sigma, onto, entropy=DeterministicEntropy(6))
-            found.append(onto - marks)
-    assert np.array_equal(*found)
+    marks = np.arange(50_000) * 10**11
+    onto = marks.copy()
+    add_rounded_gaussian(sigma, onto, entropy=DeterministicEntropy(6))
+    draws = onto - marks
+    assert np.array_equal(draws, rounded_gaussian(sigma, 50_000, entropy=DeterministicEntropy(6)))
     if sigma >= 128:
-        assert abs(found[0] / float(sigma)).max() < 6
-        assert np.count_nonzero(found[0]) > 49_000
+        assert abs(draws / float(sigma)).max() < 6
+        assert np.count_nonzero(draws) > 49_000
 
 
-def test_added_noise_has_its_own_errors_and_leaves_no_number_out(compiled_loops):
+def test_added_noise_has_its_own_errors_and_leaves_no_number_out():
     for bad in ([1, 2], np.zeros(3), np.zeros((2, 2), np.int64), None):
         with pytest.raises(InvalidParameter, match="onto"):
             add_rounded_gaussian(1, bad)
     with pytest.raises(InvalidParameter, match="sigma"):
         add_rounded_gaussian(0, np.zeros(3, np.int64))
     for size in (0, 1, 40_000, 131_072 + 7):
-        with compiled_loops(True):
-            sums = np.zeros(size, np.int64)
-            add_rounded_gaussian(2**30, sums, entropy=DeterministicEntropy(1))
+        sums = np.zeros(size, np.int64)
+        add_rounded_gaussian(2**30, sums, entropy=DeterministicEntropy(1))
         assert np.count_nonzero(sums) == size
 
 
@@ -447,15 +412,14 @@ FOLLOWED = [F(1, 2), F(3), F(12799, 100), F(128), F(1000), F(11, 10) * 2**30, F(
 
 
 @pytest.mark.parametrize("sigma", FOLLOWED, ids=str)
-@pytest.mark.parametrize("way", ["many", "one by one", "added", "added by a loop"])
-def test_draws_follow_the_rounded_gaussian_and_no_other_scale(sigma, way, compiled_loops):
+@pytest.mark.parametrize("way", ["many", "one by one", "added"])
+def test_draws_follow_the_rounded_gaussian_and_no_other_scale(sigma, way):
     stream = Stream()
     if way == "many":
         draws = rounded_gaussian(sigma, MANY, entropy=stream)
     elif way != "one by one":
         draws = np.full(MANY, 10**6)
-        with compiled_loops(way == "added by a loop"):
-            add_rounded_gaussian(sigma, draws, entropy=stream)
+        add_rounded_gaussian(sigma, draws, entropy=stream)
         draws -= 10**6
     else:
         draws = np.array([rounded_gaussian(sigma, entropy=stream) for _ in range(FEW)])

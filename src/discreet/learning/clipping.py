@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData
 from discreet.exact import Number, rational
 from discreet.learning.gradients import Array, Floats, Gradient, Ints, Outer, Rows
-from discreet.learning.whole import GREATEST, LEAST, Limits, Sides, Steps, Total, add_at_once, squared_norms
+from discreet.learning.whole import GREATEST, LEAST, Limits, Sides, Steps, Total, squared_norms
 
 UNITS = 1 << 30
 """The clipping norm in steps of the grid on which gradients are summed."""
@@ -134,16 +134,10 @@ class Clipping:
         gradients = [gradient.plain() for gradient in gradients]
         with np.errstate(all="ignore"):
             np.setbufsize(_NUMPY)  # until the end of this block
-            sums = [self._sum(place, gradient) for place, gradient in enumerate(gradients)]
-            if all(isinstance(one, _OuterSum) for one in sums):
-                sides = [one.sides(gradient) for one, gradient in zip(sums, gradients, strict=True)]
-                found = add_at_once([one.total for one in sums], sum(sides, ()), self._limits)
-                if found is not None:
-                    return found
             squares = _lengths(gradients)
             norms, weights = self._weights(squares)
             for place, gradient in enumerate(gradients):
-                sums[place].add(gradient, squares[place], weights[place])
+                self._sum(place, gradient).add(gradient, squares[place], weights[place])
         return norms
 
     def _weights(self, squares: Floats) -> tuple[Floats, Floats]:
@@ -210,16 +204,6 @@ def _lengths(gradients: Sequence[Gradient]) -> Floats:
         if isinstance(gradient, Outer) and gradient.one:
             found[place, 0] += 1
     return found
-
-
-def operations(parameters: Sequence[Array], lot: Number, steps: int) -> int:
-    """About how many elementary operations a run of so many lots does beside its matrix products: public numbers.
-
-    >>> operations([np.zeros((61, 1000), np.float32)], 600, 10)
-    6610000
-    """
-    many = float(rational(lot, "lot", at_least=0))
-    return int(steps * sum(p.size + many * max(p.shape, default=1) for p in parameters))
 
 
 class _RowsSum:

@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.compiled import loop
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.gradients import Array, Gradient, Outer
@@ -104,8 +103,10 @@ class Dense:
         self, parameters: Sequence[Array], kept: Any, dy: Array, *, first: bool
     ) -> tuple[Array, list[Gradient]]:
         """The gradient of example i is (x_i, 1) ⊗ dy_i."""
-        weights = np.ascontiguousarray(parameters[0][:-1].T)  # BLAS is quicker with them
-        return (dy if first else product(dy, weights)), [Outer(kept, dy, one=True)]
+        gradients: list[Gradient] = [Outer(kept, dy, one=True)]
+        if first:
+            return dy, gradients
+        return product(dy, np.ascontiguousarray(parameters[0][:-1].T)), gradients  # BLAS is quicker with a copy
 
 
 def starting(inputs: int, width: int, normal: Draw) -> Array:
@@ -157,16 +158,7 @@ class Relu(Plain):
         self, parameters: Sequence[Array], kept: Any, dy: Array, *, first: bool
     ) -> tuple[Array, list[Gradient]]:
         """Where it was positive."""
-        if _masked.fast is None or not (dy.flags.c_contiguous and kept.flags.c_contiguous):
-            return np.multiply(dy, kept > 0, out=dy), []
-        _masked.fast(dy.reshape(-1), kept.reshape(-1))
-        return dy, []
-
-
-@loop()
-def _masked(dy, kept):  # type: ignore[no-untyped-def]
-    for place in range(dy.size):
-        dy[place] = dy[place] if kept[place] > 0 else np.float32(0)
+        return np.multiply(dy, kept > 0, out=dy), []
 
 
 @dataclass(frozen=True, slots=True)

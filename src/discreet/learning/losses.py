@@ -6,7 +6,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import loop
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.learning.gradients import Array
 
@@ -38,10 +37,6 @@ class Softmax:
 
     def gradient(self, output: Array, y: NDArray[Any]) -> tuple[NDArray[np.float32], Array]:
         """−log p(y), and p − 1 at y."""
-        if _softmax.fast is not None:
-            losses, p = np.empty(len(output), np.float32), np.empty(output.shape, np.float32)
-            _softmax.fast(output, y, losses, p)
-            return losses, p
         p = self.shares(output)
         rows = np.arange(len(y))
         losses = -np.log(np.maximum(p[rows, y], np.float32(1e-30)))
@@ -53,22 +48,6 @@ class Softmax:
         p: Array = np.exp(output - output.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         return p
-
-
-@loop()
-def _softmax(output, y, losses, p):  # type: ignore[no-untyped-def]
-    for i in range(p.shape[0]):
-        most, total = output[i, 0], np.float32(0)
-        for j in range(p.shape[1]):
-            most = max(most, output[i, j])
-        for j in range(p.shape[1]):
-            p[i, j] = np.exp(output[i, j] - most)
-            total += p[i, j]
-        for j in range(p.shape[1]):
-            p[i, j] /= total
-        share = p[i, y[i]]
-        losses[i] = -np.log(np.float32(1e-30) if share < np.float32(1e-30) else share)
-        p[i, y[i]] = share - np.float32(1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,12 @@ class Network:
     @property
     def part(self) -> int | None:
         """How many examples at a time are quickest: where gradients are formed, few enough to stay in the cache."""
-        forms = any(layer.count and not isinstance(layer, Dense) for layer in self.layers)
-        return _FEW if forms else None
+        return _FEW if self.forms_gradients else None
+
+    @property
+    def forms_gradients(self) -> bool:
+        """Whether a layer forms the gradients of each example: all that have parameters but dense ones do."""
+        return any(layer.count and not isinstance(layer, Dense) for layer in self.layers)
 
     def examples(self, x: Any) -> Array:
         """The examples as the network takes them: float32, of the declared shape."""

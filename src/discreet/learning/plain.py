@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import prepare
 from discreet.exact import integer
-from discreet.learning.clipping import operations
 from discreet.learning.gradients import Array
 from discreet.learning.network import Network, Parameters
 from discreet.learning.optimizers import Optimizer
 from discreet.noise import DeterministicEntropy, uniform_below
+from discreet.threads import blas_threads
 
 
 def train_without_privacy(
@@ -36,10 +35,10 @@ def train_without_privacy(
     entropy = DeterministicEntropy(seed)
     parameters = network.start(seed=seed)
     memory = optimizer.memory(parameters)
-    prepare(operations(parameters, size, count))
-    for step in range(count):
-        chosen = np.asarray(uniform_below(len(x), size, entropy=entropy))
-        _, gradients = network.gradients(parameters, x[chosen], y[chosen])
-        means = [gradient.summed() / np.float32(size) for gradient in gradients]
-        optimizer.step(parameters, memory, means, step / count)
+    with blas_threads(1):
+        for step in range(count):
+            chosen = np.asarray(uniform_below(len(x), size, entropy=entropy))
+            _, gradients = network.gradients(parameters, x[chosen], y[chosen])
+            means = [gradient.summed() / np.float32(size) for gradient in gradients]
+            optimizer.step(parameters, memory, means, step / count)
     return parameters

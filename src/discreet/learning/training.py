@@ -25,13 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import loop, prepare
 from discreet.errors import InvalidData
 from discreet.learning.checkpoint import Checkpoint, Run
-from discreet.learning.clipping import MOST, UNITS, Clip, Clipping, operations, shaped
+from discreet.learning.clipping import MOST, UNITS, Clip, Clipping, shaped
 from discreet.learning.company import require_independent
 from discreet.learning.gradients import Array, Floats, Ints
-from discreet.learning.network import Augment, Parameters
+from discreet.learning.network import Augment, Network, Parameters
 from discreet.learning.projection import PrivatePca
 from discreet.learning.recipe import Recipe
 from discreet.learning.state import State, finished
@@ -85,7 +84,6 @@ def train(
             state = run.state if run is not None and run.state is not None else State.start(network, recipe)
         if pca is not None:
             x = _projected(network, state, x, pca, entropy, run)
-        prepare(operations(state.parameters, recipe.lot * recipe.copies, recipe.steps))
         while state.step < recipe.steps:
             _advance(network, state, x, y, recipe, entropy, augment)
             saved = run is None or run.save(state)
@@ -193,27 +191,13 @@ def step(state: State, noisy: Ints, recipe: Recipe, units: int = UNITS) -> None:
     """
     lot = float(recipe.lot)
     scale = float(state.clip) / (units * math.sqrt(_left(recipe.riders)) * lot)
-    gradients = shaped(_scaled(noisy[:-RIDERS], scale), state.parameters)
+    gradients = shaped(noisy[:-RIDERS].astype(np.float32) * np.float32(scale), state.parameters)
     with np.errstate(all="ignore"):
         recipe.optimizer.step(state.parameters, state.memory, gradients, state.step / recipe.steps)
         state.step += 1
         if recipe.average:
             _follow_parameters(state, recipe)
     _follow_riders(state, noisy[-RIDERS:] / (units * lot), recipe)
-
-
-def _scaled(numbers: Ints, scale: float) -> Array:
-    if _scale.fast is None:
-        return numbers.astype(np.float32) * np.float32(scale)
-    found = np.empty(numbers.shape, np.float32)
-    _scale.fast(numbers, np.float32(scale), found)
-    return found
-
-
-@loop()
-def _scale(numbers, scale, out):  # type: ignore[no-untyped-def]
-    for place in range(out.size):
-        out[place] = np.float32(numbers[place]) * scale
 
 
 def _follow_parameters(state: State, recipe: Recipe) -> None:
@@ -247,6 +231,9 @@ def _left(riders: tuple[Fraction, ...]) -> Fraction:
 
 def _parts(lot: Ints, parameters: Parameters, recipe: Recipe, network: Trainable) -> list[Ints]:
     """The lot in parts that fit the memory; sums on the grid do not depend on where it is cut."""
-    each = 4 * sum(p.size for p in parameters)
+    if isinstance(network, Network) and recipe.copies == 1 and not network.forms_gradients:
+        each = 16 * sum(sum(p.shape) for p in parameters)  # both sides of outer products, and copies on the way
+    else:
+        each = 4 * sum(p.size for p in parameters)
     size = max(1, min(recipe.memory // max(each, 1), network.part or len(lot), MOST))
     return [lot[start : start + size] for start in range(0, len(lot), size)]

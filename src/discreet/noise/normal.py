@@ -49,12 +49,12 @@ from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.accept import Enclosure, accept, accept_one
 from discreet.noise.enclosure import Interval, Sums, cumulative, times
 from discreet.noise.entropy import SYSTEM, Entropy, Words
-from discreet.noise.normal_loops import BITS, PLACES, finish, put, settle
 from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape
 from discreet.noise.table import UNDECIDED, below, ceiling, pad, whole_words
 
 _GUARD = 64
-_LONG, _SHORT = 63, BITS  # bits of L/m that are drawn at once; one more bit of the word is the sign
+_LONG, _SHORT = 63, 31  # bits of L/m that are drawn at once; one more bit of the word is the sign
+_PLACES = (1 << _SHORT) - 1
 _MARGIN = 2.0**-20
 _FEW, _BLOCK = 1 << 15, 1 << 17  # larger arrays are drawn so many at a time: what is rare has a cost for each call
 
@@ -92,7 +92,8 @@ def add_rounded_gaussian(sigma: Number, onto: Integers, *, entropy: Entropy | No
         return
     sampler = _rounded(_sigma(sigma))
     for start in range(0, onto.size, _BLOCK):
-        sampler.add(SYSTEM if entropy is None else entropy, onto[start : start + _BLOCK])
+        here = onto[start : start + _BLOCK]
+        here += sampler.more(SYSTEM if entropy is None else entropy, here.size)
 
 
 def _sigma(sigma: Number) -> Fraction:
@@ -129,10 +130,6 @@ class _Rounded:
 
     def fill(self, entropy: Entropy, out: Integers) -> None:
         """Accepted proposals; a few more than are needed are made, so that one round is enough as a rule."""
-        if self._compiled:
-            out[:] = 0
-            self.add(entropy, out)
-            return
         room = np.empty(out.size + _spare(out.size), np.int64)
         accepted = (self._propose if self._shift < _SHORT else self._propose_large)(entropy, room)
         out[:] = room[: out.size]
@@ -140,25 +137,9 @@ class _Rounded:
         used = min(pending.size, spare.size)
         out[pending[:used]] = spare[:used]
         if used < pending.size:
-            out[pending[used:]] = self._more(entropy, pending.size - used)
+            out[pending[used:]] = self.more(entropy, pending.size - used)
 
-    def add(self, entropy: Entropy, onto: Integers) -> None:
-        """`fill`, added to the numbers that are there: compiled loops add draws as they make them."""
-        if not self._compiled:
-            onto += self._more(entropy, onto.size)
-            return
-        spare = np.zeros(_spare(onto.size), np.int64)
-        short, words, more = self._bits(entropy, onto.size + spare.size)
-        rare, known = np.empty(short.size, np.int64), (short, words, self.blocks.guide, self._shift)
-        many = put.fast(*known, 0, onto, rare)  # type: ignore[misc]
-        many += put.fast(*known, onto.size, spare, rare[many:])  # type: ignore[misc]
-        rare = rare[:many]
-        block, accepted = self._rare(rare, short, words, more, entropy)
-        left = finish.fast(rare, block, accepted, words, self._shift, onto, spare)  # type: ignore[misc]
-        if left:
-            onto[rare[:left]] += self._more(entropy, left)
-
-    def _more(self, entropy: Entropy, count: int) -> Integers:
+    def more(self, entropy: Entropy, count: int) -> Integers:
         out = np.empty(count, np.int64)
         self.fill(entropy, out)
         return out
@@ -169,10 +150,6 @@ class _Rounded:
         if self._share is None:
             self._share = float((self.blocks.guide <= 0).mean())
         return self._share
-
-    @property
-    def _compiled(self) -> bool:
-        return put.fast is not None and self._shift < _SHORT
 
     def _bits(self, entropy: Entropy, count: int) -> tuple[NDArray[np.uint16], NDArray[np.uint32], Words]:
         """What proposals are made from: 16 bits for each block, a sign and 31 bits of L/m; and words for rare ones."""
@@ -214,9 +191,6 @@ class _Rounded:
         padded = pad(rare, ceiling(short.size, self._rare_share))
         needed = 3 * padded.size
         first, second, third = (more if needed <= more.size else entropy.words(needed))[:needed].reshape(3, padded.size)
-        if settle.fast is not None:
-            block, accepted = self._settled(padded, short, words, (first, second, third), entropy)
-            return block[: rare.size], accepted[: rare.size]
         short, place = short.take(padded), _distance(words.take(padded))
         guess = self.blocks.guide.take(short)
         block = np.where(guess == UNDECIDED, self.blocks.search(whole_words(short, first), entropy), guess)
@@ -225,38 +199,10 @@ class _Rounded:
         block = np.where(steep, steps, block - 1).astype(np.int16)
         return block[: rare.size], (heads | ~steep)[: rare.size]
 
-    def _settled(
-        self,
-        rare: NDArray[np.int64],
-        short: NDArray[np.uint16],
-        words: NDArray[np.uint32],
-        more: tuple[Words, Words, Words],
-        entropy: Entropy,
-    ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-        """`_rare` by a compiled loop; what it leaves open is decided here, one at a time, from the same words.
-
-        Where 64 bits leave a step open, once in 2⁶⁰ draws, words that are drawn then may come in another order than
-        without loops: draws are exact either way.
-        """
-        block, accepted = np.empty(rare.size, np.int16), np.ones(rare.size, np.bool_)
-        open_ = np.empty(rare.size, np.int64)
-        known = (self.blocks.guide, self.blocks.thresholds, self.steps.thresholds, self._scale, _MARGIN)
-        many = settle.fast(rare, short, words, *more, *known, block, accepted, open_)  # type: ignore[misc]
-        for k in open_[:many].tolist():
-            cell, place = int(short[rare[k]]), int(_distance(words[rare[k]]))
-            found = int(self.blocks.guide[cell])
-            if found == UNDECIDED:
-                found = self.blocks.pick(cell << 48 | int(more[0][k]) >> 16, entropy)
-            if found == 0:
-                step = self.steps.pick(int(more[1][k]), entropy)
-                accepted[k] = below(int(more[2][k]), self._chance(step, place, entropy), entropy)
-            block[k] = found - 1 if found else step
-        return block, accepted
-
     def _numbers(self, block: NDArray[np.int16], words: NDArray[np.uint32], out: Integers) -> Integers:
         """mk + L, rounded: k is the block, or −1 − block if the first bit of the word says so, L its other bits."""
         block ^= (words.view(np.int32) >> np.int32(31)).astype(np.int16)  # −1 − h if negative
-        place = words & np.uint32(PLACES)
+        place = words & np.uint32(_PLACES)
         place += np.uint32(1 << (_SHORT - 1 - self._shift))
         place >>= np.uint32(_SHORT - self._shift)
         np.left_shift(block, self._shift, out=out, dtype=np.int64)
@@ -338,7 +284,7 @@ def _spare(count: int) -> int:
 
 def _distance(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """L/m in units of 2⁻³¹: the last 31 bits, or if the first bit says that X is negative, what they lack to 1."""
-    return (words ^ (words >> np.uint32(31)) * np.uint32(PLACES)) & np.uint32(PLACES)
+    return (words ^ (words >> np.uint32(31)) * np.uint32(_PLACES)) & np.uint32(_PLACES)
 
 
 def _block_sums(sigma: Fraction, m: int, bits: int) -> Sums:

@@ -16,7 +16,6 @@ from math import comb, isqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.compiled import loop, prepare
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, integer
 from discreet.local.estimation.frequencies import Frequencies
@@ -199,8 +198,7 @@ def count_bits(rows: Integers) -> Integers:
 
     A full adder on whole words turns three words of one weight into one of that weight and one of twice the weight, so
     many rows shrink to a few of each weight (carry-save addition, as in the population count of Harley and Seal), and
-    only those are unpacked. A compiled loop reads a million rows of 10,000 bits at about the speed of memory; NumPy
-    takes them in tiles, five passes over the processor's cache for each word, and twice the time or more.
+    only those are unpacked. Rows are taken in tiles: five passes over the processor's cache for each word.
     """
     words = np.ascontiguousarray(rows).view(np.uint64)
     width = words.shape[1]
@@ -214,61 +212,11 @@ def count_bits(rows: Integers) -> Integers:
 def _added_up(words: Words) -> list[tuple[int, Words]]:
     """A few rows with weights that have the same sum, column by column."""
     width = words.shape[1]
-    prepare(words.size)
-    if _eight_rows.fast is not None:
-        planes = np.zeros((len(words).bit_length() + 1, width), np.uint64)
-        whole = len(words) - len(words) % 8
-        _eight_rows.fast(words[:whole], planes, np.empty(width, np.uint64))
-        return [(1, words[whole:]), *((1 << level, plane) for level, plane in enumerate(planes))]
     height = max(1, _TILE // width)
     pairs = len(words) // (2 * height)
     tiles = words[: 2 * pairs * height].reshape(2 * pairs, height * width)
     rest = words[2 * pairs * height :].reshape(-1)
     return [(1, rest), *_carry_save(tiles)]
-
-
-@loop()
-def _eight_rows(words, planes, carry):  # type: ignore[no-untyped-def]
-    """Add rows, eight at a time, to counters whose bits of weight 2^b are planes[b]; there are enough planes.
-
-    In each column: two words and the ones make a carry of weight 2, two of those and the twos one of weight 4, two of
-    those and the fours one of weight 8, which ripples up until no column carries.
-    """
-    ones, twos, fours = planes[0], planes[1], planes[2]
-    for start in range(0, words.shape[0], 8):
-        rows = words[start : start + 8]
-        for j in range(words.shape[1]):
-            one, two, four = ones[j], twos[j], fours[j]
-            half = rows[0, j] ^ rows[1, j]
-            a = (rows[0, j] & rows[1, j]) | (half & one)
-            one ^= half
-            half = rows[2, j] ^ rows[3, j]
-            b = (rows[2, j] & rows[3, j]) | (half & one)
-            one ^= half
-            half = a ^ b
-            first = (a & b) | (half & two)
-            two ^= half
-            half = rows[4, j] ^ rows[5, j]
-            a = (rows[4, j] & rows[5, j]) | (half & one)
-            one ^= half
-            half = rows[6, j] ^ rows[7, j]
-            b = (rows[6, j] & rows[7, j]) | (half & one)
-            one ^= half
-            half = a ^ b
-            second = (a & b) | (half & two)
-            two ^= half
-            half = first ^ second
-            carry[j] = (first & second) | (half & four)
-            ones[j], twos[j], fours[j] = one, two, four ^ half
-        for level in range(3, planes.shape[0]):
-            plane, some = planes[level], np.uint64(0)
-            for j in range(words.shape[1]):
-                both = plane[j] & carry[j]
-                plane[j] ^= carry[j]
-                carry[j] = both
-                some |= both
-            if some == 0:
-                break
 
 
 def _carry_save(tiles: Words) -> list[tuple[int, Words]]:
