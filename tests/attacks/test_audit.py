@@ -275,6 +275,34 @@ def test_100_000_draws_prove_at_most_8_7():
     assert found.verdict_on_claim == "not testable"
 
 
+def released(people, n, rng):
+    """The groups that hold somebody, more or less: who is alone in a group gives it away."""
+    noise = rng.geometric(0.5, (n, len(people))) - rng.geometric(0.5, (n, len(people)))
+    return [{key: c for key, c in zip(people, row + list(people.values()), strict=True) if c > 2} for row in noise]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "x", "neighbor", "words"),
+    [
+        (geometric(1.0), 102, 103, ("answers of at least 103", "answers above 102")),
+        (geometric(1.0), 103, 102, ("answers of at least 103", "answers above 102")),
+        (lambda v, n, rng: v + rng.laplace(0, 1, n), 102.0, 103.0, ("answers of at least 10", "answers of at most 10")),
+        (lambda v, n, rng: [v if b else "none" for b in rng.random(n) < 0.7], "Ann", "Bo", ("the output is 'Ann'", "the output is 'Bo'")),
+        (released, {"flu": 9, "rare": 2}, {"flu": 9}, ("group 'rare' appears",)),
+        (lambda v, n, rng: [set(one) for one in released(v, n, rng)], {"flu": 9}, {"flu": 9, "rare": 2}, ("group 'rare' appears",)),
+    ],
+)  # fmt: skip
+def test_what_gives_a_mechanism_away_is_said_in_words(mechanism, x, neighbor, words):
+    found = auditing(mechanism=mechanism, x=x, neighbor=neighbor, claimed="0.4", samples=20_000, seed=3).find()
+    assert found.broken
+    assert found.event.startswith(words)
+    report = found.report()
+    assert report.remarks[0] == f"Seen: {found.seen}"
+    assert "the claim allows 1.49 times" in found.seen
+    drawn = " ".join(chart.svg() for chart in report.charts)
+    assert all(word in drawn for word in found.event.replace("'", " ").split()[:3])
+
+
 def noisy_unless_empty(people, n, rng):
     """Geometric noise, but none where nobody is left: every other pair keeps ε 1."""
     noise = rng.geometric(1 - exp(-1), (2, n))
@@ -304,8 +332,10 @@ def test_neighbors_differ_by_one_person():
             assert type(other) is type(data)
             assert abs(len(other) - len(data)) == 1
         assert len(neighbors(data)) <= 24
+    assert neighbors({"a", "b"}) == [{"b"}, {"a"}]
+    assert neighbors({"a": 1, "b": "x"}) == [{"b": "x"}, {"a": 1}, {"a": 2, "b": "x"}, {"a": 0, "b": "x"}]
     with pytest.raises(InvalidParameter, match="name its neighbor"):
-        neighbors({"a": 1})
+        neighbors("text")
     with pytest.raises(InvalidParameter, match="pairs"):
         worst_pair(auditing(), [])
 

@@ -120,3 +120,9 @@ def test_answers_within_a_budget_are_not_said_to_lack_a_ledger():
     noisy = Noisy(Raw([True, False]), epsilon=1)
     assert noisy.words.endswith(", no ledger")
     assert Limited(noisy, answers=3).words == "exact counts, geometric noise at ε 1 each, at most 3 answers"
+    assert Remembered(noisy).words == "exact counts, geometric noise at ε 1 each, answers cached"
+    paid = Averaging(questions=[[[0]], [[1]]], truth=[1, 0], answerer=noisy, epsilon=2).run()
+    pairs = pairs_about(range(2), of=2, groups=1, seed=0)
+    halves = Differencing(pairs=pairs, truth=[1, 0], answerer=noisy, epsilon=2).run()
+    for report in (paid, halves):
+        assert report.against == "exact counts, geometric noise at ε 1 each, ε 2 in all"

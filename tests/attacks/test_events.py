@@ -174,7 +174,7 @@ NOISE = RNG.laplace(0, 1, (6, 4000))
         ),  # one noise for both numbers
         (NOISE[:3].T, NOISE[3:].T * [1, 1, 6], ""),
         ([(True,) * (k % 3) for k in range(4000)], [(True,) * (k % 2) for k in range(4000)], ""),
-        ([{"a": z} for z in NOISE[0]], [{"a": z, "b": z} for z in NOISE[1]], "form"),
+        ([{"a": z} for z in NOISE[0]], [{"a": z, "b": z} for z in NOISE[1]], "group 'b'"),
         (["yes"] * 3000 + ["no"] * 1000, ["yes"] * 1000 + ["no"] * 3000, "the output is"),
     ],
 )

@@ -187,8 +187,45 @@ def test_a_synthetic_table_gives_no_secret_away_and_a_raw_one_does(place):
     made = LinkedSecret(released=synthetic, **settings, confidence=SURE).run()
     assert raw.verdict == "falls"
     assert raw.success.low > 0.75
-    assert made.verdict == "holds"
+    assert made.verdict == "undecided"  # so sure of the rarest secrets nobody can be
     assert made.risk.value < 0.03
+    usual = LinkedSecret(released=synthetic, **settings).run()
+    assert {usual.whole.verdict, *(group.verdict for group in usual.groups[:-1])} == {"holds"}
+    assert usual.groups[-1].success.hits == 0
+    assert {group.verdict for group in raw.groups[:-1]} == {"falls"}
+
+
+def rare(people, seed=0):
+    """A list of people of whom 1 in 200 has a rare secret; everybody differs by age and zip."""
+    rng = np.random.default_rng(seed)
+    secret = np.where(np.arange(people) % 200 == 7, "HIV", "none").astype(object)
+    return {"zip": np.arange(people) % 97, "age": rng.permutation(people), "ill": secret}
+
+
+@pytest.mark.parametrize("outside", [0, 600])
+def test_a_rare_secret_that_is_read_off_a_raw_table_never_holds(outside):
+    """3 of 600 have it; guessing "none" is right about 99.5 %, and the table tells everything."""
+    people = rare(600)
+    others = {name: column[:outside] for name, column in rare(600, seed=1).items()}
+    others["age"] = others["age"] + 1000
+    known = {name: np.concatenate([people[name], others[name]]) for name in people}
+    attack = {"known": known, "on": ["zip", "age"], "secret": "ill", "answers": known["ill"]}
+    report = LinkedSecret(released=people, members=np.arange(600 + outside) < 600, **attack).run()
+    assert report.success.value == 1
+    assert report.verdict in ("falls", "undecided")
+    assert report.groups[0].success.hits == 3
+
+
+def test_a_rare_secret_of_many_falls_and_of_a_table_of_others_does_not():
+    """60 of 12,000 have it: enough to say that it is read off the raw table, and that other people's table tells none."""
+    people, others = rare(12_000), rare(12_000, seed=1)
+    known = {name: np.concatenate([people[name], others[name]]) for name in people}
+    known["age"][12_000:] += 20_000
+    attack = {"known": known, "on": ["zip", "age"], "secret": "ill", "members": np.arange(24_000) < 12_000}
+    raw = LinkedSecret(released=people, answers=known["ill"], **attack).run()
+    assert (raw.verdict, raw.groups[0].verdict) == ("falls", "falls")
+    shuffled = people | {"ill": np.random.default_rng(2).permutation(people["ill"])}
+    assert LinkedSecret(released=shuffled, answers=known["ill"], **attack).run().verdict == "holds"
 
 
 def test_uniqueness_and_fingerprints():

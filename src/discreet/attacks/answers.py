@@ -69,13 +69,16 @@ def one(answerer: Answerer, question: Any) -> float | None:
     return answer
 
 
-def words(answerer: Answerer) -> str:
-    """What an answerer says about itself, for a report.
+def words(answerer: Any, total: Number | None = None) -> str:
+    """What an answerer says about itself, for a report; with the ε of all its answers where a budget bounds it.
 
     >>> words(Rounded(Raw([True]), base=5))
     'exact counts, rounded to multiples of 5'
+    >>> words(Noisy(Raw([True]), epsilon="0.1"), total=1)
+    'exact counts, geometric noise at ε 0.1 each, ε 1 in all'
     """
-    return str(getattr(answerer, "words", "an answerer"))
+    said = str(getattr(answerer, "words", "an answerer"))
+    return said if total is None else f"{said.removesuffix(_NO_LEDGER)}, ε {_short(total)} in all"
 
 
 def bits(values: ArrayLike, name: str, *, least: int = 1) -> Bits:
@@ -258,7 +261,7 @@ class Remembered:
     @property
     def words(self) -> str:
         """What stands between the attacker and the data."""
-        return f"{words(self.answerer)}, answers kept"
+        return f"{words(self.answerer).removesuffix(_NO_LEDGER)}, answers cached"
 
     def __call__(self, question: Any) -> float | None:
         """The answer, the first time or again."""

@@ -62,7 +62,7 @@ class Averaging:
         prior = float(counts.max() / len(truth)) if self.prior is None else self.prior
         return AttackReport(
             attack="averaging",
-            against=words(self.answerer) if not isinstance(self.answerer, Fresh) else self.answerer.words,
+            against=words(self.answerer, None if isinstance(self.answerer, Fresh) else self.epsilon),
             goal="know a count exactly",
             people=len(truth),
             success=Share.counted(int(hit.sum()), len(truth), confidence=self.confidence),

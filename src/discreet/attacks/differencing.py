@@ -59,7 +59,7 @@ class Differencing:
         guessed = likeliest(means, [0, 1], [1 - share, share]) == 1
         return AttackReport(
             attack="differencing",
-            against=words(self.answerer) if not isinstance(self.answerer, Fresh) else self.answerer.words,
+            against=words(self.answerer, None if isinstance(self.answerer, Fresh) else self.epsilon),
             goal="learn a person's secret bit",
             people=len(truth),
             success=Share.counted(int((guessed == truth).sum()), len(truth), confidence=self.confidence),
@@ -136,7 +136,7 @@ def pairs_about(people: Iterable[int], *, of: int, groups: int, seed: int) -> li
 
 
 def ceiling(epsilon: Number | None) -> dict[str, str]:
-    """The fact for a report: e^ε/(1+e^ε) bounds every guess of a bit with even odds (claim B9).
+    """The fact for a report: e^ε/(1+e^ε) bounds every guess of a bit with even odds.
 
     >>> ceiling(1)
     {'no attack on an even bit can beat, on average': '73.1 % (ε 1 in all)'}

@@ -16,7 +16,7 @@ everybody; only the difference is about *your* row. (The scheme is that of Giomi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,17 +24,15 @@ from numpy.typing import NDArray
 
 from discreet.attacks.matching import Join, unread
 from discreet.attacks.nearest import Near, Space
-from discreet.attacks.report import AttackReport, Comparison, Share
+from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.rules import Exact
-from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, kind, missing, no_control
+from discreet.attacks.secrets import Secrets, by_secret, chosen_rows, counted
+from discreet.attacks.tables import Codes, Column, coded, columns, kind, missing, no_control
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 
 Mask = NDArray[np.bool_]
 Table = dict[str, Column]
-_COMMON = 50  # a secret of at least so many people, and as many controls, is judged on its own
-_FEW_SHARE = 0.1  # numbers: the lowest and the highest tenth are judged on their own
-_TOLERANCE = 0.1  # the risk that holds for the people of one secret; fewer people, so wider limits than for all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +71,8 @@ class Inference:
         _several(told, self.secret)
         space = Space({name: released[name] for name in known})
         reach = float(rational(self.tolerance, "tolerance", at_least=0))
-        secrets = _Secrets.of(people[self.secret], controls[self.secret], reach)
-        chosen = [_chosen(codes, self.targets, self.seed + i) for i, codes in enumerate(secrets.codes)]
+        secrets = Secrets.from_columns(people[self.secret], controls[self.secret], reach)
+        chosen = [chosen_rows(codes, self.targets, self.seed + i) for i, codes in enumerate(secrets.codes)]
         asked = [
             {name: column[rows] for name, column in table.items()}
             for table, (rows, _) in zip((people, controls), chosen, strict=True)
@@ -85,15 +83,15 @@ class Inference:
         plain = _right(np.repeat(constant, len(right[0])), asked[0][self.secret], reach)
         sizes = [count for _, count in chosen]
         codes = [of_all[rows] for of_all, (rows, _) in zip(secrets.codes, chosen, strict=True)]
-        groups, names = _by_secret(secrets, codes, right, plain, self.confidence)
+        groups, names = by_secret(secrets, codes, right, plain, self.confidence)
         return AttackReport(
             attack="attribute inference",
             against=self.against,
             goal=f"tell the {self.secret} of a person from {', '.join(known)}",
             people=sizes[0],
-            success=_share(right[0][: sizes[0]], self.confidence),
-            baseline=_share(plain[: sizes[0]], self.confidence),
-            control=_share(right[1][: sizes[1]], self.confidence),
+            success=counted(right[0][: sizes[0]], self.confidence),
+            baseline=counted(plain[: sizes[0]], self.confidence),
+            control=counted(right[1][: sizes[1]], self.confidence),
             confidence=self.confidence,
             facts={"released rows": len(told), "people of the control": sizes[1]},
             worst=names,
@@ -152,9 +150,9 @@ class Linkability:
             against=self.against,
             goal=f"join a person's {', '.join(left)} with their {', '.join(right)}",
             people=len(joined[0]),
-            success=_share(joined[0], self.confidence),
+            success=counted(joined[0], self.confidence),
             baseline=Share.known(1 / len(next(iter(people.values())))),
-            control=_share(joined[1], self.confidence),
+            control=counted(joined[1], self.confidence),
             confidence=self.confidence,
             facts={
                 "released rows": len(spaces[0].of_row),
@@ -285,86 +283,6 @@ def _best_constant(told: Column, reach: float) -> Column:
     return values[[int(np.argmax(counts))]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Secrets:
-    """The secrets of people and controls as numbers from 0, the most frequent first (−1: missing); their names."""
-
-    codes: tuple[Codes, Codes]
-    names: tuple[str, ...]
-    words: tuple[str, ...]
-
-    @classmethod
-    def of(cls, people: Column, controls: Column, reach: float) -> "_Secrets":
-        if reach and kind(people) == kind(controls) == "number":
-            both = np.concatenate([people, controls]).astype(np.float64)
-            ends = np.nanquantile(both, [_FEW_SHARE, 1 - _FEW_SHARE])
-            bands = np.where(np.isnan(both), -1, (both < ends[0]) + 2 * (both > ends[1]))
-            words = ("the middle of the secrets", "the lowest tenth", "the highest tenth")
-            return cls((bands[: len(people)], bands[len(people) :]), words, words)
-        first, second = coded(people, controls)
-        counts = np.bincount(np.append(first, second) + 1)[1:]
-        rank = np.append(np.argsort(np.argsort(-counts, kind="stable"), kind="stable"), -1)
-        every = distinct(
-            np.concatenate([as_texts(people), as_texts(controls)]), np.append(rank[first], rank[second])
-        )  # in the order of their ranks
-        numbers = tuple(f"secret no. {place + 1} by frequency" for place in range(len(counts)))
-        return cls((rank[first], rank[second]), tuple(map(str, every)), numbers)
-
-
-def _chosen(codes: Codes, most: int, seed: int) -> tuple[Codes, int]:
-    """Rows to attack: at most so many at random, then at most as many again of the rarest secrets; and how many
-    the former are."""
-    most = integer(most, "targets", at_least=1)
-    order = np.random.default_rng(seed).permutation(len(codes))
-    rest = order[most:][codes[order[most:]] >= 0]
-    counts = np.bincount(codes[codes >= 0], minlength=1)
-    rare = rest[np.argsort(counts[codes[rest]], kind="stable")][:most]
-    return np.concatenate([order[:most], rare]), min(most, len(codes))
-
-
-def _by_secret(
-    secrets: _Secrets, codes: list[Codes], right: list[Mask], plain: Mask, confidence: float
-) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
-    """How often each secret is told to those who have it, and its name for the owner; that of the baseline is left out.
-
-    Limits by which a secret falls are widened for the number of secrets (Bonferroni); those by which it holds need not
-    be, since all of them must (Berger 1982, intersection-union tests).
-    """
-    counts = [np.bincount(part[part >= 0], minlength=len(secrets.words)) for part in codes]
-    there = np.flatnonzero(counts[0] > 0)
-    common = there[(counts[0][there] >= _COMMON) & (counts[1][there] >= _COMMON)]
-    groups: list[Comparison] = []
-    rare = []
-    for place in there.tolist():
-        told = [hits[part == place] for hits, part in zip(right, codes, strict=True)]
-        group = _compared(secrets.words[place], told, plain[codes[0] == place], confidence, looks=len(there))
-        if group.reference.low == 1:  # the answer that is the same for everybody is right about all of them
-            continue
-        if place in common:
-            groups.append(group)
-        else:
-            rare.append(place)
-            groups += [replace(group, decides=False)] if group.success.low > group.reference.high else []
-    if rare:
-        among = [np.isin(part, rare) for part in codes]
-        told = [hits[part] for hits, part in zip(right, among, strict=True)]
-        name = f"the {len(rare)} rarest secrets" if len(rare) > 1 else "the rarest secret"
-        groups.append(_compared(name, told, plain[among[0]], confidence, looks=len(there)))
-    names = tuple(f"{secrets.words[place]}: {secrets.names[place]}" for place in there[:_COMMON].tolist())
-    return tuple(groups), names
-
-
-def _compared(name: str, told: list[Mask], plain: Mask, confidence: float, *, looks: int) -> Comparison:
-    """Success among the people of a secret, beside the controls who have it and the answer that is always the same."""
-    wide = 1 - (1 - confidence) / looks
-    limits = [(_share(hits, confidence), _share(hits, wide)) for hits in told]
-    success = replace(limits[0][0], low=limits[0][1].low)
-    control = replace(limits[1][0], high=limits[1][1].high)
-    always = Share.known(float(plain[0])) if plain.all() or not plain.any() else _share(plain, confidence)
-    reference = always if always.value >= max(control.value, 1e-12) else control
-    return Comparison(name=name, success=success, reference=reference, tolerance=_TOLERANCE)
-
-
 def _several(told: Column, name: str) -> None:
     if len(np.unique(told[~missing(told)])) < 2:
         raise InvalidData(f"released, column {name!r}: it holds fewer than two different values; nothing to infer")
@@ -401,7 +319,3 @@ def _meet(a: Codes, b: Codes, pairs: Codes, width: int) -> bool:
 def _rows_found(space: Space, near: Near) -> float:
     sizes = np.bincount(space.of_row, minlength=space.classes)
     return float(sizes[near.classes].sum() / (len(near.starts) - 1))
-
-
-def _share(hits: Mask, confidence: float) -> Share:
-    return Share.counted(int(hits.sum()), len(hits), confidence=confidence)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from discreet.attacks.matching import Fit, Join, unread
 from discreet.attacks.report import AttackReport, Share
 from discreet.attacks.rules import Exact, Rule
+from discreet.attacks.secrets import Secrets, by_secret, counted
 from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, missing, positions
 from discreet.errors import InvalidData
 from discreet.exact import integer, rational
@@ -136,7 +137,8 @@ class LinkedSecret:
     In a synthetic table no row is anybody's, so what counts is whether the secret read from the claimed row is right.
     `answers` holds for each person of the list the true secret (None: unknown to the judge); `members` says who was in
     the data that the release was made from. Where no row is claimed the attacker says what most released rows say.
-    The baseline says what most people's secret is; the control are the people who were not in the data.
+    The baseline says what most people's secret is; the control are the people who were not in the data. Judged are
+    the normalized risk and every secret on its own, as in `Inference`.
     """
 
     released: Any
@@ -173,18 +175,19 @@ class LinkedSecret:
         if not inside.any():
             raise InvalidData("members: nobody on the known list was in the data and has a known answer")
         most = np.bincount(answer[inside]).argmax()
-        counted = [(right & inside, inside), (answer[inside] == most, inside), (right & outside, outside)]
-        success, baseline, control = (
-            Share.counted(int(hits.sum()), int(among.sum()), confidence=self.confidence) for hits, among in counted
+        plain = answer[inside] == most
+        secrets = Secrets.from_columns(answers[inside], answers[outside])
+        groups, names = by_secret(
+            secrets, list(secrets.codes), [right[inside], right[outside]], plain, self.confidence, chance=True
         )
         return AttackReport(
             attack="linkage",
             against=self.against,
             goal=f"learn the {self.secret} of a person through the row linked with them",
             people=int(inside.sum()),
-            success=success,
-            baseline=baseline,
-            control=control if outside.any() else None,
+            success=counted(right[inside], self.confidence),
+            baseline=counted(plain, self.confidence),
+            control=counted(right[outside], self.confidence) if outside.any() else None,
             confidence=self.confidence,
             facts={
                 "released rows": held.rows,
@@ -192,8 +195,11 @@ class LinkedSecret:
                 "members linked with a row": int(_claimed(claimed, np.flatnonzero(inside), held.people)),
                 "others linked with a row": int(_claimed(claimed, np.flatnonzero(outside), held.people)),
             },
+            worst=names,
             charts=(_candidates_chart(fit),),
             remarks=_remarks(held),
+            normalized=True,
+            groups=groups,
             unread=unread(held.join.uncovered(inside) | {self.secret: _unsaid(secret, answers[inside])}, "the members"),
         )
 

@@ -103,7 +103,7 @@ class Audit:
             claimed=epsilon,
             confidence=1 - _doubt(self.confidence),
             draws=sum(map(len, (*learned, *sides))),
-            tested=tuple(sorted(tested, key=lambda one: -one.epsilon)),
+            tested=tuple(sorted(tested, key=lambda event: -event.rank)),
             sides=(sides[0], sides[1]),
         )
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from discreet.attacks.audit.finding import Finding, Tested
 
 _BINS = 60
+_TITLE = 60  # letters of an event in a title
 _NAMED = 12  # outputs that get a bar each
 _SEEN = 10  # draws of either side that a plotted ratio rests on
 
@@ -46,7 +47,7 @@ def _named(found: "Finding", best: "Tested") -> tuple[Chart, ...]:
     order = sorted(range(len(codes)), key=lambda at: _natural(texts[at]))
     labels = [f"{texts[at][:24]}{' ★' if int(codes[at]) in inside else ''}" for at in order]
     sides = [Bars(labels, share[order], name) for share, name in zip(shares, ("x", "neighbor"), strict=True)]
-    return (Chart(f"{found.name}: outputs (★ in the event)", sides, y="share of outputs"),)
+    return (Chart(f"{found.name}: outputs (★ {best.words[:_TITLE]})", sides, y="share of outputs"),)
 
 
 def _natural(text: str) -> tuple[float, str]:
@@ -66,6 +67,8 @@ def _spread(found: "Finding", best: "Tested") -> tuple[Chart, ...]:
     alone = found.sides[0].width == 1 and np.isfinite(found.sides[0].numbers).any()
     values = [side.numbers[:, 0] if alone else best.event.score.of(side) for side in found.sides]
     edges = _edges(np.concatenate(values))
+    if not alone and len(np.unique(np.concatenate(values))) <= 2:
+        return (_inside_or_not(found, best),)
     if len(edges) < 3:
         return ()
     centers = (edges[1:] + edges[:-1]) / 2
@@ -79,8 +82,16 @@ def _spread(found: "Finding", best: "Tested") -> tuple[Chart, ...]:
         centers, np.zeros(len(centers)), "the event", low=np.zeros(len(centers)), high=top * share, dashed=True
     )
     lines = [Line(centers, size, name) for size, name in zip(sizes, ("x", "neighbor"), strict=True)]
-    outputs = Chart(f"{found.name}: outputs, the event shaded", [shade, *lines], x=axis, y="share of outputs")
+    title = f"{found.name}: outputs; shaded: {best.words[:_TITLE]}"
+    outputs = Chart(title, [shade, *lines], x=axis, y="share of outputs")
     return (outputs, *_ratios(found, centers, counts, axis))
+
+
+def _inside_or_not(found: "Finding", best: "Tested") -> Chart:
+    """How often the event comes about on either side, where outputs lie on no line."""
+    names = ("x", "neighbor")
+    bars = [Bars([best.words[:_TITLE], "not so"], [p, 1 - p], name) for p, name in zip(best.shares, names, strict=True)]
+    return Chart(f"{found.name}: what tells the sides apart", bars, y="share of outputs", y_range=(0, 1))
 
 
 def _ratios(found: "Finding", centers: Floats, counts: list[NDArray[np.int64]], axis: str) -> tuple[Chart, ...]:

@@ -1,6 +1,6 @@
 """Events that tell x from its neighbor, chosen on draws that are never used again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from discreet.attacks.audit.outputs import Floats, Outputs
 from discreet.attacks.audit.scores import Score, learned
 
 _THRESHOLDS = 240
+_PLAINER = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,13 @@ def choose(x: Outputs, other: Outputs, *, delta: float, deviations: float, trial
     judge = _Judge(x.part(half, len(x)), other.part(rest, len(other)), delta, deviations, trials)
     fit = x.part(0, half), other.part(0, rest)
     found = [judge.best(score) for score in learned(*fit)]
-    ranked = sorted((event for event in found if event.promise > 0), key=lambda event: -event.promise)
+    ranked = sorted((_weighed(event) for event in found if event.promise > 0), key=lambda event: -event.promise)
     return tuple(ranked[:most])
+
+
+def _weighed(event: Event) -> Event:
+    """An event that takes explaining must promise a little more than one that does not."""
+    return event if event.score.plain else replace(event, promise=(1 - _PLAINER) * event.promise)
 
 
 @dataclass(frozen=True, slots=True)

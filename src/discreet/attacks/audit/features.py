@@ -153,16 +153,17 @@ def _of(place: int, function: Callable[[Floats], Labels]) -> Callable[[Outputs],
     return lambda some: function(some.numbers[:, place])
 
 
-def _told(some: Outputs) -> Floats:
-    """Numbers with 0 where there is none, and with infinities held at the largest float."""
-    return np.nan_to_num(some.numbers, nan=0.0)
+def _total(values: Floats) -> Floats:
+    """Sums of rows, with 0 where there is no number, and infinities held at the largest float."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.nan_to_num(values, nan=0.0).sum(axis=1))
 
 
 _TOGETHER: dict[str, Callable[[Outputs], Floats]] = {
-    "the sum of the numbers": lambda some: _told(some).sum(axis=1),
+    "the sum of the numbers": lambda some: _total(some.numbers),
     "the largest number": lambda some: np.where(np.isnan(some.numbers), -np.inf, some.numbers).max(axis=1),
     "the smallest number": lambda some: np.where(np.isnan(some.numbers), np.inf, some.numbers).min(axis=1),
-    "the size of the numbers": lambda some: np.abs(_told(some)).sum(axis=1),
+    "the size of the numbers": lambda some: _total(np.abs(some.numbers)),
     "how many numbers there are": lambda some: (~np.isnan(some.numbers)).sum(axis=1).astype(np.float64),
 }
 

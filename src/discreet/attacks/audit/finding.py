@@ -11,6 +11,15 @@ from discreet.attacks.audit.outputs import Outputs
 from discreet.attacks.report import AttackReport, Share
 from discreet.exact import float_up, printed_up
 
+_SHOWN_EPSILON = 20  # ratios up to e^20 are written as numbers
+
+
+_OPPOSITES = (
+    *((" of at least ", " below "), (" of at most ", " above "), (" is at least ", " is below ")),
+    *((" is at most ", " is above "), (" ≥ ", " < "), (" ≤ ", " > ")),
+    *((" appears", " is missing"), (" is missing", " appears")),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Tested:
@@ -30,8 +39,13 @@ class Tested:
         plain = self.event.words
         if not self.outside:
             return plain
-        turned = plain.replace(" ≥ ", " < ") if " ≥ " in plain else plain.replace(" ≤ ", " > ")
-        return turned if turned != plain else f"not ({plain})"
+        turned = next((plain.replace(*pair) for pair in _OPPOSITES if plain.count(pair[0]) == 1), plain)
+        return turned if turned != plain and " or " not in plain else f"not ({plain})"
+
+    @property
+    def rank(self) -> float:
+        """Its ε, less a little where the event takes explaining: the plainer of two alike is shown."""
+        return self.epsilon - (0.0 if self.event.score.plain else 0.02 + 0.03 * abs(self.epsilon))
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -59,7 +73,7 @@ class Finding:
     @property
     def epsilon(self) -> float:
         """The lower bound."""
-        return max(0.0, self.tested[0].epsilon) if self.tested else 0.0
+        return max([0.0, *(tested.epsilon for tested in self.tested)])
 
     @property
     def provable(self) -> float:
@@ -91,8 +105,23 @@ class Finding:
 
     @property
     def event(self) -> str:
-        """The event that proves the bound, in words."""
+        """The event that proves the bound, or nearly so in plainer words."""
         return self.tested[0].words if self.tested else "none found"
+
+    @property
+    def seen(self) -> str:
+        """What gives the mechanism away, as a sentence; "" where nothing does."""
+        if not self.tested:
+            return ""
+        p, q = (f"{100 * share:.3g} %" for share in self.tested[0].shares)
+        times = f", {exp(self.estimate):.3g} times as often" if self.estimate < _SHOWN_EPSILON else ""
+        allowed = (
+            ""
+            if self.claimed is None or self.claimed > _SHOWN_EPSILON
+            else (f"; the claim allows {exp(float_up(self.claimed)):.3g} times")
+        )
+        spare = f", beyond δ {float(self.delta):.3g}" if self.delta else ""
+        return f"{self.event}: {p} of the outputs on x, {q} on its neighbor{times}{spare}{allowed}."
 
     @property
     def estimate(self) -> float:
@@ -154,6 +183,8 @@ class Finding:
         if self.tested:
             p, q = self.tested[0].shares
             facts |= {"probability of the event on x": p, "probability on the neighbor": q}
+            own = self.tested[0].epsilon
+            facts |= {"ε that this event proves": _number(own)} if own < self.epsilon else {}
         return facts | {"events counted": len(self.tested), "draws": self.draws}
 
     def _unreachable(self) -> tuple[str, ...]:
@@ -174,6 +205,7 @@ class Finding:
             else "Guessing here means the best guess that the claim allows: right with probability e^ε/(1 + e^ε)."
         )
         return (
+            *([f"Seen: {self.seen}"] if self.tested else []),
             compared,
             "An audit refutes a claim or does not; it never proves one: other inputs and other events were not tried.",
         )

@@ -6,6 +6,7 @@ Nothing is rounded away: the label of the whole tells two floats apart by their 
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,7 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 WIDEST = 64  # numbers of one output that are looked at one by one
+_MEMBERS = 24  # groups of an output that are looked at one by one
 _SHOWN = 500  # outputs whose text is kept, so that an event can be told in words
 
 
@@ -49,6 +51,8 @@ class Outputs:
     form: Labels
     hinted: NDArray[np.bool_]  # n × events that the auditor brought along
     shown: Mapping[int, str] = field(default_factory=dict, repr=False)
+    members: NDArray[np.bool_] = field(default_factory=lambda: _none(0))  # n × groups of the reader
+    groups: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.whole)
@@ -61,7 +65,14 @@ class Outputs:
     def part(self, start: int, stop: int) -> "Outputs":
         """Some of the outputs."""
         rows = slice(start, stop)
-        return Outputs(self.numbers[rows], self.whole[rows], self.form[rows], self.hinted[rows], self.shown)
+        return replace(
+            self,
+            numbers=self.numbers[rows],
+            whole=self.whole[rows],
+            form=self.form[rows],
+            hinted=self.hinted[rows],
+            members=self.members[rows],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,7 @@ class Reader:
     columns: int | None  # numbers in each output, where all have equally many and nothing else; None for other things
     width: int
     hints: tuple[Callable[[Any], bool], ...] = ()
+    groups: tuple[str, ...] = ()  # keys, members and texts that outputs hold, as Python writes them
 
     @classmethod
     def learn(cls, batches: Sequence[Any], hints: tuple[Callable[[Any], bool], ...] = ()) -> "Reader":
@@ -89,12 +101,16 @@ class Reader:
                 (count,) = columns
                 return cls(count, min(count, WIDEST), hints)
         longest = max((len(_leaves(output)[0]) for batch in batches for output in settled(batch)), default=0)
-        return cls(None, max(1, min(longest, WIDEST)), hints)
+        seen = Counter(member for batch in batches for output in settled(batch) for member in _members(output))
+        return cls(None, max(1, min(longest, WIDEST)), hints, tuple(sorted(dict(seen.most_common(_MEMBERS)))))
 
     def read(self, outputs: Any) -> Outputs:
         """The outputs of one batch as arrays."""
         listed = settled(outputs)
         plain = self._read(listed)
+        if self.groups:
+            held = [[group in members for group in self.groups] for members in map(_members, listed)]
+            plain = replace(plain, members=np.array(held, np.bool_).reshape(len(plain), -1), groups=self.groups)
         if not self.hints:
             return plain
         told = [[bool(hint(_plain(output))) for hint in self.hints] for output in listed]
@@ -126,7 +142,8 @@ def joined(parts: Sequence[Outputs]) -> Outputs:
         shown |= part.shown
     numbers = np.concatenate([part.numbers for part in parts])
     whole, form = (np.concatenate([getattr(part, name) for part in parts]) for name in ("whole", "form"))
-    return Outputs(numbers, whole, form, np.concatenate([part.hinted for part in parts]), shown)
+    hinted, members = (np.concatenate([getattr(part, name) for part in parts]) for name in ("hinted", "members"))
+    return Outputs(numbers, whole, form, hinted, shown, members, parts[0].groups)
 
 
 def settled(outputs: Any) -> Any:
@@ -140,6 +157,18 @@ def settled(outputs: Any) -> Any:
     if isinstance(outputs, str | bytes) or not isinstance(outputs, Iterable):
         raise InvalidData("outputs: expected a list or an array with one entry for each draw")
     return [tuple(output) if isinstance(output, Iterator) else output for output in outputs]
+
+
+def _members(output: Any) -> frozenset[str]:
+    """The keys of a mapping, the members of a set, the texts of a list."""
+    output = _plain(output)
+    if isinstance(output, Mapping | set | frozenset):
+        return frozenset(map(repr, output))
+    return (
+        frozenset(repr(part) for part in output if isinstance(part, str))
+        if isinstance(output, list | tuple)
+        else frozenset()
+    )
 
 
 def _plain(output: Any) -> Any:
@@ -189,7 +218,7 @@ def _of_array(rows: NDArray[Any], width: int) -> Outputs:
     whole = _mixed(rows, exact)
     texts = (str(row[0] if len(row) == 1 else row) for row in rows[:_SHOWN].tolist())
     shown = {int(code): text for code, text in zip(whole[:_SHOWN], texts, strict=False)}
-    return Outputs(exact[:, :width], whole, np.zeros(len(rows), np.int64), _no_hints(len(rows)), shown)
+    return Outputs(exact[:, :width], whole, np.zeros(len(rows), np.int64), _none(len(rows)), shown, _none(len(rows)))
 
 
 def _mixed(rows: NDArray[Any], exact: Floats) -> Labels:
@@ -215,10 +244,10 @@ def _of_things(outputs: Iterable[Any], width: int) -> Outputs:
     form = np.array([_code(text, codes) for _, text, _ in read], np.int64)
     shown = {int(code): text for code, (_, _, text) in zip(whole[:_SHOWN], read, strict=False)}
     shown |= {int(code): text for code, (_, text, _) in zip(form[:_SHOWN], read, strict=False)}
-    return Outputs(numbers, whole, form, _no_hints(len(read)), shown)
+    return Outputs(numbers, whole, form, _none(len(read)), shown, _none(len(read)))
 
 
-def _no_hints(count: int) -> NDArray[np.bool_]:
+def _none(count: int) -> NDArray[np.bool_]:
     return np.zeros((count, 0), np.bool_)
 
 

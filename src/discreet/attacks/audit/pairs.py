@@ -43,7 +43,8 @@ def worst_pair(audit: Audit, pairs: Sequence[tuple[Any, Any]], *, pilot: int = 4
 def neighbors(data: Any) -> list[Any]:
     """Inputs that differ from `data` by one person: a row taken out or added, a count moved by one, a bit flipped.
 
-    Of a list each of some elements is taken out, and its least, its largest and an absent extreme are added.
+    Of a list each of some elements is taken out, and its least, its largest and an absent extreme are added; of a set
+    each of some members is taken out; of a mapping some keys are taken out, and numbers moved by one.
 
     >>> neighbors(10), neighbors(True), neighbors([3, 5])
     ([11, 9], [False], [[5], [3], [3, 5, 3], [3, 5, 5], [3, 5, 0]])
@@ -59,4 +60,16 @@ def neighbors(data: Any) -> list[Any]:
         numeric = bool(data) and all(isinstance(value, int | float) for value in data)
         added = dict.fromkeys([min(data), max(data), 0] if numeric else data[:1])
         return fewer + [kind([*data, value]) for value in added]
-    raise InvalidParameter("data", f"a {type(data).__name__}", "a number, a truth value or a list", "name its neighbor")
+    if isinstance(data, set | frozenset) and data:
+        return [data - {member} for member in sorted(data, key=repr)[:_MOST]]
+    if isinstance(data, dict) and data:
+        keys = sorted(data, key=repr)[: _MOST // 3]
+        fewer = [{other: data[other] for other in data if other != key} for key in keys]
+        return fewer + [
+            data | {key: moved}
+            for key in keys
+            if isinstance(data[key], int | float | bool)
+            for moved in neighbors(data[key])
+        ]
+    expected = "a number, a truth value, a list, a set or a mapping"
+    raise InvalidParameter("data", f"a {type(data).__name__}", expected, "name its neighbor")

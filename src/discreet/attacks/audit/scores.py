@@ -4,8 +4,9 @@ By Neyman and Pearson (1933) the best events between two distributions are {like
 estimate of a monotone function of that ratio. A bad estimate costs power only: the bound is computed on fresh draws.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from discreet.attacks.audit.features import LabelOf, NumberOf, labels, lowest_bi
 from discreet.attacks.audit.outputs import Floats, Labels, Outputs
 
 _BINS = 48
+_FEW = 12  # outputs that can be listed
 _RIDGE = 1e-2
 _FITTED = 20_000  # draws that a logistic regression needs
 
@@ -25,6 +27,7 @@ class Score:
     words: str
     of: Callable[[Outputs], Floats]
     told: Callable[[float, bool], str]
+    plain: bool = False  # whether anybody sees at once what the set is: such a one is preferred
 
 
 def learned(x: Outputs, other: Outputs) -> Iterator[Score]:
@@ -36,8 +39,10 @@ def learned(x: Outputs, other: Outputs) -> Iterator[Score]:
     >>> [score.words for score in scores]
     ['the output', 'the form of the output']
     """
+    yield from _groups(x, other)
     for feature in labels(x, {**x.shown, **other.shown}):
-        found = _cells(feature, feature.of(x), feature.of(other))
+        values = _values(x, other) if feature.words == "the output" else {}
+        found = _cells(feature, feature.of(x), feature.of(other), values)
         if found is not None:
             yield found
     parts: list[tuple[NumberOf, _Histogram]] = []
@@ -89,7 +94,32 @@ def _varies(here: Floats, there: Floats) -> bool:
     return not all((side == first).all() or (np.isnan(first) and np.isnan(side).all()) for side in (here, there))
 
 
-def _cells(feature: LabelOf, here: Labels, there: Labels) -> Score | None:
+def _groups(x: Outputs, other: Outputs) -> Iterator[Score]:
+    """Whether one group (a key, a member, a text) is in the output."""
+    for place, group in enumerate(x.groups):
+        shares = [side.members[:, place].mean() for side in (x, other)]
+        if shares[0] != shares[1]:
+            yield _member(place, group, 1.0 if shares[0] > shares[1] else -1.0)
+
+
+def _member(place: int, group: str, sign: float) -> Score:
+    def told(threshold: float, above: bool) -> str:
+        there = sign >= threshold if above else sign <= threshold
+        return f"group {group} {'appears' if there else 'is missing'}"
+
+    return Score(f"whether group {group} appears", lambda some: sign * some.members[:, place], told, plain=True)
+
+
+def _values(x: Outputs, other: Outputs) -> dict[int, float]:
+    """The number that each label of a whole output stands for, where outputs are single finite numbers."""
+    numbers = np.concatenate([x.numbers[:, 0], other.numbers[:, 0]])
+    if x.width > 1 or not np.isfinite(numbers).all():
+        return {}
+    codes, first = np.unique(np.concatenate([x.whole, other.whole]), return_index=True)
+    return dict(zip(codes.tolist(), numbers[first].tolist(), strict=True))
+
+
+def _cells(feature: LabelOf, here: Labels, there: Labels, values: Mapping[int, float]) -> Score | None:
     """Each label by itself: the exact ratio of finite outputs, in the limit."""
     known, places = np.unique(np.concatenate([here, there]), return_inverse=True)
     if len(known) == 1:
@@ -106,9 +136,26 @@ def _cells(feature: LabelOf, here: Labels, there: Labels) -> Score | None:
 
     def told(threshold: float, above: bool) -> str:
         chosen = known[(ratios >= threshold) if above else (ratios <= threshold)]
-        return f"{feature.words} is {_listed(feature, chosen)}"
+        runs = _runs(set(chosen.tolist()), values)
+        return f"answers {runs}" if runs else f"{feature.words} is {_listed(feature, chosen)}"
 
-    return Score(feature.words, of, told)
+    return Score(feature.words, of, told, plain=feature.words == "the output" and len(known) <= _FEW)
+
+
+def _runs(chosen: set[int], values: Mapping[int, float]) -> str:
+    """The chosen numbers as up to three ranges among all that were seen; "" where a list is better."""
+    order = sorted(values, key=values.__getitem__)
+    runs = [list(run) for inside, run in groupby(range(len(order)), lambda at: order[at] in chosen) if inside]
+    if not 1 <= len(runs) <= 3 or (len(chosen) <= 3 and len(order) <= _FEW):
+        return ""
+    texts = []
+    for run in runs:
+        low, high = (f"{values[order[at]]:.6g}" for at in (run[0], run[-1]))
+        if run[0] == 0 or run[-1] == len(order) - 1:
+            texts.append(f"of at most {high}" if run[0] == 0 else f"of at least {low}")
+        else:
+            texts.append(f"from {low} to {high}" if low != high else f"of {low}")
+    return " or ".join(texts)
 
 
 def _listed(feature: LabelOf, chosen: Labels) -> str:
@@ -125,7 +172,8 @@ def _rising(number: NumberOf) -> Score:
     return Score(
         f"{number.words}, rising",
         lambda some: np.nan_to_num(number.of(some), nan=-np.inf, posinf=np.inf, neginf=-np.inf),
-        lambda threshold, above: f"{number.words} {'≥' if above else '≤'} {threshold:.6g}",
+        lambda threshold, above: _beyond_in_words(number, threshold, least=above),
+        plain="−" not in number.words,
     )
 
 
@@ -133,8 +181,14 @@ def _falling(number: NumberOf) -> Score:
     return Score(
         f"{number.words}, falling",
         lambda some: np.nan_to_num(-number.of(some), nan=-np.inf, posinf=np.inf, neginf=-np.inf),
-        lambda threshold, above: f"{number.words} {'≤' if above else '≥'} {-threshold:.6g}",
+        lambda threshold, above: _beyond_in_words(number, -threshold, least=not above),
+        plain="−" not in number.words,
     )
+
+
+def _beyond_in_words(number: NumberOf, threshold: float, *, least: bool) -> str:
+    subject = "answers of" if number.words == "the output" else f"{number.words} is"
+    return f"{subject} at {'least' if least else 'most'} {threshold:.6g}"
 
 
 def _binned(number: NumberOf, shape: _Histogram) -> Score:
@@ -160,7 +214,7 @@ def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> I
     values = number.of(x)
     if (values == np.rint(values)).all():
         return
-    found = _cells(LabelOf(f"where {number.words} lies and its lowest bit", of, told), of(x), of(other))
+    found = _cells(LabelOf(f"where {number.words} lies and its lowest bit", of, told), of(x), of(other), {})
     if found is not None:
         yield found
 
