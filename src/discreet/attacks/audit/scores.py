@@ -107,7 +107,9 @@ def _member(place: int, group: str, sign: float) -> Score:
         there = sign >= threshold if above else sign <= threshold
         return f"group {group} {'appears' if there else 'is missing'}"
 
-    return Score(f"whether group {group} appears", lambda some: sign * some.members[:, place], told, plain=True)
+    return Score(
+        f"whether group {group} appears", lambda some: np.asarray(sign * some.members[:, place], np.float64), told, True
+    )
 
 
 def _values(x: Outputs, other: Outputs) -> dict[int, float]:
