@@ -209,10 +209,10 @@ def discreet_groups(what: str, groups: int, pairs: int) -> Timed:
 
 def _engine_alone(data: Any, sql: str) -> Callable[[], object]:
     """What the engine is asked for a statement, without noise, charge and the rest."""
-    from discreet.sql import duckdb
-    from discreet.sql.planner import Terms, plan
+    from discreet.sql.plan.planner import Terms, plan
+    from discreet.sql.release import private_sql
 
-    written = duckdb.write(plan([sql], data.catalog, Terms(epsilon=1)).releases[0].aggregate)
+    written = private_sql.write(plan([sql], data.catalog, Terms(epsilon=1)).releases[0].aggregate)
     return lambda: data._curator.engine.fetch(written)
 
 

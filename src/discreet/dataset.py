@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from discreet.fairness.answer import FairnessAnswer
     from discreet.fairness.audit import FairnessPlan
     from discreet.learning.plan import TrainedModel, TrainingPlan
-    from discreet.sql.explain import Explanation
-    from discreet.sql.plan import QueryPlan
+    from discreet.sql.plan.explain import Explanation
+    from discreet.sql.plan.query_plan import QueryPlan
     from discreet.synthetic.commuting.plan import CommuteMap, CommutePlan
     from discreet.synthetic.linked.plan import LinkedPlan
     from discreet.synthetic.linked.result import LinkedTables
@@ -166,7 +166,7 @@ class Dataset:
         analyst: str | None = None,
     ) -> "Explanation":
         """What asking would cost and do: mechanisms, bounds, expected errors, what is clipped, what is left. Free."""
-        from discreet.sql.explain import explanation
+        from discreet.sql.plan.explain import explanation
 
         texts = [sql] if isinstance(sql, str) else sql
         plan = self._plan(texts, epsilon, error, delta, groups, rows, confidence)
@@ -393,7 +393,7 @@ class Dataset:
         rows: int | None,
         confidence: Number,
     ) -> "QueryPlan":
-        from discreet.sql.planner import Terms, plan
+        from discreet.sql.plan.planner import Terms, plan
 
         wanted = Terms(epsilon, error, delta, groups, rows, confidence)
         made = plan(texts, self.catalog, wanted)

@@ -19,9 +19,9 @@ from discreet.errors import BudgetExceeded
 from discreet.mechanisms.additive import Geometric
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
-from discreet.sql.duckdb import write
-from discreet.sql.plan import QueryPlan
-from discreet.sql.planner import Terms, plan
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.plan.query_plan import QueryPlan
+from discreet.sql.release.private_sql import write
 
 SURE = "0.999999999"
 """Wider than this is no error that we shall see."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from discreet.cli.ask import _field, separated
-from discreet.sql.plan import QueryPlan
+from discreet.sql.plan.query_plan import QueryPlan
 
 POLICY = """
 [dataset]
@@ -475,8 +475,8 @@ def stop(*_, **__):
     ("place", "said"),
     [
         ("discreet.curator.ledger.Ledger.charge", "stopped: nothing was charged"),
-        ("discreet.sql.plan.QueryPlan.run", "charged as #2: it stopped before there was an answer"),
-        ("discreet.sql.plan.QueryPlan.finish", "charged as #2: what it released is kept"),
+        ("discreet.sql.plan.query_plan.QueryPlan.run", "charged as #2: it stopped before there was an answer"),
+        ("discreet.sql.plan.query_plan.QueryPlan.finish", "charged as #2: what it released is kept"),
     ],
 )
 def test_an_interrupted_question_says_whether_it_was_charged(run, monkeypatch, place, said):

@@ -129,7 +129,7 @@ runpy.run_module("discreet", run_name="__main__", alter_sys=True)
 
 @pytest.mark.parametrize(
     "module", ["discreet.cli", "click", "discreet.errors", "discreet.cli.ask", "numpy", "pyarrow", "duckdb",
-               "discreet.curator.engines.csv_lines", "pyarrow.compute", "discreet.sql.release"],
+               "discreet.curator.engines.csv_lines", "pyarrow.compute", "discreet.sql.release.release"],
 )  # fmt: skip
 def test_an_interrupt_at_any_moment_is_one_line(module, tmp_path):
     """Imports are moments that can be named; that of pyarrow.compute is in the middle of reading a CSV file."""

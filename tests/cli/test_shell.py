@@ -111,7 +111,7 @@ def test_a_defect_is_told_and_does_not_end_it(shell, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("discreet.sql.explain.Explanation.__str__", broken)
+    monkeypatch.setattr("discreet.sql.plan.explain.Explanation.__str__", broken)
     printed = shell(".epsilon 3000", f".explain {COUNT}", f"{COUNT};")
     assert "discreet: unexpected ZeroDivisionError: oh; please report it" in printed.err
     assert "300" in printed.out
@@ -139,8 +139,8 @@ def test_bytes_that_are_no_text(folder):
     ("place", "said"),
     [
         ("discreet.curator.ledger.Ledger.charge", "stopped: nothing was charged"),
-        ("discreet.sql.plan.QueryPlan.run", "charged as #2: it stopped before there was an answer"),
-        ("discreet.sql.plan.QueryPlan.finish", "charged as #2: what it released is kept"),
+        ("discreet.sql.plan.query_plan.QueryPlan.run", "charged as #2: it stopped before there was an answer"),
+        ("discreet.sql.plan.query_plan.QueryPlan.finish", "charged as #2: what it released is kept"),
     ],
 )
 def test_ctrl_c_in_a_question_says_what_happened(shell, folder, monkeypatch, place, said):
@@ -213,7 +213,7 @@ def test_the_owner_log(shell, folder, monkeypatch):
     def fail(*_):
         raise RuntimeError("row 17")
 
-    monkeypatch.setattr("discreet.sql.plan.QueryPlan.run", fail)
+    monkeypatch.setattr("discreet.sql.plan.query_plan.QueryPlan.run", fail)
     printed = shell(".epsilon 1", f"{COUNT};", words=("--owner-log", "owner.log"))
     assert "row 17" in (folder / "owner.log").read_text()
     assert "row 17" not in printed.err

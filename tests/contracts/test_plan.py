@@ -28,11 +28,11 @@ from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 from discreet.privacy.loss import Pure, Together
 from discreet.privacy.unit import Neighbors, Unit
-from discreet.sql.algebra import Aggregate, Bound, Count, Filter, Group, Scan, Sum, scan_of
-from discreet.sql.kinds import Fixed
-from discreet.sql.plan import QueryPlan
-from discreet.sql.planner import Terms, plan
-from discreet.sql.release import Release
+from discreet.sql.algebra.kinds import Fixed
+from discreet.sql.algebra.relations import Aggregate, Bound, Count, Filter, Group, Scan, Sum, scan_of
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.plan.query_plan import QueryPlan
+from discreet.sql.release.release import Release
 
 ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 VISITS = Table(

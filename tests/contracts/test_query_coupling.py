@@ -25,8 +25,8 @@ from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
-from discreet.sql.plan import QueryPlan
-from discreet.sql.planner import Terms, plan
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.plan.query_plan import QueryPlan
 
 PRIVATE = [
     Column("p", "integer"),
@@ -168,7 +168,7 @@ def test_the_tables_differ_in_what_is_not_given_out(fixed: Any) -> None:
     sql = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
     (release,) = plan([sql], KNOWN, Terms(epsilon=1, delta="1e-6")).releases
     seen = set()
-    from discreet.sql.duckdb import write
+    from discreet.sql.release.private_sql import write
 
     for rows in TABLES:
         with DuckDBEngine(KNOWN, {"visits": rows, "wards": WARDS}) as engine:

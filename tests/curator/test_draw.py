@@ -25,9 +25,9 @@ from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import ReleaseFailed
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
-from discreet.sql import duckdb as writer
-from discreet.sql.explain import explanation
-from discreet.sql.planner import Terms, plan
+from discreet.sql.plan.explain import explanation
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.release import private_sql as writer
 
 FALSE_ALARM = 1e-6
 SALTS = ("", "5a17", salt_text(b"a secret"))

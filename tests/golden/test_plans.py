@@ -11,8 +11,8 @@ import pytest
 
 from discreet.curator.policy import parse_policy
 from discreet.privacy.unit import Neighbors
-from discreet.sql.explain import explanation
-from discreet.sql.planner import Terms, plan
+from discreet.sql.plan.explain import explanation
+from discreet.sql.plan.planner import Terms, plan
 
 HERE = Path(__file__).parent
 FILES = sorted((HERE / "plans").glob("*.sql"))

@@ -21,7 +21,7 @@ from discreet.curator.pacing import Pace, SystemTimer
 from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.mechanisms.partitions import OptimalSelection
-from discreet.sql.planner import Terms, plan
+from discreet.sql.plan.planner import Terms, plan
 
 POLICY = """
 [dataset]

@@ -22,8 +22,8 @@ from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.privacy.loss import Pure
 from discreet.privacy.unit import Unit
-from discreet.sql.plan import QueryPlan
-from discreet.sql.planner import Terms, plan
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.plan.query_plan import QueryPlan
 
 ALPHA = 1e-6
 GROUPS = 400

@@ -12,9 +12,9 @@ from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Unit
-from discreet.sql import derive, statement
-from discreet.sql.draft import Mean, Total
-from discreet.sql.planner import Terms, plan
+from discreet.sql.after import post_query
+from discreet.sql.algebra.rules import Mean, Total
+from discreet.sql.plan.planner import Terms, plan
 
 TABLE = Table("t", [Column("x", "integer", lower=0, upper=9), Column("y", "integer", lower=-5, upper=5)], unit=Unit())
 KNOWN = Catalog("d", [TABLE], neighbors="add or remove one")
@@ -57,7 +57,7 @@ def test_the_doubts_of_a_number_add_up_to_what_was_stated(
     with DuckDBEngine(KNOWN, {"t": pa.table({"x": [1, 2], "y": [3, 4]})}) as engine:
         noisy = [release.run(engine, DeterministicEntropy(1)) for release in made.releases]
     doubts.clear()
-    statement.tables(made.rests[0], made.releases, noisy, DOUBT)
+    post_query.released_tables(made.rests[0], made.releases, noisy, DOUBT)
     assert [name for name, _, _ in made.rests[0].intervals] == ["n"]
     assert len(doubts) >= noises
     assert sum(doubts) == DOUBT
@@ -80,7 +80,7 @@ def test_both_noises_of_a_mean_stay_within_their_widths_together(number: str) ->
             inside *= noise.probability(0) + 2 * sum(noise.probability(k) for k in range(1, width + 1))
         assert 0.95 <= inside < 0.96
         measures = [pa.array([0]).to_numpy(), pa.array([10**6]).to_numpy()]
-        low, high = derive.interval(release, derived, measures, DOUBT)
+        low, high = post_query.derived_interval(release, derived, measures, DOUBT)
         half = widths[0] + abs(derived.offset) * widths[1] if isinstance(derived, Total) else None
         if half is not None:
             assert float(high[0] - low[0]) == pytest.approx(2 * half)

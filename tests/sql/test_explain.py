@@ -14,8 +14,8 @@ from discreet.curator.stores.memory import MemoryStore
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
-from discreet.sql.explain import Explanation, explanation
-from discreet.sql.planner import Terms, plan
+from discreet.sql.plan.explain import Explanation, explanation
+from discreet.sql.plan.planner import Terms, plan
 
 COLUMNS = [
     Column("p", "integer"),

@@ -18,11 +18,11 @@ import pytest
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.privacy.unit import Unit
-from discreet.sql.algebra import Aggregate, Bound, Count, Filter, Group, Key, Scan
-from discreet.sql.duckdb import write
-from discreet.sql.expression import Expression, Unfit, constant, field
-from discreet.sql.kinds import Day, Fixed, Moment, Real, Text, Truth
-from discreet.sql.operations import arithmetic, conditions, dates, strings
+from discreet.sql.algebra import conditions, functions
+from discreet.sql.algebra.expression import Expression, Unfit, constant, field
+from discreet.sql.algebra.kinds import Day, Fixed, Moment, Real, Text, Truth
+from discreet.sql.algebra.relations import Aggregate, Bound, Count, Filter, Group, Key, Scan
+from discreet.sql.release.private_sql import write
 
 INF, NAN = math.inf, math.nan
 COLUMNS = [
@@ -175,30 +175,30 @@ class Draw(random.Random):
             return self.written() if self.random() < 0.25 else FIELDS[self.choice(BOUNDED)]
         one, other, below = self.number(depth - 1), self.number(depth - 1), depth - 1
         makers: list[Callable[[], Expression]] = [
-            lambda: self.choice([arithmetic.add, arithmetic.subtract, arithmetic.multiply])(one, other),
-            lambda: self.choice([arithmetic.divide, arithmetic.multiply, arithmetic.add, arithmetic.subtract])(
+            lambda: self.choice([functions.add, functions.subtract, functions.multiply])(one, other),
+            lambda: self.choice([functions.divide, functions.multiply, functions.add, functions.subtract])(
                 one, self.written()
             ),
-            lambda: self.choice([arithmetic.floor_divide, arithmetic.modulo])(arithmetic.absolute(one), self.written()),
-            lambda: self.choice([arithmetic.negate, arithmetic.absolute, arithmetic.floored])(one),
-            lambda: arithmetic.floored(one, up=True),
-            lambda: arithmetic.rounded(one, self.randint(-2, 2)),
-            lambda: arithmetic.extreme(self.random() < 0.5, [one, other, self.number(below)][: self.randint(1, 3)]),
-            lambda: arithmetic.extreme(False, [arithmetic.extreme(True, [self.unbounded(below), one]), other]),
-            lambda: arithmetic.extreme(True, [arithmetic.extreme(False, [self.unbounded(below), one]), other]),
+            lambda: self.choice([functions.floor_divide, functions.modulo])(functions.absolute(one), self.written()),
+            lambda: self.choice([functions.negate, functions.absolute, functions.floored])(one),
+            lambda: functions.floored(one, up=True),
+            lambda: functions.rounded(one, self.randint(-2, 2)),
+            lambda: functions.extreme(self.random() < 0.5, [one, other, self.number(below)][: self.randint(1, 3)]),
+            lambda: functions.extreme(False, [functions.extreme(True, [self.unbounded(below), one]), other]),
+            lambda: functions.extreme(True, [functions.extreme(False, [self.unbounded(below), one]), other]),
             lambda: conditions.coalesce([one, other, self.number(below)][: self.randint(1, 3)]),
             lambda: conditions.case([(self.condition(below), one)], self.choice([other, constant(None)])),
             lambda: conditions.case([(conditions.compare("equal", one, other), constant(None))], one),
-            lambda: arithmetic.number_of(self.condition(below)),
-            lambda: dates.part(self.choice(sorted(dates.PARTS)), self.time()),
+            lambda: functions.number_of(self.condition(below)),
+            lambda: functions.date_part(self.choice(sorted(functions.DATE_PARTS)), self.time()),
         ]
         return attempt(self.choice(makers), one)
 
     def unbounded(self, depth: int) -> Expression:
         makers: list[Callable[[], Expression]] = [
             lambda: FIELDS["whole"],
-            lambda: strings.length(self.text(depth)),
-            lambda: arithmetic.extreme(self.random() < 0.5, [FIELDS["whole"], self.number(depth)]),
+            lambda: functions.length_of_text(self.text(depth)),
+            lambda: functions.extreme(self.random() < 0.5, [FIELDS["whole"], self.number(depth)]),
         ]
         return attempt(self.choice(makers), FIELDS["whole"])
 
@@ -206,8 +206,8 @@ class Draw(random.Random):
         one = self.choice([FIELDS["day"], FIELDS["moment"]])
         makers: list[Callable[[], Expression]] = [
             lambda: one,
-            lambda: dates.truncate(self.choice(dates.TRUNCATIONS), one),
-            lambda: dates.day_of(one),
+            lambda: functions.truncate_date(self.choice(functions.TRUNCATIONS), one),
+            lambda: functions.day_of(one),
             lambda: conditions.coalesce([one, constant(self.choice([date(2024, 2, 29), datetime(1, 1, 1)]))]),
         ]
         return attempt(self.choice(makers), one)
@@ -217,9 +217,9 @@ class Draw(random.Random):
             return self.choice([FIELDS["word"], FIELDS["color"], *map(constant, ("", "red", "it's", "%a_"))])
         one, other = self.text(depth - 1), self.text(depth - 1)
         makers: list[Callable[[], Expression]] = [
-            lambda: strings.text(self.choice(["lower", "upper", "trim"]), one),
-            lambda: strings.substring(one, constant(self.randint(1, 4)), constant(self.randint(0, 3))),
-            lambda: strings.concatenate(one, other),
+            lambda: functions.changed_text(self.choice(["lower", "upper", "trim"]), one),
+            lambda: functions.substring(one, constant(self.randint(1, 4)), constant(self.randint(0, 3))),
+            lambda: functions.concatenate(one, other),
             lambda: conditions.coalesce([one, other]),
             lambda: conditions.case([(self.condition(depth - 1), one)], self.choice([other, constant(None)])),
         ]
@@ -231,7 +231,7 @@ class Draw(random.Random):
             lambda: self.choice([FIELDS["flag"], constant(True), constant(None)]),
             lambda: conditions.compare(how, self.choice([FIELDS["free"], FIELDS["whole"]]), self.written()),
             lambda: conditions.compare(how, self.time(), constant("2024-02-29")),
-            lambda: strings.like(
+            lambda: functions.like(
                 self.choice(["like", "ilike"]), FIELDS["word"], constant(self.choice(["a%", "_", "it's"]))
             ),
         ]
@@ -314,9 +314,9 @@ def test_the_bounds_of_the_test_are_reached(engine: DuckDBEngine) -> None:
 @pytest.mark.parametrize("wrong", ["add", "least", "floor"])
 def test_a_wrong_interval_would_be_noticed(engine: DuckDBEngine, wrong: str) -> None:
     right = {
-        "add": arithmetic.add(FIELDS["small"], FIELDS["quarter"]),
-        "least": arithmetic.extreme(False, [FIELDS["small"], FIELDS["sure"]]),
-        "floor": arithmetic.floored(FIELDS["quarter"]),
+        "add": functions.add(FIELDS["small"], FIELDS["quarter"]),
+        "least": functions.extreme(False, [FIELDS["small"], FIELDS["sure"]]),
+        "floor": functions.floored(FIELDS["quarter"]),
     }[wrong]
     assert isinstance(right.kind, Fixed)
     assert right.kind.upper is not None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.errors import InvalidInput
 from discreet.privacy.unit import Unit
-from discreet.sql.blocks import split
+from discreet.sql.text.blocks import split
 
 RESERVED = ["when", "order", "group", "select", "case", "table", "end", "from", "left", "with", "values", "all", "in"]
 COLUMNS = [

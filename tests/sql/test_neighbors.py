@@ -29,11 +29,11 @@ from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.errors import InvalidQuery
 from discreet.mechanisms.additive import Geometric
 from discreet.privacy.unit import Neighbors, Unit
-from discreet.sql import domains, sensitivity
-from discreet.sql.algebra import Bound, Measure
-from discreet.sql.duckdb import write
-from discreet.sql.planner import Terms, plan
-from discreet.sql.release import Release
+from discreet.sql.algebra import relations
+from discreet.sql.algebra.relations import Bound, Measure
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.release.private_sql import write
+from discreet.sql.release.release import Release, group_indices
 
 NAN, INF = math.nan, math.inf
 SALT = "5a17"
@@ -248,7 +248,7 @@ def run_all(one: Form, unit: str, release: Release) -> list[Found]:
 def vectors(release: Release, found: pa.Table, tables: np.ndarray, count: int) -> Found:
     """The measures over all groups, put where the product puts them: declared groups, or every key that was found."""
     if release.group.size is not None:
-        places, inside = domains.places(release.group, found)
+        places, inside = group_indices(release.group, found)
         size = release.group.size
     else:
         keys = list(zip(*(found.column(f"k{i}").to_pylist() for i in range(len(release.group.keys))), strict=True))
@@ -282,10 +282,10 @@ def largest_moves(found: Sequence[Found], measure: int, neighbors: Neighbors) ->
     return max(int(np.abs(d).sum(-1).max()) for d in moved), max(int((d**2).sum(-1).max()) for d in moved)
 
 
-Of = Callable[[Measure, Bound, Neighbors], sensitivity.Sensitivity]
+Of = Callable[[Measure, Bound, Neighbors], relations.Sensitivity]
 
 
-def check(one: Form, unit: str, bounds: tuple[int, int] = (1, 1), of: Of = sensitivity.of) -> None:
+def check(one: Form, unit: str, bounds: tuple[int, int] = (1, 1), of: Of = relations.sensitivity_of) -> None:
     release = release_of(one, unit, ADD, bounds)
     found = run_all(one, unit, release)
     for neighbors in BOTH:
@@ -301,7 +301,7 @@ def check(one: Form, unit: str, bounds: tuple[int, int] = (1, 1), of: Of = sensi
             if neighbors in one.tight and attainable(bound, neighbors, found[0].units.shape[1]):
                 assert l1 == stated.l1, f"{where}: stated {stated}, but nothing moves it by more than {l1}"
                 assert squared == stated.l2_squared, f"{where}: stated {stated}, but {squared} is the most"
-        check_units(found, sensitivity.keys(bound, neighbors), neighbors)
+        check_units(found, relations.keys_changed(bound, neighbors), neighbors)
         check_noise(planned, neighbors)
 
 
@@ -321,7 +321,7 @@ def check_noise(release: Release, neighbors: Neighbors) -> None:
     """The mechanisms of the plan are made for what was just found to hold."""
     bound = release.aggregate.source
     for measure, noise in zip(release.aggregate.measures, release.noises, strict=True):
-        stated = sensitivity.of(measure, bound, neighbors)
+        stated = relations.sensitivity_of(measure, bound, neighbors)
         enough = (
             noise.sensitivity >= stated.l1
             if isinstance(noise, Geometric)
@@ -330,7 +330,7 @@ def check_noise(release: Release, neighbors: Neighbors) -> None:
         assert enough
     assert (release.selection is None) == (release.group.size is not None)
     if release.selection is not None:
-        assert release.selection.keys >= sensitivity.keys(bound, neighbors)
+        assert release.selection.keys >= relations.keys_changed(bound, neighbors)
 
 
 @pytest.mark.parametrize("one", ROW_FORMS, ids=lambda one: one.sql)
@@ -346,8 +346,8 @@ def test_one_person(one: Form) -> None:
 
 @pytest.mark.parametrize("unit", ["row", "person"])
 @pytest.mark.parametrize("wrong", [
-    lambda s: sensitivity.Sensitivity(s.l1 - 1, s.l2_squared),
-    lambda s: sensitivity.Sensitivity(s.l1, s.l2_squared - 1),
+    lambda s: relations.Sensitivity(s.l1 - 1, s.l2_squared),
+    lambda s: relations.Sensitivity(s.l1, s.l2_squared - 1),
 ], ids=["ℓ1", "ℓ2²"])  # fmt: skip
 @pytest.mark.parametrize(
     "sql",
@@ -357,7 +357,7 @@ def test_the_check_rejects_a_smaller_bound(sql: str, wrong, unit: str) -> None:
     """The enumeration notices a sensitivity that is too small by one."""
     one = next(one for one in FORMS if one.sql == sql)
     with pytest.raises(AssertionError, match=": moved by"):
-        check(one, unit, (1, 2), lambda *given: wrong(sensitivity.of(*given)))
+        check(one, unit, (1, 2), lambda *given: wrong(relations.sensitivity_of(*given)))
 
 
 # --- the way it is run ----------------------------------------------------------------------------------------------
@@ -430,11 +430,11 @@ def test_larger_tables(people, other, keys, groups, rows) -> None:
     for neighbors in BOTH:
         bound = release.aggregate.source
         for place, measure in enumerate(release.aggregate.measures):
-            stated = sensitivity.of(measure, bound, neighbors)
+            stated = relations.sensitivity_of(measure, bound, neighbors)
             l1, squared = largest_moves([found], place, neighbors)
             assert l1 <= stated.l1
             assert squared <= stated.l2_squared
-        check_units([found], sensitivity.keys(bound, neighbors), neighbors)
+        check_units([found], relations.keys_changed(bound, neighbors), neighbors)
 
 
 # --- any expression -------------------------------------------------------------------------------------------------
@@ -520,7 +520,9 @@ def moved_by_a_person(sql: str, columns: Sequence[Column], unit: Unit, rows: dic
     for table in (whole, whole.slice(0, whole.num_rows - 1)):
         with DuckDBEngine(Catalog("d", [tables], neighbors=ADD), {"t": table}) as engine:
             totals.append(engine.fetch(write(release.aggregate)).column("m0").to_pylist()[0])
-    return abs(totals[0] - totals[1]), sensitivity.of(release.aggregate.measures[0], release.aggregate.source, ADD).l1
+    return abs(totals[0] - totals[1]), relations.sensitivity_of(
+        release.aggregate.measures[0], release.aggregate.source, ADD
+    ).l1
 
 
 INTERNAL = ["k0", "v0", "t0", "n", "units", "m0", "one", "c", "hash", "u", "U"]

@@ -12,8 +12,8 @@ from discreet.mechanisms import Geometric, RoundedGaussian
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Approximate, Pure, Together
 from discreet.privacy.unit import Unit
-from discreet.sql import price
-from discreet.sql.planner import Terms, plan
+from discreet.sql.plan import price
+from discreet.sql.plan.planner import Terms, plan
 
 COLUMNS = [
     Column("person", "integer"),

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from discreet.errors import InternalError, InvalidParameter
-from discreet.sql import jail, sandbox
-from discreet.sql.sandbox import run
+from discreet.sql.after import sandbox, sandbox_worker
+from discreet.sql.after.sandbox import run
 
 COUNTS = pa.table({"region": ["north", "south", None], "n": [40, 60, 7]})
 a_global = pa.table({"secret": [1]})
@@ -238,7 +238,7 @@ def test_a_process_that_died_meanwhile_is_replaced():
 
 
 def test_the_process_ends_with_its_owner():
-    code = "from discreet.sql import sandbox; sandbox.run('SELECT 1', {}); print(sandbox._idle[0]._process.pid)"
+    code = "from discreet.sql.after import sandbox; sandbox.run('SELECT 1', {}); print(sandbox._idle[0]._process.pid)"
     for end in ("", "; import os; os._exit(1)"):
         pid = int(
             subprocess.run(
@@ -300,7 +300,7 @@ def a_file(tmp_path):
 @pytest.mark.parametrize("sql", FILES)
 def test_the_first_lock_holds_alone(sql, a_file):
     """No access to anything outside, though the file system itself is there."""
-    with duckdb.connect(config=jail._LOCKED) as connection, pytest.raises(duckdb.Error) as refused:
+    with duckdb.connect(config=sandbox_worker._LOCKED) as connection, pytest.raises(duckdb.Error) as refused:
         connection.execute(sql.format(a_file)).fetchall()
     assert "SECRET" not in str(refused.value)
 
@@ -308,8 +308,8 @@ def test_the_first_lock_holds_alone(sql, a_file):
 @pytest.mark.parametrize("sql", FILES)
 def test_the_second_lock_holds_alone(sql, a_file, monkeypatch):
     """No file system, though access to the outside is allowed."""
-    monkeypatch.setitem(jail._LOCKED, "enable_external_access", True)
-    with jail.connect(MEMORY) as connection, pytest.raises(duckdb.Error, match="disabled"):
+    monkeypatch.setitem(sandbox_worker._LOCKED, "enable_external_access", True)
+    with sandbox_worker.connect(MEMORY) as connection, pytest.raises(duckdb.Error, match="disabled"):
         connection.execute(sql.format(a_file)).fetchall()
 
 
@@ -317,7 +317,7 @@ def test_the_second_lock_holds_alone(sql, a_file, monkeypatch):
     "name", ["threads", "memory_limit", "enable_external_access", "disabled_filesystems", "temp_directory"]
 )
 def test_no_setting_can_be_changed(name):
-    with jail.connect(MEMORY) as connection:
+    with sandbox_worker.connect(MEMORY) as connection:
         for sql in (f"SET {name} = '1'", f"RESET {name}", f"SET GLOBAL {name} = '1'"):
             with pytest.raises(duckdb.Error):
                 connection.execute(sql)
@@ -326,9 +326,9 @@ def test_no_setting_can_be_changed(name):
 @pytest.mark.parametrize("access", [False, True])
 def test_variables_of_python_are_not_tables(access, monkeypatch):
     """Even where access to the outside is allowed, which alone would let them in."""
-    monkeypatch.setitem(jail._LOCKED, "enable_external_access", access)
+    monkeypatch.setitem(sandbox_worker._LOCKED, "enable_external_access", access)
     a_variable = COUNTS
-    with jail.connect(MEMORY) as connection:
+    with sandbox_worker.connect(MEMORY) as connection:
         with pytest.raises(duckdb.CatalogException, match="a_variable"):
             connection.execute("SELECT * FROM a_variable")
         with pytest.raises(duckdb.CatalogException, match="COUNTS"):
@@ -337,12 +337,12 @@ def test_variables_of_python_are_not_tables(access, monkeypatch):
 
 
 def test_tables_of_one_statement_are_gone_for_the_next():
-    with jail.connect(MEMORY) as connection:
-        jail.select(connection, "SELECT 1 FROM mine", {"mine": COUNTS}, MEMORY)
+    with sandbox_worker.connect(MEMORY) as connection:
+        sandbox_worker.select(connection, "SELECT 1 FROM mine", {"mine": COUNTS}, MEMORY)
         with pytest.raises(duckdb.CatalogException, match="mine"):
-            jail.select(connection, "SELECT 1 FROM mine", {}, MEMORY)
+            sandbox_worker.select(connection, "SELECT 1 FROM mine", {}, MEMORY)
 
 
 def test_a_result_may_not_be_larger_than_the_memory():
-    with jail.connect(MEMORY) as connection, pytest.raises(MemoryError):
-        jail.select(connection, "SELECT range FROM range(100000)", {}, 10_000)
+    with sandbox_worker.connect(MEMORY) as connection, pytest.raises(MemoryError):
+        sandbox_worker.select(connection, "SELECT range FROM range(100000)", {}, 10_000)

@@ -24,13 +24,13 @@ from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.grid import whole
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.unit import Unit
-from discreet.sql.algebra import Aggregate, Bound, Count, Group, Key, Scan
-from discreet.sql.duckdb import write
-from discreet.sql.expression import field
-from discreet.sql.kinds import Fixed
-from discreet.sql.planner import Terms, plan
-from discreet.sql.text import Statement
-from discreet.sql.translate import translate
+from discreet.sql.algebra.expression import field
+from discreet.sql.algebra.kinds import Fixed
+from discreet.sql.algebra.relations import Aggregate, Bound, Count, Group, Key, Scan
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.release.private_sql import write
+from discreet.sql.text.expressions import translate
+from discreet.sql.text.statement import Statement
 
 COLUMNS = [
     Column("id", "integer", lower=0, upper=9999, nullable=False),

@@ -6,9 +6,9 @@ import pytest
 
 from discreet.curator.catalog import Column, Table
 from discreet.privacy.unit import Neighbors, Unit
-from discreet.sql import sensitivity
-from discreet.sql.algebra import Bound, Count, Group, Key, Measure, People, Scan, Sum
-from discreet.sql.expression import field
+from discreet.sql.algebra import relations
+from discreet.sql.algebra.expression import field
+from discreet.sql.algebra.relations import Bound, Count, Group, Key, Measure, People, Scan, Sum
 
 ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 
@@ -54,12 +54,12 @@ MEASURES = [Count(None), People(None), summed(0, 5, 0), summed(-3, 5, 0), summed
 def test_the_sensitivity_is_the_largest_distance_of_neighbors(measure: Measure, neighbors: Neighbors) -> None:
     for groups, rows, size in [(1, 1, 1), (1, 3, 4), (2, 1, None), (2, 2, 3), (2, 3, 4), (3, 2, 3), (3, 1, 4)]:
         bound = bounded(groups, rows, size)
-        found = sensitivity.of(measure, bound, neighbors)
+        found = relations.sensitivity_of(measure, bound, neighbors)
         assert (found.l1, found.l2_squared) == exact(measure, bound, neighbors), (groups, rows, size)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])
 def test_a_unit_changes_as_many_keys_as_it_can_leave_and_enter(groups: int) -> None:
     bound = bounded(groups, 1, None)
-    assert sensitivity.keys(bound, ADD) == groups
-    assert sensitivity.keys(bound, CHANGE) == 2 * groups
+    assert relations.keys_changed(bound, ADD) == groups
+    assert relations.keys_changed(bound, CHANGE) == 2 * groups

@@ -9,25 +9,25 @@ import pytest
 from discreet.curator.catalog import TEXT, Catalog, Column, Table
 from discreet.errors import InternalError
 from discreet.privacy.unit import Unit
-from discreet.sql.duckdb import write
-from discreet.sql.expression import Call, Constant, Expression, constant, field
-from discreet.sql.kinds import Fixed, Text
-from discreet.sql.operations import strings
-from discreet.sql.planner import Terms, plan
-from discreet.sql.verify import verify
+from discreet.sql.algebra import functions
+from discreet.sql.algebra.expression import Call, Constant, Expression, constant, field
+from discreet.sql.algebra.functions import verify_ranges
+from discreet.sql.algebra.kinds import Fixed, Text
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.release.private_sql import write
 
 COLUMNS = [Column("p", "integer"), Column("s", "text"), Column("x", "integer", lower=0, upper=9)]
 KNOWN = Catalog("d", [Table("t", COLUMNS, unit=Unit("p"), groups=1, rows=1)], neighbors="add or remove one")
 CITY = field(COLUMNS[1])
-CUT = strings.substring(CITY, constant(1), constant(5))
+CUT = functions.substring(CITY, constant(1), constant(5))
 TEXTS = [
-    strings.text("lower", CITY),
-    strings.text("upper", strings.text("trim", CITY)),
-    strings.substring(CITY, constant(2), constant(3)),
-    strings.substring(strings.concatenate(CUT, constant("ab")), constant(2), constant(10**6)),
-    strings.concatenate(CITY, constant(" of "), CITY),
-    strings.length(CITY),
-    strings.like("like", CITY, constant("%o%")),
+    functions.changed_text("lower", CITY),
+    functions.changed_text("upper", functions.changed_text("trim", CITY)),
+    functions.substring(CITY, constant(2), constant(3)),
+    functions.substring(functions.concatenate(CUT, constant("ab")), constant(2), constant(10**6)),
+    functions.concatenate(CITY, constant(" of "), CITY),
+    functions.length_of_text(CITY),
+    functions.like("like", CITY, constant("%o%")),
 ]
 ASKED = [
     "SELECT COUNT(*) FROM t WHERE LOWER(s) LIKE '%a%' AND SUBSTRING(s, 2, 3) || 'x' = 'y'",
@@ -40,7 +40,7 @@ ASKED = [
 
 @pytest.mark.parametrize("one", TEXTS, ids=str)
 def test_honest_texts_pass(one: Expression) -> None:
-    verify(one)
+    verify_ranges(one)
 
 
 @pytest.mark.parametrize("sql", ASKED)
@@ -104,4 +104,4 @@ def longer(one: Call) -> Call:
 )
 def test_what_states_more_than_it_has_is_refused(one: Expression) -> None:
     with pytest.raises(InternalError):
-        verify(one)
+        verify_ranges(one)

@@ -15,11 +15,11 @@ from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.privacy.unit import Unit
-from discreet.sql import duckdb, work
-from discreet.sql.expression import Call, Unfit, call, constant, field
-from discreet.sql.kinds import Fixed
-from discreet.sql.operations import conditions, strings
-from discreet.sql.planner import Terms, plan
+from discreet.sql.algebra import conditions, expression, functions
+from discreet.sql.algebra.expression import Call, Unfit, call, constant, field
+from discreet.sql.algebra.kinds import Fixed
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.release import private_sql
 
 TEXTS = [Column(f"c{place}", "text") for place in range(9)]
 COLUMNS = [Column("pid", "integer"), Column("ill", "boolean"), Column("age", "integer", lower=0, upper=120), *TEXTS]
@@ -33,7 +33,7 @@ def planned(*statements, **terms):
 
 def written(statement):
     (release,) = planned(statement).releases
-    return duckdb.write(release.aggregate)
+    return private_sql.write(release.aggregate)
 
 
 # Limits: each is tested by itself, on values that need no work, so that a limit that is gone fails and does not hang
@@ -47,36 +47,39 @@ def test_an_expression_has_at_most_5000_nodes():
 
 
 def test_an_expression_takes_at_most_100_microseconds_on_a_row():
-    dear = Call("add", (), Fixed(1, 0, 1), nullable=False, work=work.MOST - 2)
-    assert call("add", dear, constant(1), kind=Fixed(1, 0, 2)).work == work.MOST
+    dear = Call("add", (), Fixed(1, 0, 1), nullable=False, work=expression.MOST_WORK - 2)
+    assert call("add", dear, constant(1), kind=Fixed(1, 0, 2)).work == expression.MOST_WORK
     with pytest.raises(Unfit, match="this can take 100 µs on one row, expected at most 100"):
         call("add", dear, call("negate", constant(1), kind=Fixed(1, -1, -1)), kind=Fixed(1, -1, 0))
 
 
 def test_work_adds_up_over_an_expression():
-    lowered = strings.text("lower", field(TEXTS[0]))
-    assert lowered.work == work.work_of("lower", [field(TEXTS[0])]) >= 6 * TEXT
+    lowered = functions.changed_text("lower", field(TEXTS[0]))
+    assert lowered.work == expression.work_of("lower", [field(TEXTS[0])]) >= 6 * TEXT
     both = conditions.both(
-        strings.like("like", lowered, constant("%a%")), strings.like("ilike", lowered, constant("b"))
+        functions.like("like", lowered, constant("%a%")), functions.like("ilike", lowered, constant("b"))
     )
     assert both.work > 2 * lowered.work + 3 * TEXT * (6 + 13)
 
 
 @pytest.mark.parametrize("operation", ["like", "ilike"])
 def test_a_pattern_has_at_most_100_characters(operation):
-    tiny = strings.substring(field(TEXTS[0]), constant(1), constant(1))
-    strings.like(operation, tiny, constant("%" * 100))
+    tiny = functions.substring(field(TEXTS[0]), constant(1), constant(1))
+    functions.like(operation, tiny, constant("%" * 100))
     with pytest.raises(Unfit, match="pattern this long"):
-        strings.like(operation, tiny, constant("%" * 101))
+        functions.like(operation, tiny, constant("%" * 101))
 
 
 def test_a_pattern_with_places_costs_as_much_as_it_is_long():
     """'%' alone is searched for; '_' is tried at every place: 100 characters of it took 0.27 ms on one row."""
     value = field(TEXTS[0])
-    cheap, dear = strings.like("like", value, constant("%" + "a" * 30)), strings.like("like", value, constant("_" * 30))
+    cheap, dear = (
+        functions.like("like", value, constant("%" + "a" * 30)),
+        functions.like("like", value, constant("_" * 30)),
+    )
     assert cheap.work < 7 * TEXT < 80 * TEXT < dear.work
     with pytest.raises(Unfit, match="µs on one row"):
-        strings.like("like", value, constant("%" + "_" * 98 + "b"))
+        functions.like("like", value, constant("%" + "_" * 98 + "b"))
 
 
 @pytest.mark.parametrize("length", [TEXT, TEXT + 1])
@@ -143,7 +146,7 @@ def test_cut_texts_are_cheap():
     ],
 )
 def test_ordinary_statements_are_within_the_limit(statement):
-    assert planned(statement, delta="1e-6", groups=1).releases[0].aggregate.work < work.MOST
+    assert planned(statement, delta="1e-6", groups=1).releases[0].aggregate.work < expression.MOST_WORK
 
 
 # No condition switches dear work
@@ -207,7 +210,7 @@ def test_operations_set_apart_compute_the_same(name, monkeypatch):
     }
     with DuckDBEngine(CATALOG, {"t": pa.table(table)}) as filled:
         apart = filled.fetch(written(OPERATIONS[name])).to_pylist()
-        monkeypatch.setattr(duckdb, "SWITCHED", work.MOST)
+        monkeypatch.setattr(private_sql, "SWITCHED", expression.MOST_WORK)
         inline = filled.fetch(written(OPERATIONS[name])).to_pylist()
     assert apart == inline
 

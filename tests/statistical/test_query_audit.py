@@ -35,9 +35,9 @@ from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import GaussianNoise, Pure
 from discreet.privacy.unit import Neighbors, Unit
-from discreet.sql import duckdb as writer
-from discreet.sql.planner import Terms, plan
-from discreet.sql.release import Release
+from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.release import private_sql as writer
+from discreet.sql.release.release import Release
 
 RUNS = 6000  # releases whose law is checked
 LOOKS = 2000  # looks at either of two neighbors

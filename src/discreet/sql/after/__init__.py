@@ -1,0 +1,1 @@
+"""What is computed from released values, where no private row is."""

@@ -1,0 +1,1 @@
+"""Expressions, relations and rules over private rows, with kinds and intervals."""

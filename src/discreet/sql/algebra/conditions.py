@@ -1,0 +1,241 @@
+"""Operations that give true or false, the choices made by them, and values that meet: in a common step, of one kind."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from fractions import Fraction
+from math import ceil, floor
+
+from discreet.exact import plain
+from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Scalar, Unfit, call, constant
+from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth, common_step
+
+
+def compare(operation: str, one: Expression, other: Expression) -> Expression:
+    """equal, differ, less, less_equal, greater, greater_equal: of two numbers, texts, dates, times or truth values."""
+    if isinstance(one, Constant) and not isinstance(other, Constant):
+        return compare(_FLIPPED.get(operation, operation), other, one)
+    one, other = beside(one, other), beside(other, one)
+    match one.kind, other.kind:
+        case (Nothing(), _) | (_, Nothing()):
+            raise Unfit("a comparison with NULL is never true", "write IS NULL or IS NOT NULL")
+        case Fixed(), Fixed() if isinstance(other, Constant):
+            return _against(operation, one, other)
+        case Fixed(), Fixed():
+            (one, other), _ = in_common_step(operation, one, other)
+        case (Real(), Fixed()) if isinstance(other, Constant):
+            pass
+        case (a, b) if type(a) is type(b) and not isinstance(a, Fixed):
+            pass
+        case _:
+            raise Unfit(f"a comparison of {one.kind} with {other.kind}", "compare values of one kind")
+    return call(operation, one, other, kind=Truth())
+
+
+def among(one: Expression, values: Sequence[Expression]) -> Expression:
+    """one IN (constants)."""
+    if not all(isinstance(value, Constant) and value.value is not None for value in values):
+        raise Unfit("IN with something that is not a constant", "list constants, without NULL")
+    kept: list[Constant] = []
+    for value in values:
+        test = compare("equal", one, value)
+        if isinstance(test, Call) and test.operation == "equal" and isinstance(test.arguments[1], Constant):
+            kept.append(test.arguments[1])
+    if not kept:  # numbers between the steps only
+        return compare("equal", one, values[0])
+    return call("in", one, *kept, kind=Truth())
+
+
+def both(*parts: Expression) -> Expression:
+    """AND."""
+    return _joined("and", parts)
+
+
+def either(*parts: Expression) -> Expression:
+    """OR."""
+    return _joined("or", parts)
+
+
+def opposite(one: Expression) -> Expression:
+    """NOT."""
+    return call("not", condition(one), kind=Truth())
+
+
+def is_null(one: Expression) -> Expression:
+    """IS NULL."""
+    return call("is_null", one, kind=Truth(), nullable=False)
+
+
+def condition(one: Expression) -> Expression:
+    """An expression that is true or false."""
+    if not isinstance(one.kind, Truth | Nothing):
+        raise Unfit(f"a condition made of {one.kind}", "write a comparison, such as x > 0")
+    return one
+
+
+def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Expression:
+    """CASE WHEN … THEN … ELSE … END; its values are known where all branches are constants."""
+    values = unified([*(value for _, value in branches), otherwise], "CASE")
+    kind = union([value.kind for value in values])
+    domain = None
+    if all(isinstance(value, Constant) for value in values):
+        domain = _distinct([value.value for value in values if isinstance(value, Constant)])
+    parts = [part for (when, _), value in zip(branches, values, strict=False) for part in (condition(when), value)]
+    nullable = any(value.nullable for value in values)
+    return call("case", *parts, values[-1], kind=kind, nullable=nullable, domain=domain)
+
+
+def coalesce(arguments: Sequence[Expression]) -> Expression:
+    """The first that is not null."""
+    values = unified(arguments, "COALESCE")
+    kind, nullable = union([value.kind for value in values]), all(value.nullable for value in values)
+    domains = [value.domain for value in values]
+    domain = None
+    if isinstance(kind, Text) and all(known is not None for known in domains):
+        domain = _distinct([scalar for known in domains for scalar in known or ()])
+    return call("coalesce", *values, kind=kind, nullable=nullable, domain=domain)
+
+
+_FLIPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+
+
+def _against(operation: str, one: Expression, limit: Constant) -> Expression:
+    """A number against a constant that may lie between its steps."""
+    exact = (limit.number or Fraction(0)) / step_of(one)
+    between = exact.denominator != 1
+    if between and operation in ("equal", "differ"):
+        never = call("is_null", one, kind=Truth(), nullable=False)  # true where null …
+        verdict = constant(operation == "differ")
+        return case([(never, constant(None))], verdict)
+    steps = ceil(exact) if operation in ("less", "greater_equal") else floor(exact)
+    steps = max(-MOST + 1, min(MOST - 1, steps))
+    kind = Fixed(step_of(one), steps, steps)
+    return call(operation, one, Constant(steps, kind), kind=Truth())
+
+
+def _joined(operation: str, parts: Sequence[Expression]) -> Expression:
+    flat: list[Expression] = []
+    for part in parts:
+        same = isinstance(part, Call) and part.operation == operation
+        flat += part.arguments if same and isinstance(part, Call) else [condition(part)]
+    return flat[0] if len(flat) == 1 else call(operation, *flat, kind=Truth())
+
+
+def _distinct(values: list[Scalar]) -> Domain:
+    return tuple(dict.fromkeys(value for value in values if value is not None))
+
+
+WHOLE = Fraction(1)
+"""The step of whole numbers."""
+
+_NO_BOUNDS = (
+    "declare bounds in the policy, or clamp it yourself: LEAST(GREATEST(x, low), high), where a null becomes low"
+)
+
+
+def in_common_step(sign: str, *arguments: Expression) -> tuple[list[Expression], Fraction]:
+    """The same numbers in their common step, and that step."""
+    step = Fraction(0)
+    for one in arguments:
+        if not isinstance(one.kind, Fixed):
+            raise Unfit(f"{sign} of {one.kind}", "use numbers with bounds and granularity")
+        step = common_step(step, one.kind.step) if step else one.kind.step
+    return [stepped(one, step) for one in arguments], step
+
+
+def stepped(one: Expression, step: Fraction) -> Expression:
+    """The same number as a whole number of finer steps."""
+    if not isinstance(one.kind, Fixed) or one.kind.step == step:
+        return one
+    times = one.kind.step / step
+    if isinstance(one, Constant) and isinstance(one.value, int):
+        steps = int(one.value * times)
+        if abs(steps) >= MOST:
+            raise Unfit(
+                f"the number {one} beside steps as fine as {plain(step)}", "use a smaller number or a coarser step"
+            )
+        return Constant(steps, Fixed(step, steps, steps))
+    if not one.kind.bounded:
+        raise Unfit("a number without bounds beside a fraction", _NO_BOUNDS)
+    a, b = ends_of("·", one)
+    return call("times", one, constant(int(times)), kind=Fixed(step, int(a * times), int(b * times)))
+
+
+def unified(values: Sequence[Expression], what: str) -> list[Expression]:
+    """Values of one kind: numbers in one step; NULL fits all."""
+    concrete = [value for value in values if not isinstance(value.kind, Nothing)]
+    if not concrete:
+        raise Unfit(f"{what} with nothing but NULL", "give it a value")
+    shaped = [beside(value, concrete[0]) for value in concrete]
+    if len({type(value.kind) for value in shaped}) > 1:
+        kinds = ", ".join(sorted({str(value.kind) for value in shaped}))
+        raise Unfit(f"{what} with values of several kinds ({kinds})", "give all of them one kind")
+    if isinstance(shaped[0].kind, Real):
+        raise Unfit(f"{what} of a real column without granularity", "declare its bounds and granularity")
+    if isinstance(shaped[0].kind, Fixed):
+        shaped, _ = in_common_step(what, *shaped)
+    rest = iter(shaped)
+    return [value if isinstance(value.kind, Nothing) else next(rest) for value in values]
+
+
+def union(kinds: Sequence[Kind]) -> Kind:
+    """The narrowest kind that holds all of these, which are of one kind but for nulls."""
+    found = [kind for kind in kinds if not isinstance(kind, Nothing)]
+    numbers = [kind for kind in found if isinstance(kind, Fixed)]
+    if isinstance(found[0], Text):
+        return Text(max(kind.length for kind in found if isinstance(kind, Text)))
+    if not numbers:
+        return found[0]
+    lowers, uppers = [kind.lower for kind in numbers], [kind.upper for kind in numbers]
+    return Fixed(numbers[0].step, all_known(lowers, min), all_known(uppers, max))
+
+
+def beside(one: Expression, other: Expression) -> Expression:
+    """A constant read as the kind of what it stands beside: '2024-01-01' beside a date is a date."""
+    if not isinstance(one, Constant):
+        return one
+    match one.value, other.kind:
+        case str(written), Day():
+            return constant(iso(date, written))
+        case str(written), Moment():
+            return constant(iso(datetime, written))
+        case date() as day, Moment() if not isinstance(day, datetime):
+            return constant(datetime(day.year, day.month, day.day))
+        case _:
+            return one
+
+
+def ends_of(sign: str, one: Expression) -> tuple[int, int]:
+    """The least and the most steps that a number can be; `sign` names the operation that needs to know."""
+    match one.kind:
+        case Fixed(_, int(lower), int(upper)):
+            return lower, upper
+        case Fixed():
+            raise Unfit(f"{sign} of a number without bounds", _NO_BOUNDS)
+        case Real():
+            raise Unfit(f"{sign} of a real column without bounds and granularity", "declare them in the policy")
+        case other:
+            raise Unfit(f"{sign} of {other}", "use numbers")
+
+
+def step_of(one: Expression) -> Fraction:
+    """The step of a number."""
+    if not isinstance(one.kind, Fixed):
+        raise Unfit(f"arithmetic with {one.kind}", "use numbers")
+    return one.kind.step
+
+
+def all_known(ends: list[int | None], choose: Callable[[list[int]], int]) -> int | None:
+    """The chosen one of several ends, or None where one of them is not known."""
+    known = [end for end in ends if end is not None]
+    return choose(known) if len(known) == len(ends) else None
+
+
+def iso(kind: type[date], written: str) -> date:
+    """A date or time from its ISO text."""
+    try:
+        value = kind.fromisoformat(written.strip())
+    except ValueError:
+        raise Unfit(f"the text {written!r} beside a date", "write dates as '2024-12-31'") from None
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        raise Unfit("a time with a zone", "write it without a zone")
+    return value

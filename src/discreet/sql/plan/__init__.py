@@ -1,0 +1,1 @@
+"""From SQL to a priced plan; the plan in words, and verified."""

@@ -1,0 +1,138 @@
+"""QueryPlan: statements, the releases they share, and what remains of each to be computed from released values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from discreet.curator.answer import Answer, Receipt
+from discreet.curator.catalog import Catalog
+from discreet.curator.engines import Engine
+from discreet.curator.engines.columns import quoted
+from discreet.errors import InternalError
+from discreet.exact import Number
+from discreet.mechanisms.mechanism import doubt
+from discreet.noise import Entropy
+from discreet.privacy.loss import Loss, Pure, Together
+from discreet.privacy.unit import Neighbors
+from discreet.sql.after import post_query
+from discreet.sql.after.post_query import Rest
+from discreet.sql.algebra.expression import field, fields_of
+from discreet.sql.algebra.functions import verify_ranges
+from discreet.sql.algebra.relations import Measure, scan_of
+from discreet.sql.algebra.rules import Derived
+from discreet.sql.plan.explain import is_bounded, notes, warnings
+from discreet.sql.release.release import Release
+
+_CHOSEN = (
+    "rows were left out after noise was added (WHERE, HAVING, QUALIFY or LIMIT over released values): the intervals of "
+    "rows that were chosen for their noisy values hold less often than stated"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """One or more statements, priced together. `epsilon` and `delta` are the total for all of them."""
+
+    rests: tuple[Rest, ...]
+    releases: tuple[Release, ...]
+    neighbors: Neighbors
+    loss: Loss
+    epsilon: Fraction
+    delta: Fraction
+    confidence: Number
+
+    @property
+    def text(self) -> str:
+        """The statements as they were written."""
+        return ";\n".join(rest.text for rest in self.rests)
+
+    @property
+    def name(self) -> str:
+        """What is released and with which noise; what is computed from it afterwards does not matter."""
+        return f"{self.neighbors}\n{self.releases!r}"
+
+    @property
+    def private(self) -> bool:
+        """Whether anything private is read."""
+        return bool(self.releases)
+
+    def derive(self, catalog: Catalog) -> Loss:
+        """The loss of all releases, from their own parts and the owner's catalog."""
+        if catalog.neighbors is not self.neighbors:
+            raise InternalError("a plan was made for other neighbors than the catalog's")
+        for release in self.releases:
+            _check_columns(release, catalog)
+        for name in (name for rest in self.rests for name in rest.publics):
+            if catalog.table(name).private:
+                raise InternalError(f"a plan reads the private table {name!r} as if it were public")
+        return together([loss for release in self.releases for loss in release.losses(self.neighbors)])
+
+    def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
+        """Every release, one after the other, as Arrow tables in one piece."""
+        import pyarrow as pa
+
+        sink, packed = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression="zstd")
+        for release in self.releases:
+            table = release.run(engine, entropy)
+            with pa.ipc.new_stream(sink, table.schema, options=packed) as writer:
+                writer.write_table(table)
+        return bytes(sink.getvalue())
+
+    def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> tuple[Answer, ...]:
+        """One answer for each statement, computed from released values and public tables."""
+        import pyarrow as pa
+
+        source = pa.BufferReader(released)
+        noisy = [pa.ipc.open_stream(source).read_all() for _ in self.releases]
+        return tuple(self._answer(rest, noisy, receipt, engine) for rest in self.rests)
+
+    def _answer(self, rest: Rest, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
+        tables = post_query.released_tables(rest, self.releases, noisy, doubt(self.confidence))
+        for name in rest.publics:
+            tables[name] = engine.fetch(f"SELECT * FROM {quoted(name)}")  # noqa: S608 (public)
+        table, intervals = post_query.run(rest, tables)
+        sure = 1 - doubt(self.confidence)
+        bounded = any(is_bounded(release, measures) for release, _, measures in self._used(rest))
+        return Answer(table, intervals, sure, receipt, self._notes(rest, sure), bounded)
+
+    def _used(self, rest: Rest) -> Iterator[tuple[Release, list[Derived], list[Measure]]]:
+        """The releases that a statement reads, with the numbers and measures it uses: a batch may release more."""
+        for source in rest.sources:
+            release = self.releases[source.release]
+            numbers = [release.derived[column] for column in source.columns]
+            places = sorted({place for number in numbers for place in number.places})
+            yield release, numbers, [release.aggregate.measures[place] for place in places]
+
+    def _notes(self, rest: Rest, sure: Fraction) -> tuple[str, ...]:
+        """What is to be known of the numbers of a statement, warnings first."""
+        used = list(self._used(rest))
+        said = dict.fromkeys(
+            f"warning: {words}" for release, numbers, _ in used for words in warnings(release, numbers, sure)
+        )
+        said |= dict.fromkeys(note for release, _, measures in used for note in notes(release, measures))
+        if rest.chosen and rest.intervals:
+            said[_CHOSEN] = None
+        return tuple(said)
+
+
+def _check_columns(release: Release, catalog: Catalog) -> None:
+    """The table and the columns that a release reads are those of the catalog, with its bounds."""
+    table = scan_of(release.group.source).table
+    if catalog.table(table.name) != table or not table.private:
+        raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
+    for part in release.aggregate.parts:
+        verify_ranges(part)
+    for one in (one for part in release.aggregate.parts for one in fields_of(part)):
+        if one != field(table.column(one.column.name)):
+            raise InternalError(f"a plan was made for another column {one.column.name!r} than the catalog's")
+
+
+def together(losses: list[Loss]) -> Loss:
+    """All of these losses; nothing at all costs nothing."""
+    match losses:
+        case []:
+            return Pure(0)
+        case [one]:
+            return one
+        case _:
+            return Together(*losses)

@@ -1,0 +1,335 @@
+"""A bounded aggregate with the mechanisms that release it: what is read, and the noise that is added, side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.curator.engines import Engine
+from discreet.errors import InternalError
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
+from discreet.mechanisms.grid import Grid
+from discreet.mechanisms.partitions import OptimalSelection
+from discreet.noise import Entropy
+from discreet.privacy.loss import Loss
+from discreet.privacy.unit import Neighbors
+from discreet.sql.algebra.expression import Domain
+from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Text, Truth
+from discreet.sql.algebra.relations import Aggregate, Group, Key, Sensitivity, keys_changed, sensitivity_of
+from discreet.sql.algebra.rules import Derived
+from discreet.sql.release import private_sql
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+Noise = Geometric | RoundedGaussian
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The measures of an aggregate, each with its noise, and how its groups are named.
+
+    `selection` is there exactly where keys come from the data. `derived` says which numbers the analyst gets.
+    """
+
+    aggregate: Aggregate
+    noises: tuple[Noise, ...]
+    selection: OptimalSelection | None
+    derived: tuple[Derived, ...]
+
+    @property
+    def group(self) -> Group:
+        """What is grouped, and by what."""
+        return self.aggregate.source.source
+
+    def losses(self, neighbors: Neighbors) -> list[Loss]:
+        """What it costs, derived again from the aggregate; `InternalError` where the noise does not fit it.
+
+        Guarantee: for datasets that are neighbors in this sense, the released measures and names of groups are
+        together as private as these losses say. Proof. Each measure is a vector of whole numbers, whose sensitivity
+        `sensitivity_of` proves; its mechanism was made for at least that. Names come from the catalog alone, or are
+        selected by the number of units, which one unit changes by one in at most `keys_changed` groups; which
+        measures are shown depends on the selected names only, and is post-processing.
+        """
+        bound, group = self.aggregate.source, self.group
+        if (group.size is None) != (self.selection is not None):
+            raise InternalError("a plan names groups from the data without selecting them privately")
+        if len(self.noises) != len(self.aggregate.measures):
+            raise InternalError("a plan has a measure without noise")
+        for measure, noise in zip(self.aggregate.measures, self.noises, strict=True):
+            _check_noise(noise, sensitivity_of(measure, bound, neighbors))
+        costs = [noise.loss for noise in self.noises]
+        if self.selection is not None:
+            if self.selection.keys < keys_changed(bound, neighbors):
+                raise InternalError("a plan selects groups for fewer keys than one unit can change")
+            costs.append(self.selection.loss)
+        return costs
+
+    def run(self, engine: Engine, entropy: Entropy | None) -> "pyarrow.Table":
+        """Read private rows and release: noisy measures m0, m1, … and, where they were selected, keys k0, k1, …"""
+        if engine.dialect != "duckdb":
+            raise InternalError(f"no SQL is written for engines that speak {engine.dialect!r}")
+        exact = engine.fetch(private_sql.write(self.aggregate))
+        return self._selected(exact, entropy) if self.selection is not None else self._declared(exact, entropy)
+
+    def _declared(self, exact: "pyarrow.Table", entropy: Entropy | None) -> "pyarrow.Table":
+        """All groups of the declared domain, those that are absent from the data too."""
+        import pyarrow as pa
+
+        places, inside = group_indices(self.group, exact)
+        columns = {}
+        for i, noise in enumerate(self.noises):
+            counts = np.zeros(self.group.size or 1, np.int64)
+            counts[places] = _whole_numbers(exact, f"m{i}")[inside]
+            columns[f"m{i}"] = arrow_column(np.asarray(noise.release(counts, entropy=entropy)))
+        return pa.table(columns)
+
+    def _selected(self, exact: "pyarrow.Table", entropy: Entropy | None) -> "pyarrow.Table":
+        """The groups that were selected privately, in the order of their keys, so that no order tells of the data."""
+        import pyarrow as pa
+
+        if self.selection is None:
+            raise InternalError("groups were to be selected without a mechanism")
+        kept = self.selection.release(_whole_numbers(exact, "units"), entropy=entropy)
+        names = [f"k{i}" for i in range(len(self.group.keys))]
+        shown = exact.filter(arrow_booleans(kept)).sort_by([(name, "ascending") for name in names])
+        columns: dict[str, Any] = {name: shown.column(name) for name in names}
+        for i, noise in enumerate(self.noises):
+            columns[f"m{i}"] = arrow_column(np.asarray(noise.release(_whole_numbers(shown, f"m{i}"), entropy=entropy)))
+        return pa.table(columns)
+
+
+def _check_noise(noise: Noise, needed: Sensitivity) -> None:
+    match noise:
+        case Geometric():
+            enough = noise.sensitivity >= needed.l1
+        case RoundedGaussian():
+            enough = noise.squared_sensitivity >= needed.l2_squared
+    if not enough:
+        raise InternalError("a plan adds noise for a smaller sensitivity than its measure has")
+
+
+def _whole_numbers(table: "pyarrow.Table", name: str) -> NDArray[np.int64]:
+    """A column of whole numbers; an engine that gives anything else is refused."""
+    found = table.column(name)
+    if str(found.type) != "int64" or found.null_count:
+        raise InternalError(f"the engine gave {found.type} for {name}, expected whole numbers without nulls")
+    return np.asarray(numbers_of(found))
+
+
+Places = NDArray[np.int64]
+
+
+def group_indices(group: Group, found: "pyarrow.Table") -> tuple[Places, NDArray[np.bool_]]:
+    """Where each row that an engine found belongs among all groups; rows outside the declared domain are left out.
+
+    The groups are counted like digits: the last key changes fastest; null comes after the values of a key.
+    """
+    place = np.zeros(found.num_rows, np.int64)
+    inside = np.ones(found.num_rows, np.bool_)
+    for i, key in enumerate(group.keys):
+        digit, known = _key_indices(key, found.column(f"k{i}"))
+        place = place * (key.size or 1) + digit
+        inside &= known
+    return place[inside], inside
+
+
+def group_names(group: Group) -> "list[pyarrow.Array]":
+    """The keys of all groups, one array a key, in the order of `places`."""
+    total, after = group.size or 1, 1
+    arrays = []
+    for key in reversed(group.keys):
+        size = key.size or 1
+        digits = (np.arange(total) // after) % size
+        arrays.append(_key_values(key).take(arrow_column(digits)))
+        after *= size
+    return arrays[::-1]
+
+
+def shown_keys(key: Key, steps: "pyarrow.ChunkedArray") -> Any:
+    """Keys that an engine gave, as the analyst sees them: numbers of steps become numbers."""
+    if not isinstance(key.value.kind, Fixed) or key.value.kind.step == 1:
+        return steps
+    absent = nulls_of(steps)
+    whole = np.where(absent, 0, numbers_of(steps))
+    return arrow_column(_key_numbers(key.value.kind, whole), absent)
+
+
+def arrow_type(kind: Kind) -> Any:
+    """The Arrow type of an expression as the analyst sees it."""
+    import pyarrow as pa
+
+    match kind:
+        case Fixed():
+            return pa.int64() if _is_whole(kind) else pa.float64()
+        case Truth():
+            return pa.bool_()
+        case Text():
+            return pa.string()
+        case Day():
+            return pa.date32()
+        case Moment():
+            return pa.timestamp("us")
+        case _:
+            raise InternalError(f"a key of kind {kind} was planned")
+
+
+def _key_indices(key: Key, column: "pyarrow.ChunkedArray") -> tuple[Places, NDArray[np.bool_]]:
+    """The place of each value among the values of its key, and whether it has one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if key.domain is None:
+        raise InternalError("a declared domain was expected")
+    absent = nulls_of(column)
+    if isinstance(key.domain, range):
+        digit = np.where(absent, 0, numbers_of(column) - key.domain.start)
+        known = (digit >= 0) & (digit < len(key.domain))
+    else:
+        index = pc.index_in(column, value_set=arrow_list(key.domain, column.type)).cast(pa.int64())
+        known = ~nulls_of(index)
+        digit = np.where(known, numbers_of(index), 0)
+    if key.value.nullable:
+        return np.where(absent, len(key.domain), digit), known | absent
+    return digit, known & ~absent
+
+
+def _key_values(key: Key) -> "pyarrow.Array":
+    """The values of a key as the analyst sees them, null last where it can be null."""
+    import pyarrow as pa
+
+    if key.domain is None:
+        raise InternalError("a declared domain was expected")
+    kind = key.value.kind
+    if isinstance(kind, Fixed):
+        listed = arrow_column(_key_numbers(kind, _steps(key.domain)))
+    else:
+        listed = arrow_list(key.domain, arrow_type(kind))
+    return pa.concat_arrays([listed, pa.nulls(1, listed.type)]) if key.value.nullable else listed
+
+
+def _steps(domain: Domain) -> Places:
+    return np.arange(domain.start, domain.stop) if isinstance(domain, range) else np.array(domain, np.int64)
+
+
+def _is_whole(kind: Fixed) -> bool:
+    """Whether its numbers are whole, and fit 64 bits."""
+    if kind.step == 1:
+        return True
+    ends = (kind.lower, kind.upper)
+    return kind.step.denominator == 1 and all(end is not None and abs(end * kind.step) < MOST for end in ends)
+
+
+def _key_numbers(kind: Fixed, steps: Places) -> Any:
+    return steps * kind.step.numerator if _is_whole(kind) else Grid(kind.step).floats(steps)
+
+
+_TYPES = {"int64": np.int64, "double": np.float64}
+
+
+def arrow_column(
+    numbers: NDArray[np.int64] | NDArray[np.float64], missing: NDArray[np.bool_] | None = None
+) -> "pyarrow.Array":
+    """An Arrow array of these numbers, null where they are missing.
+
+    >>> arrow_column(np.array([1, 2, 3]), np.array([False, True, False])).to_pylist()
+    [1, None, 3]
+    """
+    import pyarrow as pa
+
+    real = numbers.dtype.kind == "f"
+    data = np.ascontiguousarray(numbers, np.float64 if real else np.int64)
+    present = None if missing is None or not missing.any() else _bits(~missing)
+    return pa.Array.from_buffers(pa.float64() if real else pa.int64(), len(data), [present, pa.py_buffer(data)])
+
+
+def arrow_list(values: Sequence[Any], kind: "pyarrow.DataType") -> "pyarrow.Array":
+    """An Arrow array of values that are all there: texts, truth values, dates, times or whole numbers.
+
+    >>> import pyarrow as pa
+    >>> arrow_list(["ä", ""], pa.string()).to_pylist(), arrow_list([date(1970, 1, 2)], pa.date32()).to_pylist()
+    (['ä', ''], [datetime.date(1970, 1, 2)])
+    """
+    import pyarrow as pa
+
+    if pa.types.is_string(kind):
+        texts = [value.encode() for value in values]
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int64).astype(np.int32)
+        return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
+    if pa.types.is_boolean(kind):
+        return arrow_booleans(np.array(values, np.bool_))
+    if pa.types.is_date32(kind):
+        days = np.array([(value - date(1970, 1, 1)).days for value in values], np.int32)
+        return pa.Array.from_buffers(kind, len(days), [None, pa.py_buffer(days)])
+    if pa.types.is_timestamp(kind):
+        values = [_microseconds(value) for value in values]
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.array(values, np.int64))])
+
+
+def arrow_booleans(values: NDArray[np.bool_]) -> "pyarrow.Array":
+    """An Arrow array of true and false.
+
+    >>> arrow_booleans(np.array([True, False])).to_pylist()
+    [True, False]
+    """
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
+
+
+def numbers_of(found: "pyarrow.ChunkedArray | pyarrow.Array") -> Any:
+    """The numbers of an Arrow column; what stands where one is null means nothing.
+
+    >>> numbers_of(arrow_column(np.array([1.5, 2])))
+    array([1.5, 2. ])
+    """
+    array = in_one_piece(found)
+    dtype = _TYPES.get(str(array.type))
+    if dtype is None:
+        raise InternalError(f"a column of {array.type} was taken for numbers")
+    if not len(array):
+        return np.zeros(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, count=len(array), offset=8 * array.offset)
+
+
+def nulls_of(found: "pyarrow.ChunkedArray | pyarrow.Array") -> NDArray[np.bool_]:
+    """Where an Arrow column is null.
+
+    >>> nulls_of(arrow_column(np.array([1, 2]), np.array([True, False])))
+    array([ True, False])
+    """
+    array = in_one_piece(found)
+    if not array.null_count:
+        return np.zeros(len(array), np.bool_)
+    bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
+    return np.asarray(bits[array.offset : array.offset + len(array)] == 0)
+
+
+def in_one_piece(found: "pyarrow.ChunkedArray | pyarrow.Array") -> "pyarrow.Array":
+    """A column in one piece.
+
+    >>> import pyarrow as pa
+    >>> len(in_one_piece(pa.chunked_array([], pa.int64())))
+    0
+    """
+    import pyarrow as pa
+
+    if not isinstance(found, pa.ChunkedArray):
+        return found
+    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.nulls(0, found.type)
+
+
+def _bits(values: NDArray[np.bool_]) -> Any:
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(np.ascontiguousarray(values, np.bool_), bitorder="little"))
+
+
+def _microseconds(value: datetime) -> int:
+    gap = value - datetime(1970, 1, 1)
+    return (gap.days * 86_400 + gap.seconds) * 10**6 + gap.microseconds

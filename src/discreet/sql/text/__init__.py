@@ -1,0 +1,1 @@
+"""The analyst's text: parsed, taken apart into blocks, translated."""

@@ -1,0 +1,389 @@
+"""From the parser's tree to expressions of the closed list; whatever is not on the list is refused with its place."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Any
+
+from sqlglot import ErrorLevel, exp
+
+from discreet.curator.catalog import TEXT
+from discreet.sql.algebra import conditions, functions
+from discreet.sql.algebra.expression import Constant, Expression, Unfit, constant
+from discreet.sql.algebra.kinds import Fixed, Real
+from discreet.sql.text.statement import DIALECT, Statement
+
+Scope = Mapping[str, Expression]
+"""What names mean: `column` and `table.column`, in lower case."""
+
+
+def translate(node: Any, scope: Scope, statement: Statement) -> Expression:
+    """The expression that a part of the text means for each private row."""
+    try:
+        return _translated(node, scope, statement)
+    except Unfit as error:
+        statement.refuse(node, error.problem, error.hint)
+
+
+def condition_of(node: Any, scope: Scope, statement: Statement) -> Expression:
+    """The condition that a part of the text means for each private row."""
+    try:
+        return conditions.condition(translate(node, scope, statement))
+    except Unfit as error:
+        statement.refuse(node, error.problem, error.hint)
+
+
+def _translated(node: Any, scope: Scope, statement: Statement) -> Expression:
+    rule = _RULES.get(type(node))
+    if rule is None:
+        statement.refuse(node, f"{_name(node, statement)} is not supported on private rows", _hint(node))
+    for name, given in node.args.items():
+        if given and name not in (*_USUAL, *_FURTHER.get(type(node), ())):
+            further = name.rstrip("_").upper()
+            statement.refuse(node, f"{_name(node, statement)} with {further} is not supported", "leave that out")
+    return rule(node, lambda part: translate(part, scope, statement), scope)
+
+
+Go = Callable[[Any], Expression]
+
+_USUAL = ("this", "expression", "expressions")
+_FURTHER: dict[type, tuple[str, ...]] = {  # what else a node may carry; anything more would be lost in translation
+    exp.Column: ("table",),
+    exp.Literal: ("is_string",),
+    exp.Cast: ("to", "_type"),
+    exp.TryCast: ("to", "_type", "safe", "requires_string"),
+    exp.Between: ("low", "high", "symmetric"),
+    exp.Case: ("ifs", "default"),
+    exp.If: ("true", "false"),
+    exp.In: ("query", "unnest", "field"),
+    exp.Round: ("decimals",),
+    exp.Floor: ("decimals",),
+    exp.Ceil: ("decimals",),
+    exp.Substring: ("start", "length"),
+    exp.Trim: ("position",),
+    exp.Concat: ("safe", "coalesce"),
+    exp.DPipe: ("safe",),
+    exp.Div: ("typed", "safe"),
+    exp.TimestampTrunc: ("unit",),
+    exp.DateTrunc: ("unit",),
+    exp.Like: ("negate",),
+    exp.ILike: ("negate",),
+    exp.Greatest: ("ignore_nulls",),
+    exp.Least: ("ignore_nulls",),
+}
+
+
+def _column(node: exp.Column, _: Go, scope: Scope) -> Expression:
+    name = ".".join(part.name for part in node.parts).casefold()
+    if name in scope:
+        return scope[name]
+    known = sorted({str(key) for key in scope if "." not in key})
+    raise Unfit(f"there is no column {node.sql()!r} here", f"there are: {', '.join(known)}")
+
+
+def _literal(node: exp.Literal, _: Go, __: Scope) -> Expression:
+    if node.is_string and len(node.name) > TEXT:
+        raise Unfit(f"a text of {len(node.name):,} characters", f"write at most {TEXT:,}: no more is read of a column")
+    return constant(node.name) if node.is_string else constant(_number(node.name))
+
+
+def _number(text: str) -> Fraction:
+    try:
+        if len(text) > 60 or abs(int(text.lower().partition("e")[2] or 0)) > 60:
+            raise Unfit("this number has too many digits", "use fewer")
+        return Fraction(text.replace("_", ""))
+    except ValueError:
+        raise Unfit(f"the number {text!r}", "write a plain decimal number") from None
+
+
+def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:
+    target = node.to.this.value if isinstance(node.to, exp.DataType) else ""
+    inner = go(node.this)
+    match target:
+        case "DATE" if isinstance(inner, Constant) and isinstance(inner.value, str):
+            return constant(conditions.iso(date, inner.value))
+        case "TIMESTAMP" | "DATETIME" | "TIMESTAMPNTZ" if isinstance(inner, Constant) and isinstance(inner.value, str):
+            return constant(conditions.iso(datetime, inner.value))
+        case "DATE":
+            return functions.day_of(inner)
+        case "DOUBLE" | "FLOAT":
+            return functions.add(_castable(inner, target), constant(0))
+        case "DECIMAL":
+            sizes = [int(part.name) for part in node.to.expressions] or [18, 3]
+            digits = sizes[1] if len(sizes) > 1 else 0
+            most = 10 ** max(0, sizes[0] - digits)
+            return functions.within(functions.rounded(_castable(inner, target), digits), most, target)
+        case "INT" | "BIGINT" | "SMALLINT" | "TINYINT" | "INT128":
+            most = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31}.get(target, 2**62)
+            name = _WRITTEN.get(target, target)
+            return functions.within(functions.rounded(_castable(inner, name), 0), most, name)
+        case _:
+            raise Unfit(f"CAST to {target or node.to}", "cast to DATE, DOUBLE or INTEGER, or leave it out")
+
+
+_WRITTEN = {"INT": "INTEGER", "INT128": "HUGEINT"}
+"""Types that the parser calls otherwise than analysts do."""
+
+
+def _castable(inner: Expression, target: str) -> Expression:
+    """A number, or a truth value as one, that can be cast to a type of numbers."""
+    number = functions.number_of(inner)
+    if not isinstance(number.kind, Fixed | Real):
+        hint = "if it holds numbers, declare the column as integer or real in the policy"
+        raise Unfit(f"CAST of {number.kind} to {target}", hint)
+    conditions.ends_of("CAST", number)
+    return number
+
+
+def _is(node: exp.Is, go: Go, scope: Scope) -> Expression:
+    inner = go(node.this)
+    match node.expression:
+        case exp.Null():
+            return conditions.is_null(inner)
+        case exp.Boolean() as wanted:
+            return conditions.both(
+                conditions.opposite(conditions.is_null(inner)),
+                conditions.compare("equal", inner, constant(bool(wanted.this))),
+            )
+        case _:
+            raise Unfit("IS with something else than NULL, TRUE or FALSE", "compare with =")
+
+
+def _in(node: exp.In, go: Go, scope: Scope) -> Expression:
+    if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+        raise Unfit("IN with a query", "list the values")
+    if not node.expressions:
+        raise Unfit("IN with nothing after it", "list the values: IN (1, 2)")
+    return conditions.among(go(node.this), [go(part) for part in node.expressions])
+
+
+def _between(node: exp.Between, go: Go, scope: Scope) -> Expression:
+    if node.args.get("symmetric"):
+        raise Unfit("BETWEEN SYMMETRIC", "write the lower limit first")
+    inner = go(node.this)
+    low = conditions.compare("greater_equal", inner, go(node.args["low"]))
+    return conditions.both(low, conditions.compare("less_equal", inner, go(node.args["high"])))
+
+
+def _case(node: exp.Case, go: Go, scope: Scope) -> Expression:
+    subject = None if node.this is None else go(node.this)
+    branches = []
+    for branch in node.args["ifs"]:
+        when = go(branch.this)
+        if subject is not None:
+            when = conditions.compare("equal", subject, when)
+        branches.append((when, go(branch.args["true"])))
+    default = node.args.get("default")
+    return conditions.case(branches, constant(None) if default is None else go(default))
+
+
+def _if(node: exp.If, go: Go, scope: Scope) -> Expression:
+    otherwise = node.args.get("false")
+    return conditions.case(
+        [(go(node.this), go(node.args["true"]))], constant(None) if otherwise is None else go(otherwise)
+    )
+
+
+def _coalesce(node: exp.Coalesce, go: Go, scope: Scope) -> Expression:
+    return conditions.coalesce([go(part) for part in (node.this, *node.expressions)])
+
+
+def _nullif(node: exp.Nullif, go: Go, scope: Scope) -> Expression:
+    inner = go(node.this)
+    return conditions.case([(conditions.compare("equal", inner, go(node.expression)), constant(None))], inner)
+
+
+def _round(node: exp.Round, go: Go, scope: Scope) -> Expression:
+    digits = node.args.get("decimals")
+    wanted = go(digits) if digits is not None else constant(0)
+    places = wanted.number if isinstance(wanted, Constant) else None
+    if places is None or places.denominator != 1 or abs(places) > 15:
+        raise Unfit("ROUND to so many decimals", "a whole number from -15 to 15")
+    return functions.rounded(go(node.this), int(places))
+
+
+def _extreme(largest: bool) -> Callable[[Any, Go, Scope], Expression]:
+    return lambda node, go, _: functions.extreme(largest, [go(part) for part in (node.this, *node.expressions)])
+
+
+def _floor(up: bool) -> Callable[[Any, Go, Scope], Expression]:
+    def rule(node: Any, go: Go, _: Scope) -> Expression:
+        if node.args.get("decimals") is not None:
+            raise Unfit("FLOOR or CEIL to decimals", "use ROUND(x, decimals)")
+        return functions.floored(go(node.this), up=up)
+
+    return rule
+
+
+def _substring(node: exp.Substring, go: Go, scope: Scope) -> Expression:
+    start, size = node.args.get("start"), node.args.get("length")
+    return functions.substring(
+        go(node.this), go(start) if start else constant(1), go(size) if size else constant(10**6)
+    )
+
+
+def _left(node: exp.Left, go: Go, scope: Scope) -> Expression:
+    return functions.substring(go(node.this), constant(1), go(node.expression))
+
+
+def _trim(node: exp.Trim, go: Go, scope: Scope) -> Expression:
+    if node.args.get("position") or node.expression:
+        raise Unfit("TRIM of particular characters", "write TRIM(x)")
+    return functions.changed_text("trim", go(node.this))
+
+
+def _concat(node: exp.Concat, go: Go, scope: Scope) -> Expression:
+    return functions.concatenate(*(conditions.coalesce([go(part), constant("")]) for part in node.expressions))
+
+
+def _extract(node: exp.Extract, go: Go, scope: Scope) -> Expression:
+    name = node.this.name.casefold()
+    return functions.date_part(_PARTS.get(name, name), go(node.expression))
+
+
+def _truncate(node: Any, go: Go, scope: Scope) -> Expression:
+    return functions.truncate_date(node.args["unit"].name.casefold(), go(node.this))
+
+
+def _part(name: str) -> Callable[[Any, Go, Scope], Expression]:
+    return lambda node, go, _: functions.date_part(name, go(node.this))
+
+
+def _like(operation: str) -> Callable[[Any, Go, Scope], Expression]:
+    def rule(node: Any, go: Go, _: Scope) -> Expression:
+        found = functions.like(operation, go(node.this), go(node.expression))
+        return conditions.opposite(found) if node.args.get("negate") else found
+
+    return rule
+
+
+def _anonymous(node: exp.Anonymous, go: Go, scope: Scope) -> Expression:
+    """Functions that the parser knows by name only."""
+    if node.name.casefold() in ("date_part", "datepart") and len(node.expressions) == 2:
+        name = go(node.expressions[0])
+        if isinstance(name, Constant) and isinstance(name.value, str):
+            return functions.date_part(
+                _PARTS.get(name.value.casefold(), name.value.casefold()), go(node.expressions[1])
+            )
+    raise Unfit(f"{node.name.upper()}() is not supported on private rows", _hint(node))
+
+
+_PARTS = {"dow": "dayofweek", "doy": "dayofyear"}
+
+
+def _two(operation: Callable[[Expression, Expression], Expression]) -> Callable[[Any, Go, Scope], Expression]:
+    return lambda node, go, _: operation(go(node.this), go(node.expression))
+
+
+def _compare(name: str) -> Callable[[Any, Go, Scope], Expression]:
+    return _two(lambda one, other: conditions.compare(name, one, other))
+
+
+def _one(operation: Callable[[Expression], Expression]) -> Callable[[Any, Go, Scope], Expression]:
+    return lambda node, go, _: operation(go(node.this))
+
+
+_RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: lambda node, _, __: constant(bool(node.this)),
+    exp.Null: lambda _, __, ___: constant(None),
+    exp.Paren: lambda node, go, _: go(node.this),
+    exp.Add: _two(functions.add),
+    exp.Sub: _two(functions.subtract),
+    exp.Mul: _two(functions.multiply),
+    exp.Div: _two(functions.divide),
+    exp.IntDiv: _two(functions.floor_divide),
+    exp.Mod: _two(functions.modulo),
+    exp.Neg: _one(functions.negate),
+    exp.Abs: _one(functions.absolute),
+    exp.Floor: _floor(False),
+    exp.Ceil: _floor(True),
+    exp.Round: _round,
+    exp.Greatest: _extreme(True),
+    exp.Least: _extreme(False),
+    exp.EQ: _compare("equal"),
+    exp.NEQ: _compare("differ"),
+    exp.LT: _compare("less"),
+    exp.LTE: _compare("less_equal"),
+    exp.GT: _compare("greater"),
+    exp.GTE: _compare("greater_equal"),
+    exp.And: _two(conditions.both),
+    exp.Or: _two(conditions.either),
+    exp.Not: _one(conditions.opposite),
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Nullif: _nullif,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Lower: _one(lambda one: functions.changed_text("lower", one)),
+    exp.Upper: _one(lambda one: functions.changed_text("upper", one)),
+    exp.Trim: _trim,
+    exp.Length: _one(functions.length_of_text),
+    exp.Substring: _substring,
+    exp.Left: _left,
+    exp.Like: _like("like"),
+    exp.ILike: _like("ilike"),
+    exp.Anonymous: _anonymous,
+    exp.DPipe: _two(functions.concatenate),
+    exp.Concat: _concat,
+    exp.Extract: _extract,
+    exp.TimestampTrunc: _truncate,
+    exp.DateTrunc: _truncate,
+    exp.Year: _part("year"),
+    exp.Quarter: _part("quarter"),
+    exp.Month: _part("month"),
+    exp.Week: _part("week"),
+    exp.WeekOfYear: _part("week"),
+    exp.Day: _part("day"),
+    exp.DayOfMonth: _part("day"),
+    exp.DayOfYear: _part("dayofyear"),
+    exp.DayOfWeek: _part("dayofweek"),
+    exp.DayOfWeekIso: _part("isodow"),
+    exp.Hour: _part("hour"),
+    exp.Minute: _part("minute"),
+    exp.Second: _part("second"),
+}
+
+
+def _name(node: Any, statement: Statement) -> str:  # noqa: PLR0911 (one return a kind)
+    """What a part of the text is called: by its word where that was written, else by the text itself."""
+    match node:
+        case exp.Query():
+            return "a query inside a condition or value"
+        case exp.Window():
+            return "a window function"
+        case exp.Placeholder():
+            return "a parameter"
+        case exp.Func() if _written(node.sql_name(), statement):
+            return f"{node.sql_name()}()"
+        case exp.Expr() if _written(node.key, statement):
+            return str(node.key).upper()
+        case exp.Expr():
+            written = node.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
+            return written if len(written) <= 40 else written[:39] + "…"
+        case _:
+            return "an empty part"
+
+
+def _written(word: str, statement: Statement) -> bool:
+    return re.search(rf"\b{re.escape(word)}\b", statement.text, re.IGNORECASE) is not None
+
+
+def _hint(node: Any) -> str:
+    match node:
+        case exp.Window():
+            return "window functions work on aggregates: SUM(COUNT(*)) OVER ()"
+        case exp.AggFunc():
+            return "an aggregate cannot stand inside WHERE, GROUP BY or another aggregate"
+        case exp.Query():
+            return "ask it as a question of its own, and write its answer here"
+        case exp.CurrentDate() | exp.CurrentTimestamp():
+            return "write the date"
+        case _:
+            return "the guide lists what is; compute anything further from the aggregates"
