@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo tour test test-slow mutants browser node postgres bench lint types layers docs check clean
+.PHONY: help install demo tour test test-changed test-slow mutants browser node postgres bench lint types layers docs check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ postgres:  ## find PostgreSQL for the tests of its store of reports, or install 
 test: install browser node postgres  ## run all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
+test-changed: install  ## run the tests that the changes since main can touch
+	$(BIN)/python tests/changed.py
+
 test-slow: install  ## run the long statistical tests
 	$(BIN)/python -m pytest -n 2 -m slow || test $$? -eq 5  # 5: there are none
 
@@ -61,8 +64,8 @@ types: install  ## strict types
 layers: install  ## the house: who may import whom
 	$(BIN)/lint-imports
 
-docs: install  ## run every example in the documentation
-	$(BIN)/python -m pytest -q README.md docs tests/docs
+docs: install  ## run the Python examples of the documentation; `make test` runs its commands
+	$(BIN)/python -m pytest -q README.md docs
 
 check: lint types layers docs test  ## everything that CI runs, but the slow tests
 

@@ -1,18 +1,31 @@
-"""Every command in the documentation runs, and prints what the page says ("..." stands for anything)."""
+"""Every command in the documentation runs, and prints what the page says ("..." stands for anything).
 
+Plain calls of `discreet` and Python scripts run in this process; what needs a shell (pipes, files, exit codes) runs in
+one, with the program as it is installed.
+"""
+
+import contextlib
 import doctest
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+import traceback
+import warnings
 from pathlib import Path
 
 import pytest
+
+from discreet.cli import _COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "bench").glob("*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SKIPPED = ("make ", "git ", "pip ")  # installs and CI run these
+SHELL = re.compile(r"[|<>;&$`\\*?~\n]")  # what a shell would make something of, outside quotation marks
+SCRIPT = re.compile(r"python - <<'END'\n(.*)\nEND", re.DOTALL)
 
 
 def steps(block: str) -> list[tuple[str, str]]:
@@ -31,25 +44,84 @@ def steps(block: str) -> list[tuple[str, str]]:
     return found
 
 
+def words_of(command: str) -> list[str] | None:
+    """The words of a plain call of `discreet`; none where a shell is needed."""
+    if not command.startswith("discreet ") or "$" in command or "`" in command:
+        return None
+    outside = re.sub(r"'[^']*'|\"[^\"]*\"", "", command)
+    return None if SHELL.search(outside) else shlex.split(command)
+
+
+def run(command: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """The exit code of a command and all that it prints."""
+    if (words := words_of(command)) is not None:
+        monkeypatch.setattr(sys, "argv", words)
+        return _inside(main)
+    if script := SCRIPT.fullmatch(command):
+        code = compile(script[1], "<document>", "exec")
+        return _inside(lambda: exec(code, {"__name__": "__main__"}))
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def _inside(call):
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            call()
+        except SystemExit as end:
+            code = end.code or 0
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+    out.flush(), err.flush()
+    return code, out.buffer.getvalue().decode() + err.buffer.getvalue().decode()
+
+
 def test_there_are_commands_to_run():
     assert sum(len(BLOCK.findall(page.read_text())) for page in PAGES) >= 5
 
 
+def test_what_needs_a_shell_runs_in_one():
+    assert words_of("discreet ask p.toml 'SELECT 1 > 0'") == ["discreet", "ask", "p.toml", "SELECT 1 > 0"]
+    for command in (
+        "discreet a | b",
+        "discreet a > b",
+        "discreet a; echo $?",
+        'discreet "$x"',
+        "discreet a *",
+        "cat b",
+    ):
+        assert words_of(command) is None
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_of_a_page(page, tmp_path):
-    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
+def test_commands_of_a_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
     checker = doctest.OutputChecker()
     for block in BLOCK.findall(page.read_text()):
         for command, expected in steps(block):
             if command.startswith(SKIPPED):
                 continue
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-            )
-            printed = done.stdout + done.stderr
+            code, printed = run(command, monkeypatch)
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
             assert not expected or checker.check_output(expected, printed, flags), f"{command}\n{printed}"
-            assert expected or done.returncode == 0, f"{command}\n{printed}"
+            assert expected or code == 0, f"{command}\n{printed}"
+
+
+@pytest.mark.parametrize("module", sorted({module for module, _, _ in _COMMANDS.values()}))
+def test_each_group_of_commands_starts_as_a_program(module):
+    name = next(name for name, (of, _, _) in sorted(_COMMANDS.items()) if of == module)
+    done = subprocess.run(
+        [sys.executable, "-m", "discreet", name, "--help"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Usage: discreet {name}" in done.stdout
 
 
 def test_links_lead_somewhere():

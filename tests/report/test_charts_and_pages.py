@@ -83,7 +83,7 @@ def test_a_line_stands_where_its_numbers_are():
     chart = Chart("t", [Line([0, 10], [0, 1])], x_range=(0, 10), y_range=(0, 1))
     (line,) = [shape.lines for shape in chart.picture().shapes if isinstance(shape, Stroke) and shape.color == 0]
     (x0, y0), (x1, y1) = line[0]
-    assert (x1 - x0, y0 - y1) == (pytest.approx(384), pytest.approx(200))
+    assert (x1 - x0, y0 - y1) == (pytest.approx(378), pytest.approx(200))
 
 
 def test_steps_hold_a_value_until_the_next():

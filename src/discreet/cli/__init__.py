@@ -101,7 +101,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # ε on a terminal that has no ε
     try:
         require_locks()
-        code = cli(standalone_mode=False)
+        code = cli(prog_name="discreet", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)

@@ -14,8 +14,8 @@ from discreet.report.picture import SIZE, Dots, Fill, Picture, Point, Shape, Str
 
 WIDTH, WIDE = 460.0, 720.0  # of a picture: two stand side by side on a page, one fills a phone; and where more is shown
 _HEIGHT = 200.0  # of the area with the marks
-_LEFT, _RIGHT, _BOTTOM = 62.0, 14.0, 24.0
-_LETTER, _WIDER = 7.0, 7.6  # the width of a letter of text, about; and of a name that must not be cut
+_LEFT, _RIGHT, _BOTTOM = 62.0, 20.0, 24.0
+_LETTER, _WIDER = 7.0, 8.0  # the width of a letter of text, about; and of a name that must not be cut
 _FAINT, _SOFT = 0.14, 0.7  # opacities of lines of the grid, and of words beside the data
 _ROW, _THICK = 24.0, 15.0  # the height of a row, and of the bar in it
 _MOST_NAMES, _MOST_ROWS, _FEW = 40, 40, 4
@@ -133,7 +133,7 @@ def _columns(chart: Chart, bars: list[Bars]) -> Picture:
 def _rows(chart: Chart, marks: list[Any]) -> Picture:
     """Named values one below the other: bars from zero, or dots on their intervals."""
     names, bars = marks[0].labels, isinstance(marks[0], Bars)
-    left = min(_WIDEST, 14 + _WIDER * max(map(len, names), default=0))
+    left = min(_WIDEST, 16 + _WIDER * max(map(len, names), default=0))
     end = 46.0 if bars and len(marks) == 1 else _RIGHT  # room for the numbers at the ends of bars
     width = WIDTH - left - end
     shown = [0.0, *_all(marks, "values", "low", "high", "limits")] if bars else _all(marks, "values", "low", "high")

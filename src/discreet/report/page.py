@@ -131,7 +131,7 @@ def _part(part: Part, anchors: Iterator[str]) -> str:
         case Text():
             html = f"<p>{escape(part.words)}</p>"
         case Facts():
-            lines = ((escape(str(name)), escape(shown(value))) for name, value in part.values.items())
+            lines = ((escape(str(name)), _cell(value)) for name, value in part.values.items())
             rows = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in lines)
             html = f'<div class="wide"><table class="facts">{rows}</table></div>'
         case Grid():
