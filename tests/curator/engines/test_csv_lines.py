@@ -2,7 +2,10 @@
 
 import io
 import itertools
+import tempfile
+import tomllib
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.draft import draft_policy
 from discreet.curator.engines import csv_lines
 from discreet.curator.engines.csv_format import ENCODINGS, MAX_LINE, CsvFormat, read_fields, read_header
 from discreet.curator.engines.csv_lines import read_records
@@ -321,3 +325,43 @@ def test_the_delimiter_that_is_meant_is_named(tmp_path):
     assert rows(tmp_path / "t.csv", {"a": "integer"}, CsvFormat(delimiter=";")) == [(1,)]
     with pytest.raises(InvalidParameter, match="column 'd'.*the source has: a, b, c"):
         rows(tmp_path / "t.csv", {"d": "integer"}, CsvFormat(delimiter=";"))
+
+
+def test_what_init_refuses_is_not_read_otherwise(tmp_path):
+    """The header `;;,A;,A` has no column of its own with ';', and columns with ',': the signs decide, for both."""
+    (tmp_path / "t.csv").write_text(";;,A;,A\n1,2,3\n")
+    with pytest.raises(InvalidParameter, match="columns of different names"):
+        draft_policy(str(tmp_path / "t.csv"))
+    with pytest.raises(InvalidParameter, match="a header with more ',' than ';'.*in quotes"):
+        rows(tmp_path / "t.csv", {"A;": "integer"})
+    (tmp_path / "t.csv").write_text('";;","A;",A\n1,2,3\n')
+    assert rows(tmp_path / "t.csv", {"A;": "integer"}) == [(2,)]
+
+
+@given(st.text(alphabet='ab,;|"', min_size=1, max_size=8))
+def test_init_and_ask_read_the_same_columns(header):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        path.write_text(header + "\n" + "1,2,3\n")
+        try:
+            drafted = tomllib.loads(draft_policy(str(path)))["tables"]["t"]
+        except InvalidParameter:
+            drafted = None
+        stated = "," if drafted is None else drafted.get("csv", {}).get("delimiter", ",")
+        assert readable(path, CsvFormat(delimiter=stated)) == {
+            name.casefold() for name in (drafted or {}).get("columns", {})
+        }
+
+
+def readable(path: Path, fmt: CsvFormat) -> set[str]:
+    """The columns that can be declared."""
+    try:
+        names = set(read_header(path, fmt)) - {""}
+    except InvalidParameter:
+        return set()
+    found = set()
+    for name in names:
+        with suppress(InvalidParameter):
+            rows(path, {name: "text"}, fmt)
+            found.add(name.casefold())
+    return found

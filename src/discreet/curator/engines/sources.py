@@ -114,14 +114,16 @@ def _csv_source(table: Table, path: Path, fmt: CsvFormat) -> Source:
 
 
 def _check_delimiter(table: Table, path: Path, fmt: CsvFormat, names: list[str]) -> None:
-    """Say which delimiter is meant where the declared columns are in the header, but only with another one."""
-    known = {name.casefold() for name in names}
-    other = CsvFormat.sniff(path).delimiter
-    if other == fmt.delimiter or all(column.name.casefold() in known for column in table.columns):
+    """Refuse a header that shows another delimiter than the stated one: `discreet init` would read it otherwise."""
+    other = CsvFormat.sniff(path, at_least=fmt.delimiter).delimiter
+    if other == fmt.delimiter:
         return
     got = f"a header that reads as {len(names)} column{'s' * (len(names) > 1)}: {', '.join(names[:20])!r}"
-    expected = "the declared columns: " + ", ".join(column.name for column in table.columns)
-    hint = f"did you mean delimiter = {other!r}? state it under [tables.{table.name}.csv]"
+    expected = f"a header with more {fmt.delimiter!r} than {other!r}"
+    hint = (
+        f"did you mean delimiter = {other!r}? state it under [tables.{table.name}.csv]; or put names that contain it "
+        "in quotes"
+    )
     raise InvalidParameter(f"table {table.name!r}, source", got, expected, hint)
 
 
