@@ -335,7 +335,7 @@ def _opened_visits(rows: int) -> Any:
         "region": f'{{type = "text", values = [{regions}], nullable = false}}',
         "amount": '{type = "real", lower = 0, upper = 500, granularity = "0.01", nullable = false}',
     }
-    return _open(folder, "visits", 'unit = "user_id"\ngroups = 3\nrows = 5', columns)
+    return _open(folder, "visits", 'unit = "user_id"\nmax_groups_per_unit = 3\nmax_rows_per_group = 5', columns)
 
 
 def _visits(rows: int) -> dict[str, Any]:
@@ -430,7 +430,7 @@ def _open(folder: Path, name: str, unit: str, columns: Mapping[str, str]) -> Any
     policy = folder / f"{name}.toml"
     policy.write_text(
         f'[dataset]\nname = "{name}"\nneighbors = "add or remove one"\nwitness = "witness"\ntime_floor = 0\n'
-        "[budget]\nepsilon = 1000000\n"
+        "[budget]\neveryone = 'all'\nepsilon = 1000000\n"
         f'[tables.{name}]\nsource = "{name}.parquet"\n{unit}\n' + "\n".join(lines),
         "utf-8",
     )

@@ -44,8 +44,8 @@ epsilon = "1"
 [tables.visits]
 source = "{source}"
 unit = "patient"
-groups = 2
-rows = 3
+max_groups_per_unit = 2
+max_rows_per_group = 3
 columns.patient = {{ type = "integer" }}
 columns.ward = {{ type = "text", values = ["a", "b"] }}
 columns.cost = {{ type = "real", lower = 0, upper = 100, granularity = "0.5" }}
@@ -359,7 +359,7 @@ def test_the_ledger_is_a_file_beside_the_policy_and_outlives_the_process(clinic,
 def test_files_that_stay_the_same_are_asked_once_across_openings(tmp_path):
     (tmp_path / "p.csv").write_text("age\n30\n40\n", encoding="utf-8")
     (tmp_path / "p.toml").write_text(
-        '[dataset]\nname = "p"\nneighbors = "change one"\n[budget]\nepsilon = 3\n[tables.p]\nsource = "p.csv"\n'
+        '[dataset]\nname = "p"\nneighbors = "change one"\n[budget]\neveryone = "all"\nepsilon = 3\n[tables.p]\nsource = "p.csv"\n'
         'unit = "row"\ncolumns.age = {type = "integer", lower = 0, upper = 120}\n', encoding="utf-8",
     )  # fmt: skip
     answers = []
@@ -472,7 +472,7 @@ def test_asking_does_not_import_pandas(tmp_path):
     """Where pandas is installed, importing it takes longer than the answer."""
     (tmp_path / "p.csv").write_text("age,sex\n30,f\n40,m\n", encoding="utf-8")
     (tmp_path / "p.toml").write_text(
-        '[dataset]\nname = "p"\nneighbors = "change one"\n[budget]\nepsilon = 30\ndelta = "1e-6"\n[tables.p]\n'
+        '[dataset]\nname = "p"\nneighbors = "change one"\n[budget]\neveryone = "all"\nepsilon = 30\ndelta = "1e-6"\n[tables.p]\n'
         'source = "p.csv"\nunit = "row"\ncolumns.age = {type = "integer", lower = 0, upper = 120}\n'
         'columns.sex = {type = "text", values = ["f", "m"]}\n', encoding="utf-8",
     )  # fmt: skip

@@ -20,6 +20,7 @@ POLICY = """
 name = "p"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = "{epsilon}"
 [tables.p]
 source = "p.csv"

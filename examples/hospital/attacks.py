@@ -34,12 +34,13 @@ name = "clinic"
 neighbors = "add or remove one"
 witness = "none"
 [budget]
+everyone = "all"
 epsilon = "1"
 [tables.treated]
 source = "python"
 unit = "person_id"
-groups = 1
-rows = 1
+max_groups_per_unit = 1
+max_rows_per_group = 1
 [tables.treated.columns]
 person_id = {type = "integer", nullable = false}
 age = {type = "integer", nullable = false, lower = 0, upper = 110}

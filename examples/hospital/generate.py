@@ -318,8 +318,8 @@ delta = "1e-6"
 [tables.patients]
 source = "patients.parquet"
 unit = "patient_id"                # a person, however many rows
-groups = 1                         # a patient counts in one group of an answer
-rows = 1                           # and has one row
+max_groups_per_unit = 1                         # a patient counts in one group of an answer
+max_rows_per_group = 1                           # and has one row
 
 [tables.patients.columns]
 patient_id = {{type = "integer", nullable = false}}
@@ -332,8 +332,8 @@ smoker = {{type = "boolean", values = [true, false]}}
 [tables.visits]
 source = "visits.parquet"
 unit = "patient_id"
-groups = 3                         # a patient counts in at most three groups of an answer ...
-rows = 10                          # ... and with at most ten visits in each
+max_groups_per_unit = 3                         # a patient counts in at most three groups of an answer ...
+max_rows_per_group = 10                          # ... and with at most ten visits in each
 
 [tables.visits.columns]            # visit_id is not declared: nobody can ask about it
 patient_id = {{type = "integer", nullable = false}}

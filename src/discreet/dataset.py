@@ -52,6 +52,7 @@ def open(  # noqa: A001 (discreet.open, as gzip.open)
     ... neighbors = "add or remove one"
     ... witness = "witness"
     ... [budget]
+    ... everyone = "all"
     ... epsilon = 3
     ... [tables.people]
     ... source = "python"

@@ -465,6 +465,7 @@ POLICY = """
 name = "d"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 100000
 [tables.t]
 source = "python"

@@ -23,12 +23,13 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = "{epsilon}"
 [tables.people]
 source = "python"
 unit = "person"
-groups = 1
-rows = 1
+max_groups_per_unit = 1
+max_rows_per_group = 1
 columns.person = {{type = "integer", nullable = false, lower = 0, upper = 999999}}
 columns.ward = {{type = "integer", nullable = false, values = {wards}}}
 columns.ill = {{type = "boolean", nullable = false}}

@@ -46,8 +46,8 @@ columns.job = {{type = "text", values = ["VP", "clerk", "coder"], nullable = fal
 [tables.visits]
 source = "python"
 unit = "person"
-groups = 2
-rows = 3
+max_groups_per_unit = 2
+max_rows_per_group = 3
 columns.person = {{type = "integer"}}
 columns.site = {{type = "text", values = ["east", "west"]}}
 """

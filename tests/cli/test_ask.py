@@ -30,8 +30,8 @@ everyone = {epsilon = "1000000", delta = "1e-6"}
 [tables.visits]
 source = "SOURCE"
 unit = "patient"
-groups = 3
-rows = 4
+max_groups_per_unit = 3
+max_rows_per_group = 4
 
 [tables.visits.columns]
 patient = {type = "integer", nullable = false}
@@ -433,7 +433,7 @@ def test_an_edited_budget_is_refused_until_it_is_put_on_record(run, folder):
 
 def test_another_unit_is_another_promise(run, folder):
     run("ask", "policy.toml", COUNT, "--epsilon", "1")
-    edited(folder, 'unit = "patient"\ngroups = 3\nrows = 4', 'unit = "row"')
+    edited(folder, 'unit = "patient"\nmax_groups_per_unit = 3\nmax_rows_per_group = 4', 'unit = "row"')
     assert "discreet ledger amend" in run("ask", "policy.toml", COUNT, "--epsilon", "1").err
 
 

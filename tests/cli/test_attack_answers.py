@@ -10,12 +10,13 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = "{epsilon}"
 [tables.people]
 source = "clinic.csv"
 unit = "person"
-groups = 1
-rows = 1
+max_groups_per_unit = 1
+max_rows_per_group = 1
 columns.person = {{type = "integer", nullable = false, lower = 0, upper = 999999}}
 columns.ill = {{type = "integer", nullable = false, lower = 0, upper = 1}}
 """

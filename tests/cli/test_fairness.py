@@ -8,6 +8,7 @@ POLICY = """
 name = "bank"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 2
 [tables.people]
 source = "people.csv"

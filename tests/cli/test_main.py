@@ -99,7 +99,7 @@ def test_exit_codes_are_told_by_help_and_are_what_happens(discreet, tmp_path):
         assert line in help_
     (tmp_path / "t.csv").write_text("age\n30\n")
     (tmp_path / "policy.toml").write_text(
-        "[dataset]\nname = 'd'\nneighbors = 'change one'\n[budget]\nepsilon = 1\n"
+        "[dataset]\nname = 'd'\nneighbors = 'change one'\n[budget]\neveryone = 'all'\nepsilon = 1\n"
         "[tables.t]\nsource = 't.csv'\nunit = 'row'\ncolumns.age = {type = 'integer', lower = 0, upper = 9}\n"
     )
     question = ["policy.toml", "SELECT SUM(age) FROM t", "--epsilon"]
@@ -135,7 +135,7 @@ def test_an_interrupt_at_any_moment_is_one_line(module, tmp_path):
     """Imports are moments that can be named; that of pyarrow.compute is in the middle of reading a CSV file."""
     (tmp_path / "t.csv").write_text("a\n1\n")
     (tmp_path / "t.toml").write_text(
-        '[dataset]\nname = "t"\nneighbors = "add or remove one"\n[budget]\nepsilon = 1\n'
+        '[dataset]\nname = "t"\nneighbors = "add or remove one"\n[budget]\neveryone = "all"\nepsilon = 1\n'
         '[tables.t]\nsource = "t.csv"\nunit = "row"\ncolumns.a = {type = "integer"}\n'
     )
     arguments = ["ask", str(tmp_path / "t.toml"), "SELECT COUNT(*) AS n FROM t", "--epsilon", "1"]

@@ -3,6 +3,8 @@ import tomllib
 import pytest
 from tests.curator.test_policy import GOOD
 
+from discreet.curator.policy import read_policy
+
 
 def test_init_drafts_and_check_asks_for_the_decisions(discreet, tmp_path):
     (tmp_path / "people.csv").write_text("name,age\nZebulon,41\n")
@@ -13,7 +15,7 @@ def test_init_drafts_and_check_asks_for_the_decisions(discreet, tmp_path):
     assert (tmp_path / "policy.toml").read_text() == printed.out
     refused = discreet("check", "policy.toml")
     assert refused.code == 1
-    assert "5 open decisions" in refused.err
+    assert "6 open decisions" in refused.err
 
 
 def test_init_never_overwrites(discreet, tmp_path):
@@ -61,12 +63,13 @@ FITTING = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 1
 [tables.visits]
 source = "visits.csv"
 unit = "pid"
-groups = 1
-rows = 2
+max_groups_per_unit = 1
+max_rows_per_group = 2
 columns.pid = {type = "integer"}
 columns.age = {type = "integer", lower = 0, upper = 100}
 """
@@ -128,3 +131,52 @@ def test_check_writes_nothing(discreet, clinic):
     before = sorted(path.name for path in clinic.iterdir())
     discreet("check", "policy.toml", "--data")
     assert sorted(path.name for path in clinic.iterdir()) == before
+
+
+OLD = """
+# our clinic
+[dataset]
+name = "clinic"
+neighbours = "change one"   # as before
+
+[budget]
+epsilon = 3
+
+[tables.visits]
+source = "visits.csv"
+unit = "rows"
+groups = 2                  # two wards
+rows = 5
+columns.rows = {type = "integer"}
+columns.groups = {type = "text"}
+"""
+
+
+def test_a_policy_of_an_earlier_version_is_upgraded(discreet, tmp_path):
+    path = tmp_path / "clinic.toml"
+    path.write_text(OLD)
+    (tmp_path / "visits.csv").write_text("rows,groups\n1,a\n")
+    refused = discreet("check", "clinic.toml")
+    assert refused.code == 1
+    assert "'neighbours' is called 'neighbors' now; `discreet check --upgrade POLICY` rewrites the file" in refused.err
+    done = discreet("check", "--upgrade", "clinic.toml")
+    assert done.code == 0, done.err
+    assert (tmp_path / "clinic.toml.old").read_text() == OLD
+    new = path.read_text()
+    assert "# our clinic" in new
+    assert "max_groups_per_unit = 2                  # two wards" in new
+    assert 'columns.rows = {type = "integer"}' in new
+    policy = read_policy(path)
+    table = policy.catalog.table("visits")
+    assert (table.groups, table.rows, policy.caps, policy.everyone) == (2, 5, {}, None)
+    again = discreet("check", "--upgrade", "clinic.toml")
+    assert "nothing to rewrite" in again.err
+    assert path.read_text() == new
+
+
+def test_a_policy_that_does_not_say_who_may_ask_is_refused(discreet, tmp_path):
+    path = tmp_path / "clinic.toml"
+    path.write_text(OLD.replace("neighbours", "neighbors").replace("groups = 2", "").replace("rows = 5", ""))
+    refused = discreet("check", "clinic.toml")
+    assert refused.code == 1
+    assert "[budget]: got 'no analysts and no everyone', expected who may ask" in refused.err

@@ -17,6 +17,7 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 9
 delta = "1e-5"
 [tables.people]

@@ -14,6 +14,7 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 3
 delta = "1e-5"
 [tables.people]

@@ -218,7 +218,7 @@ def test_a_dataset_that_is_opened_has_no_stream_of_its_own(tmp_path):
     """The front door leaves the curator's stream to the system."""
     policy = tmp_path / "clinic.toml"
     policy.write_text(
-        '[dataset]\nname = "clinic"\nneighbors = "change one"\n[budget]\nepsilon = 1\n'
+        '[dataset]\nname = "clinic"\nneighbors = "change one"\n[budget]\neveryone = "all"\nepsilon = 1\n'
         '[tables.t]\nsource = "python"\nunit = "row"\ncolumns.x = {type = "boolean"}\n'
     )
     with discreet.open(policy, tables={"t": pa.table({"x": [True]})}) as data:

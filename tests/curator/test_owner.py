@@ -18,6 +18,7 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 1
 [tables.visits]
 source = "{source}"
@@ -30,7 +31,7 @@ cost = {{type = "real", lower = 0, upper = 10, granularity = "0.5"}}
 region = {{type = "text", values = ["north", "south", "west"], nullable = false}}
 day = {{type = "date"}}
 """
-BOUNDS = "groups = 1\nrows = 2"
+BOUNDS = "max_groups_per_unit = 1\nmax_rows_per_group = 2"
 ROWS = [  # pid, age, cost, region, day
     (1, 30, 1.0, "north", "2026-01-01"),
     (1, 31, 2.0, "north", "2026-01-02"),
@@ -117,7 +118,7 @@ def test_missing_bounds_are_a_warning(tmp_path):
     (tmp_path / "v.csv").write_text(",".join(NAMES) + "\n")
     found = check_schema(written(tmp_path, "v.csv", bounds=""))
     assert [one.level for one in found] == ["warning"]
-    assert "groups and rows" in found[0].problem
+    assert "max_groups_per_unit and max_rows_per_group" in found[0].problem
     assert "every question must state" in found[0].problem
 
 
@@ -169,7 +170,9 @@ def test_shares_are_the_mean_over_every_fair_choice(tmp_path, groups, rows):
     (tmp_path / "v.csv").write_text(
         "\n".join([",".join(NAMES), *(f"{pid},30,1.0,{region},2026-01-01" for pid, region in lines)]) + "\n"
     )
-    (table,) = exact_view(written(tmp_path, "v.csv", bounds=f"groups = {groups}\nrows = {rows}")).tables
+    (table,) = exact_view(
+        written(tmp_path, "v.csv", bounds=f"max_groups_per_unit = {groups}\nmax_rows_per_group = {rows}")
+    ).tables
     kept = 0.0
     for owned in cells.values():
         choices = list(combinations(owned.values(), min(groups, len(owned))))
@@ -245,7 +248,7 @@ def test_suggestions_are_marked_as_read_off_the_data(tmp_path):
     assert "read off the data: deciding by them spends privacy without accounting; prefer public knowledge" in said
     assert "age: lower = 0, upper = 400" in said
     assert 'region: values = ["north"]' in said
-    assert "groups = 1, rows = 5" in said
+    assert "max_groups_per_unit = 1, max_rows_per_group = 5" in said
     assert not any("pid" in line for line in view.suggestions)
     assert exact_view(written(tmp_path, "v.csv")).suggestions == ()
 
@@ -256,8 +259,8 @@ def test_suggested_bounds_leave_nobody_out(tmp_path, groups, rows):
     cells = [(pid, day) for pid in range(3) for day in range(1, groups + 1) for _ in range(rows)]
     lines = "".join(f"{pid},30,1.0,north,2026-01-{day:02}\n" for pid, day in cells)
     (tmp_path / "v.csv").write_text(",".join(NAMES) + "\n" + lines)
-    view = exact_view(written(tmp_path, "v.csv", bounds=f"rows = {rows}"))
-    assert view.suggestions == (f"visits: groups = {groups}, rows = {rows}",)
+    view = exact_view(written(tmp_path, "v.csv", bounds=f"max_rows_per_group = {rows}"))
+    assert view.suggestions == (f"visits: max_groups_per_unit = {groups}, max_rows_per_group = {rows}",)
 
 
 def test_the_words_size_what_is_left_out(policy):

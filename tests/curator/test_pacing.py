@@ -216,6 +216,7 @@ name = "c"
 neighbors = "change one"
 {dataset}
 [budget]
+everyone = "all"
 epsilon = "{epsilon}"
 {budget}
 [tables.t]

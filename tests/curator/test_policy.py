@@ -132,7 +132,7 @@ def test_a_draft_holds_names_and_types_and_no_value(tmp_path):
         assert {name: spec["type"] for name, spec in columns.items()} == {
             "id": "integer", "pay": "real", "first name": "text", "born": "date", "ok": "boolean",
         }  # fmt: skip
-        with pytest.raises(InvalidParameter, match="3 open decisions") as refusal:
+        with pytest.raises(InvalidParameter, match="4 open decisions") as refusal:
             parse_policy(text)
         assert "dataset.neighbors" in str(refusal.value)
 
@@ -142,14 +142,14 @@ def test_a_draft_of_a_csv_file_leaves_types_open(tmp_path):
     text = draft_policy(str(tmp_path / "t.csv"))
     assert "Zebulon" not in text
     assert "41.0625" not in text
-    with pytest.raises(InvalidParameter, match="5 open decisions"):
+    with pytest.raises(InvalidParameter, match="6 open decisions"):
         parse_policy(text)
 
 
 def test_a_decided_draft_is_a_policy(tmp_path):
     (tmp_path / "t.csv").write_text("name,age\n")
     text = draft_policy(str(tmp_path / "t.csv"))
-    for answer in ("change one", "1", "row", "text", "integer"):
+    for answer in ("change one", "1", "all", "row", "text", "integer"):
         text = (
             text.replace('"?"', f'"{answer}"', 1) if '= "?"' not in text else text.replace('= "?"', f'= "{answer}"', 1)
         )
@@ -225,7 +225,7 @@ def test_a_draft_of_several_files(tmp_path):
     text = draft_policy(*(str(tmp_path / place) for place in ("a/visits.csv", "b/Visits.csv", "people.csv")))
     assert list(tomllib.loads(text)["tables"]) == ["visits", "Visits_2", "people"]
     assert "41.0625" not in text
-    with pytest.raises(InvalidParameter, match="12 open decisions"):
+    with pytest.raises(InvalidParameter, match="13 open decisions"):
         parse_policy(text)
     with pytest.raises(InvalidParameter, match="at least one file"):
         draft_policy()
@@ -236,10 +236,10 @@ def test_a_wide_draft_takes_a_line_a_column_and_names_ten_decisions(tmp_path):
     (tmp_path / "wide.csv").write_text(",".join(names) + "\n")
     text = draft_policy(str(tmp_path / "wide.csv"))
     assert len(text.splitlines()) < 300 + 30
-    with pytest.raises(InvalidParameter, match="303 open decisions") as refusal:
+    with pytest.raises(InvalidParameter, match="304 open decisions") as refusal:
         parse_policy(text)
     said = str(refusal.value)
-    assert "tables.wide.columns.c6.type, … and 293 more" in said
+    assert "tables.wide.columns.c5.type, … and 294 more" in said
     assert "c7" not in said
 
 
@@ -258,6 +258,7 @@ CSV = """
 name = "data"
 neighbors = "change one"
 [budget]
+everyone = "all"
 epsilon = 1
 [tables.Visits]
 source = "visits.CSV"
@@ -308,7 +309,7 @@ def test_what_is_read_of_a_csv_file_is_explained():
 
 def decided(text: str) -> str:
     """A draft with every decision taken: rows are units, and columns text."""
-    for decision in ('neighbors = "change one"', 'epsilon = "1"', 'unit = "row"'):
+    for decision in ('neighbors = "change one"', 'epsilon = "1"', 'everyone = "all"', 'unit = "row"'):
         key = decision.partition(" ")[0]
         text = text.replace(f'\n{key} = "?"', f"\n{decision}")
     return text.replace('type = "?"', 'type = "text"')
@@ -360,7 +361,7 @@ def test_who_may_spend_is_said_in_words():
     named = parse_policy(GOOD)
     assert "Analysts who are not named are refused." in explain(named)
     nobody = replace(named, caps={})
-    assert "Nobody is capped: any name may spend all of it." in explain(nobody)
+    assert "Nobody is capped (everyone = 'all'): any name may spend all of it." in explain(nobody)
     everyone = replace(named, everyone=Budget(epsilon="0.01"), share_answers=True, witness=())
     for words in ("Each analyst who is not named may spend at most ε 0.01", "is free for all others", "no witness"):
         assert words in explain(everyone)

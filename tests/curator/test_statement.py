@@ -29,6 +29,7 @@ name = "hospital"
 neighbors = "{neighbors}"
 
 [budget]
+everyone = "all"
 epsilon = "3"
 {delta}
 
@@ -213,7 +214,7 @@ def test_contribution_bounds_and_clamping(ledger):
     plain = section(privacy_statement(policy(), ledger), "How is the influence of one unit bounded?")
     assert "as many groups of one answer as the question states" in plain
     assert "age: integer from 0 to 120" in plain
-    bounded = privacy_statement(policy(bounds="groups = 3\nrows = 10"), ledger)
+    bounded = privacy_statement(policy(bounds="max_groups_per_unit = 3\nmax_rows_per_group = 10"), ledger)
     told = section(bounded, "How is the influence of one unit bounded?")
     assert "in at most 3 groups of one answer, with at most 10 rows in each" in told
     assert bounded.facts["contributions"] == {"visits": {"groups": 3, "rows": 10}}

@@ -26,6 +26,7 @@ name = "clinic"
 neighbors = "add or remove one"
 {more}
 [budget]
+everyone = "all"
 epsilon = "1"
 [tables.visits]
 source = "visits.csv"

@@ -275,7 +275,7 @@ def test_the_answer_is_text_json_and_a_page():
 
 def test_it_is_the_same_through_a_policy_file(tmp_path):
     (tmp_path / "bank.toml").write_text(
-        '[dataset]\nname = "bank"\nneighbors = "change one"\n[budget]\nepsilon = 3\n[tables.people]\nsource = "python"\nunit = "id"\n'
+        '[dataset]\nname = "bank"\nneighbors = "change one"\n[budget]\neveryone = "all"\nepsilon = 3\n[tables.people]\nsource = "python"\nunit = "id"\n'
         '[tables.people.columns]\nid = {type = "integer"}\nsex = {type = "text", values = ["f", "m"]}\ny = {type = "integer", values = [0, 1]}\n'
     )
     with discreet.open(tmp_path / "bank.toml", tables={"people": TABLE.select(["id", "sex", "y"])}) as data:

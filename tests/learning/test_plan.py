@@ -33,13 +33,14 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = "{epsilon}"
 delta = "1e-5"
 [tables.visits]
 source = "python"
 unit = "person"
-groups = 1
-rows = 1
+max_groups_per_unit = 1
+max_rows_per_group = 1
 [tables.visits.columns]
 person = {{type = "integer"}}
 age = {{type = "integer", lower = 0, upper = 100}}

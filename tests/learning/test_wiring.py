@@ -303,6 +303,7 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 10
 delta = "1e-5"
 [tables.people]

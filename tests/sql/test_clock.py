@@ -28,13 +28,14 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 1000
 delta = "1e-3"
 [tables.t]
 source = "python"
 unit = "pid"
-groups = 3
-rows = 2
+max_groups_per_unit = 3
+max_rows_per_group = 2
 columns.pid = {type = "integer"}
 columns.ill = {type = "boolean"}
 columns.age = {type = "integer", lower = 0, upper = 120}

@@ -21,12 +21,13 @@ POLICY = """
 name = "refusals"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 5
 [tables.people]
 source = "python"
 unit = "pid"
-groups = 2
-rows = 3
+max_groups_per_unit = 2
+max_rows_per_group = 3
 columns.pid = {type = "integer"}
 columns.age = {type = "integer", lower = 0, upper = 100}
 columns.income = {type = "real"}

@@ -258,13 +258,14 @@ POLICY = """
 name = "letters"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 100000
 delta = "1e-3"
 [tables.letters]
 source = "python"
 unit = "who"
-groups = 1
-rows = 1
+max_groups_per_unit = 1
+max_rows_per_group = 1
 columns.who = {type = "text"}
 columns.letter = {type = "text"}
 """

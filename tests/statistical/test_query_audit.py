@@ -274,6 +274,7 @@ POLICY = """
 name = "d"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 1000
 [tables.t]
 source = "python"

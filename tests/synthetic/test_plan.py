@@ -41,6 +41,7 @@ POLICY = """
 name = "clinic"
 neighbors = "{neighbors}"
 [budget]
+everyone = "all"
 epsilon = {epsilon}
 delta = "1e-5"
 [tables.visits]
@@ -440,6 +441,7 @@ def test_no_value_of_a_file_makes_a_release_fail(tmp_path):
 name = "odd"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 5
 delta = "1e-5"
 [tables.odd]
@@ -469,6 +471,7 @@ def test_rules_hold_in_every_row(tmp_path):
 name = "lives"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 5
 delta = "1e-5"
 [tables.lives]

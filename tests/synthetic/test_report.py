@@ -26,6 +26,7 @@ POLICY = """
 name = "clinic"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 5
 delta = "1e-5"
 [tables.people]

@@ -50,6 +50,7 @@ neighbors = "?"    # "add or remove one" or "change one"
 
 [budget]
 epsilon = "?"       # for everything that is ever released: 1 is strong, 10 is weak
+everyone = "?"      # each analyst's share of it, {{epsilon = "0.5"}}, or "all"; or name them: [budget.analysts.ann]
 # delta = "1e-6"    # well below 1/people; needed to name groups that come from the data
 
 # Further settings of a column, all of which must hold without looking at the data:
@@ -62,8 +63,8 @@ _TABLE = """
 [tables.{name}]
 source = {source}
 {csv}unit = "?"          # the column that identifies a person, "row", or "public"
-# groups = 3        # if a person has several rows: count in at most so many groups of one answer,
-# rows = 10         # with the weight of at most so many rows in each
+# max_groups_per_unit = 3    # if a person has several rows: count in at most so many groups of one answer,
+# max_rows_per_group = 10    # with the weight of at most so many rows in each
 
 [tables.{name}.columns]{types}
 """

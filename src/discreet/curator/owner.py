@@ -24,7 +24,7 @@ from discreet.curator.owner_view import (
     findings_of,
     suggestions_of,
 )
-from discreet.curator.policy import Policy
+from discreet.curator.policy import BOUNDS, Policy
 from discreet.errors import InvalidParameter
 from discreet.privacy.unit import Neighbors, Unit
 
@@ -48,6 +48,7 @@ def check_schema(policy: Policy) -> tuple[Finding, ...]:
     ... name = "census"
     ... neighbors = "change one"
     ... [budget]
+    ... everyone = "all"
     ... epsilon = 1
     ... [tables.people]
     ... source = "nowhere.csv"
@@ -75,6 +76,7 @@ def exact_view(policy: Policy) -> OwnerView:
     ... name = "census"
     ... neighbors = "change one"
     ... [budget]
+    ... everyone = "all"
     ... epsilon = 1
     ... [tables.people]
     ... source = "people.csv"
@@ -137,7 +139,7 @@ def _misfits(policy: Policy, table: Table) -> tuple[list[Finding], list[Column]]
 def _unbounded(table: Table) -> list[Finding]:
     if table.unit is None or table.unit.key is None:
         return []
-    missing = [name for name, bound in (("groups", table.groups), ("rows", table.rows)) if bound is None]
+    missing = [name for name, bound in zip(BOUNDS, (table.groups, table.rows), strict=True) if bound is None]
     if not missing:
         return []
     problem = f"table {table.name!r}: it does not state {' and '.join(missing)}, so every question must state its own"

@@ -201,7 +201,7 @@ def suggestions_of(table: Table, view: TableView) -> Iterator[str]:
         overall, *by_column = view.contributions
         rows = table.rows or _enough(overall, "rows") or overall.shortfalls[-1].rows
         groups = table.groups or max((_enough(part, "groups") or 1 for part in by_column), default=1)
-        yield f"{table.name}: groups = {groups}, rows = {rows}"
+        yield f"{table.name}: max_groups_per_unit = {groups}, max_rows_per_group = {rows}"
 
 
 def _finding(level: Literal["error", "warning"], table: Table, column: str | None, problem: str) -> Finding:

@@ -17,18 +17,18 @@
     delta = "1e-6"                        # optional: without it, only pure ε-DP releases are paid for
     least_epsilon = "0.001"               # optional: no question costs less
 
-    [budget.analysts.alice]               # optional: alice may not spend more than this; where somebody is named,
-    epsilon = "1"                         # others are refused,
+    [budget.analysts.alice]               # who may ask: alice, up to this;
+    epsilon = "1"
     delta = "1e-7"
 
-    [budget.everyone]                     # optional: unless each of them may spend this
-    epsilon = "0.5"
+    [budget.everyone]                     # and each analyst who is not named, up to this. Without it they are refused.
+    epsilon = "0.5"                       # `everyone = "all"` under [budget]: each of them may spend all of it
 
     [tables.visits]
     source = "visits.parquet"             # .parquet, .csv, database.duckdb#table, or "python"
     unit = "patient_id"                   # one person, by this column; or "row"; or "public"
-    groups = 3                            # optional: a person counts in at most so many groups of one answer,
-    rows = 10                             # optional: with at most so many rows in each; a question may state its own
+    max_groups_per_unit = 3               # optional: a person counts in at most so many groups of one answer,
+    max_rows_per_group = 10               # optional: with at most so many rows in each; a question may state its own
 
     [tables.visits.csv]                   # optional, of a .csv file: how it is written, where not as stated here
     delimiter = ","
@@ -44,6 +44,7 @@
 Numbers may be written as TOML numbers or, exactly, as text. Whatever is not understood is refused with its place.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -66,12 +67,23 @@ UNDECIDED = "?"
 _NAMED = 10
 """So many open decisions are named, and the others counted."""
 
+_UPGRADE = "`discreet check --upgrade POLICY` rewrites the file"
+
 NO_WITNESS = "none"
 """What a policy states as its witness to have none."""
+
+EVERYTHING = "all"
+"""What a policy states as the cap of everyone where each analyst may spend the whole budget."""
 
 _LEAST_EPSILON = Fraction(1, 1000)
 _DATASET_FIELDS = ("ledger", "id", "witness", "share_answers", "time_floor")
 _BUDGET_FIELDS = ("delta", "delta_for_keys", "analysts", "everyone", "least_epsilon")
+BOUNDS = ("max_groups_per_unit", "max_rows_per_group")
+"""What bounds the contribution of a person to one answer."""
+
+_RENAMED = {"neighbours": "neighbors", "groups": BOUNDS[0], "rows": BOUNDS[1]}
+"""Fields as earlier versions called them, and as they are called now."""
+
 _COLUMN_FIELDS = ("type", "nullable", "lower", "upper", "granularity", "values")
 
 
@@ -114,16 +126,20 @@ def read_policy(path: str | Path) -> Policy:
     discreet.errors.InvalidParameter: policy: got 'missing.toml', expected a TOML file that can be read; No such file...
     """
     file = Path(path)
+    policy = parse_policy(policy_text(file))
+    ledger = policy.ledger or file.with_suffix(".ledger").name
+    return replace(policy, base=file.parent, ledger=ledger, file=file)
+
+
+def policy_text(path: str | Path) -> str:
+    """The text of a policy file."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         hint = error.strerror or str(error)
         raise InvalidParameter("policy", str(path), "a TOML file that can be read", hint) from None
     except UnicodeDecodeError:
         raise InvalidParameter("policy", str(path), "a text file in UTF-8") from None
-    policy = parse_policy(text)
-    ledger = policy.ledger or file.with_suffix(".ledger").name
-    return replace(policy, base=file.parent, ledger=ledger, file=file)
 
 
 def parse_policy(text: str) -> Policy:
@@ -135,6 +151,7 @@ def parse_policy(text: str) -> Policy:
     ... neighbors = "change one"
     ... [budget]
     ... epsilon = "1"
+    ... everyone = "all"
     ... [tables.people]
     ... source = "people.csv"
     ... unit = "row"
@@ -162,13 +179,14 @@ def parse_policy(text: str) -> Policy:
     caps = _table(budget.pop("analysts", {}), "[budget.analysts]")
     everyone, least = budget.pop("everyone", None), budget.pop("least_epsilon", None)
     whole = Budget(**budget)
+    named = caps_by_name({name: _read_cap(f"analysts.{name}", cap) for name, cap in caps.items()}, "[budget.analysts]")
     return Policy(
         catalog,
         {name: entry["source"] for name, entry in tables.items()},
         whole,
-        caps_by_name({name: _read_cap(f"analysts.{name}", cap) for name, cap in caps.items()}, "[budget.analysts]"),
+        named,
         ledger=_read_text(dataset, "ledger", "the path of a file"),
-        everyone=None if everyone is None else _read_cap("everyone", everyone),
+        everyone=_read_everyone(everyone, whole, named),
         share_answers=_read_sharing(dataset),
         witness=_read_witness(dataset),
         id=_read_text(dataset, "id", "a text that names these data, wherever they lie"),
@@ -178,6 +196,37 @@ def parse_policy(text: str) -> Policy:
         least_epsilon=_read_least(least, whole),
         time_floor=rational(dataset.get("time_floor", FLOOR), "[dataset] time_floor", at_least=0, at_most=3600),
     )
+
+
+def upgraded(text: str) -> tuple[str, list[str]]:
+    """A policy of an earlier version in the words of this one, with its comments, and what was changed.
+
+    >>> old = '''dataset = {name = "census", neighbours = "change one"}
+    ... budget = {epsilon = "1"}
+    ... tables.people = {source = "people.csv", unit = "id", groups = 2, columns.id = {type = "text"}}
+    ... '''
+    >>> new, changes = upgraded(old)
+    >>> print(*changes, sep="\\n")
+    neighbours is called neighbors
+    groups is called max_groups_per_unit
+    everyone = "all" states what was silent: any name may spend the whole budget; a cap each would be safer
+    >>> parse_policy(new).catalog.table("people").groups
+    2
+    """
+    changes = []
+    for old, new in _RENAMED.items():
+        value = "" if old == "neighbours" else r"\s*\d"  # a column may be called `rows`; its value is no number
+        text, count = re.subn(rf"(?m)(^|[{{,.\s]){old}(?=\s*={value})", rf"\g<1>{new}", text)
+        changes += [f"{old} is called {new}"] * bool(count)
+    budget = _table(tomllib.loads(text, parse_float=str).get("budget", {}), "[budget]")
+    if not budget.keys() & {"analysts", "everyone"}:
+        silent = f'everyone = "{EVERYTHING}"'
+        text, count = re.subn(r"(?m)^(\s*\[budget\][^\n]*\n)", rf"\1{silent}\n", text, count=1)
+        if not count:
+            text, count = re.subn(r"(?m)^(\s*budget\s*=\s*\{)", rf"\1{silent}, ", text, count=1)
+        words = "states what was silent: any name may spend the whole budget; a cap each would be safer"
+        changes += [f"{silent} {words}"] * bool(count)
+    return text, changes
 
 
 def explain(policy: Policy) -> str:
@@ -222,7 +271,7 @@ def caps_in_words(policy: Policy) -> list[str]:
     elif policy.caps:
         said.append("Analysts who are not named are refused.")
     else:
-        said.append("Nobody is capped: any name may spend all of it.")
+        said.append("Nobody is capped (everyone = 'all'): any name may spend all of it.")
     return said
 
 
@@ -263,7 +312,7 @@ def _consequence(table: Table, column: Column) -> str:
 
 def _read_table(name: str, entry: Any) -> Table:
     where = f"[tables.{name}]"
-    fields = _fields(entry, where, required=("source", "unit", "columns"), optional=("groups", "rows", "csv"))
+    fields = _fields(entry, where, required=("source", "unit", "columns"), optional=(*BOUNDS, "csv"))
     if not isinstance(fields["source"], str) or not fields["source"]:
         raise InvalidParameter(
             f"{where} source", fields["source"], 'the path of a file, database.duckdb#table, or "python"'
@@ -274,7 +323,8 @@ def _read_table(name: str, entry: Any) -> Table:
         _read_column(where, column, spec) for column, spec in _table(fields["columns"], f"{where} columns").items()
     ]
     unit = _read_unit(fields["unit"], where)
-    return Table(name, columns, unit=unit, groups=fields.get("groups"), rows=fields.get("rows"))
+    groups, rows = (fields.get(bound) for bound in BOUNDS)
+    return Table(name, columns, unit=unit, groups=groups, rows=rows)
 
 
 def _is_csv(source: str) -> bool:
@@ -303,6 +353,17 @@ def _read_column(where: str, name: str, spec: Any) -> Column:
 
 def _read_cap(place: str, entry: Any) -> Budget:
     return Budget(**_fields(entry, f"[budget.{place}]", required=("epsilon",), optional=("delta", "delta_for_keys")))
+
+
+def _read_everyone(stated: Any, budget: Budget, named: Mapping[str, Budget]) -> Budget | None:
+    """The cap of each analyst who is not named; None where they are refused, or where nobody is capped at all."""
+    if stated is None and not named:
+        expected = "who may ask: [budget.analysts.NAME] or [budget.everyone], each with an epsilon"
+        hint = f"everyone = {EVERYTHING!r}: any name may spend all of it, as without caps before; {_UPGRADE}"
+        raise InvalidParameter("[budget]", "no analysts and no everyone", expected, hint)
+    if stated == EVERYTHING:
+        return budget if named else None
+    return None if stated is None else _read_cap("everyone", stated)
 
 
 def _read_least(given: Any, budget: Budget) -> Fraction:
@@ -345,7 +406,9 @@ def _fields(value: Any, where: str, *, required: tuple[str, ...], optional: tupl
     unknown = [name for name in table if name not in (*required, *optional)]
     if missing or unknown:
         got = ", ".join([f"no {name!r}" for name in missing] + [f"an unknown {name!r}" for name in unknown])
-        raise InvalidParameter(where, got, f"the fields {', '.join((*required, *optional))}")
+        old = [f"{name!r} is called {_RENAMED[name]!r} now" for name in unknown if name in _RENAMED]
+        hint = "; ".join([*old, _UPGRADE]) if old else ""
+        raise InvalidParameter(where, got, f"the fields {', '.join((*required, *optional))}", hint)
     return table
 
 

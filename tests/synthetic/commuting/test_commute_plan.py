@@ -17,6 +17,7 @@ POLICY = """
 name = "city"
 neighbors = "{neighbors}"
 [budget]
+everyone = "all"
 epsilon = 5
 [tables.people]
 source = "python"

@@ -58,6 +58,7 @@ POLICY = """
 name = "clinic"
 neighbors = "{neighbors}"
 [budget]
+everyone = "all"
 epsilon = {epsilon}
 delta = "1e-5"
 [tables.people]

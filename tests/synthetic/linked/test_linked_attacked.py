@@ -20,6 +20,7 @@ POLICY = """
 name = "town"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 5
 delta = "1e-5"
 [tables.people]

@@ -249,6 +249,7 @@ def test_no_value_of_a_file_makes_a_release_fail(tmp_path):
 name = "odd"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 5
 delta = "1e-5"
 [tables.people]

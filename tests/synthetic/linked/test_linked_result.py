@@ -186,6 +186,7 @@ def test_rules_hold_where_there_is_next_to_nothing(tmp_path):
 name = "few"
 neighbors = "add or remove one"
 [budget]
+everyone = "all"
 epsilon = 50
 delta = "1e-5"
 """ + "".join(

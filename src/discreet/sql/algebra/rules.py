@@ -165,12 +165,12 @@ def bound_contributions(draft: Draft) -> Draft:
     most = group.size
     groups = 1 if most == 1 else draft.limits.groups or table.groups
     if groups is None:
-        hint = "state a number of groups, or let the policy's table say `groups = …`"
+        hint = "state a number of groups, or let the policy's table say `max_groups_per_unit = …`"
         raise InvalidQuery(f"nobody said in how many groups a person of {table.name!r} may count", hint)
     weighs = any(isinstance(measure, Count | Sum) for measure in draft.measures)
     rows = draft.limits.rows or table.rows if weighs else 1
     if rows is None:
-        hint = "state a number of rows, or let the policy's table say `rows = …`"
+        hint = "state a number of rows, or let the policy's table say `max_rows_per_group = …`"
         raise InvalidQuery(f"nobody said how many rows of a person of {table.name!r} may count in a group", hint)
     for measure in draft.measures:
         if isinstance(measure, Sum) and measure.reach * rows >= MOST:

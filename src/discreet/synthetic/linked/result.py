@@ -51,7 +51,8 @@ class LinkedTables:
     >>> policy = pathlib.Path(tempfile.mkdtemp()) / "clinic.toml"
     >>> table = '[tables.{}]\\nsource = "python"\\nunit = "who"\\ncolumns.who = {{type = "integer"}}\\n'
     >>> tables = "".join(table.format(one) + 'columns.ill = {type = "boolean"}\\n' for one in ("people", "visits"))
-    >>> head = '[dataset]\\nname = "clinic"\\nneighbors = "change one"\\n[budget]\\nepsilon = 3\\ndelta = "1e-6"\\n'
+    >>> head = '[dataset]\\nname = "clinic"\\nneighbors = "change one"\\n'
+    >>> head += '[budget]\\neveryone = "all"\\nepsilon = 3\\ndelta = "1e-6"\\n'
     >>> _ = policy.write_text(head + tables)
     >>> rows = pyarrow.table({"who": range(1000), "ill": [True, False] * 500})
     >>> with discreet.open(policy, tables={"people": rows, "visits": rows}) as data:
