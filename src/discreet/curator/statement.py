@@ -74,7 +74,7 @@ def privacy_statement(
     >>> from discreet.curator.stores.memory import MemoryStore
     >>> policy = parse_policy('''
     ... dataset = {name = "census", neighbors = "change one"}
-    ... budget.epsilon = "1"
+    ... budget = {epsilon = "1", everyone = "all"}
     ... tables.people = {source = "people.csv", unit = "row", columns.age = {type = "integer", lower = 0, upper = 120}}
     ... ''')
     >>> ledger = Ledger(MemoryStore())
