@@ -85,7 +85,9 @@ def clinic(tmp_path):
         text = POLICY.format(source=source, epsilon=epsilon, delta=delta, neighbors=neighbors)
         text = text.replace("[budget]", more.pop("dataset", "") + "\n[budget]", 1)
         path = tmp_path / "clinic.toml"
-        path.write_text(text.replace('[budget.analysts.bob]\nepsilon = "1"', more.pop("caps", 'everyone = "all"')), encoding="utf-8")
+        path.write_text(
+            text.replace('[budget.analysts.bob]\nepsilon = "1"', more.pop("caps", 'everyone = "all"')), encoding="utf-8"
+        )
         tables = {"wards": WARDS} | ({"visits": visits} if source == "python" else {})
         data = discreet.open(path, tables=tables, **{"ledger": Ledger(MemoryStore()), "analyst": "ann"} | more)
         opened.append(data)
