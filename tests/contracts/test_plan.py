@@ -382,9 +382,9 @@ def test_a_plan_for_other_neighbors_than_the_catalog_is_refused(engine):
 
 def test_a_plan_that_calls_a_private_table_public_is_refused(clinic):
     one = made("nothing")
-    rest = replace(one.rests[0], publics=("staff",), sql='SELECT age FROM "staff"')
+    rest = replace(one.post_queries[0], publics=("staff",), sql='SELECT age FROM "staff"')
     with pytest.raises(InternalError):
-        clinic.curator.release(replace(one, rests=(rest,)), analyst="ann")
+        clinic.curator.release(replace(one, post_queries=(rest,)), analyst="ann")
     assert not [sql for what, sql in clinic.events if what == "fetch"]
 
 
@@ -392,9 +392,9 @@ def test_it_is_refused_also_where_the_release_is_kept(clinic):
     one = made("count")
     clinic.curator.release(one, analyst="ann")
     clinic.events.clear()
-    rest = replace(one.rests[0], publics=("staff",), sql='SELECT age FROM "staff"', intervals=(), plain=None)
+    rest = replace(one.post_queries[0], publics=("staff",), sql='SELECT age FROM "staff"', intervals=(), plain=None)
     with pytest.raises(InternalError):
-        clinic.curator.release(replace(one, rests=(rest,)), analyst="bob")
+        clinic.curator.release(replace(one, post_queries=(rest,)), analyst="bob")
     assert clinic.events == []
 
 

@@ -36,7 +36,7 @@ def printed(text: str) -> str:
         loss=made.loss, epsilon=made.epsilon, delta=made.delta, confidence=made.confidence,
     )  # fmt: skip
     private = [f"private SQL: {release['sql']}" for release in told.releases]
-    return "\n".join([str(told), f"loss: {made.loss}", *private, f"after it: {made.rests[0].sql}"]) + "\n"
+    return "\n".join([str(told), f"loss: {made.loss}", *private, f"after it: {made.post_queries[0].sql}"]) + "\n"
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])

@@ -246,7 +246,7 @@ def test_a_narrower_interval_would_not_cover(name: str, monkeypatch) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("means")])
 def test_intervals_of_means_are_not_idle(name: str, monkeypatch) -> None:
-    """Half of the doubt for each of two measures, and the extremes of both: wider than needed, but not three times."""
+    """Half of the failure probability for each of two measures, and the extremes of both: wider than needed, but not three times."""
     case = CASES[name]
     for column in ("m", "h", "o"):
         one = look(case, monkeypatch)[column]

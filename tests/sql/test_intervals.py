@@ -19,7 +19,7 @@ from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.privacy.unit import Unit
 from discreet.sql.algebra import conditions, functions
-from discreet.sql.algebra.expression import Expression, Unfit, constant, field
+from discreet.sql.algebra.expression import Expression, Unsupported, constant, field
 from discreet.sql.algebra.kinds import Day, Fixed, Moment, Real, Text, Truth
 from discreet.sql.algebra.relations import Aggregate, Bound, Count, Filter, Group, Key, Scan
 from discreet.sql.release.private_sql import write
@@ -180,9 +180,9 @@ class Draw(random.Random):
                 one, self.written()
             ),
             lambda: self.choice([functions.floor_divide, functions.modulo])(functions.absolute(one), self.written()),
-            lambda: self.choice([functions.negate, functions.absolute, functions.floored])(one),
-            lambda: functions.floored(one, up=True),
-            lambda: functions.rounded(one, self.randint(-2, 2)),
+            lambda: self.choice([functions.negate, functions.absolute, functions.floor_of])(one),
+            lambda: functions.floor_of(one, up=True),
+            lambda: functions.round_to(one, self.randint(-2, 2)),
             lambda: functions.extreme(self.random() < 0.5, [one, other, self.number(below)][: self.randint(1, 3)]),
             lambda: functions.extreme(False, [functions.extreme(True, [self.unbounded(below), one]), other]),
             lambda: functions.extreme(True, [functions.extreme(False, [self.unbounded(below), one]), other]),
@@ -251,7 +251,7 @@ class Draw(random.Random):
 def attempt(make: Callable[[], Expression], otherwise: Expression) -> Expression:
     try:
         return make()
-    except Unfit:
+    except Unsupported:
         return otherwise
 
 
@@ -316,7 +316,7 @@ def test_a_wrong_interval_would_be_noticed(engine: DuckDBEngine, wrong: str) -> 
     right = {
         "add": functions.add(FIELDS["small"], FIELDS["quarter"]),
         "least": functions.extreme(False, [FIELDS["small"], FIELDS["sure"]]),
-        "floor": functions.floored(FIELDS["quarter"]),
+        "floor": functions.floor_of(FIELDS["quarter"]),
     }[wrong]
     assert isinstance(right.kind, Fixed)
     assert right.kind.upper is not None

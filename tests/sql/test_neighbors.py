@@ -182,8 +182,8 @@ def neighborhoods(one: Form, unit: str) -> list[list[list[Row]]]:
     if unit == "person":
         return [[rest + mine for mine in contents(one, (1, 8))] for rest in others(one)]
     pool = [(("p", 1), *row) for row in one.pool]
-    rests = chain.from_iterable(combinations_with_replacement(pool, n) for n in (0, 1, 2))
-    kept = list(rests) if len(pool) <= 9 else [(), *((row,) for row in pool), tuple(pool)]
+    post_queries = chain.from_iterable(combinations_with_replacement(pool, n) for n in (0, 1, 2))
+    kept = list(post_queries) if len(pool) <= 9 else [(), *((row,) for row in pool), tuple(pool)]
     return [[list(rest), *([*rest, row] for row in pool)] for rest in kept]
 
 

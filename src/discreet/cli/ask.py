@@ -94,7 +94,7 @@ def ask(
     texts = _read(sql, files)
     _check_form(len(texts), as_json=as_json, as_csv=as_csv, intervals=intervals, plot=plot)
     with owner_log_to(owner_log), opened(policy) as data:
-        answers = asked(data, texts, terms)
+        answers = answers_to(data, texts, terms)
     if as_json:
         documents = [answer.to_json() for answer in answers]
         click.echo(json.dumps(documents[0] if len(documents) == 1 else {"answers": documents}, ensure_ascii=False))
@@ -121,8 +121,8 @@ def explain(policy: str, sql: tuple[str, ...], files: tuple[str, ...], as_json: 
     check_terms(terms)
     texts = _read(sql, files)
     with opened(policy, reading=True) as data, stated():
-        told = data.explain(texts if len(texts) > 1 else texts[0], **terms)
-    click.echo(json.dumps(told.to_json(), ensure_ascii=False) if as_json else str(told))
+        explanation = data.explain(texts if len(texts) > 1 else texts[0], **terms)
+    click.echo(json.dumps(explanation.to_json(), ensure_ascii=False) if as_json else str(explanation))
 
 
 # Asking
@@ -144,7 +144,7 @@ def opened(policy: str, *, reading: bool = False, analyst: str | None = None) ->
         yield data
 
 
-def asked(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how: str = OPTION) -> "list[Answer]":
+def answers_to(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how: str = OPTION) -> "list[Answer]":
     """The answers, after what there is to warn of, on standard error.
 
     Whatever goes wrong: if something was charged by then, that is said there too.
@@ -272,7 +272,7 @@ def separated(text: str) -> tuple[list[str], str]:
 
 
 def _read(sql: tuple[str, ...], files: tuple[str, ...]) -> list[str]:
-    given = [_decoded(sys.stdin.buffer.read(), "-") if one == "-" else one for one in sql]
+    given = [_decoded(sys.stdin.buffer.read(), "-") if argument == "-" else argument for argument in sql]
     for file in files:
         try:
             given.append(_decoded(Path(file).read_bytes(), file))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli.ask import (
-    asked,
+    answers_to,
     check_terms,
     opened,
     owner_log_option,
@@ -154,11 +154,11 @@ class Session:
         if word.casefold() == "explain":
             self._explain("".join(rest))
             return
-        self.last = asked(self.data, [text], self.terms, _DOT)[0]
+        self.last = answers_to(self.data, [text], self.terms, _DOT)[0]
         self._print(self.last)
 
-    def _print(self, told: Any) -> None:
-        click.echo(json.dumps(told.to_json(), ensure_ascii=False) if self.as_json else str(told))
+    def _print(self, explanation: Any) -> None:
+        click.echo(json.dumps(explanation.to_json(), ensure_ascii=False) if self.as_json else str(explanation))
 
     # Commands
 
@@ -170,8 +170,8 @@ class Session:
         command.run(self, argument.strip())
 
     def _help(self, _: str) -> None:
-        width = max(len(one.usage) for one in COMMANDS.values())
-        click.echo("\n".join(f"{one.usage:<{width}}  {one.text}" for one in COMMANDS.values()))
+        width = max(len(command.usage) for command in COMMANDS.values())
+        click.echo("\n".join(f"{command.usage:<{width}}  {command.text}" for command in COMMANDS.values()))
         click.echo("SELECT …;".ljust(width) + "  ask it; EXPLAIN SELECT …; says what it would cost")
 
     def _tables(self, _: str) -> None:
@@ -367,7 +367,9 @@ def completions(text: str, line: str, catalog: Catalog) -> list[str]:
     names += [] if dot else [table.name for table in tables]
     words = [] if dot or command == ".columns" else _WORDS
     options = [_quoted(name) for name in names] + [word.lower() if typed.islower() else word for word in words]
-    return [before + dot + one for one in dict.fromkeys(options) if one.casefold().startswith(typed.casefold())]
+    return [
+        before + dot + option for option in dict.fromkeys(options) if option.casefold().startswith(typed.casefold())
+    ]
 
 
 def _quoted(name: str) -> str:

@@ -16,49 +16,49 @@ from sqlglot import exp
 from discreet.curator.catalog import Catalog
 
 Pair = tuple[exp.Expr, exp.Expr]
-Ends = Callable[[exp.Column], Pair | None]
-"""From a column to SQL for its two ends; None where they are not known."""
+IntervalOf = Callable[[exp.Column], Pair | None]
+"""From a column to SQL for its two confidence bounds; None where they are not known."""
 
 
 _MOST_PRODUCTS = 2
 """Products and quotients of values that vary: each multiplies the length of the SQL by eight."""
 
 
-def ends(node: Any, of: Ends) -> Pair | None:
+def interval_of(node: Any, of: IntervalOf) -> Pair | None:
     """SQL for the low and the high end of a value; None where no rule is known, or where it would be too long."""
     products = [part for part in node.find_all(exp.Mul, exp.Div) if not _constant(part.this, part.expression)]
-    return _ends(node, of) if len(products) <= _MOST_PRODUCTS else None
+    return _interval(node, of) if len(products) <= _MOST_PRODUCTS else None
 
 
-def _ends(node: Any, of: Ends) -> Pair | None:  # noqa: PLR0911 (one return a rule)
+def _interval(node: Any, of: IntervalOf) -> Pair | None:  # noqa: PLR0911 (one return a rule)
     match node:
         case exp.Column():
             return of(node)
         case exp.Literal() if not node.is_string:
             return node.copy(), node.copy()
         case exp.Paren() | exp.Alias():
-            return _ends(node.this, of)
+            return _interval(node.this, of)
         case exp.Cast() if node.to.this.value in ("DOUBLE", "FLOAT"):
-            return _both(_ends(node.this, of), lambda end: exp.cast(end, "DOUBLE"))
+            return _both(_interval(node.this, of), lambda end: exp.cast(end, "DOUBLE"))
         case exp.Nullif() if isinstance(node.expression, exp.Literal):
-            return _ends(node.this, of)
+            return _interval(node.this, of)
         case exp.Neg():
-            inner = _ends(node.this, of)
+            inner = _interval(node.this, of)
             return None if inner is None else (_neg(inner[1]), _neg(inner[0]))
         case exp.Round():
             digits = node.args.get("decimals")
             if digits is not None and not isinstance(digits, exp.Literal | exp.Neg):
                 return None
-            return _both(_ends(node.this, of), lambda end: exp.Round(this=end, decimals=digits and digits.copy()))
+            return _both(_interval(node.this, of), lambda end: exp.Round(this=end, decimals=digits and digits.copy()))
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
-            one, other = _ends(node.this, of), _ends(node.expression, of)
-            return None if one is None or other is None else _arithmetic(node, one, other)
+            left, right = _interval(node.this, of), _interval(node.expression, of)
+            return None if left is None or right is None else _arithmetic(node, left, right)
         case _:
             return None
 
 
-def _arithmetic(node: Any, one: Pair, other: Pair) -> Pair | None:  # noqa: PLR0911 (one return a rule)
-    (a, b), (c, d) = one, other
+def _arithmetic(node: Any, left: Pair, right: Pair) -> Pair | None:  # noqa: PLR0911 (one return a rule)
+    (a, b), (c, d) = left, right
     match node:
         case exp.Add():
             return _op(exp.Add, a, c), _op(exp.Add, b, d)
@@ -88,8 +88,8 @@ def _extremes(corners: list[exp.Expr]) -> Pair:
     return exp.Least(this=corners[0], expressions=corners[1:]), exp.Greatest(this=rest[0], expressions=rest[1:])
 
 
-def _op(kind: Any, one: exp.Expr, other: exp.Expr) -> exp.Expr:
-    node: exp.Expr = kind(this=exp.paren(one.copy()), expression=exp.paren(other.copy()))
+def _op(kind: Any, left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    node: exp.Expr = kind(this=exp.paren(left.copy()), expression=exp.paren(right.copy()))
     return node
 
 
@@ -108,19 +108,19 @@ def _both(inner: Pair | None, change: Callable[[exp.Expr], exp.Expr]) -> Pair | 
 _ITSELF = "\0"
 """Under this name, FROM reads the block that the outermost SELECT itself is."""
 
-EndOf = Callable[[str, int, int], Pair]
-"""From a released table, the place of an aggregate and the parts of the doubt to the columns of its ends."""
+BoundsOf = Callable[[str, int, int], Pair]
+"""From a released table, the index of an aggregate and a share of the failure probability to its bounds."""
 
 
 @dataclass(slots=True)
 class Lineage:
-    """The outermost SELECT while hidden columns are added to it; `found` names them by visible column."""
+    """The outermost SELECT while hidden columns are added to it; `intervals` names them by visible column."""
 
     tree: exp.Select
     released: set[str]
     catalog: Catalog
-    end_of: EndOf
-    found: list[tuple[str, str, str]] = field(default_factory=list)
+    bounds_of: BoundsOf
+    intervals: list[tuple[str, str, str]] = field(default_factory=list)
 
     def add(self, prefix: str) -> None:
         """Add the ends of every column for which they are known."""
@@ -130,11 +130,11 @@ class Lineage:
         hidden = []
         for i, part in enumerate(self.tree.expressions):
             used = self._used(part, sources)
-            pair = ends(part.unalias(), partial(self._ends, sources, len(used))) if used else None
+            pair = interval_of(part.unalias(), partial(self._interval, sources, len(used))) if used else None
             if pair is not None:
                 low, high = f"{prefix}_low_of_{i}", f"{prefix}_high_of_{i}"
                 hidden += [exp.alias_(pair[0], low, quoted=True), exp.alias_(pair[1], high, quoted=True)]
-                self.found.append((part.alias_or_name, low, high))
+                self.intervals.append((part.alias_or_name, low, high))
         self.tree.set("expressions", [*self.tree.expressions, *hidden])
 
     def _sources(self) -> "dict[str, Any] | None":
@@ -147,13 +147,13 @@ class Lineage:
         joins = self.tree.args.get("joins") or []
         if clause is None:
             return None
-        found: dict[str, Any] = {}
+        matches: dict[str, Any] = {}
         for node in (clause.this, *(join.this for join in joins)):
             source = self._source(node)
-            if source is None or node.alias_or_name.casefold() in found:
+            if source is None or node.alias_or_name.casefold() in matches:
                 return None
-            found[node.alias_or_name.casefold()] = source
-        return found if self._without_stars(found) else None
+            matches[node.alias_or_name.casefold()] = source
+        return matches if self._without_stars(matches) else None
 
     def _source(self, node: Any) -> Any:
         if isinstance(node, exp.Subquery):
@@ -201,47 +201,49 @@ class Lineage:
         """The block and the projection of it that a column is, or (None, column) where it is public."""
         if _ITSELF in sources:
             return sources[_ITSELF], column
-        places = [column.table.casefold()] if column.table else list(sources)
-        found: list[tuple[Any, Any]] = []
-        for place in places:
-            source = sources.get(place)
+        aliases = [column.table.casefold()] if column.table else list(sources)
+        matches: list[tuple[Any, Any]] = []
+        for alias in aliases:
+            source = sources.get(alias)
             if isinstance(source, exp.Select):
-                found += [(source, part) for part in source.expressions if _same(part.alias_or_name, column.name)]
+                matches += [(source, part) for part in source.expressions if _same(part.alias_or_name, column.name)]
             elif source is not None and column.name.casefold() in source:
-                found.append((None, column))
-        return found[0] if len(found) == 1 else None
+                matches.append((None, column))
+        return matches[0] if len(matches) == 1 else None
 
     def _used(self, part: Any, sources: dict[str, Any]) -> set[str]:
         """The aggregates that a value is made of."""
         used: set[str] = set()
         for column in part.find_all(exp.Column):
-            found = self._resolve(column, sources)
-            if found is not None and found[0] is not None:
-                name = self._block(found[0]) or ""
-                used |= {one.name for one in found[1].find_all(exp.Column) if self._place(one.name, name) is not None}
+            matches = self._resolve(column, sources)
+            if matches is not None and matches[0] is not None:
+                name = self._block(matches[0]) or ""
+                used |= {
+                    inner.name for inner in matches[1].find_all(exp.Column) if self._index(inner.name, name) is not None
+                }
         return used
 
-    def _place(self, column: str, name: str) -> int | None:
+    def _index(self, column: str, name: str) -> int | None:
         """The place of an aggregate among the columns of its released table."""
         number = column.removeprefix(f"{name}_a")
         return int(number) if number != column and number.isdecimal() else None
 
-    def _ends(self, sources: dict[str, Any], parts: int, column: exp.Column) -> Pair | None:
-        found = self._resolve(column, sources)
-        if found is None:
+    def _interval(self, sources: dict[str, Any], parts: int, column: exp.Column) -> Pair | None:
+        matches = self._resolve(column, sources)
+        if matches is None:
             return None
-        block, part = found
+        block, part = matches
         if block is None:
             return column.copy(), column.copy()
         name = self._block(block) or ""
 
         def of(inner: exp.Column) -> Pair | None:
-            place = self._place(inner.name, name)
-            if place is not None:
-                return self.end_of(name, place, parts)
+            index = self._index(inner.name, name)
+            if index is not None:
+                return self.bounds_of(name, index, parts)
             return (inner.copy(), inner.copy()) if inner.name.startswith(f"{name}_k") else None  # not of an alias
 
-        pair = ends(part.unalias() if block is not self.tree else part, of)
+        pair = interval_of(part.unalias() if block is not self.tree else part, of)
         if pair is None or block is self.tree:
             return pair
         return self._hidden(block, pair, part.alias_or_name, parts, column)
@@ -265,5 +267,5 @@ def _names(source: Any) -> set[str]:
     return set(source)
 
 
-def _same(one: str, other: str) -> bool:
-    return one.casefold() == other.casefold()
+def _same(left: str, right: str) -> bool:
+    return left.casefold() == right.casefold()

@@ -45,20 +45,20 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """A column of interval ends: of which aggregate, with which part of the doubt."""
+class BoundColumn:
+    """A column of confidence bounds: of which aggregate, with which share of the failure probability."""
 
     source: str
-    place: int
+    index: int
     parts: int
 
     def name(self, end: str) -> str:
         """What the released table calls it."""
-        return f"{self.source}_{end}{self.place}_{self.parts}"
+        return f"{self.source}_{end}{self.index}_{self.parts}"
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class PostQuery:
     """The remaining SQL; `intervals` name columns of the analyst and the hidden ones, at the end, with their ends.
 
     `plain` lists (released column, name) where nothing but that remains: then no SQL needs to run. `chosen`: rows are
@@ -70,31 +70,31 @@ class Rest:
     sources: tuple[Source, ...]
     publics: tuple[str, ...]
     intervals: tuple[tuple[str, str, str], ...]
-    ends: tuple[End, ...]
+    bounds: tuple[BoundColumn, ...]
     plain: tuple[tuple[str, str], ...] | None
     chosen: bool
 
 
-def rest_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -> Rest:
+def post_query_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -> PostQuery:
     """Write what remains of a statement, with hidden columns for intervals where they are known."""
-    tree: Any = parts.rest.copy()
-    wanted: dict[End, None] = {}
+    tree: Any = parts.post_query.copy()
+    columns: dict[BoundColumn, None] = {}
 
-    def end_of(source: str, place: int, share: int) -> Pair:
-        end = End(source, place, share)
-        wanted[end] = None
+    def bounds_of(source: str, index: int, share: int) -> Pair:
+        end = BoundColumn(source, index, share)
+        columns[end] = None
         low, high = (exp.column(end.name(side), table=source, quoted=True) for side in ("low", "high"))
         return low, high
 
     intervals: list[tuple[str, str, str]] = []
     if isinstance(tree, exp.Select) and sources:
-        lineage = Lineage(tree, {source.name for source in sources}, catalog, end_of)
+        lineage = Lineage(tree, {source.name for source in sources}, catalog, bounds_of)
         lineage.add(sources[0].name)
-        intervals = lineage.found
+        intervals = lineage.intervals
     sql = tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
     chosen = tree.find(exp.Where, exp.Limit, exp.Qualify, exp.Having) is not None
     plain = _plain(tree, sources)
-    return Rest(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(wanted), plain, chosen)
+    return PostQuery(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(columns), plain, chosen)
 
 
 def _plain(tree: Any, sources: tuple[Source, ...]) -> tuple[tuple[str, str], ...] | None:
@@ -112,14 +112,16 @@ def _plain(tree: Any, sources: tuple[Source, ...]) -> tuple[tuple[str, str], ...
 
 
 def released_tables(
-    rest: Rest, releases: tuple[Release, ...], released: "list[pyarrow.Table]", doubt: Fraction
+    query: PostQuery, releases: tuple[Release, ...], released: "list[pyarrow.Table]", doubt: Fraction
 ) -> "dict[str, pyarrow.Table]":
     """The released tables that the remaining SQL reads."""
-    return {source.name: _table(source, rest, releases[source.release], released[source.release], doubt)
-            for source in rest.sources}  # fmt: skip
+    return {source.name: _table(source, query, releases[source.release], released[source.release], doubt)
+            for source in query.sources}  # fmt: skip
 
 
-def _table(source: Source, rest: Rest, release: Release, noisy: "pyarrow.Table", doubt: Fraction) -> "pyarrow.Table":
+def _table(
+    source: Source, query: PostQuery, release: Release, noisy: "pyarrow.Table", doubt: Fraction
+) -> "pyarrow.Table":
     import pyarrow as pa
 
     measures = [numbers_of(noisy.column(f"m{i}")) for i in range(len(release.noises))]
@@ -129,12 +131,12 @@ def _table(source: Source, rest: Rest, release: Release, noisy: "pyarrow.Table",
     else:
         keys = [shown_keys(key, noisy.column(f"k{i}")) for i, key in enumerate(group.keys)]
     columns = {f"{source.name}_k{i}": key for i, key in enumerate(keys)}
-    for i, place in enumerate(source.columns):
-        found = derived_values(release, release.derived[place], measures)
-        columns[f"{source.name}_a{i}"] = arrow_column(found.numbers, found.missing)
-    for end in rest.ends:
+    for i, index in enumerate(source.columns):
+        values = derived_values(release, release.derived[index], measures)
+        columns[f"{source.name}_a{i}"] = arrow_column(values.numbers, values.missing)
+    for end in query.bounds:
         if end.source == source.name:
-            derived = release.derived[source.columns[end.place]]
+            derived = release.derived[source.columns[end.index]]
             low, high = derived_interval(release, derived, measures, doubt / end.parts)
             columns[end.name("low")], columns[end.name("high")] = arrow_column(low), arrow_column(high)
     if not columns:  # keys alone were asked for, and there are none
@@ -142,23 +144,26 @@ def _table(source: Source, rest: Rest, release: Release, noisy: "pyarrow.Table",
     return pa.table(columns)
 
 
-def empty_tables(rest: Rest, releases: tuple[Release, ...], catalog: Catalog) -> "dict[str, pyarrow.Table]":
+def empty_tables(query: PostQuery, releases: tuple[Release, ...], catalog: Catalog) -> "dict[str, pyarrow.Table]":
     """The same tables without rows: what remains of a statement is tried on them before anything is paid."""
     import pyarrow as pa
 
-    found = {}
-    for source in rest.sources:
+    tables = {}
+    for source in query.sources:
         release = releases[source.release]
         fields = [(f"{source.name}_k{i}", arrow_type(key.value.kind)) for i, key in enumerate(release.group.keys)]
-        for i, place in enumerate(source.columns):
-            derived = release.derived[place]
+        for i, index in enumerate(source.columns):
+            derived = release.derived[index]
             whole = isinstance(derived, Direct | Total) and derived.step == 1
             fields.append((f"{source.name}_a{i}", pa.int64() if whole else pa.float64()))
         fields += [
-            (end.name(side), pa.float64()) for end in rest.ends if end.source == source.name for side in ("low", "high")
+            (end.name(side), pa.float64())
+            for end in query.bounds
+            if end.source == source.name
+            for side in ("low", "high")
         ]
-        found[source.name] = _without_rows(fields or [("one", pa.int64())])
-    return found | {name: _public(catalog, name) for name in rest.publics}
+        tables[source.name] = _without_rows(fields or [("one", pa.int64())])
+    return tables | {name: _public(catalog, name) for name in query.publics}
 
 
 def _public(catalog: Catalog, name: str) -> "pyarrow.Table":
@@ -172,7 +177,7 @@ def _public(catalog: Catalog, name: str) -> "pyarrow.Table":
         ColumnType.DATE: pa.date32(),
         ColumnType.TIMESTAMP: pa.timestamp("us"),
     }
-    return _without_rows([(one.name, types[one.kind]) for one in catalog.table(name).columns])
+    return _without_rows([(column.name, types[column.kind]) for column in catalog.table(name).columns])
 
 
 def _without_rows(fields: list[tuple[str, Any]]) -> "pyarrow.Table":
@@ -181,23 +186,23 @@ def _without_rows(fields: list[tuple[str, Any]]) -> "pyarrow.Table":
     return pa.table({name: pa.nulls(0, kind) for name, kind in fields})
 
 
-def _renamed(rest: Rest, found: "dict[str, pyarrow.Table]") -> "pyarrow.Table":
+def _renamed(query: PostQuery, tables: "dict[str, pyarrow.Table]") -> "pyarrow.Table":
     import pyarrow as pa
 
-    table = found[rest.sources[0].name]
-    columns = [table.column(column) for column, _ in rest.plain or ()]
-    return pa.Table.from_arrays(columns, names=[name for _, name in rest.plain or ()])
+    table = tables[query.sources[0].name]
+    columns = [table.column(column) for column, _ in query.plain or ()]
+    return pa.Table.from_arrays(columns, names=[name for _, name in query.plain or ()])
 
 
-def run(rest: Rest, found: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.Table, dict[str, Any]]":
+def run(query: PostQuery, tables: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.Table, dict[str, Any]]":
     """The analyst's table, and the intervals of its columns."""
     try:
-        whole = _renamed(rest, found) if rest.plain is not None else sandbox.run(rest.sql, found)
+        whole = _renamed(query, tables) if query.plain is not None else sandbox.run(query.sql, tables)
     except InvalidParameter as error:
         reason = error.hint.strip().splitlines()[0] if error.hint.strip() else f"expected {error.expected}"
         raise InvalidQuery("what is computed from the released values fails", reason) from None
-    hidden = {name: (whole.column(low), whole.column(high)) for name, low, high in rest.intervals}
-    visible = whole.select(list(range(whole.num_columns - 2 * len(rest.intervals))))
+    hidden = {name: (whole.column(low), whole.column(high)) for name, low, high in query.intervals}
+    visible = whole.select(list(range(whole.num_columns - 2 * len(query.intervals))))
     return visible, {name: tuple(in_one_piece(end) for end in pair) for name, pair in hidden.items()}
 
 
@@ -230,19 +235,19 @@ def derived_values(release: Release, derived: Derived, measures: list[Steps]) ->
 def derived_interval(
     release: Release, derived: Derived, measures: list[Steps], doubt: Fraction
 ) -> tuple[NDArray[np.float64] | Steps, NDArray[np.float64] | Steps]:
-    """Low and high ends that hold the number without noise, each with probability at least 1 − doubt.
+    """Confidence bounds that hold the number without noise, with probability at least 1 − `failure_probability`.
 
-    A number made of two measures uses half of the doubt for each: both lie within their widths with probability at
-    least 1 − doubt, and the ends are the extremes over such pairs. Counts are never negative, nor are their ends.
+    A number made of two measures uses half of it for each: both lie within their widths with at least the probability
+    stated, and the bounds are the extremes over such pairs. Counts are never negative, nor are their bounds.
     """
     if isinstance(derived, Direct):
         width = release.noises[derived.measure].interval(1 - doubt)
-        ends = [add(measures[derived.measure], np.int64(sign * width)) for sign in (-1, 1)]  # type: ignore[arg-type]
+        bounds = [add(measures[derived.measure], np.int64(sign * width)) for sign in (-1, 1)]  # type: ignore[arg-type]
         if not isinstance(release.aggregate.measures[derived.measure], Sum):
-            ends = [np.maximum(end, 0) for end in ends]
-        return _numbers(ends[0], derived.step), _numbers(ends[1], derived.step)
+            bounds = [np.maximum(end, 0) for end in bounds]
+        return _numbers(bounds[0], derived.step), _numbers(bounds[1], derived.step)
     total, count = measures[derived.total], measures[derived.count]
-    wide, far = (release.noises[place].interval(1 - doubt / 2) for place in (derived.total, derived.count))
+    wide, far = (release.noises[index].interval(1 - doubt / 2) for index in (derived.total, derived.count))
     if isinstance(derived, Total):
         slack = float((wide + abs(derived.offset) * far) * derived.step)
         middle = _sum(total, count, derived)
@@ -261,7 +266,7 @@ def _sum(total: Steps, count: Steps, derived: Total) -> NDArray[np.float64] | St
     if reach < 2**61 and int(np.abs(total).max(initial=0)) < 2**61:
         return _numbers(total + derived.offset * count, derived.step)
     exact = (int(a) + derived.offset * int(b) for a, b in zip(total, count, strict=True))
-    return _numbers(np.array([max(-(2**63), min(2**63 - 1, one)) for one in exact], np.int64), derived.step)
+    return _numbers(np.array([max(-(2**63), min(2**63 - 1, steps)) for steps in exact], np.int64), derived.step)
 
 
 def _numbers(steps: Steps, step: Fraction) -> NDArray[np.float64] | Steps:

@@ -47,16 +47,16 @@ def run(
         raise InvalidParameter("statement", sql, "SQL text")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 10**6:
         raise InvalidParameter("seconds", seconds, "a time above 0, below a million seconds")
-    jail = _take(_bytes(memory))
+    worker = _take(_bytes(memory))
     try:
-        reply, table = jail.ask(sql, tables, seconds)
+        reply, table = worker.ask(sql, tables, seconds)
     except BaseException:
-        jail.end()
+        worker.end()
         raise
     if reply["problem"] in ("", "select", "error"):
-        _give_back(jail)
+        _give_back(worker)
     else:
-        jail.end()
+        worker.end()
     if table is None:
         raise _problem(sql, reply, seconds, memory)
     return table
@@ -73,7 +73,7 @@ def _problem(sql: str, reply: Mapping[str, str], seconds: float, memory: str) ->
     return InvalidParameter("statement", sql, expected, reply["message"])
 
 
-class _Jail:
+class _Worker:
     """One process, for one statement at a time."""
 
     def __init__(self, memory: int) -> None:
@@ -159,7 +159,7 @@ class _Jail:
             self._process.wait()
 
 
-_idle: list[_Jail] = []
+_idle: list[_Worker] = []
 _lock = threading.Lock()
 
 
@@ -167,30 +167,30 @@ def warm(memory: str = "1GB") -> None:
     """Start a process now, without waiting for it, if none is kept: it starts while a statement is still read."""
     size = _bytes(memory)
     with _lock:
-        if any(one.memory == size for one in _idle):
+        if any(other.memory == size for other in _idle):
             return
-    _give_back(_Jail(size))
+    _give_back(_Worker(size))
 
 
-def _take(memory: int) -> _Jail:
+def _take(memory: int) -> _Worker:
     with _lock:
         while True:
-            jail = next((one for one in _idle if one.memory == memory), None)
-            if jail is None:
-                return _Jail(memory)
-            _idle.remove(jail)
-            if jail.usable:
-                return jail
-            jail.end()
+            worker = next((other for other in _idle if other.memory == memory), None)
+            if worker is None:
+                return _Worker(memory)
+            _idle.remove(worker)
+            if worker.usable:
+                return worker
+            worker.end()
 
 
-def _give_back(jail: _Jail) -> None:
+def _give_back(worker: _Worker) -> None:
     with _lock:
-        room = sum(other.memory == jail.memory for other in _idle) < KEPT
+        room = sum(other.memory == worker.memory for other in _idle) < KEPT
         if room:
-            _idle.append(jail)
+            _idle.append(worker)
     if not room:
-        jail.end()
+        worker.end()
 
 
 @atexit.register

@@ -6,43 +6,43 @@ from fractions import Fraction
 from math import ceil, floor
 
 from discreet.exact import plain
-from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Scalar, Unfit, call, constant
+from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Scalar, Unsupported, call, constant
 from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth, common_step
 
 
-def compare(operation: str, one: Expression, other: Expression) -> Expression:
+def compare(operation: str, left: Expression, right: Expression) -> Expression:
     """equal, differ, less, less_equal, greater, greater_equal: of two numbers, texts, dates, times or truth values."""
-    if isinstance(one, Constant) and not isinstance(other, Constant):
-        return compare(_FLIPPED.get(operation, operation), other, one)
-    one, other = beside(one, other), beside(other, one)
-    match one.kind, other.kind:
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        return compare(_FLIPPED.get(operation, operation), right, left)
+    left, right = beside(left, right), beside(right, left)
+    match left.kind, right.kind:
         case (Nothing(), _) | (_, Nothing()):
-            raise Unfit("a comparison with NULL is never true", "write IS NULL or IS NOT NULL")
-        case Fixed(), Fixed() if isinstance(other, Constant):
-            return _against(operation, one, other)
+            raise Unsupported("a comparison with NULL is never true", "write IS NULL or IS NOT NULL")
+        case Fixed(), Fixed() if isinstance(right, Constant):
+            return _against(operation, left, right)
         case Fixed(), Fixed():
-            (one, other), _ = in_common_step(operation, one, other)
-        case (Real(), Fixed()) if isinstance(other, Constant):
+            (left, right), _ = in_common_step(operation, left, right)
+        case (Real(), Fixed()) if isinstance(right, Constant):
             pass
         case (a, b) if type(a) is type(b) and not isinstance(a, Fixed):
             pass
         case _:
-            raise Unfit(f"a comparison of {one.kind} with {other.kind}", "compare values of one kind")
-    return call(operation, one, other, kind=Truth())
+            raise Unsupported(f"a comparison of {left.kind} with {right.kind}", "compare values of one kind")
+    return call(operation, left, right, kind=Truth())
 
 
-def among(one: Expression, values: Sequence[Expression]) -> Expression:
+def among(argument: Expression, values: Sequence[Expression]) -> Expression:
     """one IN (constants)."""
     if not all(isinstance(value, Constant) and value.value is not None for value in values):
-        raise Unfit("IN with something that is not a constant", "list constants, without NULL")
+        raise Unsupported("IN with something that is not a constant", "list constants, without NULL")
     kept: list[Constant] = []
     for value in values:
-        test = compare("equal", one, value)
+        test = compare("equal", argument, value)
         if isinstance(test, Call) and test.operation == "equal" and isinstance(test.arguments[1], Constant):
             kept.append(test.arguments[1])
     if not kept:  # numbers between the steps only
-        return compare("equal", one, values[0])
-    return call("in", one, *kept, kind=Truth())
+        return compare("equal", argument, values[0])
+    return call("in", argument, *kept, kind=Truth())
 
 
 def both(*parts: Expression) -> Expression:
@@ -55,26 +55,26 @@ def either(*parts: Expression) -> Expression:
     return _joined("or", parts)
 
 
-def opposite(one: Expression) -> Expression:
+def opposite(value: Expression) -> Expression:
     """NOT."""
-    return call("not", condition(one), kind=Truth())
+    return call("not", condition(value), kind=Truth())
 
 
-def is_null(one: Expression) -> Expression:
+def is_null(value: Expression) -> Expression:
     """IS NULL."""
-    return call("is_null", one, kind=Truth(), nullable=False)
+    return call("is_null", value, kind=Truth(), nullable=False)
 
 
-def condition(one: Expression) -> Expression:
+def condition(value: Expression) -> Expression:
     """An expression that is true or false."""
-    if not isinstance(one.kind, Truth | Nothing):
-        raise Unfit(f"a condition made of {one.kind}", "write a comparison, such as x > 0")
-    return one
+    if not isinstance(value.kind, Truth | Nothing):
+        raise Unsupported(f"a condition made of {value.kind}", "write a comparison, such as x > 0")
+    return value
 
 
 def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Expression:
     """CASE WHEN … THEN … ELSE … END; its values are known where all branches are constants."""
-    values = unified([*(value for _, value in branches), otherwise], "CASE")
+    values = of_one_kind([*(value for _, value in branches), otherwise], "CASE")
     kind = union([value.kind for value in values])
     domain = None
     if all(isinstance(value, Constant) for value in values):
@@ -86,7 +86,7 @@ def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expressio
 
 def coalesce(arguments: Sequence[Expression]) -> Expression:
     """The first that is not null."""
-    values = unified(arguments, "COALESCE")
+    values = of_one_kind(arguments, "COALESCE")
     kind, nullable = union([value.kind for value in values]), all(value.nullable for value in values)
     domains = [value.domain for value in values]
     domain = None
@@ -98,18 +98,18 @@ def coalesce(arguments: Sequence[Expression]) -> Expression:
 _FLIPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
 
 
-def _against(operation: str, one: Expression, limit: Constant) -> Expression:
+def _against(operation: str, value: Expression, limit: Constant) -> Expression:
     """A number against a constant that may lie between its steps."""
-    exact = (limit.number or Fraction(0)) / step_of(one)
+    exact = (limit.number or Fraction(0)) / step_of(value)
     between = exact.denominator != 1
     if between and operation in ("equal", "differ"):
-        never = call("is_null", one, kind=Truth(), nullable=False)  # true where null …
+        never = call("is_null", value, kind=Truth(), nullable=False)  # true where null …
         verdict = constant(operation == "differ")
         return case([(never, constant(None))], verdict)
     steps = ceil(exact) if operation in ("less", "greater_equal") else floor(exact)
     steps = max(-MOST + 1, min(MOST - 1, steps))
-    kind = Fixed(step_of(one), steps, steps)
-    return call(operation, one, Constant(steps, kind), kind=Truth())
+    kind = Fixed(step_of(value), steps, steps)
+    return call(operation, value, Constant(steps, kind), kind=Truth())
 
 
 def _joined(operation: str, parts: Sequence[Expression]) -> Expression:
@@ -135,42 +135,42 @@ _NO_BOUNDS = (
 def in_common_step(sign: str, *arguments: Expression) -> tuple[list[Expression], Fraction]:
     """The same numbers in their common step, and that step."""
     step = Fraction(0)
-    for one in arguments:
-        if not isinstance(one.kind, Fixed):
-            raise Unfit(f"{sign} of {one.kind}", "use numbers with bounds and granularity")
-        step = common_step(step, one.kind.step) if step else one.kind.step
-    return [stepped(one, step) for one in arguments], step
+    for value in arguments:
+        if not isinstance(value.kind, Fixed):
+            raise Unsupported(f"{sign} of {value.kind}", "use numbers with bounds and granularity")
+        step = common_step(step, value.kind.step) if step else value.kind.step
+    return [in_steps(value, step) for value in arguments], step
 
 
-def stepped(one: Expression, step: Fraction) -> Expression:
+def in_steps(value: Expression, step: Fraction) -> Expression:
     """The same number as a whole number of finer steps."""
-    if not isinstance(one.kind, Fixed) or one.kind.step == step:
-        return one
-    times = one.kind.step / step
-    if isinstance(one, Constant) and isinstance(one.value, int):
-        steps = int(one.value * times)
+    if not isinstance(value.kind, Fixed) or value.kind.step == step:
+        return value
+    times = value.kind.step / step
+    if isinstance(value, Constant) and isinstance(value.value, int):
+        steps = int(value.value * times)
         if abs(steps) >= MOST:
-            raise Unfit(
-                f"the number {one} beside steps as fine as {plain(step)}", "use a smaller number or a coarser step"
+            raise Unsupported(
+                f"the number {value} beside steps as fine as {plain(step)}", "use a smaller number or a coarser step"
             )
         return Constant(steps, Fixed(step, steps, steps))
-    if not one.kind.bounded:
-        raise Unfit("a number without bounds beside a fraction", _NO_BOUNDS)
-    a, b = ends_of("·", one)
-    return call("times", one, constant(int(times)), kind=Fixed(step, int(a * times), int(b * times)))
+    if not value.kind.bounded:
+        raise Unsupported("a number without bounds beside a fraction", _NO_BOUNDS)
+    a, b = range_of("·", value)
+    return call("times", value, constant(int(times)), kind=Fixed(step, int(a * times), int(b * times)))
 
 
-def unified(values: Sequence[Expression], what: str) -> list[Expression]:
+def of_one_kind(values: Sequence[Expression], what: str) -> list[Expression]:
     """Values of one kind: numbers in one step; NULL fits all."""
     concrete = [value for value in values if not isinstance(value.kind, Nothing)]
     if not concrete:
-        raise Unfit(f"{what} with nothing but NULL", "give it a value")
+        raise Unsupported(f"{what} with nothing but NULL", "give it a value")
     shaped = [beside(value, concrete[0]) for value in concrete]
     if len({type(value.kind) for value in shaped}) > 1:
         kinds = ", ".join(sorted({str(value.kind) for value in shaped}))
-        raise Unfit(f"{what} with values of several kinds ({kinds})", "give all of them one kind")
+        raise Unsupported(f"{what} with values of several kinds ({kinds})", "give all of them one kind")
     if isinstance(shaped[0].kind, Real):
-        raise Unfit(f"{what} of a real column without granularity", "declare its bounds and granularity")
+        raise Unsupported(f"{what} of a real column without granularity", "declare its bounds and granularity")
     if isinstance(shaped[0].kind, Fixed):
         shaped, _ = in_common_step(what, *shaped)
     rest = iter(shaped)
@@ -189,11 +189,11 @@ def union(kinds: Sequence[Kind]) -> Kind:
     return Fixed(numbers[0].step, all_known(lowers, min), all_known(uppers, max))
 
 
-def beside(one: Expression, other: Expression) -> Expression:
+def beside(left: Expression, right: Expression) -> Expression:
     """A constant read as the kind of what it stands beside: '2024-01-01' beside a date is a date."""
-    if not isinstance(one, Constant):
-        return one
-    match one.value, other.kind:
+    if not isinstance(left, Constant):
+        return left
+    match left.value, right.kind:
         case str(written), Day():
             return constant(iso(date, written))
         case str(written), Moment():
@@ -201,27 +201,27 @@ def beside(one: Expression, other: Expression) -> Expression:
         case date() as day, Moment() if not isinstance(day, datetime):
             return constant(datetime(day.year, day.month, day.day))
         case _:
-            return one
+            return left
 
 
-def ends_of(sign: str, one: Expression) -> tuple[int, int]:
+def range_of(sign: str, value: Expression) -> tuple[int, int]:
     """The least and the most steps that a number can be; `sign` names the operation that needs to know."""
-    match one.kind:
+    match value.kind:
         case Fixed(_, int(lower), int(upper)):
             return lower, upper
         case Fixed():
-            raise Unfit(f"{sign} of a number without bounds", _NO_BOUNDS)
+            raise Unsupported(f"{sign} of a number without bounds", _NO_BOUNDS)
         case Real():
-            raise Unfit(f"{sign} of a real column without bounds and granularity", "declare them in the policy")
+            raise Unsupported(f"{sign} of a real column without bounds and granularity", "declare them in the policy")
         case other:
-            raise Unfit(f"{sign} of {other}", "use numbers")
+            raise Unsupported(f"{sign} of {other}", "use numbers")
 
 
-def step_of(one: Expression) -> Fraction:
+def step_of(value: Expression) -> Fraction:
     """The step of a number."""
-    if not isinstance(one.kind, Fixed):
-        raise Unfit(f"arithmetic with {one.kind}", "use numbers")
-    return one.kind.step
+    if not isinstance(value.kind, Fixed):
+        raise Unsupported(f"arithmetic with {value.kind}", "use numbers")
+    return value.kind.step
 
 
 def all_known(ends: list[int | None], choose: Callable[[list[int]], int]) -> int | None:
@@ -235,7 +235,7 @@ def iso(kind: type[date], written: str) -> date:
     try:
         value = kind.fromisoformat(written.strip())
     except ValueError:
-        raise Unfit(f"the text {written!r} beside a date", "write dates as '2024-12-31'") from None
+        raise Unsupported(f"the text {written!r} beside a date", "write dates as '2024-12-31'") from None
     if isinstance(value, datetime) and value.tzinfo is not None:
-        raise Unfit("a time with a zone", "write it without a zone")
+        raise Unsupported("a time with a zone", "write it without a zone")
     return value

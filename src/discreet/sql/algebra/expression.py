@@ -22,7 +22,7 @@ Domain = tuple[Scalar, ...] | range
 """All values of an expression but null, numbers in steps."""
 
 
-class Unfit(Exception):
+class Unsupported(Exception):
     """An operation does not accept these arguments; becomes an `InvalidQuery` that points at the text."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
@@ -140,12 +140,12 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def _same(one: Call, inner: str) -> str:
+def _same(value: Call, inner: str) -> str:
     """A number times a constant, which only its step knows."""
-    before = one.arguments[0].kind
-    if not isinstance(before, Fixed) or not isinstance(one.kind, Fixed):
+    before = value.arguments[0].kind
+    if not isinstance(before, Fixed) or not isinstance(value.kind, Fixed):
         return inner
-    factor = one.kind.step / before.step
+    factor = value.kind.step / before.step
     if factor == 1:
         return inner
     return f"({inner} / {plain(1 / factor)})" if factor.numerator == 1 else f"({inner} * {plain(factor)})"
@@ -171,9 +171,9 @@ CUT_TEXTS = "compute less of it on private rows, or cut long texts first: SUBSTR
 """What to do where a row would need too much work."""
 
 
-def work_on_a_row(one: Expression) -> int:
+def work_on_a_row(value: Expression) -> int:
     """The most nanoseconds that an expression takes on one row."""
-    return one.work if isinstance(one, Call) else 0
+    return value.work if isinstance(value, Call) else 0
 
 
 def too_much_work(nanoseconds: int) -> str:
@@ -181,13 +181,13 @@ def too_much_work(nanoseconds: int) -> str:
     return f"this can take {nanoseconds / 1000:,.0f} µs on one row, expected at most {MOST_WORK // 1000}"
 
 
-def fields_of(one: Expression) -> list[Field]:
+def fields_of(value: Expression) -> list[Field]:
     """The columns that an expression is made of."""
-    match one:
+    match value:
         case Field():
-            return [one]
+            return [value]
         case Call():
-            return [found for argument in one.arguments for found in fields_of(argument)]
+            return [found for argument in value.arguments for found in fields_of(argument)]
         case _:
             return []
 
@@ -225,13 +225,15 @@ def call(
     Refused where steps leave 62 bits, and where the work on one row leaves what the clock may tell (`work_of`).
     """
     if isinstance(kind, Fixed) and any(end is not None and abs(end) >= MOST for end in (kind.lower, kind.upper)):
-        raise Unfit(f"{operation} can reach {kind}, too large for 64 bits", "use narrower bounds or a coarser step")
+        raise Unsupported(
+            f"{operation} can reach {kind}, too large for 64 bits", "use narrower bounds or a coarser step"
+        )
     size = 1 + sum(argument.size if isinstance(argument, Call) else 1 for argument in arguments)
     if size > _LARGEST:
-        raise Unfit("this expression is too large", "compute less of it on private rows")
+        raise Unsupported("this expression is too large", "compute less of it on private rows")
     needed = work_of(operation, arguments) + sum(work_on_a_row(argument) for argument in arguments)
     if needed > MOST_WORK:
-        raise Unfit(too_much_work(needed), CUT_TEXTS)
+        raise Unsupported(too_much_work(needed), CUT_TEXTS)
     if nullable is None:
         nullable = any(argument.nullable for argument in arguments)
     return Call(operation, arguments, kind, nullable, _all_of(kind) if domain is None else domain, size, needed)
@@ -239,7 +241,7 @@ def call(
 
 def _number(value: Fraction) -> Constant:
     if abs(value.numerator) >= MOST or value.denominator >= MOST:
-        raise Unfit("this number has too many digits", "write a number below 2^62 in size, with fewer decimals")
+        raise Unsupported("this number has too many digits", "write a number below 2^62 in size, with fewer decimals")
     return Constant(value.numerator, Fixed(Fraction(1, value.denominator), value.numerator, value.numerator))
 
 

@@ -95,12 +95,12 @@ class Nothing:
 Kind = Fixed | Real | Text | Truth | Day | Moment | Nothing
 
 
-def common_step(one: Fraction, other: Fraction) -> Fraction:
+def common_step(left: Fraction, right: Fraction) -> Fraction:
     """The largest step that both are whole multiples of.
 
     >>> common_step(Fraction(1, 4), Fraction(1, 6))
     Fraction(1, 12)
     """
-    bottom = lcm(one.denominator, other.denominator)
-    top = gcd(one.numerator * (bottom // one.denominator), other.numerator * (bottom // other.denominator))
+    bottom = lcm(left.denominator, right.denominator)
+    top = gcd(left.numerator * (bottom // left.denominator), right.numerator * (bottom // right.denominator))
     return Fraction(top, bottom)

@@ -16,7 +16,7 @@ Function = Literal["count", "people", "sum", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AggregateCall:
     """An aggregate: rows (with a value), people (with such a row), the sum or the mean of a value."""
 
     function: Function
@@ -31,7 +31,7 @@ class Direct:
     step: Fraction
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def indices(self) -> tuple[int, ...]:
         """The measures that it is made of."""
         return (self.measure,)
 
@@ -46,7 +46,7 @@ class Mean:
     offset: int
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def indices(self) -> tuple[int, ...]:
         """The measures that it is made of."""
         return self.total, self.count
 
@@ -61,7 +61,7 @@ class Total:
     offset: int
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def indices(self) -> tuple[int, ...]:
         """The measures that it is made of."""
         return self.total, self.count
 
@@ -83,7 +83,7 @@ class Draft:
 
     rows: Rows
     keys: tuple[Key, ...]
-    asked: tuple[Asked, ...]
+    calls: tuple[AggregateCall, ...]
     limits: Limits
     measures: tuple[Measure, ...] = ()
     derived: tuple[Derived, ...] = ()
@@ -126,31 +126,31 @@ def choose_measures(draft: Draft) -> Draft:
     the same two measures instead of a third.
     """
     measures: list[Measure] = []
-    centered = {wanted.value for wanted in draft.asked if wanted.function == "mean"}
-    derived = tuple(_derived(wanted, measures, centered) for wanted in draft.asked)
+    centered = {call.value for call in draft.calls if call.function == "mean"}
+    derived = tuple(_derived(call, measures, centered) for call in draft.calls)
     return replace(draft, measures=tuple(measures), derived=derived)
 
 
-def _derived(wanted: Asked, measures: list[Measure], centered: set[Expression | None]) -> Derived:
-    value = wanted.value
-    if wanted.function == "people":
-        return Direct(_place(measures, People(value)), _ONE)
-    if wanted.function == "count" or value is None:
-        return Direct(_place(measures, Count(value)), _ONE)
+def _derived(call: AggregateCall, measures: list[Measure], centered: set[Expression | None]) -> Derived:
+    value = call.value
+    if call.function == "people":
+        return Direct(_index_of(measures, People(value)), _ONE)
+    if call.function == "count" or value is None:
+        return Direct(_index_of(measures, Count(value)), _ONE)
     kind = value.kind
     if not isinstance(kind, Fixed) or kind.lower is None or kind.upper is None:
         raise InternalError("a sum without bounds reached the rules")
     if value not in centered:
-        return Direct(_place(measures, Sum(value, 0)), kind.step)
+        return Direct(_index_of(measures, Sum(value, 0)), kind.step)
     middle = (kind.lower + kind.upper) // 2
-    total = _place(measures, Sum(value, middle))
-    count = _place(measures, Count(value if value.nullable else None))
-    if wanted.function == "mean":
+    total = _index_of(measures, Sum(value, middle))
+    count = _index_of(measures, Count(value if value.nullable else None))
+    if call.function == "mean":
         return Mean(total, count, kind, middle)
     return Total(total, count, kind.step, middle)
 
 
-def _place(measures: list[Measure], measure: Measure) -> int:
+def _index_of(measures: list[Measure], measure: Measure) -> int:
     if measure not in measures:
         measures.append(measure)
     return measures.index(measure)

@@ -84,9 +84,9 @@ def explanation(
     """Everything that can be said about a plan before it is paid for."""
     sure = 1 - doubt(confidence)
     described = tuple(_described(release, neighbors, sure) for release in releases)
-    said = dict.fromkeys(note for release in releases for note in notes(release, release.aggregate.measures))
-    doubts = dict.fromkeys(words for release in releases for words in warnings(release, release.derived, sure))
-    return Explanation(tuple(texts), epsilon, delta, loss, sure, described, tuple(said), tuple(doubts))
+    remarks = dict.fromkeys(note for release in releases for note in notes(release, release.aggregate.measures))
+    cautions = dict.fromkeys(words for release in releases for words in warnings(release, release.derived, sure))
+    return Explanation(tuple(texts), epsilon, delta, loss, sure, described, tuple(remarks), tuple(cautions))
 
 
 _NOISE_ONLY = "errors are those of the noise only: not what bounding and clamping take"
@@ -96,20 +96,20 @@ _WIDE = 1000
 
 def warnings(release: Release, numbers: Sequence[Derived], sure: Fraction) -> list[str]:
     """Why some of these numbers may be worth less than their price, as far as that is public."""
-    said = []
+    remarks = []
     for number in numbers:
-        measure = release.aggregate.measures[number.places[0]]
+        measure = release.aggregate.measures[number.indices[0]]
         if not isinstance(measure, Sum):
             continue
         loose = _loose(measure)
         if loose is not None:
-            said.append(
+            remarks.append(
                 f"noise is scaled to the range of {measure.value}, {measure.kind}, since nothing narrower is known of "
                 f"{loose}: clamp it, LEAST(GREATEST(…, low), high)"
             )
         if isinstance(number, Mean) and (few := _rows_needed(release, number, sure)) >= _MANY_ROWS:
-            said.append(f"a mean of {measure.value} over fewer than {few:,} rows is known no better than its bounds")
-    return said
+            remarks.append(f"a mean of {measure.value} over fewer than {few:,} rows is known no better than its bounds")
+    return remarks
 
 
 def _loose(measure: Sum) -> Call | None:
@@ -138,7 +138,7 @@ def _rows_needed(release: Release, mean: Mean, sure: Fraction) -> int:
 
 
 def _error_times_rows(release: Release, mean: Mean, sure: Fraction) -> Fraction:
-    wide, far = (release.noises[place].interval(1 - (1 - sure) / 2) for place in (mean.total, mean.count))
+    wide, far = (release.noises[index].interval(1 - (1 - sure) / 2) for index in (mean.total, mean.count))
     return (wide + ((mean.kind.upper or 0) - mean.offset) * far) * mean.kind.step
 
 
@@ -154,27 +154,27 @@ def notes(release: Release, measures: Sequence[Measure]) -> list[str]:
     """What is bounded, clipped, dropped or selected for these measures, in words: every answer carries them."""
     bound, group, table = release.aggregate.source, release.group, scan_of(release.group.source).table
     person = table.unit.key if table.unit is not None else None
-    said = []
+    remarks = []
     if person is not None:
         weighs = any(isinstance(measure, Count | Sum) for measure in measures)
         if group.keys and (group.size is None or bound.groups < group.size):
-            said.append(f"a person counts in at most {_many(bound.groups, 'group')}; their others are left out")
+            remarks.append(f"a person counts in at most {_many(bound.groups, 'group')}; their others are left out")
         if weighs:
             where = " in each group" if group.keys else ""
-            said.append(
+            remarks.append(
                 f"a person weighs at most as much as {_many(bound.rows, 'row')}{where}: where there are more, each "
                 "weighs less, so counts and sums shrink, while averages and shares keep their size"
             )
-        said.append(f"rows without {person} are left out")
-    said += [f"{one.column.name} is clamped to {one.kind}" for one in dict.fromkeys(_clamped(measures))]
-    said += [f"only declared values of {key.name} are answered" for key in group.keys if _listed(key)]
+        remarks.append(f"rows without {person} are left out")
+    remarks += [f"{field.column.name} is clamped to {field.kind}" for field in dict.fromkeys(_clamped(measures))]
+    remarks += [f"only declared values of {key.name} are answered" for key in group.keys if _listed(key)]
     if release.selection is not None:
         sure = release.selection.interval("0.95")
         who = "rows" if person is None else "people"
-        said.append(
+        remarks.append(
             f"groups are named privately: one with {sure} {who} is named with probability 95 %, smaller ones less"
         )
-    return said
+    return remarks
 
 
 def _many(count: int, what: str) -> str:
@@ -183,7 +183,7 @@ def _many(count: int, what: str) -> str:
 
 def _clamped(measures: Sequence[Measure]) -> list[Field]:
     values = [measure.value for measure in measures if isinstance(measure, Sum)]
-    return [one for value in values for one in fields_of(value) if one.column.bounded]
+    return [field for value in values for field in fields_of(value) if field.column.bounded]
 
 
 def _listed(key: Key) -> bool:
@@ -210,15 +210,15 @@ def _described(release: Release, neighbors: Neighbors, sure: Fraction) -> dict[s
             for measure, noise in zip(release.aggregate.measures, release.noises, strict=True)
         ],
         "numbers": [
-            _number(release, place, sure) | {"noise only": is_bounded(release, _measures(release, number))}
-            for place, number in enumerate(release.derived)
+            _number(release, index, sure) | {"noise only": is_bounded(release, _measures(release, number))}
+            for index, number in enumerate(release.derived)
         ],
         "sql": private_sql.write(release.aggregate),
     }
 
 
 def _measures(release: Release, number: Derived) -> list[Measure]:
-    return [release.aggregate.measures[place] for place in number.places]
+    return [release.aggregate.measures[index] for index in number.indices]
 
 
 def _only(described: dict[str, Any]) -> str:
@@ -251,9 +251,9 @@ def _measure(measure: Measure, noise: Noise, size: relations.Sensitivity, sure: 
     }
 
 
-def _number(release: Release, place: int, sure: Fraction) -> dict[str, Any]:
+def _number(release: Release, index: int, sure: Fraction) -> dict[str, Any]:
     """The error that a number will have, as far as it can be told before its groups are counted."""
-    derived = release.derived[place]
+    derived = release.derived[index]
     if isinstance(derived, Direct):
         error = float(release.noises[derived.measure].interval(sure) * derived.step)
         return {"number": str(release.aggregate.measures[derived.measure]), "error": error}
@@ -265,7 +265,7 @@ def _number(release: Release, place: int, sure: Fraction) -> dict[str, Any]:
             "error × rows": error,
             "rows needed": _rows_needed(release, derived, sure),
         }
-    wide, far = (release.noises[one].interval(1 - (1 - sure) / 2) for one in (derived.total, derived.count))
+    wide, far = (release.noises[part].interval(1 - (1 - sure) / 2) for part in (derived.total, derived.count))
     return {"number": f"sum of {summed}", "error": float((wide + abs(derived.offset) * far) * derived.step)}
 
 

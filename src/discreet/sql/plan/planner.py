@@ -11,16 +11,16 @@ from discreet.exact import Number
 from discreet.mechanisms.mechanism import doubt
 from discreet.privacy.unit import Unit
 from discreet.sql.after import post_query, sandbox
-from discreet.sql.after.post_query import Source, rest_of
+from discreet.sql.after.post_query import Source, post_query_of
 from discreet.sql.algebra import expression, rules
 from discreet.sql.algebra.expression import CUT_TEXTS, too_much_work, work_on_a_row
-from discreet.sql.algebra.rules import Asked, Draft, Limits
+from discreet.sql.algebra.rules import AggregateCall, Draft, Limits
 from discreet.sql.plan import price
 from discreet.sql.plan.query_plan import QueryPlan, together
 from discreet.sql.release.release import Release
 from discreet.sql.text.blocks import Block, split
 
-_LEAST_DOUBT = Fraction(1, 10**100)
+_LEAST_FAILURE_PROBABILITY = Fraction(1, 10**100)
 
 MOST_STATEMENTS = 100
 """No more statements are planned together: one ε pays for all of them, and one clock runs over all of them."""
@@ -58,7 +58,7 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
 
 
 def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
-    if doubt(terms.confidence) < _LEAST_DOUBT:
+    if doubt(terms.confidence) < _LEAST_FAILURE_PROBABILITY:
         raise InvalidParameter("confidence", terms.confidence, "at most 1 − 1e-100")
     limits = Limits(*(contribution(given, name, Unit("person")) for name, given in
                       (("groups", terms.groups), ("rows", terms.rows))))  # fmt: skip
@@ -66,21 +66,21 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
         hint = "ask them in several batches, each with its own epsilon"
         raise InvalidParameter("statements", f"{len(texts):,} of them", f"at most {MOST_STATEMENTS} together", hint)
     parts = [split(text, catalog) for text in texts]
-    drafts, places = _shared([block for part in parts for block in part.blocks], limits)
+    drafts, indices = _shared([block for part in parts for block in part.blocks], limits)
     releases = _priced([rules.apply_rules(draft) for draft in drafts], catalog, terms)
     _check_work(releases)
-    rests = tuple(
-        rest_of(part, tuple(_source(block, places, drafts) for block in part.blocks), catalog) for part in parts
+    post_queries = tuple(
+        post_query_of(part, tuple(_source(block, indices, drafts) for block in part.blocks), catalog) for part in parts
     )
-    if any(rest.plain is None for rest in rests):
+    if any(query.plain is None for query in post_queries):
         sandbox.warm()
-    for rest in rests:
+    for query in post_queries:
         post_query.run(
-            rest, post_query.empty_tables(rest, releases, catalog)
+            query, post_query.empty_tables(query, releases, catalog)
         )  # what cannot be computed is found before paying
     loss = together([cost for release in releases for cost in release.losses(catalog.neighbors)])
     epsilon, delta = price.total(releases, epsilon=terms.epsilon, delta=terms.delta)
-    return QueryPlan(rests, releases, catalog.neighbors, loss, epsilon, delta, terms.confidence)
+    return QueryPlan(post_queries, releases, catalog.neighbors, loss, epsilon, delta, terms.confidence)
 
 
 def _check_work(releases: Sequence[Release]) -> None:
@@ -99,22 +99,22 @@ Cell = tuple[object, ...]
 
 def _shared(blocks: Sequence[Block], limits: Limits) -> tuple[list[Draft], dict[Cell, int]]:
     """Blocks over the same groups of the same rows are read and released once, each aggregate once."""
-    places: dict[Cell, int] = {}
-    wanted: list[dict[Asked, None]] = []
+    indices: dict[Cell, int] = {}
+    wanted: list[dict[AggregateCall, None]] = []
     drafts: list[Draft] = []
     for block in blocks:
         cell = (block.rows, block.keys)
-        if cell not in places:
-            places[cell] = len(drafts)
+        if cell not in indices:
+            indices[cell] = len(drafts)
             drafts.append(Draft(block.rows, block.keys, (), limits))
             wanted.append({})
-        wanted[places[cell]].update(dict.fromkeys(block.aggregates))
-    return [Draft(d.rows, d.keys, tuple(a), limits) for d, a in zip(drafts, wanted, strict=True)], places
+        wanted[indices[cell]].update(dict.fromkeys(block.aggregates))
+    return [Draft(d.rows, d.keys, tuple(a), limits) for d, a in zip(drafts, wanted, strict=True)], indices
 
 
-def _source(block: Block, places: dict[Cell, int], drafts: list[Draft]) -> Source:
-    place = places[block.rows, block.keys]
-    return Source(block.name, place, tuple(drafts[place].asked.index(wanted) for wanted in block.aggregates))
+def _source(block: Block, indices: dict[Cell, int], drafts: list[Draft]) -> Source:
+    index = indices[block.rows, block.keys]
+    return Source(block.name, index, tuple(drafts[index].calls.index(wanted) for wanted in block.aggregates))
 
 
 def _priced(drafts: list[Draft], catalog: Catalog, terms: Terms) -> tuple[Release, ...]:

@@ -81,7 +81,9 @@ def total(releases: Sequence[Release], *, epsilon: Number | None, delta: Number 
     if any(isinstance(noise, RoundedGaussian) for noise in noises):
         return rational(epsilon or 0, "epsilon", above=0), rational(delta or 0, "delta", above=0)
     pure = sum((noise.epsilon for noise in noises if isinstance(noise, Geometric)), Fraction(0))
-    return pure + sum(one.epsilon for one in named), sum((one.delta for one in named), Fraction(0))
+    return pure + sum(selection.epsilon for selection in named), sum(
+        (selection.delta for selection in named), Fraction(0)
+    )
 
 
 def _widths(draft: Draft, wanted: Fraction) -> list[int]:
@@ -101,7 +103,7 @@ def _widths(draft: Draft, wanted: Fraction) -> list[int]:
                 "error", plain(wanted), f"at least {plain(derived.step)}", "noise comes in such steps"
             )
         widths[derived.measure] = width
-    return [widths[place] for place in range(len(draft.measures))]
+    return [widths[index] for index in range(len(draft.measures))]
 
 
 def _least(size: int, width: int, confidence: Number) -> Fraction:
@@ -161,7 +163,7 @@ def _gaussian(
     return releases
 
 
-def _wider(one: Sequence[Release], other: Sequence[Release]) -> bool:
+def _wider(left: Sequence[Release], right: Sequence[Release]) -> bool:
     """Whether the first has the larger errors, as a geometric mean over all measures."""
 
     def size(releases: Sequence[Release]) -> Fraction:
@@ -169,7 +171,7 @@ def _wider(one: Sequence[Release], other: Sequence[Release]) -> bool:
             (Fraction(1 + noise.interval(_JUDGED_AT)) for r in releases for noise in r.noises), start=Fraction(1)
         )
 
-    return size(one) > size(other)
+    return size(left) > size(right)
 
 
 def _selection(

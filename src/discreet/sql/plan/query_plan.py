@@ -15,7 +15,7 @@ from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure, Together
 from discreet.privacy.unit import Neighbors
 from discreet.sql.after import post_query
-from discreet.sql.after.post_query import Rest
+from discreet.sql.after.post_query import PostQuery
 from discreet.sql.algebra.expression import field, fields_of
 from discreet.sql.algebra.functions import verify_ranges
 from discreet.sql.algebra.relations import Measure, scan_of
@@ -33,7 +33,7 @@ _CHOSEN = (
 class QueryPlan:
     """One or more statements, priced together. `epsilon` and `delta` are the total for all of them."""
 
-    rests: tuple[Rest, ...]
+    post_queries: tuple[PostQuery, ...]
     releases: tuple[Release, ...]
     neighbors: Neighbors
     loss: Loss
@@ -44,7 +44,7 @@ class QueryPlan:
     @property
     def text(self) -> str:
         """The statements as they were written."""
-        return ";\n".join(rest.text for rest in self.rests)
+        return ";\n".join(query.text for query in self.post_queries)
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class QueryPlan:
             raise InternalError("a plan was made for other neighbors than the catalog's")
         for release in self.releases:
             _check_columns(release, catalog)
-        for name in (name for rest in self.rests for name in rest.publics):
+        for name in (name for query in self.post_queries for name in query.publics):
             if catalog.table(name).private:
                 raise InternalError(f"a plan reads the private table {name!r} as if it were public")
         return together([loss for release in self.releases for loss in release.losses(self.neighbors)])
@@ -84,35 +84,35 @@ class QueryPlan:
 
         source = pa.BufferReader(released)
         noisy = [pa.ipc.open_stream(source).read_all() for _ in self.releases]
-        return tuple(self._answer(rest, noisy, receipt, engine) for rest in self.rests)
+        return tuple(self._answer(query, noisy, receipt, engine) for query in self.post_queries)
 
-    def _answer(self, rest: Rest, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
-        tables = post_query.released_tables(rest, self.releases, noisy, doubt(self.confidence))
-        for name in rest.publics:
+    def _answer(self, query: PostQuery, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
+        tables = post_query.released_tables(query, self.releases, noisy, doubt(self.confidence))
+        for name in query.publics:
             tables[name] = engine.fetch(f"SELECT * FROM {quoted(name)}")  # noqa: S608 (public)
-        table, intervals = post_query.run(rest, tables)
+        table, intervals = post_query.run(query, tables)
         sure = 1 - doubt(self.confidence)
-        bounded = any(is_bounded(release, measures) for release, _, measures in self._used(rest))
-        return Answer(table, intervals, sure, receipt, self._notes(rest, sure), bounded)
+        bounded = any(is_bounded(release, measures) for release, _, measures in self._used(query))
+        return Answer(table, intervals, sure, receipt, self._notes(query, sure), bounded)
 
-    def _used(self, rest: Rest) -> Iterator[tuple[Release, list[Derived], list[Measure]]]:
+    def _used(self, query: PostQuery) -> Iterator[tuple[Release, list[Derived], list[Measure]]]:
         """The releases that a statement reads, with the numbers and measures it uses: a batch may release more."""
-        for source in rest.sources:
+        for source in query.sources:
             release = self.releases[source.release]
             numbers = [release.derived[column] for column in source.columns]
-            places = sorted({place for number in numbers for place in number.places})
-            yield release, numbers, [release.aggregate.measures[place] for place in places]
+            indices = sorted({index for number in numbers for index in number.indices})
+            yield release, numbers, [release.aggregate.measures[index] for index in indices]
 
-    def _notes(self, rest: Rest, sure: Fraction) -> tuple[str, ...]:
+    def _notes(self, query: PostQuery, sure: Fraction) -> tuple[str, ...]:
         """What is to be known of the numbers of a statement, warnings first."""
-        used = list(self._used(rest))
-        said = dict.fromkeys(
+        used = list(self._used(query))
+        remarks = dict.fromkeys(
             f"warning: {words}" for release, numbers, _ in used for words in warnings(release, numbers, sure)
         )
-        said |= dict.fromkeys(note for release, _, measures in used for note in notes(release, measures))
-        if rest.chosen and rest.intervals:
-            said[_CHOSEN] = None
-        return tuple(said)
+        remarks |= dict.fromkeys(note for release, _, measures in used for note in notes(release, measures))
+        if query.chosen and query.intervals:
+            remarks[_CHOSEN] = None
+        return tuple(remarks)
 
 
 def _check_columns(release: Release, catalog: Catalog) -> None:
@@ -122,9 +122,9 @@ def _check_columns(release: Release, catalog: Catalog) -> None:
         raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
     for part in release.aggregate.parts:
         verify_ranges(part)
-    for one in (one for part in release.aggregate.parts for one in fields_of(part)):
-        if one != field(table.column(one.column.name)):
-            raise InternalError(f"a plan was made for another column {one.column.name!r} than the catalog's")
+    for column in (column for part in release.aggregate.parts for column in fields_of(part)):
+        if column != field(table.column(column.column.name)):
+            raise InternalError(f"a plan was made for another column {column.column.name!r} than the catalog's")
 
 
 def together(losses: list[Loss]) -> Loss:
@@ -132,7 +132,7 @@ def together(losses: list[Loss]) -> Loss:
     match losses:
         case []:
             return Pure(0)
-        case [one]:
-            return one
+        case [column]:
+            return column
         case _:
             return Together(*losses)

@@ -112,30 +112,30 @@ def _apart(parts: list[Expression], source: str) -> tuple[str, dict[int, str]]:
     levels: dict[int, int] = {}  # of a column: how many projections lie below the one that it is in, and that one
     layers: list[list[str]] = []
 
-    def place(one: Expression) -> int:
+    def set_apart(value: Expression) -> int:
         """Put every operation that stands alone or in gates apart; how many projections are needed below."""
-        if not isinstance(one, Call):
+        if not isinstance(value, Call):
             return 0
-        if one.operation in GATES:
-            return max(map(place, one.arguments))
-        if id(one) not in names:
-            levels[id(one)] = 1 + max(map(needed, one.arguments))
-            layers.extend([] for _ in range(levels[id(one)] - len(layers)))
-            sql = _call(one, names)
-            names[id(one)] = f"d{len(names)}"
-            layers[levels[id(one)] - 1].append(f"{sql} AS {names[id(one)]}")
-        return levels[id(one)]
+        if value.operation in GATES:
+            return max(map(set_apart, value.arguments))
+        if id(value) not in names:
+            levels[id(value)] = 1 + max(map(needed, value.arguments))
+            layers.extend([] for _ in range(levels[id(value)] - len(layers)))
+            sql = _call(value, names)
+            names[id(value)] = f"d{len(names)}"
+            layers[levels[id(value)] - 1].append(f"{sql} AS {names[id(value)]}")
+        return levels[id(value)]
 
-    def needed(one: Expression) -> int:
+    def needed(value: Expression) -> int:
         """The same for what stands inside an operation: only what is within its gates is put apart."""
-        if not isinstance(one, Call):
+        if not isinstance(value, Call):
             return 0
-        if one.operation in GATES or id(one) in names:
-            return place(one)
-        return max(map(needed, one.arguments))
+        if value.operation in GATES or id(value) in names:
+            return set_apart(value)
+        return max(map(needed, value.arguments))
 
     for part in parts:
-        place(part)
+        set_apart(part)
     for columns in layers:
         source = f"SELECT *, {', '.join(columns)} FROM ({source})"
     return source, names
@@ -196,32 +196,32 @@ def _grouped(columns: list[str], source: str, keys: list[str]) -> str:
     return f"SELECT {', '.join(columns)} FROM ({source})" + (f" GROUP BY {', '.join(keys)}" if keys else "")
 
 
-def _of_rows(place: int, measure: Measure) -> str:
+def _of_rows(index: int, measure: Measure) -> str:
     """A measure over rows that are units of their own."""
     match measure:
         case Count():
-            return "count(*)" if measure.value is None else f"count(v{place})"
+            return "count(*)" if measure.value is None else f"count(v{index})"
         case Sum():
-            return _held(f"sum(v{place} - {_int(measure.offset)})")
+            return _held(f"sum(v{index} - {_int(measure.offset)})")
         case People():
             raise InternalError("people cannot be counted where the unit is a row")
 
 
-def _of_cell(place: int, measure: Measure) -> str:
+def _of_cell(index: int, measure: Measure) -> str:
     """What the rows of one unit in one group add up to; where every row counts, that is n."""
     match measure:
         case Count() | People():
-            return f"count(v{place})"
+            return f"count(v{index})"
         case Sum():
-            return f"coalesce(sum(v{place} - {_int(measure.offset)}), 0)::HUGEINT"
+            return f"coalesce(sum(v{index} - {_int(measure.offset)}), 0)::HUGEINT"
 
 
-def _weighed(place: int, measure: Measure, bound: Bound, digest: str) -> str:
+def _weighed(index: int, measure: Measure, bound: Bound, digest: str) -> str:
     """⌊t·rows/n + h⌋ where n > rows, h in steps of 2^−16: floored by a shift that keeps the dividend ≥ 0.
 
     Where t is n, that is `rows`, whatever h is.
     """
-    t = f"t{place}"
+    t = f"t{index}"
     if isinstance(measure, People):
         return "1" if measure.value is None else f"least({t}, 1)"
     if measure.value is None:
@@ -261,20 +261,20 @@ def treated(column: Column) -> str:
 # Expressions
 
 
-def expression(one: Expression, apart: Mapping[int, str]) -> str:
+def expression(value: Expression, apart: Mapping[int, str]) -> str:
     """An expression as SQL; numbers as whole steps. `apart` names the operations that are columns already, by id."""
-    match one:
+    match value:
         case Field():
-            return _name(one.column)
+            return _name(value.column)
         case Constant():
-            return _constant(one)
+            return _constant(value)
         case Call():
-            return apart[id(one)] if id(one) in apart else _call(one, apart)
+            return apart[id(value)] if id(value) in apart else _call(value, apart)
 
 
-def _call(one: Call, apart: Mapping[int, str]) -> str:
-    arguments = [_beside(argument, one.arguments[0], apart) for argument in one.arguments]
-    match one.operation:
+def _call(value: Call, apart: Mapping[int, str]) -> str:
+    arguments = [_beside(argument, value.arguments[0], apart) for argument in value.arguments]
+    match value.operation:
         case name if name in _BINARY:
             return "(" + f" {_BINARY[name]} ".join(arguments) + ")"
         case name if name in _FUNCTIONS:
@@ -297,22 +297,22 @@ def _call(one: Call, apart: Mapping[int, str]) -> str:
             pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
             return "CASE " + " ".join(f"WHEN {when} THEN {then}" for when, then in pairs) + f" ELSE {arguments[-1]} END"
         case "floor":
-            return _floor(one, *arguments)
+            return _floor(value, *arguments)
         case "truncate":
-            kind = "TIMESTAMP" if isinstance(one.kind, Moment) else "DATE"
+            kind = "TIMESTAMP" if isinstance(value.kind, Moment) else "DATE"
             return f"TRY(CAST(date_trunc({arguments[1]}, {arguments[0]}) AS {kind}))"
         case "to_day":
             return f"TRY(CAST({arguments[0]} AS DATE))"
-        case name if isinstance(one.kind, Fixed) and one.kind.bounded:  # a part of a date
+        case name if isinstance(value.kind, Fixed) and value.kind.bounded:  # a part of a date
             found = f"TRY(CAST(date_part('{name}', {arguments[0]}) AS BIGINT))"
-            return f"CASE WHEN {found} BETWEEN {one.kind.lower} AND {one.kind.upper} THEN {found} END"
+            return f"CASE WHEN {found} BETWEEN {value.kind.lower} AND {value.kind.upper} THEN {found} END"
         case name:
             raise InternalError(f"no SQL is known for {name!r}")
 
 
-def _floor(one: Call, value: str, divisor: str) -> str:
+def _floor(node: Call, value: str, divisor: str) -> str:
     """⌊value/divisor⌋: shifted by whole divisors so that nothing is negative when it is cut."""
-    inner, by = one.arguments
+    inner, by = node.arguments
     least = inner.kind.lower if isinstance(inner.kind, Fixed) and inner.kind.lower is not None else 0
     size = by.value if isinstance(by, Constant) and isinstance(by.value, int) else 1
     shift = max(0, -(least // size))
@@ -328,19 +328,19 @@ def _beside(argument: Expression, first: Expression, apart: Mapping[int, str]) -
     return expression(argument, apart)
 
 
-def _constant(one: Constant) -> str:
-    match one.value:
+def _constant(value: Constant) -> str:
+    match value.value:
         case None:
             return "NULL"
         case bool():
-            return "TRUE" if one.value else "FALSE"
+            return "TRUE" if value.value else "FALSE"
         case int():
-            return _int(one.value)
+            return _int(value.value)
         case str():
-            return literal(one.value)
+            return literal(value.value)
         case _:
-            kind = "DATE" if isinstance(one.kind, Day) else "TIMESTAMP"
-            return f"{kind} '{one.value}'"
+            kind = "DATE" if isinstance(value.kind, Day) else "TIMESTAMP"
+            return f"{kind} '{value.value}'"
 
 
 def _int(value: int | None) -> str:

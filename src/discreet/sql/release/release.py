@@ -81,11 +81,11 @@ class Release:
         """All groups of the declared domain, those that are absent from the data too."""
         import pyarrow as pa
 
-        places, inside = group_indices(self.group, exact)
+        indices, inside = group_indices(self.group, exact)
         columns = {}
         for i, noise in enumerate(self.noises):
             counts = np.zeros(self.group.size or 1, np.int64)
-            counts[places] = _whole_numbers(exact, f"m{i}")[inside]
+            counts[indices] = _whole_numbers(exact, f"m{i}")[inside]
             columns[f"m{i}"] = arrow_column(np.asarray(noise.release(counts, entropy=entropy)))
         return pa.table(columns)
 
@@ -122,21 +122,21 @@ def _whole_numbers(table: "pyarrow.Table", name: str) -> NDArray[np.int64]:
     return np.asarray(numbers_of(found))
 
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
-def group_indices(group: Group, found: "pyarrow.Table") -> tuple[Places, NDArray[np.bool_]]:
+def group_indices(group: Group, found: "pyarrow.Table") -> tuple[Indices, NDArray[np.bool_]]:
     """Where each row that an engine found belongs among all groups; rows outside the declared domain are left out.
 
     The groups are counted like digits: the last key changes fastest; null comes after the values of a key.
     """
-    place = np.zeros(found.num_rows, np.int64)
+    index = np.zeros(found.num_rows, np.int64)
     inside = np.ones(found.num_rows, np.bool_)
     for i, key in enumerate(group.keys):
         digit, known = _key_indices(key, found.column(f"k{i}"))
-        place = place * (key.size or 1) + digit
+        index = index * (key.size or 1) + digit
         inside &= known
-    return place[inside], inside
+    return index[inside], inside
 
 
 def group_names(group: Group) -> "list[pyarrow.Array]":
@@ -179,7 +179,7 @@ def arrow_type(kind: Kind) -> Any:
             raise InternalError(f"a key of kind {kind} was planned")
 
 
-def _key_indices(key: Key, column: "pyarrow.ChunkedArray") -> tuple[Places, NDArray[np.bool_]]:
+def _key_indices(key: Key, column: "pyarrow.ChunkedArray") -> tuple[Indices, NDArray[np.bool_]]:
     """The place of each value among the values of its key, and whether it has one."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -213,7 +213,7 @@ def _key_values(key: Key) -> "pyarrow.Array":
     return pa.concat_arrays([listed, pa.nulls(1, listed.type)]) if key.value.nullable else listed
 
 
-def _steps(domain: Domain) -> Places:
+def _steps(domain: Domain) -> Indices:
     return np.arange(domain.start, domain.stop) if isinstance(domain, range) else np.array(domain, np.int64)
 
 
@@ -225,7 +225,7 @@ def _is_whole(kind: Fixed) -> bool:
     return kind.step.denominator == 1 and all(end is not None and abs(end * kind.step) < MOST for end in ends)
 
 
-def _key_numbers(kind: Fixed, steps: Places) -> Any:
+def _key_numbers(kind: Fixed, steps: Indices) -> Any:
     return steps * kind.step.numerator if _is_whole(kind) else Grid(kind.step).floats(steps)
 
 

@@ -10,10 +10,10 @@ from sqlglot import ErrorLevel, exp
 from discreet.curator.catalog import Table
 from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions, functions
-from discreet.sql.algebra.expression import Constant, Domain, Expression, Field, Unfit, constant
+from discreet.sql.algebra.expression import Constant, Domain, Expression, Field, Unsupported, constant
 from discreet.sql.algebra.kinds import Fixed, Nothing, Real
 from discreet.sql.algebra.relations import Key
-from discreet.sql.algebra.rules import Asked
+from discreet.sql.algebra.rules import AggregateCall
 from discreet.sql.text.expressions import Scope, translate
 from discreet.sql.text.statement import DIALECT, Statement
 
@@ -35,11 +35,11 @@ class Rewriting:
     keys: tuple[Key, ...]
     aliases: set[str]
     nested: Callable[[Any], Any]
-    found: list[Asked] = field(default_factory=list)
+    found: list[AggregateCall] = field(default_factory=list)
 
-    def column(self, letter: str, place: int) -> exp.Column:
+    def column(self, letter: str, index: int) -> exp.Column:
         """A column of the released table: k0, k1, … are keys and a0, a1, … aggregates."""
-        return exp.column(f"{self.name}_{letter}{place}", table=self.name, quoted=True)
+        return exp.column(f"{self.name}_{letter}{index}", table=self.name, quoted=True)
 
 
 def rewrite(block: Rewriting, select: exp.Select) -> None:
@@ -61,14 +61,14 @@ def rewrite(block: Rewriting, select: exp.Select) -> None:
 def _outputs(block: Rewriting, parts: list[Any]) -> list[exp.Expr]:
     """The projections, each under a name of its own."""
     found: list[exp.Expr] = []
-    taken: set[str] = set()
+    names: set[str] = set()
     for part in parts:
         plain = part.alias if isinstance(part, exp.Alias) else part.name if isinstance(part, exp.Column) else ""
         base = name = plain or part.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
         number = 1
-        while name.casefold() in taken:
+        while name.casefold() in names:
             name, number = f"{base}_{number}", number + 1
-        taken.add(name.casefold())
+        names.add(name.casefold())
         found.append(exp.alias_(_rewritten(block, part.unalias()), name, quoted=True))
     return found
 
@@ -90,8 +90,8 @@ def _rewritten(block: Rewriting, node: Any, *, aliases: bool = False) -> Any:  #
         case exp.Star() | exp.Columns() | exp.PositionalColumn() | exp.Placeholder() | exp.IgnoreNulls():
             what = node.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
             block.statement.refuse(node, f"{what} beside aggregates is not supported", "list what you want, by name")
-        case exp.Expr() if (place := _key_of(block, node)) is not None:
-            return block.column("k", place)
+        case exp.Expr() if (index := _key_of(block, node)) is not None:
+            return block.column("k", index)
         case exp.Expr():
             return _children(block, node, aliases)
     return node
@@ -118,25 +118,25 @@ def _children(block: Rewriting, node: Any, aliases: bool, *, but: str = "") -> A
 
 
 def _aggregate(block: Rewriting, node: Any) -> exp.Column:
-    wanted = asked(node, block.columns, block.statement, block.unit)
-    if wanted not in block.found:
-        block.found.append(wanted)
+    call = aggregate_call(node, block.columns, block.statement, block.unit)
+    if call not in block.found:
+        block.found.append(call)
     if len(block.found) > MOST_AGGREGATES:
         block.statement.refuse(node, f"more than {MOST_AGGREGATES} aggregates in one SELECT", "ask for fewer at a time")
-    return block.column("a", block.found.index(wanted))
+    return block.column("a", block.found.index(call))
 
 
 def _column(block: Rewriting, node: exp.Column, aliases: bool) -> exp.Column:
     name = node.name.casefold()
     if name in block.aliases and not node.table and (aliases or name not in block.columns):
         return node
-    place = _key_of(block, node)
-    if place is None:
+    index = _key_of(block, node)
+    if index is None:
         translate(node, block.columns, block.statement)  # an unknown name says so
         block.statement.refuse(
             node, f"{node.sql()} is neither grouped by nor aggregated", "put it in GROUP BY, or inside an aggregate"
         )
-    return block.column("k", place)
+    return block.column("k", index)
 
 
 def _key_of(block: Rewriting, node: Any) -> int | None:
@@ -241,15 +241,15 @@ def has_aggregate(node: Any) -> bool:
             return False
 
 
-def asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> Asked:
+def aggregate_call(node: Any, scope: Scope, statement: Statement, unit: str | None) -> AggregateCall:
     """The aggregate that a part of the text asks for."""
     try:
-        return _asked(node, scope, statement, unit)
-    except Unfit as error:
+        return _aggregate_call(node, scope, statement, unit)
+    except Unsupported as error:
         statement.refuse(node, error.problem, error.hint)
 
 
-def _asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> Asked:
+def _aggregate_call(node: Any, scope: Scope, statement: Statement, unit: str | None) -> AggregateCall:
     only = None
     if isinstance(node, exp.Filter):
         only, node = conditions.condition(translate(node.expression.this, scope, statement)), node.this
@@ -257,41 +257,41 @@ def _asked(node: Any, scope: Scope, statement: Statement, unit: str | None) -> A
     if isinstance(inner, exp.Distinct):
         distinct = True
         if len(inner.expressions) != 1 or inner.args.get("on"):
-            raise Unfit("DISTINCT of several values", "count distinct people only: COUNT(DISTINCT unit)")
+            raise Unsupported("DISTINCT of several values", "count distinct people only: COUNT(DISTINCT unit)")
         inner = inner.expressions[0]
     match node:
         case exp.Count() if distinct and isinstance(inner, exp.Star):
-            raise Unfit("COUNT(DISTINCT *)", "count rows, COUNT(*), or people, COUNT(DISTINCT unit)")
+            raise Unsupported("COUNT(DISTINCT *)", "count rows, COUNT(*), or people, COUNT(DISTINCT unit)")
         case exp.Count() if inner is None or (isinstance(inner, exp.Star) and not any(inner.args.values())):
-            return Asked("count", _where(only, None))
+            return AggregateCall("count", _where(only, None))
         case exp.Count() if distinct:
             _check_unit(translate(inner, scope, statement), unit)
-            return Asked("people", _where(only, None))
+            return AggregateCall("people", _where(only, None))
         case exp.Count():
             _plain(node, "this", "big_int")
-            return Asked("count", _where(only, _present(translate(inner, scope, statement))))
+            return AggregateCall("count", _where(only, _present(translate(inner, scope, statement))))
         case exp.CountIf() if not distinct:
             _plain(node, "this")
             chosen = conditions.condition(translate(inner, scope, statement))
-            return Asked("count", _where(chosen if only is None else conditions.both(only, chosen), None))
+            return AggregateCall("count", _where(chosen if only is None else conditions.both(only, chosen), None))
         case exp.Sum() | exp.Avg() if not distinct:
             _plain(node, "this")
             value = functions.number_of(translate(inner, scope, statement))
-            return Asked("sum" if isinstance(node, exp.Sum) else "mean", _where(only, _summable(value, node)))
+            return AggregateCall("sum" if isinstance(node, exp.Sum) else "mean", _where(only, _summable(value, node)))
         case exp.Sum() | exp.Avg():
-            raise Unfit("SUM or AVG of DISTINCT values", "leave DISTINCT out")
+            raise Unsupported("SUM or AVG of DISTINCT values", "leave DISTINCT out")
         case _:
             known = isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
             name = node.sql_name() if known else node.name or node.key
-            raise Unfit(f"{name.upper()} is not supported yet", "ask for COUNT, COUNT(DISTINCT unit), SUM or AVG")
+            raise Unsupported(f"{name.upper()} is not supported yet", "ask for COUNT, COUNT(DISTINCT unit), SUM or AVG")
 
 
 def _check_unit(value: Expression, unit: str | None) -> None:
     """COUNT(DISTINCT x) counts people, so x must be what identifies them."""
     if unit is None:
-        raise Unfit("COUNT(DISTINCT …) where the unit is a row", "use COUNT(*)")
+        raise Unsupported("COUNT(DISTINCT …) where the unit is a row", "use COUNT(*)")
     if not isinstance(value, Field) or value.column.name.casefold() != unit.casefold():
-        raise Unfit(f"COUNT(DISTINCT {value})", f"only people can be counted so: COUNT(DISTINCT {unit})")
+        raise Unsupported(f"COUNT(DISTINCT {value})", f"only people can be counted so: COUNT(DISTINCT {unit})")
 
 
 def _present(value: Expression) -> Expression | None:
@@ -308,9 +308,9 @@ def _summable(value: Expression, node: Any) -> Expression:
             return value
         case Fixed():
             hint = "declare bounds in the policy, or clamp: LEAST(GREATEST(x, low), high), where a null becomes low"
-            raise Unfit(f"{name} of {value}, which has no bounds", hint)
+            raise Unsupported(f"{name} of {value}, which has no bounds", hint)
         case other:
-            raise Unfit(f"{name} of {other}", "declare lower, upper and granularity of the column in the policy")
+            raise Unsupported(f"{name} of {other}", "declare lower, upper and granularity of the column in the policy")
 
 
 def _where(only: Expression | None, value: Expression | None) -> Expression | None:
@@ -323,4 +323,4 @@ def _where(only: Expression | None, value: Expression | None) -> Expression | No
 def _plain(node: Any, *allowed: str) -> None:
     for name, given in node.args.items():
         if given and name not in allowed:
-            raise Unfit(f"{node.sql_name()} with {name.rstrip('_').upper()}", "leave that out")
+            raise Unsupported(f"{node.sql_name()} with {name.rstrip('_').upper()}", "leave that out")

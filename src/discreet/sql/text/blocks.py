@@ -15,7 +15,7 @@ from discreet.curator.catalog import Catalog, Table
 from discreet.sql.algebra.expression import Expression
 from discreet.sql.algebra.expression import field as of_column
 from discreet.sql.algebra.relations import Filter, Key, Rows, Scan, scan_of
-from discreet.sql.algebra.rules import Asked
+from discreet.sql.algebra.rules import AggregateCall
 from discreet.sql.text.aggregates import Rewriting, has_aggregate, keys_of, rewrite
 from discreet.sql.text.expressions import condition_of, translate
 from discreet.sql.text.statement import Statement
@@ -32,7 +32,7 @@ class Block:
     name: str
     rows: Rows
     keys: tuple[Key, ...]
-    aggregates: tuple[Asked, ...]
+    aggregates: tuple[AggregateCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Parts:
     text: str
     blocks: tuple[Block, ...]
     publics: tuple[str, ...]
-    rest: exp.Query
+    post_query: exp.Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def split(text: str, catalog: Catalog, *, prefix: str = "released") -> Parts:
     while prefix in text.casefold():
         prefix += "_"
     splitter = _Splitter(catalog, statement, prefix)
-    rest = _query(splitter, statement.tree.copy(), {})
-    return Parts(text, tuple(splitter.blocks), tuple(splitter.publics), rest)
+    post_query = _query(splitter, statement.tree.copy(), {})
+    return Parts(text, tuple(splitter.blocks), tuple(splitter.publics), post_query)
 
 
 Names = dict[str, _Private | None]
@@ -267,10 +267,10 @@ def _only(at: _Splitter, node: Any, allowed: set[str]) -> None:
         if value and name not in allowed:
             word = name.rstrip("_").replace("_", " ").upper()
             where = value[0] if isinstance(value, list) else value
-            place = where if isinstance(where, exp.Expr) else node
+            part = where if isinstance(where, exp.Expr) else node
             if name == "joins":
-                at.statement.refuse(place, _NO_JOINS, _JOINED)
-            at.statement.refuse(place, f"{word} is not supported on private rows", "aggregate first, then use it")
+                at.statement.refuse(part, _NO_JOINS, _JOINED)
+            at.statement.refuse(part, f"{word} is not supported on private rows", "aggregate first, then use it")
     alias = node.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.columns:
         at.statement.refuse(node, "column names after a table's alias are not supported", "name columns with AS")
@@ -280,8 +280,8 @@ def _aggregates(select: exp.Select) -> bool:
     """Whether a SELECT groups or aggregates."""
     if select.args.get("group") or select.args.get("having"):
         return True
-    places = [*select.expressions, select.args.get("order"), select.args.get("qualify")]
-    return any(has_aggregate(part) for part in places if part is not None)
+    parts = [*select.expressions, select.args.get("order"), select.args.get("qualify")]
+    return any(has_aggregate(part) for part in parts if part is not None)
 
 
 # Blocks

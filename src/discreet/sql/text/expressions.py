@@ -10,7 +10,7 @@ from sqlglot import ErrorLevel, exp
 
 from discreet.curator.catalog import TEXT
 from discreet.sql.algebra import conditions, functions
-from discreet.sql.algebra.expression import Constant, Expression, Unfit, constant
+from discreet.sql.algebra.expression import Constant, Expression, Unsupported, constant
 from discreet.sql.algebra.kinds import Fixed, Real
 from discreet.sql.text.statement import DIALECT, Statement
 
@@ -22,7 +22,7 @@ def translate(node: Any, scope: Scope, statement: Statement) -> Expression:
     """The expression that a part of the text means for each private row."""
     try:
         return _translated(node, scope, statement)
-    except Unfit as error:
+    except Unsupported as error:
         statement.refuse(node, error.problem, error.hint)
 
 
@@ -30,7 +30,7 @@ def condition_of(node: Any, scope: Scope, statement: Statement) -> Expression:
     """The condition that a part of the text means for each private row."""
     try:
         return conditions.condition(translate(node, scope, statement))
-    except Unfit as error:
+    except Unsupported as error:
         statement.refuse(node, error.problem, error.hint)
 
 
@@ -79,22 +79,24 @@ def _column(node: exp.Column, _: Go, scope: Scope) -> Expression:
     if name in scope:
         return scope[name]
     known = sorted({str(key) for key in scope if "." not in key})
-    raise Unfit(f"there is no column {node.sql()!r} here", f"there are: {', '.join(known)}")
+    raise Unsupported(f"there is no column {node.sql()!r} here", f"there are: {', '.join(known)}")
 
 
 def _literal(node: exp.Literal, _: Go, __: Scope) -> Expression:
     if node.is_string and len(node.name) > TEXT:
-        raise Unfit(f"a text of {len(node.name):,} characters", f"write at most {TEXT:,}: no more is read of a column")
+        raise Unsupported(
+            f"a text of {len(node.name):,} characters", f"write at most {TEXT:,}: no more is read of a column"
+        )
     return constant(node.name) if node.is_string else constant(_number(node.name))
 
 
 def _number(text: str) -> Fraction:
     try:
         if len(text) > 60 or abs(int(text.lower().partition("e")[2] or 0)) > 60:
-            raise Unfit("this number has too many digits", "use fewer")
+            raise Unsupported("this number has too many digits", "use fewer")
         return Fraction(text.replace("_", ""))
     except ValueError:
-        raise Unfit(f"the number {text!r}", "write a plain decimal number") from None
+        raise Unsupported(f"the number {text!r}", "write a plain decimal number") from None
 
 
 def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:
@@ -113,13 +115,13 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:
             sizes = [int(part.name) for part in node.to.expressions] or [18, 3]
             digits = sizes[1] if len(sizes) > 1 else 0
             most = 10 ** max(0, sizes[0] - digits)
-            return functions.within(functions.rounded(_castable(inner, target), digits), most, target)
+            return functions.within(functions.round_to(_castable(inner, target), digits), most, target)
         case "INT" | "BIGINT" | "SMALLINT" | "TINYINT" | "INT128":
             most = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31}.get(target, 2**62)
             name = _WRITTEN.get(target, target)
-            return functions.within(functions.rounded(_castable(inner, name), 0), most, name)
+            return functions.within(functions.round_to(_castable(inner, name), 0), most, name)
         case _:
-            raise Unfit(f"CAST to {target or node.to}", "cast to DATE, DOUBLE or INTEGER, or leave it out")
+            raise Unsupported(f"CAST to {target or node.to}", "cast to DATE, DOUBLE or INTEGER, or leave it out")
 
 
 _WRITTEN = {"INT": "INTEGER", "INT128": "HUGEINT"}
@@ -131,8 +133,8 @@ def _castable(inner: Expression, target: str) -> Expression:
     number = functions.number_of(inner)
     if not isinstance(number.kind, Fixed | Real):
         hint = "if it holds numbers, declare the column as integer or real in the policy"
-        raise Unfit(f"CAST of {number.kind} to {target}", hint)
-    conditions.ends_of("CAST", number)
+        raise Unsupported(f"CAST of {number.kind} to {target}", hint)
+    conditions.range_of("CAST", number)
     return number
 
 
@@ -141,26 +143,26 @@ def _is(node: exp.Is, go: Go, scope: Scope) -> Expression:
     match node.expression:
         case exp.Null():
             return conditions.is_null(inner)
-        case exp.Boolean() as wanted:
+        case exp.Boolean() as digits_wanted:
             return conditions.both(
                 conditions.opposite(conditions.is_null(inner)),
-                conditions.compare("equal", inner, constant(bool(wanted.this))),
+                conditions.compare("equal", inner, constant(bool(digits_wanted.this))),
             )
         case _:
-            raise Unfit("IS with something else than NULL, TRUE or FALSE", "compare with =")
+            raise Unsupported("IS with something else than NULL, TRUE or FALSE", "compare with =")
 
 
 def _in(node: exp.In, go: Go, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
-        raise Unfit("IN with a query", "list the values")
+        raise Unsupported("IN with a query", "list the values")
     if not node.expressions:
-        raise Unfit("IN with nothing after it", "list the values: IN (1, 2)")
+        raise Unsupported("IN with nothing after it", "list the values: IN (1, 2)")
     return conditions.among(go(node.this), [go(part) for part in node.expressions])
 
 
 def _between(node: exp.Between, go: Go, scope: Scope) -> Expression:
     if node.args.get("symmetric"):
-        raise Unfit("BETWEEN SYMMETRIC", "write the lower limit first")
+        raise Unsupported("BETWEEN SYMMETRIC", "write the lower limit first")
     inner = go(node.this)
     low = conditions.compare("greater_equal", inner, go(node.args["low"]))
     return conditions.both(low, conditions.compare("less_equal", inner, go(node.args["high"])))
@@ -196,11 +198,11 @@ def _nullif(node: exp.Nullif, go: Go, scope: Scope) -> Expression:
 
 def _round(node: exp.Round, go: Go, scope: Scope) -> Expression:
     digits = node.args.get("decimals")
-    wanted = go(digits) if digits is not None else constant(0)
-    places = wanted.number if isinstance(wanted, Constant) else None
-    if places is None or places.denominator != 1 or abs(places) > 15:
-        raise Unfit("ROUND to so many decimals", "a whole number from -15 to 15")
-    return functions.rounded(go(node.this), int(places))
+    digits_wanted = go(digits) if digits is not None else constant(0)
+    decimals = digits_wanted.number if isinstance(digits_wanted, Constant) else None
+    if decimals is None or decimals.denominator != 1 or abs(decimals) > 15:
+        raise Unsupported("ROUND to so many decimals", "a whole number from -15 to 15")
+    return functions.round_to(go(node.this), int(decimals))
 
 
 def _extreme(largest: bool) -> Callable[[Any, Go, Scope], Expression]:
@@ -210,8 +212,8 @@ def _extreme(largest: bool) -> Callable[[Any, Go, Scope], Expression]:
 def _floor(up: bool) -> Callable[[Any, Go, Scope], Expression]:
     def rule(node: Any, go: Go, _: Scope) -> Expression:
         if node.args.get("decimals") is not None:
-            raise Unfit("FLOOR or CEIL to decimals", "use ROUND(x, decimals)")
-        return functions.floored(go(node.this), up=up)
+            raise Unsupported("FLOOR or CEIL to decimals", "use ROUND(x, decimals)")
+        return functions.floor_of(go(node.this), up=up)
 
     return rule
 
@@ -229,7 +231,7 @@ def _left(node: exp.Left, go: Go, scope: Scope) -> Expression:
 
 def _trim(node: exp.Trim, go: Go, scope: Scope) -> Expression:
     if node.args.get("position") or node.expression:
-        raise Unfit("TRIM of particular characters", "write TRIM(x)")
+        raise Unsupported("TRIM of particular characters", "write TRIM(x)")
     return functions.changed_text("trim", go(node.this))
 
 
@@ -252,8 +254,8 @@ def _part(name: str) -> Callable[[Any, Go, Scope], Expression]:
 
 def _like(operation: str) -> Callable[[Any, Go, Scope], Expression]:
     def rule(node: Any, go: Go, _: Scope) -> Expression:
-        found = functions.like(operation, go(node.this), go(node.expression))
-        return conditions.opposite(found) if node.args.get("negate") else found
+        matches = functions.like(operation, go(node.this), go(node.expression))
+        return conditions.opposite(matches) if node.args.get("negate") else matches
 
     return rule
 
@@ -266,7 +268,7 @@ def _anonymous(node: exp.Anonymous, go: Go, scope: Scope) -> Expression:
             return functions.date_part(
                 _PARTS.get(name.value.casefold(), name.value.casefold()), go(node.expressions[1])
             )
-    raise Unfit(f"{node.name.upper()}() is not supported on private rows", _hint(node))
+    raise Unsupported(f"{node.name.upper()}() is not supported on private rows", _hint(node))
 
 
 _PARTS = {"dow": "dayofweek", "doy": "dayofyear"}
@@ -277,7 +279,7 @@ def _two(operation: Callable[[Expression, Expression], Expression]) -> Callable[
 
 
 def _compare(name: str) -> Callable[[Any, Go, Scope], Expression]:
-    return _two(lambda one, other: conditions.compare(name, one, other))
+    return _two(lambda value, other: conditions.compare(name, value, other))
 
 
 def _one(operation: Callable[[Expression], Expression]) -> Callable[[Any, Go, Scope], Expression]:

@@ -33,8 +33,8 @@ def start_of(node: Any) -> int | None:
     """Where a node begins in the text, if the parser said so for it or for something in it."""
     if not isinstance(node, exp.Expr):
         return None
-    places = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-    return min(places, default=None)
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=None)
 
 
 def _parsed(text: str, columns: Collection[str]) -> exp.Query:

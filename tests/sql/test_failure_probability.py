@@ -1,4 +1,4 @@
-"""Intervals divide the doubt that was stated: the doubts of all noises behind one number add up to it, exactly."""
+"""Intervals divide the failure probability that was stated: the shares of all noises behind one number add up to it, exactly."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -18,12 +18,12 @@ from discreet.sql.plan.planner import Terms, plan
 
 TABLE = Table("t", [Column("x", "integer", lower=0, upper=9), Column("y", "integer", lower=-5, upper=5)], unit=Unit())
 KNOWN = Catalog("d", [TABLE], neighbors="add or remove one")
-DOUBT = Fraction(1, 20)
+FAILURE = Fraction(1, 20)
 
 
 @pytest.fixture
-def doubts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fraction]]:
-    """The doubt of each interval of a noise, as it is asked for."""
+def shares(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fraction]]:
+    """The failure probability of each interval of a noise, as it is asked for."""
     asked: list[Fraction] = []
     for kind in (Geometric, RoundedGaussian):
         plain = kind.interval
@@ -50,17 +50,17 @@ def doubts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fraction]]:
         ("COUNT(*) * COUNT(*)", 1),
     ],
 )
-def test_the_doubts_of_a_number_add_up_to_what_was_stated(
-    number: str, noises: int, delta: str | None, doubts: list[Fraction]
+def test_the_failure_probabilities_of_a_number_add_up_to_what_was_stated(
+    number: str, noises: int, delta: str | None, shares: list[Fraction]
 ) -> None:
     made = plan([f"SELECT {number} AS n FROM t"], KNOWN, Terms(epsilon=1, delta=delta))
     with DuckDBEngine(KNOWN, {"t": pa.table({"x": [1, 2], "y": [3, 4]})}) as engine:
         noisy = [release.run(engine, DeterministicEntropy(1)) for release in made.releases]
-    doubts.clear()
-    post_query.released_tables(made.rests[0], made.releases, noisy, DOUBT)
-    assert [name for name, _, _ in made.rests[0].intervals] == ["n"]
-    assert len(doubts) >= noises
-    assert sum(doubts) == DOUBT
+    shares.clear()
+    post_query.released_tables(made.post_queries[0], made.releases, noisy, FAILURE)
+    assert [name for name, _, _ in made.post_queries[0].intervals] == ["n"]
+    assert len(shares) >= noises
+    assert sum(shares) == FAILURE
 
 
 @pytest.mark.parametrize("number", ["AVG(x)", "AVG(x), SUM(x)"])
@@ -70,17 +70,17 @@ def test_both_noises_of_a_mean_stay_within_their_widths_together(number: str) ->
     for derived in release.derived:
         assert isinstance(derived, Mean | Total)
         widths = []
-        for place in derived.places:
-            noise = release.noises[place]
-            widths.append(noise.interval(1 - DOUBT / 2))
+        for index in derived.indices:
+            noise = release.noises[index]
+            widths.append(noise.interval(1 - FAILURE / 2))
         inside = 1.0
-        for place, width in zip(derived.places, widths, strict=True):
-            noise = release.noises[place]
+        for index, width in zip(derived.indices, widths, strict=True):
+            noise = release.noises[index]
             assert isinstance(noise, Geometric)
             inside *= noise.probability(0) + 2 * sum(noise.probability(k) for k in range(1, width + 1))
         assert 0.95 <= inside < 0.96
         measures = [pa.array([0]).to_numpy(), pa.array([10**6]).to_numpy()]
-        low, high = post_query.derived_interval(release, derived, measures, DOUBT)
+        low, high = post_query.derived_interval(release, derived, measures, FAILURE)
         half = widths[0] + abs(derived.offset) * widths[1] if isinstance(derived, Total) else None
         if half is not None:
             assert float(high[0] - low[0]) == pytest.approx(2 * half)
