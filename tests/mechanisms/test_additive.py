@@ -254,9 +254,9 @@ def test_geometric_interval_covers_and_one_less_does_not(epsilon, sensitivity, c
     mechanism = Geometric(epsilon=epsilon, sensitivity=sensitivity)
     width = mechanism.interval(confidence)
     with mpmath.workdps(60):
-        doubt = 1 - mpmath.mpf(confidence.numerator) / confidence.denominator
-        assert laplace_miss(mechanism.scale, width) <= doubt
-        assert width == 0 or laplace_miss(mechanism.scale, width - 1) > doubt
+        failure_probability = 1 - mpmath.mpf(confidence.numerator) / confidence.denominator
+        assert laplace_miss(mechanism.scale, width) <= failure_probability
+        assert width == 0 or laplace_miss(mechanism.scale, width - 1) > failure_probability
 
 
 @given(epsilons, confidences, st.sampled_from(["1", "1/10", "7"]))
@@ -264,23 +264,25 @@ def test_laplace_interval_covers_noise_and_snapping_and_not_a_step_more(epsilon,
     mechanism = Laplace(epsilon=epsilon, sensitivity=3, granularity=granularity)
     inside = F(mechanism.interval(confidence)) / mechanism.granularity - F(1, 2)  # snapping may take half a step
     with mpmath.workdps(60):
-        doubt = 1 - mpmath.mpf(confidence.numerator) / confidence.denominator
+        failure_probability = 1 - mpmath.mpf(confidence.numerator) / confidence.denominator
         width = int(inside + F(1, 1000))
         assert inside >= width
-        assert laplace_miss(step_scale(mechanism), width) <= doubt
-        assert width == 0 or laplace_miss(step_scale(mechanism), width - 1) > doubt
+        assert laplace_miss(step_scale(mechanism), width) <= failure_probability
+        assert width == 0 or laplace_miss(step_scale(mechanism), width - 1) > failure_probability
 
 
 @pytest.mark.parametrize("sigma", ["0.125", "0.5", "1", "3.3", "40", "1000"])
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 def test_gaussian_interval_covers_and_one_step_less_does_not(sigma, confidence):
     mechanism = Gaussian(sigma=sigma, sensitivity=1, granularity=1)
-    s, doubt = mpmath.mpf(sigma), 1 - mpmath.mpf(confidence)
+    s, failure_probability = mpmath.mpf(sigma), 1 - mpmath.mpf(confidence)
     width = int(mechanism.interval(confidence))  # half a step is for snapping
     assert mechanism.interval(confidence) == width + 0.5
     assert RoundedGaussian(sigma=sigma, squared_sensitivity=1).interval(confidence) == width
-    assert mpmath.erfc((width + mpmath.mpf("0.5")) / s / mpmath.sqrt(2)) <= doubt * (1 + 1e-9)  # P(|K| > width)
-    assert width == 0 or mpmath.erfc((width - mpmath.mpf("0.5")) / s / mpmath.sqrt(2)) > doubt
+    assert mpmath.erfc((width + mpmath.mpf("0.5")) / s / mpmath.sqrt(2)) <= failure_probability * (
+        1 + 1e-9
+    )  # P(|K| > width)
+    assert width == 0 or mpmath.erfc((width - mpmath.mpf("0.5")) / s / mpmath.sqrt(2)) > failure_probability
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "4", "30", "800"])
@@ -291,12 +293,12 @@ def test_staircase_interval_covers_and_one_step_less_does_not(epsilon, granulari
     folded = np.bincount(np.abs(k), weights=p)
     beyond = np.append(np.cumsum(folded[::-1])[::-1][1:], 0)
     for confidence in CONFIDENCES:
-        doubt = float(1 - F(confidence))
+        failure_probability = float(1 - F(confidence))
         steps = F(mechanism.interval(confidence)) / mechanism.granularity - F(1, 2)
         width = int(steps + F(1, 1000))
         assert steps >= width
-        assert beyond[min(width, len(beyond) - 1)] <= doubt
-        assert width == 0 or beyond[width - 1] > doubt * (1 - 1e-6)
+        assert beyond[min(width, len(beyond) - 1)] <= failure_probability
+        assert width == 0 or beyond[width - 1] > failure_probability * (1 - 1e-6)
 
 
 @pytest.mark.parametrize("value", [0.4999999, 0.5, 2.5, -0.5, 17.25])

@@ -161,8 +161,10 @@ def floats(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 def assert_covers(hits: np.ndarray, confidence: float, what: str) -> None:
     """The truth is refused with probability at most ALPHA if intervals hold with at least this probability."""
-    doubt = float(binom.cdf(int(hits.sum()), hits.size, confidence))
-    assert doubt >= ALPHA, f"{what}: {hits.mean():.4f} of {hits.size} intervals cover, {confidence} was stated"
+    failure_probability = float(binom.cdf(int(hits.sum()), hits.size, confidence))
+    assert failure_probability >= ALPHA, (
+        f"{what}: {hits.mean():.4f} of {hits.size} intervals cover, {confidence} was stated"
+    )
 
 
 def covers(hits: np.ndarray, confidence: float) -> bool:

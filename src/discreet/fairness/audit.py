@@ -25,7 +25,7 @@ from discreet.fairness.reading import Bins, Coded
 from discreet.fairness.submitted import NONE, Predictions
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors
@@ -259,7 +259,7 @@ def plan_audit(
         _noise(noise, cost, delta, catalog.neighbors),
         cost,
         Fraction(0) if delta is None else rational(delta, "delta", above=0, below=1),
-        1 - doubt(confidence),
+        1 - failure_probability(confidence),
         integer(least, "least", at_least=1),
     )
 

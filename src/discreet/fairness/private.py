@@ -26,7 +26,7 @@ from discreet.fairness.gaps import Estimate, Sampling, family, plain_gap
 from discreet.fairness.metrics import Criterion, metric
 from discreet.fairness.metrics import rates as metric_rates
 from discreet.fairness.report import estimates
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.report import Chart, Grid, Line, Page, Part, Text
 
 Outcome = tuple[ArrayLike, ArrayLike, ArrayLike]
@@ -109,7 +109,7 @@ def effect(
     """A rate of each group at every ε, from labels, predictions and groups of test rows."""
     if not outcomes:
         raise InvalidData("outcomes: there are none")
-    one, rest = metric(rate), doubt(confidence)
+    one, rest = metric(rate), failure_probability(confidence)
     known = {None if key is None else rational(key, "epsilon", above=0): value for key, value in outcomes.items()}
     order = sorted((key for key in known if key is not None), key=float)
     epsilons: tuple[Fraction | None, ...] = (*order, *([None] if None in known else []))

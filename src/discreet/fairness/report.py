@@ -23,7 +23,7 @@ from discreet.fairness.cells import Cells
 from discreet.fairness.gaps import NOTHING, Adjusted, Estimate, Gap, Limits, Sampling, adjusted, family, gap, plain_gap
 from discreet.fairness.metrics import CONDITIONAL, CRITERIA, METRICS, metric
 from discreet.fairness.words import judged, smallness
-from discreet.mechanisms.mechanism import doubt as doubt_of
+from discreet.mechanisms.mechanism import failure_probability as doubt_of
 from discreet.noise import Entropy
 
 if TYPE_CHECKING:

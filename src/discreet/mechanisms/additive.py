@@ -15,7 +15,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, float_up, integer, log_up, rational, sqrt_bounds
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, add, whole
-from discreet.mechanisms.mechanism import doubt, drawable
+from discreet.mechanisms.mechanism import drawable, failure_probability
 from discreet.mechanisms.snapping import Steps
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
 from discreet.privacy.accounting.rounding import decimal_up, short_up
@@ -68,7 +68,7 @@ class Geometric:
 
     def interval(self, confidence: Number) -> int:
         """The least w such that |noise| ≤ w with at least this probability, for each number."""
-        return _laplace_width(self.scale, doubt(confidence))
+        return _laplace_width(self.scale, failure_probability(confidence))
 
     def probability(self, noise: int) -> float:
         """P(noise = k)."""
@@ -136,7 +136,7 @@ class Laplace:
 
     def interval(self, confidence: Number) -> float:
         """A w such that |release − value| ≤ w with at least this probability, for each number; snapping included."""
-        width = _laplace_width(self._steps, doubt(confidence))
+        width = _laplace_width(self._steps, failure_probability(confidence))
         return float_up((width + Fraction(1, 2)) * self.granularity)
 
     def probability(self, noise: int) -> float:
@@ -198,7 +198,7 @@ class DiscreteGaussian:
 
     def interval(self, confidence: Number) -> int:
         """A w such that |noise| ≤ w with at least this probability, for each number by itself."""
-        return gaussian_width(self.sigma, doubt(confidence))
+        return gaussian_width(self.sigma, failure_probability(confidence))
 
 
 def gaussian_width(sigma: Fraction, tail: Fraction) -> int:

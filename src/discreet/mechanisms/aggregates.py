@@ -21,7 +21,7 @@ from discreet.exact import Number, float_up, integer, rational
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.grid import Grid
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.mechanisms.quantile import Range
 from discreet.mechanisms.snapping import Steps
 from discreet.noise import Entropy
@@ -191,7 +191,7 @@ class Mean:
         if given is None or (self.size is not None and records is not None):
             raise InvalidParameter("records", records, "how many there are if that is private, else nothing")
         count = integer(given, "records", at_least=1)
-        width = self._noise.interval(1 - doubt(confidence) / (1 if self.size is not None else 2))
+        width = self._noise.interval(1 - failure_probability(confidence) / (1 if self.size is not None else 2))
         span = self.within.points - 1
         return float_up((min(Fraction(width, count), Fraction(span)) + Fraction(1, 2)) * self.within.granularity)
 

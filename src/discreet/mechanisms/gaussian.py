@@ -15,7 +15,7 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, float_up, integer, rational
 from discreet.mechanisms.additive import granularity_of, normal_quantile, on_grid, sensitivity_of, sqrt_up
 from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import doubt, drawable
+from discreet.mechanisms.mechanism import drawable, failure_probability
 from discreet.mechanisms.snapping import Steps
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.accounting.rounding import decimal_up, short_up
@@ -127,7 +127,7 @@ class Gaussian:
 
     def interval(self, confidence: Number) -> float:
         """A w such that |release − value| ≤ w with at least this probability, for each number; snapping included."""
-        width = rounded_width(self._steps, doubt(confidence))
+        width = rounded_width(self._steps, failure_probability(confidence))
         return float_up((width + Fraction(1, 2)) * self.granularity)
 
     def probability(self, noise: int) -> float:
@@ -209,7 +209,7 @@ class RoundedGaussian:
 
     def interval(self, confidence: Number) -> int:
         """The least w such that |noise| ≤ w with at least this probability, for each number."""
-        return rounded_width(self.sigma, doubt(confidence))
+        return rounded_width(self.sigma, failure_probability(confidence))
 
     def probability(self, noise: int) -> float:
         """P(noise = k), to float precision."""

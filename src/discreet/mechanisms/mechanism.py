@@ -35,10 +35,10 @@ class Mechanism(Protocol):
         ...
 
 
-def doubt(confidence: Number) -> Fraction:
+def failure_probability(confidence: Number) -> Fraction:
     """1 − confidence, for 0 < confidence ≤ 1 − 1e-300.
 
-    >>> doubt("0.95")
+    >>> failure_probability("0.95")
     Fraction(1, 20)
     """
     rest = 1 - rational(confidence, "confidence", above=0, below=1)

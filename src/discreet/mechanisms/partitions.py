@@ -23,7 +23,7 @@ from discreet.mechanisms.additive import laplace_tail, normal_quantile
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import doubt, drawable
+from discreet.mechanisms.mechanism import drawable, failure_probability
 from discreet.noise import Entropy, discrete_laplace
 from discreet.noise.uniform import Coins
 from discreet.privacy.loss import Approximate, Loss, Together
@@ -82,7 +82,7 @@ class OptimalSelection:
 
     def interval(self, confidence: Number) -> int:
         """The least count that is kept with at least this probability."""
-        wanted = 1 - doubt(confidence)
+        wanted = 1 - failure_probability(confidence)
         return next(n for n in count() if self.keep(n) >= wanted)
 
     def channel(self, most: int) -> Channel:
@@ -140,7 +140,7 @@ class LaplaceThreshold:
 
     def interval(self, confidence: Number) -> int:
         """The least w with |noisy count − count| ≤ w at this confidence, for each count before the threshold."""
-        return laplace_tail(self.scale, doubt(confidence) / 2)
+        return laplace_tail(self.scale, failure_probability(confidence) / 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational, sqrt_bounds
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, add
-from discreet.mechanisms.mechanism import countable, doubt, drawable
+from discreet.mechanisms.mechanism import countable, drawable, failure_probability
 from discreet.noise import Entropy, planar_laplace
 from discreet.privacy.loss import Loss, PerDistance
 
@@ -74,7 +74,7 @@ class PlanarLaplace:
         """
         from scipy.special import gammainccinv
 
-        tail = float(doubt(confidence))
+        tail = float(failure_probability(confidence))
         radius = float(gammainccinv(self.dimensions, tail)) / float(self.epsilon)  # ∫ r^(d−1)e^(−εr) is a gamma law
         return radius + float(self.granularity) * float(np.sqrt(self.dimensions))
 

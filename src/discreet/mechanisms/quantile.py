@@ -17,7 +17,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, log_up, rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, finite
-from discreet.mechanisms.mechanism import countable, doubt
+from discreet.mechanisms.mechanism import countable, failure_probability
 from discreet.mechanisms.stochastic import Label
 from discreet.noise import Entropy, softmax, uniform_below
 from discreet.privacy.loss import BoundedRange, Loss
@@ -138,7 +138,9 @@ class Quantile:
 
     def interval(self, confidence: Number) -> float:
         """How far the rank of the answer can be from the one wanted, with at least this probability."""
-        return float_up(2 * self.sensitivity / self.epsilon * log_up(self.within.points / doubt(confidence)))
+        return float_up(
+            2 * self.sensitivity / self.epsilon * log_up(self.within.points / failure_probability(confidence))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ class Extreme:
         cover 0 to n, so for n ≥ rank the best score is 0. Of fewer data than `rank` all scores are rank − n lower than
         the same for n, which changes no probability. The rest is the exponential mechanism's bound.
         """
-        return float_up(2 / self.epsilon * log_up(self.within.points / doubt(confidence)))
+        return float_up(2 / self.epsilon * log_up(self.within.points / failure_probability(confidence)))
 
 
 def _cut(steps: NDArray[np.int64], points: int) -> tuple[NDArray[np.int64], ...]:

@@ -11,7 +11,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_up, rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import regular
-from discreet.mechanisms.mechanism import countable, doubt
+from discreet.mechanisms.mechanism import countable, failure_probability
 from discreet.noise import Entropy, bernoulli, uniform_below
 from discreet.privacy.loss import Loss, Pure
 
@@ -176,7 +176,7 @@ class KaryResponse:
 def _hoeffding(confidence: Number, reports: int, gain: Fraction) -> float:
     """√(ln(2/β)/2n), divided by what one person's answer moves the mean of a report."""
     count = integer(reports, "reports", at_least=1)
-    spread = sqrt(float_up(log_up(2 / doubt(confidence))) / (2 * count))
+    spread = sqrt(float_up(log_up(2 / failure_probability(confidence))) / (2 * count))
     return spread / float(gain) if float(gain) else inf
 
 

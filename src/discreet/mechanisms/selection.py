@@ -18,7 +18,7 @@ from discreet.exact import Number, float_up, integer, log_up, rational
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import countable, doubt, drawable
+from discreet.mechanisms.mechanism import countable, drawable, failure_probability
 from discreet.mechanisms.stochastic import Label
 from discreet.noise import Entropy, accept_each, discrete_laplace, softmax, uniform_below
 from discreet.noise.categorical import exponents
@@ -54,7 +54,7 @@ class _Chooser:
         worse (McKenna, Sheldon 2020, Theorem 4).
         """
         count = integer(candidates, "candidates", at_least=1)
-        return float_up(self.scale * log_up(count / doubt(confidence)))
+        return float_up(self.scale * log_up(count / failure_probability(confidence)))
 
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
         """The probability of each candidate, to float precision."""
@@ -171,7 +171,7 @@ class ReportNoisyMax(_Chooser):
 
         The best candidate's noise is not below −w₁ and no other's above w₂, except with probability β/2 each.
         """
-        others, tail = integer(candidates, "candidates", at_least=1) - 1, doubt(confidence) / 2
+        others, tail = integer(candidates, "candidates", at_least=1) - 1, failure_probability(confidence) / 2
         return float(laplace_tail(self.scale, tail) + laplace_tail(self.scale, tail / others)) if others else 0.0
 
     def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
@@ -258,7 +258,7 @@ class AboveThreshold:
         """A w such that, with at least this probability, all of this many answers further than w from the threshold
         are reported on the right side.
         """
-        tail = doubt(confidence) / (integer(answers, "answers", at_least=1) + 1)
+        tail = failure_probability(confidence) / (integer(answers, "answers", at_least=1) + 1)
         return sum(laplace_tail(scale, tail / 2) + 1 for scale in self.scales)
 
     def probability(self, answers: ArrayLike, outcome: Iterable[bool]) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from discreet.exact import Number, float_down, float_up, log_down, rational
 from discreet.mechanisms.additive import DEEP, granularity_of, sensitivity_of, shaped
 from discreet.mechanisms.grid import Grid, add
-from discreet.mechanisms.mechanism import doubt, drawable
+from discreet.mechanisms.mechanism import drawable, failure_probability
 from discreet.noise import Entropy, staircase
 from discreet.privacy.loss import Loss, Pure
 
@@ -91,7 +91,7 @@ class Staircase:
         """
         n, r, (q, p) = self.width, self.first, self._ratio
         tail = n * q / p  # beyond the first stair, on one side
-        log_room = float_down(log_down(doubt(confidence))) - 1e-9 + log(self._mass / 2)
+        log_room = float_down(log_down(failure_probability(confidence))) - 1e-9 + log(self._mass / 2)
         if q == 0 or log_room >= log(tail):
             steps = max(0, ceil(r - 1 - (exp(log_room) - tail)))
         else:

@@ -27,7 +27,7 @@ from discreet.local.oracles.hashing import HashingModel, OptimizedHashing
 from discreet.local.oracles.krr import FlatResponse
 from discreet.local.oracles.oracle import Integers
 from discreet.local.places.planar import PlanarReport
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 
 Line = str | bytes
 _REASONS = ("malformed", "other_survey", "other_version", "out_of_domain")
@@ -279,7 +279,7 @@ def estimate(
     if method == "smoothed" and (not survey.places or confidence is not None):
         raise InvalidParameter("method", method, "a survey of places, and no confidence: a smoothed map has no limits")
     if confidence is not None:
-        doubt(confidence)
+        failure_probability(confidence)
     randomizer = survey.randomizes()
     if isinstance(randomizer, PlanarReport):
         return _estimate_places(survey, randomizer, np.asarray(tally), count, confidence, method or "ibu", iterations)
@@ -358,7 +358,7 @@ def _model(survey: Survey) -> Model:
 
 
 def _replicates(confidence: Number) -> int:
-    return max(200, ceil(1 / doubt(confidence)))
+    return max(200, ceil(1 / failure_probability(confidence)))
 
 
 def _columns(survey: Survey) -> dict[str, list[Any]]:

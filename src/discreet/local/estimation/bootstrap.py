@@ -31,7 +31,7 @@ from discreet.local.estimation import frequencies
 from discreet.local.estimation.ibu import Counts, binomial, ibu_batch, inverse_binomial, read_counts, whole_counts
 from discreet.local.estimation.inversion import invert_batch
 from discreet.local.estimation.linear_maps import DenseModel, FlatModel, Floats, Model
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.noise import Entropy, uniform_below
 from discreet.noise.entropy import SYSTEM
 
@@ -86,7 +86,7 @@ def bootstrap(
     >>> bool(found.low[0] < 0.7 < found.high[0]), found.covers
     (True, 'truth')
     """
-    rest = doubt(confidence)
+    rest = failure_probability(confidence)
     tail = float(rest)
     times = integer(replicates, "replicates", at_least=20, at_most=1_000_000)
     if times * rest < 1:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData
 from discreet.exact import Number, float_down, integer
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -66,7 +66,7 @@ class Frequencies:
         the doubt); otherwise each one by itself. Where the oracle left its evidence the limits are proven for
         any number of reports (see `Support`); without it they are normal, good for many reports.
         """
-        rest = doubt(confidence) / (self.size if simultaneous else 1)
+        rest = failure_probability(confidence) / (self.size if simultaneous else 1)
         tail = float_down(rest)
         low, high = self._normal(tail) if self.evidence is None else self.evidence.limits(tail)
         return np.clip(low, 0, 1), np.clip(high, 0, 1)
@@ -272,7 +272,7 @@ class Mean:
 
     def interval(self, confidence: Number) -> tuple[float, float]:
         """Limits, within the bounds, of the true mean; proven for any number of reports, snapping included."""
-        low, high = self.evidence.limits(float_down(doubt(confidence)))
+        low, high = self.evidence.limits(float_down(failure_probability(confidence)))
         return min(max(low, self.lower), self.upper), max(min(high, self.upper), self.lower)
 
 

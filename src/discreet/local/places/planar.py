@@ -27,7 +27,7 @@ from discreet.mechanisms import PlanarLaplace
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import add
-from discreet.mechanisms.mechanism import countable, doubt, drawable
+from discreet.mechanisms.mechanism import countable, drawable, failure_probability
 from discreet.noise import Entropy, discrete_laplace, uniform_below
 from discreet.privacy.loss import Loss, PerDistance
 
@@ -148,7 +148,7 @@ class PlanarReport:
 
     def interval(self, confidence: Number) -> float:
         """A radius in km that holds the noise with at least this probability, the place within its cell included."""
-        tail, cell = doubt(confidence), float(self.area.cell)
+        tail, cell = failure_probability(confidence), float(self.area.cell)
         if self.noise == "laplace":
             return self._mechanism().interval(confidence) * cell
         return (laplace_tail(self.scale, tail / 4) + 0.5) * math.sqrt(2) * cell

@@ -112,15 +112,15 @@ def _plain(tree: Any, sources: tuple[Source, ...]) -> tuple[tuple[str, str], ...
 
 
 def released_tables(
-    query: PostQuery, releases: tuple[Release, ...], released: "list[pyarrow.Table]", doubt: Fraction
+    query: PostQuery, releases: tuple[Release, ...], released: "list[pyarrow.Table]", failure_probability: Fraction
 ) -> "dict[str, pyarrow.Table]":
     """The released tables that the remaining SQL reads."""
-    return {source.name: _table(source, query, releases[source.release], released[source.release], doubt)
+    return {source.name: _table(source, query, releases[source.release], released[source.release], failure_probability)
             for source in query.sources}  # fmt: skip
 
 
 def _table(
-    source: Source, query: PostQuery, release: Release, noisy: "pyarrow.Table", doubt: Fraction
+    source: Source, query: PostQuery, release: Release, noisy: "pyarrow.Table", failure_probability: Fraction
 ) -> "pyarrow.Table":
     import pyarrow as pa
 
@@ -137,7 +137,7 @@ def _table(
     for end in query.bounds:
         if end.source == source.name:
             derived = release.derived[source.columns[end.index]]
-            low, high = derived_interval(release, derived, measures, doubt / end.parts)
+            low, high = derived_interval(release, derived, measures, failure_probability / end.parts)
             columns[end.name("low")], columns[end.name("high")] = arrow_column(low), arrow_column(high)
     if not columns:  # keys alone were asked for, and there are none
         columns["one"] = arrow_column(np.array([1]))
@@ -233,7 +233,7 @@ def derived_values(release: Release, derived: Derived, measures: list[Steps]) ->
 
 
 def derived_interval(
-    release: Release, derived: Derived, measures: list[Steps], doubt: Fraction
+    release: Release, derived: Derived, measures: list[Steps], failure_probability: Fraction
 ) -> tuple[NDArray[np.float64] | Steps, NDArray[np.float64] | Steps]:
     """Confidence bounds that hold the number without noise, with probability at least 1 − `failure_probability`.
 
@@ -241,13 +241,15 @@ def derived_interval(
     stated, and the bounds are the extremes over such pairs. Counts are never negative, nor are their bounds.
     """
     if isinstance(derived, Direct):
-        width = release.noises[derived.measure].interval(1 - doubt)
+        width = release.noises[derived.measure].interval(1 - failure_probability)
         bounds = [add(measures[derived.measure], np.int64(sign * width)) for sign in (-1, 1)]  # type: ignore[arg-type]
         if not isinstance(release.aggregate.measures[derived.measure], Sum):
             bounds = [np.maximum(end, 0) for end in bounds]
         return _numbers(bounds[0], derived.step), _numbers(bounds[1], derived.step)
     total, count = measures[derived.total], measures[derived.count]
-    wide, far = (release.noises[index].interval(1 - doubt / 2) for index in (derived.total, derived.count))
+    wide, far = (
+        release.noises[index].interval(1 - failure_probability / 2) for index in (derived.total, derived.count)
+    )
     if isinstance(derived, Total):
         slack = float((wide + abs(derived.offset) * far) * derived.step)
         middle = _sum(total, count, derived)

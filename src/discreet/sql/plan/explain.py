@@ -10,7 +10,7 @@ from typing import Any
 
 from discreet.exact import Number, printed_up, text_up
 from discreet.mechanisms.additive import Geometric
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.privacy import loss as losses
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors
@@ -82,7 +82,7 @@ def explanation(
     confidence: Number,
 ) -> Explanation:
     """Everything that can be said about a plan before it is paid for."""
-    sure = 1 - doubt(confidence)
+    sure = 1 - failure_probability(confidence)
     described = tuple(_described(release, neighbors, sure) for release in releases)
     remarks = dict.fromkeys(note for release in releases for note in notes(release, release.aggregate.measures))
     cautions = dict.fromkeys(words for release in releases for words in warnings(release, release.derived, sure))

@@ -8,7 +8,7 @@ from textwrap import shorten
 from discreet.curator.catalog import Catalog, contribution
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.exact import Number
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.privacy.unit import Unit
 from discreet.sql.after import post_query, sandbox
 from discreet.sql.after.post_query import Source, post_query_of
@@ -58,7 +58,7 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
 
 
 def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
-    if doubt(terms.confidence) < _LEAST_FAILURE_PROBABILITY:
+    if failure_probability(terms.confidence) < _LEAST_FAILURE_PROBABILITY:
         raise InvalidParameter("confidence", terms.confidence, "at most 1 − 1e-100")
     limits = Limits(*(contribution(given, name, Unit("person")) for name, given in
                       (("groups", terms.groups), ("rows", terms.rows))))  # fmt: skip

@@ -12,7 +12,7 @@ from discreet.errors import InternalError, InvalidParameter, InvalidQuery, NoGua
 from discreet.exact import Number, plain, rational
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.unit import Neighbors
@@ -111,7 +111,7 @@ def _least(size: int, width: int, confidence: Number) -> Fraction:
 
     P(|noise| > w) = 2q^(w+1)/(1+q) with q = e^(−ε/Δ) falls as ε grows; so bisect, then round up and make sure.
     """
-    tail = doubt(confidence)
+    tail = failure_probability(confidence)
     low, high = 0.0, log(2 / float(tail)) * size  # q^(w+1) ≤ tail/2 is enough
     for _ in range(200):
         middle = (low + high) / 2

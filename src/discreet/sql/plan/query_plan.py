@@ -10,7 +10,7 @@ from discreet.curator.engines import Engine
 from discreet.curator.engines.columns import quoted
 from discreet.errors import InternalError
 from discreet.exact import Number
-from discreet.mechanisms.mechanism import doubt
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure, Together
 from discreet.privacy.unit import Neighbors
@@ -87,11 +87,11 @@ class QueryPlan:
         return tuple(self._answer(query, noisy, receipt, engine) for query in self.post_queries)
 
     def _answer(self, query: PostQuery, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
-        tables = post_query.released_tables(query, self.releases, noisy, doubt(self.confidence))
+        tables = post_query.released_tables(query, self.releases, noisy, failure_probability(self.confidence))
         for name in query.publics:
             tables[name] = engine.fetch(f"SELECT * FROM {quoted(name)}")  # noqa: S608 (public)
         table, intervals = post_query.run(query, tables)
-        sure = 1 - doubt(self.confidence)
+        sure = 1 - failure_probability(self.confidence)
         bounded = any(is_bounded(release, measures) for release, _, measures in self._used(query))
         return Answer(table, intervals, sure, receipt, self._notes(query, sure), bounded)
 
