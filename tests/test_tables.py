@@ -6,9 +6,10 @@ import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import feather
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.tables import as_arrow, column, texts, write
+from discreet.tables import column, read_table, texts, write
 
 COLUMNS = {"zip": ["02139", "13053"], "age": [30, None]}
 
@@ -19,7 +20,7 @@ COLUMNS = {"zip": ["02139", "13053"], "age": [30, None]}
     ids=["dict", "pyarrow", "polars", "pandas"],
 )
 def test_every_library_gives_the_same_texts(table):
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     assert arrow.column_names == ["zip", "age"]
     assert texts(arrow.column("zip")).to_pylist() == ["02139", "13053"]
     assert texts(arrow.column("age")).to_pylist() == ["30", ""]
@@ -29,43 +30,76 @@ def test_every_library_gives_the_same_texts(table):
 def test_a_file_comes_back_as_it_was(tmp_path, ending):
     table = pyarrow.table({"zip": ["02139", "1,3"], "a b": ['say "x"', "two\nlines"], "ε": ["", "é"]})
     path = write(table, tmp_path / f"t.{ending}")
-    assert as_arrow(path).to_pydict() == table.to_pydict()
-    assert as_arrow(str(path)).num_rows == 2
+    assert read_table(path).to_pydict() == table.to_pydict()
+    assert read_table(str(path)).num_rows == 2
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_is_found(tmp_path, delimiter):
     path = tmp_path / "t.csv"
     path.write_text(f"\ufeffzip{delimiter}age\n02139{delimiter}30\n", encoding="utf-8")
-    assert as_arrow(path).to_pydict() == {"zip": ["02139"], "age": ["30"]}
+    assert read_table(path).to_pydict() == {"zip": ["02139"], "age": ["30"]}
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "no header"), (b"\n\n", "no header"), (b"a,b\n1,2,3\n", "cannot be read as a table"), (b"\xff\xfe,b\n", "not UTF-8"), (b"a,a\n1,2\n", "two columns")],
+    [(b"", "no header"), (b"\n\n", "no header"), (b"a,b\n1,2,3\n", "cannot be read as a table"), (b"\xff,b\n", "not UTF-8"), (b"\xff\xfe,b\n", "not UTF-16"), (b"a,a\n1,2\n", "two columns")],
 )  # fmt: skip
 def test_a_bad_file_is_named_not_printed(tmp_path, content, words):
     path = tmp_path / "t.csv"
     path.write_bytes(content)
     with pytest.raises(InvalidData, match=words) as caught:
-        as_arrow(path)
+        read_table(path)
     assert "1,2,3" not in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1", "cp1252"])
+def test_other_encodings_are_read_where_they_are_said(tmp_path, encoding):
+    path = tmp_path / "t.csv"
+    path.write_text('name;"größe, cm"\nJosé;1\n', encoding=encoding)
+    assert read_table(path, encoding=encoding).to_pydict() == {"name": ["José"], "größe, cm": ["1"]}
+    if encoding == "utf-16":  # it has a mark
+        assert read_table(path).num_rows == 1
+    with pytest.raises(InvalidData if encoding != "utf-16" else InvalidParameter, match="encoding"):
+        read_table(path, encoding="utf-8" if encoding != "utf-16" else "no such")
+
+
+def test_a_delimiter_that_is_said_is_used(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("a;b,c\n1;2,3\n", encoding="utf-8")
+    assert read_table(path, delimiter=";").to_pydict() == {"a": ["1"], "b,c": ["2,3"]}
+
+
+def test_arrow_files_and_lines_of_json(tmp_path):
+    table = pyarrow.table({"zip": ["02139", None], "age": [30, 4]})
+    feather.write_feather(table, tmp_path / "t.arrow")
+    assert read_table(tmp_path / "t.arrow").to_pydict() == table.to_pydict()
+    (tmp_path / "t.jsonl").write_text('{"zip": "02139", "age": 30}\n{"age": 4}\n')
+    assert read_table(tmp_path / "t.jsonl").to_pydict() == table.to_pydict()
+    (tmp_path / "bad.jsonl").write_text('{"zip": "02139"\n')
+    with pytest.raises(InvalidData, match="cannot be read"):
+        read_table(tmp_path / "bad.jsonl")
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(InvalidParameter, match="save it as CSV"):
+        read_table(tmp_path / "t.xlsx")
+    with pytest.raises(InvalidData, match="no columns"):
+        read_table({})
 
 
 def test_other_things_are_refused(tmp_path):
     for thing in (3, [1], None, {1: [2]}):
         with pytest.raises(InvalidParameter):
-            as_arrow(thing)
+            read_table(thing)
     with pytest.raises(InvalidParameter, match="exists"):
-        as_arrow(tmp_path / "missing.csv")
+        read_table(tmp_path / "missing.csv")
     with pytest.raises(InvalidData, match="different lengths"):
-        as_arrow({"a": [1], "b": [1, 2]})
+        read_table({"a": [1], "b": [1, 2]})
     with pytest.raises(InvalidParameter, match="named by texts"):
-        as_arrow(pandas.DataFrame({1: [2]}))
+        read_table(pandas.DataFrame({1: [2]}))
     with pytest.raises(InvalidParameter, match="age"):
-        column(as_arrow(COLUMNS), "nothing")
+        column(read_table(COLUMNS), "nothing")
     with pytest.raises(InvalidParameter, match=r"\.csv or \.parquet"):
-        write(as_arrow(COLUMNS), tmp_path / "t.xlsx")
+        write(read_table(COLUMNS), tmp_path / "t.xlsx")
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62))))
@@ -83,10 +117,10 @@ def test_numbers_that_pandas_made_floats_are_whole_again():
 
 def test_a_column_of_several_kinds_is_named_without_its_values():
     with pytest.raises(InvalidData, match="column 'age' holds values of different kinds") as caught:
-        as_arrow({"age": [1, "secret"]})
+        read_table({"age": [1, "secret"]})
     assert "secret" not in str(caught.value)
     with pytest.raises(InvalidData) as caught:
-        as_arrow(pandas.DataFrame({"age": [1, "secret"]}, dtype=object))
+        read_table(pandas.DataFrame({"age": [1, "secret"]}, dtype=object))
     assert "secret" not in str(caught.value)
 
 
@@ -94,7 +128,7 @@ def test_a_csv_has_quotes_only_where_they_are_needed(tmp_path):
     plain = write(pyarrow.table({"a": ["x", ""], "b": [1, None]}), tmp_path / "plain.csv")
     assert plain.read_text() == "a,b\nx,1\n,\n"
     quoted = write(pyarrow.table({'a,"b': ["x,y", "z"]}), tmp_path / "quoted.csv")
-    assert as_arrow(quoted).to_pydict() == {'a,"b': ["x,y", "z"]}
+    assert read_table(quoted).to_pydict() == {'a,"b': ["x,y", "z"]}
 
 
 @pytest.mark.parametrize(
@@ -109,12 +143,12 @@ def test_a_csv_has_quotes_only_where_they_are_needed(tmp_path):
 def test_strange_headers(tmp_path, content, expected):
     path = tmp_path / "t.csv"
     path.write_bytes(content.encode())
-    assert as_arrow(path).to_pydict() == expected
+    assert read_table(path).to_pydict() == expected
 
 
 def test_what_is_no_table_is_named_by_its_type_alone():
     with pytest.raises(InvalidParameter, match="'list'") as caught:
-        as_arrow([{"name": "Xylophone"}])
+        read_table([{"name": "Xylophone"}])
     assert "Xylophone" not in str(caught.value)
 
 

@@ -1,10 +1,10 @@
-"""One way in for tables that people hold: Arrow, pandas, polars, columns by name, CSV and Parquet files.
+"""The one reader for tables that their holder may see: files and frames of every kind.
 
-These are tables in the hands of somebody who may see them (an owner who anonymizes, an auditor who attacks). Private
-rows behind a curator never come this way.
+An owner who anonymizes or an auditor who attacks holds such tables. Private rows behind a curator never come this way:
+their strict reader is in `curator.engines`.
 
->>> from discreet.tables import as_arrow
->>> as_arrow({"age": [30, None]}).num_rows
+>>> from discreet.tables import read_table
+>>> read_table({"age": [30, None]}).num_rows
 2
 """
 
@@ -18,18 +18,23 @@ from discreet.errors import InvalidData, InvalidParameter
 if TYPE_CHECKING:
     import pyarrow
 
-_EXPECTED = "a pyarrow Table, a pandas or polars DataFrame, columns by name, or a path to a CSV or Parquet file"
+_EXPECTED = "a pyarrow Table, a pandas or polars DataFrame, columns by name, or a path to a table"
+_FILES = "CSV, Parquet (.parquet), Arrow (.arrow, .feather) and JSON lines (.jsonl)"
 _DELIMITERS = ",;\t|"
 
 
-def as_arrow(table: Any, where: str = "table") -> "pyarrow.Table":
-    """A table as Arrow, with checked names.
+def read_table(
+    table: Any, where: str = "table", *, encoding: str | None = None, delimiter: str | None = None
+) -> "pyarrow.Table":
+    """A table as Arrow, with checked names: a frame, columns by name, or a file.
 
-    A CSV file is read as texts, so that a ZIP code keeps its leading zero and what is written back is what was read.
+    Files are CSV, Parquet (.parquet), Arrow (.arrow, .feather) or JSON lines (.jsonl). A CSV file is read as texts, so
+    that a ZIP code keeps its leading zero and what is written back is what was read; it is UTF-8 (or UTF-16 with its
+    mark) unless an `encoding` is given, and its delimiter is the commonest of , ; tab | in the header unless given.
 
-    >>> as_arrow({"zip": ["02139", "13053"]}).column("zip").to_pylist()
+    >>> read_table({"zip": ["02139", "13053"]}).column("zip").to_pylist()
     ['02139', '13053']
-    >>> as_arrow([1, 2])
+    >>> read_table([1, 2])
     Traceback (most recent call last):
     ...
     discreet.errors.InvalidParameter: table: got 'list', expected a pyarrow Table, a pandas or polars DataFrame, ...
@@ -37,20 +42,27 @@ def as_arrow(table: Any, where: str = "table") -> "pyarrow.Table":
     import pyarrow
 
     try:
-        arrow = _convert(table, where)
+        if isinstance(table, str | Path):
+            arrow = _read(Path(table), where, encoding, delimiter)
+        else:
+            arrow = _convert(table, where)
     except (pyarrow.ArrowException, OverflowError):  # what Arrow says may quote a value
         hint = "every row needs as many cells as the header, every column values of one kind; texts are UTF-8"
         raise InvalidData(f"{where}: it cannot be read as a table; {hint}") from None
+    except UnicodeError:
+        raise InvalidData(f"{where}: {Path(table).name} is not {encoding or 'UTF-16'} text; give its encoding") from None
     twice = [name for name, count in Counter(arrow.column_names).items() if count > 1]
     if twice:
         raise InvalidData(f"{where}: two columns are named {twice[0]!r}; rename one")
+    if not arrow.num_columns:
+        raise InvalidData(f"{where}: it has no columns")
     return arrow
 
 
 def column(table: "pyarrow.Table", name: str, where: str = "table") -> "pyarrow.ChunkedArray":
     """A column by its name.
 
-    >>> column(as_arrow({"age": [30]}), "agee")
+    >>> column(read_table({"age": [30]}), "agee")
     Traceback (most recent call last):
     ...
     discreet.errors.InvalidParameter: column: got 'agee', expected one of the table's columns: age
@@ -123,8 +135,6 @@ def _convert(table: Any, where: str) -> "pyarrow.Table":
     import pyarrow
 
     kind = (type(table).__module__.partition(".")[0], type(table).__name__)
-    if isinstance(table, str | Path):
-        return _read(Path(table), where)
     if isinstance(table, pyarrow.Table):
         return table
     if kind == ("polars", "DataFrame"):
@@ -151,38 +161,64 @@ def _array(name: str, values: Any, where: str) -> Any:
         raise InvalidData(f"{where}: column {name!r} holds values of different kinds; give it one kind") from None
 
 
-def _read(path: Path, where: str) -> "pyarrow.Table":
+def _read(path: Path, where: str, encoding: str | None, delimiter: str | None) -> "pyarrow.Table":
     if not path.is_file():
         raise InvalidParameter(where, str(path), "a file that exists")
-    if path.suffix.lower() in (".parquet", ".pq"):
-        from pyarrow import parquet
+    match path.suffix.lower():
+        case ".parquet" | ".pq":
+            from pyarrow import parquet
 
-        return parquet.read_table(path)
-    return _read_csv(path, where)
+            return parquet.read_table(path)
+        case ".arrow" | ".feather" | ".ipc":
+            from pyarrow import feather
+
+            return feather.read_table(path)
+        case ".jsonl" | ".ndjson":
+            from pyarrow import json
+
+            return json.read_json(path)
+        case ".xlsx" | ".xls" | ".ods" | ".sav" | ".dta" | ".json" | ".zip" | ".gz":
+            raise InvalidParameter(where, path.name, f"a table of a known kind: {_FILES}", "save it as CSV first")
+        case _:
+            return _read_csv(path, where, encoding, delimiter)
 
 
-def _read_csv(path: Path, where: str) -> "pyarrow.Table":
+def _read_csv(path: Path, where: str, encoding: str | None, delimiter: str | None) -> "pyarrow.Table":
     import pyarrow
     from pyarrow import csv
 
-    raw = _header(path)
-    if not raw.strip():
-        raise InvalidData(f"{where}: {path.name} has no header line")
-    try:
-        header = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidData(f"{where}: {path.name} is not UTF-8 text; convert it first") from None
+    code = encoding or _encoding(path)
+    header = _header(path, code, where, said=encoding is not None)
     plain = "".join(header.split('"')[::2])  # what stands outside quotation marks
-    parse = csv.ParseOptions(delimiter=max(_DELIMITERS, key=plain.count), newlines_in_values=True)
-    names = csv.read_csv(pyarrow.BufferReader(raw.rstrip(b"\r\n") + b"\n"), parse_options=parse).column_names
+    parse = csv.ParseOptions(delimiter=delimiter or max(_DELIMITERS, key=plain.count), newlines_in_values=True)
+    first = pyarrow.BufferReader(header.rstrip("\r\n").encode() + b"\n")
+    names = csv.read_csv(first, parse_options=parse).column_names
     types = csv.ConvertOptions(column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False)
-    return csv.read_csv(path, parse_options=parse, convert_options=types)
+    if code == "utf-8-sig":
+        return csv.read_csv(path, parse_options=parse, convert_options=types)
+    with path.open(encoding=code, newline="") as file:  # a table in another encoding is read at once
+        content = pyarrow.BufferReader(file.read().encode())
+    return csv.read_csv(content, parse_options=parse, convert_options=types)
 
 
-def _header(path: Path) -> bytes:
-    """The first line, with the lines that its quotation marks hold together."""
+def _encoding(path: Path) -> str:
+    """UTF-8, or UTF-16 where the file begins with its mark."""
     with path.open("rb") as file:
-        raw = file.readline()
-        while raw.count(b'"') % 2 and (more := file.readline()):
-            raw += more
-    return raw
+        return "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def _header(path: Path, encoding: str, where: str, *, said: bool) -> str:
+    """The first line, with the lines that its quotation marks hold together."""
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            header = file.readline()
+            while header.count('"') % 2 and (more := file.readline()):
+                header += more
+    except LookupError:
+        raise InvalidParameter("encoding", encoding, "a known encoding, e.g. 'utf-8' or 'latin-1'") from None
+    except UnicodeError:
+        name = encoding if said else encoding.removesuffix("-sig").upper()
+        raise InvalidData(f"{where}: {path.name} is not {name} text; give its encoding, or convert it") from None
+    if not header.strip():
+        raise InvalidData(f"{where}: {path.name} has no header line")
+    return header

@@ -10,7 +10,7 @@ from tests.real_data import FOLDER, needs
 from discreet.anonymity import Classes
 from discreet.anonymity.population import population_uniques
 from discreet.anonymity.uniques import unique_sets, uniqueness
-from discreet.tables import as_arrow
+from discreet.tables import read_table
 
 ADULT = "adult/adult_arx.csv"
 TRAIN = "adult/adult_train.parquet"
@@ -64,7 +64,7 @@ def test_uniqueness_of_column_sets_is_that_of_counting_by_hand(seed: int) -> Non
 def test_sample_uniques_of_a_generated_population(seed: int) -> None:
     """One in ten of a population that is known: Pitman's estimate of who is unique in all of it, within a third."""
     people = census(seed, 30_000)
-    sampled_estimate(as_arrow(people), ["age", "sex", "degree", "job", "country"], seed)
+    sampled_estimate(read_table(people), ["age", "sex", "degree", "job", "country"], seed)
 
 
 def sampled_estimate(table: Any, columns: list[str], seed: int) -> None:
@@ -82,7 +82,7 @@ def sampled_estimate(table: Any, columns: list[str], seed: int) -> None:
 @pytest.mark.claim("A11")
 @needs(ADULT)
 def test_eight_columns_of_adult_single_out_46_5_percent() -> None:
-    table = as_arrow(FOLDER / ADULT)
+    table = read_table(FOLDER / ADULT)
     assert uniqueness(table, QUASI) == pytest.approx(0.465, abs=0.0005)
     found = unique_sets(table, QUASI, share="0.4", largest=8)
     assert found.complete
@@ -96,7 +96,7 @@ def test_eight_columns_of_adult_single_out_46_5_percent() -> None:
 @pytest.mark.claim("A11")
 @needs(TRAIN)
 def test_the_minimal_sets_of_all_fifteen_columns_of_adult() -> None:
-    table = as_arrow(FOLDER / TRAIN)
+    table = read_table(FOLDER / TRAIN)
     found = unique_sets(table, share="0.5", largest=4)
     assert found.columns[0].name == "fnlwgt"
     assert found.sets[0].columns == ("fnlwgt", "occupation")
@@ -110,4 +110,4 @@ def test_the_minimal_sets_of_all_fifteen_columns_of_adult() -> None:
 @needs(ADULT)
 def test_of_the_unique_in_a_sample_the_estimate_finds_who_is_unique_in_the_population() -> None:
     """Adult as the population, one in ten as the sample: Pitman's estimate within a third of the truth."""
-    sampled_estimate(as_arrow(FOLDER / ADULT), QUASI, 8)
+    sampled_estimate(read_table(FOLDER / ADULT), QUASI, 8)

@@ -11,7 +11,7 @@ from discreet.gallery.models import Targets, without_privacy
 from discreet.learning import training
 from discreet.learning.features import Features, Target
 from discreet.learning.model import Model, Shape
-from discreet.tables import as_arrow, write
+from discreet.tables import read_table, write
 
 COLUMNS = tuple(Column(f"c{k}", "integer", lower=0, upper=9) for k in range(20))
 ILL = Shape(Features(COLUMNS), Target(Column("ill", "boolean")), (16,), "relu")
@@ -29,15 +29,15 @@ def rows(count, seed):
 def files(tmp_path_factory):
     """Four hundred people split by coins, a model that knows the one half by heart, and one that knows nobody."""
     folder = tmp_path_factory.mktemp("models")
-    write(as_arrow(rows(400, 1)), folder / "people.csv")
-    write(as_arrow(rows(60, 2)), folder / "more.csv")
+    write(read_table(rows(400, 1)), folder / "people.csv")
+    write(read_table(rows(60, 2)), folder / "more.csv")
     inside = coins(400, seed=5)
     table = rows(400, 1)
     sides = [
         {name: np.array(values)[chosen].tolist() for name, values in table.items()} for chosen in (inside, ~inside)
     ]
     for name, side in zip(("in", "out"), sides, strict=True):
-        write(as_arrow(side), folder / f"{name}.csv")
+        write(read_table(side), folder / f"{name}.csv")
     targets = Targets.of(ILL, *sides)
     without_privacy(ILL, targets.x[targets.members], targets.y[targets.members], seed=1).save(folder / "ill.model")
     Model(ILL, ILL.network.start(seed=1)).save(folder / "blank.model")

@@ -288,8 +288,8 @@ def test_maps_that_cannot_be_drawn(surveys, points):
     assert code("city.toml", "points.csv", "-o", "map.doc")[0] == 2
     assert code("city.toml", "points.csv", "-o", "no/map.html")[0] == 2
     assert code("city.toml", "points.csv")[0] == 2
-    assert "has no column 'breite'" in code("city.toml", "points.csv", "--latitude", "breite", "-o", "m.html")[1]
-    assert "cannot read none.csv" in code("city.toml", "none.csv", "-o", "m.html")[1]
+    assert "got 'breite'" in code("city.toml", "points.csv", "--latitude", "breite", "-o", "m.html")[1]
+    assert "a file that exists" in code("city.toml", "none.csv", "-o", "m.html")[1]
     assert "a survey of places" in code("commute.toml", "points.csv", "-o", "m.html")[1]
     assert "none of 4 lines lies in the area" in code("plane.toml", "points.csv", "-o", "m.html")[1]
 

@@ -9,7 +9,7 @@ import pytest
 from discreet.anonymity import Policy, anonymize
 from discreet.attacks.matching import Join
 from discreet.attacks.tables import columns
-from discreet.tables import as_arrow, write
+from discreet.tables import read_table, write
 
 PEOPLE = 300
 
@@ -44,7 +44,7 @@ NUMBERS = ["born", "age", "kg"]
 
 def fits(released, name, folder):
     """Whether each released row fits its own person, from tables and from files."""
-    known = as_arrow({name: FOLK[name]})
+    known = read_table({name: FOLK[name]})
     yield Join(columns(released, [name]), columns(known, [name]), {})
     paths = [write(table, folder / f"{place}.csv") for place, table in enumerate((released.select([name]), known))]
     yield Join(columns(paths[0], [name]), columns(paths[1], [name]), {})

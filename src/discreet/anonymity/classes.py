@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.anonymity.hierarchy import TOP, Hierarchy
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.tables import as_arrow, column, texts
+from discreet.tables import column, read_table, texts
 
 if TYPE_CHECKING:
     import pyarrow
@@ -83,7 +83,7 @@ class Classes:
         >>> Classes.of_table(released, ["zip", "age"]).sizes.tolist()
         [2]
         """
-        arrow = as_arrow(table)
+        arrow = read_table(table)
         if not names:
             raise InvalidData("classes need at least one column: name the quasi-identifiers")
         columns, hidden = [], np.ones(arrow.num_rows, bool)
@@ -304,7 +304,7 @@ class Sensitive:
 
 def rows_of(table: Any) -> "pyarrow.Table":
     """A table that has rows."""
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     if not arrow.num_rows:
         raise InvalidData("the table has no rows")
     return arrow

@@ -31,7 +31,7 @@ from discreet.exact import integer
 from discreet.noise import Entropy
 from discreet.noise.uniform import uniform_below
 from discreet.report import Facts, Page, Text
-from discreet.tables import as_arrow, column, texts
+from discreet.tables import column, read_table, texts
 
 if TYPE_CHECKING:
     import pyarrow
@@ -123,7 +123,7 @@ def anonymize(table: Any, policy: Policy, *, entropy: Entropy | None = None) -> 
     unit. Rows whose quasi-identifiers are all `*` are in no class: they satisfy the target as one, or their sensitive
     values are missing in the release. It is no guarantee of privacy: see `Anonymized.page`.
     """
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     prepared, units = policy.prepared(arrow), policy.units(arrow)
     for rule, level in policy.coarsen:
         prepared = coarsened(prepared, rule.hierarchy(prepared), level=level)
@@ -208,7 +208,7 @@ def redacted(table: Any, names: Sequence[str]) -> "pyarrow.Table":
     >>> redacted({"name": ["Ann"], "age": [30]}, ["name"]).column_names
     ['age']
     """
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     for name in names:
         column(arrow, name)
     return arrow.drop_columns(list(names))
@@ -225,7 +225,7 @@ def coarsened(table: Any, hierarchy: Hierarchy, *, level: int) -> "pyarrow.Table
 
     if not 0 <= level <= hierarchy.height:
         raise InvalidParameter("level", level, f"a level of {hierarchy.name!r}, 0 to {hierarchy.height}")
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     codes = hierarchy.codes[level][hierarchy.code(column(arrow, hierarchy.name))]
     texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes), list(hierarchy.labels[level]))
     return arrow.set_column(arrow.column_names.index(hierarchy.name), hierarchy.name, texts.dictionary_decode())
@@ -240,7 +240,7 @@ def suppressed(table: Any, rows: NDArray[np.bool_], names: Sequence[str]) -> "py
     import pyarrow
     from pyarrow import compute
 
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     mask = np.asarray(rows)
     if mask.dtype != bool or mask.shape != (arrow.num_rows,):
         raise InvalidData(f"rows: expected one true or false for each of the {arrow.num_rows} rows")
@@ -260,7 +260,7 @@ def blanked(table: Any, rows: NDArray[np.bool_], names: Sequence[str]) -> "pyarr
     import pyarrow
     from pyarrow import compute
 
-    arrow, mask = as_arrow(table), pyarrow.array(np.asarray(rows))
+    arrow, mask = read_table(table), pyarrow.array(np.asarray(rows))
     for name in names:
         values = column(arrow, name)
         empty = compute.if_else(mask, pyarrow.scalar(None, values.type), values)
@@ -282,7 +282,7 @@ def padded(table: Any, quasi: Sequence[str], *, k: int, entropy: Entropy | None 
     import pyarrow
 
     integer(k, "k", at_least=1)
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     if arrow.num_rows == 0:
         raise InvalidData("the table has no rows")
     classes = Classes.of_table(arrow, quasi)
@@ -309,7 +309,7 @@ def shuffled(table: Any, *, entropy: Entropy | None = None) -> "pyarrow.Table":
     """
     import pyarrow
 
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     if not arrow.num_rows:
         return arrow
     words = np.asarray(uniform_below(2**63, arrow.num_rows, entropy=entropy))  # ties: below 2⁻⁶⁴·rows², in order

@@ -29,7 +29,7 @@ from discreet.anonymity.models.closeness import joint
 from discreet.anonymity.population import Method, PopulationUniques, expected_inverse, population_uniques
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
-from discreet.tables import as_arrow
+from discreet.tables import read_table
 
 REGULATORS = Fraction(9, 100)
 """The chance of re-identification that guidance on published clinical data tolerates: one in eleven.
@@ -216,7 +216,7 @@ def population_sizes(table: Any, population: Any, quasi: Sequence[str]) -> Ints:
     >>> population_sizes({"zip": ["130**", "148**"]}, {"zip": ["130**"] * 5 + ["148**"] * 3}, ["zip"]).tolist()
     [5, 3]
     """
-    rows, people = rows_of(table), as_arrow(population, "population")
+    rows, people = rows_of(table), read_table(population, "population")
     classes = Classes.of_table(rows, tuple(quasi))
     keys = numbered([joint(rows, people, name) for name in quasi])
     there = np.bincount(keys[rows.num_rows :], minlength=int(keys.max()) + 1)

@@ -26,7 +26,7 @@ from discreet.attacks.report import AttackReport
 from discreet.attacks.tables import Codes, Column, as_texts, coded, columns, distinct, kind, missing, positions
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
-from discreet.tables import as_arrow
+from discreet.tables import read_table
 
 RATING_COLUMNS = ("person", "item", "rating", "day")
 """What the columns of a table of ratings are called, unless they are named."""
@@ -147,7 +147,7 @@ def _entries(table: Any, where: str, names: Sequence[str]) -> dict[str, Column]:
     """Columns by what they hold: person, item, rating and, if there is one, day."""
     if not 3 <= len(names) <= 4:
         raise InvalidParameter("columns", ", ".join(names), "three or four names: person, item, rating and perhaps day")
-    present = as_arrow(table, where).column_names
+    present = read_table(table, where).column_names
     optional = tuple(names) == RATING_COLUMNS and names[-1] not in present
     if optional and not set(RATING_COLUMNS) & set(present):
         told = "say which columns hold person, item, rating and day: --columns user,film,stars,time"
@@ -215,7 +215,7 @@ def _network(table: Any, more: Column, where: str, directed: bool) -> tuple[Netw
 
 def _pairs(table: Any, where: str) -> tuple[Column, Column]:
     """The first two columns."""
-    names = as_arrow(table, where).column_names[:2]
+    names = read_table(table, where).column_names[:2]
     if len(names) < 2:
         raise InvalidData(f"{where}: it has one column; expected two, with a header line")
     found = columns(table, names, where=where)

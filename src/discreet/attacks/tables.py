@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.tables import as_arrow
+from discreet.tables import read_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -48,7 +48,7 @@ def columns(table: Any, names: Sequence[str] | None = None, *, where: str = "tab
     ...
     discreet.errors.InvalidParameter: released: got a table without a column 'sex', expected one with: age, sex; ...
     """
-    arrow = as_arrow(table, where)
+    arrow = read_table(table, where)
     wanted = tuple(arrow.column_names) if names is None else _names(names, where)
     for name in wanted:
         if name not in arrow.column_names:

@@ -45,13 +45,13 @@ def anonymize(
     from discreet.anonymity import Policy
     from discreet.anonymity import anonymize as made
     from discreet.anonymity.masking import shuffled
-    from discreet.tables import as_arrow, write
+    from discreet.tables import read_table, write
 
     _new(output, "table", force=force)
     _new(report, "report", force=force)
     if Path(output).suffix.lower() not in (".csv", ".parquet", ".pq"):
         raise click.BadParameter(f"{output!r} does not end in .csv or .parquet", param_hint="--output")
-    result = made(as_arrow(data), Policy.read(policy))
+    result = made(read_table(data), Policy.read(policy))
     write(result.table if keep_order else shuffled(result.table), output)
     if report is not None:
         result.page(title=f"{Path(data).name}, anonymized").save(report)
@@ -101,10 +101,10 @@ def risk(
     from discreet.anonymity.models import unit_codes
     from discreet.anonymity.risk import risk as measured
     from discreet.anonymity.uniques import one_row_each, unique_sets
-    from discreet.tables import as_arrow
+    from discreet.tables import read_table
 
     _new(report, "report", force=force)
-    table = as_arrow(data)
+    table = read_table(data)
     units = None if unit is None else unit_codes(table, unit)
     table = table if unit is None else table.drop_columns([unit])
     classes = Classes.of_table(table, quasi)

@@ -86,14 +86,14 @@ def _found(
     from discreet.attacks.membership import MembershipReport
     from discreet.gallery.models import Targets, attacks_on, reference_models, without_privacy
     from discreet.learning.model import Model
-    from discreet.tables import as_arrow
+    from discreet.tables import read_table
 
     model = Model.load(path)
     if references and model.classes is None:
         raise click.UsageError(
             "this model predicts a number; reference models are compared by classes: leave --references"
         )
-    tables = [None if name is None else as_arrow(name) for name in (members, others, population)]
+    tables = [None if name is None else read_table(name) for name in (members, others, population)]
     targets = Targets.of(model.shape, *tables)
     _warn(targets)
     known = None
@@ -187,13 +187,13 @@ def coins(data: str, members: str, others: str, seed: int | None, force: bool, a
     """
     from discreet.attacks.membership import coins as drawn
     from discreet.noise.entropy import SYSTEM
-    from discreet.tables import as_arrow
+    from discreet.tables import read_table
     from discreet.tables import write as written
 
     if members == others:
         raise click.UsageError("--members and --others are the same file")
     unwritten(members, others, force=force)
-    table = as_arrow(data)
+    table = read_table(data)
     if not table.num_rows:
         raise click.ClickException(f"{data} has no rows")
     inside = drawn(table.num_rows, seed=int(SYSTEM.words(1)[0]) if seed is None else seed)

@@ -97,9 +97,9 @@ def _page(true: Any, made: Any, scheme: Any, report: str) -> None:
 
 
 def _regions(path: str) -> dict[str, str]:
-    from discreet.tables import as_arrow, texts
+    from discreet.tables import read_table, texts
 
-    table = as_arrow(path, "groups")
+    table = read_table(path, "groups")
     if table.num_columns < 2:
         raise click.ClickException(f"{path}: expected two columns, a place and its region")
     return dict(zip(*(texts(table.column(n)).to_pylist() for n in (0, 1)), strict=True))

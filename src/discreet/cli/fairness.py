@@ -130,10 +130,10 @@ def tradeoff(
     """What closing gaps costs in accuracy, by the best thresholds for each group on the score in DATA."""
     from discreet.fairness.reading import numbers
     from discreet.fairness.tradeoff import tradeoff as traded
-    from discreet.tables import as_arrow, column
+    from discreet.tables import column, read_table
 
     _new(out, force=force)
-    table = as_arrow(data)
+    table = read_table(data)
     values = [column(table, name).to_pylist() for name in (label, group)]
     found = traded(numbers(table, score), *values, least=least)
     _show(found, out, f"What fairness costs: {Path(data).name}", as_json=as_json)

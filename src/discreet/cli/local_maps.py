@@ -75,26 +75,16 @@ def write(path: str, maps: "list[Map]", survey: "Survey") -> None:
 
 
 def points(survey: "Survey", path: str, names: tuple[str, str, str | None]) -> dict[str, Any]:
-    """The cells of the people in a CSV file, and how many lines could not be placed."""
-    import csv
-
+    """The cells of the people in a file, and how many lines could not be placed."""
     import numpy as np
 
-    try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            missing = [name for name in names if name is not None and name not in (rows.fieldnames or [])]
-            if missing:
-                raise click.UsageError(
-                    f"{path} has no column {missing[0]!r}; it has: {', '.join(rows.fieldnames or [])}"
-                )
-            table = [[row[name] if name else "1" for name in names] for row in rows]
-    except OSError as error:
-        raise click.ClickException(f"cannot read {path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise click.ClickException(f"cannot read {path}: {error}") from None
+    from discreet.tables import column, read_table, texts
+
+    read = read_table(path, "points")
+    present = [None if name is None else texts(column(read, name, "file")).to_pylist() for name in names]
+    table = list(zip(*(["1"] * read.num_rows if cells is None else cells for cells in present), strict=True))
     weights = [int(row[2]) if (row[2] or "").isdecimal() and len(row[2]) < 10 else 0 for row in table]
-    first, second = ([row[column] for row in table] for column in (0, 1))
+    first, second = ([row[side] for row in table] for side in (0, 1))
     area = survey.area
     if area.center is not None:
         found = area.locate(first, second)

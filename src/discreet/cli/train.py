@@ -83,11 +83,11 @@ def train(
 def predict(model: str, data: str, out: str | None, as_json: bool) -> None:
     """What MODEL says of the rows of DATA (CSV or Parquet), which you may see; how well, where they hold the target."""
     from discreet.learning.model import Model
-    from discreet.tables import as_arrow, write
+    from discreet.tables import read_table, write
 
     if out is not None and Path(out).exists():
         raise click.ClickException(f"{out} exists already; choose another name")
-    loaded, table = Model.load(model), as_arrow(data)
+    loaded, table = Model.load(model), read_table(data)
     predicted = loaded.predict(table)
     told: dict[str, Any] = {"rows": table.num_rows}
     if loaded.shape.target.column.name in table.column_names:

@@ -337,9 +337,9 @@ def _noise(kind: str, epsilon: Fraction, delta: Number | None, neighbors: Neighb
 
 def _named(predictions: Any, name: str) -> str:
     """The key column as the model owner spells it, in any case."""
-    from discreet.tables import as_arrow
+    from discreet.tables import read_table
 
-    names = as_arrow(predictions, "predictions").column_names
+    names = read_table(predictions, "predictions").column_names
     return next((one for one in names if one.casefold() == name.casefold()), name)
 
 

@@ -22,7 +22,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
 from discreet.fairness.reading import Bins, Coded, Codes, Floats, Missing, axis, binned, classes, coded, known_rows
 from discreet.fairness.reading import numbers as read_numbers
-from discreet.tables import as_arrow
+from discreet.tables import read_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -95,7 +95,7 @@ class Cells:
         `threshold` turns a column of probabilities into predictions. `absent` lists texts that mean "missing". `count`
         names a column of how many rows each row stands for, as SQL's COUNT(*) gives.
         """
-        arrow = as_arrow(table)
+        arrow = read_table(table)
         chosen = _Choice(
             arrow, _names(group, "group"), _names(given, "given", least=0), dict(bins or {}), tuple(absent)
         )

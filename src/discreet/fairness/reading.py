@@ -55,8 +55,8 @@ class Coded:
 def coded(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Coded:
     """A column by its distinct values; the categories of a categorical column all count, also those without a row.
 
-    >>> from discreet.tables import as_arrow
-    >>> found = coded(as_arrow({"sex": ["f", "m", "", None]}), "sex")
+    >>> from discreet.tables import read_table
+    >>> found = coded(read_table({"sex": ["f", "m", "", None]}), "sex")
     >>> found.values, found.codes.tolist()
     (('f', 'm'), [0, 1, -1, -1])
     """
@@ -81,8 +81,8 @@ def coded(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Code
 def numbers(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Floats:
     """A column as numbers; NaN where it is missing.
 
-    >>> from discreet.tables import as_arrow
-    >>> numbers(as_arrow({"age": ["30", "", "41.5"]}), "age").tolist()
+    >>> from discreet.tables import read_table
+    >>> numbers(read_table({"age": ["30", "", "41.5"]}), "age").tolist()
     [30.0, nan, 41.5]
     """
     import pyarrow

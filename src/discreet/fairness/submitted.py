@@ -19,7 +19,7 @@ from discreet.curator.catalog import ColumnType
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
 from discreet.fairness.reading import Coded, classes, coded, numbers
-from discreet.tables import as_arrow, column
+from discreet.tables import column, read_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,7 +55,7 @@ class Predictions:
 
         `label` has the classes of the label, so that one `positive` serves both; `truth` says which are positive.
         """
-        arrow = as_arrow(table, "predictions")
+        arrow = read_table(table, "predictions")
         columns = [] if label is None else [label]
         if threshold is not None:
             scores = numbers(arrow, prediction)

@@ -18,7 +18,7 @@ from discreet.exact import integer
 from discreet.fairness.reading import coded
 from discreet.fairness.repair.thresholds import Thresholds, equalize
 from discreet.report import Chart, Grid, Line, Page, Text
-from discreet.tables import as_arrow
+from discreet.tables import read_table
 
 CRITERIA = ("statistical parity", "equal opportunity", "equalized odds")
 
@@ -110,7 +110,7 @@ def tradeoff(
 
 def _large(group: ArrayLike, least: int) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Which rows are in groups of at least `least` rows, and the sizes of the other groups."""
-    found = coded(as_arrow({"group": np.asarray(group)}), "group")
+    found = coded(read_table({"group": np.asarray(group)}), "group")
     sizes = np.bincount(found.codes[found.codes >= 0], minlength=len(found.values))
     small = {name: int(size) for name, size in zip(found.values, sizes, strict=True) if size < least}
     if len(small) == len(found.values):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from discreet.curator.catalog import NUMERIC, Column, ColumnType
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.learning.gradients import Array
-from discreet.tables import as_arrow, column
+from discreet.tables import column, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Features:
 
     def encode(self, table: Any) -> Array:
         """Rows as numbers."""
-        arrow = as_arrow(table)
+        arrow = read_table(table)
         parts = [_encoded(column(arrow, one.name), one) for one in self.columns]
         return np.ascontiguousarray(np.concatenate(parts, axis=1), np.float32)
 
@@ -69,7 +69,7 @@ class Target:
 
     def encode(self, table: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The class numbers, or numbers between −1 and 1; and for which rows the target is known."""
-        values = column(as_arrow(table), self.column.name)
+        values = column(read_table(table), self.column.name)
         if self.column.values is None and self.column.kind is ColumnType.BOOLEAN:
             flags = _flags(values)
             return np.nan_to_num(flags).astype(np.int64), np.isfinite(flags)

@@ -28,7 +28,7 @@ from discreet.errors import InvalidParameter
 from discreet.noise import Entropy, uniform_each
 from discreet.synthetic.bins import MOST_CODES, Bins, edges_of, said
 from discreet.synthetic.reading import Codes, named, numbers, places, written
-from discreet.tables import as_arrow, column
+from discreet.tables import column, read_table
 
 Drawn = NDArray[Any]
 """Of one column, a number for each row: steps of its grid, or numbers where it has none; the code of a name."""
@@ -220,7 +220,7 @@ class Schema:
 
         Guarantee: no value of a row makes this fail, and each row's codes depend on that row alone.
         """
-        arrow = as_arrow(table)
+        arrow = read_table(table)
         codes = np.column_stack([one.encode(column(arrow, one.column.name)) for one in self.attributes])
         return codes.astype(np.int64)
 

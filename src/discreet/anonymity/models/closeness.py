@@ -21,7 +21,7 @@ from discreet.anonymity.models.diversity import shown
 from discreet.anonymity.models.model import SLACK, Bound, ColumnModel, ColumnName, Model, fitting
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.fields import Choice, Converted, Rational
-from discreet.tables import as_arrow, column, texts
+from discreet.tables import column, read_table, texts
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class BoundPresence(Bound):
 
 def _matched(model: Presence, table: Any, quasi: tuple[str, ...]) -> BoundPresence:
     """Each row of the table with its part of the people of the population who have its values."""
-    rows, people = as_arrow(rows_of(table)), as_arrow(model.population, "population")
+    rows, people = read_table(rows_of(table)), read_table(model.population, "population")
     keys = numbered([joint(rows, people, name) for name in quasi])
     of_row, of_person = keys[: rows.num_rows], keys[rows.num_rows :]
     count = int(keys.max()) + 1

@@ -25,7 +25,7 @@ from discreet.anonymity.classes import Classes, Floats, Ints, numbered
 from discreet.anonymity.hierarchy import TOP, Codes, Hierarchy
 from discreet.anonymity.models import Bound, BoundTarget
 from discreet.errors import InvalidData
-from discreet.tables import as_arrow, column
+from discreet.tables import column, read_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,7 +45,7 @@ class Coded:
     @classmethod
     def of(cls, table: Any, hierarchies: Sequence[Hierarchy]) -> "Coded":
         """The columns that the hierarchies name."""
-        arrow = as_arrow(table)
+        arrow = read_table(table)
         if not hierarchies:
             raise InvalidData("no quasi-identifiers: name at least one column, with its hierarchy")
         if not arrow.num_rows:
@@ -121,7 +121,7 @@ class Recoding:
         """The table with its quasi-identifiers coarsened; in a suppressed row each of them is `*`."""
         import pyarrow
 
-        arrow = as_arrow(original)
+        arrow = read_table(original)
         if arrow.num_rows != self.coded.rows:
             raise InvalidData(f"the recoding is of {self.coded.rows} rows, the table has {arrow.num_rows}")
         for place, hierarchy in enumerate(self.coded.hierarchies):

@@ -16,7 +16,7 @@ from discreet.anonymity.classes import Bools, Classes, Floats, Ints
 from discreet.anonymity.hierarchy import TOP
 from discreet.anonymity.recoding import Aim
 from discreet.errors import InvalidData
-from discreet.tables import as_arrow, column
+from discreet.tables import column, read_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -41,7 +41,7 @@ class Partition:
         """The table with its quasi-identifiers as ranges; `*` where only some values of a class are missing."""
         import pyarrow
 
-        arrow = as_arrow(original)
+        arrow = read_table(original)
         if arrow.num_rows != len(self.classes.of_row):
             raise InvalidData(f"the partition is of {len(self.classes.of_row)} rows, the table has {arrow.num_rows}")
         for axis, low, high in zip(self.axes, self.low, self.high, strict=True):
@@ -192,7 +192,7 @@ class Axis:
         >>> axis.ranks.tolist(), axis.texts
         ([2, 0, 1], ('', '20', '34'))
         """
-        values = _orderable(name, column(as_arrow(table), name))
+        values = _orderable(name, column(read_table(table), name))
         missing = np.asarray(values.is_null())
         numbers, ranks = np.unique(_numpy(values.drop_null()), return_inverse=True)
         all_ranks = np.zeros(len(missing), np.int32)
@@ -225,7 +225,7 @@ def axes_of(table: Any, names: Sequence[str]) -> tuple[Axis, ...]:
         raise InvalidData("no quasi-identifiers: give a list of at least one column name")
     if len(set(names)) != len(names):
         raise InvalidData("a quasi-identifier is named twice; name each column once")
-    arrow = as_arrow(table)
+    arrow = read_table(table)
     if not arrow.num_rows:
         raise InvalidData("the table has no rows")
     return tuple(Axis.of(arrow, name) for name in names)

@@ -10,7 +10,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.fairness.metrics import CRITERIA, Criterion
 from discreet.fairness.reading import classes, coded
 from discreet.fairness.reading import numbers as read_numbers
-from discreet.tables import as_arrow
+from discreet.tables import read_table
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -33,7 +33,7 @@ class People:
         >>> People.of([True, False], ["m", "f"]).group.tolist()
         [1, 0]
         """
-        arrow = as_arrow({"label": np.asarray(label), "group": np.asarray(group)})
+        arrow = read_table({"label": np.asarray(label), "group": np.asarray(group)})
         truth = classes([coded(arrow, "label")], [])[0][0]
         found = coded(arrow, "group")
         if not len(truth) or (truth < 0).any() or (found.codes < 0).any():
@@ -60,7 +60,7 @@ def linear(name: str) -> Criterion:
 
 def scores_of(score: ArrayLike, rows: int) -> Floats:
     """Finite scores, as many as there are rows."""
-    found = read_numbers(as_arrow({"score": np.asarray(score)}), "score")
+    found = read_numbers(read_table({"score": np.asarray(score)}), "score")
     if len(found) != rows or np.isnan(found).any():
         raise InvalidData(f"scores: expected {rows} numbers, none missing")
     return found
@@ -68,7 +68,7 @@ def scores_of(score: ArrayLike, rows: int) -> Floats:
 
 def places_of(group: ArrayLike, known: tuple[str, ...]) -> Codes:
     """The place of each row's group among known ones."""
-    found = coded(as_arrow({"group": np.asarray(group)}), "group")
+    found = coded(read_table({"group": np.asarray(group)}), "group")
     strange = [value for value in found.values if value not in known]
     if strange or (found.codes < 0).any():
         raise InvalidParameter("group", strange[0] if strange else None, f"one of {', '.join(known)}")

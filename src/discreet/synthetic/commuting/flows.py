@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.geo import RADIUS, angle_between
-from discreet.tables import as_arrow, column, texts
+from discreet.tables import column, read_table, texts
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ class Places:
         >>> Places.read({"county": ["36001"], "lat": [42.65], "lon": [-73.9]}).degrees
         True
         """
-        arrow = as_arrow(table, "places")
+        arrow = read_table(table, "places")
         named = {_SHORT.get(one.casefold(), one.casefold()): one for one in arrow.column_names}
         pair = next((pair for pair in (DEGREES, KILOMETERS) if set(pair) <= set(named)), None)
         if pair is None:
@@ -123,7 +123,7 @@ class Flows:
         people: str | None = None,
     ) -> "Flows":
         """From one row a person, or, where a column says how many `people` a row stands for, from rows of counts."""
-        arrow = as_arrow(table, "people")
+        arrow = read_table(table, "people")
         start, end = (places.codes(column(arrow, name, "people"), name) for name in (origin, destination))
         if people is None:
             many = np.ones(arrow.num_rows, np.int64)
