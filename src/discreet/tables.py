@@ -50,7 +50,9 @@ def read_table(
         hint = "every row needs as many cells as the header, every column values of one kind; texts are UTF-8"
         raise InvalidData(f"{where}: it cannot be read as a table; {hint}") from None
     except UnicodeError:
-        raise InvalidData(f"{where}: {Path(table).name} is not {encoding or 'UTF-16'} text; give its encoding") from None
+        raise InvalidData(
+            f"{where}: {Path(table).name} is not {encoding or 'UTF-16'} text; give its encoding"
+        ) from None
     twice = [name for name, count in Counter(arrow.column_names).items() if count > 1]
     if twice:
         raise InvalidData(f"{where}: two columns are named {twice[0]!r}; rename one")
