@@ -138,7 +138,7 @@ def _rows(chart: Chart, marks: list[Any]) -> Picture:
     width = WIDTH - left - end
     shown = [0.0, *_all(marks, "values", "low", "high", "limits")] if bars else _all(marks, "values", "low", "high")
     across = Axis.over(shown, length=width, log=chart.log_y, given=chart.y_range)
-    tall = max(_ROW, _THICK * len(marks) + 7)
+    tall = max(_ROW, _THICK * len(marks) + 7) if bars else _ROW
     height = tall * max(len(names), 1)
     ticks = _apart(across.ticks())
     shapes: list[Shape] = [Stroke([((x, 0), (x, height)) for x, _ in ticks], opacity=_FAINT)] if ticks else []
@@ -147,9 +147,10 @@ def _rows(chart: Chart, marks: list[Any]) -> Picture:
     shapes += [Words(-8, tall * (i + 0.5) + 4.5, _short(name, most), "end") for i, name in enumerate(names)]
     for number, mark in enumerate(marks):
         for index in range(len(names)):
-            y = tall * (index + 0.5) + _THICK * (number - len(marks) / 2)
-            shapes += _bar(mark, index, across, y, number, alone=len(marks) == 1) if bars else []
-            shapes += [] if bars else _interval(mark, index, across, y + _THICK / 2, number)
+            middle = tall * (index + 0.5)
+            top = middle + _THICK * (number - len(marks) / 2)
+            shapes += _bar(mark, index, across, top, number, alone=len(marks) == 1) if bars else []
+            shapes += [] if bars else _interval(mark, index, across, middle, number)
     return _framed(chart, shapes, left, width, height, right=end)
 
 

@@ -107,15 +107,25 @@ class Page:
         names = _anchors(headings)
         links = "".join(f'<li><a href="#{names[i]}">{escape(words)}</a></li>' for i, words in enumerate(headings))
         contents = f"<nav><ol>{links}</ol></nav>" if len(headings) >= _LONG else ""
-        anchors = iter(names)
-        body = []
-        for charts, run in groupby(self.parts, lambda part: isinstance(part, Chart)):
-            parts = [_part(part, anchors) for part in run]
-            body += [f'<div class="charts">{"".join(parts)}</div>'] if charts else parts
-        return f'<div class="discreet"><h1>{escape(self.title)}</h1>{lead}{contents}\n' + "\n".join(body) + "</div>"
+        body = render(self.parts, names)
+        return f'<div class="discreet"><h1>{escape(self.title)}</h1>{lead}{contents}\n{body}</div>'
 
     def _repr_html_(self) -> str:
         return self.fragment()
+
+
+def render(parts: Sequence[Part], anchors: Sequence[str] = ()) -> str:
+    """Parts as HTML, for a page or a piece of one; charts that follow each other stand side by side.
+
+    >>> render([Text("a < b")])
+    '<p>a &lt; b</p>'
+    """
+    names = iter(anchors or _anchors([part.words for part in parts if isinstance(part, Heading)]))
+    body: list[str] = []
+    for charts, run in groupby(parts, lambda part: isinstance(part, Chart)):
+        shown = [_part(part, names) for part in run]
+        body += [f'<div class="charts">{"".join(shown)}</div>'] if charts else shown
+    return "\n".join(body)
 
 
 def _anchors(headings: Sequence[str]) -> list[str]:
@@ -148,7 +158,7 @@ def _part(part: Part, anchors: Iterator[str]) -> str:
         case Chart():
             picture = part.picture()
             wide = ' class="wide"' if picture.width > _MOST_WIDE else ""
-            html = f"<figure{wide}>{picture.svg()}</figure>"
+            html = f"<figure{wide}>{picture.svg(inline=True)}</figure>"
     return html
 
 

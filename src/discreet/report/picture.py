@@ -85,12 +85,13 @@ class Picture:
     shapes: Sequence[Shape]
     title: str
 
-    def svg(self, *, background: str | None = None) -> str:
+    def svg(self, *, background: str | None = None, inline: bool = False) -> str:
         """One `<svg>` element that needs nothing else; text takes the color of the page around it."""
+        space = "" if inline else 'xmlns="http://www.w3.org/2000/svg" '  # a page in HTML knows it
         ground = f'<rect width="100%" height="100%" fill="{background}"/>' if background else ""
         size = f'viewBox="0 0 {_n(self.width)} {_n(self.height)}" width="{_n(self.width)}" height="{_n(self.height)}"'
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(self.title)}" '
+            f'<svg {space}{size} role="img" aria-label="{escape(self.title)}" '
             f'font-family="{_FONT}" color="{_INK}">{ground}{"".join(map(_svg, self.shapes))}</svg>'
         )
 
