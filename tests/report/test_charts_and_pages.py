@@ -176,7 +176,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
 
 
 def test_labels_are_short():
-    assert [label(v) for v in (0.0, 0.5, 1000.0, 999999.0, 1e6, -2e-4, 12.5)] == ["0", "0.5", "1,000", "999,999", "1e6", "-0.0002", "12.5"]  # fmt: skip
+    assert [label(v) for v in (0.0, 0.5, 1000.0, 999999.0, 1e6, -2e-4, 12.5)] == ["0", "0.5", "1\u202f000", "999\u202f999", "1e6", "-0.0002", "12.5"]  # fmt: skip
 
 
 def _words(chart):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+THIN = "\N{NARROW NO-BREAK SPACE}"  # between thousands
 _TICKS = 5
 _MOST_DECADES = 8
 
@@ -66,12 +67,12 @@ def label(value: float) -> str:
     """A short number for people.
 
     >>> label(0.30000000000000004), label(12000.0), label(1e-5), label(2_000_000.0)
-    ('0.3', '12,000', '1e-5', '2e6')
+    ('0.3', '12\u202f000', '1e-5', '2e6')
     """
     if value == 0 or abs(value) < 1e-15:
         return "0"
     if 1e-3 <= abs(value) < 1e6:
-        return f"{value:,.6g}" if abs(value) < 1000 else f"{value:,.0f}"
+        return f"{value:.6g}" if abs(value) < 1000 else f"{value:,.0f}".replace(",", THIN)
     mantissa, _, exponent = f"{value:.3g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else f"{float(mantissa):.3g}"
 

@@ -172,7 +172,9 @@ def _bar(mark: Bars, index: int, across: Axis, top: float, color: int, *, alone:
         at = across.pixel(limit)
         yield Stroke([((at, top - 3), (at, top + _THICK + 3))], "alert", 2.5)
     if alone and not math.isnan(value):
-        yield Words(farthest + 5, middle + 4.5, label(float(f"{value:.3g}")), opacity=_SOFT)
+        yield Words(
+            farthest + 5, middle + 4.5, label(float(f"{value:.3g}") if abs(value) < 1000 else value), opacity=_SOFT
+        )
 
 
 def _lying(low: float, high: float, y: float) -> Stroke:

@@ -15,11 +15,12 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+from discreet.report.axis import THIN
 from discreet.report.chart import Chart
 
 _TONES = {True: "good", False: "bad", None: "open"}
 _LONG = 4  # headings from which on a page lists them
-_THIN = "\N{NARROW NO-BREAK SPACE}"  # between thousands
+_COMMAS = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])")  # between thousands
 _MOST_WIDE = 470  # pixels of a chart that stands beside another
 
 
@@ -89,11 +90,11 @@ class Page:
 
     def html(self) -> str:
         """The whole page."""
-        return _PAGE.format(title=escape(self.title), style=STYLE, body=self._body())
+        return _PAGE.format(title=escape(self.title), body=self.fragment())
 
     def fragment(self) -> str:
         """The page without its head, for a notebook; its style comes along."""
-        return f"<style>{STYLE}</style>{self._body()}"
+        return f"<div><style>{STYLE}</style>{self._body()}</div>"
 
     def save(self, path: str | Path) -> Path:
         """Write the page; the path."""
@@ -150,7 +151,8 @@ def _part(part: Part, anchors: Iterator[str]) -> str:
             html = f'<p class="verdict {_TONES[part.good]}"><b>{escape(part.word)}</b> {escape(part.sentence)}</p>'
         case Tiles():
             boxes = (
-                f"<div><strong>{escape(big)}</strong><span>{escape(what)}</span></div>" for big, what in part.values
+                f"<div><strong>{escape(shown(big))}</strong><span>{escape(what)}</span></div>"
+                for big, what in part.values
             )
             html = f'<div class="tiles">{"".join(boxes)}</div>'
         case Html():
@@ -200,8 +202,8 @@ def _cell(value: Any) -> str:
 def shown(value: Any) -> str:
     """A value for people, with thin spaces between thousands.
 
-    >>> shown(0.12345678), shown(1234567), shown(True), shown(None)
-    ('0.1235', '1\u202f234\u202f567', 'yes', '–')
+    >>> shown(0.12345678), shown(1234567), shown(True), shown("936 of 1,030")
+    ('0.1235', '1\u202f234\u202f567', 'yes', '936 of 1\u202f030')
     """
     match value:
         case None:
@@ -209,13 +211,13 @@ def shown(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case Integral():
-            return f"{int(value):,}".replace(",", _THIN)
+            return f"{int(value):,}".replace(",", THIN)
         case Real():
             return f"{float(value):.4g}"
         case list() | tuple():
             return ", ".join(shown(part) for part in value)
         case _:
-            return str(value)
+            return _COMMAS.sub(lambda found: found[0].replace(",", THIN), str(value))
 
 
 STYLE = files("discreet.report").joinpath("page.css").read_text(encoding="utf-8")
@@ -224,7 +226,7 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="color-scheme" content="light dark">
-<title>{title}</title><style>{style}
+<title>{title}</title><style>
 body{{margin:0;background:#fff}}@media (prefers-color-scheme:dark){{body{{background:#161a20}}}}</style></head>
 <body>{body}</body></html>
 """
