@@ -175,7 +175,7 @@ def made(name: str, neighbors: Neighbors = ADD) -> QueryPlan:
 @pytest.mark.parametrize("name", PLANS)
 def test_the_loss_is_derived_again_from_the_parts(name, neighbors):
     one = made(name, neighbors)
-    assert one.derive(catalog(neighbors)) == one.loss
+    assert one.verify(catalog(neighbors)) == one.loss
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -234,7 +234,7 @@ ASKED = "SELECT ward, COUNT(*) AS n FROM visits WHERE days < 9 GROUP BY ward"
     ],
 )
 def test_plans_that_release_the_same_have_one_name(text, terms):
-    assert plan([text], catalog(), terms).name == plan([ASKED], catalog(), Terms(epsilon=1)).name
+    assert plan([text], catalog(), terms).digest == plan([ASKED], catalog(), Terms(epsilon=1)).digest
 
 
 def other_names() -> Iterator[tuple[str, Catalog, Terms]]:
@@ -260,7 +260,7 @@ def other_names() -> Iterator[tuple[str, Catalog, Terms]]:
 
 
 def test_plans_that_release_something_else_have_other_names():
-    names = [plan([text], known, terms).name for text, known, terms in other_names()]
+    names = [plan([text], known, terms).digest for text, known, terms in other_names()]
     assert len(set(names)) == len(names) == 13
 
 
@@ -707,6 +707,7 @@ OTHERS: dict[str, Other] = {
     "synthesis": Other(synthesis, ({"epsilon": 2}, {"bins": {"days": 4}}, {"target": "ward"}, {"rows_each": 2}), rows_of),
     "synthesis of several rows": Other(lambda n=ADD, **more: synthesis(n, **({"rows_each": 3} | more)), ({"epsilon": 2}, {"rows_each": 2}), rows_of),
     "synthesis that finds": Other(lambda n=ADD, **more: synthesis(n, **({"leave_out": (), "discover": ["city"]} | more)), ({"epsilon": 2}, {"delta": "1e-7"}), rows_of, (ADD,)),
+    "synthesis in rounds": Other(lambda n=ADD, **more: synthesis(n, **({"leave_out": (), "values": {"city": ["Oslo", "Bergen"]}, "adaptive": 1} | more)), ({"epsilon": 2}, {"values": {"city": ["Oslo"]}}), rows_of),
     "linked": Other(linked, ({"epsilon": 2}, {"bins": 4}, {"rows_each": 2}, {"rows_each": 1}, {"delta": "1e-7"}), all_rows_of, tables=2),
     "linked, of nobody's own": Other(lambda n=ADD, **more: linked(n, **({"tables": {"visits": {"rows_each": 2, "columns": ["ward"]}}} | more)), ({"epsilon": 2}, {"tables": {"visits": {"rows_each": 2, "columns": ["days"]}}}), all_rows_of),
     "fairness": Other(fairness, ({"epsilon": 2}, {"bins": {"days": [4]}}, {"said": (1, 1, 1)}, {"positive": "south"}), audited),
@@ -724,19 +725,19 @@ def test_others_derive_their_loss_and_cover_it(name, neighbors):
 
     one = OTHERS[name].make(neighbors)
     assert one.private
-    assert one.derive(catalog(neighbors)) == one.loss
+    assert one.verify(catalog(neighbors)) == one.loss
     assert guarantee(one.loss, delta=one.delta).epsilon <= float(one.epsilon) * (1 + 1e-9)
     with pytest.raises(InternalError, match="other neighbors"):
-        one.derive(catalog(CHANGE if neighbors is ADD else ADD))
+        one.verify(catalog(CHANGE if neighbors is ADD else ADD))
     with pytest.raises(InternalError, match="another table"):
-        one.derive(catalog(neighbors, visits=Table("visits", VISITS.columns, unit=VISITS.unit, groups=1, rows=1)))
+        one.verify(catalog(neighbors, visits=Table("visits", VISITS.columns, unit=VISITS.unit, groups=1, rows=1)))
 
 
 @pytest.mark.parametrize("name", list(OTHERS))
 def test_others_have_one_name_for_one_release(name):
     make, variants = OTHERS[name].make, OTHERS[name].variants
-    names = [make().name, *(make(**more).name for more in variants)]
-    assert make().name == names[0]
+    names = [make().digest, *(make(**more).digest for more in variants)]
+    assert make().digest == names[0]
     assert len(set(names)) == len(names)
 
 

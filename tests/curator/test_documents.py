@@ -104,14 +104,14 @@ def test_fields_go_by_their_documents_names_and_what_is_omitted_does_not_matter(
     assert from_document(to_document(Map((), "a"))).title == "untitled"
 
 
-def test_a_table_is_written_with_what_the_guarantee_depends_on_and_without_defaults_of_questions():
+def test_a_table_is_written_with_everything_that_the_guarantee_depends_on():
     other = Table("visits", TABLE.columns, unit=TABLE.unit, groups=4, rows=9)
-    assert to_document(other) == to_document(TABLE)
+    assert from_document(to_document(other)) == other != from_document(to_document(TABLE)) == TABLE
     assert canonical(to_document(TABLE)) == (
         '{"columns":[{"granularity":{"rational":"1"},"is":"column","lower":null,"name":"patient","nullable":true,'
         '"type":{"is":"column type","value":"integer"},"upper":null,"values":null},'
         '{"granularity":{"rational":"0.1"},"is":"column","lower":{"rational":"0"},"name":"days","nullable":false,'
-        '"type":{"is":"column type","value":"real"},"upper":{"rational":"0.3"},"values":null}],"is":"table",'
+        '"type":{"is":"column type","value":"real"},"upper":{"rational":"0.3"},"values":null}],"is":"table","max_groups_per_unit":null,"max_rows_per_group":null,'
         '"name":"visits","unit":{"is":"unit","person":"patient"}}'
     )
 

@@ -271,7 +271,15 @@ def test_the_gate_draws_with_the_salt_of_the_account(asked: Any) -> None:
     assert spy.salts == [salt]
     said = explanation([made.text], made.releases, made.neighbors, loss=made.loss, epsilon=made.epsilon,
                        delta=made.delta, confidence=made.confidence)  # fmt: skip
-    seen = [repr(made), made.name, made.text, str(said), repr(said.to_json()), repr(answer), repr(answer.to_json())]
+    seen = [
+        repr(made),
+        str(made.document()),
+        made.text,
+        str(said),
+        repr(said.to_json()),
+        repr(answer),
+        repr(answer.to_json()),
+    ]
     seen += [repr(charge) for charge in ledger.charges("d")]
     assert not any(word in text for text in seen for word in (salt, secret.hex(), repr(secret)[2:-1]))
     assert "$salt" in repr(said.to_json())

@@ -97,10 +97,10 @@ class Made:
 
     def __init__(self, timer, run=0, finish=0, run_error=None, finish_error=None, epsilon="0.1", name="made"):
         self.timer, self.times, self.errors = timer, (run, finish), (run_error, finish_error)
-        self.epsilon, self.loss, self.name = Fraction(epsilon), Pure(epsilon), name
+        self.epsilon, self.loss, self.digest = Fraction(epsilon), Pure(epsilon), name
         self.events = []
 
-    def derive(self, catalog):
+    def verify(self, catalog):
         return self.loss
 
     def run(self, engine, entropy):

@@ -85,7 +85,7 @@ def opened(table=TABLE, known=None, budget=None, seed=1):
 def test_the_loss_is_derived_again_and_covered_by_what_is_stated(neighbors, noise):
     known = catalog(neighbors=neighbors)
     plan = made(known, **noise)
-    assert plan.derive(known) == plan.loss
+    assert plan.verify(known) == plan.loss
     assert guarantee(plan.loss, delta=plan.delta).epsilon <= float(plan.epsilon) * (1 + 1e-9)
     assert (plan.epsilon, plan.delta) == (1, Fraction(noise.get("delta", "0")))
 
@@ -169,7 +169,7 @@ def test_a_plan_that_was_tampered_with_is_refused_and_nothing_is_charged(tamper)
 def test_names_are_the_same_for_the_same_release_only():
     plan = made()
     backwards = SAID.take(list(range(len(SAID)))[::-1])
-    assert made(predictions=backwards, confidence="0.9", least=5).name == plan.name
+    assert made(predictions=backwards, confidence="0.9", least=5).digest == plan.digest
     changed = SAID.set_column(
         1, "yhat", pa.array(np.append(1 - SAID["yhat"].to_numpy()[:1], SAID["yhat"].to_numpy()[1:]))
     )
@@ -178,7 +178,7 @@ def test_names_are_the_same_for_the_same_release_only():
         made(given="age", bins={"age": [30]}), made(given="age", bins={"age": [31]}), made(noise="gaussian", delta="1e-6"),
         made(positive="0", predictions=SAID),
     ]  # fmt: skip
-    names = [plan.name, *(one.name for one in others)]
+    names = [plan.digest, *(one.digest for one in others)]
     assert len(set(names)) == len(names)
 
 

@@ -109,7 +109,7 @@ def test_a_failure_is_opaque_and_stays_charged(tmp_path, monkeypatch):
 def test_the_stated_epsilon_covers_the_loss():
     made = plan(WISH, CATALOG)
     assert guarantee(made.loss, delta=made.delta).epsilon <= float(made.epsilon) * (1 + 1e-9)
-    assert made.derive(CATALOG) == made.loss
+    assert made.verify(CATALOG) == made.loss
 
 
 def test_a_plan_that_was_tampered_with_is_refused_at_the_gate():
@@ -118,17 +118,17 @@ def test_a_plan_that_was_tampered_with_is_refused_at_the_gate():
     other = replace(made, table=Table("visits", COLUMNS, unit=Unit()))
     for changed in (wider, other):
         with pytest.raises(InternalError):
-            changed.derive(CATALOG)
+            changed.verify(CATALOG)
     quieter = replace(made, recipe=replace(made.recipe, multiplier=made.recipe.multiplier / 2))
-    assert quieter.derive(CATALOG) != made.loss
+    assert quieter.verify(CATALOG) != made.loss
 
 
 def test_names_differ_where_releases_do():
     made = plan(WISH, CATALOG)
     same = plan(WISH, CATALOG)
-    assert made.name == same.name
+    assert made.digest == same.digest
     for changes in ({"epochs": 2}, {"hidden": (8,)}, {"features": ["age"]}, {"epsilon": 1}, {"activation": "relu"}, {"lot": 100}):  # fmt: skip
-        assert plan(replace(WISH, **changes), CATALOG).name != made.name
+        assert plan(replace(WISH, **changes), CATALOG).digest != made.digest
 
 
 def test_one_person_is_one_example_whatever_their_rows():

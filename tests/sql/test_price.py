@@ -62,7 +62,7 @@ def test_pure_shares_add_up_to_what_was_stated(asked, grouped, epsilon, groups, 
     )
     assert sum(part.epsilon for part in parts(made.loss)) == epsilon == made.epsilon
     assert made.delta == 0
-    assert made.derive(catalog(neighbors)) == made.loss
+    assert made.verify(catalog(neighbors)) == made.loss
 
 
 @settings(max_examples=25)

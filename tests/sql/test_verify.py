@@ -46,7 +46,7 @@ def test_honest_texts_pass(one: Expression) -> None:
 @pytest.mark.parametrize("sql", ASKED)
 def test_honest_plans_pass(sql: str) -> None:
     made = plan([sql], KNOWN, Terms(epsilon=1, delta="1e-6"))
-    assert made.derive(KNOWN) == made.loss
+    assert made.verify(KNOWN) == made.loss
 
 
 def test_texts_are_cut_in_the_sql_itself() -> None:
@@ -68,7 +68,7 @@ def test_a_build_that_reads_longer_texts_than_it_says_is_refused(times: int) -> 
     wrong = replace(measure, value=replace(measure.value, arguments=(long,), kind=Fixed(Fraction(1), 0, times * TEXT)))
     aggregate = replace(release.aggregate, measures=(wrong,))
     with pytest.raises(InternalError):
-        replace(made, releases=(replace(release, aggregate=aggregate),)).derive(KNOWN)
+        replace(made, releases=(replace(release, aggregate=aggregate),)).verify(KNOWN)
 
 
 def test_the_gate_derives_the_ranges_of_expressions() -> None:
@@ -79,7 +79,7 @@ def test_the_gate_derives_the_ranges_of_expressions() -> None:
     wrong = replace(measure, value=replace(measure.value, kind=Fixed(Fraction(1), 0, TEXT - 1)))
     aggregate = replace(release.aggregate, measures=(wrong,))
     with pytest.raises(InternalError, match="a range for length"):
-        replace(made, releases=(replace(release, aggregate=aggregate),)).derive(KNOWN)
+        replace(made, releases=(replace(release, aggregate=aggregate),)).verify(KNOWN)
 
 
 def longer(one: Call) -> Call:

@@ -167,7 +167,7 @@ PRICED = {
 def test_the_stated_epsilon_covers_the_loss(name):
     neighbors, more = PRICED[name]
     one = plan(replace(WISH, **more), catalog(neighbors))
-    assert one.derive(catalog(neighbors)) == one.loss
+    assert one.verify(catalog(neighbors)) == one.loss
     assert guarantee(one.loss, delta=one.delta).epsilon <= float(one.epsilon) * (1 + 1e-9)
     assert guarantee(one.loss, delta=one.delta).epsilon > 0.9 * float(one.epsilon)
 
@@ -175,26 +175,26 @@ def test_the_stated_epsilon_covers_the_loss(name):
 def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
     one = plan(WISH, catalog())
     with pytest.raises(InternalError, match="other neighbors"):
-        one.derive(catalog(CHANGE))
+        one.verify(catalog(CHANGE))
     wider = (Column("age", "integer", lower=0, upper=200), *one.columns[1:])
     with pytest.raises(InternalError, match="another column"):
-        replace(one, columns=wider).derive(catalog())
+        replace(one, columns=wider).verify(catalog())
     with pytest.raises(InternalError, match="another table"):
-        replace(one, table=Table("visits", COLUMNS, unit=Unit())).derive(catalog())
-    assert replace(one, multiplier=one.multiplier / 2).derive(catalog()) != one.loss
+        replace(one, table=Table("visits", COLUMNS, unit=Unit())).verify(catalog())
+    assert replace(one, multiplier=one.multiplier / 2).verify(catalog()) != one.loss
     chosen = plan(replace(WISH, adaptive=1), catalog())
     for changes in ({"bins": ()}, {"recipe": replace(chosen.recipe, first=plan(WISH, catalog()).design(plan(replace(WISH, bins={}), catalog()).schema({})))}):  # fmt: skip
         with pytest.raises(InternalError, match="another table than its plan's"):
-            replace(chosen, **changes).derive(catalog())
+            replace(chosen, **changes).verify(catalog())
     quiet = Design((2,), ((0,),), (1,), neighbors=ADD)
     monkeypatch.setattr(planned, "design", lambda *_, **__: quiet)
     with pytest.raises(InternalError, match="less noise"):
-        one.derive(catalog())
+        one.verify(catalog())
 
 
 def test_names_are_the_same_where_releases_are():
     names = [
-        plan(replace(WISH, **more), catalog()).name
+        plan(replace(WISH, **more), catalog()).digest
         for more in (
             {},
             {"bins": {"AGE": (0, 20, 40, 60, 80, 99)}},
@@ -207,7 +207,7 @@ def test_names_are_the_same_where_releases_are():
     ]
     assert len(set(names)) == 1
     both = {"leave_out": (), "discover": ["town"], "bins": {}}
-    assert plan(replace(WISH, **both), catalog()).name == plan(replace(WISH, **both), catalog()).name
+    assert plan(replace(WISH, **both), catalog()).digest == plan(replace(WISH, **both), catalog()).digest
 
 
 def test_names_differ_where_releases_do():
@@ -237,7 +237,7 @@ def test_names_differ_where_releases_do():
         wish = replace(WISH, **more)
         if known.table("visits").unit.key != "person":
             wish = replace(wish, columns=["ward", "ill"], leave_out=(), bins={})
-        names.append(plan(wish, known).name)
+        names.append(plan(wish, known).digest)
     assert len(set(names)) == len(names)
 
 

@@ -90,7 +90,12 @@ def verify(policy: str, published: tuple[str, ...], as_json: bool) -> None:
     public = [head for path in published for head in _heads(path)]
     found, public = _verified(read_policy(policy), policy, public)
     told: dict[str, object] = {"verified": bool(found), "rows": found.rows, "published": len(public)}
-    told |= {"trouble": found.trouble or None, "row": found.number, "unsealed": found.unsealed}
+    told |= {
+        "trouble": found.trouble or None,
+        "row": found.number,
+        "unsealed": found.unsealed,
+        "outdated": found.outdated,
+    }
     told |= {"heads": [asdict(head) for head in found.heads]}
     if as_json:
         click.echo(json.dumps(told, ensure_ascii=False))

@@ -15,6 +15,7 @@ from discreet.curator.pacing import Pace
 from discreet.curator.plan import Plan
 from discreet.curator.report import down, largest_pure
 from discreet.curator.settings import analyst_name
+from discreet.curator.stores import ANSWER_KEY
 from discreet.errors import InternalError, InvalidParameter, InvalidQuery, LedgerConflict, ReleaseFailed
 from discreet.exact import plain, printed_up
 from discreet.noise import Entropy
@@ -76,7 +77,7 @@ class Curator:
 
     def release(self, plan: Plan[Result], *, analyst: str) -> Result:
         """What the plan releases; free where the same was released before from the same data."""
-        if plan.derive(self.catalog) != plan.loss:
+        if plan.verify(self.catalog) != plan.loss:
             raise InternalError("a plan states another loss than its parts have; nothing was charged or read")
         if not plan.private and plan.loss == Pure(0):
             return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
@@ -104,7 +105,7 @@ class Curator:
 
     def _key(self, plan: Plan[Result], analyst: str) -> str:
         whose = [] if self.share_answers else [analyst_name(analyst)]
-        return digest(json.dumps([self.catalog.name, plan.name, self.engine.version, *whose]))
+        return ANSWER_KEY + digest(json.dumps([self.catalog.name, plan.digest, self.engine.version, *whose]))
 
     def check_price(self, plan: Plan[Result]) -> None:
         """Refuse a plan that costs less than the least ε."""

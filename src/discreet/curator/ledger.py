@@ -46,6 +46,7 @@ from discreet.curator.settings import (
     settings_text,
 )
 from discreet.curator.stores import (
+    ANSWER_KEY,
     WHAT_TO_DO,
     Clock,
     Head,
@@ -288,14 +289,15 @@ class Ledger:
         found, last = self._verify_chains(account, published)
         if not found:
             return found
-        number = 0
+        number = outdated = 0
         try:
             while answer := self._store.transact(partial(_next_answer, number=number)):
                 if (number := answer.row) > last:
                     break
+                outdated += not answer.key.startswith(ANSWER_KEY)
         except LedgerDamaged as error:
             return replace(found, trouble=str(error), number=None)
-        return replace(found, unsealed=self._store.transact(lambda rows: rows.unsealed()))
+        return replace(found, unsealed=self._store.transact(lambda rows: rows.unsealed()), outdated=outdated)
 
     def _verify_chains(self, account: str | None, published: Iterable[Head]) -> tuple[Verification, int]:
         """What a walk along the rows found, and the number of the last row that it covered."""

@@ -1,7 +1,7 @@
 """What the gate lets through: everything about a release, decided before a row is seen."""
 
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog
@@ -16,8 +16,9 @@ class Plan(Protocol[Result_co]):
     """A release as a value: printable before it is paid for, and checked again at the gate.
 
     What every plan promises (tests/contracts/test_plan.py): `loss` covers all that `run` gives out, for the neighbors
-    of the catalog; `derive` computes it again from the parts of the plan and the catalog alone; `name` is the same for
-    two plans that would release the same thing in the same way, and only for them; `finish` reads no private row.
+    of the catalog; `verify` derives it again from the parts of the document and the catalog alone; `document` is the
+    same for two plans that would release the same thing in the same way, and only for them; `finish` reads no private
+    row.
     """
 
     @property
@@ -25,9 +26,13 @@ class Plan(Protocol[Result_co]):
         """What was asked, in the analyst's words: kept in the ledger for the owner."""
         ...
 
+    def document(self) -> dict[str, Any]:
+        """What is released and how, as a versioned JSON document (`documents`); nothing of what is done afterwards."""
+        ...
+
     @property
-    def name(self) -> str:
-        """What is released and how, as text: plans of the same name share one answer."""
+    def digest(self) -> str:
+        """The name of the plan: the digest of its document. Plans of the same name share one answer."""
         ...
 
     @property
@@ -50,8 +55,11 @@ class Plan(Protocol[Result_co]):
         """Whether it reads private rows at all."""
         ...
 
-    def derive(self, catalog: Catalog) -> Loss:
-        """The loss, derived again from the plan's parts against the owner's catalog."""
+    def verify(self, catalog: Catalog) -> Loss:
+        """The loss, derived again from the document's parts and the owner's catalog, not from what the plan states.
+
+        `InternalError` where the plan was made for another catalog, or its noise is too small for what one unit moves.
+        """
         ...
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import NUMERIC, Catalog, Column, ColumnType, Table
+from discreet.curator.documents import digest, documented, plan_document
 from discreet.curator.engines import Engine
 from discreet.curator.rows import require_same, rows_each
 from discreet.errors import InternalError, InvalidParameter
@@ -27,7 +28,7 @@ from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.noise import Entropy
-from discreet.privacy.loss import Loss
+from discreet.privacy.loss import GaussianNoise, Loss, Pure
 from discreet.privacy.unit import Neighbors
 
 if TYPE_CHECKING:
@@ -131,11 +132,26 @@ class FairnessPlan:
             f"by {by}{given} in {self.table.name}"
         )
 
+    def document(self) -> dict[str, Any]:
+        """What is released and how; the predictions by their digest."""
+        return plan_document(
+            "fairness audit",
+            1,
+            table=self.table,
+            neighbors=self.neighbors,
+            key=self.key,
+            groups=self.groups,
+            strata=self.strata,
+            label=self.label,
+            positive=self.truth,
+            noise=self.noise,
+            predictions={"key_type": self.predictions.kind, "digest": self.predictions.digest},
+        )
+
     @property
-    def name(self) -> str:
-        """What is released and how."""
-        parts = (self.table, self.key, self.groups, self.strata, self.label, self.truth, self.noise)
-        return f"fairness\n{self.neighbors}\n{parts!r}\n{self.predictions.kind} {self.predictions.digest}"
+    def digest(self) -> str:
+        """The name of the plan."""
+        return digest(self.document())
 
     @property
     def loss(self) -> Loss:
@@ -147,7 +163,7 @@ class FairnessPlan:
         """It reads private rows."""
         return True
 
-    def derive(self, catalog: Catalog) -> Loss:
+    def verify(self, catalog: Catalog) -> Loss:
         """The loss, from the noise and the sensitivity that the catalog's neighbors imply."""
         require_same(self.table, self.columns, self.neighbors, catalog)
         unit = _person(self.table)
@@ -157,7 +173,12 @@ class FairnessPlan:
         stated = self.noise.sensitivity if isinstance(self.noise, Geometric) else self.noise.squared_sensitivity
         if stated != moved:
             raise InternalError("a plan has noise for another sensitivity than one unit's")
-        return self.noise.loss
+        if isinstance(self.noise, Geometric):
+            return Pure(self.noise.epsilon * moved / self.noise.sensitivity)
+        loss = self.noise.loss
+        if not isinstance(loss, GaussianNoise) or loss.multiplier**2 * moved > self.noise.sigma**2:
+            raise InternalError("a plan adds less noise to its counts than its loss says")
+        return loss
 
     @property
     def sql(self) -> str:
@@ -386,3 +407,8 @@ def places(values: Any, declared: Sequence[Any]) -> NDArray[np.int64]:
     codes = encoded.indices.fill_null(len(of_value)).to_numpy(zero_copy_only=False)
     found: NDArray[np.int64] = np.array([*of_value, -1], np.int64)[codes]
     return found
+
+
+documented("ways of a column", names={"edges": "bin_edges"})(Ways)
+documented("geometric")(Geometric)
+documented("rounded gaussian")(RoundedGaussian)

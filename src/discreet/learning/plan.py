@@ -6,6 +6,7 @@ columns used. So one unit more or less is one example more or less, and the run 
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,21 @@ from numpy.typing import NDArray
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.documents import digest, documented, plan_document
 from discreet.curator.engines import Engine
 from discreet.curator.rows import one_row_each, require_same
-from discreet.errors import InvalidData, InvalidParameter
+from discreet.errors import InternalError, InvalidData, InvalidParameter
 from discreet.exact import plain, printed_up
+from discreet.learning.clipping import UNITS
+from discreet.learning.features import Features, Target
 from discreet.learning.model import Model, Shape, packed, unpacked
 from discreet.learning.network import Parameters
-from discreet.learning.recipe import Recipe
+from discreet.learning.optimizers import Adam, Sgd
+from discreet.learning.recipe import Adaptive, Recipe
+from discreet.learning.schedule import Schedule
 from discreet.learning.training import finished, train
 from discreet.noise import Entropy
-from discreet.privacy.loss import Loss
+from discreet.privacy.loss import Loss, Repeated, SampledGaussian
 from discreet.privacy.unit import Neighbors
 from discreet.report import Chart, Facts, Heading, Line, Page, Part, Text
 
@@ -59,10 +65,15 @@ class TrainingPlan:
         *features, target = [one.name for one in self.columns]
         return f"train {target} from {', '.join(features)} of {self.table.name}"
 
-    @property
-    def name(self) -> str:
+    def document(self) -> dict[str, Any]:
         """What is released and how."""
-        return f"{self.neighbors}\n{self.table!r}\n{self.shape!r}\n{self.recipe!r}"
+        parts = {"table": self.table, "neighbors": self.neighbors, "network": self.shape, "recipe": self.recipe}
+        return plan_document("training", 1, **parts)
+
+    @property
+    def digest(self) -> str:
+        """The name of the plan."""
+        return digest(self.document())
 
     @property
     def loss(self) -> Loss:
@@ -74,10 +85,22 @@ class TrainingPlan:
         """It reads private rows."""
         return True
 
-    def derive(self, catalog: Catalog) -> Loss:
-        """The loss, from the recipe; the columns must be those of the catalog."""
+    def verify(self, catalog: Catalog) -> Loss:
+        """The loss, from the noise and from what one example adds to a sum; the columns must be those of the catalog.
+
+        Guarantee: `run` costs this. Proof. On the grid of `training.contributions` an example's gradients have a
+        squared norm of at most (1 − s)·UNITS², where s is the riders' share, and each rider adds a whole number of at
+        most √share·UNITS; the Gaussian noise there has a deviation of multiplier·UNITS. So a step is a sampled Gaussian
+        release whose multiplier is that deviation over the norm of the whole, at most UNITS.
+        """
         require_same(self.table, self.columns, self.neighbors, catalog)
-        return self.recipe.loss
+        recipe = self.recipe
+        riders = [recipe.curve, *([] if recipe.adaptive is None else [recipe.adaptive.share])]
+        moved = (1 - sum(riders)) * UNITS**2 + sum(isqrt(int(share * UNITS**2)) ** 2 for share in riders)
+        if self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE or moved > UNITS**2 or not 0 <= sum(riders) < 1:
+            raise InternalError("a plan's steps are moved further by one example than their noise is for")
+        deviation = recipe.multiplier * UNITS
+        return Repeated(SampledGaussian(recipe.rate, deviation / UNITS), recipe.steps)
 
     @property
     def sql(self) -> str:
@@ -172,6 +195,21 @@ class TrainedModel:
 
     def _repr_html_(self) -> str:
         return self.page().fragment()
+
+
+documented("features")(Features)
+documented("target")(Target)
+documented("network", names={"hidden": "hidden_widths"})(Shape)
+documented("schedule", names={"form": "shape"})(Schedule)
+documented("sgd", names={"rate": "learning_rate"})(Sgd)
+documented("adam", names={"rate": "learning_rate", "first": "beta_1", "second": "beta_2"})(Adam)
+documented("adaptive clipping")(Adaptive)
+documented(
+    "dp-sgd",
+    names={"rate": "sampling_rate", "lot": "expected_lot", "multiplier": "noise_multiplier", "clip": "clipping_norm",
+           "adaptive": "adaptive_clipping", "curve": "curve_share", "average": "averaging_decay"},
+    omit={"memory": 1 << 28},
+)(Recipe)  # fmt: skip
 
 
 def _smooth(losses: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -79,16 +79,16 @@ class Recipe:
         rows, 2K if one is exchanged for another. Each measurement is a Gaussian release of σ/√(squared sensitivity)
         by the argument of `Design.loss`. Each step is chosen after seeing those before, which `Together` allows.
         """
-        root = Fraction(sqrt_bounds(Fraction(self._square), _BITS)[1], 1 << _BITS)
         parts: list[Loss] = [self.first.loss]
         for each in self.rounds:
             parts.append(Repeated(BoundedRange(each.epsilon), each.picks))
-            parts.append(Repeated(GaussianNoise(decimal_down(each.sigma / root, 12)), each.picks))
+            parts.append(Repeated(GaussianNoise(self.round_multiplier(each)), each.picks))
         return Together(*parts)
 
-    @property
-    def _square(self) -> int:
-        return squared_sensitivity(self.first.neighbors, self.first.rows_per_unit)
+    def round_multiplier(self, turn: Round) -> Fraction:
+        """The noise multiplier of one measurement of a round: σ over the square root of its squared sensitivity."""
+        square = squared_sensitivity(self.first.neighbors, self.first.rows_per_unit)
+        return decimal_down(turn.sigma * (1 << _BITS) / sqrt_bounds(Fraction(square), _BITS)[1], 12)
 
     @property
     def score_sensitivity(self) -> int:

@@ -16,16 +16,17 @@ import numpy as np
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.documents import digest, documented, plan_document
 from discreet.curator.engines import Engine
 from discreet.curator.rows import require_same, rows_each
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import printed_up
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy, rounded_gaussian
-from discreet.privacy.loss import GaussianNoise, Loss, Together
+from discreet.privacy.loss import Approximate, GaussianNoise, Loss, Together
 from discreet.privacy.unit import Neighbors
 from discreet.synthetic.bins import Bins
-from discreet.synthetic.choosing import Recipe, choose
+from discreet.synthetic.choosing import Recipe, Round, choose
 from discreet.synthetic.marginals import Attributes, cells
 from discreet.synthetic.measuring import (
     Design,
@@ -45,6 +46,7 @@ from discreet.synthetic.result import SyntheticTable
 from discreet.synthetic.rows import possible
 from discreet.synthetic.rules import Rule, allowed
 from discreet.synthetic.schema import Attribute, Schema
+from discreet.synthetic.shifts import design_shift, gaussian_within, recipe_loss
 
 Fitting = Literal["relaxed", "graphical"]
 
@@ -142,13 +144,26 @@ class SynthesisPlan:
         """What was asked."""
         return f"synthesize {', '.join(one.name for one in self.columns)} of {self.table.name}"
 
-    @property
-    def name(self) -> str:
+    def document(self) -> dict[str, Any]:
         """What is released and how: bins and values as they are used, however they were written."""
-        parts: tuple[Any, ...] = (self.table, self.schema({}), self.discover, self.target, self.rows_each)
-        if self.recipe is not None:
-            parts += (self.recipe, self.settings)
-        return f"{self.neighbors}\n{parts!r}\n{self.multiplier}"
+        return plan_document(
+            "synthesis",
+            1,
+            table=self.table,
+            neighbors=self.neighbors,
+            schema=self.schema({}),
+            discover=self.discover,
+            target=self.target,
+            rows_per_person=self.rows_each,
+            noise_multiplier=self.multiplier,
+            rounds=self.recipe,
+            fitting=None if self.recipe is None else self.settings,
+        )
+
+    @property
+    def digest(self) -> str:
+        """The name of the plan."""
+        return digest(self.document())
 
     @property
     def loss(self) -> Loss:
@@ -163,25 +178,31 @@ class SynthesisPlan:
         """It reads private rows."""
         return True
 
-    def derive(self, catalog: Catalog) -> Loss:
-        """The loss, from the parts; table and columns must be those of the catalog.
+    def verify(self, catalog: Catalog) -> Loss:
+        """The loss, from the noise on each count and what one unit moves; table and columns must be the catalog's.
 
         Guarantee: `run` costs this. Proof. Encoding is row by row, and a unit has at most `rows_each` rows, the same
         whatever the other units are (`curator.rows`). Finding the values of a column costs its selection: a unit has
         one of them at most (`_discovered`). Given the values, the marginals cost at most one Gaussian release of
         multiplier m (`Design.loss`), and where a person has several rows, how many they have one of m'; together they
-        cost at most one of `multiplier` (`share_of`). A recipe costs its own loss (`Recipe.loss`). How many rows are
-        left out costs nothing more (`Design.sigma_left_out`); such rows take no part in what a recipe picks.
+        cost at most one of `multiplier`: the squared shifts, in units of the noise, add up to at most 1/multiplier². A
+        recipe costs its own loss (`Recipe.loss`). How many rows are left out costs nothing more
+        (`Design.sigma_left_out`); such rows take no part in what a recipe picks.
         """
         require_same(self.table, self.columns, self.neighbors, catalog)
-        if self.recipe is None:
-            self.design(self.guessed())
-            return self.loss
-        first = self.recipe.first
-        terms = (first.sizes, first.neighbors, first.rows_per_unit)
-        if terms != (self.schema({}).sizes, self.neighbors, self.rows_each):
-            raise InternalError("a recipe was made for another table than its plan's")
-        return self.recipe.loss
+        if any(selection.keys != 1 for _, selection in self.discover):
+            raise InternalError("a plan finds values for more or fewer than the one that a unit has")
+        if self.recipe is not None:
+            terms = (self.recipe.first.sizes, self.recipe.first.neighbors, self.recipe.first.rows_per_unit)
+            if terms != (self.schema({}).sizes, self.neighbors, self.rows_each):
+                raise InternalError("a recipe was made for another table than its plan's")
+            return recipe_loss(self.recipe)
+        shift = design_shift(self.design(self.guessed()), self.neighbors, self.rows_each)
+        if self.rows_each > 1:
+            shift += self.rows_each / self.sigma_of_rows**2
+        measured = gaussian_within(self.multiplier, shift)
+        found = [Approximate(selection.epsilon, selection.delta) for _, selection in self.discover]
+        return Together(*found, measured) if found else measured
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out noisy marginals. No value of a row makes this fail."""
@@ -319,3 +340,12 @@ def _discovered(values: Any, selection: OptimalSelection, entropy: Entropy | Non
 
 def _largest(candidates: Sequence[Attributes], schema: Schema, many: int) -> list[Attributes]:
     return sorted(candidates, key=lambda each: -cells(each, schema.sizes))[:many]
+
+
+documented("attribute")(Attribute)
+documented("schema")(Schema)
+documented("key selection", names={"keys": "keys_per_unit"})(OptimalSelection)
+documented("marginals")(Design)
+documented("round of picks")(Round)
+documented("adaptive marginals")(Recipe)
+documented("relaxed fit", omit={"memory": 10**9})(Settings)

@@ -51,17 +51,17 @@ def test_a_map_is_charged_once_and_close(data):
 
 def test_the_plan_is_refused_by_another_catalog(data):
     plan = data.commute_plan("people", PLACES, origin="home", destination="work", epsilon=1)
-    assert plan.derive(data.catalog) == plan.loss
+    assert plan.verify(data.catalog) == plan.loss
     changed = "change one" if data.catalog.neighbors == "add or remove one" else "add or remove one"
     with pytest.raises(InternalError, match="other neighbors"):
-        plan.derive(Catalog("city", [data.catalog.table("people")], neighbors=changed))
+        plan.verify(Catalog("city", [data.catalog.table("people")], neighbors=changed))
 
 
 def test_names_differ_where_releases_do(data):
     def name(places=PLACES, **settings):
         return commute_plan(
             data.catalog, "people", places, **{"origin": "home", "destination": "work", "epsilon": 1} | settings
-        ).name
+        ).digest
 
     moved = PLACES | {"x_km": [0, 2, 5]}
     names = [

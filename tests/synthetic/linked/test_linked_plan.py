@@ -101,7 +101,7 @@ def test_a_failure_is_opaque_and_stays_charged(tmp_path, monkeypatch):
 @pytest.mark.parametrize("tables", [BOTH, {**BOTH, "tests": {"rows_each": 1000}}, {"tests": {"rows_each": 50}}])
 def test_the_stated_epsilon_covers_the_loss(tables, epsilon, neighbors):
     one = plan(tables, catalog(neighbors), epsilon=epsilon)
-    assert one.derive(catalog(neighbors)) == one.loss
+    assert one.verify(catalog(neighbors)) == one.loss
     spent = guarantee(one.loss, delta=one.delta).epsilon
     assert 0.999 * float(epsilon) < spent <= float(epsilon) * (1 + 1e-9)
     together = sum(1 / one.loss.multiplier**2 for one in one.designs())
@@ -123,23 +123,23 @@ def test_the_more_rows_the_wider_the_bins_of_how_many():
 def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
     one = plan()
     with pytest.raises(InternalError, match="other neighbors"):
-        one.derive(catalog(CHANGE))
+        one.verify(catalog(CHANGE))
     other = Table("visits", VISITS.columns, unit=Unit("id"), rows=7)
     with pytest.raises(InternalError, match="another table"):
-        one.derive(catalog(tables=(PEOPLE, other, TESTS)))
-    assert replace(one, multiplier=one.multiplier / 2).derive(catalog()) != one.loss
+        one.verify(catalog(tables=(PEOPLE, other, TESTS)))
+    assert replace(one, multiplier=one.multiplier / 2).verify(catalog()) != one.loss
     many = replace(one.people, rows_each=2)
     with pytest.raises(InternalError, match="one row each"):
         replace(one, people=many)
     quiet = Design(one.record.sizes, ((0,),), (1,), neighbors=ADD)
     monkeypatch.setattr(planned, "design", lambda *_, **__: quiet)
     with pytest.raises(InternalError, match="less noise"):
-        one.derive(catalog())
+        one.verify(catalog())
 
 
 def test_names_are_the_same_where_releases_are():
     names = [
-        plan(tables, **more).name
+        plan(tables, **more).digest
         for tables, more in [
             (BOTH, {}),
             ({"people": {"rows_each": 1}, "VISITS": {"rows_each": 2}}, {"people": 1000}),
@@ -169,7 +169,7 @@ def test_names_differ_where_releases_do():
         ({"visits": {"rows_each": 2}}, {}, catalog()),
         (two, {}, catalog(tables=(PEOPLE, Table("visits", VISITS.columns, unit=Unit("id"), rows=2), TESTS))),
     ]
-    names = [plan(tables, known, **more).name for tables, more, known in asked]
+    names = [plan(tables, known, **more).digest for tables, more, known in asked]
     assert len(set(names)) == len(names)
 
 

@@ -92,7 +92,7 @@ def furthest(found, sigmas, neighbors):
 @pytest.mark.parametrize("name", list(ASKED))
 def test_no_person_moves_the_release_by_more_than_is_paid_for(name, neighbors, noiseless):
     one = plan_linked(catalog(neighbors), ASKED[name], epsilon=1, delta="1e-6")
-    assert one.derive(catalog(neighbors)) == one.loss
+    assert one.verify(catalog(neighbors)) == one.loss
     found = [exact(one, Fetching(**rows)) for rows in databases(list(ASKED[name]))]
     sigmas = noiseless[: len(found[0])]
     assert noiseless == sigmas * len(found)

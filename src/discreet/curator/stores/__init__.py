@@ -45,6 +45,9 @@ GENESIS = "0" * 64
 """What the first row of a chain names as the hash before it."""
 
 
+ANSWER_KEY = "plan:"
+"""How the key of an answer begins. Older versions named plans by what Python printed of them: such keys fit no more."""
+
 Kind = Literal["open", "amend", "charge", "answer"]
 
 
@@ -312,7 +315,8 @@ def demand(holds: bool, otherwise: str) -> None:
 class Verification:
     """What a walk along the chains found: how many rows are good, and the first trouble in words ("" if none).
 
-    `unsealed` answers were kept by an older version, outside the chain: no trouble, since they are never given.
+    `unsealed` answers were kept by an older version, outside the chain, and `outdated` ones under names of plans that
+    this version does not know: no trouble, since they are never given.
     """
 
     rows: int
@@ -320,13 +324,16 @@ class Verification:
     trouble: str = ""
     number: int | None = None
     unsealed: int = 0
+    outdated: int = 0
 
     def __bool__(self) -> bool:
         return not self.trouble
 
     def __str__(self) -> str:
         good = f"{self.rows} rows of {len(self.heads)} accounts"
-        old = f"; {self.unsealed} answers of an older version are not covered by the chain and not given again"
+        unsealed = f"; {self.unsealed} answers of an older version are not covered by the chain and not given again"
+        void = f"; {self.outdated} answers of an older version are void, since it named plans in another way: asking "
+        void += "their questions again is charged again"
         if self:
-            return f"{good} verified" + (old if self.unsealed else "")
+            return f"{good} verified" + unsealed * bool(self.unsealed) + void * bool(self.outdated)
         return f"NOT VERIFIED: {self.trouble} ({self.rows} rows before it are good)"

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog
+from discreet.curator.documents import digest
 from discreet.curator.engines import Engine
 from discreet.curator.engines.columns import quoted
 from discreet.errors import InternalError
@@ -46,17 +48,21 @@ class QueryPlan:
         """The statements as they were written."""
         return ";\n".join(query.text for query in self.post_queries)
 
-    @property
-    def name(self) -> str:
+    def document(self) -> dict[str, Any]:
         """What is released and with which noise; what is computed from it afterwards does not matter."""
-        return f"{self.neighbors}\n{self.releases!r}"
+        return {"plan": "query", "version": 1, "releases": f"{self.neighbors}\n{self.releases!r}"}
+
+    @property
+    def digest(self) -> str:
+        """The name of the plan."""
+        return digest(self.document())
 
     @property
     def private(self) -> bool:
         """Whether anything private is read."""
         return bool(self.releases)
 
-    def derive(self, catalog: Catalog) -> Loss:
+    def verify(self, catalog: Catalog) -> Loss:
         """The loss of all releases, from their own parts and the owner's catalog."""
         if catalog.neighbors is not self.neighbors:
             raise InternalError("a plan was made for other neighbors than the catalog's")

@@ -1,6 +1,5 @@
 """A commuting map through the gate: from a private table with two columns, where people live and where they work."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,15 +10,18 @@ import numpy as np
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.documents import digest, documented, plan_document, to_document
 from discreet.curator.engines import Engine
 from discreet.curator.rows import one_row_each, require_same
-from discreet.errors import InvalidParameter
+from discreet.errors import InternalError, InvalidParameter
+from discreet.exact import float_up
 from discreet.noise import Entropy
-from discreet.privacy.loss import Loss
+from discreet.privacy.accounting import guarantee
+from discreet.privacy.loss import Approximate, GaussianNoise, Loss, Pure, Together
 from discreet.privacy.unit import Neighbors
 from discreet.synthetic.commuting.flows import Flows, Places
-from discreet.synthetic.commuting.scheme import Scheme
-from discreet.synthetic.commuting.synthesis import check, synthesize
+from discreet.synthetic.commuting.scheme import Acceptance, Scheme
+from discreet.synthetic.commuting.synthesis import check, sigma_of_flows, synthesize
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,12 +57,23 @@ class CommutePlan:
         """What was asked."""
         return f"commute from {self.origin.name} to {self.destination.name} of {self.table.name}"
 
-    @property
-    def name(self) -> str:
+    def document(self) -> dict[str, Any]:
         """What is released and how."""
-        places = json.dumps([self.places.names, self.places.points.tolist(), self.places.degrees])
-        digest = hashlib.sha256(places.encode()).hexdigest()
-        return f"{self.table!r}\n{self._columns!r}\n{self.scheme!r}\n{digest}"
+        places = {"names": self.places.names, "points": self.places.points.tolist(), "degrees": self.places.degrees}
+        return plan_document(
+            "commuting",
+            1,
+            table=self.table,
+            origin=self.origin,
+            destination=self.destination,
+            scheme=self.scheme,
+            places=digest(to_document(places)),
+        )
+
+    @property
+    def digest(self) -> str:
+        """The name of the plan."""
+        return digest(self.document())
 
     @property
     def loss(self) -> Loss:
@@ -82,10 +95,28 @@ class CommutePlan:
         """It reads private rows."""
         return True
 
-    def derive(self, catalog: Catalog) -> Loss:
-        """The loss, from the scheme; table and columns must be those of the catalog."""
+    def verify(self, catalog: Catalog) -> Loss:
+        """The loss, from the noise of each release and what one unit moves; table and columns must be the catalog's.
+
+        Guarantee: `run` costs this. Proof. A unit is one row, in one pair of places: it moves the number of people of a
+        destination, of an origin, and the counts of flows by 1 each, or by 2 in ℓ1 (√2 in ℓ2) if it is changed. Totals
+        and, where origins are put together, weights have geometric noise for that, and so have flows, or Gaussian noise
+        whose exact profile at δ is held against the ε of the flows.
+        """
         require_same(self.table, self._columns, self.neighbors, catalog)
-        return self.scheme.loss
+        scheme, moved = self.scheme, 2 if self.neighbors is Neighbors.CHANGE_ONE else 1
+        if scheme.moved != moved or scheme.accept is not None or scheme.method != "counts":
+            raise InternalError("a plan's noise is for another change of the data than the catalog's")
+        parts: list[Pure | Approximate] = [Pure(scheme.weights_epsilon)] if scheme.coarse else []
+        parts += [Pure(scheme.totals_epsilon), Pure(scheme.flows_epsilon)]
+        if scheme.delta:
+            noise = GaussianNoise(sigma_of_flows(scheme) / Fraction(1 if moved == 1 else Fraction(14142136, 10**7)))
+            if guarantee(noise, delta=scheme.delta).epsilon > float_up(scheme.flows_epsilon):
+                raise InternalError("a plan adds less noise to its flows than its loss says")
+            parts[-1] = Approximate(scheme.flows_epsilon, scheme.delta)
+        if sum((part.epsilon for part in parts), Fraction(0)) > self.epsilon or any(not part.epsilon for part in parts):
+            raise InternalError("the releases of a plan cost more than the plan says")
+        return Together(*parts)
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out synthetic flows.
@@ -146,3 +177,7 @@ def commute_plan(
     scheme = Scheme(neighbors=catalog.neighbors, **settings)
     known = places if isinstance(places, Places) else Places.read(places)
     return CommutePlan(found, found.column(origin), found.column(destination), known, scheme)
+
+
+documented("acceptance", names={"apart": "most_apart"})(Acceptance)
+documented("commuting scheme", names={"cap": "cap_km", "bands": "bands_km", "accept": "acceptance"})(Scheme)

@@ -73,7 +73,7 @@ def check(scheme: Scheme, places: Places) -> None:
         if epsilon:
             Geometric(epsilon=epsilon, sensitivity=2)  # refuses an ε whose noise cannot be drawn
     if scheme.method == "counts" and scheme.delta:
-        _sigma(scheme)
+        sigma_of_flows(scheme)
 
 
 def _near(flows: Flows, made: Flows, scheme: Scheme, entropy: Entropy) -> bool:
@@ -157,7 +157,7 @@ def _flows(counts: Integers, people: int, scheme: Scheme, destinations: int, ent
         if scheme.delta == 0:
             noisy = Geometric(epsilon=scheme.flows_epsilon, sensitivity=scheme.moved).release(counts, entropy=entropy)
         else:
-            noisy = counts + rounded_gaussian(_sigma(scheme), counts.shape, entropy=entropy)
+            noisy = counts + rounded_gaussian(sigma_of_flows(scheme), counts.shape, entropy=entropy)
         return whole(onto_simplex(np.asarray(noisy, np.float64), people), people)
     return draw(counts, _prior(people, len(counts), scheme, destinations), people, entropy=entropy)
 
@@ -178,7 +178,7 @@ def _cached(probabilistic: bool, people: int, cells: int, epsilon: Fraction, del
 
 
 @lru_cache(maxsize=256)
-def _sigma(scheme: Scheme) -> Fraction:
+def sigma_of_flows(scheme: Scheme) -> Fraction:
     """Of Gaussian noise against a shift by 1 or √2, rounded up."""
     norm = 1 if scheme.moved == 1 else Fraction(14142136, 10**7)
     return gaussian_multiplier(epsilon=scheme.flows_epsilon, delta=scheme.delta, method="analytic") * norm

@@ -20,6 +20,7 @@ import numpy as np
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, ColumnType, Table
+from discreet.curator.documents import digest, plan_document
 from discreet.curator.engines import Engine
 from discreet.curator.rows import require_same, rows_each
 from discreet.errors import InternalError, InvalidParameter
@@ -35,6 +36,7 @@ from discreet.synthetic.resources import MANY_ROWS, TYPICAL, needed, rows_needed
 from discreet.synthetic.rows import possible
 from discreet.synthetic.rules import Rule, allowed
 from discreet.synthetic.schema import Attribute, Schema
+from discreet.synthetic.shifts import design_shift, gaussian_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +188,20 @@ class LinkedPlan:
         """What was asked."""
         return f"synthesize {', '.join(part.table.name for part in self.parts)} together"
 
-    @property
-    def name(self) -> str:
+    def document(self) -> dict[str, Any]:
         """What is released and how."""
-        told = [(part.table, part.schema, part.rows_each) for part in self.parts]
-        return f"linked\n{self.neighbors}\n{self.people is not None} {told!r}\n{self.multiplier}"
+        parts = {
+            "people": _part(self.people),
+            "others": [_part(part) for part in self.others],
+            "neighbors": self.neighbors,
+            "noise_multiplier": self.multiplier,
+        }
+        return plan_document("linked synthesis", 1, **parts)
+
+    @property
+    def digest(self) -> str:
+        """The name of the plan."""
+        return digest(self.document())
 
     @property
     def loss(self) -> GaussianNoise:
@@ -202,8 +213,8 @@ class LinkedPlan:
         """It reads private rows."""
         return True
 
-    def derive(self, catalog: Catalog) -> GaussianNoise:
-        """The loss, from the parts; tables and columns must be those of the catalog.
+    def verify(self, catalog: Catalog) -> GaussianNoise:
+        """The loss, from the noise on each count and what one person moves; tables and columns must be the catalog's.
 
         Guarantee: `run` costs this. Proof. A unit is a person in all tables together. Their record depends on their
         own rows alone, and so do their rows behind it, of which there are at most `rows_each` in each table
@@ -213,8 +224,9 @@ class LinkedPlan:
         """
         for part in self.parts:
             require_same(part.table, part.columns, self.neighbors, catalog)
-        self.designs()
-        return self.loss
+        rows = [1, *(part.rows_each for part in self.others)]
+        shifts = [design_shift(each, self.neighbors, most) for each, most in zip(self.designs(), rows, strict=True)]
+        return gaussian_within(self.multiplier, sum(shifts, Fraction(0)))
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out noisy marginals. No value of a row makes this fail."""
@@ -326,6 +338,13 @@ class LinkedPlan:
         if self.people is None:
             return "everybody who has a row"
         return f"those in {self.people.table.name}; rows of others are left out"
+
+
+def _part(part: Part | None) -> dict[str, Any] | None:
+    """What is released of a table, and how: rules matter to what is done afterwards."""
+    if part is None:
+        return None
+    return {"table": part.table, "schema": part.schema, "rows_per_person": part.rows_each}
 
 
 def _told(schema: Schema) -> str:
