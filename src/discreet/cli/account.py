@@ -16,7 +16,7 @@ from discreet.privacy import loss as losses
 if TYPE_CHECKING:
     from discreet.report import Chart
 
-_DELTA = click.option("--delta", required=True, help="The δ of the guarantee; 0 for pure ε-DP.")
+_DELTA = show.delta_option("The δ of the guarantee; 0 for pure ε-DP.", required=True)
 
 _KINDS: dict[str, tuple[type[Any], int, str]] = {
     "pure": (losses.Pure, 1, "ε"),
@@ -77,8 +77,8 @@ def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: st
 @click.argument(
     "kind", metavar="KIND", type=click.Choice(["laplace", "gaussian", "discrete-gaussian", "sampled-gaussian"])
 )
-@click.option("--epsilon", required=True, help="The ε wanted.")
-@click.option("--delta", default="0", show_default=True, help="The δ wanted; every KIND but laplace needs one above 0.")
+@show.epsilon_option("The ε wanted.")
+@show.delta_option("The δ wanted; every KIND but laplace needs one above 0.", default="0", show_default=True)
 @click.option("--sensitivity", default="1", show_default=True, help="The most that one person can change the value.")
 @click.option("--rate", help="sampled-gaussian: the chance of each person to be in a lot.")
 @click.option("--steps", type=click.IntRange(min=1), help="sampled-gaussian: how many steps.")

@@ -31,15 +31,15 @@ OPTION = "--{} {}"
 """How something is stated on the command line: --epsilon 0.5"""
 
 _TERMS = (
-    click.option("--epsilon", metavar="ε", help="What the whole question may cost: 0.5"),
+    show.epsilon_option("What the whole question may cost: 0.5", required=False),
     click.option(
         "--error", metavar="±", help="How far off counts and sums may be, instead of ε: the least ε is found."
     ),
-    click.option("--delta", metavar="δ", help="Needed to name groups that come from the data: 1e-8"),
+    show.delta_option("Needed to name groups that come from the data: 1e-8"),
     click.option("--groups", type=int, help="A person counts in at most so many groups; the policy says it otherwise."),
     click.option("--rows", type=int, help="With the weight of at most so many rows in each group; likewise."),
     click.option("--confidence", default="0.95", show_default=True, help="With which each single interval holds."),
-    click.option("--analyst", help="Who asks; the name of the user, if left out."),
+    show.analyst_option,
 )
 _STATEMENTS = (
     click.argument("policy", metavar="POLICY", type=click.Path()),

@@ -235,7 +235,7 @@ def budget(policy: str, plot: str | None, as_json: bool) -> None:
 
 @click.command()
 @_POLICY
-@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file, which must be new.")
+@show.output_option("Write to this file, which must be new.")
 @click.option("--as-of", help="Only what was charged up to this day, or moment with its time zone: 2026-12-31.")
 @click.option("--names", is_flag=True, help="Tell the names of analysts, who are numbered otherwise.")
 @click.option("--text", "texts", is_flag=True, help="Tell the texts of the statements, where they were kept.")

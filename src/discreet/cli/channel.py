@@ -42,7 +42,7 @@ def group() -> None:
 @group.command()
 @_MATRIX
 @_NEIGHBORS
-@click.option("--delta", default="0", show_default=True, help="Ask for (ε,δ)-DP instead of ε-DP.")
+@show.delta_option("Ask for (ε,δ)-DP instead of ε-DP.", default="0", show_default=True)
 @click.option("--claim", help="An ε that somebody claims: exit with code 3 if the mechanism does not have it.")
 @click.option("--metric", help="Also the tightest ε of d-privacy: 'discrete', 'line' or a CSV matrix of distances.")
 @_NORMALIZE
@@ -119,7 +119,7 @@ def posterior(matrix: str, prior: str, normalize: bool, as_json: bool) -> None:
 
 @group.command()
 @click.argument("inputs", type=click.IntRange(2, 200))
-@click.option("--epsilon", required=True, help="The privacy loss.")
+@show.epsilon_option("The privacy loss.")
 @_PRIOR
 @click.option(
     "--error",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from discreet.cli.show import facts, json_option
+from discreet.cli.show import delta_option, epsilon_option, facts, json_option, output_option
 
 _OUT = click.Path(dir_okay=False, writable=True)
 _METHODS = click.Choice(["counts", "dirichlet"])
@@ -27,8 +27,8 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> list[str
 @group.command()
 @click.argument("people", type=click.Path(exists=True, dir_okay=False))
 @click.argument("places", type=click.Path(exists=True, dir_okay=False))
-@click.option("--epsilon", required=True, metavar="ε", help="What the map may cost.")
-@click.option("--delta", default="0", metavar="δ", help="For a promise that is not pure: 1e-6")
+@epsilon_option("What the map may cost: 1")
+@delta_option("For a guarantee that is not pure: 1e-6", default="0")
 @click.option("--method", type=_METHODS, default="counts", show_default=True, help="Noise on counts, or an urn.")
 @click.option("--promise", type=_PROMISES, default="pure", show_default=True)
 @click.option("--cap", metavar="KM", help="By public knowledge, nobody commutes farther.")
@@ -40,7 +40,7 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> list[str
 @click.option("--destination", default="destination", show_default=True, help="The column of places of work.")
 @click.option("--count", help="A column that says how many people a row stands for; one, if left out.")
 @click.option("--persons", is_flag=True, help="Write a row for each synthetic person, not for each flow.")
-@click.option("-o", "--out", type=_OUT, help="Write the synthetic map here: .csv or .parquet")
+@output_option("Write the synthetic map here: .csv or .parquet")
 @click.option("--report", type=_OUT, help="Write a page that compares with the truth. For the owner's eyes only.")
 @click.option("--explain", is_flag=True, help="Say what would be done and promised, and stop.")
 @json_option
@@ -53,7 +53,7 @@ def synthesize(
     destination: str,
     count: str | None,
     persons: bool,
-    out: str | None,
+    output: str | None,
     report: str | None,
     explain: bool,
     as_json: bool,
@@ -62,7 +62,7 @@ def synthesize(
     """A synthetic map of PEOPLE (a table: id, origin, destination) among PLACES (a table: name, coordinates).
 
     Coordinates are latitude and longitude, or x_km and y_km. How many people work at each place is public and kept;
-    where each of them lives is protected. The map that is written is private: publish it.
+    where each of them lives is protected. The map is differentially private and safe to publish.
     """
     from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesize
     from discreet.tables import write
@@ -72,21 +72,21 @@ def synthesize(
     if explain:
         click.echo(scheme.explain())
         return
-    if out is None:
+    if output is None:
         raise click.UsageError("where to? say -o MAP.csv, or --explain to see what would be done")
-    if Path(out).suffix.lower() not in (".csv", ".parquet", ".pq"):
-        raise click.ClickException(f"{out}: expected a name that ends in .csv or .parquet")
-    for path in (out, report):
+    if Path(output).suffix.lower() not in (".csv", ".parquet", ".pq"):
+        raise click.ClickException(f"{output}: expected a name that ends in .csv or .parquet")
+    for path in (output, report):
         if path is not None and Path(path).exists():
             raise click.ClickException(f"{path} exists already; choose another name")
     true = Flows.read(people, Places.read(places), origin=origin, destination=destination, people=count)
     with _told() as told:
         made = synthesize(true, scheme, each=told)
-    write(made.persons() if persons else made.table(), out)
+    write(made.persons() if persons else made.table(), output)
     if report is not None:
         _page(true, made, scheme, report)
     promise = f"ε {settings['epsilon']}" + ("" if settings["delta"] == "0" else f", δ {settings['delta']}")
-    facts({"map": out, "people": made.total, "flows": len(made.people), "promise": promise}, as_json=as_json)
+    facts({"map": output, "people": made.total, "flows": len(made.people), "promise": promise}, as_json=as_json)
 
 
 def _page(true: Any, made: Any, scheme: Any, report: str) -> None:
@@ -119,8 +119,8 @@ def _told() -> Iterator[Callable[[int, int], None]]:
 
 @group.command()
 @click.argument("people", type=click.IntRange(min=1))
-@click.option("--epsilon", required=True, metavar="ε")
-@click.option("--delta", metavar="δ", help="Of probabilistic DP, and of (ε,δ)-DP.")
+@epsilon_option("Of the guarantee: 1")
+@delta_option("Of probabilistic DP, and of (ε,δ)-DP.")
 @click.option("--cells", type=click.IntRange(min=2), help="How many origins are possible; needed with --delta.")
 @json_option
 def prior(people: int, epsilon: str, delta: str | None, cells: int | None, as_json: bool) -> None:
@@ -140,21 +140,21 @@ def prior(people: int, epsilon: str, delta: str | None, cells: int | None, as_js
 @click.option("--blocks", type=click.IntRange(min=4), default=10_000, show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), default=1_000_000, show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
-@click.option("-o", "--out", required=True, type=click.Path(file_okay=False), help="A new folder.")
+@output_option("A new folder.", required=True, folder=True)
 @json_option
-def city(blocks: int, workers: int, seed: int, out: str, as_json: bool) -> None:
+def city(blocks: int, workers: int, seed: int, output: str, as_json: bool) -> None:
     """Make up a city: people.parquet and places.csv in a folder, to try things on. Nobody in it exists."""
     import pyarrow
 
     from discreet.synthetic.commuting.city import city as made_up
     from discreet.tables import write
 
-    folder = Path(out)
+    folder = Path(output)
     if folder.exists():
-        raise click.ClickException(f"{out} exists already; choose another name")
+        raise click.ClickException(f"{output} exists already; choose another name")
     made = made_up(blocks=blocks, workers=workers, seed=seed)
     folder.mkdir(parents=True)
     write(made.persons(), folder / "people.parquet")
     names, points = made.places.names, made.places.points
     write(pyarrow.table({"name": names, "x_km": points[:, 0], "y_km": points[:, 1]}), folder / "places.csv")
-    facts({"folder": out, "people": made.total, "places": len(names)}, as_json=as_json)
+    facts({"folder": output, "people": made.total, "places": len(names)}, as_json=as_json)

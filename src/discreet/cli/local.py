@@ -136,14 +136,7 @@ def estimate(
 @group.command(name="map")
 @_SURVEY
 @click.argument("source", type=click.Path())
-@click.option(
-    "--output",
-    "-o",
-    required=True,
-    type=click.Path(dir_okay=False),
-    callback=show.checked_file(*maps.MAPS),
-    help="The map: .svg, .png, .pdf or .html",
-)
+@show.output_option("The map: .svg, .png, .pdf or .html", required=True, callback=show.checked_file(*maps.MAPS))
 @click.option(
     "--latitude", default="lat", show_default=True, help="Of a CSV file: the column of latitudes (or y, in km)."
 )
@@ -187,7 +180,7 @@ def map_(
 
 @group.command()
 @_SURVEY
-@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write the page to this file, which must be new.")
+@show.output_option("Write the page to this file, which must be new.")
 @click.option(
     "--endpoint", help="Where the page sends reports: an https:// address. Without, people copy or save theirs."
 )

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@click.option(
-    "--output", "-o", type=click.Path(dir_okay=False), help="Write the policy to this file, which must be new."
-)
+@show.output_option("Write the policy to this file, which must be new.")
 def init(sources: tuple[str, ...], output: str | None) -> None:
     """Draft a policy for one table or several: .parquet or .csv files, or database.duckdb#table.
 

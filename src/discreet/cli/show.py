@@ -38,6 +38,25 @@ JSON_HELP = "Print JSON."
 PLOT_TYPE = click.Path(dir_okay=False, writable=True)
 PLOT_HELP = "Save a picture; its name ends in .svg, .png or .pdf."
 
+
+def output_option(what: str, *, required: bool = False, folder: bool = False, **more: Any) -> Callable[..., Any]:
+    """Where a command writes: `-o`, `--output` in every command."""
+    place = click.Path(file_okay=not folder, dir_okay=folder, writable=True)
+    return click.option("-o", "--output", type=place, required=required, help=what, **more)
+
+
+def epsilon_option(what: str, *, required: bool = True, **more: Any) -> Callable[..., Any]:
+    """A privacy loss, as a number or a fraction."""
+    return click.option("--epsilon", metavar="ε", required=required, help=what, **more)
+
+
+def delta_option(what: str, *, required: bool = False, **more: Any) -> Callable[..., Any]:
+    """A small probability, as a number or a fraction."""
+    return click.option("--delta", metavar="δ", required=required, help=what, **more)
+
+
+analyst_option = click.option("--analyst", help="Who asks; the name of the user, if left out.")
+force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
 json_option = click.option(*JSON, is_flag=True, help=JSON_HELP)
 plot_option = click.option("--plot", type=PLOT_TYPE, callback=checked_file(), help=PLOT_HELP)
 

@@ -90,8 +90,10 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--rows", type=click.IntRange(min=1), help="How many rows to write; as many as there are, about.")
 @click.option("--adaptive", type=click.IntRange(min=1), metavar="ROUNDS", help="Then choose triples privately.")
 @click.option("--model", type=click.Choice(["relaxed", "graphical"]), default="relaxed", show_default=True)
-@click.option("-o", "--out", type=_FOLDER, help="Write the table here: .parquet or .csv; of several, a folder.")
-@click.option("--form", type=_FORMS, help="Of several tables: .csv or .parquet files; parquet, if left out.")
+@click.option(
+    "-o", "--output", "out", type=_FOLDER, help="Write the table here: .parquet or .csv; of several, a folder."
+)
+@click.option("--format", "form", type=_FORMS, help="Of several tables: .csv or .parquet files; parquet, if left out.")
 @click.option("--report", type=_OUT, help="Write a page from noisy numbers alone; it may be published.")
 @click.option("--owner-report", type=_OUT, help="Write a page that compares with the real rows. For the owner only.")
 @click.option("--controls", type=click.Path(exists=True, dir_okay=False), help="People not in the data: for attacks.")
@@ -114,11 +116,11 @@ def synth(
     """Make a synthetic table from a private one of POLICY: the same columns, nobody's rows.
 
     It is made from noisy counts of all columns and pairs of columns. Only columns with declared values, bounds or bins
-    can be used. What is written to --out and --report is private: publish it.
+    can be used. What --output and --report write is differentially private and safe to publish.
 
     With several --table, tables of the same people: the rows of one synthetic person belong together across them. The
     first --table with one row a person has the people; say --rows-each visits=4 for others. Columns are named
-    visits.ward, or ward where one table has it. They are written into a folder, as NAME.parquet or (--form) NAME.csv.
+    visits.ward, or ward where one table has it. They are written into a folder, as NAME.parquet or (--format) NAME.csv.
     --discover, --target, --rows, --adaptive, --model graphical and --controls are for one table.
     """
     import discreet

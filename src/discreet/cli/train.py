@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from discreet.cli.show import facts, json_option
+from discreet.cli.show import analyst_option, delta_option, epsilon_option, facts, json_option, output_option
 
 _OUT = click.Path(dir_okay=False, writable=True)
 
@@ -25,8 +25,8 @@ def _widths(_: click.Context, __: click.Parameter, given: str) -> tuple[int, ...
 @click.argument("policy", type=click.Path())
 @click.argument("table")
 @click.argument("target")
-@click.option("--epsilon", required=True, metavar="ε", help="What the whole training may cost: 1")
-@click.option("--delta", required=True, metavar="δ", help="1e-6; below one over the number of people.")
+@epsilon_option("What the whole training may cost: 1")
+@delta_option("Below one over the number of people: 1e-6", required=True)
 @click.option("--examples", required=True, type=click.IntRange(min=1), help="About how many people: public, rough.")
 @click.option("--features", callback=_names, help="Columns to learn from: a,b,c; all the others, if left out.")
 @click.option(
@@ -35,16 +35,16 @@ def _widths(_: click.Context, __: click.Parameter, given: str) -> tuple[int, ...
 @click.option("--epochs", default="20", show_default=True, help="How often each example is used, on average.")
 @click.option("--lot", type=click.IntRange(min=1), help="Examples in a lot, on average; a tenth, if left out.")
 @click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
-@click.option("-o", "--out", type=_OUT, help="Write the model here.")
+@output_option("Write the model here.")
 @click.option("--report", type=_OUT, help="Write a page with the learning curve.")
-@click.option("--analyst", help="Who asks; the name of the user, if left out.")
+@analyst_option
 @json_option
 def train(
     policy: str,
     table: str,
     target: str,
     explain: bool,
-    out: str | None,
+    output: str | None,
     report: str | None,
     analyst: str | None,
     as_json: bool,
@@ -52,13 +52,13 @@ def train(
 ) -> None:
     """Train a network that predicts column TARGET of TABLE, by DP-SGD, and charge it to the budget of POLICY.
 
-    Only columns with declared bounds or values can be used. The model that is written is private: publish it.
+    Only columns with declared bounds or values can be used. The model is differentially private and safe to publish.
     """
     import discreet
 
-    if not explain and out is None:
+    if not explain and output is None:
         raise click.UsageError("where to? say -o MODEL, or --explain to see what it would cost")
-    for path in (out, report):
+    for path in (output, report):
         if path is not None and Path(path).exists():
             raise click.ClickException(f"{path} exists already; choose another name")
     with discreet.open(policy, analyst=analyst) as data:
@@ -67,10 +67,10 @@ def train(
             click.echo(plan.explain())
             return
         model = data.train(table, target, **wish)
-    model.save(str(out))
+    model.save(str(output))
     if report is not None:
         model.page().save(report)
-    told = {"model": out, "cost": str(model.receipt), "network": model.plan.shape.words}
+    told = {"model": output, "cost": str(model.receipt), "network": model.plan.shape.words}
     told |= {"noisy_loss_at_the_end": sum(model.losses[-20:]) / len(model.losses[-20:])} if model.losses else {}
     facts(told, as_json=as_json)
 
@@ -78,21 +78,21 @@ def train(
 @click.command()
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
 @click.argument("data", type=click.Path(exists=True, dir_okay=False))
-@click.option("-o", "--out", type=_OUT, help="Write DATA with a column `predicted` here, .csv or .parquet.")
+@output_option("Write DATA with a column `predicted` here, .csv or .parquet.")
 @json_option
-def predict(model: str, data: str, out: str | None, as_json: bool) -> None:
+def predict(model: str, data: str, output: str | None, as_json: bool) -> None:
     """What MODEL says of the rows of DATA (CSV or Parquet), which you may see; how well, where they hold the target."""
     from discreet.learning.model import Model
     from discreet.tables import read_table, write
 
-    if out is not None and Path(out).exists():
-        raise click.ClickException(f"{out} exists already; choose another name")
+    if output is not None and Path(output).exists():
+        raise click.ClickException(f"{output} exists already; choose another name")
     loaded, table = Model.load(model), read_table(data)
     predicted = loaded.predict(table)
     told: dict[str, Any] = {"rows": table.num_rows}
     if loaded.shape.target.column.name in table.column_names:
         told["right" if loaded.classes is not None else "R2"] = loaded.score(table)
-    if out is not None:
-        write(table.append_column("predicted", [[str(value) for value in predicted]]), out)
-        click.echo(f"wrote {out}", err=True)
+    if output is not None:
+        write(table.append_column("predicted", [[str(value) for value in predicted]]), output)
+        click.echo(f"wrote {output}", err=True)
     facts(told, as_json=as_json)
