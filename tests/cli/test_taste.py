@@ -10,7 +10,7 @@ from discreet.cli import cli
 
 WITHOUT_FACTS = {"init", "shell"}  # one writes a policy, the other talks
 FORBIDDEN = {"--out", "--form", "--leave-out", "--limits", "--out-file", "--eps", "--csv-out"}
-RIDDLES = re.compile(r"claim [A-D]\d|publish it|\bmended\b|\bdoubt\b|Wish|\bkept answer")
+RIDDLES = re.compile(r"claim [A-D]\d|private: publish it|\bmended\b|\bdoubt\b|Wish|\bkept answer")
 
 
 def commands(command=cli, path=()):

@@ -83,7 +83,7 @@ def show_(policy: str, analyst: str | None, last: int | None, texts: bool, plot:
 )
 @show.json_option
 def verify(policy: str, published: tuple[str, ...], as_json: bool) -> None:
-    """Check the hash chain, row by row, every total and every kept answer; exit code 3 if something is wrong.
+    """Check the hash chain, row by row, every total and every cached answer; exit code 3 if something is wrong.
 
     Somebody who rewrote or removed the whole file is found by the policy's witness, and by published heads.
     """

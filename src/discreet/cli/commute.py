@@ -137,9 +137,9 @@ def prior(people: int, epsilon: str, delta: str | None, cells: int | None, as_js
 
 
 @group.command()
-@click.option("--blocks", type=click.IntRange(min=4), default=10_000, show_default=True)
-@click.option("--workers", type=click.IntRange(min=1), default=1_000_000, show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--blocks", type=click.IntRange(min=4), default=10_000, show_default=True, help="Of the city.")
+@click.option("--workers", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Who commute.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Another city.")
 @output_option("A new folder.", required=True, folder=True)
 @json_option
 def city(blocks: int, workers: int, seed: int, output: str, as_json: bool) -> None:

@@ -58,7 +58,7 @@ confidence_option = click.option("--confidence", default="0.95", show_default=Tr
 least_option = click.option(
     "--least", default=20, show_default=True, type=click.IntRange(min=1), help="Smaller groups are not compared."
 )
-page_option = click.option("-o", "--out", type=_OUT, help="Write a page with pictures, as HTML.")
+page_option = click.option("-o", "--output", "out", type=_OUT, help="Write a page with pictures, as HTML.")
 force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
 
 
