@@ -106,11 +106,11 @@ def flat(size: int) -> Timed:
     import numpy
 
     from discreet.local.estimation.ibu import ibu
-    from discreet.local.estimation.linear_maps import FlatModel
-    from discreet.mechanisms import KaryResponse
+    from discreet.local.estimation.linear_maps import KRRModel
+    from discreet.mechanisms import KRR
 
-    response = KaryResponse(epsilon=4, size=size)
-    model = FlatModel(truth=response.truth, other=response.other, size=size)
+    response = KRR(epsilon=4, size=size)
+    model = KRRModel(truth=response.truth, other=response.other, size=size)
     counts = numpy.arange(size) * 7919 % 97 + 1
     return lambda: {"maps": ibu(model, counts, iterations=PLAIN, stop=None, accelerate=False).evaluations}
 

@@ -21,7 +21,7 @@ REPORTS = 1_000_000
 SIZES = (100, 10_000)
 QUICK_TO_REPORT = ("k-RR", "Hadamard", "OLH", "BLH")
 ORACLES = {
-    "k-RR": ("FlatResponse", "one value"),
+    "k-RR": ("KRR", "one value"),
     "Hadamard": ("HadamardResponse", "one code"),
     "OLH": ("OptimizedHashing", "one code; a field's linear maps"),
     "BLH": ("BinaryHashing", "one code; a field's linear maps"),
@@ -31,7 +31,7 @@ ORACLES = {
 }
 
 STORED = {
-    "k-RR": "flat",
+    "k-RR": "k-rr",
     "Hadamard": "hadamard",
     "SUE": "symmetric unary",
     "OUE": "optimized unary",
@@ -171,7 +171,7 @@ def hundred_million(size: int, reports: int) -> Timed:
 
     from discreet.local.collection.collector import Collection
 
-    survey, path = _survey("flat", size), Path(tempfile.mkdtemp()) / "reports.duckdb"
+    survey, path = _survey("k-rr", size), Path(tempfile.mkdtemp()) / "reports.duckdb"
     Collection(path).add(survey, ["no report"])
     with duckdb.connect(str(path)) as connection:
         connection.execute(

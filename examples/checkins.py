@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from discreet.exact import log_down, rational
 from discreet.local.estimation.ibu import ibu
 from discreet.local.estimation.inversion import clip, invert, project
-from discreet.local.estimation.linear_maps import DenseModel, FlatModel
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.estimation.linear_maps import DenseModel, KRRModel
+from discreet.local.oracles.krr import KRR
 from discreet.local.places.areas import Area
 from discreet.local.places.maps import Map, page, picture
 from discreet.local.places.planar import PlanarReport
@@ -151,9 +151,9 @@ def estimates(area: Area, people: NDArray[np.int64], args: argparse.Namespace, s
 
 
 def flat(area: Area, people: NDArray[np.int64], args: argparse.Namespace, seed: int) -> Floats:
-    oracle = FlatResponse(epsilon=log_down(rational(args.growth, "growth")), size=area.size)
+    oracle = KRR(epsilon=log_down(rational(args.growth, "growth")), size=area.size)
     counts = oracle.tally(oracle.randomize(people, entropy=DeterministicEntropy(seed)))
-    model = FlatModel(truth=oracle.truth, other=oracle.other, size=area.size)
+    model = KRRModel(truth=oracle.truth, other=oracle.other, size=area.size)
     return ibu(model, counts, iterations=500, accelerate=False, stop=None).shares
 
 

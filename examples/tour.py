@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet import noise
 from discreet.errors import BudgetExceeded
-from discreet.mechanisms import Gaussian, Geometric, KaryResponse, Laplace, RandomizedResponse
+from discreet.mechanisms import KRR, Gaussian, Geometric, Laplace, RandomizedResponse
 from discreet.mechanisms.channel import constant, deterministic, identity
 from discreet.privacy import Budget, GaussianNoise, Pure, Repeated, SampledGaussian, Spent, guarantee
 
@@ -37,7 +37,7 @@ def is_it_private() -> None:
         ("tell the truth", identity(heights)),
         ("always say 150", constant(heights, 150)),
         ("100 if below 150, else 200", deterministic(lambda h: 100 if h < 150 else 200, heights)),
-        ("truth with e^½/(200 + e^½)", KaryResponse(epsilon="0.5", size=201).channel()),
+        ("truth with e^½/(200 + e^½)", KRR(epsilon="0.5", size=201).channel()),
     ):
         print(f"   {name:<28} ε = {channel.epsilon('line')}")
     coins = RandomizedResponse.from_coins(heads="1/2")

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from discreet.attacks.guessing import Guessing, curve
 from discreet.errors import InvalidChannel, InvalidData, InvalidParameter
-from discreet.mechanisms import Channel, KaryResponse, Laplace, RandomizedResponse
+from discreet.mechanisms import KRR, Channel, Laplace, RandomizedResponse
 from discreet.mechanisms.inference import best_test, guess_bound
 from discreet.mechanisms.optimal import geometric_channel
 
@@ -25,7 +25,7 @@ def response(epsilon):
     [
         (response("1"), (False, True)),
         (geometric_channel(6, "0.7"), (2, 3)),
-        (KaryResponse(epsilon=1, size=5).channel(), (0, 4)),
+        (KRR(epsilon=1, size=5).channel(), (0, 4)),
     ],
 )
 def test_the_measured_sum_is_the_exact_one(channel, pair):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.attacks.audit import Audit, ChannelAudit
-from discreet.mechanisms import DiscreteGaussian, Geometric, KaryResponse
+from discreet.mechanisms import KRR, DiscreteGaussian, Geometric
 from discreet.mechanisms.channel import constant, identity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
@@ -29,7 +29,7 @@ def measured(mechanism, x, neighbor, **claim):
 @pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "2"])
 def test_epsilon_is_kept_and_nearly_reached(epsilon):
     """Pr[S | x] ≤ e^ε·Pr[S | x'] for the worst S that was found: from above by the proof, from below by the counts."""
-    for mechanism in (Geometric(epsilon=epsilon, sensitivity=1), KaryResponse(epsilon=epsilon, size=3)):
+    for mechanism in (Geometric(epsilon=epsilon, sensitivity=1), KRR(epsilon=epsilon, size=3)):
         found = measured(mechanism, 0, 1, claimed=epsilon)
         assert not found.broken
         assert found.epsilon > 0.85 * float(epsilon) - 0.05

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.statistical.power import Stream, assert_follows, assert_rejected
 
-from discreet.mechanisms import Exponential, Gaussian, Geometric, KaryResponse, RandomizedResponse
+from discreet.mechanisms import KRR, Exponential, Gaussian, Geometric, RandomizedResponse
 from discreet.mechanisms.channel import Channel
 from discreet.privacy.accounting import delta_for, guarantee
 from discreet.privacy.loss import Pure
@@ -35,8 +35,8 @@ MECHANISMS = {
         both_ways(2, adjacent=False),
     ),
     "k-RR over six answers": lambda epsilon: (
-        KaryResponse(epsilon=epsilon, size=6).channel(),
-        KaryResponse(epsilon=epsilon, size=6).loss,
+        KRR(epsilon=epsilon, size=6).channel(),
+        KRR(epsilon=epsilon, size=6).loss,
         both_ways(6, adjacent=False),
     ),
     "geometric noise on a count from 0 to 8": lambda epsilon: (
@@ -68,10 +68,10 @@ def test_pure_privacy_bounds_every_set_of_outputs(name: str, epsilon: str) -> No
 def test_what_is_released_follows_the_matrix(epsilon: str) -> None:
     """The matrix above is the mechanism: draws follow it, and not that of an ε which is 30 % larger."""
     stream = Stream()
-    released = np.asarray(KaryResponse(epsilon=epsilon, size=6).release(np.zeros(200_000, int), entropy=stream))
+    released = np.asarray(KRR(epsilon=epsilon, size=6).release(np.zeros(200_000, int), entropy=stream))
 
     def cdf_at(scale: float):  # type: ignore[no-untyped-def]
-        channel = KaryResponse(epsilon=Fraction(epsilon) * Fraction(scale), size=6).channel().as_float()
+        channel = KRR(epsilon=Fraction(epsilon) * Fraction(scale), size=6).channel().as_float()
         ends = np.cumsum(np.asarray(channel.matrix)[0])
         return lambda x: np.where(x < 0, 0.0, ends[np.clip(x, 0, 5).astype(int)])
 
@@ -102,6 +102,6 @@ def test_zero_is_perfect_privacy_and_infinity_none() -> None:
     revealing = [delta_for(Pure(epsilon), epsilon=0).delta for epsilon in (0, Fraction(1, 10), 1, 5, 50)]
     assert revealing == sorted(revealing)
     assert revealing[-1] == pytest.approx(1)  # a test that is right nearly always
-    truthful = KaryResponse(epsilon=50, size=6).channel()
+    truthful = KRR(epsilon=50, size=6).channel()
     assert float(truthful.probability(2, 2)) == pytest.approx(1)
-    assert worst_excess(KaryResponse(epsilon="1e-9", size=6).channel(), both_ways(6, adjacent=False), 0) < 1e-8
+    assert worst_excess(KRR(epsilon="1e-9", size=6).channel(), both_ways(6, adjacent=False), 0) < 1e-8

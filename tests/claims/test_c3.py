@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from tests.statistical.power import Stream, assert_follows
 
-from discreet.local.oracles.krr import FlatResponse
-from discreet.mechanisms import KaryResponse
+from discreet import local, mechanisms
 from discreet.mechanisms.channel import Channel
 from discreet.privacy.accounting import guarantee
 
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.claim("C3")
 
 @pytest.mark.parametrize("k", [2, 3, 10, 50])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "4"])
-@pytest.mark.parametrize("kind", [KaryResponse, FlatResponse])
+@pytest.mark.parametrize("kind", [mechanisms.KRR, local.KRR])
 def test_k_rr_has_exactly_its_epsilon(kind: type, k: int, epsilon: str) -> None:
     """p(y|x) = e^ε/(k−1+e^ε) if y = x, else 1/(k−1+e^ε): the shipped channel, its tightest ε, and what it states."""
     mechanism = kind(epsilon=epsilon, size=k)
@@ -32,8 +31,8 @@ def test_k_rr_has_exactly_its_epsilon(kind: type, k: int, epsilon: str) -> None:
 def test_devices_draw_from_that_channel(epsilon: str) -> None:
     stream, secret = Stream(), 3
     for released, mechanism in (
-        (KaryResponse(epsilon=epsilon, size=10).release, KaryResponse(epsilon=epsilon, size=10)),
-        (FlatResponse(epsilon=epsilon, size=10).randomize, FlatResponse(epsilon=epsilon, size=10)),
+        (mechanisms.KRR(epsilon=epsilon, size=10).release, mechanisms.KRR(epsilon=epsilon, size=10)),
+        (local.KRR(epsilon=epsilon, size=10).randomize, local.KRR(epsilon=epsilon, size=10)),
     ):
         ends = np.cumsum(np.asarray(mechanism.channel().as_float().matrix)[secret])
         draws = np.asarray(released(np.full(100_000, secret), entropy=stream)).astype(np.int64)

@@ -14,7 +14,7 @@ SURVEY = Survey(
     version=1,
     question="Do you smoke?",
     domain=["no", "sometimes", "daily"],
-    randomizer="flat",
+    randomizer="k-rr",
     epsilon=1,
     times=3,
 )

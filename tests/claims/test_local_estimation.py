@@ -8,7 +8,7 @@ import pytest
 
 from discreet.local.estimation.ibu import ibu
 from discreet.local.estimation.inversion import clip, invert, project
-from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, KRRModel
 from discreet.mechanisms import RandomizedResponse
 from discreet.mechanisms.channel import Channel
 
@@ -45,7 +45,7 @@ def test_the_two_repairs_differ_where_three_values_can_be_told_apart():
 
 @pytest.mark.claim("C6")
 @pytest.mark.parametrize(
-    "channel", [COIN.as_float(), DenseModel(COIN), FlatModel(truth="3/4", other="1/4", size=2)], ids=range(3)
+    "channel", [COIN.as_float(), DenseModel(COIN), KRRModel(truth="3/4", other="1/4", size=2)], ids=range(3)
 )
 def test_floats_say_the_same(channel):
     assert invert(channel, [6, 4]) == pytest.approx([0.7, 0.3], abs=1e-12)
@@ -71,7 +71,7 @@ def test_inversion_is_unbiased():
 
 CHANNELS = {
     "randomized response": (DenseModel(COIN), [60, 40]),
-    "k-RR": (FlatModel(truth="0.4", other="0.1", size=7), [30, 4, 8, 50, 3, 0, 12]),
+    "k-RR": (KRRModel(truth="0.4", other="0.1", size=7), [30, 4, 8, 50, 3, 0, 12]),
     "asymmetric": (DenseModel([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.0, 0.3, 0.7]]), [50, 30, 40]),
     "singular": (DenseModel([[0.5, 0.5], [0.5, 0.5]]), [9, 4]),
     "fewer outputs than inputs": (DenseModel([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]), [7, 9]),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from discreet.local import BinaryResponse, FlatResponse
+from discreet.local import KRR, BinaryResponse
 from discreet.mechanisms import RandomizedResponse
 from discreet.noise import DeterministicEntropy
 
@@ -24,11 +24,11 @@ def test_the_four_forms_are_one_oracle():
         RandomizedResponse.for_epsilon(epsilon=log(3)),
     ]
     for form in forms:
-        oracle = BinaryResponse.of(form)
+        oracle = BinaryResponse.from_mechanism(form)
         assert oracle.estimate([40, 60], reports=100).shares == pytest.approx([0.3, 0.7], abs=1e-12)
         assert float(oracle.epsilon) == pytest.approx(log(3), abs=1e-15)
         assert oracle.channel().epsilon("all") == pytest.approx(log(3), abs=1e-15)
-    assert len({BinaryResponse.of(form) for form in forms[:3]}) == 1
+    assert len({BinaryResponse.from_mechanism(form) for form in forms[:3]}) == 1
 
 
 @pytest.mark.claim("C2")
@@ -84,7 +84,7 @@ def test_the_interval_of_a_mean_covers(reports):
 @pytest.mark.parametrize("size", [2, 3, 10, 40])
 def test_flat_response_tells_the_truth_with_its_formula(size):
     """p(y|x) = e^ε/(k−1+e^ε) if y = x else 1/(k−1+e^ε), and the channel is ε-LDP, no less."""
-    oracle = FlatResponse(epsilon=1, size=size)
+    oracle = KRR(epsilon=1, size=size)
     assert float(oracle.truth) == pytest.approx(e / (size - 1 + e))
     assert float(oracle.other) == pytest.approx(1 / (size - 1 + e))
     channel = oracle.channel()

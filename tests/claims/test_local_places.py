@@ -13,8 +13,8 @@ from tests.real_data import FOLDER, needs
 from discreet.exact import log_down
 from discreet.local.estimation.ibu import ibu
 from discreet.local.estimation.inversion import clip, invert, project
-from discreet.local.estimation.linear_maps import FlatModel
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.estimation.linear_maps import KRRModel
+from discreet.local.oracles.krr import KRR
 from discreet.local.oracles.metric import MetricResponse
 from discreet.local.places.areas import Area
 from discreet.local.places.planar import PlanarReport
@@ -39,7 +39,7 @@ def test_one_definition_holds_local_and_metric_privacy(metric):
     channel = response.channel()
     assert channel.d_privacy(metric) <= 2 * (1 + 1e-12)
     if metric == "discrete":
-        flat = FlatResponse(epsilon=2, size=6).channel().as_float()
+        flat = KRR(epsilon=2, size=6).channel().as_float()
         assert np.abs(channel.matrix - flat.matrix).max() < 1e-15
         assert channel.epsilon("all") == pytest.approx(2, rel=1e-12)
     else:
@@ -121,9 +121,9 @@ def by_planar(people, seed, iterations=500):
 
 
 def by_flat(people, seed, iterations=500):
-    oracle = FlatResponse(epsilon=log_down(8), size=CITY.size)
+    oracle = KRR(epsilon=log_down(8), size=CITY.size)
     counts = oracle.tally(oracle.randomize(people, entropy=DeterministicEntropy(seed)))
-    model = FlatModel(truth=oracle.truth, other=oracle.other, size=CITY.size)
+    model = KRRModel(truth=oracle.truth, other=oracle.other, size=CITY.size)
     return ibu(model, counts, iterations=iterations, accelerate=False, stop=None).shares
 
 

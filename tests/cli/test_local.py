@@ -14,7 +14,7 @@ name = "commute"
 version = 1
 question = "How did you come to work today?"
 domain = ["on foot", "bicycle", "bus or train", "car"]
-randomizer = "flat"
+randomizer = "k-rr"
 epsilon = "ln 3"
 times = 2
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discreet.cli import show
-from discreet.mechanisms import KaryResponse
+from discreet.mechanisms import KRR
 from discreet.mechanisms.channel_io import to_csv
 
 COINS = "truth,yes,no\nyes,3/4,1/4\nno,1/4,3/4\n"
@@ -24,7 +24,7 @@ def coins(tmp_path):
 class TestCheck:
     def test_a_claim_equal_to_the_epsilon_printed_holds(self, discreet, tmp_path):
         """The float 0.1 is above one tenth; the ε printed as 0.1 is not."""
-        (tmp_path / "m.csv").write_text(to_csv(KaryResponse(epsilon="0.1", size=3).channel()))
+        (tmp_path / "m.csv").write_text(to_csv(KRR(epsilon="0.1", size=3).channel()))
         printed = discreet("channel", "check", "m.csv", "--neighbors", "all", "--claim", "0.1", "--json")
         assert printed.json["epsilon"] == 0.1
         assert printed.json["claim_holds"] is True

@@ -31,11 +31,11 @@ from discreet.local.collection.survey import RANDOMIZERS as SURVEY_RANDOMIZERS
 from discreet.local.estimation import bootstrap as local_bootstrap
 from discreet.local.estimation import ibu
 from discreet.local.estimation.heavy_hitters import PrefixExtension, encode
-from discreet.local.estimation.linear_maps import FlatModel
+from discreet.local.estimation.linear_maps import KRRModel
 from discreet.local.oracles.attributes import Sample, SampleWithFakes, Split
 from discreet.local.oracles.hadamard import HadamardResponse
 from discreet.local.oracles.hashing import BinaryHashing, OptimizedHashing
-from discreet.local.oracles.krr import BinaryResponse, FlatResponse
+from discreet.local.oracles.krr import KRR, BinaryResponse
 from discreet.local.oracles.metric import ClampedGeometric, ClampedLaplace, ExponentialResponse, MetricResponse
 from discreet.local.oracles.numeric import Hybrid, Piecewise, StochasticRounding
 from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
@@ -60,7 +60,7 @@ RECIPE = choosing.recipe_for((2, 3), epsilon=1, delta="1e-6", neighbors="change 
 GROUPS = {"yhat": [n % 2 for n in range(80)], "sex": ["f", "m", "m", "f"] * 20}
 REPORTED = {"group": "sex", "prediction": "yhat", "limits": "bootstrap", "replicates": 200}
 LOTTERY = Thresholds("parity", 0.0, {"f": Rule((0.5, 0.1), (0.5, 0.5)), "m": Rule((0.5, 0.1), (0.5, 0.5))}, 1.0, 0.0)
-COIN = FlatModel(truth="3/4", other="1/4", size=2)
+COIN = KRRModel(truth="3/4", other="1/4", size=2)
 
 
 class Always:
@@ -88,7 +88,7 @@ def device() -> tuple[Any, Any]:
 
 RANDOMIZERS: dict[str, list[tuple[Any, Any]]] = {
     "local.oracles.krr.BinaryResponse.randomize": [(BinaryResponse(epsilon=1), [0, 1] * 150)],
-    "local.oracles.krr.FlatResponse.randomize": [(FlatResponse(**SIX), PERSONS)],
+    "local.oracles.krr.KRR.randomize": [(KRR(**SIX), PERSONS)],
     "local.oracles.hadamard.HadamardResponse.randomize": [(HadamardResponse(**SIX, blocks=b), PERSONS) for b in (1, 2)],
     "local.oracles.hashing._HashingOracle.randomize": [(kind(**SIX), PERSONS) for kind in (BinaryHashing, OptimizedHashing)],
     "local.oracles.sets._UnaryOracle.randomize": [(kind(**SIX), PERSONS) for kind in (SymmetricUnary, OptimizedUnary)],
@@ -102,9 +102,9 @@ RANDOMIZERS: dict[str, list[tuple[Any, Any]]] = {
         (PlanarReport(TOWN, epsilon=1, noise=noise, outside=outside), PERSONS)
         for noise in ("laplace", "geometric") for outside in ("keep", "clamp", "remap")
     ],
-    "local.oracles.attributes.Split.randomize": [(Split(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
-    "local.oracles.attributes.Sample.randomize": [(Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
-    "local.oracles.attributes.SampleWithFakes.randomize": [(SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=FlatResponse), PAIRS)],
+    "local.oracles.attributes.Split.randomize": [(Split(epsilon=1, sizes=[2, 3], oracle=KRR), PAIRS)],
+    "local.oracles.attributes.Sample.randomize": [(Sample(epsilon=1, sizes=[2, 3], oracle=KRR), PAIRS)],
+    "local.oracles.attributes.SampleWithFakes.randomize": [(SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=KRR), PAIRS)],
 }  # fmt: skip
 
 DRAWS: dict[str, list[Callable[[], Any]]] = {
@@ -116,7 +116,7 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
     "local.collection.memoized.Memoized.report": [lambda: Memoized(permanent=2, once=1, size=64).report([[5]])],
     "local.collection.memoized.Device.respond": [device],
     "local.collection.survey.Survey.respond": [lambda name=name: survey(name).respond((1, 1) if name == PLACES else "b").report for name in SURVEY_RANDOMIZERS],
-    "local.estimation.heavy_hitters.PrefixExtension.find": [lambda: PrefixExtension(lambda size: FlatResponse(epsilon=4, size=size), 1, 4, 4).find(encode(["a"] * 300, width=1), confidence="0.5")],
+    "local.estimation.heavy_hitters.PrefixExtension.find": [lambda: PrefixExtension(lambda size: KRR(epsilon=4, size=size), 1, 4, 4).find(encode(["a"] * 300, width=1), confidence="0.5")],
     "local.estimation.bootstrap.bootstrap": [lambda: local_bootstrap.bootstrap(COIN, [60, 40], confidence="0.9", method="inversion")],
     "local.estimation.bootstrap.resample": [lambda: local_bootstrap.resample([60, 40], 50)],
     "local.estimation.ibu.thin": [lambda: ibu.thin([600, 400], 5)],

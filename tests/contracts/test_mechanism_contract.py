@@ -22,6 +22,7 @@ from tests.statistical.power import Stream
 import discreet.mechanisms
 from discreet.errors import DiscreetError, InvalidData, InvalidParameter
 from discreet.mechanisms import (
+    KRR,
     AboveThreshold,
     Channel,
     DiscreteGaussian,
@@ -31,7 +32,6 @@ from discreet.mechanisms import (
     GaussianThreshold,
     Geometric,
     Histogram,
-    KaryResponse,
     Laplace,
     LaplaceThreshold,
     Mean,
@@ -173,7 +173,7 @@ CASES = [
         (SECRET, [SECRET], SECRET + 0.5, str(SECRET)), whole, {"reports": 10},
     ),
     Case(
-        KaryResponse, {"epsilon": "1/2", "size": 5}, {"epsilon": 2, "size": 4}, np.arange(20) % 5,
+        KRR, {"epsilon": "1/2", "size": 5}, {"epsilon": 2, "size": 4}, np.arange(20) % 5,
         (SECRET, [SECRET], SECRET + 0.5, str(SECRET)), whole, {"reports": 10},
     ),
     *(
@@ -461,7 +461,7 @@ def test_parent_and_child_never_share_noise():
         (Laplace(epsilon="1/1000", sensitivity=1, dimension=20), np.zeros(20)),
         (Gaussian(sigma=1000, sensitivity=1, dimension=20), np.zeros(20)),
         (PlanarLaplace(epsilon="1/1000", unit="m", granularity=1), np.zeros((20, 2))),
-        (KaryResponse(epsilon="1/1000", size=1000), np.zeros(20, np.int64)),
+        (KRR(epsilon="1/1000", size=1000), np.zeros(20, np.int64)),
     ]
 
     def draw() -> list[list[float]]:

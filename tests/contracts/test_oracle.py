@@ -22,9 +22,9 @@ from tests.statistical.power import MANY, WRONG, Stream, assert_follows, assert_
 from discreet.errors import DiscreetError, InvalidData, InvalidParameter
 from discreet.exact import exp_bounds
 from discreet.local import (
+    KRR,
     BinaryHashing,
     BinaryResponse,
-    FlatResponse,
     HadamardResponse,
     OptimizedHashing,
     OptimizedUnary,
@@ -64,7 +64,7 @@ def members(output: Any, size: int) -> list[int]:
 
 CASES = (
     Case("binary", lambda epsilon, size: BinaryResponse(epsilon=epsilon), sizes=(2,)),
-    Case("flat", FlatResponse),
+    Case("k-rr", KRR),
     Case("SUE", SymmetricUnary, bits),
     Case("OUE", OptimizedUnary, bits),
     Case("BLH", BinaryHashing),
@@ -452,7 +452,7 @@ def test_errors_are_discreets_own(case):
 
 
 def test_a_response_in_any_form_is_an_oracle():
-    oracle = BinaryResponse.of(RandomizedResponse.from_coins(heads="1/2"))
+    oracle = BinaryResponse.from_mechanism(RandomizedResponse.from_coins(heads="1/2"))
     assert (oracle.truth, oracle.other) == (F(3, 4), F(1, 4))
     with pytest.raises(InvalidParameter, match="truth"):
-        BinaryResponse.of(RandomizedResponse.from_gain(gain=0))
+        BinaryResponse.from_mechanism(RandomizedResponse.from_gain(gain=0))

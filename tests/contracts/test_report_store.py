@@ -20,11 +20,11 @@ from discreet.local.places.areas import Area
 from discreet.noise import DeterministicEntropy
 
 STORES = ("duckdb", "postgres")
-LISTED = ["flat", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]
+LISTED = ["k-rr", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]
 NOW = datetime(2026, 11, 16, 8, tzinfo=UTC)
 
 
-def survey(randomizer="flat", **changed):
+def survey(randomizer="k-rr", **changed):
     fields = {"name": "food", "version": 3, "question": "What?", "domain": list("abcde"), "times": 1, "epsilon": 1}
     if randomizer == PLACES:
         fields |= {"domain": Area.plane(width=6, height=6, cell=1), "epsilon": "1 per km"}

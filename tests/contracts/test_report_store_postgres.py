@@ -15,7 +15,7 @@ from discreet.local.collection.collector import Collection
 from discreet.local.collection.stores import Counts, opened
 from discreet.local.collection.survey import Report, Survey
 
-FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": ["a", "b"], "randomizer": "flat", "times": 1}
+FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": ["a", "b"], "randomizer": "k-rr", "times": 1}
 ASKED = Survey(**FIELDS, epsilon=1)
 SECRETS = ("ge%h@im", "ge%25h%40im", "wrong-secret", "hush")
 
@@ -220,7 +220,7 @@ def test_a_connection_that_is_cut_stores_nothing(address, monkeypatch):
 
 def test_an_address_stands_wherever_a_store_does(address, tmp_path):
     (tmp_path / "food.toml").write_text(
-        'name = "food"\nversion = 1\nquestion = "What?"\ndomain = ["a", "b"]\nrandomizer = "flat"\nepsilon = 1\ntimes = 1\n'
+        'name = "food"\nversion = 1\nquestion = "What?"\ndomain = ["a", "b"]\nrandomizer = "k-rr"\nepsilon = 1\ntimes = 1\n'
     )
 
     def run(*words, stdin=""):

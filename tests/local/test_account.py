@@ -27,7 +27,7 @@ from discreet.errors import (
 from discreet.local.collection import device_account as module
 from discreet.local.collection.device_account import DeviceAccount, locked
 from discreet.local.collection.memoized import Device, Memoized
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.oracles.krr import KRR
 from discreet.privacy.loss import Concentrated, LaplaceNoise, PerDistance, Pure, Repeated, Together
 
 F = Fraction
@@ -108,7 +108,7 @@ def test_the_total_belongs_to_the_person(path):
 
 def test_reports_of_oracles_and_memories_are_charged(path, tmp_path):
     account = DeviceAccount(path, epsilon=3)
-    oracle = FlatResponse(epsilon=1, size=4)
+    oracle = KRR(epsilon=1, size=4)
     report = oracle.randomize([2])[0]
     assert account.charge(oracle.loss, survey="flat", sent=report).sent == int(report)
     phone = Device(Memoized(permanent=2, once=1, size=70), tmp_path / "memory.json", survey="daily", version=1)

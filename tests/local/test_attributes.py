@@ -11,7 +11,7 @@ from tests.statistical.power import MANY, Stream, assert_frequency
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import exp_bounds
 from discreet.local import (
-    FlatResponse,
+    KRR,
     HadamardResponse,
     OptimizedHashing,
     OptimizedUnary,
@@ -24,7 +24,7 @@ from discreet.privacy.loss import Pure
 F = Fraction
 KINDS = [Split, Sample, SampleWithFakes]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-ORACLES = [FlatResponse, SymmetricUnary, OptimizedUnary, HadamardResponse, SubsetSelection, OptimizedHashing]
+ORACLES = [KRR, SymmetricUnary, OptimizedUnary, HadamardResponse, SubsetSelection, OptimizedHashing]
 oracles = pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: oracle.__name__)
 
 
@@ -35,7 +35,7 @@ oracles = pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: oracle._
 @pytest.mark.parametrize("epsilon", ["1/2", "1", "3"])
 @pytest.mark.parametrize("sizes", [[2], [2, 3], [3, 3], [2, 2, 2]])
 def test_the_joint_channel_has_the_stated_epsilon_and_no_less(kind, epsilon, sizes):
-    both = kind(epsilon=epsilon, sizes=sizes, oracle=FlatResponse)
+    both = kind(epsilon=epsilon, sizes=sizes, oracle=KRR)
     channel = both.channel()
     assert channel.exact
     assert len(channel.inputs) == np.prod(sizes)
@@ -47,7 +47,7 @@ def test_the_joint_channel_has_the_stated_epsilon_and_no_less(kind, epsilon, siz
 @kinds
 @pytest.mark.parametrize("oracle", [SymmetricUnary, OptimizedUnary, HadamardResponse], ids=lambda o: o.__name__)
 def test_other_oracles_are_as_private(kind, oracle):
-    channel = kind(epsilon=1, sizes=[2, 3], oracle=[oracle, FlatResponse]).channel()
+    channel = kind(epsilon=1, sizes=[2, 3], oracle=[oracle, KRR]).channel()
     assert 1 - 1e-9 <= channel.epsilon("all") <= 1
 
 
@@ -56,12 +56,12 @@ def test_fakes_do_not_amplify_for_whole_persons():
     equal sizes and with k-RR, that is so; between tuples that differ in all of them it is the inner ε that holds."""
     for sizes in ([2, 2], [3, 3], [2, 2, 2]):
         inside = amplified(1, len(sizes))
-        channel = SampleWithFakes(epsilon=inside, sizes=sizes, oracle=FlatResponse).channel()
+        channel = SampleWithFakes(epsilon=inside, sizes=sizes, oracle=KRR).channel()
         one = [p for p in combinations(channel.inputs, 2) if sum(a != b for a, b in zip(*p, strict=True)) == 1]
         assert channel.epsilon(one) == pytest.approx(1, abs=1e-9)
         assert channel.epsilon("all") == pytest.approx(float(inside), abs=1e-9)
         assert float(inside) > 1.4
-    uneven = SampleWithFakes(epsilon=amplified(1, 2), sizes=[2, 5], oracle=FlatResponse).channel()
+    uneven = SampleWithFakes(epsilon=amplified(1, 2), sizes=[2, 5], oracle=KRR).channel()
     one = [p for p in combinations(uneven.inputs, 2) if sum(a != b for a, b in zip(*p, strict=True)) == 1]
     assert uneven.epsilon(one) > 1.01  # of unequal sizes not even that
 
@@ -88,7 +88,7 @@ def all_rows(both):
 @pytest.mark.parametrize("sizes", [[2, 3], [4, 2]])
 def test_estimates_are_unbiased_exactly(kind, sizes):
     """Σ p(report | tuple)·estimate(report) is the indicator of the tuple's values: no sampling."""
-    both = kind(epsilon=1, sizes=sizes, oracle=FlatResponse)
+    both = kind(epsilon=1, sizes=sizes, oracle=KRR)
     channel = both.channel()
     told = [both.estimate(both.tally([row]), reports=1) for row in all_rows(both)]
     for value, row in zip(channel.inputs, channel.matrix.astype(float), strict=True):
@@ -99,7 +99,7 @@ def test_estimates_are_unbiased_exactly(kind, sizes):
 
 def test_fakes_have_the_stated_variance_exactly():
     """One person who has v, or not: the variance of one report's estimate, from the channel and from the formula."""
-    both = SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
+    both = SampleWithFakes(epsilon=1, sizes=[2, 3], oracle=KRR)
     channel = both.channel()
     told = np.array([both.estimate(both.tally([row]), reports=1)[1].shares for row in all_rows(both)])
     oracle, d, k = both.oracles[1], 2, 3
@@ -132,7 +132,7 @@ def test_shares_are_found_covered_and_their_variances_true(kind, oracle):
 @kinds
 def test_simulated_variances_are_as_stated(kind):
     """400 collections from 200 people, 3 + 4 values: mean squares with a spread of at most 7 %; 40 % is 5.5 of them."""
-    both, stream = kind(epsilon=1, sizes=[3, 4], oracle=FlatResponse), Stream()
+    both, stream = kind(epsilon=1, sizes=[3, 4], oracle=KRR), Stream()
     people = np.stack([np.arange(200) % 2, np.arange(200) % 4], axis=1)
     reports = both.randomize(np.tile(people, (400, 1)), entropy=stream).reshape(400, 200, -1)
     for j, size in enumerate(both.sizes):
@@ -147,7 +147,7 @@ def test_simulated_variances_are_as_stated(kind):
 @pytest.mark.parametrize("kind", [Sample, SampleWithFakes], ids=lambda kind: kind.__name__)
 def test_the_choice_of_the_attribute_is_in_the_variance(kind):
     """At ε = 12 there is hardly any noise: what is left is who reported about what, and the fakes."""
-    both, stream = kind(epsilon=12, sizes=[3, 4], oracle=FlatResponse), Stream()
+    both, stream = kind(epsilon=12, sizes=[3, 4], oracle=KRR), Stream()
     people = np.stack([np.arange(200) % 2, np.arange(200) % 4], axis=1)
     reports = both.randomize(np.tile(people, (400, 1)), entropy=stream).reshape(400, 200, -1)
     found = [both.estimate(both.tally(rows), reports=200)[1] for rows in reports]
@@ -161,7 +161,7 @@ def test_sampling_beats_splitting_for_many_attributes():
     sizes, people = [4] * 6, np.zeros((6000, 6), np.int64)
     errors = {}
     for kind in KINDS:
-        both, stream = kind(epsilon=1, sizes=sizes, oracle=FlatResponse), Stream()
+        both, stream = kind(epsilon=1, sizes=sizes, oracle=KRR), Stream()
         found = both.estimate(both.tally(both.randomize(people, entropy=stream)), reports=6000)
         errors[kind] = np.mean([shares.variance.mean() for shares in found])
     assert errors[Sample] < errors[Split]
@@ -169,14 +169,14 @@ def test_sampling_beats_splitting_for_many_attributes():
 
 
 def test_each_attribute_is_chosen_equally_often():
-    one, stream = Sample(epsilon=1, sizes=[2, 2, 2], oracle=FlatResponse), Stream()
+    one, stream = Sample(epsilon=1, sizes=[2, 2, 2], oracle=KRR), Stream()
     chosen = one.randomize(np.zeros((MANY, 3), np.int64), entropy=stream)[:, 0]
     for j in range(3):
         assert_frequency(chosen == j, 1 / 3, f"attribute {j}", stream, tests=3)
 
 
 def test_fakes_are_uniform_and_true_reports_are_one_in_d():
-    both, stream = SampleWithFakes(epsilon=20, sizes=[5, 4], oracle=FlatResponse), Stream()  # hardly any noise
+    both, stream = SampleWithFakes(epsilon=20, sizes=[5, 4], oracle=KRR), Stream()  # hardly any noise
     reports = both.randomize(np.full((MANY, 2), 3), entropy=stream)
     assert_frequency(reports[:, 0] == 3, 1 / 2 + 1 / 10, "own value", stream, tests=3)
     assert_frequency(reports[:, 0] == 0, 1 / 10, "another", stream, tests=3)
@@ -199,7 +199,7 @@ def test_tallies_add_up(kind, oracle):
 
 @kinds
 def test_malformed_reports_are_told_apart(kind):
-    both = kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
+    both = kind(epsilon=1, sizes=[2, 3], oracle=KRR)
     good = both.randomize([[1, 2], [0, 0]]).tolist()
     rubbish = [*good, [0], [9, 0], [0, 9], [0, -1], None, "xy", [0.5, 0], [float("nan"), 1], [1, 2, 3], [[0], [0]]]
     assert both.valid(rubbish).tolist() == [True, True] + [False] * 10
@@ -208,7 +208,7 @@ def test_malformed_reports_are_told_apart(kind):
 
 
 def test_words_after_a_short_report_must_be_zero():
-    one = Sample(epsilon=1, sizes=[2, 100], oracle=[FlatResponse, OptimizedUnary])
+    one = Sample(epsilon=1, sizes=[2, 100], oracle=[KRR, OptimizedUnary])
     assert one.valid([[0, 1, 0], [0, 1, 1], [1, 1, 1], [1, 1, 1 << 40], [2, 0, 0], [0, 2, 0]]).tolist() == [
         True,
         False,
@@ -220,7 +220,7 @@ def test_words_after_a_short_report_must_be_zero():
 
 
 def test_attributes_that_nobody_reported_on_have_no_estimate():
-    one = Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
+    one = Sample(epsilon=1, sizes=[2, 3], oracle=KRR)
     first, second = one.estimate(one.tally([[0, 1]]), reports=1)
     assert first is not None
     assert second is None
@@ -233,21 +233,21 @@ def test_attributes_that_nobody_reported_on_have_no_estimate():
 )
 def test_bad_values_are_refused(kind, values):
     with pytest.raises(InvalidData, match="values"):
-        kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse).randomize(values)
+        kind(epsilon=1, sizes=[2, 3], oracle=KRR).randomize(values)
 
 
 @kinds
 @pytest.mark.parametrize(
-    "change", [{"epsilon": 0}, {"sizes": []}, {"sizes": [2, 1]}, {"oracle": [FlatResponse]}, {"epsilon": float("nan")}]
+    "change", [{"epsilon": 0}, {"sizes": []}, {"sizes": [2, 1]}, {"oracle": [KRR]}, {"epsilon": float("nan")}]
 )
 def test_bad_settings_are_refused(kind, change):
     with pytest.raises(InvalidParameter):
-        kind(**{"epsilon": 1, "sizes": [2, 3], "oracle": FlatResponse, **change})
+        kind(**{"epsilon": 1, "sizes": [2, 3], "oracle": KRR, **change})
 
 
 @kinds
 def test_bad_tallies_are_refused(kind):
-    both = kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
+    both = kind(epsilon=1, sizes=[2, 3], oracle=KRR)
     good = both.tally(both.randomize([[1, 2], [0, 0]]))
     for bad in (good[:-1], good * 1.0, good * -1, "x", [[1], [2, 3]]):
         with pytest.raises((InvalidData, InvalidParameter)):
@@ -260,7 +260,7 @@ def test_bad_tallies_are_refused(kind):
 @pytest.mark.parametrize("kind", [Split, Sample, SampleWithFakes])
 @pytest.mark.parametrize("bad", [[1, None], [0, "x"], [0, float("nan")], [0, 2**70], [0], "x", None])
 def test_one_malformed_row_does_not_spoil_the_others(kind, bad):
-    people = kind(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
+    people = kind(epsilon=1, sizes=[2, 3], oracle=KRR)
     good = people.randomize([[0, 1], [1, 2]]).tolist()
     assert people.valid([*good, bad]).tolist() == [True, True, False]
     assert people.tally(np.array(good, dtype=object)).tolist() == people.tally(good).tolist()
@@ -271,4 +271,4 @@ def test_one_malformed_row_does_not_spoil_the_others(kind, bad):
 )
 def test_settings_of_the_wrong_kind_are_refused(name, change):
     with pytest.raises(InvalidParameter, match=name):
-        Sample(**{"epsilon": 1, "sizes": [2, 3], "oracle": FlatResponse, **change})
+        Sample(**{"epsilon": 1, "sizes": [2, 3], "oracle": KRR, **change})

@@ -6,10 +6,10 @@ import pytest
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.estimation import bootstrap as module
 from discreet.local.estimation.bootstrap import bootstrap, resample
-from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, KRRModel
 from discreet.noise import DeterministicEntropy
 
-FLAT = FlatModel(truth="1/2", other="1/8", size=5)
+FLAT = KRRModel(truth="1/2", other="1/8", size=5)
 TRUTH = np.array([0.45, 0.25, 0.15, 0.1, 0.05])
 
 

@@ -20,7 +20,7 @@ from discreet.local.collection.stores import Counts
 from discreet.local.collection.survey import MOST_LINE, PLACES, Report, Survey
 from discreet.local.places.areas import Area
 
-FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": list("abcde"), "randomizer": "flat", "times": 1}
+FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": list("abcde"), "randomizer": "k-rr", "times": 1}
 ASKED = Survey(**FIELDS, epsilon=1)
 WIDE = Survey(**FIELDS | {"randomizer": "subset", "domain": [f"{n}" for n in range(100)]}, epsilon=1)
 CITY = Survey(
@@ -42,7 +42,8 @@ def store(tmp_path):
 
 def everything_counted(asked, lines):
     batch = sift(asked, lines)
-    given_lines = [line for line in lines if not isinstance(line, str | bytes) or line.strip()]
+    texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines]
+    given_lines = [text for text in texts if not isinstance(text, str) or text.strip()]
     assert len(batch.ids) + batch.dropped.rejected == len(given_lines)
     assert asked.randomizes().valid(batch.reports).all() or not batch.ids
     return batch

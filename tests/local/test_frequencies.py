@@ -11,8 +11,8 @@ from scipy.stats import norm
 from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.estimation.frequencies import Frequencies, Support, bernstein_reach, binomial_limits, clip, project
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.estimation.frequencies import Frequencies, Support, bernstein_reach, binomial_bounds, clip, project
+from discreet.local.oracles.krr import KRR
 
 F = Fraction
 shares = st.lists(st.floats(-3, 3), min_size=1, max_size=12)
@@ -81,9 +81,9 @@ def poisson_binomial(chances: list[float]) -> np.ndarray:
     st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1e-4, 0.01, 0.5, 0.99, 1.0]), min_size=1, max_size=12),
     st.sampled_from([0.01, 0.05, 0.2, 0.5, 0.9]),
 )
-def test_binomial_limits_cover_for_coins_of_any_kind(chances, tail):
+def test_binomial_bounds_cover_for_coins_of_any_kind(chances, tail):
     """Exactly, for coins that differ: all outcomes with their probabilities."""
-    low, high = binomial_limits(np.arange(len(chances) + 1), len(chances), tail)
+    low, high = binomial_bounds(np.arange(len(chances) + 1), len(chances), tail)
     mean = np.mean(chances)
     covered = (low <= mean + 1e-12) & (mean <= high + 1e-12)
     assert poisson_binomial(chances)[covered].sum() >= 1 - tail - 1e-9
@@ -93,13 +93,13 @@ def test_binomial_limits_cover_for_coins_of_any_kind(chances, tail):
 def test_one_rare_coin_among_certain_ones_is_covered(rare):
     """Where equal coins would show heads a little less often than one coin with all the probability."""
     for tail in (2 * rare, 2 * rare * (1 + 1e-6), 2 * rare * (1 - 1e-6)):
-        low, _ = binomial_limits([0, 1], 20, tail)
+        low, _ = binomial_bounds([0, 1], 20, tail)
         missed = rare if low[1] > rare / 20 + 1e-15 else 0.0
         assert missed <= tail / 2 * (1 + 1e-9)
 
 
 def test_limits_for_many_reports_are_those_of_the_normal_law():
-    low, high = binomial_limits([30_000_000], 100_000_000, 0.05)
+    low, high = binomial_bounds([30_000_000], 100_000_000, 0.05)
     width = norm.ppf(0.975) * np.sqrt(0.3 * 0.7 / 1e8)
     assert low[0] == pytest.approx(0.3 - width, abs=4e-3 * width)
     assert high[0] == pytest.approx(0.3 + width, abs=4e-3 * width)
@@ -121,7 +121,7 @@ def test_without_evidence_intervals_are_normal():
 
 
 def test_simultaneous_intervals_hold_the_single_ones_and_all_stay_within_zero_and_one():
-    oracle = FlatResponse(epsilon=1, size=50)
+    oracle = KRR(epsilon=1, size=50)
     told = oracle.estimate(oracle.tally(oracle.randomize(np.zeros(500, np.int64))), reports=500)
     low, high = told.interval("0.9")
     single_low, single_high = told.interval("0.9", simultaneous=False)

@@ -8,7 +8,7 @@ import pytest
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.local.estimation.heavy_hitters import PrefixExtension, Round, decode, encode
 from discreet.local.oracles.hadamard import HadamardResponse
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.oracles.krr import KRR
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
 
@@ -22,7 +22,7 @@ def population(people, seed=0):
     return common + [f"#{i:05x}" for i in range(people - len(common))]
 
 
-@pytest.mark.parametrize("oracle", [FlatResponse, HadamardResponse])
+@pytest.mark.parametrize("oracle", [KRR, HadamardResponse])
 @pytest.mark.parametrize("step", [5, 8])
 def test_common_values_are_found_and_rare_ones_are_not(oracle, step):
     texts = population(300_000)
@@ -39,7 +39,7 @@ def test_common_values_are_found_and_rare_ones_are_not(oracle, step):
 def test_limits_cover_in_repeated_searches():
     """40 searches at 80 %: more than 20 misses have probability below 1e-4 at 20 %, and the limits are proven."""
     rng, texts = np.random.default_rng(0), ["aa"] * 3000 + ["bb"] * 2000 + ["cb"] * 1000
-    search = PrefixExtension(lambda size: FlatResponse(epsilon=5, size=size), width=2, step=8, keep=4)
+    search = PrefixExtension(lambda size: KRR(epsilon=5, size=size), width=2, step=8, keep=4)
     missed = 0
     for seed in range(40):
         rng.shuffle(texts)
@@ -57,7 +57,7 @@ def test_each_person_reports_once():
 
     class Counting:
         def __init__(self, size):
-            self.inner, self.size = FlatResponse(epsilon=3, size=size), size
+            self.inner, self.size = KRR(epsilon=3, size=size), size
 
         loss = Pure(Fraction(3))
 
@@ -98,7 +98,7 @@ def test_answers_number_the_extensions_of_candidates():
 
 def test_nothing_common_nothing_found():
     texts = [f"{i:06x}" for i in range(20_000)]
-    search = PrefixExtension(lambda size: FlatResponse(epsilon=1, size=size), width=6, step=8, keep=5)
+    search = PrefixExtension(lambda size: KRR(epsilon=1, size=size), width=6, step=8, keep=5)
     assert search.find(encode(texts, width=6), confidence="0.999", entropy=DeterministicEntropy(1)) == ()
     few = search.find(encode(["a"], width=6), confidence="0.9", entropy=DeterministicEntropy(1))
     assert few == ()  # a single person fills no round but one
@@ -117,7 +117,7 @@ def test_texts():
 def test_bad_settings(setting):
     with pytest.raises(InvalidParameter):
         PrefixExtension(
-            **{"oracle": lambda size: FlatResponse(epsilon=1, size=size), "width": 2, "step": 4, "keep": 4, **setting}
+            **{"oracle": lambda size: KRR(epsilon=1, size=size), "width": 2, "step": 4, "keep": 4, **setting}
         )
 
 
@@ -125,7 +125,7 @@ def test_bad_settings(setting):
     "values", [[[1, 2]], np.zeros((0, 2), np.uint8), np.zeros((3, 5), np.uint8), np.zeros(4, np.uint8)]
 )
 def test_bad_values(values):
-    search = PrefixExtension(lambda size: FlatResponse(epsilon=1, size=size), width=2, step=4, keep=4)
+    search = PrefixExtension(lambda size: KRR(epsilon=1, size=size), width=2, step=4, keep=4)
     with pytest.raises(InvalidInput, match="values"):
         search.find(values, confidence="0.9")
 

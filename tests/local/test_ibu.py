@@ -9,9 +9,9 @@ from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.local.collection.collector import estimate
 from discreet.local.collection.survey import Survey
 from discreet.local.estimation.ibu import binomial, ibu, ibu_batch, inverse_binomial, thin
-from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel, dense
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, KRRModel, dense
 from discreet.local.oracles.hashing import HashingModel, OptimizedHashing
-from discreet.mechanisms import KaryResponse
+from discreet.mechanisms import KRR
 from discreet.noise import DeterministicEntropy
 
 COIN = DenseModel([[0.75, 0.25], [0.25, 0.75]])
@@ -88,9 +88,9 @@ def test_acceleration_is_never_behind_and_ends_at_the_maximum(case):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_dense_closed_and_fft_forms_agree(way):
-    response = KaryResponse(epsilon=1, size=12)
+    response = KRR(epsilon=1, size=12)
     counts = np.array([50, 3, 8, 90, 20, 0, 31, 4, 7, 60, 2, 25])
-    flat = FlatModel(truth=response.truth, other=response.other, size=12)
+    flat = KRRModel(truth=response.truth, other=response.other, size=12)
     for a, b in ((flat, DenseModel(response.channel())),):
         first, second = (ibu(m, counts, iterations=6, stop=None, **way) for m in (a, b))
         assert np.abs(first.shares - second.shares).max() < 1e-10
@@ -298,7 +298,7 @@ def test_inverted_binomial_numbers_have_the_right_distribution(p, trials):
 
 
 def test_what_is_not_counts_or_shares_is_refused_by_name():
-    coin = FlatModel(truth="3/4", other="1/4", size=2)
+    coin = KRRModel(truth="3/4", other="1/4", size=2)
     for start in (["a", 1], [[1], [2, 3]], {}):
         with pytest.raises(InvalidData, match="start"):
             ibu(coin, [10, 10], start=start, stop=None)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidChannel, InvalidData
 from discreet.local.estimation.inversion import clip, invert, invert_batch, project
-from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel, dense
-from discreet.mechanisms import KaryResponse
+from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, KRRModel, dense
+from discreet.mechanisms import KRR
 from discreet.mechanisms.channel import Channel
 
 F = Fraction
@@ -51,10 +51,10 @@ def test_more_outputs_than_inputs_exactly_and_in_floats():
 
 
 def test_flat_channels_in_closed_form():
-    mechanism = KaryResponse(epsilon=1, size=7)
+    mechanism = KRR(epsilon=1, size=7)
     counts = np.array([5, 90, 3, 0, 17, 2, 8])
     exact = invert(mechanism.channel(), counts)
-    flat = FlatModel(truth=mechanism.truth, other=mechanism.other, size=7)
+    flat = KRRModel(truth=mechanism.truth, other=mechanism.other, size=7)
     assert all(isinstance(share, Fraction) for share in exact)
     assert sum(exact) == 1
     assert np.abs(invert(flat, counts) - exact.astype(float)).max() < 1e-10
@@ -94,7 +94,7 @@ def test_a_window_that_loses_reports_is_inverted_by_least_squares():
         DenseModel([[0.5, 0.5], [0.5, 0.5]]),
         DenseModel([[0.5, 0.5], [0.5 + 1e-14, 0.5 - 1e-14]]),
         DenseModel([[1.0], [1.0]]),
-        FlatModel(truth="1/3", other="1/3", size=3),
+        KRRModel(truth="1/3", other="1/3", size=3),
         ConvolutionModel(np.ones((1, 99)) / 99, shape=(1, 3), border="clamp"),
     ],
     ids=range(8),
@@ -121,7 +121,7 @@ def test_too_large_to_invert():
 COIN = Channel([["3/4", "1/4"], ["1/4", "3/4"]])
 
 
-@pytest.mark.parametrize("channel", [COIN, COIN.as_float(), FlatModel(truth="3/4", other="1/4", size=2)], ids=range(3))
+@pytest.mark.parametrize("channel", [COIN, COIN.as_float(), KRRModel(truth="3/4", other="1/4", size=2)], ids=range(3))
 @pytest.mark.parametrize(
     "counts", [[0, 0], [1, -1], [float("nan"), 1], [1, 2, 3], [[1, 2]], ["a", "b"], [True, False], 5]
 )
@@ -132,7 +132,7 @@ def test_bad_counts_are_refused(channel, counts):
 
 def test_one_input():
     assert invert(Channel([[1]]), [5]).tolist() == [1]
-    assert invert(FlatModel(truth=1, other=0, size=1), [5]).tolist() == [1.0]
+    assert invert(KRRModel(truth=1, other=0, size=1), [5]).tolist() == [1.0]
 
 
 # Repairs

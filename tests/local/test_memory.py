@@ -342,3 +342,14 @@ def test_a_device_answers_about_one_value_at_a_time(memoized, tmp_path, value):
 
 def test_losses_that_rounding_makes_equal_leave_nothing_to_flip():
     assert Memoized(permanent=1, once="0." + "9" * 60, size=3).keep == 1
+
+
+def test_a_state_of_the_first_version_still_answers(tmp_path):
+    path = tmp_path / "memory.json"
+    heading = '{"format": "discreet memory", "format_version": 1, "survey": "colour", "version": 1, '
+    settings = '"settings": {"size": 3, "permanent": "2", "once": "1"}, '
+    path.write_text(heading + settings + '"responses": [{"value": 2, "bits": [4], "reports": 1}]}\n')
+    phone = Device(Memoized(permanent=2, once=1, size=3), path, survey="colour", version=1)
+    assert phone.spent == Pure(1)
+    assert phone.respond(2)[1] == Pure(1)
+    assert json.loads(path.read_text())["responses"] == [{"value": 2, "bits": [4], "reports": 2}]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidChannel, InvalidData, InvalidInput, InvalidParameter
-from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel, Model, dense
-from discreet.mechanisms import KaryResponse, PlanarLaplace
+from discreet.local.estimation.linear_maps import ChannelModel, ConvolutionModel, DenseModel, KRRModel, dense
+from discreet.mechanisms import KRR, PlanarLaplace
 from discreet.mechanisms.channel import Channel
 
 CLOSE = 1e-10
@@ -70,7 +70,7 @@ def test_the_fft_is_the_definition_and_backward_its_transpose(case):
     "model",
     [
         DenseModel(np.array([[0.5, 0.5, 0.0], [0.1, 0.2, 0.7]])),
-        FlatModel(truth="1/2", other="1/8", size=5),
+        KRRModel(truth="1/2", other="1/8", size=5),
         ConvolutionModel(random_kernel(1, (5, 9)), shape=(12, 7), border="outside"),
         ConvolutionModel(random_kernel(2, (31, 9)), shape=(12, 7), border="outside", margin=(3, 0)),
         ConvolutionModel(random_kernel(3, (31, 9)), shape=(12, 7), border="clamp"),
@@ -83,7 +83,7 @@ def test_adjointness(model):
     """<Ax, y> = <x, Aᵀy>, for vectors of any sign and in batches."""
     rng = np.random.default_rng(7)
     x, y = rng.normal(size=(3, 2, model.size)), rng.normal(size=(3, 2, model.outputs))
-    assert isinstance(model, Model)
+    assert isinstance(model, ChannelModel)
     assert model.forward(x).shape == y.shape
     assert np.abs((model.forward(x) * y).sum(-1) - (x * model.backward(y)).sum(-1)).max() < CLOSE
     assert np.abs(model.forward(x)[1, 0] - model.forward(x[1, 0])).max() < CLOSE
@@ -113,8 +113,8 @@ def test_planar_laplace_clamped_is_the_mechanisms_channel():
 
 @pytest.mark.parametrize("size", [2, 5, 40])
 def test_flat_is_kary_response(size):
-    mechanism = KaryResponse(epsilon=1, size=size)
-    flat = FlatModel(truth=mechanism.truth, other=mechanism.other, size=size)
+    mechanism = KRR(epsilon=1, size=size)
+    flat = KRRModel(truth=mechanism.truth, other=mechanism.other, size=size)
     matrix = DenseModel(mechanism.channel())
     x = np.random.default_rng(0).random((4, size))
     assert np.abs(flat.forward(x) - matrix.forward(x)).max() < CLOSE
@@ -127,7 +127,7 @@ def test_one_cell():
         model = ConvolutionModel(random_kernel(0, (3, 3)), shape=(1, 1), border=border)
         assert model.outputs == 1
         assert model.forward([1.0]) == pytest.approx([1.0])
-    assert FlatModel(truth=1, other=0, size=1).forward([1.0]).tolist() == [1.0]
+    assert KRRModel(truth=1, other=0, size=1).forward([1.0]).tolist() == [1.0]
     assert ConvolutionModel([1.0], shape=(1,), border="outside").outputs == 1
 
 
@@ -188,15 +188,15 @@ def test_a_convolution_that_is_none(arguments, message):
 
 def test_a_flat_channel_that_is_none():
     with pytest.raises(InvalidParameter, match="not 1"):
-        FlatModel(truth="1/2", other="1/2", size=3)
+        KRRModel(truth="1/2", other="1/2", size=3)
     with pytest.raises(InvalidParameter, match="truth"):
-        FlatModel(truth=2, other=0, size=3)
+        KRRModel(truth=2, other=0, size=3)
     with pytest.raises(InvalidParameter, match="size"):
-        FlatModel(truth=1, other=0, size=0)
+        KRRModel(truth=1, other=0, size=0)
 
 
 def test_a_matrix_too_large_to_write_down_is_refused():
-    model = FlatModel(truth=Fraction(1, 2), other=Fraction(1, 2 * (10**5 - 1)), size=10**5)
+    model = KRRModel(truth=Fraction(1, 2), other=Fraction(1, 2 * (10**5 - 1)), size=10**5)
     with pytest.raises(InvalidChannel, match="use `ibu`"):
         dense(model)
     assert dense(DenseModel(Channel([["1/2", "1/2"]]))).tolist() == [[0.5, 0.5]]

@@ -214,16 +214,16 @@ def test_tallies_add_up(kind):
 
 def test_numbers_are_snapped_and_held_at_the_bounds():
     numeric = Piecewise(epsilon=1, lower=-1, upper=1, steps=4)
-    assert numeric.places([-1, -0.8, -0.7, 0, 0.3, 1, 7, -1e300, 1.7e308]).tolist() == [0, 0, 1, 2, 3, 4, 4, 0, 4]
-    assert numeric.places(0.5).tolist() == [3]
-    assert numeric.places(np.array([2**63], np.uint64)).tolist() == [4]
-    assert numeric.places([]).tolist() == []
+    assert numeric.grid_indices([-1, -0.8, -0.7, 0, 0.3, 1, 7, -1e300, 1.7e308]).tolist() == [0, 0, 1, 2, 3, 4, 4, 0, 4]
+    assert numeric.grid_indices(0.5).tolist() == [3]
+    assert numeric.grid_indices(np.array([2**63], np.uint64)).tolist() == [4]
+    assert numeric.grid_indices([]).tolist() == []
 
 
 def test_snapping_moves_a_number_by_at_most_half_a_step():
     numeric = Piecewise(epsilon=1, lower="-2.5", upper=7, steps=1000)
     x = np.linspace(-2.5, 7, 7777)
-    back = -2.5 + numeric.places(x) * float(numeric.step)
+    back = -2.5 + numeric.grid_indices(x) * float(numeric.step)
     assert np.abs(back - x).max() <= float(numeric.step) / 2 * (1 + 1e-9)
 
 

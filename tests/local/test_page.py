@@ -30,10 +30,10 @@ from discreet.local.places.planar import PlanarReport
 ALPHA = 1e-6
 REPORTS = 20_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-LISTED = ["flat", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]
+LISTED = ["k-rr", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]
 
 
-def survey(randomizer="flat", labels=5, epsilon=1, **changed):
+def survey(randomizer="k-rr", labels=5, epsilon=1, **changed):
     fields = {"name": "food", "version": 3, "question": "What did you <eat> & drink?", "times": 2}
     fields |= {"domain": [f'<b>dish</b> {n} & "co"' for n in range(labels)]}
     return Survey(**fields | {"randomizer": randomizer, "epsilon": epsilon} | changed)
@@ -253,8 +253,8 @@ def truth_and_other(oracle, factor):
 
 
 CASES = [
-    ("flat", 5, 1),
-    ("flat", 2, "ln 3"),
+    ("k-rr", 5, 1),
+    ("k-rr", 2, "ln 3"),
     ("hadamard", 6, 1),
     ("hadamard", 6, 3),  # several blocks
     ("optimized hashing", 6, "0.8"),  # GF(3)
@@ -569,7 +569,7 @@ def test_the_browser_moves_places_as_python_does(opened, area, epsilon):
         reports = drawn(browser, value, count)
         assert planar.valid(reports).all()
         chances = np.array(planar.channel().matrix[value], float)
-        p = surprise(np.bincount(reports, minlength=planar.outputs), chances)
+        p = surprise(np.bincount(reports, minlength=planar.codes), chances)
         assert p > ALPHA / 1000, f"{epsilon}, {value}: n = {count}, p = {p}"
         seen = np.mean(reports == chances.argmax())
         assert abs(seen - chances.max()) <= allowed

@@ -67,7 +67,7 @@ def test_scripts_move_places_as_python_does():
     randomizer = asked.planar()
     reports, asked_for = run_in_node(asked, 4, REPORTS)
     assert asked_for >= REPORTS
-    found = np.bincount(reports, minlength=randomizer.outputs)
+    found = np.bincount(reports, minlength=randomizer.codes)
     right, wrong = (
         np.asarray(PlanarReport(asked.area, epsilon=epsilon, margin=randomizer.margin).channel().matrix[4], np.float64)
         for epsilon in ("1", "1.3")

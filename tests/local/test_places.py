@@ -140,9 +140,9 @@ def test_wide_noise_on_a_fine_grid():
 def test_the_linear_map_is_the_channel(noise, outside, epsilon, area):
     report = PlanarReport(area, epsilon=epsilon, noise=noise, outside=outside)
     model, matrix = report.model(), report.channel().matrix
-    assert (model.size, model.outputs) == matrix.shape == (report.size, report.outputs)
+    assert (model.size, model.outputs) == matrix.shape == (report.size, report.codes)
     assert np.abs(model.forward(np.eye(report.size)) - matrix).max() < 1e-13
-    assert np.abs(model.backward(np.eye(report.outputs)) - matrix.T).max() < 1e-13
+    assert np.abs(model.backward(np.eye(report.codes)) - matrix.T).max() < 1e-13
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -175,7 +175,7 @@ def test_reports_follow_the_channel(noise, outside):
     kept = {"margin": 4} if outside == "keep" else {}
     report = PlanarReport(SMALL, epsilon=20, noise=noise, outside=outside, **kept)
     counts = report.tally(report.randomize(np.full(n, cell), entropy=stream))
-    limit = math.sqrt(report.outputs / n) + math.sqrt(2 * math.log(1 / ALPHA) / n)
+    limit = math.sqrt(report.codes / n) + math.sqrt(2 * math.log(1 / ALPHA) / n)
     row = report.channel().matrix[cell]
     assert counts.sum() == n
     assert np.abs(counts / n - row).sum() < limit, stream
@@ -219,7 +219,7 @@ def test_reports_are_always_valid(rows, columns, noise, outside, power):
     tally = report.tally(reports)
     assert tally.sum() == area.size
     assert report.inside(tally).shape == (area.size,)
-    assert report.outputs == math.prod(report.window) + (outside == "keep")
+    assert report.codes == math.prod(report.window) + (outside == "keep")
 
 
 def test_the_noisy_map_is_the_middle_of_the_window():

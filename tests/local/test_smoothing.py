@@ -135,9 +135,9 @@ def test_bad_input():
     with pytest.raises(InvalidData, match="counts"):
         smoothed(report, [1, 2])
     with pytest.raises(InvalidData, match="zero"):
-        smoothed(report, np.zeros(report.outputs, int))
+        smoothed(report, np.zeros(report.codes, int))
     with pytest.raises(InvalidParameter, match="iterations"):
-        smoothed(report, np.ones(report.outputs, int), iterations=-1)
+        smoothed(report, np.ones(report.codes, int), iterations=-1)
     large = PlanarReport(Area.plane(width=101, height=100, cell=1), epsilon="1")
     with pytest.raises(InvalidParameter, match="larger cells"):
-        smoothed(large, np.ones(large.outputs, int))
+        smoothed(large, np.ones(large.codes, int))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.local.collection.survey import PLACES, RANDOMIZERS, Report, Survey, parse, read_survey
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.oracles.krr import KRR
 from discreet.local.places.areas import Area
 from discreet.local.places.planar import PlanarReport
 from discreet.noise import DeterministicEntropy
@@ -20,13 +20,13 @@ name = "commute"
 version = 2
 question = "How did you come to work today?"
 domain = ["on foot", "bicycle", "bus or train", "car"]
-randomizer = "flat"
+randomizer = "k-rr"
 epsilon = "ln 3"
 times = 5
 """
 FIELDS = {
     "name": "commute", "version": 2, "question": "How did you come to work today?",
-    "domain": ["on foot", "bicycle", "bus or train", "car"], "randomizer": "flat", "epsilon": "ln 3", "times": 5,
+    "domain": ["on foot", "bicycle", "bus or train", "car"], "randomizer": "k-rr", "epsilon": "ln 3", "times": 5,
 }  # fmt: skip
 CITY = {"latitude": 37.7855, "longitude": -122.4075, "width": 3, "height": 3, "cell": "0.1"}
 LISTED = [name for name in RANDOMIZERS if name != PLACES]
@@ -40,7 +40,7 @@ def test_toml_and_json_say_the_same(tmp_path):
     (tmp_path / "a.toml").write_text(TOML)
     (tmp_path / "a.json").write_text(json.dumps(FIELDS))
     assert read_survey(tmp_path / "a.toml") == read_survey(tmp_path / "a.json") == Survey(**FIELDS)
-    assert Survey(**FIELDS).oracle() == FlatResponse(epsilon=Survey(**FIELDS).cost, size=4)
+    assert Survey(**FIELDS).oracle() == KRR(epsilon=Survey(**FIELDS).cost, size=4)
 
 
 def test_a_byte_order_mark_is_no_harm(tmp_path):
@@ -65,10 +65,10 @@ def test_a_byte_order_mark_is_no_harm(tmp_path):
         ({"domain": ["a", "a"]}, "^domain: got 'a', expected each answer once"),
         ({"domain": ["a", 5]}, "^domain: got 5, expected text"),
         ({"domain": ["a", " b"]}, "^domain"),
-        ({"domain": CITY}, "^domain: got 'an area', expected a list of answers for 'flat'"),
+        ({"domain": CITY}, "^domain: got 'an area', expected a list of answers for 'k-rr'"),
         ({"randomizer": PLACES}, "^domain: got 'a list', expected an area in km for 'planar laplace'"),
-        ({"randomizer": "laplace"}, "^randomizer: got 'laplace', expected one of flat, hadamard"),
-        ({"randomizer": ["flat"]}, "^randomizer"),
+        ({"randomizer": "laplace"}, "^randomizer: got 'laplace', expected one of k-rr, hadamard"),
+        ({"randomizer": ["k-rr"]}, "^randomizer"),
         ({"epsilon": 0}, "^epsilon: got '0', expected a number > 0"),
         ({"epsilon": -1}, "^epsilon"),
         ({"epsilon": "much"}, "^epsilon: got 'much'"),
@@ -314,3 +314,42 @@ def test_whatever_comes_is_a_report_or_refused(line):
         assert Report.parse(line).line
     except InvalidInput as error:
         assert str(error).startswith("report: ")
+
+
+# Documents of the first version
+
+
+@pytest.mark.parametrize(
+    ("first", "today", "digest"),
+    [
+        ("flat", "k-rr", "73ee53c4d57aff44a218a0a4dd76b4c3"),
+        ("optimised unary", "optimized unary", "c3e972fc6b0654f9f0e6dab6749ade74"),
+        ("optimised hashing", "optimized hashing", "89a203dbed29f203334a79b76ab628e9"),
+        ("hadamard", "hadamard", "b8212dfde5c57ceed77545f30112903d"),
+    ],
+)
+def test_surveys_of_the_first_version_open_and_keep_their_digests(first, today, digest):
+    """So reports, stores and device accounts, which name a survey by its digest, stay those of the survey."""
+    fields = {
+        "name": "food",
+        "version": 3,
+        "question": "What?",
+        "domain": ["a", "b", "c"],
+        "epsilon": "ln 3",
+        "times": 2,
+    }
+    written = Survey(**fields, randomizer=today)
+    for key in ("randomiser", "randomizer"):
+        assert Survey.from_json(fields | {key: first}) == written
+        assert parse(json.dumps(fields | {key: first})).digest == f"food/3/{digest}"
+    assert written.digest == f"food/3/{digest}"
+    with pytest.raises(InvalidParameter, match="an unknown 'randomiser'"):
+        Survey.from_json(fields | {"randomiser": first, "randomizer": today})
+
+
+def test_a_survey_of_places_keeps_its_digest():
+    area = {"latitude": 37.7855, "longitude": -122.4075, "width": 3, "height": 3, "cell": "0.1"}
+    fields = {"name": "city", "version": 1, "question": "Where?", "domain": area, "epsilon": "ln 2 at 1 km", "times": 1}
+    written = Survey.from_json(fields | {"randomiser": PLACES})
+    assert written.digest == "city/1/f802e8ee54e80dadf19b8c8f5e35d9d5"
+    assert Survey.from_json(fields | {"randomizer": PLACES}) == written

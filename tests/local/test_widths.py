@@ -30,7 +30,7 @@ def test_means_are_covered_by_intervals_that_are_not_much_too_wide(name, people)
         mean = randomizer.estimate(randomizer.tally(randomizer.randomize(values, entropy=stream)), reports=REPORTS)
         low, high = mean.interval("0.8")
         missed += not low <= values.mean() <= high
-        low, high = mean.evidence.limits(0.05)
+        low, high = mean.evidence.confidence_bounds(0.05)
         widths.append(high - low)
     assert binom.sf(missed - 1, RUNS, 0.2) > ALPHA
     snapping = float(getattr(randomizer, "step", getattr(randomizer, "granularity", 0)))
@@ -47,9 +47,9 @@ def test_shares_by_several_hadamard_blocks_are_covered_and_not_much_too_wide(sha
     stream, missed, widths = DeterministicEntropy(6), 0, []
     for _ in range(RUNS):
         found = oracle.estimate(oracle.tally(oracle.randomize(values, entropy=stream)), reports=REPORTS)
-        low, high = found.evidence.limits(0.2)
+        low, high = found.evidence.confidence_bounds(0.2)
         missed += not low[0] <= share <= high[0]
-        low, high = found.evidence.limits(0.05)
+        low, high = found.evidence.confidence_bounds(0.05)
         widths.append(high[0] - low[0])
     assert oracle.blocks > 1
     assert binom.sf(missed - 1, RUNS, 0.2) > ALPHA

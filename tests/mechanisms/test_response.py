@@ -12,7 +12,7 @@ from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import exp_bounds, log_bounds
-from discreet.mechanisms import KaryResponse, RandomizedResponse
+from discreet.mechanisms import KRR, RandomizedResponse
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
 
@@ -61,7 +61,7 @@ def test_an_epsilon_stated_below_the_truth_is_refused_however_little_it_is_below
 
 @given(epsilons, st.integers(2, 12))
 def test_k_ary_response_is_never_above_epsilon_and_as_good_as_at_it(epsilon, size):
-    mechanism = KaryResponse(epsilon=epsilon, size=size)
+    mechanism = KRR(epsilon=epsilon, size=size)
     channel = mechanism.channel()
     assert channel.exact
     assert all(sum(row) == 1 for row in channel.matrix)
@@ -74,7 +74,7 @@ def test_k_ary_response_is_never_above_epsilon_and_as_good_as_at_it(epsilon, siz
 
 
 def test_two_answers_are_randomized_response():
-    two, bit = KaryResponse(epsilon=1, size=2), RandomizedResponse.for_epsilon(epsilon=1)
+    two, bit = KRR(epsilon=1, size=2), RandomizedResponse.for_epsilon(epsilon=1)
     assert abs(two.truth - bit.truth) < F(1, 2**90)
     assert [two.channel().matrix.shape, bit.channel().matrix.shape] == [(2, 2), (2, 2)]
 
@@ -92,7 +92,7 @@ def test_bits_give_bits_and_arrays_give_arrays():
 
 
 def test_answers_give_answers_in_range():
-    mechanism = KaryResponse(epsilon="0.1", size=5)
+    mechanism = KRR(epsilon="0.1", size=5)
     assert type(mechanism.release(3)) is int
     released = mechanism.release(np.array([0, 4] * 500), entropy=DeterministicEntropy(3))
     assert released.dtype == np.int64
@@ -102,14 +102,14 @@ def test_answers_give_answers_in_range():
 @pytest.mark.parametrize("answer", range(4))
 def test_a_lie_can_be_any_other_answer_and_never_the_truth(answer):
     """With truth → 0 nothing but lies would come: at ε → 0 all k answers appear, whatever the truth."""
-    released = KaryResponse(epsilon="1e-9", size=4).release(np.full(400, answer), entropy=DeterministicEntropy(answer))
+    released = KRR(epsilon="1e-9", size=4).release(np.full(400, answer), entropy=DeterministicEntropy(answer))
     counts = np.bincount(released, minlength=4)
     assert counts.min() > 50
 
 
 def test_certain_truth_comes_out_unchanged():
     values = np.arange(10)
-    assert KaryResponse(epsilon=60, size=10).release(values).tolist() == values.tolist()
+    assert KRR(epsilon=60, size=10).release(values).tolist() == values.tolist()
     assert RandomizedResponse.for_epsilon(epsilon=60).release(values % 2).tolist() == (values % 2 == 1).tolist()
 
 
@@ -117,12 +117,12 @@ def test_certain_truth_comes_out_unchanged():
 def test_sizes_that_do_not_fit_64_bit_arithmetic_are_refused(size):
     """(answer + shift) mod size must not wrap: two answers would never be given."""
     with pytest.raises(InvalidParameter, match="size"):
-        KaryResponse(epsilon=1, size=size)
+        KRR(epsilon=1, size=size)
 
 
 def test_the_largest_size_allowed_stays_in_range():
     size = 2**31
-    released = KaryResponse(epsilon="0.01", size=size).release(np.full(1000, size - 1), entropy=DeterministicEntropy(1))
+    released = KRR(epsilon="0.01", size=size).release(np.full(1000, size - 1), entropy=DeterministicEntropy(1))
     assert released.min() >= 0
     assert released.max() < size
     assert np.abs(released / size - 0.5).mean() == pytest.approx(0.25, abs=0.05)  # uniform over the whole range
@@ -141,7 +141,7 @@ def coverage(reports: int, ones: int, high: float, low: float, width: float) -> 
 @pytest.mark.parametrize("reports", [1, 5, 60])
 @pytest.mark.parametrize("confidence", ["0.5", "0.9", "0.99"])
 def test_the_interval_of_the_estimated_share_covers(reports, confidence):
-    for mechanism in (RandomizedResponse(truth="3/4"), KaryResponse(epsilon=1, size=5)):
+    for mechanism in (RandomizedResponse(truth="3/4"), KRR(epsilon=1, size=5)):
         high = float(mechanism.truth)
         low = 1 - high if isinstance(mechanism, RandomizedResponse) else float(mechanism.other)
         width = mechanism.interval(confidence, reports=reports)
@@ -150,7 +150,7 @@ def test_the_interval_of_the_estimated_share_covers(reports, confidence):
 
 
 def test_the_interval_shrinks_as_one_over_the_root_of_the_reports():
-    for mechanism in (RandomizedResponse(truth="3/4"), KaryResponse(epsilon=1, size=5)):
+    for mechanism in (RandomizedResponse(truth="3/4"), KRR(epsilon=1, size=5)):
         one, many = mechanism.interval("0.95"), mechanism.interval("0.95", reports=10_000)
         assert many == pytest.approx(one / 100)
 
@@ -162,7 +162,7 @@ def test_nothing_can_be_learned_from_fair_coins():
 
 @pytest.mark.parametrize(
     "mechanism",
-    [KaryResponse(epsilon="1e-40", size=3), RandomizedResponse(truth=F(1, 2) + F(1, 10**400))],
+    [KRR(epsilon="1e-40", size=3), RandomizedResponse(truth=F(1, 2) + F(1, 10**400))],
     ids=["k-ary", "binary"],
 )
 def test_almost_nothing_can_be_learned_from_almost_fair_coins(mechanism):
@@ -179,7 +179,7 @@ def test_bad_epsilons_are_refused(bad):
     with pytest.raises(InvalidParameter, match="epsilon"):
         RandomizedResponse.for_epsilon(epsilon=bad)
     with pytest.raises(InvalidParameter, match="epsilon"):
-        KaryResponse(epsilon=bad, size=3)
+        KRR(epsilon=bad, size=3)
 
 
 @pytest.mark.parametrize("bad", [0.4, "49/100", 1, 1.5, -1, 0, float("nan"), None, True, "x"], ids=stable)
@@ -199,7 +199,7 @@ def test_bad_forms_are_refused(name, bad):
 @pytest.mark.parametrize("bad", [1, 0, -3, 2.0, "2", None, True, float("nan")], ids=stable)
 def test_bad_sizes_are_refused(bad):
     with pytest.raises(InvalidParameter, match="size"):
-        KaryResponse(epsilon=1, size=bad)
+        KRR(epsilon=1, size=bad)
 
 
 BAD_VALUES = [0.0, [0.0, 1.0], float("nan"), "1", None, [None], -1, [0, -1], [[1], [1, 0]], 1j, object(), 2**70, {}]
@@ -214,19 +214,19 @@ def test_bad_bits_are_refused(value):
 @pytest.mark.parametrize("value", [*BAD_VALUES, 5, [0, 5]], ids=stable)
 def test_bad_answers_are_refused(value):
     with pytest.raises(InvalidData):
-        KaryResponse(epsilon=1, size=5).release(value)
+        KRR(epsilon=1, size=5).release(value)
 
 
 @pytest.mark.parametrize("reports", [0, -1, 1.5, None, True], ids=stable)
 def test_bad_numbers_of_reports_are_refused(reports):
-    for mechanism in (RandomizedResponse(truth="3/4"), KaryResponse(epsilon=1, size=5)):
+    for mechanism in (RandomizedResponse(truth="3/4"), KRR(epsilon=1, size=5)):
         with pytest.raises(InvalidParameter, match="reports"):
             mechanism.interval("0.95", reports=reports)
 
 
 @pytest.mark.parametrize("epsilon", ["1e-40", "1e-300", 100, 1000, 5000])
 def test_extreme_epsilons_work_or_are_refused_by_name(epsilon):
-    for make in (RandomizedResponse.for_epsilon, partial(KaryResponse, size=3)):
+    for make in (RandomizedResponse.for_epsilon, partial(KRR, size=3)):
         try:
             assert make(epsilon=epsilon).release(1) in (0, 1, 2)
         except InvalidParameter as error:
@@ -234,5 +234,5 @@ def test_extreme_epsilons_work_or_are_refused_by_name(epsilon):
 
 
 def test_no_answers_give_no_answers():
-    assert KaryResponse(epsilon=1, size=3).release(np.array([], np.int64)).shape == (0,)
+    assert KRR(epsilon=1, size=3).release(np.array([], np.int64)).shape == (0,)
     assert RandomizedResponse(truth="3/4").release(np.array([], np.bool_)).shape == (0,)

@@ -20,9 +20,9 @@ import discreet.local
 import discreet.mechanisms
 from discreet.attacks.audit import Audit, Finding
 from discreet.local import (
+    KRR,
     BinaryHashing,
     BinaryResponse,
-    FlatResponse,
     Frequencies,
     HadamardResponse,
     OptimizedHashing,
@@ -41,7 +41,6 @@ from discreet.mechanisms import (
     GaussianThreshold,
     Geometric,
     Histogram,
-    KaryResponse,
     Laplace,
     LaplaceThreshold,
     Mean,
@@ -157,7 +156,7 @@ CASES = [
     Case(Mean, lambda f: Mean(epsilon=1 / f, within=LINE, neighbors=CHANGE, size=2), [3.0, 0.0], [3.0, 17.0]),
     Case(Histogram, lambda f: Histogram(epsilon=1 / f, categories=["a", "b"], neighbors=ADD), ["a"], ["a", "b"]),
     Case(RandomizedResponse, lambda f: RandomizedResponse.for_epsilon(epsilon=1 / f), 0, 1, together, MANY),
-    Case(KaryResponse, lambda f: KaryResponse(epsilon=1 / f, size=4), 0, 1, together, MANY),
+    Case(discreet.mechanisms.KRR, lambda f: discreet.mechanisms.KRR(epsilon=1 / f, size=4), 0, 1, together, MANY),
     # the first candidate gains a point, the others lose one
     Case(Exponential, lambda f: Exponential(epsilon=2 / f, sensitivity=1), [0] + [1] * 11, [1] + [0] * 11, factor=HALF),
     Case(PermuteAndFlip, lambda f: PermuteAndFlip(epsilon=F(3, 2) / f, sensitivity=1), [0, 2], [1, 1], factor=HALF),
@@ -194,7 +193,7 @@ CASES = [
         delta="0.07", factor=HALF,
     ),
     oracle(BinaryResponse),
-    oracle(FlatResponse, size=4),
+    oracle(KRR, size=4),
     oracle(SymmetricUnary, size=4),
     oracle(OptimizedUnary, size=4),
     oracle(BinaryHashing, size=4),

@@ -21,13 +21,13 @@ from tests.statistical.power import (
 )
 
 from discreet.mechanisms import (
+    KRR,
     AboveThreshold,
     Exponential,
     Extreme,
     Gaussian,
     GaussianThreshold,
     Geometric,
-    KaryResponse,
     Laplace,
     LaplaceThreshold,
     OptimalSelection,
@@ -195,7 +195,7 @@ def test_randomized_response(bit):
 
 @pytest.mark.parametrize("answer", [0, 3, 6])
 def test_k_ary_response(answer):
-    stream, mechanism = Stream(), KaryResponse(epsilon=2, size=7)
+    stream, mechanism = Stream(), KRR(epsilon=2, size=7)
 
     def cdf(epsilon):
         weights = np.ones(7)

@@ -154,9 +154,9 @@ def randomized_response(
 @_options(_EPSILON, _needed("size", "How many answers there are."))
 def k_rr(epsilon: str, size: str, **rest: Any) -> None:
     """One of k answers, numbered from 0, told truthfully or not."""
-    from discreet.mechanisms import KaryResponse
+    from discreet.mechanisms import KRR
 
-    made = KaryResponse(epsilon=epsilon, size=whole(size, "size"))
+    made = KRR(epsilon=epsilon, size=whole(size, "size"))
     facts = {"truth": made.truth, "other": made.other}
     if made.size <= _MOST_CHECKED:
         _finite(made, facts, **rest)

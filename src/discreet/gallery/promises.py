@@ -5,7 +5,7 @@ from discreet.attacks.guessing import Guessing
 from discreet.attacks.zoo import bounds, parade, table
 from discreet.gallery.exhibit import Exhibit, Shown
 from discreet.mechanisms.additive import Geometric
-from discreet.mechanisms.response import KaryResponse
+from discreet.mechanisms.response import KRR
 from discreet.report import Text
 
 
@@ -19,7 +19,7 @@ def _audit(seed: int) -> Shown:
 
 
 def _guessing(seed: int) -> Shown:
-    response = KaryResponse(epsilon=1, size=2).channel()
+    response = KRR(epsilon=1, size=2).channel()
     return Shown([Guessing(mechanism=response, first=0, second=1, epsilon=1, trials=20_000, seed=seed).run()])
 
 

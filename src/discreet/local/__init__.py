@@ -3,14 +3,14 @@
 from discreet.local.estimation.frequencies import Frequencies
 from discreet.local.oracles.hadamard import HadamardResponse
 from discreet.local.oracles.hashing import BinaryHashing, OptimizedHashing
-from discreet.local.oracles.krr import BinaryResponse, FlatResponse
+from discreet.local.oracles.krr import KRR, BinaryResponse
 from discreet.local.oracles.oracle import Oracle
 from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
 
 __all__ = [
+    "KRR",
     "BinaryHashing",
     "BinaryResponse",
-    "FlatResponse",
     "Frequencies",
     "HadamardResponse",
     "OptimizedHashing",

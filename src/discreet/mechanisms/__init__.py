@@ -8,12 +8,13 @@ from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.partitions import GaussianThreshold, LaplaceThreshold, OptimalSelection
 from discreet.mechanisms.place import PlanarLaplace
 from discreet.mechanisms.quantile import Extreme, Quantile, Range
-from discreet.mechanisms.response import KaryResponse, RandomizedResponse
+from discreet.mechanisms.response import KRR, RandomizedResponse
 from discreet.mechanisms.selection import AboveThreshold, Exponential, PermuteAndFlip, ReportNoisyMax
 from discreet.mechanisms.spending import SpendingBudget
 from discreet.mechanisms.staircase import Staircase
 
 __all__ = [
+    "KRR",
     "AboveThreshold",
     "Channel",
     "DiscreteGaussian",
@@ -23,7 +24,6 @@ __all__ = [
     "GaussianThreshold",
     "Geometric",
     "Histogram",
-    "KaryResponse",
     "Laplace",
     "LaplaceThreshold",
     "Mean",

@@ -118,7 +118,7 @@ class RandomizedResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class KaryResponse:
+class KRR:
     """k-RR: one of k answers, the true one with probability e^ε/(k − 1 + e^ε), each other with 1/(k − 1 + e^ε).
 
     Kairouz, Bonawitz, Ramage 2016. The probability is rounded down to a rational, towards privacy.
@@ -127,7 +127,7 @@ class KaryResponse:
     Proof. Probabilities are `truth` ≤ e^ε/(k−1+e^ε) or `other` = (1 − truth)/(k − 1); their ratio grows with `truth`,
     up to e^ε at the limit.
 
-    >>> KaryResponse(epsilon=1, size=4).loss
+    >>> KRR(epsilon=1, size=4).loss
     Pure(epsilon=Fraction(1, 1))
     """
 

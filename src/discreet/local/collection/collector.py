@@ -22,9 +22,9 @@ from discreet.exact import Number, integer
 from discreet.local.collection.stores import Batch, Counts, opened
 from discreet.local.collection.survey import MOST_LINE, Report, Survey
 from discreet.local.estimation.frequencies import Floats
-from discreet.local.estimation.linear_maps import DenseModel, FlatModel, Model
+from discreet.local.estimation.linear_maps import ChannelModel, DenseModel, KRRModel
 from discreet.local.oracles.hashing import HashingModel, OptimizedHashing
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.oracles.krr import KRR
 from discreet.local.oracles.oracle import Integers
 from discreet.local.places.planar import PlanarReport
 from discreet.mechanisms.mechanism import failure_probability
@@ -44,7 +44,7 @@ class Collection:
     """A store of reports: the path of a DuckDB file, or the address `postgresql://user@host/database`.
 
     >>> from tempfile import mkdtemp
-    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
+    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr",
     ...                 epsilon=1, times=1)
     >>> store = Collection(Path(mkdtemp()) / "reports.duckdb")
     >>> lines = [survey.respond("yes").line for _ in range(100)]
@@ -135,13 +135,13 @@ def sift(survey: Survey, lines: Iterable[Line], seen: Counter[str] | None = None
     `seen` counts equal dropped lines over the parts of one file, so that the third "hello" of a file is the third one
     again when the file is read again.
 
-    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr", epsilon=1,
     ...               times=1)
     >>> sift(coin, [coin.respond("yes").line, "hello"]).dropped
     Counts(accepted=0, malformed=1, other_survey=0, other_version=0, out_of_domain=0, replayed=0)
     """
     randomizer = survey.randomizes()
-    shape = randomizer.randomize([]).shape[1:]
+    shape = () if randomizer.report_width is None else (randomizer.report_width,)
     seen = Counter() if seen is None else seen
     dropped: dict[str, list[str]] = {name: [] for name in _REASONS}
     found: dict[str, Any] = {}  # by id; a later report of the same id is a replay
@@ -218,9 +218,9 @@ def _fits(payload: Any, shape: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """The estimated shares of the answers, in the order of the domain, with limits where they were asked for.
+    """The estimated shares of the answers, in the order of the domain, with confidence bounds if asked for.
 
-    Limits hold for all answers together at this confidence. `noisy` is, for places, the map of the reports themselves.
+    Bounds hold for all answers together at this confidence. `noisy` is, for places, the map of the reports themselves.
     Shares by inversion are unbiased, so they may be negative; those by IBU are a distribution.
     """
 
@@ -260,13 +260,13 @@ def estimate(
     method: Method | None = None,
     iterations: int | None = None,
 ) -> Estimate:
-    """The shares of the answers from a tally of so many reports; without a confidence, without limits.
+    """The shares of the answers from a tally of so many reports; without a confidence, without bounds.
 
-    "inversion" is unbiased, with limits that are proven for any number of reports (for lists of answers; the default).
-    "ibu" is the most likely distribution, for maps after 500 plain iterations (their default), with limits by the
+    "inversion" is unbiased, with bounds that are proven for any number of reports (for lists of answers; the default).
+    "ibu" is the most likely distribution, for maps after 500 plain iterations (their default), with bounds by the
     bootstrap, which do not cover the bias of smoothing.
 
-    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
+    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr",
     ...                 epsilon="ln 3", times=1)
     >>> estimate(survey, [6000, 4000], reports=10_000, confidence="0.95").shares.round(6).tolist()
     [0.7, 0.3]
@@ -277,7 +277,7 @@ def estimate(
     if method not in ("inversion", "ibu", "smoothed", None):
         raise InvalidParameter("method", method, "'inversion', 'ibu' or 'smoothed'")
     if method == "smoothed" and (not survey.places or confidence is not None):
-        raise InvalidParameter("method", method, "a survey of places, and no confidence: a smoothed map has no limits")
+        raise InvalidParameter("method", method, "a survey of places, and no confidence: a smoothed map has no bounds")
     if confidence is not None:
         failure_probability(confidence)
     randomizer = survey.randomizes()
@@ -322,7 +322,7 @@ def _estimate_places(
 
 def _by_ibu(
     survey: Survey,
-    model: Model,
+    model: ChannelModel,
     tally: Integers,
     reports: int,
     confidence: Number | None,
@@ -339,20 +339,20 @@ def _by_ibu(
     if confidence is None:
         return Estimate(survey, "ibu", reports, found.shares, noisy=noisy)
     taken = max(found.iterations, 1)
-    limits = bootstrap(
+    replicated = bootstrap(
         model, tally, confidence=confidence, iterations=taken, accelerate=quick, replicates=_replicates(confidence)
     )
-    low, high = np.clip(limits.low, 0, 1), np.clip(limits.high, 0, 1)
+    low, high = np.clip(replicated.low, 0, 1), np.clip(replicated.high, 0, 1)
     return Estimate(survey, "ibu", reports, found.shares, low, high, confidence, noisy)
 
 
-def _model(survey: Survey) -> Model:
+def _model(survey: Survey) -> ChannelModel:
     oracle = survey.oracle()
-    if isinstance(oracle, FlatResponse):
-        return FlatModel(truth=oracle.truth, other=oracle.other, size=oracle.size)
+    if isinstance(oracle, KRR):
+        return KRRModel(truth=oracle.truth, other=oracle.other, size=oracle.size)
     if isinstance(oracle, OptimizedHashing):
         return HashingModel(oracle)
-    if oracle.randomize([]).ndim > 1:
+    if oracle.report_width is not None:
         raise InvalidParameter("method", "ibu", f"'inversion' for {survey.randomizer!r}, whose reports are sets")
     return DenseModel(oracle.channel())
 

@@ -22,7 +22,6 @@ from discreet.local.collection.stores import (
     kept_tally,
     tally_of_codes,
     tally_of_words,
-    width,
 )
 from discreet.local.collection.survey import Survey
 from discreet.local.oracles.oracle import Integers
@@ -121,7 +120,7 @@ class DuckdbReports:
         """All reports, counted anew; refused if they are not what was counted before."""
         with self._opened(write=False) as connection:
             counts = _counts(connection, survey)
-            found, wide = _tally(connection, survey, counts.accepted), width(survey)
+            found, wide = _tally(connection, survey, counts.accepted), survey.randomizes().report_width
             if wide is not None:
                 words = _words(connection, _number(connection, survey), wide, after=0)
                 if not np.array_equal(found, tally_of_words(survey, words, counts.accepted)):
@@ -258,7 +257,7 @@ def _counts(connection: "duckdb.DuckDBPyConnection", survey: Survey) -> Counts:
 
 
 def _tally(connection: "duckdb.DuckDBPyConnection", survey: Survey, accepted: int) -> Integers:
-    number, wide = _number(connection, survey), width(survey)
+    number, wide = _number(connection, survey), survey.randomizes().report_width
     if wide is not None:
         return _tally_of_words(connection, survey, number, wide, accepted)
     query = "SELECT report, count(*) AS many FROM reports WHERE survey = ? GROUP BY report"
@@ -282,7 +281,7 @@ def _tally_of_words(
 
 def _add_up(connection: "duckdb.DuckDBPyConnection", survey: Survey, number: int | None, place: int) -> None:
     """Once there are enough rows of words that nobody added up: do, and keep their sum."""
-    wide = width(survey)
+    wide = survey.randomizes().report_width
     if wide is None:
         return
     until, _ = _counted(connection, number)

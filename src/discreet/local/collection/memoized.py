@@ -12,7 +12,7 @@ fresh randomization, which hides that two reports came from one device.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerConflict, LedgerDamaged, LedgerTooNew
-from discreet.exact import Number, integer, plain
+from discreet.exact import integer, plain
+from discreet.fields import Converted, Integer
 from discreet.local.collection.device_account import locked, parsed, read, write
 from discreet.local.estimation.frequencies import Frequencies
-from discreet.local.oracles.oracle import Integers, read_epsilon, read_values
+from discreet.local.oracles.oracle import Epsilon, Integers, read_values
 from discreet.local.oracles.sets import SymmetricUnary
 from discreet.mechanisms.channel import Channel
 from discreet.noise import Entropy
@@ -36,7 +37,7 @@ _FORMAT, _VERSION = "discreet memory", 1
 _MOST_SIZE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Memoized:
     """RAPPOR over a small domain: a bit for each value, flipped once for good and once more for each report.
 
@@ -60,16 +61,13 @@ class Memoized:
     Pure(epsilon=Fraction(2, 1))
     """
 
-    permanent: Fraction
-    once: Fraction
-    size: int
+    permanent: Epsilon = Epsilon()
+    once: Epsilon = Epsilon()
+    size: Integer = Integer(at_least=2, at_most=_MOST_SIZE)
 
-    def __init__(self, *, permanent: Number, once: Number, size: int) -> None:
-        object.__setattr__(self, "permanent", read_epsilon(permanent))
-        object.__setattr__(self, "once", read_epsilon(once))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+    def __post_init__(self) -> None:
         if not self.once < self.permanent:
-            raise InvalidParameter("once", once, f"less than permanent = {plain(self.permanent)}")
+            raise InvalidParameter("once", plain(self.once), f"less than permanent = {plain(self.permanent)}")
 
     @property
     def epsilon(self) -> Fraction:
@@ -167,7 +165,7 @@ def _chance(memory: Any, seen: tuple[int, ...], flips: list[Fraction]) -> Fracti
     return total
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True)
 class Device:
     """What a device keeps for one survey: permanent responses in a small JSON file, written before they are used.
 
@@ -183,19 +181,16 @@ class Device:
     """
 
     memoized: Memoized
-    path: Path
+    path: Converted[str | Path, Path] = Converted(lambda path, _: Path(path))
+    _: KW_ONLY
     survey: str
-    version: int
-    values: int
+    version: Integer = Integer(at_least=1)
+    values: Integer = Integer(at_least=1, default=1)
 
-    def __init__(self, memoized: Memoized, path: str | Path, *, survey: str, version: int, values: int = 1) -> None:
-        if not isinstance(survey, str) or not survey:
-            raise InvalidParameter("survey", survey, "the name of a survey")
-        object.__setattr__(self, "memoized", memoized)
-        object.__setattr__(self, "path", Path(path))
-        object.__setattr__(self, "survey", survey)
-        object.__setattr__(self, "version", integer(version, "version", at_least=1))
-        object.__setattr__(self, "values", integer(values, "values", at_least=1, at_most=memoized.size))
+    def __post_init__(self) -> None:
+        if not isinstance(self.survey, str) or not self.survey:
+            raise InvalidParameter("survey", self.survey, "the name of a survey")
+        integer(self.values, "values", at_most=self.memoized.size)
 
     def respond(self, value: int, *, entropy: Entropy | None = None) -> tuple[Integers, Pure]:
         """A report about the value, and what it adds to the loss; the state is on disk before this returns.

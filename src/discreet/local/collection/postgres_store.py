@@ -24,7 +24,6 @@ from discreet.local.collection.stores import (
     kept_tally,
     tally_of_codes,
     tally_of_words,
-    width,
 )
 from discreet.local.collection.survey import Survey
 from discreet.local.oracles.oracle import Integers
@@ -134,7 +133,7 @@ class PostgresReports:
     def recount(self, survey: Survey) -> tuple[Counts, Integers]:
         """All reports, counted anew; refused if they are not what was counted before."""
         with self._opened(write=False) as connection:
-            number, wide = _number(connection, survey), width(survey)
+            number, wide = _number(connection, survey), survey.randomizes().report_width
             counts = _counts(connection, number)
             found = _tally(connection, survey, number, counts.accepted)
             if wide is not None:
@@ -263,7 +262,7 @@ def _place(connection: "Connection", survey: Survey, number: int | None) -> int:
     Where words are added up, batches of a survey wait for each other: else one could be added up past another that is
     not there yet.
     """
-    if width(survey) is not None:
+    if survey.randomizes().report_width is not None:
         connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_MAKING & 0x7FFFFFFF, number])
     return int((connection.execute(_PLACE, [number]).fetchone() or (1,))[0])
 
@@ -295,7 +294,7 @@ def _counts(connection: "Connection", number: int | None) -> Counts:
 
 
 def _tally(connection: "Connection", survey: Survey, number: int | None, accepted: int) -> Integers:
-    wide = width(survey)
+    wide = survey.randomizes().report_width
     if wide is None:
         found = np.concatenate(list(_copied(connection, _CODES.format(number or 0), _COUNTED_CODES)))
         return tally_of_codes(survey, found["code"].astype(np.int64), found["many"].astype(np.int64), accepted)
@@ -317,7 +316,7 @@ def _tally_of_words(connection: "Connection", survey: Survey, number: int | None
 
 def _add_up(connection: "Connection", survey: Survey, number: int | None, place: int) -> None:
     """Once there are enough rows of words that nobody added up: do, and keep their sum."""
-    wide = width(survey)
+    wide = survey.randomizes().report_width
     if wide is None:
         return
     until, _ = connection.execute(_COUNTED, [number]).fetchone() or (0, 0)

@@ -138,13 +138,13 @@ def is_address(text: str) -> bool:
 def tally_of_codes(survey: Survey, codes: Integers, many: Integers, accepted: int) -> Integers:
     """The tally of reports that are single numbers, from how many there are of each.
 
-    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
+    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr", epsilon=1,
     ...               times=1)
     >>> tally_of_codes(coin, np.array([1]), np.array([7]), 7)
     array([0, 7])
     """
     randomizer = survey.randomizes()
-    total = np.array(randomizer.tally(randomizer.randomize([])))
+    total = np.zeros(randomizer.tally_size, np.int64)
     if not randomizer.valid(codes).all() or many.sum() != accepted:
         raise changed()
     total[codes] = many
@@ -160,7 +160,7 @@ def tally_of_words(survey: Survey, parts: Iterable[Integers], expected: int) -> 
     array([1, 2])
     """
     randomizer, seen = survey.randomizes(), 0
-    total = np.array(randomizer.tally(randomizer.randomize([])))
+    total = np.zeros(randomizer.tally_size, np.int64)
     for rows in parts:
         if not randomizer.valid(rows).all():
             raise changed()
@@ -185,18 +185,6 @@ def kept_tally(survey: Survey, sums: Iterable[Integers]) -> Integers:
             raise changed()
         total += one
     return total
-
-
-def width(survey: Survey) -> int | None:
-    """How many words a report has; None where it is one number.
-
-    >>> coin = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
-    ...               times=1)
-    >>> width(coin) is None
-    True
-    """
-    none = survey.randomizes().randomize([])
-    return None if none.ndim == 1 else none.shape[1]
 
 
 def changed() -> InvalidData:

@@ -6,7 +6,7 @@
     version = 1
     question = "How did you come to work today?"
     domain = ["on foot", "bicycle", "bus or train", "car"]
-    randomizer = "flat"                # see RANDOMIZERS
+    randomizer = "k-rr"                # see RANDOMIZERS
     epsilon = "ln 3"                   # of one report: a number, or the logarithm of one
     times = 1                          # how many reports one person may ever send
 
@@ -41,9 +41,10 @@ import numpy as np
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, log_down, plain, rational, sqrt_bounds
+from discreet.fields import Choice, Converted, Integer
 from discreet.local.oracles.hadamard import HadamardResponse
 from discreet.local.oracles.hashing import OptimizedHashing
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.oracles.krr import KRR
 from discreet.local.oracles.oracle import Oracle
 from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
 from discreet.local.places.areas import Area
@@ -55,7 +56,7 @@ Domain = tuple[str, ...] | Area
 
 PLACES = "planar laplace"
 RANDOMIZERS: Mapping[str, type] = {
-    "flat": FlatResponse,
+    "k-rr": KRR,
     "hadamard": HadamardResponse,
     "optimized hashing": OptimizedHashing,
     "subset": SubsetSelection,
@@ -63,7 +64,11 @@ RANDOMIZERS: Mapping[str, type] = {
     "symmetric unary": SymmetricUnary,
     PLACES: PlanarReport,
 }
-"""The randomizers that a survey can name. "flat" is k-ary randomized response."""
+"""The randomizers that a survey can name."""
+
+_FIRST_WORDS = {"k-rr": "flat", "optimized hashing": "optimised hashing", "optimized unary": "optimised unary"}
+_TODAYS_WORDS = {first: word for word, first in _FIRST_WORDS.items()}
+"""How the first surveys wrote it, and under the key "randomiser": they still open, and digests are of that spelling."""
 
 _FIELDS = ("name", "version", "question", "domain", "randomizer", "epsilon", "times")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
@@ -85,7 +90,33 @@ _ID = re.compile(r"[0-9a-f]{32}")
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}/[1-9][0-9]{0,9}/[0-9a-f]{32}")
 
 
-@dataclass(frozen=True, slots=True, init=False)
+def _read_name(value: str, name: str) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidParameter(name, value, "1 to 60 of a–z, 0–9, - and _, starting with a letter or digit")
+    return value
+
+
+def _read_domain(domain: Sequence[str] | Area, name: str) -> Domain:
+    """An area, or the list of answers, each once."""
+    if isinstance(domain, Area):
+        return domain
+    if not isinstance(domain, list | tuple) or not 2 <= len(domain) <= _MOST_LABELS:
+        got = f"{len(domain)} answers" if isinstance(domain, list | tuple) else domain
+        raise InvalidParameter(name, got, f"a list of 2 to {_MOST_LABELS:,} answers")
+    labels = tuple(_read_text(label, name) for label in domain)
+    if len(set(labels)) < len(labels):
+        raise InvalidParameter(name, Counter(labels).most_common(1)[0][0], "each answer once")
+    return labels
+
+
+def _read_text(value: object, name: str) -> str:
+    fine = isinstance(value, str) and value == value.strip() and 0 < len(value) <= _MOST_TEXT and value.isprintable()
+    if not fine:
+        raise InvalidParameter(name, value, f"text of 1 to {_MOST_TEXT} printable characters, no spaces around it")
+    return cast(str, value)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Survey:
     """What is asked, and how an answer is randomized before it leaves the device.
 
@@ -94,49 +125,27 @@ class Survey:
     Proof. Each report is the output of the named randomizer, which proves it, and of a random number that does not look
     at the answer; independent reports add up. Whether a person sends more than `times` is for the device to prevent.
 
-    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
+    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr",
     ...                 epsilon="ln 3", times=1)
     >>> survey.respond("yes").report in (0, 1)
     True
     """
 
-    name: str
-    version: int
-    question: str
-    domain: Domain
-    randomizer: str
-    epsilon: str
-    times: int
+    name: Converted[str, str] = Converted(_read_name)
+    version: Integer = Integer(at_least=1, at_most=MOST_VERSION)
+    question: Converted[str, str] = Converted(_read_text)
+    domain: Converted[Sequence[str] | Area, Domain] = Converted(_read_domain)
+    randomizer: Choice = Choice(*RANDOMIZERS)
+    epsilon: Converted[Number, str] = Converted(
+        lambda epsilon, name: epsilon.strip() if isinstance(epsilon, str) else plain(rational(epsilon, name))
+    )
+    times: Integer = Integer(at_least=1, at_most=1_000_000)
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        version: int,
-        question: str,
-        domain: Sequence[str] | Area,
-        randomizer: str,
-        epsilon: Number,
-        times: int,
-    ) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidParameter("name", name, "1 to 60 of a–z, 0–9, - and _, starting with a letter or digit")
-        if not isinstance(randomizer, str) or randomizer not in RANDOMIZERS:
-            raise InvalidParameter("randomizer", randomizer, f"one of {', '.join(RANDOMIZERS)}")
-        fields = {
-            "name": name,
-            "version": integer(version, "version", at_least=1, at_most=MOST_VERSION),
-            "question": _text(question, "question"),
-            "domain": domain if isinstance(domain, Area) else _labels(domain),
-            "randomizer": randomizer,
-            "epsilon": epsilon.strip() if isinstance(epsilon, str) else plain(rational(epsilon, "epsilon")),
-            "times": integer(times, "times", at_least=1, at_most=1_000_000),
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
-        if self.places != (randomizer == PLACES):
-            wanted = "an area in km" if randomizer == PLACES else "a list of answers"
-            raise InvalidParameter("domain", "an area" if self.places else "a list", f"{wanted} for {randomizer!r}")
+    def __post_init__(self) -> None:
+        if self.places != (self.randomizer == PLACES):
+            wanted = "an area in km" if self.randomizer == PLACES else "a list of answers"
+            got = "an area" if self.places else "a list"
+            raise InvalidParameter("domain", got, f"{wanted} for {self.randomizer!r}")
         self.randomizes()  # refuses an ε or a size that it cannot have
 
     @property
@@ -230,7 +239,7 @@ class Survey:
         """The document, in the one form that the digest is of.
 
         >>> survey = parse('{"name": "coin", "version": 1, "question": "Heads?", "domain": ["no", "yes"],'
-        ...                ' "randomizer": "flat", "epsilon": 0.5, "times": 2}')
+        ...                ' "randomizer": "k-rr", "epsilon": 0.5, "times": 2}')
         >>> Survey.from_json(survey.to_json()) == survey, survey.to_json()["epsilon"]
         (True, '0.5')
         """
@@ -240,7 +249,7 @@ class Survey:
     @classmethod
     def from_json(cls, document: object) -> "Survey":
         """A survey from a document that was read: exactly the known fields."""
-        fields = _exactly(document, "survey", (_FIELDS,))
+        fields = _exactly(_respelled(document), "survey", (_FIELDS,))
         domain = fields["domain"]
         if isinstance(domain, dict):
             fields["domain"] = _read_area(domain)
@@ -252,11 +261,14 @@ class Survey:
     def digest(self) -> str:
         """The name and version, and 128 bits of the SHA-256 of the document: what a report says that it answers.
 
-        >>> Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
+        >>> Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr", epsilon=1,
         ...        times=1).digest
         'coin/1/...'
         """
-        text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        document = self.to_json()
+        word = document.pop("randomizer")
+        document["randomiser"] = _FIRST_WORDS.get(word, word)  # so that the reports of the first surveys stay theirs
+        text = json.dumps(document, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return f"{self.name}/{self.version}/{sha256(text.encode()).hexdigest()[:32]}"
 
 
@@ -292,29 +304,23 @@ def parse(text: str) -> Survey:
 # Reading
 
 
+def _respelled(document: object) -> object:
+    """A document as it would be written today."""
+    if not isinstance(document, dict):
+        return document
+    fields = dict(document)
+    if "randomiser" in fields and "randomizer" not in fields:
+        fields["randomizer"] = fields.pop("randomiser")
+    word = fields.get("randomizer")
+    return fields | {"randomizer": _TODAYS_WORDS.get(word, word)} if isinstance(word, str) else fields
+
+
 def _epsilon(words: str) -> Fraction:
     """A number or "ln 3"; logarithms are rounded down, so that no more than what was said is spent."""
-    found = _LOGARITHM.fullmatch(words)
-    if found is None:
+    match = _LOGARITHM.fullmatch(words)
+    if match is None:
         return rational(words, "epsilon", above=0)
-    return log_down(rational(found.group(1), "epsilon", above=1, at_most=10**100))
-
-
-def _labels(domain: object) -> tuple[str, ...]:
-    if not isinstance(domain, list | tuple) or not 2 <= len(domain) <= _MOST_LABELS:
-        got = f"{len(domain)} answers" if isinstance(domain, list | tuple) else domain
-        raise InvalidParameter("domain", got, f"a list of 2 to {_MOST_LABELS:,} answers")
-    labels = tuple(_text(label, "domain") for label in domain)
-    if len(set(labels)) < len(labels):
-        raise InvalidParameter("domain", Counter(labels).most_common(1)[0][0], "each answer once")
-    return labels
-
-
-def _text(value: object, name: str) -> str:
-    fine = isinstance(value, str) and value == value.strip() and 0 < len(value) <= _MOST_TEXT and value.isprintable()
-    if not fine:
-        raise InvalidParameter(name, value, f"text of 1 to {_MOST_TEXT} printable characters, no spaces around it")
-    return cast(str, value)
+    return log_down(rational(match.group(1), "epsilon", above=1, at_most=10**100))
 
 
 def _read_area(fields: dict[str, Any]) -> Area:
@@ -361,14 +367,14 @@ def _cell(area: Area, answer: object) -> int:
         raise InvalidData(f"answer: expected two numbers: {words}")
     first, second = ([part] for part in parts)
     if area.center:
-        found = area.locate(first, second, outside="clamp")
+        located = area.locate(first, second, outside="clamp")
     else:
-        found = area.cells_of(np.array([[_number(part) for part in parts]]), outside="clamp")
-    if found.malformed:
+        located = area.cells_of(np.array([[_number(part) for part in parts]]), outside="clamp")
+    if located.malformed:
         raise InvalidData(f"answer: expected two numbers: {words}")
-    if found.outside:
+    if located.outside:
         raise InvalidData("answer: the place is too far from the area to be asked about")
-    return int(found.cells[0])
+    return int(located.cells[0])
 
 
 def _number(part: object) -> float:
@@ -376,6 +382,9 @@ def _number(part: object) -> float:
         return float(cast(float, part))
     except (TypeError, ValueError):
         return float("nan")
+
+
+# Reports
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from discreet.exact import exp_up, rational, text_down, text_up
 from discreet.local.collection.survey import Survey
 from discreet.local.oracles.hadamard import HadamardResponse
 from discreet.local.oracles.hashing import Field, OptimizedHashing
-from discreet.local.oracles.krr import FlatResponse
+from discreet.local.oracles.krr import KRR
 from discreet.local.oracles.oracle import Oracle
 from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
 from discreet.local.places import areas
@@ -45,7 +45,7 @@ def page(survey: Survey, *, endpoint: str | None = None) -> str:
     decides anything. For places, probabilities that are no rationals are compared bit by bit with rational bounds until
     they are decided; floats only find the cell that a place lies in. The tests compare the channels in a real browser.
 
-    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat", epsilon=1,
+    >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr", epsilon=1,
     ...                 times=1)
     >>> "connect-src 'none'" in page(survey)
     True
@@ -77,12 +77,12 @@ def page(survey: Survey, *, endpoint: str | None = None) -> str:
 def channel_of(oracle: Oracle | PlanarReport) -> dict[str, Any]:
     """What the page needs to know of a randomizer: whole numbers, and probabilities as two of them.
 
-    >>> channel_of(FlatResponse(epsilon=1, size=3))["kind"]
-    'flat'
+    >>> channel_of(KRR(epsilon=1, size=3))["kind"]
+    'krr'
     """
     match oracle:
-        case FlatResponse():
-            return {"kind": "flat", "size": oracle.size, "truth": _ratio(oracle.truth)}
+        case KRR():
+            return {"kind": "krr", "size": oracle.size, "truth": _ratio(oracle.truth)}
         case HadamardResponse():
             shape = {"blocks": oracle.blocks, "block": oracle.block}
             return {"kind": "hadamard", **shape, "truth": _ratio(oracle.truth)}
@@ -105,7 +105,7 @@ def channel_of(oracle: Oracle | PlanarReport) -> dict[str, Any]:
 def how_words(survey: Survey) -> str:
     """What is done to an answer, for whoever gives it.
 
-    >>> how_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
+    >>> how_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr",
     ...                  epsilon="ln 3", times=1))
     'Before anything is sent, ... With probability 75 % the report is your answer, else another one, by chance. ...'
     """
@@ -115,7 +115,7 @@ def how_words(survey: Survey) -> str:
     oracle = survey.oracle()
     told = f"{text_up(100 * oracle.truth, 3)} %"  # type: ignore[attr-defined]
     match oracle:
-        case FlatResponse():
+        case KRR():
             what = f"With probability {told} the report is your answer, else another one, by chance."
         case HadamardResponse() | OptimizedHashing():
             what = f"The report is a code that fits many answers; with probability {told} yours is among them."
@@ -127,7 +127,7 @@ def how_words(survey: Survey) -> str:
 def cost_words(survey: Survey) -> str:
     """What reports cost, in words.
 
-    >>> cost_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="flat",
+    >>> cost_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr",
     ...                   epsilon="ln 3", times=1))
     'A report costs ε = 1.099: it is at most 3 times as likely as it would be with any other answer. ... 75 % ...'
     """
@@ -215,7 +215,7 @@ def _field(order: int) -> dict[str, int]:
     bits = order.bit_length() - 1
     if bits == 1:
         return {"bits": 1, "polynomial": 0b11}
-    reduced = int(Field.of(order).products[2 * order + order // 2])  # x · x^(bits−1)
+    reduced = int(Field.of_order(order).products[2 * order + order // 2])  # x · x^(bits−1)
     return {"bits": bits, "polynomial": order ^ reduced}
 
 

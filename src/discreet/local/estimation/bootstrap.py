@@ -4,11 +4,11 @@ The reports are resampled with replacement and estimated again, many times (Efro
 happened to send is not taken for one that nobody can send, one report is added to those that are drawn from: that of a
 person with a uniformly random value.
 
-What the limits hold is said by `Intervals.covers`:
+What the confidence bounds hold is said by `Intervals.covers`:
 
-- "truth": the true shares, with about the stated confidence. Unbiased estimates (inversion) have such limits, and so
+- "truth": the true shares, with about the stated confidence. Unbiased estimates (inversion) have such bounds, and so
   has IBU on a flat or dense channel that can be inverted: a share near 0 is held at 0 in nearly all replicates,
-  which would leave no width, so the limits are stretched to hold those of inversion too;
+  which would leave no width, so the bounds are stretched to hold those of inversion too;
 - "noise": where another survey of the same people, with the same estimator, would come out. Not in it is the estimate's
   bias: of few iterations, which smooth, of shares held at 0, of repairs. **The true share of a cell of a map often lies
   outside, above all near 0**: what a map says about single cells rests on the smoothing, not on the reports.
@@ -30,7 +30,7 @@ from discreet.exact import Number, integer
 from discreet.local.estimation import frequencies
 from discreet.local.estimation.ibu import Counts, binomial, ibu_batch, inverse_binomial, read_counts, whole_counts
 from discreet.local.estimation.inversion import invert_batch
-from discreet.local.estimation.linear_maps import DenseModel, FlatModel, Floats, Model
+from discreet.local.estimation.linear_maps import ChannelModel, DenseModel, Floats, KRRModel
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.noise import Entropy, uniform_below
 from discreet.noise.entropy import SYSTEM
@@ -44,7 +44,7 @@ _MOST_CELLS = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """An estimate with limits. `simultaneous`: all hold together with this confidence, else each by itself.
+    """An estimate with confidence bounds. `simultaneous`: all hold together with this confidence, else each by itself.
 
     `covers` says of what: of the "truth", or only of the "noise" of the estimate, whose bias may be larger.
     """
@@ -59,7 +59,7 @@ class Intervals:
 
 
 def bootstrap(
-    model: Model,
+    model: ChannelModel,
     counts: ArrayLike,
     *,
     confidence: Number,
@@ -78,10 +78,10 @@ def bootstrap(
 
     Each by itself: the quantiles of the replicates. Simultaneous: shares ± c standard deviations of the replicates, c
     the quantile of the largest standardized deviation, so that all values are held at once. What they hold is said by
-    `covers` (see the head of this module): limits of an IBU map are too narrow for the truth, above all near 0.
+    `covers` (see the head of this module): bounds of an IBU map are too narrow for the truth, above all near 0.
 
-    >>> from discreet.local.estimation.linear_maps import FlatModel
-    >>> coin = FlatModel(truth="3/4", other="1/4", size=2)
+    >>> from discreet.local.estimation.linear_maps import KRRModel
+    >>> coin = KRRModel(truth="3/4", other="1/4", size=2)
     >>> found = bootstrap(coin, [6000, 4000], confidence="0.95", method="inversion")
     >>> bool(found.low[0] < 0.7 < found.high[0]), found.covers
     (True, 'truth')
@@ -93,27 +93,27 @@ def bootstrap(
         raise InvalidParameter("replicates", replicates, f"at least {ceil(1 / rest)} for this confidence")
     seen = read_counts(model, counts)
     estimator = _estimator(model, method, iterations, accelerate, memory)
-    resamples, limits = _resamples(model, seen, times, entropy), _together if simultaneous else _apart
-    shares, low, high = _limits(estimator, limits, seen, resamples, tail)
+    resamples, bounds = _resamples(model, seen, times, entropy), _together if simultaneous else _apart
+    shares, low, high = _with_bounds(estimator, bounds, seen, resamples, tail)
     unbiased = method == "inversion"
     if method == "ibu" and _invertible(model, seen):
-        _, least, most = _limits(lambda rows: invert_batch(model, rows), limits, seen, resamples, tail)
+        _, least, most = _with_bounds(lambda rows: invert_batch(model, rows), bounds, seen, resamples, tail)
         low, high, unbiased = np.minimum(low, np.clip(least, 0, 1)), np.maximum(high, np.clip(most, 0, 1)), True
     return Intervals(shares, low, high, 1 - rest, simultaneous, times, "truth" if unbiased else "noise")
 
 
-def _limits(
-    estimator: Estimator, limits: Callable[..., tuple[Floats, Floats]], seen: Counts, rows: list[Counts], tail: float
+def _with_bounds(
+    estimator: Estimator, bounds: Callable[..., tuple[Floats, Floats]], seen: Counts, rows: list[Counts], tail: float
 ) -> tuple[Floats, Floats, Floats]:
-    """The estimate, and limits from its replicates."""
+    """The estimate, and bounds from its replicates."""
     shares = estimator(seen[None].astype(np.float64))[0]
     repeated = np.concatenate([estimator(part.astype(np.float64)) for part in rows])
-    return shares, *limits(shares, repeated, tail)
+    return shares, *bounds(shares, repeated, tail)
 
 
-def _invertible(model: Model, seen: Counts) -> bool:
+def _invertible(model: ChannelModel, seen: Counts) -> bool:
     """Whether inversion says something: on a list of answers, not on a map, where its noise would swamp all shares."""
-    if not isinstance(model, FlatModel | DenseModel):
+    if not isinstance(model, KRRModel | DenseModel):
         return False
     try:
         invert_batch(model, seen[None].astype(np.float64))
@@ -168,7 +168,7 @@ def _draw_by_halving(counts: Counts, sizes: Counts, entropy: Entropy | None) -> 
     return rows[:, : counts.size]
 
 
-def _resamples(model: Model, counts: Counts, times: int, entropy: Entropy | None) -> list[Counts]:
+def _resamples(model: ChannelModel, counts: Counts, times: int, entropy: Entropy | None) -> list[Counts]:
     """The replicates, in parts that fit into memory: each draw is the added report with probability 1/(n + 1)."""
     at_once, total = max(1, _MOST_CELLS // counts.size), int(counts.sum())
     parts = []
@@ -179,7 +179,7 @@ def _resamples(model: Model, counts: Counts, times: int, entropy: Entropy | None
     return parts
 
 
-def _added(model: Model, sizes: Counts, entropy: Entropy | None) -> Counts:
+def _added(model: ChannelModel, sizes: Counts, entropy: Entropy | None) -> Counts:
     """Rows of so many reports of people with uniformly random values."""
     upto = np.cumsum(np.maximum(model.forward(np.full(model.size, 1 / model.size)), 0))
     words = (SYSTEM if entropy is None else entropy).words(int(sizes.sum()))
@@ -190,7 +190,7 @@ def _added(model: Model, sizes: Counts, entropy: Entropy | None) -> Counts:
     return rows
 
 
-def _estimator(model: Model, method: object, iterations: int, accelerate: bool, memory: int) -> Estimator:
+def _estimator(model: ChannelModel, method: object, iterations: int, accelerate: bool, memory: int) -> Estimator:
     match method:
         case "ibu":
             return lambda rows: ibu_batch(model, rows, iterations=iterations, accelerate=accelerate, memory=memory)

@@ -15,22 +15,125 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData
-from discreet.exact import Number, float_down, integer
+from discreet.exact import Number, float_down
+from discreet.fields import Converted, Integer
 from discreet.mechanisms.mechanism import failure_probability
 
 Floats = NDArray[np.float64]
-Limits = tuple[Floats, Floats]
+ConfidenceBounds = tuple[Floats, Floats]
 
 
 class Evidence(Protocol):
     """What was counted, and how far from the truth that can be; each oracle knows more than a variance."""
 
-    def limits(self, tail: float) -> Limits:
-        """Lower and upper limits of each share; each value's miss its share with probability at most `tail`."""
+    def confidence_bounds(self, tail: float) -> ConfidenceBounds:
+        """Lower and upper bounds of each share; each value's miss its share with probability at most `tail`."""
         ...
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False)
+def _vector(values: ArrayLike, name: str) -> Floats:
+    """A copy as floats: one axis, at least one number, all finite."""
+    try:
+        array = np.array(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidData(f"{name}: expected a list of numbers") from None
+    if array.ndim != 1 or not array.size or not np.isfinite(array).all():
+        raise InvalidData(f"{name}: expected at least one number on one axis, all of them finite")
+    return array
+
+
+class MeanEvidence(Protocol):
+    """What was counted, and how far from the truth that can be."""
+
+    def confidence_bounds(self, tail: float) -> tuple[float, float]:
+        """Bounds that miss the mean of the grid points with probability at most `tail`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """An unbiased mean, so it may lie beyond the bounds; `variance` is an upper bound of its variance.
+
+    The variance is that of the noise for the people who reported; sampling them from more people is not in it.
+
+    >>> from discreet.local.oracles.numeric import StochasticRounding
+    >>> told = StochasticRounding(epsilon=1, lower=0, upper=1).estimate([55, 100], reports=100)
+    >>> round(told.value, 3), [round(end, 2) for end in told.interval("0.95")]
+    (0.608, [0.38, 0.82])
+    """
+
+    value: float
+    variance: float
+    reports: int
+    lower: float
+    upper: float
+    evidence: MeanEvidence
+
+    def interval(self, confidence: Number) -> tuple[float, float]:
+        """Confidence bounds of the true mean, within the range; proven for any number of reports, with snapping."""
+        low, high = self.evidence.confidence_bounds(float_down(failure_probability(confidence)))
+        return min(max(low, self.lower), self.upper), max(min(high, self.upper), self.lower)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Reports that tell their own variance: its mean is base + slope·E[T], T in [0, top] with this observed mean."""
+
+    base: float
+    slope: float
+    mean: float
+    top: float
+
+    def upper_bound(self, reports: int, tail: float) -> float:
+        """An upper bound of the mean variance that is too low with probability at most `tail`.
+
+        Proof. E[T²] ≤ top·E[T], so the mean of T is below E[T] − s with probability at most exp(−n·s²/(2·top·E[T]))
+        (Maurer 2003, for terms ≥ 0). With s such that this is `tail`, √E[T] ≤ √c + √(c + mean), c = top·ln(1/tail)/2n.
+
+        >>> round(Spread(base=1.0, slope=0.5, mean=2.0, top=4.0).upper_bound(10**6, 0.01), 4)
+        2.0043
+        """
+        c = self.top * math.log(1 / tail) / (2 * reports)
+        return self.base + self.slope * (math.sqrt(c) + math.sqrt(c + self.mean)) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """The mean of independent terms of bounded variance, each within `reach` of its expectation.
+
+    `variance` is the largest that there can be, `least` the smallest; `spread` is what the reports tell of it.
+
+    >>> [round(end, 4) for end in Bounded(0.5, 0.25, 1.0, 10_000, 0.0).confidence_bounds(0.05)]
+    [0.4863, 0.5137]
+    """
+
+    value: float
+    variance: float
+    reach: float
+    reports: int
+    slack: float
+    least: float = 0.0
+    spread: Spread | None = None
+
+    def confidence_bounds(self, tail: float) -> tuple[float, float]:
+        """Bounds by `mean_reach`; where reports tell their variance, a tenth of the tail is spent on that."""
+        variance, rest = self.variance, tail
+        if self.spread is not None:
+            variance, rest = min(variance, self.spread.upper_bound(self.reports, tail / 10)), 0.9 * tail
+        away = float(mean_reach(np.asarray(variance), self.reach, self.reports, rest, self.least)) + self.slack
+        return self.value - away, self.value + away
+
+    def moved(self, start: float, step: float, slack: float) -> "Bounded":
+        """The same of start + step·(the terms)."""
+        square = step**2
+        spread = None
+        if self.spread is not None:
+            spread = replace(self.spread, base=self.spread.base * square, slope=self.spread.slope * square)
+        value, reach = start + step * self.value, self.reach * step
+        return Bounded(value, self.variance * square, reach, self.reports, slack, self.least * square, spread)
+
+
+@dataclass(frozen=True, eq=False)
 class Frequencies:
     """Shares of values among those who reported, with the variance that the randomizers' noise gives them.
 
@@ -39,39 +142,35 @@ class Frequencies:
     people out of a larger population is not in it (it adds at most 1/(4·reports)).
     """
 
-    shares: Floats
-    variance: Floats
-    reports: int
-    evidence: Evidence | None
+    shares: Converted[ArrayLike, Floats] = Converted(_vector)
+    variance: Converted[ArrayLike, Floats] = Converted(_vector)
+    reports: Integer = Integer(at_least=1)
+    evidence: Evidence | None = None
 
-    def __init__(self, shares: ArrayLike, variance: ArrayLike, reports: int, evidence: Evidence | None = None) -> None:
-        estimated, spread = _vector(shares, "shares"), _vector(variance, "variance")
-        if spread.shape != estimated.shape or (spread < 0).any():
-            raise InvalidData(f"variance: expected {estimated.size} numbers ≥ 0, one for each share")
-        for name, array in (("shares", estimated), ("variance", spread)):
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        object.__setattr__(self, "reports", integer(reports, "reports", at_least=1))
-        object.__setattr__(self, "evidence", evidence)
+    def __post_init__(self) -> None:
+        if self.variance.shape != self.shares.shape or (self.variance < 0).any():
+            raise InvalidData(f"variance: expected {self.shares.size} numbers ≥ 0, one for each share")
+        self.shares.setflags(write=False)
+        self.variance.setflags(write=False)
 
     @property
     def size(self) -> int:
         """How many values the domain has."""
         return self.shares.size
 
-    def interval(self, confidence: Number, *, simultaneous: bool = True) -> Limits:
-        """Limits (low, high), within [0, 1], of the true shares.
+    def interval(self, confidence: Number, *, simultaneous: bool = True) -> ConfidenceBounds:
+        """Confidence bounds (low, high), within [0, 1], of the true shares.
 
         `simultaneous`: all of them hold together with this probability (Bonferroni: each value gets an equal part of
-        the doubt); otherwise each one by itself. Where the oracle left its evidence the limits are proven for
+        the doubt); otherwise each one by itself. Where the oracle left its evidence the bounds are proven for
         any number of reports (see `Support`); without it they are normal, good for many reports.
         """
         rest = failure_probability(confidence) / (self.size if simultaneous else 1)
         tail = float_down(rest)
-        low, high = self._normal(tail) if self.evidence is None else self.evidence.limits(tail)
+        low, high = self._normal(tail) if self.evidence is None else self.evidence.confidence_bounds(tail)
         return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
-    def _normal(self, tail: float) -> Limits:
+    def _normal(self, tail: float) -> ConfidenceBounds:
         from scipy.special import ndtri
 
         reach = -float(ndtri(tail / 2)) * np.sqrt(self.variance)
@@ -146,15 +245,15 @@ class Support:
         spread = support_variance(np.clip(shares, 0, 1), self.truth, self.other) / self.reports
         return Frequencies(shares, spread, self.reports, self)
 
-    def limits(self, tail: float) -> Limits:
-        """Clopper–Pearson limits of the mean probability of support, carried over to shares.
+    def confidence_bounds(self, tail: float) -> ConfidenceBounds:
+        """Clopper–Pearson bounds of the mean probability of support, carried over to shares.
 
-        Guarantee: whoever has which value, the limits of a value miss its share with probability at most `tail`; the
+        Guarantee: whoever has which value, the bounds of a value miss its share with probability at most `tail`; the
         same holds for the share in a population of which the people are a random sample.
-        Proof. See `binomial_limits`: the count is a sum of independent coins with mean probability
+        Proof. See `binomial_bounds`: the count is a sum of independent coins with mean probability
         other + share·gain, a rising function of the share.
         """
-        low, high = binomial_limits(self.counts, self.reports, tail)
+        low, high = binomial_bounds(self.counts, self.reports, tail)
         return (low - float(self.other)) / float(self.gain), (high - float(self.other)) / float(self.gain)
 
 
@@ -172,18 +271,18 @@ def support_variance(share: Floats | float, truth: Fraction, other: Fraction) ->
     return np.asarray(share * float(within) + (1 - np.asarray(share, np.float64)) * float(without))
 
 
-def binomial_limits(counts: ArrayLike, trials: int, tail: float) -> Limits:
-    """Limits of the mean probability of independent coins, equal or not, from how many of them show heads.
+def binomial_bounds(counts: ArrayLike, trials: int, tail: float) -> ConfidenceBounds:
+    """Bounds of the mean probability of independent coins, equal or not, from how many of them show heads.
 
-    Guarantee: the limits miss the mean probability r with probability at most `tail`.
+    Guarantee: the bounds miss the mean probability r with probability at most `tail`.
     Proof. Clopper and Pearson 1934 for equal coins, with half of the tail on each side. For unequal ones, Hoeffding
     1956 (on successes in independent trials): if m ≥ n·r + 1 then P(heads ≥ m) is at most that of equal coins. The
-    lower limit exceeds r only if heads ≥ m, the least m whose binomial tail is ≤ t = min(1 − e^(−tail/2), 1/4). If
+    lower bound exceeds r only if heads ≥ m, the least m whose binomial tail is ≤ t = min(1 − e^(−tail/2), 1/4). If
     m < n·r + 1 and n·r ≥ 1, the binomial tail at m is above 1/4 (Greenberg, Mohri 2014), so this does not occur. If
-    n·r < 1 it leaves m = 1: 1 − (1−r)^n ≤ t gives n·r ≤ −ln(1 − t) ≤ tail/2, and P(heads ≥ 1) ≤ n·r. The upper limit
+    n·r < 1 it leaves m = 1: 1 − (1−r)^n ≤ t gives n·r ≤ −ln(1 − t) ≤ tail/2, and P(heads ≥ 1) ≤ n·r. The upper bound
     by symmetry.
 
-    >>> low, high = binomial_limits([0, 5, 10], 10, 0.05)
+    >>> low, high = binomial_bounds([0, 5, 10], 10, 0.05)
     >>> low.round(3).tolist(), high.round(3).tolist()
     ([0.0, 0.187, 0.691], [0.309, 0.813, 1.0])
     """
@@ -230,105 +329,3 @@ def mean_reach(variance: Floats, bound: float, reports: int, tail: float, least:
     if off < tail / 2 and (z := -float(ndtri(tail / 2 - off))) < np.sqrt(2 * np.log(2 / tail)):
         return np.asarray(z * np.sqrt(variance / reports))
     return bernstein_reach(variance, bound, reports, tail)
-
-
-def _vector(values: ArrayLike, name: str) -> Floats:
-    """A copy as floats: one axis, at least one number, all finite."""
-    try:
-        array = np.array(values, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidData(f"{name}: expected a list of numbers") from None
-    if array.ndim != 1 or not array.size or not np.isfinite(array).all():
-        raise InvalidData(f"{name}: expected at least one number on one axis, all of them finite")
-    return array
-
-
-class MeanEvidence(Protocol):
-    """What was counted, and how far from the truth that can be."""
-
-    def limits(self, tail: float) -> tuple[float, float]:
-        """Limits that miss the mean of the grid points with probability at most `tail`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """An unbiased mean, so it may lie beyond the bounds; `variance` is an upper bound of its variance.
-
-    The variance is that of the noise for the people who reported; sampling them from more people is not in it.
-
-    >>> from discreet.local.oracles.numeric import StochasticRounding
-    >>> told = StochasticRounding(epsilon=1, lower=0, upper=1).estimate([55, 100], reports=100)
-    >>> round(told.value, 3), [round(end, 2) for end in told.interval("0.95")]
-    (0.608, [0.38, 0.82])
-    """
-
-    value: float
-    variance: float
-    reports: int
-    lower: float
-    upper: float
-    evidence: MeanEvidence
-
-    def interval(self, confidence: Number) -> tuple[float, float]:
-        """Limits, within the bounds, of the true mean; proven for any number of reports, snapping included."""
-        low, high = self.evidence.limits(float_down(failure_probability(confidence)))
-        return min(max(low, self.lower), self.upper), max(min(high, self.upper), self.lower)
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Reports that tell their own variance: its mean is base + slope·E[T], T in [0, top] with this observed mean."""
-
-    base: float
-    slope: float
-    mean: float
-    top: float
-
-    def limit(self, reports: int, tail: float) -> float:
-        """An upper limit of the mean variance that is too low with probability at most `tail`.
-
-        Proof. E[T²] ≤ top·E[T], so the mean of T is below E[T] − s with probability at most exp(−n·s²/(2·top·E[T]))
-        (Maurer 2003, for terms ≥ 0). With s such that this is `tail`, √E[T] ≤ √c + √(c + mean), c = top·ln(1/tail)/2n.
-
-        >>> round(Spread(base=1.0, slope=0.5, mean=2.0, top=4.0).limit(10**6, 0.01), 4)
-        2.0043
-        """
-        c = self.top * math.log(1 / tail) / (2 * reports)
-        return self.base + self.slope * (math.sqrt(c) + math.sqrt(c + self.mean)) ** 2
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded:
-    """The mean of independent terms of bounded variance, each within `reach` of its expectation.
-
-    `variance` is the largest that there can be, `least` the smallest; `spread` is what the reports tell of it.
-
-    >>> [round(end, 4) for end in Bounded(0.5, 0.25, 1.0, 10_000, 0.0).limits(0.05)]
-    [0.4863, 0.5137]
-    """
-
-    value: float
-    variance: float
-    reach: float
-    reports: int
-    slack: float
-    least: float = 0.0
-    spread: Spread | None = None
-
-    def limits(self, tail: float) -> tuple[float, float]:
-        """Limits by `mean_reach`; where reports tell their variance, a tenth of the tail is spent on that."""
-        variance, rest = self.variance, tail
-        if self.spread is not None:
-            variance, rest = min(variance, self.spread.limit(self.reports, tail / 10)), 0.9 * tail
-        away = float(mean_reach(np.asarray(variance), self.reach, self.reports, rest, self.least)) + self.slack
-        return self.value - away, self.value + away
-
-    def moved(self, start: float, step: float, slack: float) -> "Bounded":
-        """The same of start + step·(the terms)."""
-        square = step**2
-        spread = None
-        if self.spread is not None:
-            spread = replace(self.spread, base=self.spread.base * square, slope=self.spread.slope * square)
-        value, reach = start + step * self.value, self.reach * step
-        return Bounded(value, self.variance * square, reach, self.reports, slack, self.least * square, spread)

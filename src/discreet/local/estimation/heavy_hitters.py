@@ -5,9 +5,9 @@ bits of its values, more of them each round, through any frequency oracle; only 
 before can be named, all others are one answer, "another". So domains stay small: candidates × 2^step + 1. This is
 prefix extension (Bassily, Nissim, Stemmer, Thakurta 2017; Wang, Li, Jha 2019), one round after the other.
 
->>> from discreet.local.oracles.krr import FlatResponse
+>>> from discreet.local.oracles.krr import KRR
 >>> from discreet.local.estimation.heavy_hitters import PrefixExtension, encode
->>> words = PrefixExtension(lambda size: FlatResponse(epsilon=4, size=size), width=2, step=4, keep=4)
+>>> words = PrefixExtension(lambda size: KRR(epsilon=4, size=size), width=2, step=4, keep=4)
 >>> found = words.find(encode(["hi"] * 6000 + ["ok"] * 4000, width=2), confidence="0.999999")
 >>> sorted(hitter.text for hitter in found)
 ['hi', 'ok']
@@ -53,7 +53,7 @@ class Reporter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hitter:
-    """A frequent value: its bytes, how many people have it (estimated, among all), and limits of that number."""
+    """A frequent value: its bytes, how many people have it (estimated, among all), and bounds of that number."""
 
     value: bytes
     count: float
@@ -144,7 +144,7 @@ class PrefixExtension:
     def following(self, asked: Round, estimate: Frequencies, confidence: Number) -> Round | None:
         """The next question, about the prefixes that are certainly there; None if there is none of them.
 
-        Kept are those whose lower limit is above zero, at most `keep`, the most frequent first: with the given
+        Kept are those whose lower bound is above zero, at most `keep`, the most frequent first: with the given
         confidence, none of them is made of noise.
         """
         low, _ = estimate.interval(confidence)
@@ -166,8 +166,8 @@ class PrefixExtension:
     def find(self, values: ArrayLike, *, confidence: Number, entropy: Entropy | None = None) -> tuple[Hitter, ...]:
         """All rounds in one place, for simulations: in the field, devices call `answers` and `randomize` themselves.
 
-        In each round, all limits hold together with the given confidence. They are for the group that was asked;
-        where the oracle proves its limits for samples (those of support counts), they hold for all people.
+        In each round, all bounds hold together with the given confidence. They are for the group that was asked;
+        where the oracle proves its bounds for samples (those of support counts), they hold for all people.
         """
         rows = _read_strings(values, self.width)
         group = np.asarray(uniform_below(self.rounds, len(rows), entropy=entropy))

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
-from discreet.local.estimation.linear_maps import Floats, Model
+from discreet.local.estimation.linear_maps import ChannelModel, Floats
 from discreet.noise import Entropy, bernoulli
 from discreet.noise.entropy import SYSTEM
 
@@ -56,7 +56,7 @@ class IBUResult:
 
 
 def ibu(
-    model: Model,
+    model: ChannelModel,
     counts: ArrayLike,
     *,
     start: ArrayLike | None = None,
@@ -113,11 +113,13 @@ def ibu(
     return IBUResult(run.shares[0], np.array(trace), (run.maps + maps) / 2, why, impossible)
 
 
-def ibu_batch(model: Model, counts: ArrayLike, *, iterations: int, accelerate: bool = True, memory: int = 2) -> Floats:
+def ibu_batch(
+    model: ChannelModel, counts: ArrayLike, *, iterations: int, accelerate: bool = True, memory: int = 2
+) -> Floats:
     """The same for many vectors of counts at once (rows), each with the same number of iterations; for `bootstrap`.
 
-    >>> from discreet.local.estimation.linear_maps import FlatModel
-    >>> ibu_batch(FlatModel(truth="3/4", other="1/4", size=2), [[60, 40], [50, 50]], iterations=60).round(4).tolist()
+    >>> from discreet.local.estimation.linear_maps import KRRModel
+    >>> ibu_batch(KRRModel(truth="3/4", other="1/4", size=2), [[60, 40], [50, 50]], iterations=60).round(4).tolist()
     [[0.7, 0.3], [0.5, 0.5]]
     """
     rows = whole_counts(counts)
@@ -132,7 +134,7 @@ def ibu_batch(model: Model, counts: ArrayLike, *, iterations: int, accelerate: b
 class _Run:
     """Iterations on a batch (rows) of counts. `maps` counts calls of forward and of backward."""
 
-    def __init__(self, model: Model, counts: Counts, start: Floats, steps: int) -> None:
+    def __init__(self, model: ChannelModel, counts: Counts, start: Floats, steps: int) -> None:
         self.model, self.maps, self._memory = model, 0, steps
         self._live = np.flatnonzero(counts.any(axis=0))  # outputs that were never seen take no part in the likelihood
         self.counts = counts[:, self._live].astype(np.float64)
@@ -243,7 +245,7 @@ def _solve(curvature: Floats, gradient: Floats) -> Floats:
 
 
 def _best_held_out(
-    model: Model, counts: Counts, start: Floats, limit: int, steps: int, entropy: Entropy | None
+    model: ChannelModel, counts: Counts, start: Floats, limit: int, steps: int, entropy: Entropy | None
 ) -> tuple[int, int]:
     """The number of iterations, at most `limit`, that predicts reports left out best, summed over folds; maps made.
 
@@ -323,11 +325,11 @@ def inverse_binomial(trials: Counts, p: Floats, *, entropy: Entropy | None = Non
 # Reading what callers give
 
 
-def read_counts(model: Model, counts: ArrayLike) -> Counts:
+def read_counts(model: ChannelModel, counts: ArrayLike) -> Counts:
     """Whole numbers ≥ 0, one for each output and not all zero; flat, or in the shape of the model's window.
 
-    >>> from discreet.local.estimation.linear_maps import FlatModel
-    >>> read_counts(FlatModel(truth="3/4", other="1/4", size=2), [1, -1])
+    >>> from discreet.local.estimation.linear_maps import KRRModel
+    >>> read_counts(KRRModel(truth="3/4", other="1/4", size=2), [1, -1])
     Traceback (most recent call last):
     discreet.errors.InvalidData: counts: one is negative, expected numbers of reports ≥ 0
     """
@@ -358,7 +360,7 @@ def whole_counts(counts: ArrayLike) -> Counts:
     return array.astype(np.int64)
 
 
-def _read_start(model: Model, start: ArrayLike | None) -> Floats:
+def _read_start(model: ChannelModel, start: ArrayLike | None) -> Floats:
     if start is None:
         return np.full(model.size, 1 / model.size)
     try:
@@ -370,7 +372,7 @@ def _read_start(model: Model, start: ArrayLike | None) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-def _possible(model: Model, counts: Counts, start: Floats) -> tuple[Counts, int]:
+def _possible(model: ChannelModel, counts: Counts, start: Floats) -> tuple[Counts, int]:
     """The counts without reports that have no chance (none told from 0) from any input that `start` allows."""
     chance = model.forward(start) > model.rounding
     kept = np.where(chance, counts, 0)

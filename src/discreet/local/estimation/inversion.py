@@ -23,7 +23,7 @@ from discreet.errors import InvalidChannel, InvalidData
 from discreet.exact import Number, rational
 from discreet.local.estimation import frequencies
 from discreet.local.estimation.ibu import read_counts
-from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, FlatModel, Floats, Model, dense
+from discreet.local.estimation.linear_maps import ChannelModel, ConvolutionModel, DenseModel, Floats, KRRModel, dense
 from discreet.mechanisms.channel import Channel
 
 Shares = NDArray[Any]
@@ -36,7 +36,7 @@ _MOST_EXACT = 200
 _MOST_CELLS = 4_000_000
 
 
-def invert(channel: Channel | Model, counts: ArrayLike) -> Shares:
+def invert(channel: Channel | ChannelModel, counts: ArrayLike) -> Shares:
     """The shares r with r·C = q, q the shares of the reports; they sum to 1 and may be negative.
 
     With more outputs than inputs, the right inverse Cᵀ(CCᵀ)⁻¹ of least squares. In Fractions where the channel is exact
@@ -44,7 +44,7 @@ def invert(channel: Channel | Model, counts: ArrayLike) -> Shares:
     a flat channel in closed form, a convolution whose reports are all kept by one division of Fourier transforms,
     anything else by singular values.
 
-    >>> invert(FlatModel(truth="1/2", other="1/4", size=3), [2, 1, 1]).tolist()
+    >>> invert(KRRModel(truth="1/2", other="1/4", size=3), [2, 1, 1]).tolist()
     [1.0, 0.0, 0.0]
     """
     if isinstance(channel, Channel) and channel.exact:
@@ -55,14 +55,14 @@ def invert(channel: Channel | Model, counts: ArrayLike) -> Shares:
     return found
 
 
-def invert_batch(model: Model, counts: Floats) -> Floats:
+def invert_batch(model: ChannelModel, counts: Floats) -> Floats:
     """The same in floats for many vectors of counts at once (rows).
 
-    >>> invert_batch(FlatModel(truth="3/4", other="1/4", size=2), np.array([[6, 4], [4, 1]])).round(12).tolist()
+    >>> invert_batch(KRRModel(truth="3/4", other="1/4", size=2), np.array([[6, 4], [4, 1]])).round(12).tolist()
     [[0.7, 0.3], [1.1, -0.1]]
     """
     reported = counts / counts.sum(axis=1, keepdims=True)
-    if isinstance(model, FlatModel):
+    if isinstance(model, KRRModel):
         return _invert_flat(model, reported)
     if isinstance(model, ConvolutionModel) and _all_kept(model):
         return _divide_waves(model, reported)
@@ -183,7 +183,7 @@ def _objects(values: list[Fraction]) -> Shares:
 # In floats
 
 
-def _invert_flat(model: FlatModel, reported: Floats) -> Floats:
+def _invert_flat(model: KRRModel, reported: Floats) -> Floats:
     gain = float(model.truth - model.other)
     if model.size == 1:
         return reported
@@ -217,7 +217,7 @@ def _divide_waves(model: ConvolutionModel, reported: Floats) -> Floats:
     return np.ascontiguousarray(whole[(slice(None), *inside)]).reshape(len(reported), -1)
 
 
-def _least_squares(model: Model, reported: Floats) -> Floats:
+def _least_squares(model: ChannelModel, reported: Floats) -> Floats:
     """q·C⁺ through the singular values, which say whether the digits suffice."""
     if model.size * model.outputs > _MOST_CELLS:
         raise InvalidChannel(

@@ -4,8 +4,8 @@ A model turns shares of inputs into shares of outputs (`forward`, q_y = Σ_x p_x
 (`backward`, s_x = Σ_y C_xy·r_y). The two are exact adjoints, <forward(p), r> = <p, backward(r)>, whether or not the
 channel is symmetric. Vectors are flat and stand on the last axis, so a whole batch can be mapped at once.
 
->>> from discreet.local.estimation.linear_maps import FlatModel
->>> FlatModel(truth="3/4", other="1/4", size=2).forward([0.7, 0.3]).tolist()
+>>> from discreet.local.estimation.linear_maps import KRRModel
+>>> KRRModel(truth="3/4", other="1/4", size=2).forward([0.7, 0.3]).tolist()
 [0.6, 0.4]
 """
 
@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidChannel, InvalidData, InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.exact import integer
+from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.channel import Channel
 
 Floats = NDArray[np.float64]
@@ -29,7 +30,7 @@ _ROUNDING = 2.0**-50
 
 
 @runtime_checkable
-class Model(Protocol):
+class ChannelModel(Protocol):
     """p(y|x) of `size` inputs and `outputs` outputs as a linear map and its transpose."""
 
     @property
@@ -56,7 +57,7 @@ class Model(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False)
+@dataclass(frozen=True, eq=False)
 class DenseModel:
     """Any finite channel, as its matrix: O(inputs·outputs) a map.
 
@@ -64,17 +65,7 @@ class DenseModel:
     [0.9, 0.2]
     """
 
-    matrix: Floats
-
-    def __init__(self, matrix: Channel | ArrayLike) -> None:
-        given = matrix.as_float().matrix if isinstance(matrix, Channel) else matrix
-        try:
-            entries = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidChannel("matrix: expected numbers in equally long rows, one row for each input") from None
-        _check_stochastic(entries)
-        entries.setflags(write=False)
-        object.__setattr__(self, "matrix", entries)
+    matrix: Converted[Channel | ArrayLike, Floats] = Converted(lambda matrix, _: _read_matrix(matrix))
 
     @property
     def size(self) -> int:
@@ -100,29 +91,25 @@ class DenseModel:
         return np.asarray(_vectors(r, self.outputs, "r") @ self.matrix.T)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class FlatModel:
-    """A flat channel: the true value with probability `truth`, each other with `other` (k-RR). O(k) a map.
+@dataclass(frozen=True, kw_only=True)
+class KRRModel:
+    """The channel of k-RR: the true value with probability `truth`, each other with `other`. O(k) a map.
 
     Σ_x p_x·C_xy = other·Σp + (truth − other)·p_y.
 
-    >>> FlatModel(truth="1/2", other="1/4", size=3).forward([1, 0, 0]).tolist()
+    >>> KRRModel(truth="1/2", other="1/4", size=3).forward([1, 0, 0]).tolist()
     [0.5, 0.25, 0.25]
     """
 
-    truth: Fraction
-    other: Fraction
-    size: int
+    truth: Rational = Rational(at_least=0, at_most=1)
+    other: Rational = Rational(at_least=0, at_most=1)
+    size: Integer = Integer(at_least=1)
 
-    def __init__(self, *, truth: Number, other: Number, size: int) -> None:
-        count = integer(size, "size", at_least=1)
-        own, each = (rational(v, n, at_least=0, at_most=1) for v, n in ((truth, "truth"), (other, "other")))
-        total = own + (count - 1) * each
+    def __post_init__(self) -> None:
+        total = self.truth + (self.size - 1) * self.other
         if abs(total - 1) > Fraction(1, 10**9):
             hint = f"truth + (size − 1)·other is {float(total):.12g}, not 1"
-            raise InvalidParameter("other", other, "(1 − truth)/(size − 1)", hint)
-        for name, value in (("truth", own), ("other", each), ("size", count)):
-            object.__setattr__(self, name, value)
+            raise InvalidParameter("other", float(self.other), "(1 − truth)/(size − 1)", hint)
 
     @property
     def outputs(self) -> int:
@@ -256,10 +243,10 @@ class ConvolutionModel:
         return np.asarray(out + self.escape * ratios[..., -1:]) if self.beyond else out
 
 
-def dense(model: Model) -> Floats:
+def dense(model: ChannelModel) -> Floats:
     """The matrix of any model, row by row: for small models and for tests.
 
-    >>> dense(FlatModel(truth="1/2", other="1/4", size=3))[0].tolist()
+    >>> dense(KRRModel(truth="1/2", other="1/4", size=3))[0].tolist()
     [0.5, 0.25, 0.25]
     """
     if isinstance(model, DenseModel):
@@ -274,7 +261,12 @@ def dense(model: Model) -> Floats:
 # Reading what callers give
 
 
-def _check_stochastic(matrix: Floats) -> None:
+def _read_matrix(channel: Channel | ArrayLike) -> Floats:
+    """The matrix of a channel: probabilities, and rows that sum to one."""
+    try:
+        matrix = np.array(channel.as_float().matrix if isinstance(channel, Channel) else channel, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidChannel("matrix: expected numbers in equally long rows, one row for each input") from None
     if matrix.ndim != 2 or not matrix.size:
         raise InvalidChannel(f"matrix: got shape {matrix.shape}, expected rows (inputs) and columns (outputs)")
     if not np.isfinite(matrix).all() or (matrix < 0).any():
@@ -283,6 +275,8 @@ def _check_stochastic(matrix: Floats) -> None:
     wrong = np.flatnonzero(np.abs(sums - 1) > _TOLERANCE)
     if wrong.size:
         raise InvalidChannel(f"row {wrong[0]} sums to {sums[wrong[0]]:.12g}, expected 1 (to 1e-9); normalize it first")
+    matrix.setflags(write=False)
+    return matrix
 
 
 def _vectors(values: ArrayLike, length: int, name: str) -> Floats:

@@ -7,11 +7,11 @@ Splitting leaves each attribute ε/d, and its variances grow with d²; sampling 
 people, and they grow with d (Nguyên, Xiao, Yang, Hui, Shin, Shin 2016; Wang et al. 2019, on several attributes):
 sampling wins.
 
->>> from discreet.local.oracles.krr import FlatResponse
+>>> from discreet.local.oracles.krr import KRR
 >>> people = [[0, 3], [1, 4], [1, 1]]
->>> one = Sample(epsilon=1, sizes=[2, 5], oracle=FlatResponse)
->>> [shares.size for shares in one.estimate(one.tally(one.randomize(people)), reports=3) if shares is not None] != []
-True
+>>> sampled = Sample(epsilon=1, sizes=[2, 5], oracle=KRR)
+>>> len(sampled.estimate(sampled.tally(sampled.randomize(people)), reports=3))
+2
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,36 +26,35 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, integer, log_down
-from discreet.local.estimation.frequencies import Evidence, Floats, Frequencies, Limits
-from discreet.local.oracles.oracle import Integers, Oracle, as_rows, read_epsilon, well_formed_rows
+from discreet.local.estimation.frequencies import ConfidenceBounds, Evidence, Floats, Frequencies
+from discreet.local.oracles.oracle import Epsilon, Integers, Oracle, PureLDP, as_rows, read_epsilon, well_formed_rows
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import regular
 from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy, uniform_below
 from discreet.noise.entropy import SYSTEM
-from discreet.privacy.loss import Loss, Pure
 
 Kind = Callable[..., Oracle]
 
 _MOST_ATTRIBUTES = 1000
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class _Attributes:
+@dataclass(frozen=True, init=False)
+class _Attributes(PureLDP):
     """What the three have in common: one oracle for each attribute, and a layout of words."""
 
-    epsilon: Fraction
-    oracles: tuple[Oracle, ...]
+    epsilon: Epsilon = Epsilon()
+    oracles: tuple[Oracle, ...] = ()
 
     def __init__(self, *, epsilon: Number, sizes: Sequence[int], oracle: Kind | Sequence[Kind]) -> None:
-        total, count = read_epsilon(epsilon), _length(sizes, "sizes", "a list of sizes, one for each attribute")
+        object.__setattr__(self, "epsilon", epsilon)
+        count = _length(sizes, "sizes", "a list of sizes, one for each attribute")
         integer(count, "number of sizes", at_least=1, at_most=_MOST_ATTRIBUTES)
         _length([] if callable(oracle) else oracle, "oracle", "a kind of oracle, or a list of kinds")
         kinds = [oracle] * count if callable(oracle) else list(oracle)
         if len(kinds) != count:
             raise InvalidParameter("oracle", f"{len(kinds)} kinds", f"one kind, or {count}, one for each attribute")
-        each = self._each(total, count)
-        object.__setattr__(self, "epsilon", total)
+        each = self._each(self.epsilon, count)
         made = tuple(kind(epsilon=each, size=size) for kind, size in zip(kinds, sizes, strict=True))
         object.__setattr__(self, "oracles", made)
 
@@ -65,11 +64,6 @@ class _Attributes:
         return epsilon
 
     @property
-    def loss(self) -> Loss:
-        """ε-LDP for the whole person."""
-        return Pure(self.epsilon)
-
-    @property
     def sizes(self) -> tuple[int, ...]:
         """How many values each attribute has."""
         return tuple(oracle.size for oracle in self.oracles)
@@ -77,7 +71,7 @@ class _Attributes:
     @property
     def widths(self) -> tuple[int, ...]:
         """How many words a report of each attribute has."""
-        return tuple(_width(oracle) for oracle in self.oracles)
+        return tuple(oracle.report_width or 1 for oracle in self.oracles)
 
     def _read(self, values: ArrayLike) -> Integers:
         """Private tuples, one a row, each number in its attribute's domain."""
@@ -88,18 +82,16 @@ class _Attributes:
             array = array[None]
         if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "biu" or array.max() >= 2**62:
             raise InvalidData(f"values: expected rows of {width} whole numbers, one for each attribute")
-        told = array.astype(np.int64)
-        if (told < 0).any() or (told >= np.array(self.sizes)).any():
+        true = array.astype(np.int64)
+        if (true < 0).any() or (true >= np.array(self.sizes)).any():
             raise InvalidData("values: expected each number from 0 to below its attribute's size")
-        return told
+        return true
 
     def _parts(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
         """The words of each attribute, as its oracle has them."""
         ends = np.cumsum(self.widths)[:-1]
         pieces = np.split(rows, ends, axis=1)
-        return [
-            p[:, 0] if w == 1 and _flat(o) else p for p, w, o in zip(pieces, self.widths, self.oracles, strict=True)
-        ]
+        return [_shaped(o, piece) for piece, o in zip(pieces, self.oracles, strict=True)]
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
         """Which rows have the words of all attributes, each a report that its oracle could have made."""
@@ -121,7 +113,7 @@ class _Attributes:
         return _well_formed(reports, width)[0]
 
     def _tallies(self, tally: ArrayLike, extra: int = 0) -> list[NDArray[Any]]:
-        lengths = [o.tally(o.randomize([])).size + extra for o in self.oracles]
+        lengths = [o.tally_size + extra for o in self.oracles]
         array = regular(tally, "tally")
         if array.shape != (sum(lengths),) or array.dtype.kind not in "iu":
             raise InvalidData(f"tally: expected {sum(lengths)} whole numbers, as `tally` gives them")
@@ -131,15 +123,14 @@ class _Attributes:
         return list(product(*(range(size) for size in self.sizes)))
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Split(_Attributes):
     """Every attribute is reported with ε/d.
 
     Guarantee: ε-LDP for the whole tuple. Proof. The d reports have independent coins: ε's add up (Dwork, Roth 2014,
     basic composition).
 
-    >>> from discreet.local.oracles.krr import FlatResponse
-    >>> both = Split(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
+    >>> from discreet.local.oracles.krr import KRR
+    >>> both = Split(epsilon=1, sizes=[2, 3], oracle=KRR)
     >>> both.oracles[0].epsilon, both.channel().epsilon("all") <= 1
     (Fraction(1, 2), True)
     """
@@ -150,8 +141,8 @@ class Split(_Attributes):
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One row of words for each tuple: the reports of all attributes."""
-        told, source = self._read(values), SYSTEM if entropy is None else entropy
-        return np.concatenate([_rows(o, told[:, j], source) for j, o in enumerate(self.oracles)], axis=1)
+        true, source = self._read(values), SYSTEM if entropy is None else entropy
+        return np.concatenate([_rows(o, true[:, j], source) for j, o in enumerate(self.oracles)], axis=1)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> tuple[Frequencies, ...]:
         """Each oracle's own unbiased estimate."""
@@ -165,7 +156,6 @@ class Split(_Attributes):
         )
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Sample(_Attributes):
     """One attribute, chosen uniformly without looking, is reported with all of ε; the report says which.
 
@@ -173,20 +163,20 @@ class Sample(_Attributes):
 
     The first word of a report is the attribute, then come its words, then zeros.
 
-    >>> from discreet.local.oracles.krr import FlatResponse
-    >>> one = Sample(epsilon=1, sizes=[2, 3], oracle=FlatResponse)
-    >>> one.randomize([[0, 2]]).shape, one.channel().epsilon("all")
+    >>> from discreet.local.oracles.krr import KRR
+    >>> sampled = Sample(epsilon=1, sizes=[2, 3], oracle=KRR)
+    >>> sampled.randomize([[0, 2]]).shape, sampled.channel().epsilon("all")
     ((1, 2), 1.0)
     """
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One row of words for each tuple: which attribute, and its report."""
-        told, source = self._read(values), SYSTEM if entropy is None else entropy
-        out = np.zeros((len(told), 1 + max(self.widths)), np.int64)
-        out[:, 0] = uniform_below(len(self.oracles), len(told), entropy=source)
+        true, source = self._read(values), SYSTEM if entropy is None else entropy
+        out = np.zeros((len(true), 1 + max(self.widths)), np.int64)
+        out[:, 0] = uniform_below(len(self.oracles), len(true), entropy=source)
         for j, oracle in enumerate(self.oracles):
             mine = out[:, 0] == j
-            out[mine, 1 : 1 + self.widths[j]] = _rows(oracle, told[mine, j], source)
+            out[mine, 1 : 1 + self.widths[j]] = _rows(oracle, true[mine, j], source)
         return out
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
@@ -206,20 +196,20 @@ class Sample(_Attributes):
         parts: list[Any] = []
         for j, oracle in enumerate(self.oracles):
             mine = rows[rows[:, 0] == j, 1 : 1 + self.widths[j]]
-            parts += [[len(mine)], oracle.tally(_shaped(oracle, mine) if len(mine) else oracle.randomize([]))]
+            parts += [[len(mine)], oracle.tally(_shaped(oracle, mine))]
         return np.concatenate(parts).astype(np.int64)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> tuple[Frequencies | None, ...]:
         """Each oracle's estimate from the reports about its attribute; None where there is none.
 
         Those who report about an attribute are a uniform sample of all, so the shares are unbiased for all; the
-        variance has the sampling in it, s(1 − s)/n_j·(n − n_j)/(n − 1). Limits by support hold for all people too:
+        variance has the sampling in it, s(1 − s)/n_j·(n − n_j)/(n − 1). Bounds by support hold for all people too:
         the supports that are counted are negatively dependent (Borcea, Brändén, Liggett 2009: strongly
-        Rayleigh), so that their number is distributed as a sum of independent coins: all that `binomial_limits` asks.
+        Rayleigh), so that their number is distributed as a sum of independent coins: all that `binomial_bounds` asks.
         """
         count, parts = integer(reports, "reports", at_least=1), self._tallies(tally, extra=1)
-        if (told := sum(int(part[0]) for part in parts)) != count:
-            raise InvalidParameter("reports", reports, f"{told}, as the tally says", "count valid reports")
+        if (total := sum(int(part[0]) for part in parts)) != count:
+            raise InvalidParameter("reports", reports, f"{total}, as the tally says", "count valid reports")
         return tuple(_sampled(o, part, count) if part[0] else None for o, part in zip(self.oracles, parts, strict=True))
 
     def channel(self) -> Channel:
@@ -234,7 +224,6 @@ class Sample(_Attributes):
         return Channel(rows, inputs=inputs, outputs=outputs)
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class SampleWithFakes(_Attributes):
     """RS+FD: one attribute is reported with all of ε, the others report uniformly random values; which one is hidden.
 
@@ -249,20 +238,20 @@ class SampleWithFakes(_Attributes):
     is e^(ε') (`channel` shows it; so do the tests). With k-RR it holds between tuples that differ in one attribute, if
     all attributes have one size: then hiding which one was sampled does pay.
 
-    >>> from discreet.local.oracles.krr import FlatResponse
-    >>> hidden = SampleWithFakes(epsilon=1, sizes=[2, 2], oracle=FlatResponse)
+    >>> from discreet.local.oracles.krr import KRR
+    >>> hidden = SampleWithFakes(epsilon=1, sizes=[2, 2], oracle=KRR)
     >>> hidden.channel().epsilon("all")
     1.0
     """
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One row of words for each tuple: a report of every attribute, one of them true."""
-        told, source = self._read(values), SYSTEM if entropy is None else entropy
-        true = np.asarray(uniform_below(len(self.oracles), len(told), entropy=source))
+        true, source = self._read(values), SYSTEM if entropy is None else entropy
+        chosen = np.asarray(uniform_below(len(self.oracles), len(true), entropy=source))
         parts = []
         for j, oracle in enumerate(self.oracles):
-            fake = np.asarray(uniform_below(oracle.size, len(told), entropy=source), np.int64)
-            parts.append(_rows(oracle, np.where(true == j, told[:, j], fake), source))
+            fake = np.asarray(uniform_below(oracle.size, len(true), entropy=source), np.int64)
+            parts.append(_rows(oracle, np.where(chosen == j, true[:, j], fake), source))
         return np.concatenate(parts, axis=1)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> tuple[Frequencies, ...]:
@@ -272,16 +261,16 @@ class SampleWithFakes(_Attributes):
         uniform one, so its oracle estimates share/d + (1 − 1/d)/k. The variance has the choice and the fakes in it.
         """
         parts, d = self._tallies(tally), len(self.oracles)
-        told = [o.estimate(part, reports=reports) for o, part in zip(self.oracles, parts, strict=True)]
-        return tuple(_unfaked(each, d) for each in told)
+        estimates = [o.estimate(part, reports=reports) for o, part in zip(self.oracles, parts, strict=True)]
+        return tuple(_unfaked(each, d) for each in estimates)
 
     def channel(self) -> Channel:
         """p(reports | tuple), in rationals."""
         d = len(self.oracles)
 
         def mixed(value: tuple[int, ...], rows: list[Any], fakes: list[Any]) -> Any:
-            true = (prod([fakes[i] for i in range(d) if i != j], start=rows[j][value[j]]) for j in range(d))
-            return sum(true, Fraction(0)) / d
+            terms = (prod([fakes[i] for i in range(d) if i != j], start=rows[j][value[j]]) for j in range(d))
+            return sum(terms, Fraction(0)) / d
 
         return _joint(self, mixed)
 
@@ -310,28 +299,28 @@ class _Stretched:
     d: int
     shift: float
 
-    def limits(self, tail: float) -> Limits:
-        """The reports' expected shares lie within the oracle's limits, since its proof asks for independence only."""
-        low, high = self.of.limits(tail)
+    def confidence_bounds(self, tail: float) -> ConfidenceBounds:
+        """The reports' expected shares lie within the oracle's bounds, since its proof asks for independence only."""
+        low, high = self.of.confidence_bounds(tail)
         return self.d * low - self.shift, self.d * high - self.shift
 
 
-def _unfaked(told: Frequencies, d: int) -> Frequencies:
-    shift = (d - 1) / told.size
-    shares = d * told.shares - shift
-    held, fake = np.clip(shares, 0, 1), shift / d
+def _unfaked(estimate: Frequencies, d: int) -> Frequencies:
+    shift = (d - 1) / estimate.size
+    shares = d * estimate.shares - shift
+    inside, fake = np.clip(shares, 0, 1), shift / d
     mine = 1 / d + fake  # P(a report is about v) for those who have v; `fake` for others
-    inputs: Floats = held * mine * (1 - mine) + (1 - held) * fake * (1 - fake)
-    evidence = None if told.evidence is None else _Stretched(told.evidence, d, shift)
-    return Frequencies(shares, d**2 * (told.variance + inputs / told.reports), told.reports, evidence)
+    inputs: Floats = inside * mine * (1 - mine) + (1 - inside) * fake * (1 - fake)
+    evidence = None if estimate.evidence is None else _Stretched(estimate.evidence, d, shift)
+    return Frequencies(shares, d**2 * (estimate.variance + inputs / estimate.reports), estimate.reports, evidence)
 
 
 def _sampled(oracle: Oracle, part: Integers, reports: int) -> Frequencies:
     mine = int(part[0])
-    told = oracle.estimate(part[1:], reports=mine)
-    held = np.clip(told.shares, 0, 1)
+    estimate = oracle.estimate(part[1:], reports=mine)
+    inside = np.clip(estimate.shares, 0, 1)
     left = (reports - mine) / max(reports - 1, 1) / mine
-    return Frequencies(told.shares, told.variance + held * (1 - held) * left, mine, told.evidence)
+    return Frequencies(estimate.shares, estimate.variance + inside * (1 - inside) * left, mine, estimate.evidence)
 
 
 # Reading, and rows of words
@@ -343,22 +332,12 @@ def _length(given: Sequence[Any], name: str, expected: str) -> int:
     return len(given)
 
 
-def _width(oracle: Oracle) -> int:
-    shape = oracle.randomize([]).shape
-    return 1 if len(shape) == 1 else int(shape[1])
-
-
-def _flat(oracle: Oracle) -> bool:
-    return oracle.randomize([]).ndim == 1
-
-
 def _shaped(oracle: Oracle, rows: NDArray[Any]) -> NDArray[Any]:
-    return rows[:, 0] if _flat(oracle) else rows
+    return rows[:, 0] if oracle.report_width is None else rows
 
 
 def _rows(oracle: Oracle, values: Integers, entropy: Entropy) -> Integers:
-    reports = oracle.randomize(values, entropy=entropy)
-    return reports.reshape(len(values), _width(oracle))
+    return oracle.randomize(values, entropy=entropy).reshape(len(values), oracle.report_width or 1)
 
 
 def _well_formed(reports: ArrayLike, width: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -373,12 +352,12 @@ def _joint(of: _Attributes, chance: Callable[[tuple[int, ...], list[Any], list[A
     """The channel whose entry is `chance(value, columns, fakes)`; columns[j][x] = p_j(y_j | x)."""
     tables, inputs = [oracle.channel() for oracle in of.oracles], of._inputs()
     outputs: Iterable[tuple[Any, ...]] = list(product(*(range(len(table.outputs)) for table in tables)))
-    names = [tuple(t.outputs[y] for t, y in zip(tables, places, strict=True)) for places in outputs]
+    names = [tuple(t.outputs[y] for t, y in zip(tables, indices, strict=True)) for indices in outputs]
     countable(len(inputs) * len(names), "channel", most=1_000_000)
     entries = np.empty((len(inputs), len(names)), dtype=object)
-    for column, places in enumerate(outputs):
-        rows = [list(t.matrix[:, y]) for t, y in zip(tables, places, strict=True)]
+    for column, indices in enumerate(outputs):
+        rows = [list(t.matrix[:, y]) for t, y in zip(tables, indices, strict=True)]
         fakes = [sum(row, Fraction(0)) / len(row) for row in rows]
-        for place, value in enumerate(inputs):
-            entries[place, column] = chance(value, rows, fakes)
+        for row, value in enumerate(inputs):
+            entries[row, column] = chance(value, rows, fakes)
     return Channel(entries.tolist(), inputs=inputs, outputs=names)

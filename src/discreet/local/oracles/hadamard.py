@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, exp_down, integer, rational
-from discreet.local.estimation.frequencies import Floats, Frequencies, Limits, Support, binomial_limits
-from discreet.local.oracles.oracle import Integers, read_codes, read_epsilon, read_tally, read_values, well_formed
+from discreet.exact import exp_down, rational
+from discreet.fields import Integer
+from discreet.local.estimation.frequencies import ConfidenceBounds, Floats, Frequencies, Support, binomial_bounds
+from discreet.local.oracles.oracle import CodeReports, Epsilon, Integers, PureLDP, Stated, read_tally, read_values
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy, bernoulli, uniform_below
 from discreet.noise.entropy import SYSTEM
-from discreet.privacy.loss import Loss, Pure
 
 _MOST_SIZE = (1 << 24) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class HadamardResponse:
+@dataclass(frozen=True, kw_only=True)
+class HadamardResponse(CodeReports, PureLDP):
     """The value is a row of a Hadamard matrix of one of several blocks; codes where it is +1 are e^ε times likelier.
 
     Acharya, Sun, Zhang 2019. There are B blocks of b codes, b a power of two; a block serves b − 1 values, each a row
@@ -42,18 +42,15 @@ class HadamardResponse:
     (1, 128, 4.68)
     """
 
-    epsilon: Fraction
-    size: int
-    blocks: int
+    epsilon: Epsilon = Epsilon()
+    size: Integer = Integer(at_least=2, at_most=_MOST_SIZE)
+    blocks: Stated = Stated(at_least=1)  # a power of two
 
-    def __init__(self, *, epsilon: Number, size: int, blocks: int | None = None) -> None:
-        """`blocks` may be stated: a power of two."""
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
-        wanted = self._best_blocks() if blocks is None else integer(blocks, "blocks", at_least=1, at_most=self.size)
-        if wanted & (wanted - 1):
-            raise InvalidParameter("blocks", blocks, "a power of two")
-        object.__setattr__(self, "blocks", wanted)
+    def __post_init__(self) -> None:
+        if not self.blocks:
+            object.__setattr__(self, "blocks", self._best_blocks())
+        if self.blocks > self.size or self.blocks & (self.blocks - 1):
+            raise InvalidParameter("blocks", self.blocks, f"a power of two up to size = {self.size}")
 
     def _best_blocks(self) -> int:
         growth = exp_down(self.epsilon)
@@ -75,11 +72,6 @@ class HadamardResponse:
         """The probability that a report supports the true value."""
         growth = exp_down(self.epsilon)
         return growth / (growth + 2 * self.blocks - 1)
-
-    @property
-    def loss(self) -> Loss:
-        """ε-LDP for the person's own value."""
-        return Pure(self.epsilon)
 
     @property
     def _step(self) -> Fraction:
@@ -107,29 +99,21 @@ class HadamardResponse:
         of opposite signs: so it is uniform over those of the right sign. Of the 2B − 1 half blocks that are not the
         value's, one is its own block's −1 half; the others are whole blocks, two halves each.
         """
-        told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
-        block, row = self._places(told)
-        column = np.asarray(uniform_below(self.block, told.size, entropy=source))
-        away = ~np.asarray(bernoulli(self.truth, told.size, entropy=source))
+        true, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
+        block, row = self._block_and_row(true)
+        column = np.asarray(uniform_below(self.block, true.size, entropy=source))
+        away = ~np.asarray(bernoulli(self.truth, true.size, entropy=source))
         wrong = ((np.bitwise_count(row & column) & 1) != 0) != away
         if self.blocks > 1:
-            half = np.asarray(uniform_below(2 * self.blocks - 1, told.size, entropy=source))
+            half = np.asarray(uniform_below(2 * self.blocks - 1, true.size, entropy=source))
             elsewhere = away & (half > 0)
             block = np.where(elsewhere, (block + (half + 1) // 2) % self.blocks, block)
             wrong &= ~elsewhere
         return np.asarray(block * self.block + (column ^ np.where(wrong, row & -row, 0)), np.int64)
 
-    def _places(self, values: Integers) -> tuple[Integers, Integers]:
+    def _block_and_row(self, values: Integers) -> tuple[Integers, Integers]:
         """The block and the row of each value: neighbors go to different blocks, so that blocks fill evenly."""
         return values % self.blocks, values // self.blocks + 1
-
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports are codes."""
-        return well_formed(reports, self.codes)
-
-    def tally(self, reports: ArrayLike) -> Integers:
-        """How many reports have each code."""
-        return np.bincount(read_codes(reports, self.codes), minlength=self.codes).astype(np.int64, copy=False)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> Frequencies:
         """step·(supporting − other codes of the block)/n: unbiased.
@@ -140,7 +124,7 @@ class HadamardResponse:
         """
         counts, count = read_tally(tally, self.codes, reports, total=1)
         balance = walsh_hadamard(counts.reshape(self.blocks, self.block))
-        block, row = self._places(np.arange(self.size))
+        block, row = self._block_and_row(np.arange(self.size))
         signed, hits = balance[block, row], balance[block, 0]
         if self.blocks == 1:
             return Support((count + signed) // 2, count, self.truth, Fraction(1, 2)).frequencies()
@@ -153,7 +137,7 @@ class HadamardResponse:
         """p(code | value)."""
         countable(self.size * self.codes, "channel", most=1_000_000)
         likely, unlikely = self.truth * 2 / self.block, (1 - self.truth) / (self.codes - self.block // 2)
-        block, row = self._places(np.arange(self.size)[:, None])
+        block, row = self._block_and_row(np.arange(self.size)[:, None])
         code = np.arange(self.codes)
         supports = (code // self.block == block) & ((np.bitwise_count(row & code % self.block) & 1) == 0)
         rows = [[likely if yes else unlikely for yes in line] for line in supports.tolist()]
@@ -169,15 +153,15 @@ class _Signed:
     reports: int
     step: float
 
-    def limits(self, tail: float) -> Limits:
+    def confidence_bounds(self, tail: float) -> ConfidenceBounds:
         """Bernstein's, with the variance bounded by the reports of the block: a tenth of the tail is spent on that.
 
         Proof. The terms are independent and within R = step + 1 of their expectation, which is 1 for those who hold the
         value and else 0: their mean variance is S − share, S = step²·(mean probability of the block), which
-        `binomial_limits` bounds. With L = ln(2/tail), a = 2L/n and b = R·L/3n Bernstein says that d = |estimate −
+        `binomial_bounds` bounds. With L = ln(2/tail), a = 2L/n and b = R·L/3n Bernstein says that d = |estimate −
         share| has (d − b)² ≤ a·(S − share) + b²; with share = estimate ∓ d that is quadratic in d.
         """
-        _, most = binomial_limits(self.hits, self.reports, tail / 10)
+        _, most = binomial_bounds(self.hits, self.reports, tail / 10)
         log = np.log(2 / (0.9 * tail))
         a, b = 2 * log / self.reports, (self.step + 1) * log / (3 * self.reports)
         rest = 4 * a * (self.step**2 * most - self.shares)

@@ -21,21 +21,22 @@ from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, exp_down, integer
+from discreet.exact import exp_down
+from discreet.fields import Integer
 from discreet.local.estimation.frequencies import Floats, Frequencies
 from discreet.local.oracles.oracle import (
+    CodeReports,
+    Epsilon,
     Integers,
+    Stated,
     SupportOracle,
-    read_codes,
-    read_epsilon,
     read_tally,
     read_values,
-    well_formed,
 )
-from discreet.mechanisms import KaryResponse
+from discreet.mechanisms import KRR
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy, uniform_below
@@ -51,12 +52,13 @@ _IRREDUCIBLE = {1: 0b11, 2: 0b111, 3: 0b1011, 4: 0b10011, 5: 0b100101, 6: 0b1000
 """For each degree, a polynomial over GF(2) that has no factors: GF(2^e) is arithmetic modulo it."""
 
 
-class _HashingOracle(SupportOracle):
+class _HashingOracle(CodeReports, SupportOracle):
     """A report supports the values whose hash, under its function, is the hash it tells."""
 
-    __slots__ = ()
-
-    hashes: int
+    @property
+    def hashes(self) -> int:
+        """g: how many different hashes there are."""
+        raise NotImplementedError
 
     @property
     def digits(self) -> int:
@@ -71,7 +73,7 @@ class _HashingOracle(SupportOracle):
     @property
     def truth(self) -> Fraction:
         """The probability that the hash is told as it is: e^ε/(e^ε + g − 1)."""
-        return KaryResponse(epsilon=self.epsilon, size=self.hashes).truth
+        return KRR(epsilon=self.epsilon, size=self.hashes).truth
 
     @property
     def other(self) -> Fraction:
@@ -80,10 +82,10 @@ class _HashingOracle(SupportOracle):
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One code for each value: a uniform function, and the hash by k-ary randomized response."""
-        told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
-        function = np.asarray(uniform_below(self.functions, told.size, entropy=source))
-        hashed = self.hash(function, told)
-        noisy = KaryResponse(epsilon=self.epsilon, size=self.hashes).release(hashed, entropy=source)
+        true, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
+        function = np.asarray(uniform_below(self.functions, true.size, entropy=source))
+        hashed = self.hash(function, true)
+        noisy = KRR(epsilon=self.epsilon, size=self.hashes).release(hashed, entropy=source)
         return np.asarray(function * self.hashes + noisy, np.int64)
 
     def hash(self, function: ArrayLike, value: ArrayLike) -> Integers:
@@ -97,36 +99,31 @@ class _HashingOracle(SupportOracle):
         functions, values, out = a.reshape(-1), x.reshape(-1), hashed.reshape(-1)
         for start in range(0, out.size, _BLOCK):
             part = slice(start, start + _BLOCK)
-            out[part] = Field.of(self.hashes).inner_product(functions[part], values[part], self.digits)
+            out[part] = Field.of_order(self.hashes).inner_product(functions[part], values[part], self.digits)
         return hashed
 
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports are codes of a function and a hash."""
-        return well_formed(reports, self.functions * self.hashes)
-
-    def tally(self, reports: ArrayLike) -> Integers:
-        """How many reports name each function and hash."""
-        cells = self.functions * self.hashes
-        return np.bincount(read_codes(reports, cells), minlength=cells).astype(np.int64, copy=False)
+    @property
+    def codes(self) -> int:
+        """A code for each function and hash."""
+        return self.functions * self.hashes
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> Frequencies:
         """(support/n − 1/g)/(truth − 1/g), where support counts the reports whose hash is the value's: unbiased."""
-        counts, count = read_tally(tally, self.functions * self.hashes, reports, total=1)
+        counts, count = read_tally(tally, self.codes, reports, total=1)
         return self._frequencies(decode(counts, self.hashes, self.digits)[: self.size], count)
 
     def channel(self) -> Channel:
         """p(code | value)."""
-        cells = self.functions * self.hashes
-        countable(self.size * cells, "channel", most=1_000_000)
+        countable(self.size * self.codes, "channel", most=1_000_000)
         hashed = self.hash(np.arange(self.functions)[:, None], np.arange(self.size))  # function × value
-        told, lied = self.truth / self.functions, (1 - self.truth) / (self.hashes - 1) / self.functions
-        seen = np.arange(cells) % self.hashes
+        likely, unlikely = self.truth / self.functions, (1 - self.truth) / (self.hashes - 1) / self.functions
+        seen = np.arange(self.codes) % self.hashes
         supports = np.repeat(hashed.T, self.hashes, axis=1) == seen
-        rows = [[told if yes else lied for yes in line] for line in supports.tolist()]
-        return Channel(rows, inputs=range(self.size), outputs=range(cells))
+        rows = [[likely if yes else unlikely for yes in line] for line in supports.tolist()]
+        return Channel(rows, inputs=range(self.size), outputs=range(self.codes))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class BinaryHashing(_HashingOracle):
     """BLH: hashes of one bit (Bassily, Smith 2015; Wang, Blocki, Li, Jha 2017).
 
@@ -139,20 +136,16 @@ class BinaryHashing(_HashingOracle):
     4.68
     """
 
-    epsilon: Fraction
-    size: int
-
-    def __init__(self, *, epsilon: Number, size: int) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+    epsilon: Epsilon = Epsilon()
+    size: Integer = Integer(at_least=2, at_most=_MOST_SIZE)
 
     @property
-    def hashes(self) -> int:  # type: ignore[override]
+    def hashes(self) -> int:
         """g: two."""
         return 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class OptimizedHashing(_HashingOracle):
     """OLH: about e^ε + 1 different hashes (Wang, Blocki, Li, Jha 2017), variance 4e^ε/(e^ε−1)² a report.
 
@@ -167,20 +160,17 @@ class OptimizedHashing(_HashingOracle):
     (4, 256, 3.69)
     """
 
-    epsilon: Fraction
-    size: int
-    hashes: int
+    epsilon: Epsilon = Epsilon()
+    size: Integer = Integer(at_least=2, at_most=_MOST_SIZE)
+    hashes: Stated = Stated(at_least=2)  # a prime or a power of two
 
-    def __init__(self, *, epsilon: Number, size: int, hashes: int | None = None) -> None:
-        """`hashes` may be stated: a prime or a power of two."""
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
-        choices = _possible_hashes(self.size)
-        if hashes is not None and integer(hashes, "hashes", at_least=2) not in choices:
-            raise InvalidParameter("hashes", hashes, f"one of {', '.join(map(str, choices))} for {self.size} values")
-        growth = exp_down(self.epsilon)
-        best = min(choices, key=lambda g: (g - 1 + growth) ** 2 / (g - 1))
-        object.__setattr__(self, "hashes", best if hashes is None else int(hashes))
+    def __post_init__(self) -> None:
+        choices, growth = _possible_hashes(self.size), exp_down(self.epsilon)
+        if not self.hashes:
+            object.__setattr__(self, "hashes", min(choices, key=lambda g: (g - 1 + growth) ** 2 / (g - 1)))
+        if self.hashes not in choices:
+            wanted = f"one of {', '.join(map(str, choices))} for {self.size} values"
+            raise InvalidParameter("hashes", self.hashes, wanted)
 
 
 def _digits(size: int, hashes: int) -> int:
@@ -224,7 +214,7 @@ class HashingModel:
     @property
     def outputs(self) -> int:
         """A code for each function and hash."""
-        return self.oracle.functions * self.oracle.hashes
+        return self.oracle.codes
 
     @property
     def rounding(self) -> float:
@@ -244,16 +234,16 @@ class HashingModel:
         table[..., : self.size, 0] = shares
         minus = np.arange(g) if g & (g - 1) == 0 else -np.arange(g) % g  # a·x = x·a, and 0 − y + a·x = 0 finds y
         lines = table.reshape(-1, self.outputs)
-        found = [_replaced(line, g, self.oracle.digits, 0).reshape(-1, g)[:, minus].ravel() for line in lines]
-        seen = np.array(found).reshape(*shares.shape[:-1], self.outputs)
+        rows = [_replaced(line, g, self.oracle.digits, 0).reshape(-1, g)[:, minus].ravel() for line in lines]
+        seen = np.array(rows).reshape(*shares.shape[:-1], self.outputs)
         return np.asarray(lie * shares.sum(axis=-1, keepdims=True) + gain * seen)
 
     def backward(self, r: ArrayLike) -> Floats:
         """s_x = lie·Σr + w·Σ_a r[a, h_a(x)]."""
         weights, (lie, gain) = np.asarray(r, np.float64), self._chances
         lines = weights.reshape(-1, self.outputs)
-        found = [decode(line, self.oracle.hashes, self.oracle.digits)[: self.size] for line in lines]
-        support = np.array(found).reshape(*weights.shape[:-1], self.size)
+        rows = [decode(line, self.oracle.hashes, self.oracle.digits)[: self.size] for line in lines]
+        support = np.array(rows).reshape(*weights.shape[:-1], self.size)
         return np.asarray(lie * weights.sum(axis=-1, keepdims=True) + gain * support)
 
 
@@ -263,7 +253,7 @@ class HashingModel:
 class Field:
     """GF(g) for a prime g (arithmetic modulo g) or a power of two (polynomials over GF(2)); elements are 0 … g−1.
 
-    >>> Field.of(4).products.reshape(4, 4).tolist()
+    >>> Field.of_order(4).products.reshape(4, 4).tolist()
     [[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]]
     """
 
@@ -274,7 +264,7 @@ class Field:
 
     @staticmethod
     @lru_cache(maxsize=64)
-    def of(order: int) -> "Field":
+    def of_order(order: int) -> "Field":
         """The field, with its table of products made once."""
         return Field(order)
 
@@ -282,10 +272,10 @@ class Field:
         if not self._bits:
             return a * b % self.order
         total = 0
-        for place in range(self._bits):
-            total ^= (a << place) if b >> place & 1 else 0
-        for place in reversed(range(self._bits, 2 * self._bits)):
-            total ^= (_IRREDUCIBLE[self._bits] << (place - self._bits)) if total >> place & 1 else 0
+        for bit in range(self._bits):
+            total ^= (a << bit) if b >> bit & 1 else 0
+        for bit in reversed(range(self._bits, 2 * self._bits)):
+            total ^= (_IRREDUCIBLE[self._bits] << (bit - self._bits)) if total >> bit & 1 else 0
         return total
 
     def add(self, a: Integers, b: Integers) -> Integers:
@@ -323,20 +313,20 @@ def decode(counts: Numbers, hashes: int, digits: int) -> Numbers:
     >>> decode(np.array([3, 0, 1, 2]), hashes=2, digits=1).tolist()
     [4, 5]
     """
-    products = Field.of(hashes).products.reshape(hashes, hashes)
+    products = Field.of_order(hashes).products.reshape(hashes, hashes)
     done = hashes ** (digits - 1)
     lines = _replaced(counts, hashes, digits, 1).reshape(hashes, done, hashes).transpose(0, 2, 1)
     support = [sum(lines[a, products[a, value]] for a in range(hashes)) for value in range(hashes)]
     return np.concatenate(support)
 
 
-def _replaced(counts: Numbers, hashes: int, digits: int, kept: int) -> Numbers:
-    """A[…vᵢ…, r] of `decode` after all digits but the first `kept` were replaced."""
-    products = Field.of(hashes).products.reshape(hashes, hashes)
-    shifted = Field.of(hashes).add(np.arange(hashes), products[:, :, None])  # [a, v, r] → r + a·v
+def _replaced(counts: Numbers, hashes: int, digits: int, first: int) -> Numbers:
+    """A[…vᵢ…, r] of `decode` after all digits but the first `first` were replaced."""
+    products = Field.of_order(hashes).products.reshape(hashes, hashes)
+    shifted = Field.of_order(hashes).add(np.arange(hashes), products[:, :, None])  # [a, v, r] → r + a·v
     done = 1  # values of the digits replaced so far
     state = counts
-    for left in reversed(range(kept, digits)):  # the last digit of a, then the one before it, …
+    for left in reversed(range(first, digits)):  # the last digit of a, then the one before it, …
         rest = hashes**left
         lines = state.reshape(rest, hashes, done, hashes).transpose(1, 3, 0, 2).reshape(hashes, hashes, rest * done)
         new = np.zeros((hashes, hashes, rest * done), state.dtype)  # [v, r, the other digits]

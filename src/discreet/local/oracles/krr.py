@@ -1,45 +1,37 @@
-"""Oracles whose report is a value of the domain: randomized response of one bit, and of one of k answers.
-
-A collector counts `SELECT report, count(*) … GROUP BY report`.
-"""
+"""Randomized response of one bit, and of one of k answers (k-RR): the report is a value of the domain."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from discreet import mechanisms
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, integer
+from discreet.exact import Number
+from discreet.fields import Integer
 from discreet.local.estimation.frequencies import Frequencies
 from discreet.local.oracles.oracle import (
+    CodeReports,
+    Epsilon,
     Integers,
     SupportOracle,
-    read_codes,
     read_epsilon,
     read_tally,
     read_values,
-    well_formed,
 )
-from discreet.mechanisms import KaryResponse, RandomizedResponse
+from discreet.mechanisms import RandomizedResponse
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy
 
 
-class _ValueOracle(SupportOracle):
+class _ValueOracle(CodeReports, SupportOracle):
     """A report supports the one value that it names."""
 
-    __slots__ = ()
-
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports name a value of the domain."""
-        return well_formed(reports, self.size)
-
-    def tally(self, reports: ArrayLike) -> Integers:
-        """How many reports name each value."""
-        countable(self.size, "tally", most=1 << 28)
-        return np.bincount(read_codes(reports, self.size), minlength=self.size).astype(np.int64, copy=False)
+    @property
+    def codes(self) -> int:
+        """The values."""
+        return self.size
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> Frequencies:
         """(count/n − other)/(truth − other): unbiased, and the shares sum to one."""
@@ -47,7 +39,7 @@ class _ValueOracle(SupportOracle):
         return self._frequencies(counts, count)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, init=False)
 class BinaryResponse(_ValueOracle):
     """One bit by randomized response (Warner 1965); `mechanisms.RandomizedResponse` has its four textbook forms.
 
@@ -55,7 +47,7 @@ class BinaryResponse(_ValueOracle):
     Estimates unbias as z = (y − 1/(1+e^ε))·(e^ε+1)/(e^ε−1); variance e^ε/(e^ε−1)² a report, whatever the share.
 
     >>> from discreet.local.oracles.krr import BinaryResponse
-    >>> coin = BinaryResponse.of(RandomizedResponse.from_coins(heads="1/2"))
+    >>> coin = BinaryResponse.from_mechanism(RandomizedResponse.from_coins(heads="1/2"))
     >>> coin.estimate([4, 6], reports=10).shares.round(6).tolist(), coin.variance()
     ([0.3, 0.7], 0.75)
     """
@@ -63,15 +55,15 @@ class BinaryResponse(_ValueOracle):
     response: RandomizedResponse
 
     def __init__(self, *, epsilon: Number) -> None:
-        object.__setattr__(self, "response", RandomizedResponse.for_epsilon(epsilon=read_epsilon(epsilon)))
+        self.__dict__["response"] = RandomizedResponse.for_epsilon(epsilon=read_epsilon(epsilon))
 
     @classmethod
-    def of(cls, response: RandomizedResponse) -> "BinaryResponse":
+    def from_mechanism(cls, response: RandomizedResponse) -> "BinaryResponse":
         """The oracle of a response in any of its forms."""
         if response.keep < Fraction(1, 10**13):
             raise InvalidParameter("truth", float(response.truth), "more than 1/2", "fair coins say nothing")
         oracle = object.__new__(cls)
-        object.__setattr__(oracle, "response", response)
+        oracle.__dict__["response"] = response
         return oracle
 
     @property
@@ -103,31 +95,27 @@ class BinaryResponse(_ValueOracle):
         return self.response.channel()
 
 
-@dataclass(frozen=True, slots=True)
-class FlatResponse(_ValueOracle):
+@dataclass(frozen=True, kw_only=True)
+class KRR(_ValueOracle):
     """k-RR: the true value with probability e^ε/(k−1+e^ε), each other with 1/(k−1+e^ε).
 
     Kairouz, Bonawitz, Ramage 2016. The best oracle while k < 3e^ε + 2 (Wang et al. 2017), poor for large k: variance
     (k−2+e^ε)/(e^ε−1)² a report.
-    Guarantee: ε-LDP, that of `mechanisms.KaryResponse`.
+    Guarantee: ε-LDP, that of `mechanisms.KRR`.
 
-    >>> from discreet.local.oracles.krr import FlatResponse
-    >>> oracle = FlatResponse(epsilon=1, size=100)
+    >>> from discreet.local.oracles.krr import KRR
+    >>> oracle = KRR(epsilon=1, size=100)
     >>> oracle.tally(oracle.randomize([3, 4, 5])).sum(), round(oracle.variance(), 1)
     (np.int64(3), 34.1)
     """
 
-    epsilon: Fraction
-    size: int
-
-    def __init__(self, *, epsilon: Number, size: int) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=2**31))
+    epsilon: Epsilon = Epsilon()
+    size: Integer = Integer(at_least=2, at_most=2**31)
 
     @property
-    def response(self) -> KaryResponse:
+    def response(self) -> mechanisms.KRR:
         """The mechanism that makes the reports."""
-        return KaryResponse(epsilon=self.epsilon, size=self.size)
+        return mechanisms.KRR(epsilon=self.epsilon, size=self.size)
 
     @property
     def truth(self) -> Fraction:

@@ -1,4 +1,4 @@
-"""Whole numbers 0 … size − 1 with noise that protects near numbers more than far ones (d-privacy on a line, claim C4).
+"""Whole numbers 0 … size − 1 with noise that protects near numbers more than far ones (d-privacy on a line).
 
 Each response states two losses: `per_distance`, ε for each unit of distance, and `loss`, the plain ε-LDP of the whole
 range, at most ε·(size − 1). Reports are numbers of the same range; a collector counts them with GROUP BY. The
@@ -23,8 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_up, integer, plain, rational
+from discreet.fields import Converted, Integer, Rational
 from discreet.local.estimation.frequencies import Bounded, Mean, Spread
-from discreet.local.oracles.oracle import Integers, read_codes, read_tally, read_values, well_formed
+from discreet.local.oracles.oracle import CodeReports, Integers, read_tally, read_values
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Metric, distances
 from discreet.mechanisms.grid import Grid, regular
@@ -38,22 +39,21 @@ from discreet.privacy.loss import Loss, PerDistance, Pure
 
 Floats = NDArray[np.float64]
 
-_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**9), 100
 _MOST_SIZE = 1 << 24
 _MOST_PLACES = 256
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class _Line:
+@dataclass(frozen=True, kw_only=True)
+class _Line(CodeReports):
     """What responses on 0 … size − 1 have in common."""
 
-    epsilon: Fraction
-    size: int
+    epsilon: Rational = Rational(at_least=Fraction(1, 10**9), at_most=100)
+    size: Integer = Integer(at_least=2, at_most=_MOST_SIZE)
 
-    def __init__(self, *, epsilon: Number, size: int) -> None:
-        limits = {"at_least": _LEAST_EPSILON, "at_most": Fraction(_MOST_EPSILON)}
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", **limits))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+    @property
+    def codes(self) -> int:
+        """The numbers of the range."""
+        return self.size
 
     @property
     def per_distance(self) -> PerDistance:
@@ -64,14 +64,6 @@ class _Line:
     def loss(self) -> Loss:
         """The ε-LDP of the whole range."""
         return Pure(self.epsilon * (self.size - 1))
-
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports are numbers of the range."""
-        return well_formed(reports, self.size)
-
-    def tally(self, reports: ArrayLike) -> Integers:
-        """How many reports name each number."""
-        return np.bincount(read_codes(reports, self.size), minlength=self.size).astype(np.int64, copy=False)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> Mean:
         """The unbiased mean: the average of what each report says (`_worth`); for intervals see `Bounded`."""
@@ -99,12 +91,11 @@ class _Line:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class ClampedGeometric(_Line):
     """Two-sided geometric noise, P(noise = k) ∝ e^(−ε|k|), then clamped: what falls outside moves to the nearer end.
 
     Ghosh, Roughgarden, Sundararajan 2009: for whole numbers no other response at the same ε per unit serves any user
-    better, whatever their prior and monotone loss, once they remap reports (claim B15).
+    better, whatever their prior and monotone loss, once they remap reports.
 
     Guarantee: ε-d-private for d = |x − x'|, and ε·(size − 1)-LDP.
     Proof. P(x + noise = z)/P(x' + noise = z) = e^(ε(|z − x'| − |z − x|)) ≤ e^(ε|x − x'|) by the triangle inequality;
@@ -122,9 +113,9 @@ class ClampedGeometric(_Line):
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One number of the range for each value."""
-        told = read_values(values, self.size)
-        noise = np.asarray(discrete_laplace(1 / self.epsilon, told.shape, entropy=entropy))
-        return np.asarray(np.clip(told + noise, 0, self.size - 1), np.int64)
+        true = read_values(values, self.size)
+        noise = np.asarray(discrete_laplace(1 / self.epsilon, true.shape, entropy=entropy))
+        return np.asarray(np.clip(true + noise, 0, self.size - 1), np.int64)
 
     def _worth(self) -> Floats:
         worth = np.arange(self.size, dtype=np.float64)
@@ -134,9 +125,9 @@ class ClampedGeometric(_Line):
         return worth
 
     def _variances(self) -> Floats:
-        rate, place = float(self.epsilon), np.arange(self.size)
+        rate, index = float(self.epsilon), np.arange(self.size)
         alpha = exp(-rate)
-        ends = np.exp(-rate * place) + np.exp(-rate * (self.size - 1 - place))
+        ends = np.exp(-rate * index) + np.exp(-rate * (self.size - 1 - index))
         return np.asarray(alpha / expm1(-rate) ** 2 * (2 - ends / (1 + alpha)))
 
     def _spread(self, counts: Integers, count: int) -> Spread | None:
@@ -149,8 +140,8 @@ class ClampedGeometric(_Line):
         return geometric_channel(self.size - 1, self.epsilon)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class ClampedLaplace:
+@dataclass(frozen=True, kw_only=True)
+class ClampedLaplace(CodeReports):
     """Laplace noise on a bounded interval of real numbers, on a grid: `ClampedGeometric` in whole steps.
 
     A number is taken to the nearest grid point of [lower, upper], to an end if it lies beyond; reports are numbers of
@@ -165,24 +156,25 @@ class ClampedLaplace:
     (PerDistance(epsilon=Fraction(1, 2), unit='unit', slack=Fraction(1, 4)), Pure(epsilon=Fraction(12, 1)))
     """
 
-    epsilon: Fraction
-    lower: Fraction
-    upper: Fraction
-    granularity: Fraction
+    epsilon: Rational = Rational(above=0)
+    lower: Rational = Rational()
+    upper: Rational = Rational()
+    granularity: Converted[Number, Fraction] = Converted(lambda step, _: Grid(step).step)
 
-    def __init__(self, *, epsilon: Number, lower: Number, upper: Number, granularity: Number) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "granularity", Grid(granularity).step)
-        for name, end in (("lower", lower), ("upper", upper)):
-            exact = rational(end, name)
-            steps = exact / self.granularity
+    def __post_init__(self) -> None:
+        for name, end in (("lower", self.lower), ("upper", self.upper)):
+            steps = end / self.granularity
             if steps.denominator != 1 or abs(steps) > 2**60:
                 expected = f"a multiple of the granularity {plain(self.granularity)}, at most 2^60 of them"
-                raise InvalidParameter(name, end, expected)
-            object.__setattr__(self, name, exact)
+                raise InvalidParameter(name, plain(end), expected)
         if not self.lower < self.upper:
-            raise InvalidParameter("upper", upper, f"a number above lower = {lower}")
+            raise InvalidParameter("upper", plain(self.upper), f"a number above lower = {plain(self.lower)}")
         self.geometric  # noqa: B018 - refuses what it cannot draw
+
+    @property
+    def codes(self) -> int:
+        """The steps of the interval."""
+        return self.geometric.size
 
     @property
     def geometric(self) -> ClampedGeometric:
@@ -209,33 +201,24 @@ class ClampedLaplace:
     def _first(self) -> int:
         return int(self.lower / self.granularity)
 
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports are steps of the interval."""
-        return self.geometric.valid(reports)
-
-    def tally(self, reports: ArrayLike) -> Integers:
-        """How many reports name each step."""
-        return self.geometric.tally(reports)
-
     def estimate(self, tally: ArrayLike, *, reports: int) -> Mean:
         """The mean, unbiased for the snapped numbers; intervals include half a step of snapping."""
-        told, step, low = self.geometric.estimate(tally, reports=reports), float(self.granularity), float(self.lower)
-        noise: Bounded = told.evidence  # type: ignore[assignment]
+        mean, step, low = self.geometric.estimate(tally, reports=reports), float(self.granularity), float(self.lower)
+        noise: Bounded = mean.evidence  # type: ignore[assignment]
         evidence = noise.moved(low, step, step / 2)
-        return Mean(evidence.value, told.variance * step**2, told.reports, low, float(self.upper), evidence)
+        return Mean(evidence.value, mean.variance * step**2, mean.reports, low, float(self.upper), evidence)
 
     def variance(self, value: Number) -> float:
         """The variance of one report's unbiased estimate where the person's number is `value`."""
         given = rational(value, "value", at_least=self.lower, at_most=self.upper)
-        place = int((given - self.lower) / self.granularity + Fraction(1, 2))
-        return self.geometric.variance(place) * float(self.granularity) ** 2
+        index = int((given - self.lower) / self.granularity + Fraction(1, 2))
+        return self.geometric.variance(index) * float(self.granularity) ** 2
 
     def channel(self) -> Channel:
         """p(step | step) for up to 1000 steps."""
         return self.geometric.channel()
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class ExponentialResponse(_Line):
     """The d-private exponential response on a line: p(y|x) ∝ e^(−ε|x − y|/2) over the numbers of the range.
 
@@ -252,7 +235,7 @@ class ExponentialResponse(_Line):
     Unbiased: p is T/Z with T = q^|x−y|, whose inverse is tridiagonal, (1, 1+q², …, 1 | −q)/(1−q²) (Kac, Murdock, Szegő
     1953); so φ = T⁻¹(x·Z(x)) has Σ_y p(y|x)·φ(y) = x.
 
-    >>> answer = ExponentialResponse(epsilon="1.386294361119890618", size=3)  # 2·ln 2, as in claim A7
+    >>> answer = ExponentialResponse(epsilon="1.386294361119890618", size=3)  # 2·ln 2
     >>> answer.channel().as_float().matrix.round(4).tolist()[1:]
     [[0.25, 0.5, 0.25], [0.1429, 0.2857, 0.5714]]
     """
@@ -269,20 +252,20 @@ class ExponentialResponse(_Line):
         discrete Laplace noise, refused outside the range; or, where the range is short against 2/ε, a uniform y
         accepted with probability q^|x−y|. The first accepts at least (1 − q^size)/(1 + q), the second 1/e.
         """
-        told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
-        out, pending = told.copy(), np.arange(told.size)
+        true, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
+        out, pending = true.copy(), np.arange(true.size)
         while pending.size:
-            drawn, accepted = self._propose(told[pending], source)
+            drawn, accepted = self._propose(true[pending], source)
             out[pending[accepted]] = drawn[accepted]
             pending = pending[~accepted]
         return out
 
-    def _propose(self, told: Integers, entropy: Entropy) -> tuple[Integers, NDArray[np.bool_]]:
+    def _propose(self, true: Integers, entropy: Entropy) -> tuple[Integers, NDArray[np.bool_]]:
         scale = 2 / self.epsilon
         if self.size - 1 <= scale:
-            drawn = np.asarray(uniform_below(self.size, told.shape, entropy=entropy), np.int64)
-            return drawn, accept_each(np.abs(drawn - told), scale, entropy=entropy)
-        drawn = told + np.asarray(discrete_laplace(scale, told.shape, entropy=entropy))
+            drawn = np.asarray(uniform_below(self.size, true.shape, entropy=entropy), np.int64)
+            return drawn, accept_each(np.abs(drawn - true), scale, entropy=entropy)
+        drawn = true + np.asarray(discrete_laplace(scale, true.shape, entropy=entropy))
         return drawn, np.asarray((drawn >= 0) & (drawn < self.size))
 
     @property
@@ -321,7 +304,7 @@ class ExponentialResponse(_Line):
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
-class MetricResponse:
+class MetricResponse(CodeReports):
     """One of a few places, words or settings, at any distances: z with probability ∝ exp(−ε·d(x, z)/2).
 
     Where every place sees the same distances to all others (a ring, the discrete metric, the corners of a cube), the
@@ -376,27 +359,24 @@ class MetricResponse:
         return len(self.labels)
 
     @property
+    def codes(self) -> int:
+        """The places."""
+        return self.size
+
+    @property
     def scale(self) -> Fraction:
         """What distances are divided by: 2s/ε, or s/ε where the normalizer is constant."""
         return (1 if self.constant else 2) * self.stretch / self.epsilon
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One report for each position in `labels`."""
-        places = read_values(values, self.size)
-        reports = np.empty(places.shape, np.int64)
-        for place in np.unique(places):
-            chosen = places == place
+        true = read_values(values, self.size)
+        reports = np.empty(true.shape, np.int64)
+        for index in np.unique(true):
+            chosen = true == index
             count = int(np.count_nonzero(chosen))
-            reports[chosen] = softmax(-self._steps[place], self._wide, count, entropy=entropy)
+            reports[chosen] = softmax(-self._steps[index], self._wide, count, entropy=entropy)
         return reports
-
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports could have come from this randomizer."""
-        return well_formed(reports, self.size)
-
-    def tally(self, reports: ArrayLike) -> Integers:
-        """How many reports there are of each place."""
-        return np.bincount(read_codes(reports, self.size), minlength=self.size).astype(np.int64)
 
     def channel(self) -> Channel:
         """The channel, to float precision."""

@@ -1,10 +1,10 @@
 """The mean of one bounded number a person: one bit, a piecewise uniform report, or a mixture of the two.
 
-A number in [lower, upper] is taken to the nearest of `steps` + 1 grid points (beyond the bounds, to the bound): place k
+A number in [lower, upper] is taken to the nearest of `steps` + 1 grid points (beyond the bounds, to the bound): index k
 = 0 … steps. Reports are whole numbers; the collector keeps sums and counts of them, which add up over batches: `SELECT
 sum(report), count(*)`, for `Piecewise` a sum of squares too. Everything is exact on the grid: probabilities are
-rationals with e^ε rounded down, and the estimate is unbiased for the mean of the places. Snapping moves that mean by at
-most half a step, which intervals include; where the numbers lie on the grid it moves nothing.
+rationals with e^ε rounded down, and the estimate is unbiased for the mean of the indices. Snapping moves that mean by
+at most half a step, which intervals include; where the numbers lie on the grid it moves nothing.
 
 >>> hours = Piecewise(epsilon=1, lower=0, upper=24, steps=96)
 >>> int(hours.tally(hours.randomize([7.5, 8, 6.25]))[1])
@@ -13,22 +13,22 @@ most half a step, which intervals include; where the numbers lie on the grid it 
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, float_up, integer, rational
-from discreet.local.estimation.frequencies import Bounded, Mean, MeanEvidence, Spread, binomial_limits
-from discreet.local.oracles.oracle import Integers, read_codes, read_epsilon, well_formed
+from discreet.exact import Number, exp_down, float_up, integer, plain, rational
+from discreet.fields import Integer, Rational
+from discreet.local.estimation.frequencies import Bounded, Mean, MeanEvidence, Spread, binomial_bounds
+from discreet.local.oracles.oracle import CodeReports, Epsilon, Integers, PureLDP, read_codes, well_formed
 from discreet.mechanisms import RandomizedResponse
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import finite, regular
 from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy, bernoulli, uniform_below
 from discreet.noise.entropy import SYSTEM
-from discreet.privacy.loss import Loss, Pure
 
 __all__ = ["Bounded", "Hybrid", "Mean", "Piecewise", "StochasticRounding"]
 
@@ -38,60 +38,52 @@ _FAR = 10**100  # bounds whose squares, with the noise, are still floats
 _HYBRID_FROM = Fraction(61, 100)  # ε* of Wang et al. 2019, eq. 5, where the piecewise mechanism begins to pay
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class _Numeric:
+@dataclass(frozen=True, kw_only=True)
+class _Numeric(CodeReports, PureLDP):
     """What the three have in common: the grid, and estimates that are affine in sums of codes."""
 
-    epsilon: Fraction
-    lower: Fraction
-    upper: Fraction
-    steps: int
-    codes: ClassVar[Any]  # how many different reports there are: 0 … codes − 1
+    epsilon: Epsilon = Epsilon()
+    lower: Rational = Rational(at_least=-_FAR, at_most=_FAR)
+    upper: Rational = Rational(at_least=-_FAR, at_most=_FAR)
+    steps: Integer = Integer(at_least=1, at_most=_MOST_STEPS, default=1024)
 
-    def __init__(self, *, epsilon: Number, lower: Number, upper: Number, steps: int = 1024) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "lower", rational(lower, "lower", at_least=-_FAR, at_most=_FAR))
-        object.__setattr__(self, "upper", rational(upper, "upper", at_least=-_FAR, at_most=_FAR))
-        object.__setattr__(self, "steps", integer(steps, "steps", at_least=1, at_most=_MOST_STEPS))
+    def __post_init__(self) -> None:
         if (self.upper - self.lower) * _FAR < 1:
-            raise InvalidParameter("upper", upper, f"a number above lower = {lower} by 1e-100 at least")
+            wanted = f"a number above lower = {plain(self.lower)} by 1e-100 at least"
+            raise InvalidParameter("upper", plain(self.upper), wanted)
 
     @property
     def step(self) -> Fraction:
         """The distance of two grid points."""
         return (self.upper - self.lower) / self.steps
 
-    @property
-    def loss(self) -> Loss:
-        """ε-LDP for the person's own number."""
-        return Pure(self.epsilon)
-
-    def places(self, values: ArrayLike) -> Integers:
+    def grid_indices(self, values: ArrayLike) -> Integers:
         """The nearest grid point of each number, 0 … steps; numbers beyond the bounds are taken to the bound."""
         array = np.atleast_1d(finite(values, "values")) if np.size(regular(values, "values")) else np.zeros(0)
         if array.ndim != 1:
             raise InvalidData("values: expected numbers on one axis")
-        held = np.clip(array.astype(np.float64), float(self.lower), float(self.upper))
-        share = (held / 2 - float(self.lower) / 2) / float((self.upper - self.lower) / 2)
+        bounded = np.clip(array.astype(np.float64), float(self.lower), float(self.upper))
+        share = (bounded / 2 - float(self.lower) / 2) / float((self.upper - self.lower) / 2)
         return np.clip(np.floor(share * self.steps + 0.5), 0, self.steps).astype(np.int64)
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """One code for each number."""
-        return self._draw(self.places(values), SYSTEM if entropy is None else entropy)
+        return self._draw(self.grid_indices(values), SYSTEM if entropy is None else entropy)
 
-    def _draw(self, places: Integers, entropy: Entropy) -> Integers:
+    def _draw(self, indices: Integers, entropy: Entropy) -> Integers:
         raise NotImplementedError
 
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports are codes; NaN, text, floats with digits and numbers out of range are not."""
-        return well_formed(reports, self.codes)
+    @property
+    def tally_size(self) -> int:
+        """Two: a sum and a count."""
+        return 2
 
     def tally(self, reports: ArrayLike) -> Integers:
         """The sum of the codes, and how many there are."""
         return _sum_and_count(read_codes(reports, self.codes))
 
-    def _moment(self, place: int | Fraction) -> Fraction:
-        """The variance of one report's estimate of the place, in steps²."""
+    def _moment(self, index: int | Fraction) -> Fraction:
+        """The variance of one report's estimate of the index, in steps²."""
         raise NotImplementedError
 
     def variance(self, value: Number) -> float:
@@ -100,7 +92,7 @@ class _Numeric:
         return float(self._moment(int((given - self.lower) / self.step + Fraction(1, 2))) * self.step**2)
 
     def _worst(self) -> Fraction:
-        """The largest variance over all places: it is quadratic and symmetric in the place."""
+        """The largest variance over all indices: it is quadratic and symmetric in the index."""
         return max(self._moment(0), self._moment(self.steps // 2), self._moment((self.steps + 1) // 2))
 
     @property
@@ -108,47 +100,46 @@ class _Numeric:
         """What one report can move the estimated mean, times the number of reports; rounded up.
 
         Guarantee: whatever a share β of n reports says, it moves the estimate by at most β·influence, from what it
-        would be with any other β·n reports in their place, or without them. Some sets of reports reach that.
+        would be with any other β·n reports in their index, or without them. Some sets of reports reach that.
         Proof. The estimate is the mean of n numbers, each told by one report alone, from an interval of this length. To
         replace m of them changes their sum by at most m·influence, which is reached where they told one end and now
         tell the other. To add m to n − m others moves their mean x̄ to x̄ + (m/n)·(ȳ − x̄), ȳ the mean of the m, and both
         means lie in the interval. Clipping to the bounds moves two numbers no further apart.
         """
-        least, most = self._told
+        least, most = self._extremes
         return float_up((most - least) * self.step)
 
     @property
-    def _told(self) -> tuple[Fraction, Fraction]:
-        """The least and the greatest place that one report can tell."""
+    def _extremes(self) -> tuple[Fraction, Fraction]:
+        """The least and the greatest index that one report can tell."""
         raise NotImplementedError
 
     def channel(self) -> Channel:
-        """p(code | place) for up to a million entries, in rationals."""
+        """p(code | index) for up to a million entries, in rationals."""
         countable((self.steps + 1) * self.codes, "channel", most=1_000_000)
-        rows = [self._row(place) for place in range(self.steps + 1)]
+        rows = [self._row(index) for index in range(self.steps + 1)]
         return Channel(rows, inputs=range(self.steps + 1), outputs=range(self.codes))
 
-    def _row(self, place: int) -> list[Fraction]:
+    def _row(self, index: int) -> list[Fraction]:
         raise NotImplementedError
 
-    def _mean(self, place: Fraction, moment: Fraction, reports: int, evidence: Bounded | MeanEvidence) -> Mean:
-        """The mean of places as one of numbers; `evidence`, where it is `Bounded`, is in steps."""
-        value, variance = float(self.lower + self.step * place), float(moment * self.step**2)
+    def _mean(self, index: Fraction, moment: Fraction, reports: int, evidence: Bounded | MeanEvidence) -> Mean:
+        """The mean of indices as one of numbers; `evidence`, where it is `Bounded`, is in steps."""
+        value, variance = float(self.lower + self.step * index), float(moment * self.step**2)
         if isinstance(evidence, Bounded):
             evidence = evidence.moved(float(self.lower), float(self.step), float(self.step / 2))
         return Mean(value, variance / reports, reports, float(self.lower), float(self.upper), evidence)
 
     def _least(self) -> Fraction:
-        """The least variance over all places, which are 0 … steps; it is quadratic and symmetric in the place."""
+        """The least variance over all indices, which are 0 … steps; it is quadratic and symmetric in the index."""
         return min(self._moment(0), self._moment(Fraction(self.steps, 2)))
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class StochasticRounding(_Numeric):
     """One bit: the number is rounded at random to one of the bounds, and that bit told by randomized response.
 
     Duchi, Jordan, Wainwright 2018 (section 3.2.1, one dimension). With t the truth probability, the bit is 1 with
-    probability (1 − t) + (k/steps)·(2t − 1), affine in the place k, hence the unbiased estimate
+    probability (1 − t) + (k/steps)·(2t − 1), affine in the index k, hence the unbiased estimate
     k̂ = steps·(bit − (1 − t))/(2t − 1). On [−1, 1] the variance is ((e^ε+1)/(e^ε−1))² − x².
 
     Guarantee: ε-LDP.
@@ -164,46 +155,48 @@ class StochasticRounding(_Numeric):
         """What is done with the rounded bit."""
         return RandomizedResponse.for_epsilon(epsilon=self.epsilon)
 
-    codes: ClassVar[int] = 2
+    @property
+    def codes(self) -> int:
+        """Two: the bits."""
+        return 2
 
-    def _draw(self, places: Integers, entropy: Entropy) -> Integers:
-        up = np.asarray(uniform_below(self.steps, places.shape, entropy=entropy)) < places  # with probability k/steps
+    def _draw(self, indices: Integers, entropy: Entropy) -> Integers:
+        up = np.asarray(uniform_below(self.steps, indices.shape, entropy=entropy)) < indices  # with probability k/steps
         return np.asarray(self.response.release(up, entropy=entropy)).astype(np.int64)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> Mean:
         """The unbiased mean. Its variance is that of people who are all at the mean, the largest there can be.
 
-        Intervals are Clopper–Pearson's for the mean probability of a 1 (`binomial_limits`): a sum of independent coins.
+        Intervals are Clopper–Pearson's for the mean probability of a 1 (`binomial_bounds`): a sum of independent coins.
         """
         ((ones, count),) = _read(tally, reports, 2)
-        place = self.steps * (Fraction(ones, count) - 1 + self.response.truth) / self.response.keep
-        held = min(max(place, Fraction(0)), Fraction(self.steps))
-        return self._mean(place, self._moment(held), count, _Coins(ones, count, self))
+        index = self.steps * (Fraction(ones, count) - 1 + self.response.truth) / self.response.keep
+        inside = min(max(index, Fraction(0)), Fraction(self.steps))
+        return self._mean(index, self._moment(inside), count, _Coins(ones, count, self))
 
     @property
-    def _told(self) -> tuple[Fraction, Fraction]:
+    def _extremes(self) -> tuple[Fraction, Fraction]:
         away = self.steps * (1 - self.response.truth) / self.response.keep
         return -away, self.steps + away
 
-    def _moment(self, place: int | Fraction) -> Fraction:
-        one = (1 - self.response.truth) + Fraction(place) / self.steps * self.response.keep
-        return one * (1 - one) * (self.steps / self.response.keep) ** 2
+    def _moment(self, index: int | Fraction) -> Fraction:
+        p = (1 - self.response.truth) + Fraction(index) / self.steps * self.response.keep
+        return p * (1 - p) * (self.steps / self.response.keep) ** 2
 
-    def _row(self, place: int) -> list[Fraction]:
-        one = (1 - self.response.truth) + Fraction(place, self.steps) * self.response.keep
-        return [1 - one, one]
+    def _row(self, index: int) -> list[Fraction]:
+        p = (1 - self.response.truth) + Fraction(index, self.steps) * self.response.keep
+        return [1 - p, p]
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Piecewise(_Numeric):
     """A report from a window of codes about the number with high probability, else from the codes outside it.
 
     Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019 (section III.B), on a grid: there are N + W codes, N = `steps`, and
-    place k has the window k … k + W − 1. Codes in the window have probability a, the others b, a = e^ε·b. The
+    index k has the window k … k + W − 1. Codes in the window have probability a, the others b, a = e^ε·b. The
     paper's window is C − 1 wide and moves by C + 1, a ratio of e^(−ε/2): W = N·e^(−ε/2), rounded, at least 1.
 
     Guarantee: ε-LDP for every W.
-    Proof. Every code has probability a or b whatever the place, and a/b is e^ε rounded down.
+    Proof. Every code has probability a or b whatever the index, and a/b is e^ε rounded down.
     Unbiased, exactly: Σ_y y·p(y|k) = b·Σ_y y + (a − b)·Σ_{window} y, and the window's sum is W·(k + (W − 1)/2): affine
     in k with slope (a − b)·W > 0, which the estimate inverts. On [−1, 1] and fine grids the variance is the paper's
     x²/(e^(ε/2)−1) + (e^(ε/2)+3)/(3(e^(ε/2)−1)²).
@@ -236,13 +229,13 @@ class Piecewise(_Numeric):
         (a, b), w, m = self._likely, self.window, self.codes
         return b * m * (m - 1) / 2 + (a - b) * w * (w - 1) / 2, (a - b) * w
 
-    def _draw(self, places: Integers, entropy: Entropy) -> Integers:
+    def _draw(self, indices: Integers, entropy: Entropy) -> Integers:
         """In the window with probability W·a, uniformly; else one of the N codes outside, which skip over it."""
-        inside = np.asarray(bernoulli(self.window * self._likely[0], places.shape, entropy=entropy))
-        near = np.asarray(uniform_below(self.window, places.shape, entropy=entropy))
-        far = np.asarray(uniform_below(self.steps, places.shape, entropy=entropy))
-        outside = np.where(far < places, far, far + self.window)
-        return np.where(inside, places + near, outside).astype(np.int64)
+        inside = np.asarray(bernoulli(self.window * self._likely[0], indices.shape, entropy=entropy))
+        near = np.asarray(uniform_below(self.window, indices.shape, entropy=entropy))
+        far = np.asarray(uniform_below(self.steps, indices.shape, entropy=entropy))
+        outside = np.where(far < indices, far, far + self.window)
+        return np.where(inside, indices + near, outside).astype(np.int64)
 
     def estimate(self, tally: ArrayLike, *, reports: int) -> Mean:
         """The unbiased mean, with the variance of the worst numbers; intervals are narrower (`_spread`).
@@ -252,10 +245,10 @@ class Piecewise(_Numeric):
         """
         sums, squares = _split(tally, self._half_steps)
         ((total, count),), (shift, gain) = _read(sums, reports, self.codes), self._affine
-        place = (Fraction(total, count) - shift) / gain
+        index = (Fraction(total, count) - shift) / gain
         reach, spread = float((self.codes - 1) / gain), self._spread(squares, count)
-        terms = (float(place), float(self._worst()), reach, count, 0.0, float(self._least()), spread)
-        return self._mean(place, self._worst(), count, Bounded(*terms))
+        terms = (float(index), float(self._worst()), reach, count, 0.0, float(self._least()), spread)
+        return self._mean(index, self._worst(), count, Bounded(*terms))
 
     @property
     def _unit(self) -> int:
@@ -267,6 +260,11 @@ class Piecewise(_Numeric):
         """The largest distance of a code from the middle of all, in these units."""
         return -(-(self.codes - 1) // self._unit)
 
+    @property
+    def tally_size(self) -> int:
+        """Three: a sum, a count and a sum of squares."""
+        return 3
+
     def tally(self, reports: ArrayLike) -> Integers:
         """The sum of the codes, how many there are, and the sum of their squared distances from the middle."""
         codes = read_codes(reports, self.codes)
@@ -276,7 +274,7 @@ class Piecewise(_Numeric):
     def _spread(self, squares: int, count: int) -> Spread:
         """How the mean variance follows from E[T], T the squared distance of a report's estimate from the middle.
 
-        Proof. With c the middle of all places, the variance at place k is A + B·(k − c)², B ≥ 0, and so E[T | k] =
+        Proof. With c the middle of all indices, the variance at index k is A + B·(k − c)², B ≥ 0, and so E[T | k] =
         A + (1 + B)·(k − c)². Hence the mean variance is A + B·(E[T] − A)/(1 + B). Distances are rounded up.
         """
         half, middle = Fraction(self.steps, 2), self._moment(Fraction(self.steps, 2))
@@ -286,25 +284,24 @@ class Piecewise(_Numeric):
         return Spread(float(middle / (1 + bend)), float(bend / (1 + bend)), mean, top)
 
     @property
-    def _told(self) -> tuple[Fraction, Fraction]:
+    def _extremes(self) -> tuple[Fraction, Fraction]:
         shift, gain = self._affine
         return -shift / gain, (self.codes - 1 - shift) / gain
 
-    def _moment(self, place: int | Fraction) -> Fraction:
-        return self._square(place) - place**2
+    def _moment(self, index: int | Fraction) -> Fraction:
+        return self._square(index) - index**2
 
-    def _square(self, place: int | Fraction) -> Fraction:
+    def _square(self, index: int | Fraction) -> Fraction:
         """E[k̂²]: b·Σ over all codes + (a − b)·Σ over the window of ((y − c)/g)²."""
         (a, b), (shift, gain) = self._likely, self._affine
-        window = _squares(place + self.window, shift) - _squares(place, shift)
+        window = _squares(index + self.window, shift) - _squares(index, shift)
         return (b * _squares(self.codes, shift) + (a - b) * window) / gain**2
 
-    def _row(self, place: int) -> list[Fraction]:
+    def _row(self, index: int) -> list[Fraction]:
         a, b = self._likely
-        return [b] * place + [a] * self.window + [b] * (self.steps - place)
+        return [b] * index + [a] * self.window + [b] * (self.steps - index)
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Hybrid(_Numeric):
     """With probability α = 1 − e^(−ε/2) the piecewise report, else the one bit; up to ε = 0.61 always the bit.
 
@@ -340,9 +337,9 @@ class Hybrid(_Numeric):
         """N + W + 2."""
         return self.piecewise.codes + 2
 
-    def _draw(self, places: Integers, entropy: Entropy) -> Integers:
-        many = np.asarray(bernoulli(self.alpha, places.shape, entropy=entropy))
-        codes, bits = self.piecewise._draw(places, entropy), self.rounding._draw(places, entropy)
+    def _draw(self, indices: Integers, entropy: Entropy) -> Integers:
+        many = np.asarray(bernoulli(self.alpha, indices.shape, entropy=entropy))
+        codes, bits = self.piecewise._draw(indices, entropy), self.rounding._draw(indices, entropy)
         return np.where(many, codes, self.piecewise.codes + bits).astype(np.int64)
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
@@ -351,6 +348,11 @@ class Hybrid(_Numeric):
         if not self.alpha:
             fine &= ~well_formed(reports, self.piecewise.codes)
         return fine
+
+    @property
+    def tally_size(self) -> int:
+        """Four: a sum and a count of each part."""
+        return 4
 
     def tally(self, reports: ArrayLike) -> Integers:
         """The sum and number of the piecewise codes, then of the bits."""
@@ -367,25 +369,25 @@ class Hybrid(_Numeric):
         if many and not self.alpha:
             raise InvalidData("tally: expected no piecewise codes, which no device sends at this ε")
         (shift, gain), response = self.piecewise._affine, self.rounding.response
-        told = (codes - many * shift) / gain + self.steps * (bits - few * (1 - response.truth)) / response.keep
-        least, most = self._told
+        total = (codes - many * shift) / gain + self.steps * (bits - few * (1 - response.truth)) / response.keep
+        least, most = self._extremes
         if not many and not self.alpha:
             return self.rounding.estimate([bits, few], reports=count)
-        place, reach = told / count, float(most - least)
-        terms = (float(place), float(self._worst()), reach, count, 0.0, float(self._least()))
-        return self._mean(place, self._worst(), count, Bounded(*terms))
+        index, reach = total / count, float(most - least)
+        terms = (float(index), float(self._worst()), reach, count, 0.0, float(self._least()))
+        return self._mean(index, self._worst(), count, Bounded(*terms))
 
     @property
-    def _told(self) -> tuple[Fraction, Fraction]:
-        bit, many = self.rounding._told, self.piecewise._told
+    def _extremes(self) -> tuple[Fraction, Fraction]:
+        bit, many = self.rounding._extremes, self.piecewise._extremes
         return (min(bit[0], many[0]), max(bit[1], many[1])) if self.alpha else bit
 
-    def _moment(self, place: int | Fraction) -> Fraction:
-        bit = self.rounding._moment(place) + place**2
-        return self.alpha * self.piecewise._square(place) + (1 - self.alpha) * bit - place**2
+    def _moment(self, index: int | Fraction) -> Fraction:
+        bit = self.rounding._moment(index) + index**2
+        return self.alpha * self.piecewise._square(index) + (1 - self.alpha) * bit - index**2
 
-    def _row(self, place: int) -> list[Fraction]:
-        many, few = self.piecewise._row(place), self.rounding._row(place)
+    def _row(self, index: int) -> list[Fraction]:
+        many, few = self.piecewise._row(index), self.rounding._row(index)
         return [self.alpha * p for p in many] + [(1 - self.alpha) * p for p in few]
 
 
@@ -400,10 +402,10 @@ class _Coins:
     reports: int
     of: StochasticRounding
 
-    def limits(self, tail: float) -> tuple[float, float]:
-        """Clopper–Pearson limits, carried over to the mean; see `binomial_limits`."""
+    def confidence_bounds(self, tail: float) -> tuple[float, float]:
+        """Clopper–Pearson bounds, carried over to the mean; see `binomial_bounds`."""
         of, lie, keep = self.of, float(1 - self.of.response.truth), float(self.of.response.keep)
-        low, high = ((float(p) - lie) / keep for p in binomial_limits(self.ones, self.reports, tail))
+        low, high = ((float(p) - lie) / keep for p in binomial_bounds(self.ones, self.reports, tail))
         lower, width, half = float(of.lower), float(of.upper - of.lower), float(of.step / 2)
         return lower + width * low - half, lower + width * high + half
 
@@ -440,6 +442,6 @@ def _read(tally: ArrayLike, reports: int, *codes: int) -> list[tuple[int, int]]:
     pairs = [(int(total), int(counted)) for total, counted in array.reshape(-1, 2).tolist()]
     if any(not 0 <= total <= (below - 1) * counted for (total, counted), below in zip(pairs, codes, strict=True)):
         raise InvalidData("tally: expected sums that so many reports can have, as `tally` gives them")
-    if (told := sum(counted for _, counted in pairs)) != count:
-        raise InvalidParameter("reports", reports, f"{told}, as the tally says", "count valid reports")
+    if (counted_in_all := sum(counted for _, counted in pairs)) != count:
+        raise InvalidParameter("reports", reports, f"{counted_in_all}, as the tally says", "count valid reports")
     return pairs

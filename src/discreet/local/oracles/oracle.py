@@ -15,16 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
+from discreet.fields import Converted, Integer
 from discreet.local.estimation.frequencies import Frequencies, Support, support_variance
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import regular
+from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure
 
 Integers = NDArray[np.int64]
-
-_LEAST_EPSILON = Fraction(1, 10**12)
-_MOST_EPSILON = 1000
 
 
 class Oracle(Protocol):
@@ -45,8 +44,18 @@ class Oracle(Protocol):
         """`Pure(epsilon)`."""
         ...
 
+    @property
+    def report_width(self) -> int | None:
+        """How many words a report has; None where it is one code."""
+        ...
+
+    @property
+    def tally_size(self) -> int:
+        """How many numbers a tally has."""
+        ...
+
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
-        """One report for each value: codes of shape (n,), or rows of words of shape (n, w)."""
+        """One report for each value: codes of shape (n,), or rows of words of shape (n, report_width)."""
         ...
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
@@ -75,16 +84,69 @@ class Oracle(Protocol):
         ...
 
 
-class SupportOracle:
+class Epsilon(Converted[Number, Fraction]):
+    """The field `epsilon` of a randomizer; see `read_epsilon`."""
+
+    def __init__(self) -> None:
+        super().__init__(read_epsilon)
+
+
+class Stated(Converted[int | None, int]):
+    """A whole number that may be stated; 0 where it was not, for `__post_init__` to choose the best."""
+
+    def __init__(self, *, at_least: int) -> None:
+        def convert(value: int | None, name: str) -> int:
+            return 0 if value is None else integer(value, name, at_least=at_least)
+
+        super().__init__(convert, default=None)
+
+
+class PureLDP:
+    """Randomizers whose report is ε-LDP for the person's own value."""
+
+    epsilon: Epsilon
+
+    @property
+    def loss(self) -> Loss:
+        """ε-LDP for the person's own value."""
+        return Pure(self.epsilon)
+
+
+class CodeReports:
+    """Reports that are one code each, 0 … codes − 1; a collector counts `SELECT report, count(*) … GROUP BY report`."""
+
+    @property
+    def codes(self) -> int:
+        """How many different reports there are."""
+        raise NotImplementedError
+
+    @property
+    def report_width(self) -> int | None:
+        """None: a report is one code."""
+        return None
+
+    @property
+    def tally_size(self) -> int:
+        """A number for each code."""
+        return self.codes
+
+    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
+        """Which reports are codes."""
+        return well_formed(reports, self.codes)
+
+    def tally(self, reports: ArrayLike) -> Integers:
+        """How many reports have each code."""
+        countable(self.codes, "tally", most=1 << 28)
+        return np.bincount(read_codes(reports, self.codes), minlength=self.codes).astype(np.int64, copy=False)
+
+
+class SupportOracle(PureLDP):
     """Oracles whose reports support each value or not: the value's own with probability `truth`, others with `other`.
 
     Those are the "pure" protocols of Wang, Blocki, Li, Jha 2017; estimate and variance follow from the two numbers.
     """
 
-    __slots__ = ()
-
-    epsilon: Fraction
-    size: int
+    size: Integer
 
     @property
     def truth(self) -> Fraction:
@@ -95,11 +157,6 @@ class SupportOracle:
     def other(self) -> Fraction:
         """The probability that a report supports any given other value."""
         raise NotImplementedError
-
-    @property
-    def loss(self) -> Loss:
-        """ε-LDP for the person's own value."""
-        return Pure(self.epsilon)
 
     @property
     def influence(self) -> float:
@@ -118,26 +175,24 @@ class SupportOracle:
 def sift(oracle: Oracle, reports: ArrayLike) -> tuple[Integers, int]:
     """The well-formed reports, as int64, and how many were dropped.
 
-    >>> from discreet.local.oracles.krr import FlatResponse
-    >>> sift(FlatResponse(epsilon=1, size=3), [0, 2, 7, float("nan")])
+    >>> from discreet.local.oracles.krr import KRR
+    >>> sift(KRR(epsilon=1, size=3), [0, 2, 7, float("nan")])
     (array([0, 2]), 2)
     """
     rows = as_rows(reports)
     fine = oracle.valid(rows)
-    if not fine.any():
-        return oracle.randomize([]), int(fine.size)
-    kept = rows[fine]
-    if kept.dtype.kind == "O":
-        kept = np.array(kept.tolist(), np.int64)
-    return kept.astype(np.int64), int(fine.size - fine.sum())
+    shape = (-1,) if oracle.report_width is None else (-1, oracle.report_width)
+    good = rows[fine]
+    whole = np.array(good.tolist(), np.int64) if good.dtype.kind == "O" or not good.size else good.astype(np.int64)
+    return whole.reshape(shape), int(fine.size - fine.sum())
 
 
 # Reading what callers gave
 
 
-def read_epsilon(epsilon: Number) -> Fraction:
+def read_epsilon(epsilon: Number, name: str = "epsilon") -> Fraction:
     """ε from 1e-12 (below, a report says nothing that could be counted) to 1000 (above, it is a plain answer)."""
-    return rational(epsilon, "epsilon", at_least=_LEAST_EPSILON, at_most=_MOST_EPSILON)
+    return rational(epsilon, name, at_least=Fraction(1, 10**12), at_most=1000)
 
 
 def read_values(values: ArrayLike, size: int) -> Integers:

@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, integer
+from discreet.exact import exp_down
+from discreet.fields import Integer
 from discreet.local.estimation.frequencies import Frequencies
 from discreet.local.oracles.oracle import (
+    Epsilon,
     Integers,
     SupportOracle,
     as_rows,
-    read_epsilon,
     read_tally,
     read_values,
     well_formed_rows,
@@ -39,22 +40,29 @@ _TILE = 1 << 13  # words that are counted together
 _BLOCK = 1 << 21  # words at a time
 
 
-class _UnaryOracle(SupportOracle):
-    """A report supports the values whose bits are set."""
-
-    __slots__ = ()
+class _SetReports(SupportOracle):
+    """A report is a set of values as packed bits, and supports those."""
 
     @property
-    def words(self) -> int:
-        """How many words a report has."""
+    def report_width(self) -> int:
+        """⌈size/64⌉ words."""
         return -(-self.size // 64)
+
+    @property
+    def tally_size(self) -> int:
+        """A number for each value."""
+        return self.size
+
+
+class _UnaryOracle(_SetReports):
+    """Each bit is randomized on its own."""
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """A row of packed bits for each value: set with probability `truth` at the value, with `other` elsewhere."""
-        told = read_values(values, self.size)
+        true = read_values(values, self.size)
         source = SYSTEM if entropy is None else entropy
-        bits = random_bits(self.other, told.size, self.size, entropy=source)
-        set_bits(bits, told, np.asarray(bernoulli(self.truth, told.shape, entropy=source)))
+        bits = random_bits(self.other, true.size, self.size, entropy=source)
+        set_bits(bits, true, np.asarray(bernoulli(self.truth, true.shape, entropy=source)))
         return bits.view(np.int64)
 
     def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
@@ -75,19 +83,19 @@ class _UnaryOracle(SupportOracle):
         if self.size > 12:
             raise InvalidParameter("size", self.size, "at most 12 for a channel of 2^size outputs")
         patterns = [bits[::-1] for bits in product((0, 1), repeat=self.size)]  # pattern number n has the bits of n
-        one = {True: self.truth, False: self.other}
+        chance = {True: self.truth, False: self.other}
 
         def probability(value: int, bits: tuple[int, ...]) -> Fraction:
             total = Fraction(1)
-            for place, bit in enumerate(bits):
-                total *= one[place == value] if bit else 1 - one[place == value]
+            for index, bit in enumerate(bits):
+                total *= chance[index == value] if bit else 1 - chance[index == value]
             return total
 
         rows = [[probability(value, bits) for bits in patterns] for value in range(self.size)]
         return Channel(rows, inputs=range(self.size), outputs=range(len(patterns)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SymmetricUnary(_UnaryOracle):
     """SUE, the encoding of RAPPOR: each bit is told truthfully with probability e^(ε/2)/(1 + e^(ε/2)).
 
@@ -102,12 +110,8 @@ class SymmetricUnary(_UnaryOracle):
     3.92
     """
 
-    epsilon: Fraction
-    size: int
-
-    def __init__(self, *, epsilon: Number, size: int) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+    epsilon: Epsilon = Epsilon()
+    size: Integer = Integer(at_least=2, at_most=_MOST_SIZE)
 
     @property
     def truth(self) -> Fraction:
@@ -121,7 +125,7 @@ class SymmetricUnary(_UnaryOracle):
         return 1 - self.truth
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class OptimizedUnary(_UnaryOracle):
     """OUE: the value's own bit is a fair coin, the others are set with probability 1/(1 + e^ε).
 
@@ -138,12 +142,8 @@ class OptimizedUnary(_UnaryOracle):
     ((2, 2), 3.68)
     """
 
-    epsilon: Fraction
-    size: int
-
-    def __init__(self, *, epsilon: Number, size: int) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+    epsilon: Epsilon = Epsilon()
+    size: Integer = Integer(at_least=2, at_most=_MOST_SIZE)
 
     @property
     def truth(self) -> Fraction:
@@ -159,12 +159,12 @@ class OptimizedUnary(_UnaryOracle):
 # Rows of packed bits
 
 
-def set_bits(bits: Words, places: Integers, on: NDArray[np.bool_]) -> None:
-    """Set bit places[i] of row i to on[i]."""
-    row = np.arange(places.size)
-    word, mask = places >> 6, np.uint64(1) << (places & 63).astype(np.uint64)
-    kept = bits[row, word] & ~mask
-    bits[row, word] = np.where(on, kept | mask, kept)
+def set_bits(bits: Words, indices: Integers, on: NDArray[np.bool_]) -> None:
+    """Set bit indices[i] of row i to on[i]."""
+    row = np.arange(indices.size)
+    word, mask = indices >> 6, np.uint64(1) << (indices & 63).astype(np.uint64)
+    others = bits[row, word] & ~mask
+    bits[row, word] = np.where(on, others | mask, others)
 
 
 def valid_bits(reports: ArrayLike, size: int) -> NDArray[np.bool_]:
@@ -198,25 +198,18 @@ def count_bits(rows: Integers) -> Integers:
 
     A full adder on whole words turns three words of one weight into one of that weight and one of twice the weight, so
     many rows shrink to a few of each weight (carry-save addition, as in the population count of Harley and Seal), and
-    only those are unpacked. Rows are taken in tiles: five passes over the processor's cache for each word.
+    only those are unpacked. Rows are added in tiles that stay in the processor's cache.
     """
     words = np.ascontiguousarray(rows).view(np.uint64)
-    width = words.shape[1]
-    totals = np.zeros(64 * width, np.int64)
-    for weight, tile in _added_up(words):
-        bits = np.unpackbits(tile.reshape(-1, width).view(np.uint8), axis=1, bitorder="little")
-        totals += weight * bits.sum(axis=0, dtype=np.int64)
-    return totals
-
-
-def _added_up(words: Words) -> list[tuple[int, Words]]:
-    """A few rows with weights that have the same sum, column by column."""
     width = words.shape[1]
     height = max(1, _TILE // width)
     pairs = len(words) // (2 * height)
     tiles = words[: 2 * pairs * height].reshape(2 * pairs, height * width)
-    rest = words[2 * pairs * height :].reshape(-1)
-    return [(1, rest), *_carry_save(tiles)]
+    totals = np.zeros(64 * width, np.int64)
+    for weight, tile in [(1, words[2 * pairs * height :]), *_carry_save(tiles)]:
+        bits = np.unpackbits(tile.reshape(-1, width).view(np.uint8), axis=1, bitorder="little")
+        totals += weight * bits.sum(axis=0, dtype=np.int64)
+    return totals
 
 
 def _carry_save(tiles: Words) -> list[tuple[int, Words]]:
@@ -247,8 +240,8 @@ def _carry_save(tiles: Words) -> list[tuple[int, Words]]:
     return [(1 << level, total) for level, total in enumerate(sums)] + waiting
 
 
-@dataclass(frozen=True, slots=True)
-class SubsetSelection(SupportOracle):
+@dataclass(frozen=True, kw_only=True)
+class SubsetSelection(_SetReports):
     """A set of `chosen` values: with probability `truth` a uniform one with the true value, else one without it.
 
     Wang, Huang, Wang, Nie, Xu, Yang, Hadjicostas 2016; Ye, Barg 2018: truth = w·e^ε/(w·e^ε + k − w), w either of
@@ -264,12 +257,8 @@ class SubsetSelection(SupportOracle):
     (27, (1, 2), 3.59)
     """
 
-    epsilon: Fraction
-    size: int
-
-    def __init__(self, *, epsilon: Number, size: int) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=_MOST_SIZE))
+    epsilon: Epsilon = Epsilon()
+    size: Integer = Integer(at_least=2, at_most=_MOST_SIZE)
 
     @property
     def chosen(self) -> int:
@@ -304,34 +293,34 @@ class SubsetSelection(SupportOracle):
         right keeps that, and so does starting anew from none because of the number alone. About √w bits are
         changed, where drawing the set one by one would take w steps.
         """
-        told, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
+        true, source = read_values(values, self.size), SYSTEM if entropy is None else entropy
         likely = self.chosen - 2 * isqrt(self.chosen) if self._sparse else self.chosen  # few rows may have too many
-        bits = random_bits(Fraction(max(likely, 0), self.size), told.size, self.size, entropy=source)
-        set_bits(bits, told, np.asarray(bernoulli(self.truth, told.shape, entropy=source)))
+        bits = random_bits(Fraction(max(likely, 0), self.size), true.size, self.size, entropy=source)
+        set_bits(bits, true, np.asarray(bernoulli(self.truth, true.shape, entropy=source)))
         step = max(1, _BLOCK // bits.shape[1])
-        for start in range(0, told.size, step):
-            self._level(bits[start : start + step], told[start : start + step], source)
+        for start in range(0, true.size, step):
+            self._level(bits[start : start + step], true[start : start + step], source)
         return bits.view(np.int64)
 
     @property
     def _sparse(self) -> bool:
-        """Whether set bits are too few to be found by looking at random places."""
+        """Whether set bits are too few to be found by looking at random bits."""
         return 16 * self.chosen < self.size
 
-    def _level(self, bits: Words, told: Integers, entropy: Entropy) -> None:
+    def _level(self, bits: Words, true: Integers, entropy: Entropy) -> None:
         """Set or clear uniformly chosen bits, never the value's own, until `chosen` are set in every row."""
         excess = np.bitwise_count(bits).sum(axis=1, dtype=np.int64) - self.chosen
         if self._sparse:
             full = np.flatnonzero(excess > 0)
-            own = bits[full, told[full] >> 6] & (np.uint64(1) << (told[full] & 63).astype(np.uint64))
+            own = bits[full, true[full] >> 6] & (np.uint64(1) << (true[full] & 63).astype(np.uint64))
             bits[full] = 0
-            bits[full, told[full] >> 6] = own
+            bits[full, true[full] >> 6] = own
             excess[full] = (own != 0) - self.chosen
         rows = np.flatnonzero(excess)
         while rows.size:
-            place = np.asarray(uniform_below(self.size - 1, rows.size, entropy=entropy))
-            place += place >= told[rows]
-            word, mask = place >> 6, np.uint64(1) << (place & 63).astype(np.uint64)
+            index = np.asarray(uniform_below(self.size - 1, rows.size, entropy=entropy))
+            index += index >= true[rows]
+            word, mask = index >> 6, np.uint64(1) << (index & 63).astype(np.uint64)
             change = ((bits[rows, word] & mask) != 0) == (excess[rows] > 0)
             bits[rows[change], word[change]] ^= mask[change]
             excess[rows[change]] -= np.sign(excess[rows[change]])

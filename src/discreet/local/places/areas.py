@@ -24,11 +24,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, integer, rational, sqrt_bounds
+from discreet.exact import Number, plain, rational, sqrt_bounds
+from discreet.fields import Converted, Integer, Rational
 from discreet.geo import angle_between
 
 Integers = NDArray[np.int64]
 Outside = Literal["reject", "clamp"]
+Center = tuple[float, float]
 
 _MOST_CELLS = 4_000_000
 _WIDEST = 500  # km from the center to a corner
@@ -72,7 +74,7 @@ class Located:
         return self.cells[self.cells >= 0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Area:
     """A rectangle of rows × columns square cells of `cell` km. Cell 0 is in the south-west, the next one east of it.
 
@@ -84,20 +86,17 @@ class Area:
     ((30, 30), 900, Located(cells=array([465,  -1,  -1]), malformed=1, outside=1))
     """
 
-    rows: int
-    columns: int
-    cell: Fraction
-    center: tuple[float, float] | None
+    rows: Integer = Integer(at_least=1)
+    columns: Integer = Integer(at_least=1)
+    cell: Rational = Rational(above=0)
+    center: Converted[Center | None, Center | None] = Converted(
+        lambda center, _: None if center is None else _center(*center), default=None
+    )
 
-    def __init__(self, *, rows: int, columns: int, cell: Number, center: tuple[float, float] | None = None) -> None:
-        object.__setattr__(self, "rows", integer(rows, "rows", at_least=1))
-        object.__setattr__(self, "columns", integer(columns, "columns", at_least=1))
-        object.__setattr__(self, "cell", rational(cell, "cell", above=0))
-        object.__setattr__(self, "center", None if center is None else _center(*center))
+    def __post_init__(self) -> None:
         if self.size > _MOST_CELLS:
-            raise InvalidParameter(
-                "cell", cell, f"at most {_MOST_CELLS:,} cells (got {self.size:,})", "use larger ones"
-            )
+            expected = f"at most {_MOST_CELLS:,} cells (got {self.size:,})"
+            raise InvalidParameter("cell", plain(self.cell), expected, "use larger ones")
         if self.center is not None and self._reach > _WIDEST:
             raise InvalidParameter(
                 "area", f"{2 * self._reach:.0f} km from corner to corner", f"at most {2 * _WIDEST} km"
@@ -217,9 +216,7 @@ class Area:
         points = self._projected(places, good)
         away = np.hypot(points[:, 0] - float(self.width) / 2, points[:, 1] - float(self.height) / 2)
         points[away > self._clamped_from] = np.nan
-        found = self._found(points, outside)
-        malformed = int(np.count_nonzero(~good))
-        return Located(found, malformed, int(np.count_nonzero(found < 0)) - malformed)
+        return self._located(points, good, outside)
 
     # Kilometers and cells
 
@@ -235,9 +232,7 @@ class Area:
         """
         array = _pairs(points)
         good: NDArray[np.bool_] = np.isfinite(array[:, 0]) & np.isfinite(array[:, 1])
-        found = self._found(np.where(good[:, None], array, np.nan), outside)
-        malformed = int(np.count_nonzero(~good))
-        return Located(found, malformed, int(np.count_nonzero(found < 0)) - malformed)
+        return self._located(np.where(good[:, None], array, np.nan), good, outside)
 
     def counts(self, cells: ArrayLike, weights: ArrayLike | None = None) -> Integers:
         """How many points each cell has (or the sum of their whole weights); refused points (−1) are left out.
@@ -306,7 +301,7 @@ class Area:
         out[near, 1] = y * self._factor + float(self.height) / 2
         return out
 
-    def _found(self, points: Floats, outside: str) -> Integers:
+    def _located(self, points: Floats, good: NDArray[np.bool_], outside: str) -> Located:
         """Cells of points in km, −1 for NaN and, unless clamped, for points beyond the border."""
         if outside not in ("reject", "clamp"):
             raise InvalidParameter("outside", outside, "'reject' or 'clamp'")
@@ -318,7 +313,8 @@ class Area:
         placed = ~np.isnan(points).any(axis=1) if outside == "clamp" else inside
         row = np.clip(np.where(placed, row, 0), 0, self.rows - 1).astype(np.int64)
         column = np.clip(np.where(placed, column, 0), 0, self.columns - 1).astype(np.int64)
-        return np.where(placed, row * self.columns + column, -1)
+        cells, malformed = np.where(placed, row * self.columns + column, -1), int(np.count_nonzero(~good))
+        return Located(cells, malformed, int(np.count_nonzero(cells < 0)) - malformed)
 
 
 # Reading

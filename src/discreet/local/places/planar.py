@@ -4,24 +4,24 @@
 >>> from discreet.local.places.planar import PlanarReport
 >>> city = Area.plane(width=3, height=3, cell="0.1")
 >>> report = PlanarReport(city, epsilon="ln 2 at 1 km")
->>> 0 <= int(report.randomize([465])[0]) < report.outputs
+>>> 0 <= int(report.randomize([465])[0]) < report.codes
 True
 """
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, log_down, rational, sqrt_bounds
-from discreet.local.estimation.linear_maps import ConvolutionModel, Model
-from discreet.local.oracles.oracle import read_codes, read_values, well_formed
+from discreet.fields import Choice, Converted
+from discreet.local.estimation.linear_maps import Border, ChannelModel, ConvolutionModel
+from discreet.local.oracles.oracle import CodeReports, read_values
 from discreet.local.places.areas import Area, Floats, Integers
 from discreet.mechanisms import PlanarLaplace
 from discreet.mechanisms.additive import laplace_tail
@@ -30,9 +30,6 @@ from discreet.mechanisms.grid import add
 from discreet.mechanisms.mechanism import countable, drawable, failure_probability
 from discreet.noise import Entropy, discrete_laplace, uniform_below
 from discreet.privacy.loss import Loss, PerDistance
-
-Noise = Literal["laplace", "geometric"]
-Outside = Literal["keep", "clamp", "remap"]
 
 _WORDS = re.compile(r"\s*(ln\s*)?([\d./eE+-]+)\s+(?:at|within|per)\s+(?:([\d./eE+-]+)\s*)?(km|m)\s*")
 _METERS = {"km": 1000, "m": 1}
@@ -49,19 +46,30 @@ def per_km(words: Number) -> Fraction:
     >>> float(per_km("ln 2 at 1 km")), per_km("1/2 within 250 m")
     (0.6931471805599453, Fraction(2, 1))
     """
-    found = _WORDS.fullmatch(words) if isinstance(words, str) else None
-    if found is None:
+    match = _WORDS.fullmatch(words) if isinstance(words, str) else None
+    if match is None:
         if isinstance(words, str) and re.search("[a-df-zA-DF-Z]", words):
             raise InvalidParameter("epsilon", words, "a number, or words such as 'ln 2 at 1 km'")
         return rational(words, "epsilon", above=0)
-    logarithm, amount, distance, unit = found.groups()
+    logarithm, amount, distance, unit = match.groups()
     exact = rational(amount, "epsilon", above=1 if logarithm else 0)
     reach = rational(distance or 1, "distance", above=0) * _METERS[unit] / 1000
     return (log_down(exact) if logarithm else exact) / reach
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PlanarReport:
+def _read_area(area: Area, name: str) -> Area:
+    if not isinstance(area, Area):
+        raise InvalidParameter(name, area, "an Area")
+    return area
+
+
+def _read_margin(margin: int | None, name: str) -> int:
+    """Cells; −1 where it was not stated."""
+    return -1 if margin is None else integer(margin, name, at_least=0, at_most=10_000)
+
+
+@dataclass(frozen=True)
+class PlanarReport(CodeReports):
     """A person's cell of an area, moved by planar noise: geo-indistinguishability (Andrés et al. 2013) on a grid.
 
     `noise` is "laplace", P(displacement) ∝ exp(−ε·‖·‖₂) through `mechanisms.PlanarLaplace`, or "geometric", discrete
@@ -79,44 +87,27 @@ class PlanarReport:
     outside the area looks at the noisy point alone (and own coins), so it is post-processing. A place is at most half a
     diagonal from the center of its cell, and distances on the map do not exceed those on the ground (see `areas`).
 
-    >>> PlanarReport(Area.plane(width=1, height=1, cell="0.5"), epsilon="0.7", outside="clamp").outputs
+    >>> PlanarReport(Area.plane(width=1, height=1, cell="0.5"), epsilon="0.7", outside="clamp").codes
     4
     """
 
-    area: Area
-    epsilon: Fraction
-    noise: Noise
-    outside: Outside
-    margin: int
+    area: Converted[Area, Area] = Converted(_read_area)
+    _: KW_ONLY
+    epsilon: Converted[Number, Fraction] = Converted(lambda words, _: per_km(words))
+    noise: Choice = Choice("laplace", "geometric", default="laplace")
+    outside: Choice = Choice("keep", "clamp", "remap", default="keep")
+    margin: Converted[int | None, int] = Converted(_read_margin, default=None)
 
-    def __init__(
-        self,
-        area: Area,
-        *,
-        epsilon: Number,
-        noise: Noise = "laplace",
-        outside: Outside = "keep",
-        margin: int | None = None,
-    ) -> None:
-        if not isinstance(area, Area):
-            raise InvalidParameter("area", area, "an Area")
-        if noise not in ("laplace", "geometric"):
-            raise InvalidParameter("noise", noise, "'laplace' or 'geometric'")
-        if outside not in ("keep", "clamp", "remap"):
-            raise InvalidParameter("outside", outside, "'keep', 'clamp' or 'remap'")
-        if margin is not None and outside != "keep":
-            raise InvalidParameter("margin", margin, "nothing", f"outside={outside!r} keeps no cells beyond the area")
-        for name, value in (("area", area), ("epsilon", per_km(epsilon)), ("noise", noise), ("outside", outside)):
-            object.__setattr__(self, name, value)
-        drawable(1024 * self.scale, epsilon=self.epsilon, cell=area.cell)
-        object.__setattr__(self, "margin", self._read_margin(margin))
-
-    def _read_margin(self, margin: int | None) -> int:
-        if self.outside != "keep":
-            return 0
-        if margin is not None:
-            return integer(margin, "margin", at_least=0, at_most=10_000)
-        return min(math.ceil(self.interval("0.99") / float(self.area.cell)), max(self.area.shape), 10_000)
+    def __post_init__(self) -> None:
+        drawable(1024 * self.scale, epsilon=self.epsilon, cell=self.area.cell)
+        if self.outside == "keep" and self.margin < 0:
+            reach = math.ceil(self.interval("0.99") / float(self.area.cell))
+            object.__setattr__(self, "margin", min(reach, max(self.area.shape), 10_000))
+        elif self.outside != "keep":
+            if self.margin >= 0:
+                hint = f"outside={self.outside!r} keeps no cells beyond the area"
+                raise InvalidParameter("margin", self.margin, "nothing", hint)
+            object.__setattr__(self, "margin", 0)
 
     @property
     def loss(self) -> Loss:
@@ -142,7 +133,7 @@ class PlanarReport:
         return self.area.rows + 2 * self.margin, self.area.columns + 2 * self.margin
 
     @property
-    def outputs(self) -> int:
+    def codes(self) -> int:
         """How many different reports there are."""
         return math.prod(self.window) + (self.outside == "keep")
 
@@ -197,7 +188,7 @@ class PlanarReport:
         codes: Integers = (near[:, 0] + self.margin) * self.window[1] + near[:, 1] + self.margin
         far = (near != moved).any(axis=1)
         if self.outside == "keep":
-            codes[far] = self.outputs - 1
+            codes[far] = self.codes - 1
         elif self.outside == "remap":
             others = np.asarray(uniform_below(self.size, codes.shape, entropy=entropy))  # for all: time tells nothing
             codes = np.where(far, others, codes)
@@ -205,21 +196,11 @@ class PlanarReport:
 
     # At the collector
 
-    def valid(self, reports: ArrayLike) -> NDArray[np.bool_]:
-        """Which reports could have come from this randomizer."""
-        return well_formed(reports, self.outputs)
-
-    def tally(self, reports: ArrayLike) -> Integers:
-        """How many reports there are of each kind; tallies of batches add up."""
-        return np.bincount(read_codes(reports, self.outputs), minlength=self.outputs).astype(np.int64)
-
     def inside(self, tally: ArrayLike) -> Integers:
         """The part of a tally that lies in the area, one number a cell: the noisy map."""
         counts = np.asarray(tally)
-        if counts.shape != (self.outputs,):
-            raise InvalidData(
-                f"tally: got shape {counts.shape}, expected {self.outputs} numbers, as `tally` gives them"
-            )
+        if counts.shape != (self.codes,):
+            raise InvalidData(f"tally: got shape {counts.shape}, expected {self.codes} numbers, as `tally` gives them")
         grid = counts[: math.prod(self.window)].reshape(self.window)
         m = self.margin
         return np.asarray(grid[m : m + self.area.rows, m : m + self.area.columns].ravel())
@@ -234,16 +215,17 @@ class PlanarReport:
             return self._folded(0)
         return self._folded(1)[1:-1, 1:-1]
 
-    def model(self) -> Model:
+    def model(self) -> ChannelModel:
         """The channel as a linear map by FFT, for `ibu`."""
         if self.outside == "keep":
             model = ConvolutionModel(self.kernel(), shape=self.area.shape, border="outside", margin=self.margin)
             return model if model.beyond else _WithUnseen(model)
-        return ConvolutionModel(self.kernel(), shape=self.area.shape, border=self.outside)
+        border: Border = "clamp" if self.outside == "clamp" else "remap"
+        return ConvolutionModel(self.kernel(), shape=self.area.shape, border=border)
 
     def channel(self) -> Channel:
         """The channel on a small area: from cells to codes, each entry right to float precision, relatively."""
-        countable(self.size * self.outputs, "channel")
+        countable(self.size * self.codes, "channel")
         folded = self._folded(0 if self.outside == "clamp" else 1)
         return Channel(np.array([self._row(folded, cell) for cell in range(self.size)]), normalize=True)
 

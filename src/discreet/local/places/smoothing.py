@@ -104,7 +104,7 @@ class Coarse:
         """The reports in at most 18 × 18 blocks of the window, and those beyond it."""
         rows, columns = (np.arange(n) * min(_BLOCKS, n) // n for n in reports.window)
         home = (rows[:, None] * _BLOCKS + columns).ravel()
-        home = np.append(home, np.full(reports.outputs - home.size, _BLOCKS**2))
+        home = np.append(home, np.full(reports.codes - home.size, _BLOCKS**2))
         used, home = np.unique(home, return_inverse=True)
         matrix = np.empty((reports.size, used.size))
         model = reports.model()

@@ -10,7 +10,7 @@ const parity = (bits) => {
 // k-ary randomized response: the value itself, or, with probability 1 − truth, one of the others.
 const k_ary = (value, size, truth) => (coin(truth) ? value : (value + 1 + one_of(size - 1)) % size);
 
-const flat = {
+const krr = {
   randomize: (value) => k_ary(value, channel.size, channel.truth),
   fits: (report, value) => report === value,
 };

@@ -1,4 +1,4 @@
-const oracle = { flat, hadamard, hashing, unary, subset, planar }[channel.kind];
+const oracle = { krr, hadamard, hashing, unary, subset, planar }[channel.kind];
 
 function respond(value) {
   const report = oracle.randomize(value);
