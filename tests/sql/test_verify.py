@@ -1,5 +1,6 @@
 """The gate derives ranges and lengths again, and refuses a plan that states others."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,10 +12,13 @@ from discreet.errors import InternalError
 from discreet.privacy.unit import Unit
 from discreet.sql.algebra import functions
 from discreet.sql.algebra.expression import Call, Constant, Expression, constant, field
-from discreet.sql.algebra.functions import verify_ranges
+from discreet.sql.algebra.functions import verify_expression
 from discreet.sql.algebra.kinds import Fixed, Text
+from discreet.sql.algebra.relations import Filter, Key
 from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.plan.query_plan import QueryPlan
 from discreet.sql.release.private_sql import write
+from discreet.sql.release.release import Release
 
 COLUMNS = [Column("p", "integer"), Column("s", "text"), Column("x", "integer", lower=0, upper=9)]
 KNOWN = Catalog("d", [Table("t", COLUMNS, unit=Unit("p"), groups=1, rows=1)], neighbors="add or remove one")
@@ -40,7 +44,7 @@ ASKED = [
 
 @pytest.mark.parametrize("one", TEXTS, ids=str)
 def test_honest_texts_pass(one: Expression) -> None:
-    verify_ranges(one)
+    verify_expression(one)
 
 
 @pytest.mark.parametrize("sql", ASKED)
@@ -82,6 +86,59 @@ def test_the_gate_derives_the_ranges_of_expressions() -> None:
         replace(made, releases=(replace(release, aggregate=aggregate),)).verify(KNOWN)
 
 
+def changed(sql: str, change: Callable[[Release], Release], delta: str | None = None) -> QueryPlan:
+    one = plan([sql], KNOWN, Terms(epsilon=1, delta=delta))
+    return replace(one, releases=tuple(map(change, one.releases)))
+
+
+def with_bound(**bounds: int) -> Callable[[Release], Release]:
+    def change(release: Release) -> Release:
+        return replace(
+            release, aggregate=replace(release.aggregate, source=replace(release.aggregate.source, **bounds))
+        )
+
+    return change
+
+
+@pytest.mark.parametrize("bounds", [{"rows": 2}, {"rows": 0}, {"groups": 0}])
+def test_bounds_that_nothing_has_are_refused(bounds: dict[str, int]) -> None:
+    """Where people are counted, rows weigh nothing: no sensitivity would show that the bound was changed."""
+    one = changed("SELECT COUNT(DISTINCT p) FROM t", with_bound(**bounds))
+    with pytest.raises(InternalError, match="contribution bounds"):
+        one.verify(KNOWN)
+
+
+def test_people_are_not_named() -> None:
+    def by_person(release: Release) -> Release:
+        group = replace(release.group, keys=(Key("p", field(COLUMNS[0]), None),))
+        return with_bound(source=group)(release)  # type: ignore[arg-type]
+
+    with pytest.raises(InternalError, match="names people"):
+        changed("SELECT COUNT(*) FROM t GROUP BY s", by_person, "1e-6").verify(KNOWN)
+
+
+def test_rows_are_filtered_by_conditions_alone() -> None:
+    def by_number(release: Release) -> Release:
+        return with_bound(source=replace(release.group, source=Filter(release.group.source, field(COLUMNS[2]))))(
+            release
+        )  # type: ignore[arg-type]
+
+    with pytest.raises(InternalError, match="neither true nor false"):
+        changed("SELECT COUNT(*) FROM t", by_number).verify(KNOWN)
+
+
+def test_more_work_on_a_row_than_the_clock_may_tell_is_refused() -> None:
+    def dear(release: Release) -> Release:
+        condition = functions.like("ilike", functions.changed_text("lower", CITY), constant("__%"))
+        rows = release.group.source
+        for _ in range(10):
+            rows = Filter(rows, condition)
+        return with_bound(source=replace(release.group, source=rows))(release)  # type: ignore[arg-type]
+
+    with pytest.raises(InternalError, match="more time on one row"):
+        changed("SELECT COUNT(*) FROM t", dear).verify(KNOWN)
+
+
 def longer(one: Call) -> Call:
     return replace(one, kind=Text((one.kind.length or 0) + 1))  # type: ignore[union-attr]
 
@@ -104,4 +161,4 @@ def longer(one: Call) -> Call:
 )
 def test_what_states_more_than_it_has_is_refused(one: Expression) -> None:
     with pytest.raises(InternalError):
-        verify_ranges(one)
+        verify_expression(one)

@@ -46,7 +46,7 @@ class Field:
     def domain(self) -> Domain | None:
         """The declared values, or all numbers between the bounds."""
         if self.column.values is None:
-            return _all_of(self.kind)
+            return all_of(self.kind)
         reader = {ColumnType.DATE: date.fromisoformat, ColumnType.TIMESTAMP: datetime.fromisoformat}
         if self.column.kind in reader:
             return tuple(reader[self.column.kind](str(value)) for value in self.column.values)
@@ -101,10 +101,16 @@ class Call:
     kind: Kind
     nullable: bool
     domain: Domain | None = None
-    size: int = dataclass_field(default=1, compare=False, repr=False)
+    size: int = dataclass_field(init=False, compare=False, repr=False)
     """How many nodes it has."""
-    work: int = dataclass_field(default=0, compare=False, repr=False)
+    work: int = dataclass_field(init=False, compare=False, repr=False)
     """The most nanoseconds that all of them take on one row."""
+
+    def __post_init__(self) -> None:
+        size = 1 + sum(argument.size if isinstance(argument, Call) else 1 for argument in self.arguments)
+        needed = work_of(self.operation, self.arguments) + sum(map(work_on_a_row, self.arguments))
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "work", needed)
 
     def __str__(self) -> str:  # noqa: PLR0911 (one return a form)
         parts = [str(argument) for argument in self.arguments]
@@ -228,15 +234,14 @@ def call(
         raise Unsupported(
             f"{operation} can reach {kind}, too large for 64 bits", "use narrower bounds or a coarser step"
         )
-    size = 1 + sum(argument.size if isinstance(argument, Call) else 1 for argument in arguments)
-    if size > _LARGEST:
-        raise Unsupported("this expression is too large", "compute less of it on private rows")
-    needed = work_of(operation, arguments) + sum(work_on_a_row(argument) for argument in arguments)
-    if needed > MOST_WORK:
-        raise Unsupported(too_much_work(needed), CUT_TEXTS)
     if nullable is None:
         nullable = any(argument.nullable for argument in arguments)
-    return Call(operation, arguments, kind, nullable, _all_of(kind) if domain is None else domain, size, needed)
+    node = Call(operation, arguments, kind, nullable, all_of(kind) if domain is None else domain)
+    if node.size > _LARGEST:
+        raise Unsupported("this expression is too large", "compute less of it on private rows")
+    if node.work > MOST_WORK:
+        raise Unsupported(too_much_work(node.work), CUT_TEXTS)
+    return node
 
 
 def _number(value: Fraction) -> Constant:
@@ -245,7 +250,8 @@ def _number(value: Fraction) -> Constant:
     return Constant(value.numerator, Fixed(Fraction(1, value.denominator), value.numerator, value.numerator))
 
 
-def _all_of(kind: Kind) -> Domain | None:
+def all_of(kind: Kind) -> Domain | None:
+    """All values of a kind, where there are few enough to be counted."""
     match kind:
         case Truth():
             return (False, True)

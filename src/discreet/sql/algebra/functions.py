@@ -13,9 +13,18 @@ from math import floor
 
 from discreet.curator.catalog import TEXT
 from discreet.errors import InternalError
-from discreet.sql.algebra import conditions
-from discreet.sql.algebra.conditions import WHOLE, all_known, case, compare, in_common_step, in_steps, range_of, step_of
-from discreet.sql.algebra.expression import Call, Constant, Expression, Unsupported, call, constant
+from discreet.sql.algebra.conditions import (
+    WHOLE,
+    all_known,
+    case,
+    coalesce,
+    compare,
+    in_common_step,
+    in_steps,
+    range_of,
+    step_of,
+)
+from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Unsupported, all_of, call, constant
 from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Text, Truth
 
 
@@ -268,8 +277,8 @@ def _text_length(what: str, value: Expression) -> int:
     return value.kind.length
 
 
-def verify_ranges(value: Expression) -> None:
-    """Raise `InternalError` unless every operation states the range or length that follows from its arguments.
+def verify_expression(value: Expression) -> None:
+    """Raise `InternalError` unless every operation states what follows from its arguments: kind, nulls and values.
 
     Guarantee: what passes, over columns that the catalog has, evaluates to null, to steps within its stated bounds, or
     to a text of at most its stated length.
@@ -279,11 +288,16 @@ def verify_ranges(value: Expression) -> None:
     if not isinstance(value, Call):
         return
     for argument in value.arguments:
-        verify_ranges(argument)
-    if isinstance(value.kind, Fixed) and _range_again(value) != value.kind:
-        raise InternalError(f"a plan states a range for {value.operation} that it does not have")
-    if isinstance(value.kind, Text) and _length_again(value) != value.kind.length:
-        raise InternalError(f"a plan states a length for {value.operation} that it does not have")
+        verify_expression(argument)
+    try:
+        kind, nullable, domain = _derived_again(value)
+    except Unsupported:
+        raise InternalError(f"a plan has {value.operation} of what it cannot be of") from None
+    if kind != value.kind:
+        what = {Fixed: "range", Text: "length"}.get(type(value.kind), "kind")
+        raise InternalError(f"a plan states a {what} for {value.operation} that it does not have")
+    if nullable != value.nullable or domain != value.domain:
+        raise InternalError(f"a plan states values for {value.operation} that it does not have")
 
 
 def _holds(argument: Constant) -> bool:
@@ -299,26 +313,28 @@ def _holds(argument: Constant) -> bool:
             return True
 
 
-def _length_again(value: Call) -> int:
-    """The length of a text, derived from the lengths of the arguments."""
-    kinds = [argument.kind for argument in value.arguments]
-    match value.operation, kinds:
-        case (("lower" | "upper" | "trim"), [Text(length)]):
-            return LONGER * length
-        case "substring", [Text(length), _, _]:
-            return min(_whole(value.arguments[2]), length)
-        case "concatenate", _:
-            return sum(kind.length for kind in kinds if isinstance(kind, Text))
-        case (("case" | "coalesce"), _):
-            union = conditions.union([*kinds[1:-1:2], kinds[-1]] if value.operation == "case" else kinds)
-            return union.length if isinstance(union, Text) else -1
-        case _:
-            return -1
+def _derived_again(value: Call) -> tuple[Kind | None, bool, Domain | None]:
+    """Kind, whether it can be null, and all values, from the operation and its arguments alone."""
+    parts = value.arguments
+    match value.operation:
+        case "case":
+            node = case(list(zip(parts[:-1:2], parts[1:-1:2], strict=True)), parts[-1])
+        case "coalesce":
+            node = coalesce(parts)
+        case "least" | "greatest":
+            node = extreme(value.operation == "greatest", parts)
+        case name:
+            kind = _kind_again(value)
+            nullable = name != "is_null" and any(part.nullable for part in parts)
+            return kind, nullable, None if kind is None else all_of(kind)
+    return node.kind, node.nullable, node.domain
 
 
-def _range_again(value: Call) -> Kind | None:  # noqa: PLR0911, PLR0912 (one branch an operation)
+def _kind_again(value: Call) -> Kind | None:  # noqa: PLR0911, PLR0912 (one branch an operation)
     parts, kinds = value.arguments, [argument.kind for argument in value.arguments]
     match value.operation, kinds:
+        case name, _ if name in _CONDITIONS:
+            return Truth()
         case "absolute", _:
             return absolute(parts[0]).kind
         case (("add" | "subtract" | "multiply"), _):
@@ -331,23 +347,34 @@ def _range_again(value: Call) -> Kind | None:  # noqa: PLR0911, PLR0912 (one bra
         case "times", [Fixed(step, int(a), int(b)), _] if (by := _whole(parts[1])) > 0:
             return Fixed(step / by, a * by, b * by)
         case "floor", [Fixed(_, int(a), int(b)), _] if (by := _whole(parts[1])) > 0:
-            return Fixed(conditions.WHOLE, a // by, b // by)
+            return Fixed(WHOLE, a // by, b // by)
         case "modulo", [Fixed(step, int(a), int(b)), _] if a >= 0 and (by := _whole(parts[1])) > 0:
             return Fixed(step, 0, min(b, by - 1))
-        case (("least" | "greatest"), _):
-            return extreme(value.operation == "greatest", parts).kind
-        case "case", _:
-            return conditions.union([*kinds[1:-1:2], kinds[-1]])
-        case "coalesce", _:
-            return conditions.union(kinds)
         case "number", _:
-            return Fixed(conditions.WHOLE, 0, 1)
+            return Fixed(WHOLE, 0, 1)
         case "length", [Text(length)]:
-            return Fixed(conditions.WHOLE, 0, length)
+            return Fixed(WHOLE, 0, length)
         case name, _ if name in DATE_PARTS:
-            return Fixed(conditions.WHOLE, *DATE_PARTS[name])
+            return Fixed(WHOLE, *DATE_PARTS[name])
+        case "truncate", [kind, _] if isinstance(parts[1], Constant):
+            return Moment() if isinstance(kind, Moment) and parts[1].value in ("hour", "minute") else Day()
+        case "to_day", _:
+            return Day()
+        case (("lower" | "upper" | "trim"), [Text(length)]):
+            return Text(LONGER * length)
+        case "substring", [Text(length), _, _]:
+            return Text(min(_whole(parts[2]), length))
+        case "concatenate", _ if all(isinstance(kind, Text) for kind in kinds):
+            return Text(sum(kind.length for kind in kinds if isinstance(kind, Text)))
         case _:
             return None
+
+
+_CONDITIONS = frozenset(
+    {"equal", "differ", "less", "less_equal", "greater", "greater_equal", "and", "or", "not", "in", "is_null"}
+    | {"like", "ilike"}
+)
+"""Operations that are true or false."""
 
 
 def _whole(value: Expression) -> int:

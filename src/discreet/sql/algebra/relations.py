@@ -55,6 +55,16 @@ def conditions_of(rows: Rows) -> list[Expression]:
     return [*conditions_of(rows.source), rows.condition] if isinstance(rows, Filter) else []
 
 
+LARGEST_DOMAIN = 10_000_000
+"""No more groups than these are answered."""
+
+
+def domain_of(value: Expression) -> Domain | None:
+    """The values that a key can take, where they are public and few enough to be answered all."""
+    domain = value.domain
+    return None if domain is None or len(domain) > LARGEST_DOMAIN else domain
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """What rows are grouped by, and the values it can take where that is public; None: keys are selected privately.

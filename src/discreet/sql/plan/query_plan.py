@@ -7,22 +7,42 @@ from typing import Any
 
 from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog
-from discreet.curator.documents import digest
+from discreet.curator.documents import digest, documented, plan_document, plan_parts, to_document
 from discreet.curator.engines import Engine
 from discreet.curator.engines.columns import quoted
 from discreet.errors import InternalError
 from discreet.exact import Number
+from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import failure_probability
+from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure, Together
 from discreet.privacy.unit import Neighbors
 from discreet.sql.after import post_query
 from discreet.sql.after.post_query import PostQuery
-from discreet.sql.algebra.expression import field, fields_of
-from discreet.sql.algebra.functions import verify_ranges
-from discreet.sql.algebra.relations import Measure, scan_of
+from discreet.sql.algebra.expression import MOST_WORK, Call, Constant, Field, field, fields_of
+from discreet.sql.algebra.functions import verify_expression
+from discreet.sql.algebra.kinds import MOST, Day, Fixed, Moment, Nothing, Real, Text, Truth
+from discreet.sql.algebra.relations import (
+    LARGEST_DOMAIN,
+    Aggregate,
+    Bound,
+    Count,
+    Filter,
+    Group,
+    Key,
+    Measure,
+    People,
+    Scan,
+    Sum,
+    conditions_of,
+    domain_of,
+    scan_of,
+)  # fmt: skip
 from discreet.sql.algebra.rules import Derived
 from discreet.sql.plan.explain import is_bounded, notes, warnings
+from discreet.sql.plan.price import total
 from discreet.sql.release.release import Release
 
 _CHOSEN = (
@@ -49,12 +69,12 @@ class QueryPlan:
         return ";\n".join(query.text for query in self.post_queries)
 
     def document(self) -> dict[str, Any]:
-        """What is released and with which noise; what is computed from it afterwards does not matter."""
-        return {"plan": "query", "version": 1, "releases": f"{self.neighbors}\n{self.releases!r}"}
+        """What is released and with which noise, as a versioned document; nothing of what is computed from it."""
+        return plan_document(*_KIND, neighbors=self.neighbors, releases=self.releases)
 
     @property
     def digest(self) -> str:
-        """The name of the plan."""
+        """The name of the plan: that of its document."""
         return digest(self.document())
 
     @property
@@ -63,15 +83,25 @@ class QueryPlan:
         return bool(self.releases)
 
     def verify(self, catalog: Catalog) -> Loss:
-        """The loss of all releases, from their own parts and the owner's catalog."""
-        if catalog.neighbors is not self.neighbors:
+        """The loss, derived again from the parts of the document and the owner's catalog alone.
+
+        `InternalError` where a part is not what the others and the catalog make it: tables, columns, ranges, nulls and
+        values of expressions, values of keys, bounds, sensitivities, keys of a selection, work on one row, total ε.
+        """
+        parts = plan_parts(self.document(), *_KIND, ("neighbors", "releases"))
+        if catalog.neighbors is not parts["neighbors"]:
             raise InternalError("a plan was made for other neighbors than the catalog's")
-        for release in self.releases:
-            _check_columns(release, catalog)
+        for release in parts["releases"]:
+            _verify_rows(release, catalog)
+            _verify_groups(release)
+        if sum(release.aggregate.work for release in parts["releases"]) > MOST_WORK:
+            raise InternalError("a plan takes more time on one row than the clock may tell")
         for name in (name for query in self.post_queries for name in query.publics):
             if catalog.table(name).private:
                 raise InternalError(f"a plan reads the private table {name!r} as if it were public")
-        return together([loss for release in self.releases for loss in release.losses(self.neighbors)])
+        if total(parts["releases"], epsilon=self.epsilon, delta=self.delta) != (self.epsilon, self.delta):
+            raise InternalError("a plan states another ε or δ than its parts have")
+        return together([loss for release in parts["releases"] for loss in release.losses(catalog.neighbors)])
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Every release, one after the other, as Arrow tables in one piece."""
@@ -121,16 +151,39 @@ class QueryPlan:
         return tuple(remarks)
 
 
-def _check_columns(release: Release, catalog: Catalog) -> None:
-    """The table and the columns that a release reads are those of the catalog, with its bounds."""
+def _verify_rows(release: Release, catalog: Catalog) -> None:
+    """What is read on each row: the catalog's table and columns, and operations that are what they say."""
     table = scan_of(release.group.source).table
-    if catalog.table(table.name) != table or not table.private:
+    if to_document(catalog.table(table.name)) != to_document(table) or not table.private:
         raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
     for part in release.aggregate.parts:
-        verify_ranges(part)
-    for column in (column for part in release.aggregate.parts for column in fields_of(part)):
-        if column != field(table.column(column.column.name)):
-            raise InternalError(f"a plan was made for another column {column.column.name!r} than the catalog's")
+        verify_expression(part)
+    for read in (read for part in release.aggregate.parts for read in fields_of(part)):
+        if read != field(table.column(read.column.name)):
+            raise InternalError(f"a plan was made for another column {read.column.name!r} than the catalog's")
+    if not all(isinstance(condition.kind, Truth | Nothing) for condition in conditions_of(release.group.source)):
+        raise InternalError("a plan filters rows by something that is neither true nor false")
+
+
+def _verify_groups(release: Release) -> None:
+    """What is answered, and what one unit adds to it: values of keys, bounds, the ranges of sums."""
+    bound, group, unit = release.aggregate.source, release.group, scan_of(release.group.source).unit
+    for key in group.keys:
+        if key.domain != domain_of(key.value):
+            raise InternalError("a plan names other groups than those that are declared")
+        if isinstance(key.value, Field) and unit.key is not None and key.value.column.name == unit.key:
+            raise InternalError("a plan names people")
+    if (group.size or 0) > LARGEST_DOMAIN:
+        raise InternalError("a plan answers more groups than are answered")
+    weighs = [measure for measure in release.aggregate.measures if not isinstance(measure, People)]
+    most = (1, 1) if unit.key is None else (group.size or bound.groups, bound.rows if weighs else 1)
+    if not (1 <= bound.groups <= most[0] and 1 <= bound.rows <= most[1]):
+        raise InternalError("a plan states contribution bounds that its groups and measures do not have")
+    if unit.key is None and len(weighs) < len(release.aggregate.measures):
+        raise InternalError("a plan counts people where the unit is a row")
+    for measure in weighs:
+        if isinstance(measure, Sum) and measure.reach * bound.rows >= MOST:
+            raise InternalError("a plan adds up more than 64 bits hold")
 
 
 def together(losses: list[Loss]) -> Loss:
@@ -138,7 +191,38 @@ def together(losses: list[Loss]) -> Loss:
     match losses:
         case []:
             return Pure(0)
-        case [column]:
-            return column
+        case [loss]:
+            return loss
         case _:
             return Together(*losses)
+
+
+_KIND = ("query", 1)
+"""The kind and the version of the document."""
+
+for _name, _class, _names in (
+    ("fixed-point", Fixed, {}),
+    ("real", Real, {}),
+    ("text", Text, {"length": "max_characters"}),
+    ("boolean", Truth, {}),
+    ("date", Day, {}),
+    ("timestamp", Moment, {}),
+    ("null", Nothing, {}),
+    ("column value", Field, {}),
+    ("constant", Constant, {}),
+    ("operation", Call, {"operation": "name"}),
+    ("scan", Scan, {}),
+    ("filter", Filter, {"source": "rows"}),
+    ("group", Group, {"source": "rows"}),
+    ("bound", Bound, {"source": "groups", "groups": "max_groups_per_unit", "rows": "max_rows_per_group"}),
+    ("count of rows", Count, {}),
+    ("count of people", People, {}),
+    ("sum", Sum, {}),
+    ("aggregate", Aggregate, {"source": "bounded"}),
+    ("geometric", Geometric, {}),
+    ("rounded gaussian", RoundedGaussian, {}),
+    ("key selection", OptimalSelection, {"keys": "keys_per_unit"}),
+):
+    documented(_name, names=_names)(_class)
+documented("key", omit={"name": ""})(Key)
+documented("release", omit={"derived": ()})(Release)

@@ -52,7 +52,7 @@ class Release:
 
         Guarantee: for datasets that are neighbors in this sense, the released measures and names of groups are
         together as private as these losses say. Proof. Each measure is a vector of whole numbers, whose sensitivity
-        `sensitivity_of` proves; its mechanism was made for at least that. Names come from the catalog alone, or are
+        `sensitivity_of` proves; its mechanism was made for that. Names come from the catalog alone, or are
         selected by the number of units, which one unit changes by one in at most `keys_changed` groups; which
         measures are shown depends on the selected names only, and is post-processing.
         """
@@ -65,8 +65,8 @@ class Release:
             _check_noise(noise, sensitivity_of(measure, bound, neighbors))
         costs = [noise.loss for noise in self.noises]
         if self.selection is not None:
-            if self.selection.keys < keys_changed(bound, neighbors):
-                raise InternalError("a plan selects groups for fewer keys than one unit can change")
+            if self.selection.keys != keys_changed(bound, neighbors):
+                raise InternalError("a plan selects groups for other keys than one unit can change")
             costs.append(self.selection.loss)
         return costs
 
@@ -107,11 +107,11 @@ class Release:
 def _check_noise(noise: Noise, needed: Sensitivity) -> None:
     match noise:
         case Geometric():
-            enough = noise.sensitivity >= needed.l1
+            fits = noise.sensitivity == needed.l1
         case RoundedGaussian():
-            enough = noise.squared_sensitivity >= needed.l2_squared
-    if not enough:
-        raise InternalError("a plan adds noise for a smaller sensitivity than its measure has")
+            fits = noise.squared_sensitivity == needed.l2_squared
+    if not fits:
+        raise InternalError("a plan adds noise for another sensitivity than its measure has")
 
 
 def _whole_numbers(table: "pyarrow.Table", name: str) -> NDArray[np.int64]:

@@ -10,9 +10,9 @@ from sqlglot import ErrorLevel, exp
 from discreet.curator.catalog import Table
 from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions, functions
-from discreet.sql.algebra.expression import Constant, Domain, Expression, Field, Unsupported, constant
+from discreet.sql.algebra.expression import Constant, Expression, Field, Unsupported, constant
 from discreet.sql.algebra.kinds import Fixed, Nothing, Real
-from discreet.sql.algebra.relations import Key
+from discreet.sql.algebra.relations import LARGEST_DOMAIN, Key, domain_of
 from discreet.sql.algebra.rules import AggregateCall
 from discreet.sql.text.expressions import Scope, translate
 from discreet.sql.text.statement import DIALECT, Statement
@@ -151,10 +151,6 @@ def _key_of(block: Rewriting, node: Any) -> int | None:
     return values.index(value) if value in values else None
 
 
-LARGEST_DOMAIN = 10_000_000
-"""No more groups than these are answered."""
-
-
 def keys_of(statement: Statement, select: exp.Select, columns: Scope, table: Table) -> tuple[Key, ...]:
     """What a block groups by."""
     clause = select.args.get("group")
@@ -171,7 +167,7 @@ def keys_of(statement: Statement, select: exp.Select, columns: Scope, table: Tab
     for name, part in parts:
         value = translate(part, columns, statement)
         _check_key(statement, part, value, table)
-        keys.setdefault(value, Key(name or part.sql(dialect=DIALECT), value, _domain(value)))
+        keys.setdefault(value, Key(name or part.sql(dialect=DIALECT), value, domain_of(value)))
     total = prod(key.size or 1 for key in keys.values())
     if total > LARGEST_DOMAIN:
         statement.refuse(
@@ -200,11 +196,6 @@ def _check_key(statement: Statement, part: Any, value: Expression, table: Table)
     unit = table.unit.key if table.unit else None
     if isinstance(value, Field) and unit is not None and value.column.name.casefold() == unit.casefold():
         statement.refuse(part, "GROUP BY of the unit would name people", "group by something that people share")
-
-
-def _domain(value: Expression) -> Domain | None:
-    domain = value.domain
-    return None if domain is None or len(domain) > LARGEST_DOMAIN else domain
 
 
 _FURTHER = frozenset({  # aggregates of DuckDB that the parser does not know as such
