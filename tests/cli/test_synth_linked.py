@@ -105,7 +105,7 @@ def test_explained_made_and_reported(folder):
 
 def test_the_same_again_is_free_and_csv(folder):
     policy = folder / "clinic.toml"
-    first = run("synth", policy, *TERMS, "-o", folder / "a", "--form", "csv")
+    first = run("synth", policy, *TERMS, "-o", folder / "a", "--format", "csv")
     assert first.exit_code == 0
     lines = dict(line.split("  ", 1) for line in first.stdout.splitlines())
     assert [name.strip() for name in lines] == [
@@ -118,7 +118,7 @@ def test_the_same_again_is_free_and_csv(folder):
     ]
     (folder / "b").mkdir()
     (folder / "b" / "other.txt").write_text("it may have other files")
-    again = run("synth", policy, *TERMS, "-o", folder / "b", "--form", "csv", "--json")
+    again = run("synth", policy, *TERMS, "-o", folder / "b", "--format", "csv", "--json")
     assert "free" in json.loads(again.stdout)["cost"]
     assert set(json.loads(again.stdout)["lost"]["visits"][0]) == {"column", "rows", "interval", "left_out"}
     for name in ("people", "visits"):
@@ -155,7 +155,7 @@ def test_one_table_takes_rows_each_with_or_without_its_name(folder):
         "the only table is visits": ["--rows-each", "people=3"],
         "say it once": ["--rows-each", "3", "--rows-each", "2"],
         "write 3, or with several tables visits=3": ["--rows-each", "=3"],
-        "--form is for several tables": ["--form", "csv"],
+        "--format is for several tables": ["--format", "csv"],
     }.items():
         told = run("synth", policy, "--table", "visits", "--epsilon", 1, "--leave-out", "note", "--explain", *arguments)
         assert told.exit_code == 2
@@ -181,7 +181,7 @@ REFUSED = {
     "is about the rows of one table": ["--at-most", "people.age <= arrived"],
     "--table people: say each table once": ["--table", "People"],
     "write 3, or with several tables visits=3": ["--rows-each", "visits=0"],
-    "is not one of": ["--form", "xlsx"],
+    "is not one of": ["--format", "xlsx"],
 }
 
 

@@ -193,7 +193,7 @@ def _most(said: list[RowsEach], table: str) -> int:
 def _check_paths(out: str | None, form: str | None, *reports: str | None) -> None:
     """Refuse, before anything is spent, names that cannot be written."""
     if form is not None:
-        raise click.UsageError("--form is for several tables; of one, the name after -o says it: .csv or .parquet")
+        raise click.UsageError("--format is for several tables; of one, the name after -o says it: .csv or .parquet")
     if out is not None and Path(out).suffix.lower() not in (".parquet", ".pq", ".csv"):
         raise click.ClickException(f"{out}: expected a name that ends in .parquet or .csv")
     for path in (out, *reports):
