@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import discreet
 from discreet.cli import _COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
@@ -61,6 +62,7 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
         code = compile(script[1], "<document>", "exec")
         return _inside(lambda: exec(code, {"__name__": "__main__"}))
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env |= {"PYTHONPATH": str(Path(discreet.__file__).parents[1])}  # the same sources as in this process
     done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
