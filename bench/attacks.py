@@ -43,7 +43,7 @@ def comparison(*, quick: bool) -> Comparison:
 
 
 def sparse(people: int, items: int, mean: int, targets: int) -> Timed:
-    from discreet.attacks.sparse import SparseMatching
+    from discreet.attacks.records.sparse import SparseMatching
 
     case = _records(people, items, mean, targets)
     attack = SparseMatching(released=case.released, auxiliary=case.auxiliary, truth=case.truth, steps=())
@@ -80,7 +80,7 @@ def scan(people: int, items: int, mean: int, targets: int) -> Timed:
 
 
 def _records(people: int, items: int, mean: int, targets: int) -> Any:
-    from discreet.attacks.ratings import catalog, planted
+    from discreet.attacks.records.ratings import catalog, planted
 
     return planted(catalog(people=people, items=items, mean=mean, seed=1), targets=targets, absent=0, known=8, seed=2)
 
@@ -89,7 +89,7 @@ def _records(people: int, items: int, mean: int, targets: int) -> Any:
 
 
 def graph(nodes: int) -> Timed:
-    from discreet.attacks.graph import GraphMatching
+    from discreet.attacks.records.graph import GraphMatching
 
     pair = _networks(nodes)
     attack = GraphMatching(
@@ -108,7 +108,7 @@ def graph(nodes: int) -> Timed:
 
 
 def sweep(nodes: int) -> Timed:
-    from discreet.attacks.graph import GraphMatching
+    from discreet.attacks.records.graph import GraphMatching
 
     pair = _networks(nodes)
     attack = GraphMatching(
@@ -143,7 +143,7 @@ def loops(nodes: int, few: int) -> Timed:
 
 
 def seeds(nodes: int) -> Timed:
-    from discreet.attacks.seeds import find_seeds
+    from discreet.attacks.records.networks import find_seeds
 
     pair = _networks(nodes, overlap="0.8")
 
@@ -156,7 +156,7 @@ def seeds(nodes: int) -> Timed:
 
 
 def _networks(nodes: int, overlap: str = "0.5") -> Any:
-    from discreet.attacks.networks import overlapping, society
+    from discreet.attacks.records.networks import overlapping, society
 
     return overlapping(society(nodes=nodes, mean=30, seed=1), node_overlap=overlap, edge_overlap=overlap, seed=1)
 

@@ -19,9 +19,8 @@ from generate import REGIONS
 from story import Averaging, Differencing, Guesses
 
 import discreet
-from discreet.attacks.answers import Answerer, Curator, only
-from discreet.attacks.averaging import gather
-from discreet.attacks.differencing import difference
+from discreet.attacks.answers.answerers import Answerer, Curator, only
+from discreet.attacks.answers.averages import difference, gather
 from discreet.errors import BudgetExceeded, DiscreetError
 from discreet.mechanisms import Geometric
 from discreet.mechanisms.inference import guess_bound

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.attacks.accumulation import Accumulation, accumulation_charts
+from discreet.attacks.answers.accumulation import Accumulation, accumulation_charts
 from discreet.errors import InvalidParameter
 
 FEW = {"people": 100, "answers": 30, "trials": 200, "seed": 4}

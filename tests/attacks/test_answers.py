@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet.attacks.answers import (
+from discreet.attacks.answers.answerers import (
     Curator,
     Fresh,
     Limited,

@@ -13,10 +13,9 @@ from scipy.stats import binom
 import discreet
 from discreet.attacks.audit import Audit, ChannelAudit, audit_curator, audit_mechanism, neighbors, worst_pair
 from discreet.attacks.audit.audit import _test as judged
-from discreet.attacks.audit.bound import Counts, epsilon_at_least
-from discreet.attacks.audit.events import Event
+from discreet.attacks.audit.finding import Counts, epsilon_at_least
 from discreet.attacks.audit.outputs import Reader
-from discreet.attacks.audit.scores import Score
+from discreet.attacks.audit.scores import Event, Score
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from discreet.attacks.answers import Fresh, Limited, Noisy, Raw, Remembered
-from discreet.attacks.averaging import Averaging, Gathered, gather, margin
-from discreet.attacks.differencing import Differencing, pairs_about
+from discreet.attacks.answers.answerers import Fresh, Limited, Noisy, Raw, Remembered
+from discreet.attacks.answers.averages import Averaging, Differencing, Gathered, gather, margin, pairs_about
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.mechanisms import Geometric
 

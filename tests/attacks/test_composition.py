@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.attacks.composition import (
+from discreet.attacks.answers.accumulation import Belief
+from discreet.attacks.answers.composition import (
     PEOPLE,
     Composition,
     Question,
@@ -19,7 +20,6 @@ from discreet.attacks.composition import (
     two_tables,
     worlds_of_one,
 )
-from discreet.attacks.posterior import Belief
 from discreet.errors import InvalidInput, InvalidParameter
 
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from discreet.attacks.answers import Fresh, Limited, Noisy, Raw, Rounded, Suppressed
-from discreet.attacks.differencing import Differencing, ceiling, difference, pairs_about
+from discreet.attacks.answers.answerers import Fresh, Limited, Noisy, Raw, Rounded, Suppressed
+from discreet.attacks.answers.averages import Differencing, ceiling, difference, pairs_about
 from discreet.errors import InvalidData, InvalidParameter
 
 PEOPLE = 120

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.attacks.audit.events import choose
 from discreet.attacks.audit.features import decimals, kind, labels, lowest_bit, numbers, residue
 from discreet.attacks.audit.outputs import Raised, Reader, joined
-from discreet.attacks.audit.scores import learned
+from discreet.attacks.audit.scores import choose, learned
 from discreet.errors import InvalidData
 
 scalars = st.one_of(

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from discreet.attacks.graph import GraphMatching
-from discreet.attacks.networks import Network, overlapping, rewired, society
-from discreet.attacks.seeds import find_seeds
+from discreet.attacks.records.graph import GraphMatching
+from discreet.attacks.records.networks import Network, find_seeds, overlapping, rewired, society
 from discreet.errors import InvalidInput
 
 ALPHA = 1e-6

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from discreet.attacks.guessing import Guessing, curve
+from discreet.attacks.audit.targets import Guessing, curve
 from discreet.errors import InvalidChannel, InvalidData, InvalidParameter
 from discreet.mechanisms import KRR, Channel, Laplace, RandomizedResponse
 from discreet.mechanisms.inference import best_test, guess_bound

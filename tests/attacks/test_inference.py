@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom
 from tests.real_data import FOLDER, needs
 
-from discreet.attacks.inference import Inference, Linkability
-from discreet.attacks.tables import columns
+from discreet.attacks.tables.columns import columns
+from discreet.attacks.tables.inference import Inference, Linkability
 from discreet.errors import InvalidData, InvalidParameter
 
 ADULT = FOLDER / "adult" / "adult_train.parquet"

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from discreet.attacks.intersection import Intersection, two_hospitals
+from discreet.attacks.answers.intersection import Intersection, two_hospitals
 from discreet.errors import DiscreetError, InvalidData, InvalidParameter
 
 ON = ["age", "zip", "sex"]
@@ -63,7 +63,7 @@ def test_the_truth_is_always_left(hospitals):
 
 
 def test_against_brute_force(hospitals):
-    from discreet.attacks.coverage import covered
+    from discreet.attacks.tables.coverage import covered
 
     tables = releases(hospitals)
     sets, truth = attack(hospitals, tables).candidates(hospitals.both)

@@ -5,11 +5,19 @@ import pyarrow
 import pytest
 from tests.real_data import FOLDER, needs
 
-from discreet.attacks.linkage import Linkage, LinkedSecret, claims, fingerprint, fingerprint_chart, uniqueness, weights
-from discreet.attacks.matching import Join
-from discreet.attacks.rules import Coarse, Edits, Starts, Within
-from discreet.attacks.tables import columns
-from discreet.attacks.voters import town
+from discreet.attacks.generated import town
+from discreet.attacks.tables.columns import columns
+from discreet.attacks.tables.linkage import (
+    Linkage,
+    LinkedSecret,
+    claims,
+    fingerprint,
+    fingerprint_chart,
+    uniqueness,
+    weights,
+)
+from discreet.attacks.tables.matching import Join
+from discreet.attacks.tables.rules import Coarse, Edits, Starts, Within
 from discreet.errors import InvalidData, InvalidParameter
 
 ADULT = FOLDER / "adult" / "adult_arx.csv"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.attacks.matching import Join, keyed
-from discreet.attacks.rules import Coarse, Edits, Exact, Relation, Starts, Within, rule_for
+from discreet.attacks.tables.matching import Join, keyed
+from discreet.attacks.tables.rules import Coarse, Edits, Exact, Relation, Starts, Within, rule_for
 from discreet.errors import InvalidParameter
 
 

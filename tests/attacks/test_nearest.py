@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.attacks.nearest import Space
+from discreet.attacks.tables.matching import Space
 from discreet.errors import InvalidParameter
 
 rows = st.lists(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from discreet.attacks.networks import Network, overlapping, rewired, society
+from discreet.attacks.records.networks import Network, overlapping, rewired, society
 from discreet.errors import InvalidData, InvalidInput
 
 ALPHA = 1e-6

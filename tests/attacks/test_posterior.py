@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.attacks.posterior import Belief, posterior_chart
+from discreet.attacks.answers.accumulation import Belief, posterior_chart
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.mechanisms import Channel
 from discreet.mechanisms.channel import identity

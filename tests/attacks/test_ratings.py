@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import binom
 
-from discreet.attacks.defenses import coarse, common, flipped, thinned
-from discreet.attacks.ratings import Ratings, catalog, planted
+from discreet.attacks.records.ratings import Ratings, catalog, coarse, common, flipped, planted, thinned
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 
 ALPHA = 1e-6

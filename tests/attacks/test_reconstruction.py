@@ -6,17 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.attacks.answers import Noisy, Raw, Rounded, Suppressed, ask_all
-from discreet.attacks.reconstruction import (
+from discreet.attacks.answers.answerers import Noisy, Raw, Rounded, Suppressed, ask_all
+from discreet.attacks.answers.reconstruction import (
     METHODS,
     Hashed,
     Reconstruction,
     cells,
     least_squares,
     lp_decode,
+    population,
     random_subsets,
 )
-from discreet.attacks.recovery import population
 from discreet.errors import InvalidData, InvalidParameter
 
 PEOPLE = 150

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from discreet.attacks.recovery import against_budget, against_noise, population
+from discreet.attacks.answers.reconstruction import against_budget, against_noise, population
 from discreet.errors import InvalidParameter
 
 SMALL = {"people": 120, "questions": 480, "seed": 2}

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from discreet.attacks.defenses import coarse, common, flipped, thinned
-from discreet.attacks.ratings import Ratings, catalog, planted
-from discreet.attacks.sparse import FALSE_NAMING, SparseMatching
+from discreet.attacks.records.ratings import Ratings, catalog, coarse, common, flipped, planted, thinned
+from discreet.attacks.records.sparse import FALSE_NAMING, SparseMatching
 from discreet.errors import InvalidInput
 from discreet.intervals import clopper_pearson
 

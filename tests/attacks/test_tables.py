@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 from pyarrow import csv, parquet
 
-from discreet.attacks.tables import as_numbers, as_texts, coded, columns, distinct, kind, missing
+from discreet.attacks.tables.columns import as_numbers, as_texts, coded, columns, distinct, kind, missing
 from discreet.errors import InvalidData, InvalidParameter
 
 ROWS = {

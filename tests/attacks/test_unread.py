@@ -5,13 +5,13 @@ import csv
 import numpy as np
 import pytest
 
-from discreet.attacks.inference import Inference, Linkability
-from discreet.attacks.intersection import Intersection
-from discreet.attacks.linkage import Linkage, LinkedSecret
-from discreet.attacks.matching import Join
-from discreet.attacks.rules import Coarse
-from discreet.attacks.singling import SinglingOut
-from discreet.attacks.tables import alike, columns
+from discreet.attacks.answers.intersection import Intersection
+from discreet.attacks.tables.columns import alike, columns
+from discreet.attacks.tables.inference import Inference, Linkability
+from discreet.attacks.tables.linkage import Linkage, LinkedSecret
+from discreet.attacks.tables.matching import Join
+from discreet.attacks.tables.rules import Coarse
+from discreet.attacks.tables.singling_out import SinglingOut
 
 CONTINENTS = {"Japan": "Asia", "China": "Asia", "France": "Europe", "Italy": "Europe"}
 COVERS = {top: [land for land, of in CONTINENTS.items() if of == top] for top in ("Asia", "Europe")}

@@ -8,9 +8,7 @@ from scipy.stats import binom
 
 from discreet import attacks
 from discreet.attacks import Share
-from discreet.attacks.updates import UpdateLabels, UpdateRows, imprint, read_rows
-from discreet.attacks.updates.reading import nearest
-from discreet.attacks.updates.rows import visible
+from discreet.attacks.updates import UpdateLabels, UpdateRows, imprint, nearest, read_rows, visible
 from discreet.errors import InvalidData, InvalidParameter
 
 INPUTS, UNITS, CLASSES = 20, 64, 4

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from discreet.attacks.linkage import uniqueness
-from discreet.attacks.voters import TODAY, town
+from discreet.attacks.generated import TODAY, town
+from discreet.attacks.tables.linkage import uniqueness
 from discreet.errors import InvalidParameter
 
 QUASI = ["zip", "sex", "born"]

@@ -5,11 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.attacks import zoo
-from discreet.attacks.audit import Audit
-from discreet.attacks.zoo import BROKEN, bounds, named, parade, table
-from discreet.attacks.zoo.choosing import compared, stopped
-from discreet.attacks.zoo.entry import gaussian, laplace
+from discreet.attacks.audit import Audit, zoo
+from discreet.attacks.audit.zoo import BROKEN, bounds, compared, gaussian, laplace, named, parade, stopped, table
 from discreet.errors import InvalidParameter
 
 SURE = 1 - Fraction(1, 10**7)
@@ -101,7 +98,7 @@ def sparse(answers, n, rng, *, positives):
 
 def kept(cells, n, rng):
     """Threshold 15 at ε = 1: a key of one person passes with probability ½e^−14 < 1e-6."""
-    rows = zoo.counting.present_cells.sampler(cells, n, rng)
+    rows = zoo.present_cells.sampler(cells, n, rng)
     return [{key: count for key, count in row.items() if count >= 15} for row in rows]
 
 

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from discreet.attacks.harm import Heights, Smoking
 from discreet.exact import exp_up
+from discreet.gallery.harm import Heights, Smoking
 
 pytestmark = pytest.mark.claim("A10")
 

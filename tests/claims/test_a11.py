@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from discreet.attacks.linkage import Linkage, fingerprint, uniqueness
+from discreet.attacks.tables.linkage import Linkage, fingerprint, uniqueness
 
 pytestmark = pytest.mark.claim("A11")
 COLUMNS = [f"font {i}" for i in range(14)] + ["screen", "language", "time zone"]

@@ -6,8 +6,8 @@ import pytest
 from discreet.anonymity import Coded, Hierarchy
 from discreet.anonymity.models import KAnonymity
 from discreet.anonymity.recoding.full_domain import optimal
-from discreet.attacks.linkage import Linkage, uniqueness
-from discreet.attacks.voters import town
+from discreet.attacks.generated import town
+from discreet.attacks.tables.linkage import Linkage, uniqueness
 
 pytestmark = pytest.mark.claim("A3")
 QUASI = ["zip", "sex", "born"]

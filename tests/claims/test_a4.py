@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from discreet.attacks.defenses import flipped
-from discreet.attacks.ratings import catalog, planted
-from discreet.attacks.sparse import FALSE_NAMING, SparseMatching
+from discreet.attacks.records.ratings import catalog, flipped, planted
+from discreet.attacks.records.sparse import FALSE_NAMING, SparseMatching
 
 pytestmark = pytest.mark.claim("A4")
 

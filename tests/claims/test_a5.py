@@ -2,8 +2,8 @@
 
 import pytest
 
-from discreet.attacks.graph import GraphMatching
-from discreet.attacks.networks import overlapping, rewired, society
+from discreet.attacks.records.graph import GraphMatching
+from discreet.attacks.records.networks import overlapping, rewired, society
 
 pytestmark = pytest.mark.claim("A5")
 

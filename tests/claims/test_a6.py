@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.attacks.composition import AGES, ILL, PEOPLE, WEIGHTS, two_tables
-from discreet.attacks.intersection import Intersection, two_hospitals
+from discreet.attacks.answers.composition import AGES, ILL, PEOPLE, WEIGHTS, two_tables
+from discreet.attacks.answers.intersection import Intersection, two_hospitals
 
 pytestmark = pytest.mark.claim("A6")
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from discreet.attacks.composition import two_tables
+from discreet.attacks.answers.composition import two_tables
 
 pytestmark = pytest.mark.claim("A7")
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from discreet.attacks.accumulation import Accumulation
+from discreet.attacks.answers.accumulation import Accumulation
 
 pytestmark = pytest.mark.claim("A8")
 CITY = {"people": 1000, "answers": 40, "trials": 60, "seed": 8}

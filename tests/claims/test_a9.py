@@ -8,9 +8,16 @@ import pyarrow as pa
 import pytest
 
 import discreet
-from discreet.attacks.answers import Curator, Raw, Rounded, Suppressed, ask_all, histogram
-from discreet.attacks.reconstruction import Hashed, Reconstruction, cells, random_subsets
-from discreet.attacks.recovery import against_budget, against_noise, population
+from discreet.attacks.answers.answerers import Curator, Raw, Rounded, Suppressed, ask_all, histogram
+from discreet.attacks.answers.reconstruction import (
+    Hashed,
+    Reconstruction,
+    against_budget,
+    against_noise,
+    cells,
+    population,
+    random_subsets,
+)
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore

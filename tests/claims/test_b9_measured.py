@@ -2,7 +2,7 @@
 
 import pytest
 
-from discreet.attacks.guessing import Guessing
+from discreet.attacks.audit.targets import Guessing
 from discreet.mechanisms import Geometric, RandomizedResponse
 from discreet.mechanisms.inference import guess_bound
 from discreet.mechanisms.optimal import geometric_channel

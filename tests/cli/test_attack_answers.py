@@ -165,7 +165,7 @@ def test_averages(discreet):
 
 def test_a_bit_is_guessed_as_the_nearest_bit():
     """A mean of 7 says 1: an attacker who answered 7 would be weaker than need be."""
-    from discreet.attacks.averaging import Averaging
+    from discreet.attacks.answers.averages import Averaging
 
     settings = {"questions": [["a"], ["b"]], "truth": [1, 0], "answerer": lambda q: {"a": 7, "b": -3}[q]}
     assert Averaging(**settings).run().success.hits == 0
@@ -251,7 +251,7 @@ def test_wrong_targets_are_refused(discreet, tmp_path, words, code, message):
 
 
 def test_the_zoo_is_paraded(discreet, tmp_path, monkeypatch):
-    from discreet.attacks import zoo
+    from discreet.attacks.audit import zoo
 
     few = [zoo.named("sum without clamping"), zoo.named("the same seed for every release")]
     parade = zoo.parade

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from discreet.anonymity import Policy, anonymize
-from discreet.attacks.matching import Join
-from discreet.attacks.tables import columns
+from discreet.attacks.tables.columns import columns
+from discreet.attacks.tables.matching import Join
 from discreet.tables import read_table, write
 
 PEOPLE = 300

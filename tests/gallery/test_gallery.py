@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from discreet.cli.gallery import gallery
 from discreet.errors import InvalidParameter
 from discreet.gallery import EXHIBITS, run
-from discreet.gallery.exhibit import summary
+from discreet.gallery.exhibits import summary
 
 QUICK = ("homogeneity", "fingerprints", "intersection", "composition", "accumulation", "differencing", "reconstruction", "harm", "guessing", "updates")  # fmt: skip
 VERDICTS = {

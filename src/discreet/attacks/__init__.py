@@ -4,39 +4,39 @@ Every attack is a value with a `run()` that returns an `AttackReport`.
 
 >>> from discreet.attacks import Reconstruction
 >>> Reconstruction.__module__
-'discreet.attacks.reconstruction'
+'discreet.attacks.answers.reconstruction'
 """
 
 from importlib import import_module
 from typing import Any
 
-from discreet.attacks.report import Attack, AttackReport, Share
+from discreet.attacks.attack_report import Attack, AttackReport, Share
 
 _ROOMS = {  # imported when they are first used
-    "Accumulation": "accumulation",
+    "Accumulation": "answers.accumulation",
     "Audit": "audit",
-    "Averaging": "averaging",
+    "Averaging": "answers.averages",
     "CanaryGradients": "membership",
     "ChannelAudit": "audit",
     "Checkpoints": "membership",
-    "Composition": "composition",
-    "Differencing": "differencing",
+    "Composition": "answers.composition",
+    "Differencing": "answers.averages",
     "GradientAlignment": "membership",
     "GradientNorm": "membership",
-    "GraphMatching": "graph",
-    "Guessing": "guessing",
-    "Inference": "inference",
-    "Intersection": "intersection",
-    "Linkability": "inference",
-    "Linkage": "linkage",
-    "LinkedSecret": "linkage",
+    "GraphMatching": "records.graph",
+    "Guessing": "audit.targets",
+    "Inference": "tables.inference",
+    "Intersection": "answers.intersection",
+    "Linkability": "tables.inference",
+    "Linkage": "tables.linkage",
+    "LinkedSecret": "tables.linkage",
     "Lira": "membership",
     "LossThreshold": "membership",
     "MembershipReport": "membership",
-    "Reconstruction": "reconstruction",
+    "Reconstruction": "answers.reconstruction",
     "Rmia": "membership",
-    "SinglingOut": "singling",
-    "SparseMatching": "sparse",
+    "SinglingOut": "tables.singling_out",
+    "SparseMatching": "records.sparse",
     "UpdateLabels": "updates",
     "UpdateRows": "updates",
     "audit_curator": "audit",

@@ -12,7 +12,7 @@ from discreet.exact import text_up
 
 if TYPE_CHECKING:
     from discreet.attacks import AttackReport
-    from discreet.attacks.answers import Answerer
+    from discreet.attacks.answers.answerers import Answerer
 
 _KINDS = ("raw", "rounded", "suppressed", "noisy", "budget")
 _METHODS = {"least-squares": "least squares", "lp": "lp"}
@@ -83,7 +83,7 @@ class _Asked:
         epsilon: str | None,
         seed: int,
     ) -> "_Asked":
-        from discreet.attacks.recovery import population
+        from discreet.attacks.answers.reconstruction import population
         from discreet.exact import rational
 
         random = kind in ("noisy", "kept", "budget")
@@ -104,7 +104,7 @@ class _Asked:
 
     def answerer(self, questions: int, stream: int = 0) -> "Answerer":
         """Who answers so many questions."""
-        from discreet.attacks.answers import Limited, Noisy, Raw, Remembered, Rounded, Suppressed
+        from discreet.attacks.answers.answerers import Limited, Noisy, Raw, Remembered, Rounded, Suppressed
 
         exact = Raw(self.secret)
         match self.kind:
@@ -121,7 +121,7 @@ class _Asked:
 
     def for_each(self, questions: int) -> Any:
         """The same, but behind a budget each person is attacked with the whole of it."""
-        from discreet.attacks.answers import Fresh
+        from discreet.attacks.answers.answerers import Fresh
 
         if self.kind != "budget":
             return self.answerer(questions)
@@ -155,7 +155,7 @@ def compose(noisy: bool, several: bool, confidence: float) -> Any:
     discreet attack compose
     discreet attack compose --noisy
     """
-    from discreet.attacks.composition import PEOPLE, all_worlds, two_tables
+    from discreet.attacks.answers.composition import PEOPLE, all_worlds, two_tables
 
     worlds = all_worlds(PEOPLE, at_least=1) if several else None
     return replace(two_tables(noisy=noisy, worlds=worlds), confidence=confidence)
@@ -208,7 +208,7 @@ def reconstruct(
 
 
 def _reconstruction(asked: _Asked, questions: int | None, method: str, curve: bool, confidence: float) -> Any:
-    from discreet.attacks.reconstruction import Reconstruction, random_subsets
+    from discreet.attacks.answers.reconstruction import Reconstruction, random_subsets
 
     count, people = questions or 4 * len(asked.secret), len(asked.secret)
     if count * people > _MOST_CELLS:
@@ -238,7 +238,7 @@ class _WithCurve:
     questions: int
 
     def run(self) -> "AttackReport":
-        from discreet.attacks.recovery import against_budget, against_noise
+        from discreet.attacks.answers.reconstruction import against_budget, against_noise
 
         settings: dict[str, Any] = {
             "people": len(self.asked.secret),
@@ -284,8 +284,8 @@ class _Curator:
 
     def run(self) -> "AttackReport":
         import discreet
-        from discreet.attacks.answers import Curator, ask_all
-        from discreet.attacks.reconstruction import Hashed, Reconstruction
+        from discreet.attacks.answers.answerers import Curator, ask_all
+        from discreet.attacks.answers.reconstruction import Hashed, Reconstruction
         from discreet.curator.ledger import Ledger
         from discreet.curator.policy import read_policy
         from discreet.curator.stores.memory import MemoryStore
@@ -333,7 +333,7 @@ def difference(groups: int, confidence: float, **answering: Any) -> Any:
     discreet attack difference --people 100 --answers rounded --groups 100
     discreet attack difference --people 100 --answers budget --epsilon 1
     """
-    from discreet.attacks.differencing import Differencing, pairs_about
+    from discreet.attacks.answers.averages import Differencing, pairs_about
 
     asked = _Asked.of(200, **answering)
     people = len(asked.secret)
@@ -364,7 +364,7 @@ def average(repeats: int, confidence: float, **answering: Any) -> Any:
     discreet attack average --people 100 --answers noisy --epsilon 0.5 --repeats 150
     discreet attack average --people 100 --answers budget --epsilon 0.5 --repeats 150
     """
-    from discreet.attacks.averaging import Averaging
+    from discreet.attacks.answers.averages import Averaging
 
     asked = _Asked.of(400, **answering)
     return Averaging(

@@ -13,7 +13,7 @@ from discreet.exact import text_up
 
 if TYPE_CHECKING:
     from discreet.attacks.audit import Finding
-    from discreet.attacks.zoo import Broken
+    from discreet.attacks.audit.zoo import Broken
 
 _LITERAL_HELP = "as Python writes it: 5, True, '[1, 2, 3]'; anything else is a text"
 _TRIALS = 10_000
@@ -104,7 +104,7 @@ def _audit(
 
 
 def _parade(confidence: float, seed: int, *, as_json: bool, report: str | None, plot: str | None) -> None:
-    from discreet.attacks.zoo import bounds, parade, table
+    from discreet.attacks.audit.zoo import bounds, parade, table
     from discreet.report import Page
 
     found = parade(confidence=confidence, seed=seed, progress=_progress("mechanisms"))
@@ -175,7 +175,7 @@ def guess(target: str, size: int, **settings: Any) -> Any:
     discreet attack guess geometric --epsilon 1/2 --first 4 --second 5
     discreet attack guess matrix.csv --first yes --second no --epsilon 1
     """
-    from discreet.attacks.guessing import Guessing
+    from discreet.attacks.audit.targets import Guessing
 
     mechanism, family = _target(target, settings["epsilon"], size)
     first, second = (settings.pop(name) for name in ("first", "second"))

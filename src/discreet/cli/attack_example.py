@@ -21,7 +21,7 @@ def example(folder: str, people: int, seed: int, as_json: bool) -> None:
     \b
     discreet attack example town
     """
-    from discreet.attacks.samples import samples
+    from discreet.attacks.generated import samples
     from discreet.tables import write
 
     target = Path(folder)

@@ -9,7 +9,7 @@ from discreet.cli.attack_shared import FILE, against_option, columns_option, jud
 
 if TYPE_CHECKING:
     from discreet.attacks import AttackReport
-    from discreet.attacks.files import Case
+    from discreet.attacks.records.files import Case
 
 
 def _numbers(_: click.Context, option: click.Parameter, given: str | None) -> tuple[int, ...] | None:
@@ -76,8 +76,8 @@ def match(
     discreet attack example town
     discreet attack match town/ratings.csv town/reviews.csv --truth town/raters.csv
     """
-    from discreet.attacks.files import RATING_COLUMNS, plant_ratings, read_ratings
-    from discreet.attacks.sparse import SparseMatching
+    from discreet.attacks.records.files import RATING_COLUMNS, plant_ratings, read_ratings
+    from discreet.attacks.records.sparse import SparseMatching
 
     names = columns or RATING_COLUMNS
     if plant is not None:
@@ -128,8 +128,8 @@ def graph(
     discreet attack example town
     discreet attack graph town/calls.csv town/friends.csv --truth town/numbers.csv --seeds town/seeds.csv
     """
-    from discreet.attacks.files import read_networks
-    from discreet.attacks.graph import GraphMatching
+    from discreet.attacks.records.files import read_networks
+    from discreet.attacks.records.graph import GraphMatching
 
     case = read_networks(released, known, truth, seeds, directed=directed)
     attack = GraphMatching(

@@ -170,7 +170,7 @@ class ColumnValue(_PairType):
 
 def column_of(given: tuple[str, str], where: str) -> Any:
     """The values of FILE:COLUMN."""
-    from discreet.attacks.tables import columns
+    from discreet.attacks.tables.columns import columns
 
     path, name = given
     return columns(path, [name], where=where)[name]
@@ -180,7 +180,7 @@ def bits_of(given: tuple[str, str], where: str) -> Any:
     """The values of FILE:COLUMN as True and False: written as 1 and 0, yes and no, or true and false."""
     import numpy as np
 
-    from discreet.attacks.tables import as_texts, missing
+    from discreet.attacks.tables.columns import as_texts, missing
     from discreet.errors import InvalidData
 
     column = column_of(given, where)

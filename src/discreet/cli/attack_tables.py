@@ -18,7 +18,7 @@ from discreet.cli.attack_shared import (
 )
 
 if TYPE_CHECKING:
-    from discreet.attacks.rules import Rule
+    from discreet.attacks.tables.rules import Rule
 
 _RELEASED = click.argument("released", type=FILE)
 _KNOWN = click.argument("known", type=FILE)
@@ -112,7 +112,7 @@ def link(
     discreet attack link town/visits.csv town/voters.csv --on zip,sex,born --name person \\
         --truth town/patients.csv:person
     """
-    from discreet.attacks.linkage import Linkage
+    from discreet.attacks.tables.linkage import Linkage
 
     return Linkage(
         released=released,
@@ -167,7 +167,7 @@ def secret(
     """
     import numpy as np
 
-    from discreet.attacks.linkage import LinkedSecret
+    from discreet.attacks.tables.linkage import LinkedSecret
 
     told = column_of(answers or (known, secret), "answers")
     return LinkedSecret(
@@ -207,7 +207,7 @@ def infer(**settings: Any) -> Any:
     discreet attack example town
     discreet attack infer town/people.csv town/people.csv town/others.csv --known zip,sex,born --secret condition
     """
-    from discreet.attacks.inference import Inference
+    from discreet.attacks.tables.inference import Inference
 
     return Inference(**settings)
 
@@ -232,7 +232,7 @@ def linkability(**settings: Any) -> Any:
     discreet attack example town
     discreet attack linkability town/people.csv town/people.csv town/others.csv --left zip,sex --right born,condition
     """
-    from discreet.attacks.inference import Linkability
+    from discreet.attacks.tables.inference import Linkability
 
     return Linkability(**settings)
 
@@ -261,7 +261,7 @@ def single_out(**settings: Any) -> Any:
     discreet attack example town
     discreet attack single-out town/people.csv town/people.csv town/others.csv --width 3
     """
-    from discreet.attacks.singling import SinglingOut
+    from discreet.attacks.tables.singling_out import SinglingOut
 
     return SinglingOut(**settings)
 
@@ -288,7 +288,7 @@ def intersect(
     discreet attack intersect town/north.csv town/south.csv --known town/both.csv --outside town/neither.csv \\
         --on age,zip,sex --sensitive condition
     """
-    from discreet.attacks.intersection import Intersection
+    from discreet.attacks.answers.intersection import Intersection
 
     for column, _ in hierarchies:
         _among(column, on, "--hierarchy")
@@ -307,7 +307,7 @@ def _rules(
     hierarchies: tuple[tuple[str, str], ...],
 ) -> dict[str, "Rule | None"]:
     """For each column how it is compared; None where that is found out."""
-    from discreet.attacks.rules import Coarse, Edits, Starts, Within
+    from discreet.attacks.tables.rules import Coarse, Edits, Starts, Within
 
     makers: list[tuple[str, tuple[tuple[str, str], ...], Callable[[str, str], Rule]]] = [
         ("--within", within, lambda _, number: Within(tolerance=number)),

@@ -242,8 +242,8 @@ def _read(made: "SyntheticTable", path: str, fmt: "CsvFormat | None") -> Any:
 
 def _attacks(made: "SyntheticTable", people: Any, controls: Any) -> list[Any]:
     """What an attacker gains from the table: singling out, and inferring each of a few columns from the others."""
-    from discreet.attacks.inference import Inference
-    from discreet.attacks.singling import SinglingOut
+    from discreet.attacks.tables.inference import Inference
+    from discreet.attacks.tables.singling_out import SinglingOut
     from discreet.report import Grid, Heading
 
     names = list(made.schema.names)

@@ -11,19 +11,13 @@
 from collections.abc import Callable, Sequence
 
 from discreet.errors import InvalidParameter
-from discreet.gallery import answers, learning, promises, records, tables
-from discreet.gallery.exhibit import Exhibit, Finished, Shown, summary
+from discreet.gallery import exhibits, models
+from discreet.gallery.exhibits import Exhibit, Finished, Shown, summary
 from discreet.report import Heading, Page, Part, Text
 
 __all__ = ["EXHIBITS", "Exhibit", "Finished", "Shown", "page", "run", "visit"]
 
-EXHIBITS: tuple[Exhibit, ...] = (
-    *tables.EXHIBITS,
-    *records.EXHIBITS,
-    *answers.EXHIBITS,
-    *promises.EXHIBITS,
-    *learning.EXHIBITS,
-)
+EXHIBITS: tuple[Exhibit, ...] = (*exhibits.EXHIBITS, *models.EXHIBITS)
 """All of them, in the order of the page."""
 
 Progress = Callable[[int, int, str], None]

@@ -5,6 +5,7 @@ from math import log, sqrt
 import numpy as np
 import pytest
 from scipy.stats import norm
+from tests.attacks.membership.logistic_model import Logistic, LogisticModel
 
 from discreet.attacks.membership import (
     CanaryGradients,
@@ -12,8 +13,6 @@ from discreet.attacks.membership import (
     GradientAlignment,
     GradientNorm,
     Lira,
-    Logistic,
-    LogisticModel,
     LossThreshold,
     References,
     Rmia,
@@ -22,8 +21,8 @@ from discreet.attacks.membership import (
     directions,
     splits,
 )
-from discreet.attacks.membership.curves import Gaussian
-from discreet.attacks.membership.lira import logits
+from discreet.attacks.membership.black_box import logits
+from discreet.attacks.membership.one_run import Gaussian
 from discreet.errors import InvalidData, InvalidParameter
 
 TARGETS, PEOPLE, WEIGHTS, STEPS = 400, 600, 400, 40

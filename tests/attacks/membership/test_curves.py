@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from discreet.attacks.membership.curves import Gaussian, Plain, normal_shift, refuted
+from discreet.attacks.membership.one_run import Gaussian, Plain, normal_shift, refuted
 
 
 @given(st.floats(0, 5), st.floats(0, 0.5), st.floats(0, 1))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
 from discreet.attacks.membership import Roc, Scores, check_apart, flags
-from discreet.attacks.membership.roc import roc_chart
+from discreet.attacks.membership.scores import roc_chart
 from discreet.errors import InvalidData, InvalidInput
 from discreet.intervals import clopper_pearson
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from discreet.attacks.membership import Scores, trials
-from discreet.attacks.membership.curves import Gaussian
+from discreet.attacks.membership.one_run import Gaussian
 
 ALARM = 1e-6
 

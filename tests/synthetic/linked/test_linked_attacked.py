@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import discreet
-from discreet.attacks.inference import Inference
-from discreet.attacks.singling import SinglingOut
+from discreet.attacks.tables.inference import Inference
+from discreet.attacks.tables.singling_out import SinglingOut
 from discreet.noise import DeterministicEntropy
 from discreet.synthetic.relaxed import Settings
 

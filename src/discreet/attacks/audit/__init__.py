@@ -6,10 +6,8 @@
 - `neighbors`, `worst_pair`: inputs that differ by one person, and the `Audit` of those that look worst.
 """
 
-from discreet.attacks.audit.asked import audit_curator, audit_mechanism
-from discreet.attacks.audit.audit import Audit
-from discreet.attacks.audit.exact import ChannelAudit
+from discreet.attacks.audit.audit import Audit, neighbors, worst_pair
 from discreet.attacks.audit.finding import Finding
-from discreet.attacks.audit.pairs import neighbors, worst_pair
+from discreet.attacks.audit.targets import ChannelAudit, audit_curator, audit_mechanism
 
 __all__ = ["Audit", "ChannelAudit", "Finding", "audit_curator", "audit_mechanism", "neighbors", "worst_pair"]

@@ -1,6 +1,6 @@
 """A black-box audit: draw from a mechanism on x and on a neighbor, and bound its ε from below.
 
-Half of the draws learn events (see `events`), the other half bounds ε on them (see `bound`, with the theorem): with the
+Half of the draws learn events (see `scores`), the other half bounds ε on them (see the theorem of `finding`): with the
 stated confidence no mechanism of a smaller ε gives these outputs. An audit refutes claims; it never proves them.
 
 >>> from discreet.attacks.audit import Audit
@@ -9,23 +9,27 @@ stated confidence no mechanism of a smaller ε gives these outputs. An audit ref
 >>> found = Audit(mechanism=coin, x=False, neighbor=True, claimed=1, samples=20_000, seed=1).find()
 >>> found.broken, 2.0 < found.epsilon < 2.2
 (True, True)
+
+Search for neighboring inputs that a mechanism tells apart most.
+
+An audit of one pair says nothing of the others: a mechanism may protect 10 and 11 and betray an empty table. Each
+candidate is audited on a few draws; the one with the largest bound is audited in full, on draws of its own.
 """
 
 import inspect
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from discreet.attacks.audit.bound import Counts, ratio_bound
-from discreet.attacks.audit.events import Event, choose
-from discreet.attacks.audit.finding import Finding, Tested
+from discreet.attacks.attack_report import AttackReport
+from discreet.attacks.audit.finding import Counts, Finding, Tested, ratio_bound
 from discreet.attacks.audit.outputs import Outputs, Raised, Reader, joined, settled
-from discreet.attacks.report import AttackReport
+from discreet.attacks.audit.scores import Event, choose
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.privacy.loss import Loss
@@ -83,7 +87,7 @@ class Audit:
         """The bound, with the events that it rests on.
 
         Guarantee: with at least the stated confidence, the mechanism is not (ε,δ)-DP for any ε below
-        `Finding.epsilon`. Proof. The theorem of `bound`, with events and the number of fresh draws fixed by the draws
+        `Finding.epsilon`. Proof. The theorem of `finding`, with events and the number of fresh draws fixed by the draws
         that were made before.
         """
         epsilon, delta = claim(self.claimed, self.delta)
@@ -244,3 +248,66 @@ def _arguments(mechanism: Callable[..., Any]) -> int:
     if not 1 <= len(needed) <= 3 or any(one.kind is one.KEYWORD_ONLY for one in needed):
         raise InvalidParameter("mechanism", mechanism, "a function of (data), (data, n) or (data, n, rng)", hint)
     return len(needed)
+
+
+_MOST = 24  # neighbors that are tried
+
+
+def worst_pair(audit: Audit, pairs: Sequence[tuple[Any, Any]], *, pilot: int = 4000) -> Audit:
+    """The same audit on the pair that looks worst after `pilot` draws of each side of every pair.
+
+    Guarantee: the confidence of the audit that is returned is that of one audit. Proof. The pair is fixed by the pilot
+    draws, which are not used again; seeds of the pilots differ from that of the audit.
+
+    >>> def count(people, n, rng):
+    ...     return len(people) + (rng.laplace(size=n) if people else 0 * rng.random(n))  # no noise on empty data
+    >>> plain = Audit(mechanism=count, x=[1, 2], neighbor=[1], claimed=1, samples=4000)
+    >>> worst_pair(plain, [([1, 2], [1]), ([1], [])], pilot=1000).neighbor
+    []
+    """
+    if not pairs:
+        raise InvalidParameter("pairs", "none", "at least one pair of neighbors")
+    draws = min(audit.samples, integer(pilot, "pilot", at_least=200))
+    seconds = None if audit.seconds is None else audit.seconds / (2 * len(pairs))
+    bounds = []
+    for number, (x, neighbor) in enumerate(pairs):
+        seed = audit.seed + 1_000_003 * (number + 1)
+        trial = replace(audit, x=x, neighbor=neighbor, samples=draws, seed=seed, seconds=seconds, progress=None)
+        bounds.append(trial.find().epsilon)
+    x, neighbor = pairs[max(range(len(pairs)), key=bounds.__getitem__)]
+    return replace(audit, x=x, neighbor=neighbor, seconds=None if seconds is None else audit.seconds / 2)  # type: ignore[operator]
+
+
+def neighbors(data: Any) -> list[Any]:
+    """Inputs that differ from `data` by one person: a row taken out or added, a count moved by one, a bit flipped.
+
+    Of a list each of some elements is taken out, and its least, its largest and an absent extreme are added; of a set
+    each of some members is taken out; of a mapping some keys are taken out, and numbers moved by one.
+
+    >>> neighbors(10), neighbors(True), neighbors([3, 5])
+    ([11, 9], [False], [[5], [3], [3, 5, 3], [3, 5, 5], [3, 5, 0]])
+    """
+    if isinstance(data, bool):
+        return [not data]
+    if isinstance(data, int | float):
+        return [data + 1, data - 1]
+    if isinstance(data, list | tuple):
+        step = max(1, -(-len(data) // (_MOST - 3)))
+        kind: Callable[[Any], Any] = type(data)
+        fewer = [kind([*data[:at], *data[at + 1 :]]) for at in range(0, len(data), step)]
+        numeric = bool(data) and all(isinstance(value, int | float) for value in data)
+        added = dict.fromkeys([min(data), max(data), 0] if numeric else data[:1])
+        return fewer + [kind([*data, value]) for value in added]
+    if isinstance(data, set | frozenset) and data:
+        return [data - {member} for member in sorted(data, key=repr)[:_MOST]]
+    if isinstance(data, dict) and data:
+        keys = sorted(data, key=repr)[: _MOST // 3]
+        fewer = [{other: data[other] for other in data if other != key} for key in keys]
+        return fewer + [
+            data | {key: moved}
+            for key in keys
+            if isinstance(data[key], int | float | bool)
+            for moved in neighbors(data[key])
+        ]
+    expected = "a number, a truth value, a list, a set or a mapping"
+    raise InvalidParameter("data", f"a {type(data).__name__}", expected, "name its neighbor")

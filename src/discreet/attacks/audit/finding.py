@@ -1,15 +1,218 @@
-"""What an audit found, as a value and as a report."""
+"""From counts to a lower bound on ε: what two Clopper–Pearson limits prove.
+
+Theorem. Let P and Q be the distributions of the outputs on x and on a neighbor, and let S₁ … S_K be events that were
+fixed before the counts were drawn (they may depend on other draws in any way). Let kᵢ of n independent draws from the
+side where Sᵢ is expected to be likelier lie in Sᵢ, and lᵢ of m independent draws from the other side. With
+
+    aᵢ = the one-sided lower Clopper–Pearson limit of kᵢ of n at confidence 1 − α/2K,
+    bᵢ = the one-sided upper Clopper–Pearson limit of lᵢ of m at confidence 1 − α/2K,
+
+every pair (P, Q) that is (ε,δ)-indistinguishable in both directions has, with probability at least 1 − α,
+
+    ε ≥ ln((aᵢ − δ)/bᵢ)   and   ε ≥ ln((1 − bᵢ − δ)/(1 − aᵢ))   for all i at once.
+
+Proof. Given the draws that fixed the events, kᵢ and lᵢ are binomial, so each limit fails with probability at most α/2K
+(Clopper, Pearson 1934), and any of the 2K limits with probability at most α (Boole). If none fails, (ε,δ)-DP says
+aᵢ ≤ P(Sᵢ) ≤ e^ε·Q(Sᵢ) + δ ≤ e^ε·bᵢ + δ, and on the complement, with P and Q exchanged,
+1 − bᵢ ≤ Q(Sᵢᶜ) ≤ e^ε·P(Sᵢᶜ) + δ ≤ e^ε·(1 − aᵢ) + δ. Solve both for ε. Nothing is assumed of the mechanism but that its
+draws are independent; the largest of the 2K bounds holds because all of them hold at once.  ∎
+
+Pictures of an audit: outputs with the event shaded, likelihood ratios beside e^ε, the bound beside the claim.
+
+What an audit found, as a value and as a report.
+"""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import exp, floor, inf, isfinite, log
 from typing import Any
 
-from discreet.attacks.audit.bound import Counts, epsilon_at_least, ratio_bound
-from discreet.attacks.audit.events import Event
-from discreet.attacks.audit.outputs import Outputs
-from discreet.attacks.report import AttackReport, Share
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.audit.outputs import Floats, Outputs
+from discreet.attacks.audit.scores import Event
 from discreet.exact import float_up, printed_up
+from discreet.intervals import lower_limit, upper_limit
+from discreet.report import Bars, Chart, Line, Points
+
+_SPARE = 1 - Fraction(1, 1 << 20)  # confidences are floats: this much of the doubt covers their rounding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How often an event came about on the side where it is likelier, and on the other."""
+
+    hits: int
+    trials: int
+    other_hits: int
+    other_trials: int
+
+    def limits(self, doubt: Fraction) -> tuple[float, float]:
+        """(a, b) of the theorem, each wrong with probability at most `doubt`.
+
+        >>> a, b = Counts(hits=900, trials=1000, other_hits=100, other_trials=1000).limits(Fraction(1, 100))
+        >>> round(a, 3), round(b, 3)
+        (0.876, 0.124)
+        """
+        confidence = 1 - doubt * _SPARE
+        low = lower_limit(self.hits, self.trials, confidence=confidence)
+        return float(low), float(upper_limit(self.other_hits, self.other_trials, confidence=confidence))
+
+    def far_limits(self, doubt: Fraction) -> tuple[float, float]:
+        """The opposite ends: at most this often on the likelier side, at least this often on the other."""
+        confidence = 1 - doubt * _SPARE
+        high = upper_limit(self.hits, self.trials, confidence=confidence)
+        return float(high), float(lower_limit(self.other_hits, self.other_trials, confidence=confidence))
+
+    @property
+    def complement(self) -> "Counts":
+        """The same draws, counted outside the event; the sides change places."""
+        return Counts(
+            hits=self.other_trials - self.other_hits,
+            trials=self.other_trials,
+            other_hits=self.trials - self.hits,
+            other_trials=self.trials,
+        )
+
+
+def epsilon_at_least(counts: Counts, *, delta: Fraction, doubt: Fraction) -> float:
+    """A lower bound on ε at this δ from one event; each of its two limits fails with probability at most `doubt`.
+
+    Guarantee: see the theorem above. Below 0, or −inf, where the counts prove nothing.
+
+    >>> counts = Counts(hits=7300, trials=10_000, other_hits=2700, other_trials=10_000)  # a coin of ε = 1
+    >>> round(epsilon_at_least(counts, delta=Fraction(0), doubt=Fraction(1, 200)), 2)
+    0.94
+    """
+    low, high = counts.limits(doubt)
+    return ratio_bound(low, high, float(delta))
+
+
+def ratio_bound(low: float, high: float, delta: float) -> float:
+    """ln((a − δ)/b), −inf where a ≤ δ.
+
+    >>> round(ratio_bound(0.75, 0.25, 0.0), 4)
+    1.0986
+    """
+    if low <= delta:
+        return -inf
+    return log((low - delta) / high) if high > 0 else inf
+
+
+_BINS = 60
+_TITLE = 60  # letters of an event in a title
+_NAMED = 12  # outputs that get a bar each
+_SEEN = 10  # draws of either side that a plotted ratio rests on
+
+
+def charts(found: "Finding") -> tuple[Chart, ...]:
+    """The charts of a finding; only the last one where nothing tells the sides apart."""
+    if not found.tested:
+        return (_beside(found),)
+    best = found.tested[0]
+    few = len(np.unique(np.concatenate([side.whole for side in found.sides]))) <= _NAMED
+    return (*(_named(found, best) if few else _spread(found, best)), _beside(found))
+
+
+def _beside(found: "Finding") -> Chart:
+    """The lower bound beside the claim."""
+    proven = min(found.epsilon, 50.0)
+    names, values = ["ε is at least"], [proven]
+    if found.claimed is not None:
+        names, values = ["claimed ε", *names], [float_up(found.claimed), *values]
+    return Chart(f"{found.name}: claimed and proven", [Bars(names, values)], y="ε")
+
+
+def _named(found: "Finding", best: "Tested") -> tuple[Chart, ...]:
+    """A bar for each output; those of the event are marked."""
+    codes = np.unique(np.concatenate([side.whole for side in found.sides]))
+    shares = [_shares(side, codes) for side in found.sides]
+    inside = {int(code) for side in found.sides for code in np.unique(side.whole[_inside(best, side)])}
+    shown = {code: text for side in found.sides for code, text in side.shown.items()}
+    texts = [shown.get(int(code), "…") for code in codes]
+    order = sorted(range(len(codes)), key=lambda at: _natural(texts[at]))
+    labels = [f"{texts[at][:24]}{' ★' if int(codes[at]) in inside else ''}" for at in order]
+    sides = [Bars(labels, share[order], name) for share, name in zip(shares, ("x", "neighbor"), strict=True)]
+    return (Chart(f"{found.name}: outputs (★ {best.words[:_TITLE]})", sides, y="share of outputs"),)
+
+
+def _natural(text: str) -> tuple[float, str]:
+    """Numbers by their size, other outputs by their text."""
+    try:
+        return float(text), ""
+    except ValueError:
+        return inf, text
+
+
+def _shares(side: Outputs, codes: NDArray[np.int64]) -> Floats:
+    return np.bincount(np.searchsorted(codes, side.whole), minlength=len(codes)) / len(side)
+
+
+def _spread(found: "Finding", best: "Tested") -> tuple[Chart, ...]:
+    """Histograms over the output (one number) or over the score of the event (anything else)."""
+    alone = found.sides[0].width == 1 and np.isfinite(found.sides[0].numbers).any()
+    values = [side.numbers[:, 0] if alone else best.event.score.of(side) for side in found.sides]
+    edges = _edges(np.concatenate(values))
+    if not alone and len(np.unique(np.concatenate(values))) <= 2:
+        return (_inside_or_not(found, best),)
+    if len(edges) < 3:
+        return ()
+    centers = (edges[1:] + edges[:-1]) / 2
+    counts = [np.histogram(side, edges)[0] for side in values]
+    inside = sum(np.histogram(v[_inside(best, s)], edges)[0] for v, s in zip(values, found.sides, strict=True))
+    share = inside / np.maximum(counts[0] + counts[1], 1)
+    axis = "output" if alone else best.event.score.words
+    sizes = [count / len(side) for count, side in zip(counts, found.sides, strict=True)]
+    top = float(np.max(sizes))
+    shade = Line(
+        centers, np.zeros(len(centers)), "the event", low=np.zeros(len(centers)), high=top * share, dashed=True
+    )
+    lines = [Line(centers, size, name) for size, name in zip(sizes, ("x", "neighbor"), strict=True)]
+    title = f"{found.name}: outputs; shaded: {best.words[:_TITLE]}"
+    outputs = Chart(title, [shade, *lines], x=axis, y="share of outputs")
+    return (outputs, *_ratios(found, centers, counts, axis))
+
+
+def _inside_or_not(found: "Finding", best: "Tested") -> Chart:
+    """How often the event comes about on either side, where outputs lie on no line."""
+    names = ("x", "neighbor")
+    bars = [Bars([best.words[:_TITLE], "not so"], [p, 1 - p], name) for p, name in zip(best.shares, names, strict=True)]
+    return Chart(f"{found.name}: what tells the sides apart", bars, y="share of outputs", y_range=(0, 1))
+
+
+def _ratios(found: "Finding", centers: Floats, counts: list[NDArray[np.int64]], axis: str) -> tuple[Chart, ...]:
+    """The likelihood ratio in each bin, beside e^ε and e^−ε of the claim."""
+    seen = (counts[0] >= _SEEN) & (counts[1] >= _SEEN)
+    if not seen.any():
+        return ()
+    ratio = counts[0][seen] / len(found.sides[0]) / (counts[1][seen] / len(found.sides[1]))
+    error = np.exp(2 * np.sqrt(1 / counts[0][seen] + 1 / counts[1][seen]))
+    marks: list[Line | Points] = [Points(centers[seen], ratio, "seen", low=ratio / error, high=ratio * error)]
+    if found.claimed is not None and isfinite(claim := float_up(found.claimed)) and claim < 300:
+        ends = [float(centers[0]), float(centers[-1])]
+        marks += [Line(ends, [exp(claim)] * 2, "e^ε claimed", dashed=True), Line(ends, [exp(-claim)] * 2, dashed=True)]
+    return (
+        Chart(f"{found.name}: likelihood ratio", marks, x=axis, y="p(output | x) / p(output | neighbor)", log_y=True),
+    )
+
+
+def _edges(values: Floats) -> Floats:
+    fine = values[np.isfinite(values)]
+    if not len(fine):
+        return np.empty(0)
+    low, high = np.quantile(fine, [0.002, 0.998])
+    if not low < high:
+        return np.empty(0)
+    whole = bool((fine == np.rint(fine)).all()) and high - low < _BINS
+    return np.arange(np.floor(low) - 0.5, high + 1) if whole else np.linspace(low, high, _BINS + 1)
+
+
+def _inside(best: "Tested", side: Outputs) -> NDArray[np.bool_]:
+    holds = best.event.holds(side)
+    return ~holds if best.outside else holds
+
 
 _SHOWN_EPSILON = 20  # ratios up to e^20 are written as numbers
 
@@ -139,7 +342,6 @@ class Finding:
         reference is the most that the claim allows, e^ε/(1 + e^ε); without a claim it is a coin. The verdict is
         "falls" or "leaks" exactly where the claim is broken.
         """
-        from discreet.attacks.audit.charts import charts
 
         allowed = 0.5 if self.claimed is None else speaks_rightly(float_up(self.claimed))
         return AttackReport(

@@ -1,6 +1,6 @@
 """From many independent training runs to a lower bound on ε: true- and false-positive rates at a threshold.
 
-Half of the scores choose thresholds, the other half counts; the theorem and its proof stand in `attacks.audit.bound`
+Half of the scores choose thresholds, the other half counts; the theorem and its proof stand in `attacks.audit.finding`
 (Clopper, Pearson 1934; for membership: Jagielski, Ullman, Oprea 2020, "Auditing differentially private machine
 learning", and Nasr et al. 2021, "Adversary instantiation").
 
@@ -18,10 +18,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.attacks.audit.bound import Counts, epsilon_at_least
-from discreet.attacks.membership.bound import SPARE, EpsilonBound, Family, doubt_of, family_of
-from discreet.attacks.membership.curves import Gaussian, normal_shift
-from discreet.attacks.membership.scores import Bools, Floats, Scores
+from discreet.attacks.audit.finding import Counts, epsilon_at_least
+from discreet.attacks.membership.one_run import Gaussian, normal_shift
+from discreet.attacks.membership.scores import SPARE, Bools, EpsilonBound, Family, Floats, Scores, doubt_of, family_of
 from discreet.exact import Number, integer, rational
 from discreet.intervals import lower_limit, upper_limit
 
@@ -35,7 +34,7 @@ def trials(scores: Scores, *, delta: Number, confidence: Number, curve: Family =
     Guarantee: if each score is from a run of its own (with the target for members, without it for the others), all
     runs are independent and the training is (ε,δ)-DP, the bound exceeds ε with probability at most 1 − confidence.
     Proof. The half that is counted is chosen by lot and independent of the thresholds; then the theorem of
-    `attacks.audit.bound` holds for the K = 2 events {score ≥ t} or {score < t}, each likelier on the side named by the
+    `audit.finding` holds for the K = 2 events {score ≥ t} or {score < t}, each likelier on the side named by the
     first half, with 2K one-sided limits at doubt α/2K. With `curve="gaussian"` (Nasr et al. 2023, "Tight auditing of
     differentially private machine learning") the same limits a ≤ TPR ≤ Φ(Φ⁻¹(FPR) + μ), FPR ≤ b give
     μ ≥ Φ⁻¹(a) − Φ⁻¹(b), and ε is that of μ at δ.  ∎

@@ -1,0 +1,1 @@
+"""Attacks on many answers and releases: composition, averages, reconstruction, intersection."""

@@ -1,0 +1,1 @@
+"""Attacks on records and networks without names: sparse matching, graph matching."""

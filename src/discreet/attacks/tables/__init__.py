@@ -1,0 +1,1 @@
+"""Attacks on released tables: linkage, inference, linkability, singling out."""
