@@ -105,10 +105,10 @@ def visits(data: Dataset, **settings: Any) -> Any:
     return data.synthesize("visits", epsilon=1, delta="1e-6", bins={"days": 3}, rows=12, settings=QUICK, **settings)
 
 
-def linked(data: Dataset, *, own: bool = True) -> Any:
-    tables: dict[str, Any] = {"visits": {"rows_each": 3, "bins": {"days": 2}}}
+def linked(data: Dataset, *, own: bool = True, bins: Mapping[str, Any] | None = None) -> Any:
+    tables: dict[str, Any] = {"visits": {"rows_each": 3, "bins": {"days": 2} if bins is None else bins}}
     if own:
-        tables = {"people": {"columns": ["sex", "ill"]}, **tables}
+        tables = {"people": {"columns": ["sex", "ill"] if bins is None else ["sex", "age"]}, **tables}
     return data.synthesize_linked(tables, epsilon=1, delta="1e-6", settings=QUICK)
 
 
@@ -127,6 +127,7 @@ def gaussian(release: Callable[..., Any], **more: Any) -> Callable[[Dataset], An
 
 GATED: dict[str, tuple[Callable[[Dataset], Any], tuple[str, ...]]] = {
     "synthesis": (synthesis, (ADD, CHANGE)),
+    "synthesis without bins": (lambda data: synthesis(data, bins={}), (ADD, CHANGE)),
     "synthesis for a target": (lambda data: synthesis(data, target="ill"), (ADD, CHANGE)),
     "synthesis with rules": (
         lambda data: synthesis(data, leave_out=["city", "job"], bins={"age": 3, "since": 3}, at_most=["since <= age"],
@@ -137,6 +138,7 @@ GATED: dict[str, tuple[Callable[[Dataset], Any], tuple[str, ...]]] = {
     "synthesis of found values": (lambda data: synthesis(data, columns=["sex", "city", "job"], leave_out=(), bins={}, discover=["city", "job"]), (ADD,)),
     "synthesis of several rows": (lambda data: visits(data, rows_each=3), (ADD, CHANGE)),
     "linked": (linked, (ADD, CHANGE)),
+    "linked without bins": (lambda data: linked(data, bins={}), (ADD, CHANGE)),
     "linked without people": (lambda data: linked(data, own=False), (ADD, CHANGE)),
     "commuting": (commuting, (ADD, CHANGE)),
     "commuting within a cap": (lambda data: commuting(data, cap=5), (ADD, CHANGE)),

@@ -255,13 +255,19 @@ def test_what_overrules_hides_what_it_is_added_to():
 
 
 @pytest.mark.parametrize("neighbors", [ADD, "change one"])
-@pytest.mark.parametrize("name", ["synthesis", "synthesis in rounds", "synthesis of several rows"])
+@pytest.mark.parametrize(
+    "name", ["synthesis", "synthesis without bins", "synthesis in rounds", "synthesis of several rows"]
+)
 def test_the_noise_that_is_stated_is_the_noise_that_was_drawn(name, neighbors, scripted):
     script = scripted()
     with opened(FEW, neighbors, DeterministicEntropy(5)) as data:
         made = GATED[name][0](data)
     drawn = [(float(sigma), shape) for sigma, shape in script.calls if isinstance(sigma, Fraction)]
-    stated = [(one.sigma, one.counts.shape) for one in made.measurements]
+    stated = []
+    for levels in made.head["fine"].values():
+        sigma = float(made.plan.sigma_of_fine(made.plan.schema({})))
+        stated += [(sigma, (len(parts),)) for parts, _ in levels]
+    stated += [(one.sigma, one.counts.shape) for one in made.measurements]
     left_out = [each for each in made.lost() if each.left_out]
     stated.append((left_out[0].sigma, (len(left_out),)))
     if name == "synthesis of several rows":

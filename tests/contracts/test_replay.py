@@ -155,6 +155,7 @@ COVERED: dict[str, dict[str, str]] = {
     "synthesis": {
         r"measurements\[\d+\]\.(counts|str\(\))": "rounded Gaussian noise, `Design.loss`",
         r"head\.left_out.*|lost\(\).*": "rounded Gaussian noise, `Design.sigma_left_out`; the noisy marginals",
+        r"head\.fine.*|schema\..*": "rounded Gaussian noise, `fine_counts.sigma_of`; what follows from fine counts",
         r"head\.(found|rows_a_person).*": "`OptimalSelection.loss`; rounded Gaussian noise, `share_of(multiplier, KEYS)`",
         _FITTED: "computed from the noisy counts",
     },

@@ -658,8 +658,11 @@ def test_a_release_without_counts_of_what_is_lost_can_still_be_read(tmp_path):
 
 def test_bins_that_nobody_gave_are_named_before_anything_is_spent():
     told = plan(replace(WISH, bins={}), catalog()).explain()
-    assert "equally wide, as none were given: age;" in told
-    assert "equally wide" not in plan(WISH, catalog()).explain()
+    assert "found privately, with about as many rows in each: age" in told
+    assert "fine noisy counts, 5 % of the budget" in told
+    in_rounds = plan(replace(WISH, bins={}, adaptive=1), catalog())
+    assert "equally wide, as none were given: age;" in in_rounds.explain()
+    assert "bins  " not in plan(WISH, catalog()).explain().replace("inside bins", "")
 
 
 @pytest.mark.parametrize(("people", "columns", "size"), [(20_000, 6, 8), (300_000, 12, 12), (50_000, 30, 20)])

@@ -19,9 +19,11 @@ from discreet.curator.catalog import NUMERIC, Column, ColumnType
 from discreet.errors import InvalidParameter
 from discreet.exact import integer, plain, rational
 
-Bins = int | Sequence[Any]
+Bins = int | str | Sequence[Any]
 """How many equally wide bins, or the edges of bins: numbers, or dates in ISO form. A bin holds its lower edge, the last
-one its upper edge too."""
+one its upper edge too.
+
+Or bounds, "1950-01-01..2024-12-31", between which bins are chosen as for a column with declared bounds."""
 
 MOST_CODES = 4096
 """Of one column. More would make its pairs too many to measure."""
@@ -49,13 +51,17 @@ def edges_of(column: Column, bins: Bins | None) -> tuple[tuple[Fraction, ...], F
         low, high = _bounds(column)
         step = _grid(column, (low, high))
         return _checked(column, _even(low, high, step, count), step), step
-    given = [_edge(edge, column) for edge in bins]
+    bounds = isinstance(bins, str)
+    given = [_edge(edge, column) for edge in (bins.replace(" ", "").split("..") if isinstance(bins, str) else bins)]
     if not 2 <= len(given) <= MOST_CODES + 1 or given != sorted(set(given)):
         expected = f"from 2 to {MOST_CODES + 1:,} edges, each above the one before"
         raise InvalidParameter(f"bins of {column.name}", list(bins), expected)
     inside = _within(given, column)
     step = _grid(column, inside)
-    return _checked(column, inside if step is None else _on_grid(inside, step), step), step
+    edges = inside if step is None else _on_grid(inside, step)
+    if bounds and edges[0] < edges[-1]:
+        edges = _even(edges[0], edges[-1] - (step or 0), step, None)
+    return _checked(column, edges, step), step
 
 
 def frozen(bins: Any, name: str) -> Bins:
@@ -64,8 +70,12 @@ def frozen(bins: Any, name: str) -> Bins:
         return integer(bins, f"bins of {name}", at_least=1, at_most=MOST_CODES)
     if isinstance(bins, np.integer):
         return frozen(int(bins), name)
+    if isinstance(bins, str) and bins.count("..") == 1:
+        return bins.replace(" ", "")
     if isinstance(bins, str | bytes) or not hasattr(bins, "__iter__"):
-        raise InvalidParameter(f"bins of {name}", bins, "a whole number of bins, or a list of edges")
+        raise InvalidParameter(
+            f"bins of {name}", bins, "a whole number of bins, bounds (low..high), or a list of edges"
+        )
     return tuple(bins)
 
 
@@ -102,7 +112,7 @@ def _word(edge: Fraction, kind: ColumnType) -> str:
 def _bounds(column: Column) -> tuple[Fraction, Fraction]:
     if column.kind in NUMERIC and column.lower is not None and column.upper is not None:
         return column.lower, column.upper
-    hint = "give the edges of bins, or leave the column out"
+    hint = "give the edges of bins, or bounds (1950-01-01..2024-12-31), or leave the column out"
     if column.kind in NUMERIC:
         hint = f"declare lower and upper in the policy, {hint}"
     raise InvalidParameter("columns", column.name, "a column with declared bounds or bins", hint)

@@ -279,6 +279,11 @@ def noisy(
     return Measurement(marginal, add(exact, noise), float(sigma))
 
 
+def with_noise(exact: Ints, sigma: Fraction, entropy: Entropy | None) -> Ints:
+    """Whole counts with Gaussian noise that is rounded to whole numbers."""
+    return add(exact, np.asarray(rounded_gaussian(sigma, exact.shape, entropy=entropy)))
+
+
 def squared_sensitivity(neighbors: Neighbors, rows_per_unit: int) -> int:
     """The most that one unit moves a marginal, in squared ℓ2 norm; the proof is in `Design.loss`.
 

@@ -20,13 +20,14 @@ from discreet.curator.documents import digest, documented, plan_document
 from discreet.curator.engines import Engine
 from discreet.curator.rows import require_same, rows_each
 from discreet.errors import InternalError, InvalidParameter
-from discreet.exact import printed_up
+from discreet.exact import plain, printed_up
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import Approximate, GaussianNoise, Loss, Together
 from discreet.privacy.unit import Neighbors
 from discreet.synthetic.bins import Bins
 from discreet.synthetic.choosing import Recipe, Round, choose
+from discreet.synthetic.fine_counts import Cells, Level, count, density, sigma_of
 from discreet.synthetic.marginals import Attributes, cells
 from discreet.synthetic.measuring import (
     Design,
@@ -44,14 +45,17 @@ from discreet.synthetic.relaxed import Settings, fit, memory_needed, seconds_nee
 from discreet.synthetic.resources import MANY_ROWS, TYPICAL, needed, rows_needed
 from discreet.synthetic.result import SyntheticTable
 from discreet.synthetic.rows import possible
-from discreet.synthetic.rules import Rule, allowed
+from discreet.synthetic.rules import Rule, allowed, named_in
 from discreet.synthetic.schema import Attribute, Schema
-from discreet.synthetic.shifts import design_shift, gaussian_within, recipe_loss
+from discreet.synthetic.shifts import design_shift, fine_shift, gaussian_within, recipe_loss
 
 Fitting = Literal["relaxed", "graphical"]
 
 KEYS = Fraction(1, 50)
 """The share of the budget for how many rows a person has, where they may have several."""
+
+FINE = Fraction(1, 20)
+"""The share of the budget for fine counts of wide columns, from which bins that nobody declared follow too."""
 
 MOST_FOUND = 1000
 """Values of one column that are found privately; of more, the first in alphabetical order."""
@@ -109,11 +113,14 @@ class SynthesisPlan:
             expected = "rules that a row can obey together"
             raise InvalidParameter("rules", ", ".join(map(str, self.rules)), expected)
 
-    def schema(self, found: dict[str, list[str]]) -> Schema:
-        """The columns as codes; `found` has the values that were found privately."""
+    def schema(self, found: dict[str, list[str]], fine: dict[str, list[Level]] | None = None) -> Schema:
+        """The columns as codes; `found` has the values that were found privately, `fine` the fine counts.
+
+        Without fine counts, bins that nobody declared are equally wide; there are as many.
+        """
         bins, values = dict(self.bins), dict(self.values)
         hidden = {name for name, _ in self.discover}
-        return Schema(
+        made = Schema(
             [
                 Attribute.found(one, found.get(one.name, []))
                 if one.name in hidden
@@ -121,6 +128,33 @@ class SynthesisPlan:
                 for one in self.columns
             ]
         )
+        if not fine:
+            return made
+        own, sigma = self.private_bins(made), float(self.sigma_of_fine(made))
+        return Schema(
+            [
+                one.refined(density(fine[name], cells, sigma), bins=name in own)
+                if (name := one.column.name) in fine and (cells := one.cells) is not None
+                else one
+                for one in made.attributes
+            ]
+        )
+
+    def fine(self, schema: Schema) -> dict[str, Cells]:
+        """The columns that are counted finely: those with bins of several values. None where rounds are planned."""
+        if self.recipe is not None:
+            return {}
+        return {one.column.name: cells for one in schema.attributes if (cells := one.cells) is not None}
+
+    def private_bins(self, schema: Schema) -> tuple[str, ...]:
+        """The columns whose bins follow from fine counts: no bins were given, and no rule names one of them."""
+        public = {name for name, bins in self.bins if not isinstance(bins, str)} | named_in(self.rules)
+        return tuple(name for name in self.fine(schema) if name.casefold() not in {one.casefold() for one in public})
+
+    def sigma_of_fine(self, schema: Schema) -> Fraction:
+        """The noise on each of the fine counts."""
+        cells = list(self.fine(schema).values())
+        return sigma_of(cells, share_of(self.multiplier, FINE), self.neighbors, self.rows_each)
 
     def guessed(self, many: int = _SOME) -> Schema:
         """The schema, if so many values are found in each column where they are found privately."""
@@ -129,9 +163,11 @@ class SynthesisPlan:
     def design(self, schema: Schema) -> Design:
         """Which marginals are measured, with how much noise each.
 
-        Guarantee: with `_rows_a_person` and `count_left_out`, one Gaussian release of `multiplier`; it is checked here.
+        Guarantee: with fine counts, `_rows_a_person` and `count_left_out`, one Gaussian release of `multiplier`; it is
+        checked here.
         """
-        whole = self.multiplier if self.rows_each == 1 else share_of(self.multiplier, 1 - KEYS)
+        others = (KEYS if self.rows_each > 1 else 0) + (FINE if self.fine(schema) else 0)
+        whole = share_of(self.multiplier, Fraction(1 - others)) if others else self.multiplier
         target = None if self.target is None else schema.place(self.target)
         terms: dict[str, Any] = {"neighbors": self.neighbors, "rows_per_unit": self.rows_each, "target": target}
         made = design(schema.sizes, multiplier=whole, **terms)
@@ -152,6 +188,8 @@ class SynthesisPlan:
             table=self.table,
             neighbors=self.neighbors,
             schema=self.schema({}),
+            fine_counts=self.fine(self.schema({})),
+            private_bins=self.private_bins(self.schema({})),
             discover=self.discover,
             target=self.target,
             rows_per_person=self.rows_each,
@@ -183,10 +221,10 @@ class SynthesisPlan:
 
         Guarantee: `run` costs this. Proof. Encoding is row by row, and a unit has at most `rows_each` rows, the same
         whatever the other units are (`curator.rows`). Finding the values of a column costs its selection: a unit has
-        one of them at most (`_discovered`). Given the values, the marginals cost at most one Gaussian release of
-        multiplier m (`Design.loss`), and where a person has several rows, how many they have one of m'; together they
-        cost at most one of `multiplier`: the squared shifts, in units of the noise, add up to at most 1/multiplier². A
-        recipe costs its own loss (`Recipe.loss`). How many rows are left out costs nothing more
+        one of them at most (`_discovered`). Given the values, fine counts (`fine_counts.sigma_of`), the marginals in
+        bins that follow from these (`Design.loss`), and where a person has several rows, how many they have, cost at
+        most one Gaussian release of `multiplier`: their squared shifts, in units of the noise, add up to at most
+        1/multiplier². A recipe costs its own loss (`Recipe.loss`). How many rows are left out costs nothing more
         (`Design.sigma_left_out`); such rows take no part in what a recipe picks.
         """
         require_same(self.table, self.columns, self.neighbors, catalog)
@@ -200,6 +238,8 @@ class SynthesisPlan:
         shift = design_shift(self.design(self.guessed()), self.neighbors, self.rows_each)
         if self.rows_each > 1:
             shift += self.rows_each / self.sigma_of_rows**2
+        if cells := self.fine(self.guessed()):
+            shift += fine_shift(cells.values(), self.sigma_of_fine(self.guessed()), self.neighbors, self.rows_each)
         measured = gaussian_within(self.multiplier, shift)
         found = [Approximate(selection.epsilon, selection.delta) for _, selection in self.discover]
         return Together(*found, measured) if found else measured
@@ -209,9 +249,10 @@ class SynthesisPlan:
         several = self.rows_each > 1
         rows = engine.fetch(rows_each(self.table, self.columns, most=self.rows_each, numbered=several))
         found = {name: _discovered(rows.column(name), selection, entropy) for name, selection in self.discover}
-        schema = self.schema(found)
+        fine = self._fine(rows, self.schema(found), entropy)
+        schema = self.schema(found, fine)
         codes = schema.codes_of(rows.select([one.name for one in self.columns]))
-        head: dict[str, Any] = {"found": found}
+        head: dict[str, Any] = {"found": found, "fine": fine}
         measured = self._measured(codes[(codes >= 0).all(axis=1)], schema, entropy)
         first = self.design(schema) if self.recipe is None else self.recipe.first
         reasons = schema.reasons(codes)
@@ -220,6 +261,16 @@ class SynthesisPlan:
             head["rows_a_person"] = self._rows_a_person(np.asarray(rows.column(len(self.columns))), entropy).tolist()
         words = json.dumps(head).encode()
         return len(words).to_bytes(8, "big") + words + packed(measured)
+
+    def _fine(self, rows: Any, schema: Schema, entropy: Entropy | None) -> dict[str, list[Level]]:
+        """Noisy: where the values of wide columns lie."""
+        attributes = {one.column.name: one for one in schema.attributes}
+        wanted = self.fine(schema)
+        sigma = self.sigma_of_fine(schema) if wanted else Fraction(1)
+        return {
+            name: count(attributes[name].positions(rows.column(name)), cells, sigma, entropy=entropy)
+            for name, cells in wanted.items()
+        }
 
     def _measured(self, codes: Codes, schema: Schema, entropy: Entropy | None) -> tuple[Measurement, ...]:
         if self.recipe is None:
@@ -300,11 +351,9 @@ class SynthesisPlan:
             "useful": f"for more than about {ceil(made.noise_alone(1)):,} rows; with fewer, noise is all there is",
             **needed(*self.needs(), people=self.people, most=self.seconds()),
         }
+        own = self.private_bins(schema)
         wide = [one.column.name for one in schema.attributes if one.wide and one.column.name not in dict(self.bins)]
-        if wide:
-            lines["bins"] = (
-                f"equally wide, as none were given: {', '.join(wide)}; give them where values crowd together"
-            )
+        lines |= told_bins(own, [name for name in wide if name not in own], fine=bool(self.fine(schema)))
         if self.recipe is not None:
             picks = sum(turn.picks for turn in self.recipe.rounds)
             lines["then"] = f"{picks} triples, chosen privately in {len(self.recipe.rounds)} rounds"
@@ -338,11 +387,25 @@ def _discovered(values: Any, selection: OptimalSelection, entropy: Entropy | Non
     return sorted(name for name, stays in zip(names, kept, strict=True) if stays)[:MOST_FOUND]
 
 
+def told_bins(private: Sequence[str], even: Sequence[str], *, fine: bool) -> dict[str, str]:
+    """Which bins nobody declared, and what they and fine counts cost, in words."""
+    told = {}
+    if private:
+        told["bins"] = f"found privately, with about as many rows in each: {', '.join(private)}"
+    if even:
+        more = f"equally wide, as none were given: {', '.join(even)}; give them where values crowd together"
+        told["bins"] = f"{told['bins']}; {more}" if private else more
+    if fine:
+        told["inside bins"] = f"values are drawn by fine noisy counts, {plain(100 * FINE)} % of the budget"
+    return told
+
+
 def _largest(candidates: Sequence[Attributes], schema: Schema, many: int) -> list[Attributes]:
     return sorted(candidates, key=lambda each: -cells(each, schema.sizes))[:many]
 
 
-documented("attribute")(Attribute)
+documented("attribute", omit={"density": None})(Attribute)
+documented("fine cells")(Cells)
 documented("schema")(Schema)
 documented("key selection", names={"keys": "keys_per_unit"})(OptimalSelection)
 documented("marginals")(Design)

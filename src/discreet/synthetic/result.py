@@ -40,7 +40,7 @@ class SyntheticTable:
     @cached_property
     def schema(self) -> Schema:
         """The columns as codes."""
-        return self.plan.schema(self.head["found"])
+        return self.plan.schema(self.head["found"], self.head.get("fine"))
 
     def fit(self, progress: Progress | None = None) -> Model:
         """The model of the table, fitted once: a relaxed table, or a graphical model."""

@@ -218,6 +218,16 @@ class Decides:
 Rule = AtMost | Never | When | Decides
 
 
+def named_in(rules: Sequence[Rule]) -> set[str]:
+    """The columns of which rules name single values or bins: these must be known when the rules are written.
+
+    >>> sorted(named_in(read_rules(["a <= b"], ["c=1, d=2"], ["when e=1 then f=2"])))
+    ['c', 'd', 'e', 'f']
+    """
+    never = {name for rule in rules if isinstance(rule, Never) for name, _ in rule.values}
+    return never | {name for rule in rules if isinstance(rule, When) for name, _ in (*rule.given, rule.then)}
+
+
 def read_rules(
     at_most: Sequence[str], never: Sequence[str | Mapping[str, Any]], rules: Sequence[str] = ()
 ) -> tuple[Rule, ...]:

@@ -15,7 +15,7 @@ encoding it again gives the same code. Nothing is learned from the data here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -27,6 +27,7 @@ from discreet.curator.catalog import Column, ColumnType
 from discreet.errors import InvalidParameter
 from discreet.noise import Entropy, uniform_each
 from discreet.synthetic.bins import MOST_CODES, Bins, edges_of, said
+from discreet.synthetic.fine_counts import Cells, Density, quantile_starts
 from discreet.synthetic.reading import Codes, named, numbers, places, written
 from discreet.tables import column, read_table
 
@@ -44,6 +45,7 @@ class Attribute:
     values: tuple[Any, ...] | None  # declared, each with a code
     edges: tuple[Fraction, ...] | None  # of bins: a value v with edges[i] ≤ v < edges[i+1] has code i
     step: Fraction | None  # the grid on which the inverse draws; None: any number
+    density: Density | None = field(default=None, compare=False, repr=False)  # where inside its bins values lie
 
     @classmethod
     def of(cls, column: Column, *, bins: Bins | None = None, values: Sequence[Any] | None = None) -> "Attribute":
@@ -136,16 +138,65 @@ class Attribute:
         return np.clip(np.where(known, units, starts[0]), starts[0], starts[-1]).astype(starts.dtype)
 
     def draw(self, codes: Codes, entropy: Entropy) -> Drawn:
-        """A number for each code, drawn evenly from its bin; 0 or any other where a value is missing."""
+        """A number for each code, drawn from its bin; 0 or any other where a value is missing."""
         kept = np.minimum(codes, max(self.known - 1, 0))
         if self.values is not None:
             return np.array(self.values, np.int64)[kept] if self.ordered else codes
-        starts = self._starts()
+        start, wide = self._stretches(kept, entropy)
         if self.step is not None:
-            return np.asarray(starts[kept] + uniform_each(np.diff(starts)[kept], entropy=entropy))
+            return np.asarray(start + uniform_each(wide, entropy=entropy))
         share = uniform_each(np.full(len(kept), _PARTS, np.int64), entropy=entropy) / _PARTS
         low, high = self.limits
-        return np.clip(low[kept] + np.diff(starts)[kept] * share, low[kept], high[kept])
+        return np.clip(start + wide * share, low[kept], high[kept])
+
+    def _stretches(self, codes: Codes, entropy: Entropy) -> tuple[Drawn, Drawn]:
+        """Where each value is drawn evenly: in its whole bin, or in a part of it that is drawn by the density."""
+        starts = self._starts()
+        if self.density is None:
+            return starts[codes], np.diff(starts)[codes]
+        edges = self._position(starts)
+        fine = np.union1d(edges, self.density.starts)
+        below = self.density.below(fine)
+        first, last = np.searchsorted(fine, edges[:-1])[codes], np.searchsorted(fine, edges[1:])[codes]
+        share = (entropy.words(len(codes)) >> np.uint64(11)) * 2.0**-53
+        wanted = below[first] + share * (below[last] - below[first])
+        part = np.clip(np.searchsorted(below, wanted, side="right") - 1, first, last - 1)
+        ends = starts[0] + fine if self.step is not None else starts[0] + (starts[-1] - starts[0]) * (fine / _PARTS)
+        empty = below[last] <= below[first]  # then anywhere in the bin
+        until = np.where(empty, ends[last], ends[part + 1])
+        start = np.where(empty, ends[first], ends[part])
+        return start, until - start
+
+    @property
+    def cells(self) -> Cells | None:
+        """The cells in which its values are counted finely; None where each code stands for one value."""
+        if not self.wide or (self.edges or (0,))[0] >= (self.edges or (0,))[-1]:
+            return None
+        starts = self._starts()
+        return Cells.over(_PARTS if self.step is None else int(starts[-1] - starts[0]))
+
+    def positions(self, values: Any) -> Codes:
+        """Where each known value lies among the points of `cells`. No value makes this fail."""
+        units, known = numbers(values, self.column.kind, self.column.name)
+        starts = self._starts()
+        return self._position(self._snapped(units, known, starts)[known], inside=True)
+
+    def _position(self, units: Drawn, *, inside: bool = False) -> Codes:
+        starts = self._starts()
+        if self.step is not None:
+            found, points = units - starts[0], int(starts[-1] - starts[0])
+        else:
+            found, points = np.rint((units - starts[0]) / (starts[-1] - starts[0]) * _PARTS), _PARTS
+        return np.asarray(np.clip(found, 0, points - inside), np.int64)
+
+    def refined(self, density: Density, *, bins: bool) -> "Attribute":
+        """The same column, its values drawn by a density; with `bins`, in bins that hold about equally many rows."""
+        if not bins:
+            return replace(self, density=density)
+        low, high = (self.edges or (Fraction(0),))[0], (self.edges or (Fraction(0),))[-1]
+        unit = (high - low) / _PARTS if self.step is None else self.step
+        edges = tuple(low + unit * start for start in quantile_starts(density, self.known))
+        return replace(self, edges=edges, density=density)
 
     def write(self, drawn: Drawn, codes: Codes) -> Any:
         """What was drawn as an Arrow array of the column's type; null where the code says missing."""

@@ -1,12 +1,14 @@
 """What noisy marginals cost, derived again at the gate from the noise on each count and what one unit moves."""
 
 from collections import Counter
+from collections.abc import Iterable
 from fractions import Fraction
 
 from discreet.errors import InternalError
 from discreet.privacy.loss import BoundedRange, GaussianNoise, Loss, Repeated, Together
 from discreet.privacy.unit import Neighbors
 from discreet.synthetic.choosing import Recipe
+from discreet.synthetic.fine_counts import Cells
 from discreet.synthetic.measuring import Design
 
 
@@ -34,6 +36,15 @@ def design_shift(design: Design, neighbors: Neighbors, rows: int) -> Fraction:
     if design.sigma_left_out**2 * inverse < 1:
         raise InternalError("the number of rows that are left out has too little noise")
     return unit_square(neighbors, rows) * inverse
+
+
+def fine_shift(cells: Iterable[Cells], sigma: Fraction, neighbors: Neighbors, rows: int) -> Fraction:
+    """The squared shift that one unit causes in fine counts of these columns: once on each level of each.
+
+    >>> fine_shift([Cells.over(100), Cells.over(10)], Fraction(3), Neighbors.ADD_OR_REMOVE_ONE, 1)
+    Fraction(1, 3)
+    """
+    return sum(each.levels for each in cells) * unit_square(neighbors, rows) / (sigma * sigma)
 
 
 def gaussian_within(multiplier: Fraction, shift: Fraction) -> GaussianNoise:

@@ -28,20 +28,24 @@ from discreet.exact import printed_up
 from discreet.noise import Entropy
 from discreet.privacy.loss import GaussianNoise
 from discreet.privacy.unit import Neighbors
+from discreet.synthetic.fine_counts import Cells, Level, count, density, sigma_of
 from discreet.synthetic.linked.result import LinkedTables
 from discreet.synthetic.marginals import Attributes, Ints
 from discreet.synthetic.measuring import Design, allotted, count_left_out, design, measure, packed, share_of, unpacked
+from discreet.synthetic.plan import FINE, told_bins
 from discreet.synthetic.relaxed import Settings, memory_needed, seconds_needed, soft_rows
 from discreet.synthetic.resources import MANY_ROWS, TYPICAL, needed, rows_needed
 from discreet.synthetic.rows import possible
 from discreet.synthetic.rules import Rule, allowed
 from discreet.synthetic.schema import Attribute, Schema
-from discreet.synthetic.shifts import design_shift, gaussian_within
+from discreet.synthetic.shifts import design_shift, fine_shift, gaussian_within
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One of the tables: its columns as codes, its rules, and how many rows of a person are used at most.
+
+    fine: the columns that are counted finely (`fine_counts`); private_bins: those of them whose bins follow from that.
 
     Keys are compared here as they are where rows of a person are picked, bit by bit; so they are no floating-point
     numbers, of which 0 and −0 are one person there and two here.
@@ -57,6 +61,8 @@ class Part:
     schema: Schema
     rules: tuple[Rule, ...]
     rows_each: int
+    fine: tuple[tuple[str, Cells], ...] = ()
+    private_bins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.table.unit is None or self.table.unit.key is None:
@@ -87,6 +93,25 @@ class Part:
     def key(self) -> Column:
         """The column that names the person."""
         return self.table.column(str(self.table.unit.key if self.table.unit else None))
+
+    def counted(self, rows: Any, sigma: Fraction, entropy: Entropy | None) -> dict[str, list[Level]]:
+        """Noisy: where the values of wide columns lie."""
+        known = {one.column.name: one for one in self.schema.attributes}
+        return {
+            name: count(known[name].positions(rows.column(name)), cells, sigma, entropy=entropy)
+            for name, cells in self.fine
+        }
+
+    def refined(self, found: dict[str, list[Level]], sigma: float) -> "Part":
+        """The same table, its wide columns in bins and with densities that follow from fine counts."""
+        cells = dict(self.fine)
+        attributes = [
+            one.refined(density(found[name], cells[name], sigma), bins=name in self.private_bins)
+            if (name := one.column.name) in found
+            else one
+            for one in self.schema.attributes
+        ]
+        return replace(self, schema=Schema(attributes))
 
     @property
     def number(self) -> Attribute:
@@ -167,9 +192,10 @@ class LinkedPlan:
         Of rows: their columns, pairs of these, and pairs with columns of the person. Pairs of two columns of the person
         are known from the people.
 
-        Guarantee: together at most one Gaussian release of `multiplier` (`share_of`); it is checked here.
+        Guarantee: with fine counts, at most one Gaussian release of `multiplier` (`share_of`); it is checked here.
         """
-        each = share_of(self.multiplier, Fraction(1, 1 + len(self.others)))
+        rest = 1 - (FINE if any(part.fine for part in self.parts) else Fraction(0))
+        each = share_of(self.multiplier, rest / (1 + len(self.others)))
         made = [design(self.record.sizes, multiplier=each, neighbors=self.neighbors)]
         for part in self.others:
             terms: dict[str, Any] = {"neighbors": self.neighbors, "rows_per_unit": part.rows_each}
@@ -177,6 +203,24 @@ class LinkedPlan:
         if any(one.loss.multiplier < each for one in made):
             raise InternalError("a design adds less noise than its plan says")
         return made
+
+    def sigma_of_fine(self, part: Part) -> Fraction:
+        """The noise on each of a table's fine counts; the tables that have some share their part of the budget evenly.
+
+        Guarantee: together a Gaussian release of `share_of(multiplier, FINE)` (`fine_counts.sigma_of`).
+        """
+        many = sum(bool(each.fine) for each in self.parts)
+        cells = [each for _, each in part.fine]
+        return sigma_of(cells, share_of(self.multiplier, FINE / many), self.neighbors, part.rows_each)
+
+    def refined(self, found: Sequence[dict[str, list[Level]]]) -> "LinkedPlan":
+        """The same, in the bins that follow from fine counts."""
+        parts = [
+            part.refined(levels, float(self.sigma_of_fine(part))) if levels else part
+            for part, levels in zip(self.parts, found, strict=True)
+        ]
+        people = None if self.people is None else parts.pop(0)
+        return replace(self, people=people, others=tuple(parts))
 
     def _wanted(self, part: Part) -> list[Attributes]:
         first = len(self.own)
@@ -218,24 +262,33 @@ class LinkedPlan:
 
         Guarantee: `run` costs this. Proof. A unit is a person in all tables together. Their record depends on their
         own rows alone, and so do their rows behind it, of which there are at most `rows_each` in each table
-        (`curator.rows`; a row of somebody else is never joined to theirs). So records cost the first design, rows of a
-        table theirs (`Design.loss`), and all of them together what `designs` says. A row that is left out is counted in
-        one cell instead, which costs nothing more (`Design.sigma_left_out`).
+        (`curator.rows`; a row of somebody else is never joined to theirs). So fine counts cost what `sigma_of_fine`
+        says, records the first design, rows of a table theirs (`Design.loss`), and all together what `designs` says. A
+        row that is left out is counted in one cell instead, which costs nothing more (`Design.sigma_left_out`).
         """
         for part in self.parts:
             require_same(part.table, part.columns, self.neighbors, catalog)
         rows = [1, *(part.rows_each for part in self.others)]
         shifts = [design_shift(each, self.neighbors, most) for each, most in zip(self.designs(), rows, strict=True)]
+        for part in self.parts:
+            if part.fine:
+                cells = [each for _, each in part.fine]
+                shifts.append(fine_shift(cells, self.sigma_of_fine(part), self.neighbors, part.rows_each))
         return gaussian_within(self.multiplier, sum(shifts, Fraction(0)))
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out noisy marginals. No value of a row makes this fail."""
-        exact, reasons = self._read(engine)
+        tables = [engine.fetch(part.sql) for part in self.parts]
+        fine = [
+            part.counted(rows, self.sigma_of_fine(part), entropy) if part.fine else {}
+            for part, rows in zip(self.parts, tables, strict=True)
+        ]
+        exact, reasons = self.refined(fine)._coded(tables)
         sections, left_out = [], []
         for codes, why, names, wanted in zip(exact, reasons, self.reasons, self.designs(), strict=True):
             sections.append(packed(measure(codes, wanted, entropy=entropy)))
             left_out.append(count_left_out(why, len(names), wanted, entropy=entropy))
-        sections.append(json.dumps(left_out).encode())
+        sections += [json.dumps(each).encode() for each in (left_out, fine)]
         return b"".join(len(words).to_bytes(8, "big") + words for words in sections)
 
     @property
@@ -253,11 +306,11 @@ class LinkedPlan:
 
         Not private: for `run`, and for the owner's eyes.
         """
-        return self._read(engine)[0]
+        return self._coded([engine.fetch(part.sql) for part in self.parts])[0]
 
-    def _read(self, engine: Engine) -> tuple[list[Ints], list[Ints]]:
+    def _coded(self, tables: Sequence[Any]) -> tuple[list[Ints], list[Ints]]:
         """The same, and for each row that is left out the place of its reason in `reasons`."""
-        found = [_rows(part, engine) for part in self.parts]
+        found = [_rows(part, rows) for part, rows in zip(self.parts, tables, strict=True)]
         known = _names([keys for keys, _, _ in (found[:1] if self.people else found)])
         own, left_out = np.empty((len(known), 0), np.int64), [np.empty(0, np.int64)]
         if self.people is not None:
@@ -285,7 +338,9 @@ class LinkedPlan:
         measured = tuple(unpacked(section) for section in sections[:tables])
         left_out = json.loads(sections[tables]) if len(sections) > tables else []  # older releases do not have it
         counts = tuple(tuple(each) for each in left_out)
-        return LinkedTables(self, measured, counts, receipt, hashlib.sha256(released).digest())
+        fine = json.loads(sections[tables + 1]) if len(sections) > tables + 1 else []
+        made = self.refined(fine) if fine else self
+        return LinkedTables(made, measured, counts, receipt, hashlib.sha256(released).digest())
 
     def memory(self) -> int:
         """Bytes that fitting needs at most, one table after the other."""
@@ -330,6 +385,8 @@ class LinkedPlan:
             lines.append((f"a row of {part.table.name}", f"{_told(part.schema)}; at most {most} of a person{behind}"))
             lines.append(("useful", f"for more than about {ceil(one.noise_alone(1)):,} rows"))
         lines.append(("measured", f"{sum(len(one.marginals) for one in made)} marginals"))
+        own = [f"{part.table.name}.{name}" for part in self.parts for name in part.private_bins]
+        lines += told_bins(own, [], fine=any(part.fine for part in self.parts)).items()
         lines += needed(*self.needs(), people=self.count, most=self.seconds()).items()
         width = max(len(name) for name, _ in lines)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
@@ -344,16 +401,16 @@ def _part(part: Part | None) -> dict[str, Any] | None:
     """What is released of a table, and how: rules matter to what is done afterwards."""
     if part is None:
         return None
-    return {"table": part.table, "schema": part.schema, "rows_per_person": part.rows_each}
+    fine = {"fine_counts": dict(part.fine), "private_bins": part.private_bins}
+    return {"table": part.table, "schema": part.schema, "rows_per_person": part.rows_each, **fine}
 
 
 def _told(schema: Schema) -> str:
     return ", ".join(f"{name} ({size})" for name, size in zip(schema.names, schema.sizes, strict=True))
 
 
-def _rows(part: Part, engine: Engine) -> tuple[Any, Ints, Ints]:
+def _rows(part: Part, rows: Any) -> tuple[Any, Ints, Ints]:
     """The key and the codes of each row of a table that has codes, and why each of the others has none."""
-    rows = engine.fetch(part.sql)
     codes = part.schema.codes_of(rows.select(list(part.schema.names)))
     kept = (codes >= 0).all(axis=1)
     return rows.column(0).combine_chunks().filter(_arrow(kept)), codes[kept], part.schema.reasons(codes)

@@ -10,6 +10,7 @@ from discreet.privacy.calibration import gaussian_multiplier
 from discreet.synthetic.linked.plan import LinkedPlan, Part
 from discreet.synthetic.planner import (
     Wish,
+    by_column,
     check_memory,
     check_noise,
     check_pairs,
@@ -19,7 +20,7 @@ from discreet.synthetic.planner import (
     settings_of,
 )
 from discreet.synthetic.relaxed import Settings
-from discreet.synthetic.rules import read_rules
+from discreet.synthetic.rules import named_in, read_rules
 
 _SAID = ("columns", "leave_out", "bins", "values", "at_most", "never", "rules", "rows_each")
 
@@ -92,9 +93,14 @@ def _part(catalog: Catalog, name: str, said: Mapping[str, Any]) -> Part:
     if table.unit is None or table.unit.key is None:
         raise InvalidParameter("tables", name, "private tables whose rows name a person (unit = a column)")
     wish = Wish(table=name, epsilon=1, delta=1, **said)  # what it may cost is said of all tables together
-    schema = schema_of(columns_of(table, wish), wish)
+    columns = columns_of(table, wish)
+    schema = schema_of(columns, wish)
     rules = read_rules(wish.at_most, wish.never, wish.rules)
-    return Part(table, schema, rules, most_rows(wish.rows_each, table))
+    fine = tuple((one.column.name, cells) for one in schema.attributes if (cells := one.cells) is not None)
+    given = {name for name, bins in by_column(wish.bins, "bins", columns) if not isinstance(bins, str)}
+    public = {name.casefold() for name in given | named_in(rules)}
+    own = tuple(name for name, _ in fine if name.casefold() not in public)
+    return Part(table, schema, rules, most_rows(wish.rows_each, table), fine, own)
 
 
 def _check(made: LinkedPlan) -> None:
