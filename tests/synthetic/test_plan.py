@@ -645,7 +645,7 @@ def test_rows_that_are_left_out_are_told_in_the_result_and_on_the_page(tmp_path,
     assert low <= max(0, found["ill"].rows) <= high
     page = made.page().html()
     assert "What is lost" in page
-    assert f"<td>{low:,} to {high:,}</td>" in page
+    assert f">{low:,} to {high:,}</td>" in page
     assert "rows left out" in page
 
 

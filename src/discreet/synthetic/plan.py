@@ -188,7 +188,7 @@ class SynthesisPlan:
             table=self.table,
             neighbors=self.neighbors,
             schema=self.schema({}),
-            fine_counts=self.fine(self.schema({})),
+            fine_counts=tuple(self.fine(self.schema({}))),
             private_bins=self.private_bins(self.schema({})),
             discover=self.discover,
             target=self.target,
@@ -405,7 +405,6 @@ def _largest(candidates: Sequence[Attributes], schema: Schema, many: int) -> lis
 
 
 documented("attribute", omit={"density": None})(Attribute)
-documented("fine cells")(Cells)
 documented("schema")(Schema)
 documented("key selection", names={"keys": "keys_per_unit"})(OptimalSelection)
 documented("marginals")(Design)

@@ -401,7 +401,10 @@ def _part(part: Part | None) -> dict[str, Any] | None:
     """What is released of a table, and how: rules matter to what is done afterwards."""
     if part is None:
         return None
-    fine = {"fine_counts": dict(part.fine), "private_bins": part.private_bins}
+    fine = {
+        "fine_counts": [(name, each.points, each.width, each.levels) for name, each in part.fine],
+        "private_bins": part.private_bins,
+    }
     return {"table": part.table, "schema": part.schema, "rows_per_person": part.rows_each, **fine}
 
 
