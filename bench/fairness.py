@@ -54,7 +54,7 @@ def comparison(*, quick: bool) -> Comparison:
 
 
 def ours(rows: int, replicates: int, wide: bool) -> Timed:
-    from discreet.fairness.report import fairness_report
+    from discreet.fairness.disparity_report import fairness_report
 
     table = _people(rows)
     named: dict[str, Any] = {"label": "y", "prediction": "yhat", "group": "race"}
@@ -71,7 +71,7 @@ def ours(rows: int, replicates: int, wide: bool) -> Timed:
 
 
 def exact(rows: int) -> Timed:
-    from discreet.fairness.report import fairness_report
+    from discreet.fairness.disparity_report import fairness_report
 
     table = _people(rows)
     fairness_report(_people(5000), label="y", prediction="yhat", group="race")

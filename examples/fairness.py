@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from discreet.fairness import FairnessReport, fairness_report
-from discreet.fairness.loan import Loans
-from discreet.fairness.tradeoff import tradeoff
+from discreet.fairness.tradeoff import generated_loans, tradeoff
 
 HIGH_RISK = ("Medium", "High")
 
@@ -43,7 +42,7 @@ def arguments() -> argparse.Namespace:
 
 def bank(out: Path) -> None:
     """Lending by income is the same for equals, and unequal between groups; equal shares cost accuracy (F2, F5)."""
-    loans = Loans.generated().table
+    loans = generated_loans()
     report = fairness_report(loans, label="repays", prediction="granted", group="group", given="income")
     view = report.views[0]
     print("A bank that lends by income:")

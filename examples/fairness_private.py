@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.fairness.private import Effect, effect
+from discreet.fairness.tradeoff import Effect, effect
 
 NUMBERS = {"age": (17, 90), "education-num": (1, 16), "hours-per-week": (1, 99), "capital-gain": (0, 100_000)}
 EPSILONS = ("0.02", "0.1", "0.5", "2", "10")

@@ -23,7 +23,7 @@ from discreet.attacks.answers.answerers import Answerer, Curator, only
 from discreet.attacks.answers.averages import difference, gather
 from discreet.errors import BudgetExceeded, DiscreetError
 from discreet.mechanisms import Geometric
-from discreet.mechanisms.inference import guess_bound
+from discreet.mechanisms.bayesian import guess_bound
 
 SEED = 2026  # of the clinic and of the coins; never of noise
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from discreet.curator.answer import Answer
     from discreet.curator.curator import Curator
     from discreet.curator.report import BudgetReport
-    from discreet.fairness.answer import FairnessAnswer
     from discreet.fairness.audit import FairnessPlan
+    from discreet.fairness.audit_answer import FairnessAnswer
     from discreet.learning.plan import TrainedModel, TrainingPlan
     from discreet.sql.plan.explain import Explanation
     from discreet.sql.plan.query_plan import QueryPlan

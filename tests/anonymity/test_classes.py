@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.anonymity import Classes, Coded, Hierarchy, Recoding
@@ -17,6 +17,7 @@ TABLES = st.integers(1, 4).flatmap(
 
 
 @given(TABLES, st.data())
+@settings(max_examples=40)
 def test_classes_are_the_distinct_rows(rows, data):
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     hidden = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
@@ -52,6 +53,7 @@ def test_a_released_table_is_read_again_without_its_suppressed_rows():
 
 
 @given(TABLES, st.data())
+@settings(max_examples=40)
 def test_a_recoding_costs_what_its_cells_cost(rows, data):
     names = [f"c{i}" for i in range(len(rows[0]))]
     leaves = [Hierarchy.rows(name, [(v, v // 2) for v in range(6)]) for name in names]

@@ -92,7 +92,7 @@ def every_node(coded: Coded, aim: Any, limit: int) -> dict[tuple[int, ...], Reco
 
 
 @given(table=tables(), model=MODELS, share=SHARES)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_no_node_is_better(table: dict[str, list[Any]], model: Any, share: Fraction) -> None:
     coded, aim = Coded.of(table, ALL), bound(model, table)
     limit = int(share * coded.rows)
@@ -113,7 +113,7 @@ def test_no_node_is_better(table: dict[str, list[Any]], model: Any, share: Fract
 
 
 @given(table=tables(), share=SHARES, seed=st.integers(0, 99))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_the_order_of_rows_does_not_matter(table: dict[str, list[Any]], share: Fraction, seed: int) -> None:
     rows = len(table["age"])
     shuffle = np.random.default_rng(seed).permutation(rows)
@@ -127,7 +127,7 @@ def test_the_order_of_rows_does_not_matter(table: dict[str, list[Any]], share: F
 
 
 @given(table=tables(), model=MODELS)
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_counts_need_not_be_kept(table: dict[str, list[Any]], model: Any) -> None:
     coded, aim = Coded.of(table, ALL), bound(model, table)
     try:

@@ -69,7 +69,7 @@ def feasible(model: Any, table: dict[str, list[Any]]) -> Any:
 
 
 @given(table=tables(), model=MODELS)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_every_class_satisfies_the_model(table: dict[str, list[Any]], model: Any) -> None:
     coded, aim = Coded.of(table, ALL), feasible(model, table)
     if aim is None:
@@ -80,7 +80,7 @@ def test_every_class_satisfies_the_model(table: dict[str, list[Any]], model: Any
 
 
 @given(table=tables(), model=MODELS)
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_also_when_work_is_short(table: dict[str, list[Any]], model: Any) -> None:
     """Few nodes looked at, nothing placed one by one: dearer, never unsound."""
     coded, aim = Coded.of(table, ALL), feasible(model, table)
@@ -95,7 +95,7 @@ def test_also_when_work_is_short(table: dict[str, list[Any]], model: Any) -> Non
 
 
 @given(table=tables(), model=MODELS)
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_from_the_top_down_every_group_satisfies_the_model(table: dict[str, list[Any]], model: Any) -> None:
     coded, aim = Coded.of(table, ALL), feasible(model, table)
     if aim is None:
@@ -106,7 +106,7 @@ def test_from_the_top_down_every_group_satisfies_the_model(table: dict[str, list
 
 
 @given(table=tables())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_the_loss_of_groups_is_the_loss_of_the_recoding(table: dict[str, list[Any]]) -> None:
     coded = Coded.of(table, ALL)
     tuples = DistinctRows.of(coded, KAnonymity(2).bind(table))
@@ -117,7 +117,7 @@ def test_the_loss_of_groups_is_the_loss_of_the_recoding(table: dict[str, list[An
 
 
 @given(table=tables(), one=st.integers(0, 3))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_what_joining_costs(table: dict[str, list[Any]], one: int) -> None:
     """`with_tuples` says beforehand what grouping again says afterwards."""
     tuples = DistinctRows.of(Coded.of(table, ALL), KAnonymity(1).bind(table))
@@ -154,7 +154,7 @@ def counted(result: Recoding) -> Counter[Any]:
 
 
 @given(table=tables(), model=MODELS, share=st.sampled_from(["0.05", "0.2", 1]))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_no_more_rows_are_suppressed_than_allowed(table: dict[str, list[Any]], model: Any, share: Any) -> None:
     coded, aim = Coded.of(table, ALL), feasible(model, table)
     if aim is None:

@@ -38,7 +38,7 @@ def table(rows):
 
 
 @given(ROWS, st.integers(1, 5), st.sampled_from(["local", "optimal"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_what_is_released_satisfies_the_policy_when_it_is_read_again(rows, k, method):
     released = anonymize(table(rows), policy(anonymity={"k": k, "method": method, "suppression": 0.3}))
     classes = Classes.of_table(released.table, ["zip", "age"])

@@ -225,7 +225,7 @@ def test_what_holds_for_two_classes_holds_for_their_union(
 
 @pytest.mark.parametrize("distance", ["equal", "ordered", "hierarchical"])
 @given(drawn=tables(missing=False))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_distances_are_the_cheapest_transport(
     distance: str, drawn: tuple[list[int], list[str | None], list[int]]
 ) -> None:

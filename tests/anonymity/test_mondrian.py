@@ -58,7 +58,7 @@ def numbers(draw: st.DrawFn) -> tuple[list[list[int]], int]:
 
 
 @given(case=numbers())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_the_slow_recursion_finds_the_same_boxes(case: tuple[list[list[int]], int]) -> None:
     columns, k = case
     table = {f"x{j}": column for j, column in enumerate(columns)}
@@ -69,7 +69,7 @@ def test_the_slow_recursion_finds_the_same_boxes(case: tuple[list[list[int]], in
 
 
 @given(case=numbers(), holes=st.integers(0, 2**30))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_labels_hold_their_values_and_name_the_classes(case: tuple[list[list[int]], int], holes: int) -> None:
     columns, k = case
     rng = np.random.default_rng(holes)

@@ -159,12 +159,18 @@ def test_population_sizes_are_joined_by_text_and_skip_suppressed_rows() -> None:
 def seated(theta: float, alpha: float, people: int, generator: np.random.Generator) -> list[int]:
     """Class sizes drawn from the model, one person after the other."""
     sizes: list[int] = []
+    of_person: list[int] = []
     for present in range(people):
-        if generator.random() * (theta + present) < theta + alpha * len(sizes):
-            sizes.append(1)
-        else:
-            weights = np.array(sizes) - alpha
-            sizes[int(generator.choice(len(sizes), p=weights / weights.sum()))] += 1
+        place = len(sizes)
+        if generator.random() * (theta + present) >= theta + alpha * len(sizes):
+            while True:  # somebody's class, so by its size; then kept with chance (size − α)/size
+                place = of_person[int(generator.random() * present)]
+                if generator.random() * sizes[place] < sizes[place] - alpha:
+                    break
+        if place == len(sizes):
+            sizes.append(0)
+        sizes[place] += 1
+        of_person.append(place)
     return sizes
 
 

@@ -34,7 +34,7 @@ def partition(values: list[Any]) -> list[int]:
 
 
 @given(table=tables(), percent=st.sampled_from([10, 50, 80, 100]), largest=st.integers(1, 6))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_the_sets_are_all_the_minimal_ones(table: Table, percent: int, largest: int) -> None:
     rows = len(table["c0"])
     found = unique_sets(table, share=f"0.{percent}" if percent < 100 else 1, largest=largest)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.anonymity import Classes, Policy, anonymize
@@ -70,6 +70,7 @@ def votes(sets: list[set[str]]) -> dict[str, float]:
 
 
 @given(ROWS)
+@settings(max_examples=40)
 def test_every_model_counts_people(rows: list[tuple[str, int, str]]) -> None:
     data = table(rows)
     classes = Classes.of_table(data, ["zip"])
@@ -103,6 +104,7 @@ def test_every_model_counts_people(rows: list[tuple[str, int, str]]) -> None:
 
 
 @given(ROWS)
+@settings(max_examples=40)
 def test_a_row_for_each_person_changes_nothing(rows: list[tuple[str, int, str]]) -> None:
     """Where everybody has one row, people are rows."""
     data = table(rows) | {"who": [f"p{i}" for i in range(len(rows))]}
@@ -121,6 +123,7 @@ def test_a_row_for_each_person_changes_nothing(rows: list[tuple[str, int, str]])
 
 
 @given(ROWS)
+@settings(max_examples=40)
 def test_what_is_called_monotone_is(rows: list[tuple[str, int, str]]) -> None:
     data = table(rows)
     target = Target.of(KAnonymity(2), DistinctDiversity(2, "ill"), unit="who")

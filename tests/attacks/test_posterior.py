@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from discreet.attacks.answers.accumulation import Belief, posterior_chart
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.mechanisms import Channel
+from discreet.mechanisms.bayesian import posterior
 from discreet.mechanisms.channel import identity
-from discreet.mechanisms.inference import posterior
 
 
 @st.composite

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
+from discreet.mechanisms.bayesian import posterior, prior_independence, spread_priors
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.inference import posterior, prior_independence, spread_priors
 from discreet.mechanisms.optimal import geometric_channel
 
 pytestmark = pytest.mark.claim("B12")

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
+from discreet.mechanisms.bayesian import answer_prior, expected_loss, oblivious
 from discreet.mechanisms.graph import hamming
-from discreet.mechanisms.inference import answer_prior, expected_loss, oblivious
 from discreet.mechanisms.optimal import geometric_channel
 from discreet.mechanisms.sensitivity import sensitivity
 from discreet.privacy.unit import Neighbors

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from discreet.mechanisms.bayesian import expected_loss, remap
 from discreet.mechanisms.channel import Channel, deterministic
-from discreet.mechanisms.inference import expected_loss, remap
 from discreet.mechanisms.optimal import geometric_channel
 
 pytestmark = pytest.mark.claim("B14")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from discreet.mechanisms.inference import expected_loss, remap, spread_priors
+from discreet.mechanisms.bayesian import expected_loss, remap, spread_priors
 from discreet.mechanisms.optimal import geometric_channel, optimum, universal_gap
 
 pytestmark = pytest.mark.claim("B15")

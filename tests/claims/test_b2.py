@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.mechanisms import Geometric, Quantile, Range
-from discreet.mechanisms.closed_forms import histogram_sensitivity
-from discreet.mechanisms.sensitivity import sensitivity
+from discreet.mechanisms.sensitivity import histogram_sensitivity, sensitivity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Neighbors
 

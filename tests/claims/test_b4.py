@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from discreet.mechanisms import closed_forms as forms
+from discreet.mechanisms import sensitivity as forms
 from discreet.mechanisms.sensitivity import sensitivity
 from discreet.privacy.unit import Neighbors
 

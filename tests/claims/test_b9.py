@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from discreet.exact import exp_down
+from discreet.mechanisms.bayesian import best_test, guess_bound
 from discreet.mechanisms.channel import Channel, deterministic
-from discreet.mechanisms.inference import best_test, guess_bound
 from discreet.mechanisms.optimal import geometric_channel
 
 pytestmark = pytest.mark.claim("B9")

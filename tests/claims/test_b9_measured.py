@@ -4,7 +4,7 @@ import pytest
 
 from discreet.attacks.audit.targets import Guessing
 from discreet.mechanisms import Geometric, RandomizedResponse
-from discreet.mechanisms.inference import guess_bound
+from discreet.mechanisms.bayesian import guess_bound
 from discreet.mechanisms.optimal import geometric_channel
 
 pytestmark = pytest.mark.claim("B9")

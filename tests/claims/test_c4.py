@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from discreet.mechanisms.bayesian import oblivious
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import hamming
-from discreet.mechanisms.inference import oblivious
 from discreet.mechanisms.optimal import geometric_channel
 
 pytestmark = pytest.mark.claim("C4")

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from discreet.fairness import fairness_report
-from discreet.fairness.loan import Loans
-from discreet.fairness.tradeoff import tradeoff
+from discreet.fairness.tradeoff import generated_loans, tradeoff
 
 pytestmark = pytest.mark.claim("F5")
 
 
 @pytest.fixture(scope="module")
 def loans():
-    return Loans.generated(20_000).table
+    return generated_loans(20_000)
 
 
 def test_lending_by_income_is_fair_to_equals_and_unequal_between_groups(loans):

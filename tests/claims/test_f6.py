@@ -11,7 +11,7 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.stores.memory import MemoryStore
 from discreet.fairness import fairness_report
 from discreet.fairness.audit import plan_audit
-from discreet.fairness.private import effect
+from discreet.fairness.tradeoff import effect
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit

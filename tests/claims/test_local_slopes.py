@@ -12,8 +12,8 @@ from discreet.local import BinaryResponse
 from discreet.local.oracles.metric import ExponentialResponse
 from discreet.local.oracles.numeric import Hybrid, Piecewise, StochasticRounding
 from discreet.mechanisms import Geometric, Laplace
+from discreet.mechanisms.bayesian import posterior
 from discreet.mechanisms.channel import Channel, deterministic
-from discreet.mechanisms.inference import posterior
 
 F = Fraction
 

@@ -21,10 +21,10 @@ import discreet.local
 import discreet.synthetic
 from discreet.fairness import bootstrap as fairness_bootstrap
 from discreet.fairness.cells import Cells
-from discreet.fairness.repair.people import thrown
+from discreet.fairness.disparity_report import fairness_report, report_cells
 from discreet.fairness.repair.reduction import Mixture
+from discreet.fairness.repair.rows import thrown
 from discreet.fairness.repair.thresholds import Rule, Thresholds
-from discreet.fairness.report import fairness_report, report_cells
 from discreet.local.collection.memoized import Device, Memoized
 from discreet.local.collection.survey import PLACES, Survey
 from discreet.local.collection.survey import RANDOMIZERS as SURVEY_RANDOMIZERS

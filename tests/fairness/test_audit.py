@@ -17,8 +17,8 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import BudgetExceeded, InternalError, InvalidData, InvalidParameter, ReleaseFailed
 from discreet.fairness.audit import FairnessPlan, plan_audit, sensitivity
-from discreet.fairness.report import fairness_report
-from discreet.fairness.submitted import Predictions
+from discreet.fairness.column_codes import Predictions
+from discreet.fairness.disparity_report import fairness_report
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.noise import DeterministicEntropy
@@ -270,7 +270,7 @@ def test_the_answer_is_text_json_and_a_page():
     assert "adjusted parity" in text
     page = answer.page().html()
     assert page.count("<svg") >= 5
-    assert answer._repr_html_().startswith("<div")
+    assert '<div class="discreet"' in answer._repr_html_()
 
 
 def test_it_is_the_same_through_a_policy_file(tmp_path):

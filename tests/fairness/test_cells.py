@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.fairness.cells import Cells
-from discreet.fairness.reading import binned
+from discreet.fairness.column_codes import binned
 
 TABLE = {
     "y": [1, 0, 1, 0, 1, 0],

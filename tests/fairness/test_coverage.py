@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-import discreet.fairness.noisy as noisy_module
+import discreet.fairness.noisy_rates as noisy_module
+from discreet.fairness.cells import CRITERIA, metric
 from discreet.fairness.gaps import Rates, Sampling, adjusted, family, gap, square_and_add
-from discreet.fairness.metrics import CRITERIA, metric
-from discreet.fairness.noisy import Noisy, noise_reach, tail
+from discreet.fairness.noisy_rates import Noisy, noise_reach, tail
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.noise import DeterministicEntropy, discrete_gaussian, discrete_laplace
@@ -103,11 +103,11 @@ def test_the_law_of_the_noise_is_what_is_drawn():
 @pytest.mark.parametrize("name", NOISES)
 def test_lines_between_the_places_of_the_law_do_not_fall_short_by_more_than_the_margin(name, monkeypatch):
     for parts in ((1, 1), (2, 2), (1, 12), (16, 16)):
-        for doubt in (0.3, 0.05, 0.001):
+        for alpha in (0.3, 0.05, 0.001):
             monkeypatch.setattr(noisy_module, "_GRID", 33)
-            coarse = noise_reach.__wrapped__(NOISES[name], *parts, doubt)
+            coarse = noise_reach.__wrapped__(NOISES[name], *parts, alpha)
             monkeypatch.setattr(noisy_module, "_GRID", 257)
-            fine = noise_reach.__wrapped__(NOISES[name], *parts, doubt)
+            fine = noise_reach.__wrapped__(NOISES[name], *parts, alpha)
             step = max(1.0, float(getattr(NOISES[name], "scale", getattr(NOISES[name], "sigma", 0))) / 24)
             lines = np.interp(np.linspace(0, 1, 257), np.linspace(0, 1, 33), coarse)
             assert (fine - lines).max() < 0.5 * step  # the margin, which both have

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
-from discreet.fairness.cells import Cells
+from discreet.fairness.cells import CONDITIONAL, CRITERIA, METRICS, Cells, metric, rates
 from discreet.fairness.gaps import Estimate, Rates, Sampling, adjusted, family, gap, plain_gap, square_and_add
-from discreet.fairness.metrics import CONDITIONAL, CRITERIA, METRICS, metric, rates
 from discreet.intervals import newcombe
 
 # 100 people of group f: 50 true negatives, 10 false positives, 5 false negatives, 35 true positives.

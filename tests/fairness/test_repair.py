@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.fairness.cells import Cells
-from discreet.fairness.loan import Loans, expected_rates
+from discreet.fairness.disparity_report import fairness_report
 from discreet.fairness.repair import Rule, equalize, reduction, reweigh
-from discreet.fairness.repair.fairlearn import repaired
-from discreet.fairness.report import fairness_report
-from discreet.fairness.tradeoff import tradeoff
+from discreet.fairness.repair.reduction import repaired
+from discreet.fairness.tradeoff import expected_rates, generated_loans, tradeoff
 from discreet.noise import DeterministicEntropy
 
 
@@ -310,12 +309,12 @@ def test_small_groups_are_left_out_of_the_curve_and_named():
 
 
 def test_the_generated_bank_is_what_it_says():
-    loans = Loans.generated(40_000).table
+    loans = generated_loans(40_000)
     report = fairness_report(loans, label="repays", prediction="granted", group="group", given="income")
     for name, share in expected_rates().items():
         found = report.views[0].rate("selection rate", name)
         assert found.value == pytest.approx(share, abs=0.02)
     assert report.views[0].gap("conditional parity").difference.value == 0
-    again = Loans.generated(40_000).table
+    again = generated_loans(40_000)
     assert (again["repays"] == loans["repays"]).all()
     assert Cells.of(loans, prediction="granted", group="group").rows == 40_000

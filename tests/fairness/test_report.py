@@ -7,8 +7,8 @@ import pytest
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.fairness.cells import Cells
-from discreet.fairness.private import effect
-from discreet.fairness.report import fairness_report, report_cells
+from discreet.fairness.disparity_report import fairness_report, report_cells
+from discreet.fairness.tradeoff import effect
 
 RNG = np.random.default_rng(3)
 N = 2000
@@ -41,7 +41,7 @@ def test_a_report_has_views_rates_gaps_and_words():
     page = found.page("A model").html()
     assert page.count("<svg") >= 12
     assert "Chouldechova" in page
-    assert found._repr_html_().startswith("<div")
+    assert '<div class="discreet"' in found._repr_html_()
 
 
 def test_without_labels_only_parity_is_looked_at():
@@ -144,7 +144,7 @@ def test_the_effect_of_epsilon_on_each_group():
     assert found.chart().svg().count("no privacy") == 2
     assert "trainings" in found.page().html()
     json.dumps(found.as_dict(), allow_nan=False)
-    assert found._repr_html_().startswith("<div")
+    assert '<div class="discreet"' in found._repr_html_()
 
 
 def test_outcomes_that_cannot_be_compared():

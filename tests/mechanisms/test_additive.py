@@ -316,7 +316,7 @@ def test_intervals_hold_for_each_number_also_off_the_grid(value):
 
 
 def test_a_joint_interval_is_asked_for_by_the_union_bound():
-    """The doubt divided among the numbers of a release holds all of them; undivided it does not."""
+    """The failure_probability divided among the numbers of a release holds all of them; undivided it does not."""
     entropy, runs, count = DeterministicEntropy(8), 1000, 20
     mechanism = Gaussian(sigma=3, sensitivity=1, granularity=1, dimension=count)
     released = np.array([mechanism.release(np.zeros(count), entropy=entropy) for _ in range(runs)])

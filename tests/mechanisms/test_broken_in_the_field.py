@@ -8,9 +8,8 @@ import pytest
 from tests.conftest import stable
 
 from discreet.mechanisms import Gaussian, Geometric, Laplace
-from discreet.mechanisms.closed_forms import variance_sensitivity
 from discreet.mechanisms.grid import Grid, add
-from discreet.mechanisms.sensitivity import sensitivity
+from discreet.mechanisms.sensitivity import sensitivity, variance_sensitivity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Neighbors
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidChannel, InvalidParameter
 from discreet.exact import exp_down
-from discreet.mechanisms.channel import Channel, deterministic, identity
-from discreet.mechanisms.inference import (
+from discreet.mechanisms.bayesian import (
     answer_prior,
     bayes_risk,
     best_test,
@@ -25,6 +24,7 @@ from discreet.mechanisms.inference import (
     spread_priors,
     vulnerability,
 )
+from discreet.mechanisms.channel import Channel, deterministic, identity
 
 COIN = Channel([["3/4", "1/4"], ["1/4", "3/4"]])
 

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from discreet.errors import InternalError, InvalidChannel, InvalidParameter
 from discreet.exact import exp_down, exp_up
-from discreet.mechanisms import certify, program
-from discreet.mechanisms.certify import certified
+from discreet.mechanisms import linear_program
+from discreet.mechanisms.bayesian import expected_loss, remap, spread_priors
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Graph, graph
-from discreet.mechanisms.inference import expected_loss, remap, spread_priors
+from discreet.mechanisms.linear_program import certified, solve
 from discreet.mechanisms.optimal import geometric_channel, minimax, optimal, optimum, universal_gap
-from discreet.mechanisms.program import solve
 
 
 def absolute(y, z):
@@ -146,7 +145,7 @@ class TestCertificate:
 
     def test_a_repair_that_fails_is_not_returned(self, monkeypatch):
         """If the masses were computed wrongly, the last check finds it."""
-        monkeypatch.setattr(certify, "least_of_neighbors", lambda units, near: units)
+        monkeypatch.setattr(linear_program, "least_of_neighbors", lambda units, near: units)
         raw = np.array([[0.9, 0.1], [0.1, 0.9]])
         with pytest.raises(InternalError, match="does not satisfy its ε"):
             certified(raw, Graph(2, None), Fraction(1), (0, 1), (0, 1))
@@ -198,10 +197,10 @@ class TestBound:
     def test_a_bound_is_no_claim_of_the_solver(self):
         """Multipliers that are wrong, or all zero, give a bound that is lower, never one that is not true."""
         objective = np.array([[0.0, 0.5], [0.5, 0.0]])
-        below = program._private(Graph(2, None), 0.36, 2)
+        below = linear_program._private(Graph(2, None), 0.36, 2)
         rng = np.random.default_rng(1)
         for pairs in [np.zeros(below.shape[0]), *rng.exponential(size=(50, below.shape[0]))]:
-            assert program._dual_bound(objective, np.ones(2), pairs, below) <= 0.36 / 1.36
+            assert linear_program._dual_bound(objective, np.ones(2), pairs, below) <= 0.36 / 1.36
 
 
 class TestGeometric:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidChannel
 from discreet.exact import exp_bounds, log_bounds
-from discreet.mechanisms import inference
+from discreet.mechanisms import bayesian as inference
 from discreet.mechanisms.channel import Channel, deterministic, identity
 from discreet.mechanisms.channel_io import decoded, parse_csv, read_channel
 from discreet.mechanisms.graph import graph

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms import closed_forms
+from discreet.mechanisms import sensitivity as closed_forms
 from discreet.mechanisms.sensitivity import sensitivity
 from discreet.privacy.unit import Neighbors
 

@@ -12,7 +12,7 @@ import pytest
 
 from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee
 from discreet.mechanisms import Geometric, Laplace, PlanarLaplace
-from discreet.mechanisms.spending import SpendingBudget
+from discreet.mechanisms.mechanism import SpendingBudget
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.privacy import Budget, GaussianNoise, Loss, Pure, Spent
 

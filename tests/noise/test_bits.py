@@ -9,7 +9,7 @@ from tests.statistical.power import Stream, assert_frequency
 
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy
-from discreet.noise.bits import random_bits
+from discreet.noise.uniform import random_bits
 
 F = Fraction
 

@@ -21,9 +21,8 @@ import discreet.noise as noise
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, SystemEntropy, discrete_laplace, sampler
 from discreet.noise import entropy as module
-from discreet.noise.bits import random_bits
 from discreet.noise.entropy import SYSTEM, _stream
-from discreet.noise.uniform import Coins
+from discreet.noise.uniform import Coins, random_bits
 
 # The chance that 2^21 independent words of 64 bits hold a repetition is below 2^42/2^65 = 1.2e-7.
 MOST_WORDS = 1 << 21

@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 from discreet.errors import InvalidParameter
-from discreet.noise import DeterministicEntropy, gaps, poisson_sample
-from discreet.noise.gaps import _gaps
+from discreet.noise import DeterministicEntropy, poisson_sample
+from discreet.noise import uniform as gaps
+from discreet.noise.uniform import _gaps
 
 F = Fraction
 RATES = [F(1, 8), F(1, 100), F(600, 60_007), F(1, 2000)]

@@ -11,7 +11,7 @@ from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, staircase
-from discreet.noise.staircase import _first_stair, _staircase
+from discreet.noise.geometric import _first_stair, _staircase
 
 F = Fraction
 CASES = [
@@ -63,7 +63,7 @@ def test_the_steps_compose_to_the_stated_distribution():
 
 def test_minus_zero_is_drawn_again(monkeypatch):
     """Three draws whose sizes are 0: those with a minus sign are replaced, the others kept."""
-    module = sys.modules[_first_stair.__module__]  # the name discreet.noise.staircase is the function
+    module = sys.modules[_first_stair.__module__]  # the name discreet.noise.geometric is the function
     rounds = iter([[True, False, True], [False, True], [False]])
     monkeypatch.setattr(module, "bernoulli", lambda p, count, entropy: np.array(next(rounds)))
     out = np.empty(3, np.int64)

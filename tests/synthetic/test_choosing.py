@@ -8,7 +8,7 @@ from tests.synthetic.made import ADD
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
-from discreet.privacy.accounting.bill import bill
+from discreet.privacy.accounting.itemization import bill
 from discreet.privacy.loss import BoundedRange, GaussianNoise, Repeated, Together
 from discreet.synthetic import choosing
 from discreet.synthetic.choosing import Recipe, Round, choose, recipe_for

@@ -5,21 +5,10 @@ from typing import Any
 
 import click
 
-from discreet.cli.show import facts, json_option
+from discreet.cli.show import facts, json_option, names, refuse_existing
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _OUT = click.Path(dir_okay=False, writable=True)
-
-
-def _names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
-    """Columns, separated by commas."""
-    return tuple(name.strip() for name in (given or "").split(",") if name.strip())
-
-
-def _new(path: str | None, what: str, *, force: bool) -> None:
-    """Refuse to write over a file, before anything is computed."""
-    if path is not None and Path(path).exists() and not force:
-        raise click.ClickException(f"{path} exists already; choose another name for the {what}, or say --force")
 
 
 report_option = click.option("--report", type=_OUT, help="Write a report with pictures, as an HTML page.")
@@ -47,8 +36,8 @@ def anonymize(
     from discreet.anonymity.masking import shuffled
     from discreet.tables import read_table, write
 
-    _new(output, "table", force=force)
-    _new(report, "report", force=force)
+    refuse_existing(output, "table", force=force)
+    refuse_existing(report, "report", force=force)
     if Path(output).suffix.lower() not in (".csv", ".parquet", ".pq"):
         raise click.BadParameter(f"{output!r} does not end in .csv or .parquet", param_hint="--output")
     result = made(read_table(data), Policy.read(policy))
@@ -64,8 +53,8 @@ def anonymize(
 
 @click.command()
 @click.argument("data", type=_FILE)
-@click.option("--quasi", required=True, callback=_names, help="Columns by which people could be recognized: a,b,c.")
-@click.option("--sensitive", callback=_names, help="Columns that hold secrets: classes are checked for a single value.")
+@click.option("--quasi", required=True, callback=names, help="Columns by which people could be recognized: a,b,c.")
+@click.option("--sensitive", callback=names, help="Columns that hold secrets: classes are checked for a single value.")
 @click.option(
     "--unit", help="The column that names the person of a row, where one may have several: people are counted."
 )
@@ -103,7 +92,7 @@ def risk(
     from discreet.anonymity.uniques import one_row_each, unique_sets
     from discreet.tables import read_table
 
-    _new(report, "report", force=force)
+    refuse_existing(report, "report", force=force)
     table = read_table(data)
     units = None if unit is None else unit_codes(table, unit)
     table = table if unit is None else table.drop_columns([unit])

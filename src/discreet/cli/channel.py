@@ -101,11 +101,11 @@ def curve(
 @show.json_option
 def posterior(matrix: str, prior: str, normalize: bool, as_json: bool) -> None:
     """What an adversary with this prior believes after each output."""
-    from discreet.mechanisms import inference
+    from discreet.mechanisms import bayesian
 
     channel = _read(matrix, normalize)
     belief = _prior(prior)
-    after = inference.posterior(channel, belief)
+    after = bayesian.posterior(channel, belief)
     if as_json:
         from discreet.mechanisms.channel_io import to_json
 
@@ -114,7 +114,7 @@ def posterior(matrix: str, prior: str, normalize: bool, as_json: bool) -> None:
     for output, row in zip(after.inputs, after.matrix, strict=True):
         click.echo(f"after {output}:")
         show.bars([str(label) for label in after.outputs], [float(p) for p in row])
-    click.echo(f"a guess is right with probability {float(inference.vulnerability(channel, belief)):.6g}")
+    click.echo(f"a guess is right with probability {float(bayesian.vulnerability(channel, belief)):.6g}")
 
 
 @group.command()

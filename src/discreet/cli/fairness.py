@@ -5,15 +5,10 @@ from typing import Any
 
 import click
 
-from discreet.cli.show import facts, json_option
+from discreet.cli.show import facts, json_option, names, refuse_existing
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _OUT = click.Path(dir_okay=False, writable=True)
-
-
-def _names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
-    """Names, separated by commas."""
-    return tuple(name.strip() for name in (given or "").split(",") if name.strip())
 
 
 def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
@@ -31,40 +26,34 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
     return found
 
 
-def _new(path: str | None, *, force: bool) -> None:
-    """Refuse to write over a file, before anything is computed or charged."""
-    if path is not None and Path(path).exists() and not force:
-        raise click.ClickException(f"{path} exists already; choose another name, or say --force")
-
-
-def _show(found: Any, out: str | None, title: str, *, as_json: bool) -> None:
+def _show(found: Any, output: str | None, title: str, *, as_json: bool) -> None:
     """What was found: on a page, if one is wanted, and on the terminal, in words or as JSON."""
-    if out is not None:
-        found.page(title).save(out)
+    if output is not None:
+        found.page(title).save(output)
     if as_json:
         facts(found.as_dict(), as_json=True)
     else:
         click.echo(found.text())
-    if out is not None:
-        click.echo(f"wrote {out}", err=True)
+    if output is not None:
+        click.echo(f"wrote {output}", err=True)
 
 
-group_option = click.option("--group", required=True, callback=_names, help="Sensitive attributes: race,sex.")
-given_option = click.option("--given", callback=_names, help="Legitimate attributes: parity is looked at within them.")
-positive_option = click.option("--positive", callback=_names, help="Classes that count as positive, against the rest.")
+group_option = click.option("--group", required=True, callback=names, help="Sensitive attributes: race,sex.")
+given_option = click.option("--given", callback=names, help="Legitimate attributes: parity is looked at within them.")
+positive_option = click.option("--positive", callback=names, help="Classes that count as positive, against the rest.")
 threshold_option = click.option("--threshold", help="From which on a probability is predicted positive.")
 bins_option = click.option("--bins", multiple=True, callback=_bins, help="Bin numbers: age=5, or at edges: age=25,45.")
-confidence_option = click.option("--confidence", default="0.95", show_default=True, help="Of all limits.")
+confidence_option = click.option("--confidence", default="0.95", show_default=True, help="Of all confidence bounds.")
 least_option = click.option(
     "--least", default=20, show_default=True, type=click.IntRange(min=1), help="Smaller groups are not compared."
 )
-page_option = click.option("-o", "--output", "out", type=_OUT, help="Write a page with pictures, as HTML.")
+page_option = click.option("-o", "--output", type=_OUT, help="Write a page with pictures, as HTML.")
 force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
 
 
 @click.group(name="fairness")
 def group() -> None:
-    """How far groups are apart, with limits; what closing a gap costs; audits of labels that stay private."""
+    """How far groups are apart, with confidence bounds; what closing a gap costs; audits of private labels."""
 
 
 @group.command()
@@ -84,12 +73,12 @@ def group() -> None:
     show_default=True,
     help="Rows that lack a value: refused, left out, or a group of their own.",
 )
-@click.option("--absent", callback=_names, help='Texts that mean "missing", beside empty ones: ?,NA')
+@click.option("--absent", callback=names, help='Texts that mean "missing", beside empty ones: ?,NA')
 @click.option("--count", help="A column of how many rows each row stands for, as COUNT(*) gives.")
 @confidence_option
 @least_option
 @click.option("--tolerance", help="The largest gap accepted; exit code 3 if one surely exceeds it.")
-@click.option("--bootstrap", type=click.IntRange(min=100), help="Limits of gaps from so many replicates.")
+@click.option("--bootstrap", type=click.IntRange(min=100), help="Confidence bounds of gaps from so many replicates.")
 @page_option
 @force_option
 @json_option
@@ -99,18 +88,18 @@ def report(
     least: int,
     tolerance: str | None,
     bootstrap: int | None,
-    out: str | None,
+    output: str | None,
     force: bool,
     as_json: bool,
     **columns: Any,
 ) -> None:
     """Rates and gaps of the groups of DATA (CSV or Parquet): parity, equalized odds, calibration and their kin."""
-    from discreet.fairness.report import fairness_report
+    from discreet.fairness.disparity_report import fairness_report
 
-    _new(out, force=force)
+    refuse_existing(output, "page", force=force)
     drawn: dict[str, Any] = {"limits": "bootstrap", "replicates": bootstrap} if bootstrap is not None else {}
     found = fairness_report(data, confidence=confidence, least=least, tolerance=tolerance, **drawn, **columns)
-    _show(found, out, f"Fairness of {Path(data).name}", as_json=as_json)
+    _show(found, output, f"Fairness of {Path(data).name}", as_json=as_json)
     if found.fails:
         raise click.exceptions.Exit(3)
 
@@ -125,18 +114,18 @@ def report(
 @force_option
 @json_option
 def tradeoff(
-    data: str, label: str, score: str, group: str, least: int, out: str | None, force: bool, as_json: bool
+    data: str, label: str, score: str, group: str, least: int, output: str | None, force: bool, as_json: bool
 ) -> None:
     """What closing gaps costs in accuracy, by the best thresholds for each group on the score in DATA."""
-    from discreet.fairness.reading import numbers
+    from discreet.fairness.column_codes import numbers
     from discreet.fairness.tradeoff import tradeoff as traded
     from discreet.tables import column, read_table
 
-    _new(out, force=force)
+    refuse_existing(output, "page", force=force)
     table = read_table(data)
     values = [column(table, name).to_pylist() for name in (label, group)]
     found = traded(numbers(table, score), *values, least=least)
-    _show(found, out, f"What fairness costs: {Path(data).name}", as_json=as_json)
+    _show(found, output, f"What fairness costs: {Path(data).name}", as_json=as_json)
 
 
 @group.command()
@@ -166,7 +155,7 @@ def audit(
     predictions: str,
     explain: bool,
     analyst: str | None,
-    out: str | None,
+    output: str | None,
     force: bool,
     as_json: bool,
     **wish: Any,
@@ -174,10 +163,10 @@ def audit(
     """Audit PREDICTIONS (CSV or Parquet, by unit) on private labels and groups, charged to the budget of POLICY."""
     import discreet
 
-    _new(out, force=force)
+    refuse_existing(output, "page", force=force)
     with discreet.open(policy, analyst=analyst) as data:
         if explain:
             click.echo(data.fairness_plan(predictions=predictions, **wish).explain())
             return
         found = data.audit_fairness(predictions=predictions, **wish)
-    _show(found, out, "Private fairness audit", as_json=as_json)
+    _show(found, output, "Private fairness audit", as_json=as_json)

@@ -61,6 +61,17 @@ json_option = click.option(*JSON, is_flag=True, help=JSON_HELP)
 plot_option = click.option("--plot", type=PLOT_TYPE, callback=checked_file(), help=PLOT_HELP)
 
 
+def names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """Names, separated by commas."""
+    return tuple(name.strip() for name in (given or "").split(",") if name.strip())
+
+
+def refuse_existing(path: str | None, what: str = "file", *, force: bool) -> None:
+    """Refuse to write over a file, before anything is computed or charged."""
+    if path is not None and Path(path).exists() and not force:
+        raise click.ClickException(f"{path} exists already; choose another name for the {what}, or say --force")
+
+
 def facts(values: Mapping[str, Any], *, as_json: bool) -> None:
     """Print named facts, one a line, or as one JSON object."""
     if as_json:

@@ -17,5 +17,5 @@ def __getattr__(name: str) -> Any:
     if name in ("FairnessReport", "fairness_report"):
         from importlib import import_module
 
-        return getattr(import_module("discreet.fairness.report"), name)
+        return getattr(import_module("discreet.fairness.disparity_report"), name)
     raise AttributeError(f"module 'discreet.fairness' has no attribute {name!r}")

@@ -21,9 +21,8 @@ from discreet.curator.engines import Engine
 from discreet.curator.rows import require_same, rows_each
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import Number, integer, printed_up, rational
-from discreet.fairness.noisy import Noise, tail
-from discreet.fairness.reading import Bins, Coded
-from discreet.fairness.submitted import NONE, Predictions
+from discreet.fairness.column_codes import NONE, Bins, Coded, Predictions
+from discreet.fairness.noisy_rates import Noise, tail
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import failure_probability
@@ -32,7 +31,7 @@ from discreet.privacy.loss import GaussianNoise, Loss, Pure
 from discreet.privacy.unit import Neighbors
 
 if TYPE_CHECKING:
-    from discreet.fairness.answer import FairnessAnswer
+    from discreet.fairness.audit_answer import FairnessAnswer
 
 MOST_CELLS = 500_000
 LEAST = 20
@@ -207,7 +206,7 @@ class FairnessPlan:
 
     def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> "FairnessAnswer":
         """The gaps with their limits, from the noisy counts alone."""
-        from discreet.fairness.answer import answer
+        from discreet.fairness.audit_answer import answer
 
         return answer(self, np.frombuffer(released, "<i8"), receipt)
 

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
-from discreet.fairness.cells import Cells
+from discreet.fairness.cells import CONDITIONAL, CRITERIA, Cells, Criterion, metric, shares
 from discreet.fairness.gaps import NOTHING, Estimate, Gap
-from discreet.fairness.metrics import CONDITIONAL, CRITERIA, Criterion, metric, shares
 from discreet.noise import Entropy
 from discreet.noise.entropy import SYSTEM
 
@@ -176,7 +175,7 @@ def bootstrap_gap(
     groups: Sequence[str],
     *,
     least: int,
-    doubt: float,
+    alpha: float,
 ) -> Gap:
     """The gap of a criterion, with limits from replicates.
 
@@ -197,9 +196,15 @@ def bootstrap_gap(
     found = [one for one in found if one.used.sum() > 1]
     if not found:
         return Gap(criterion.name, NOTHING, NOTHING, left_out=left_out)
-    least_reach = float(-ndtri(doubt / 2))
-    reach = max(least_reach, np.quantile(np.max([one.largest() for one in found], axis=0), 1 - doubt, method="higher"))
-    width = max(least_reach, np.quantile(np.max([one.farthest() for one in found], axis=0), 1 - doubt, method="higher"))
+    least_reach = float(-ndtri(alpha / 2))
+    reach = max(
+        least_reach,
+        np.quantile(np.max([one.largest() for one in found], axis=0), 1 - alpha, method="higher"),
+    )
+    width = max(
+        least_reach,
+        np.quantile(np.max([one.farthest() for one in found], axis=0), 1 - alpha, method="higher"),
+    )
     difference = Estimate(*(max(part) for part in zip(*(one.difference(reach) for one in found), strict=True)))
     ratios = [one.ratio(width) for one in found]
     ratio = Estimate(*(float(np.nanmin(side)) if np.isfinite(side).any() else np.nan for side in np.array(ratios).T))
@@ -253,7 +258,12 @@ class _Family:
 
 
 def gaps(
-    replicates: Replicates, view: int, criteria: Sequence[str] | None = None, *, least: int = 1, doubt: float = 0.05
+    replicates: Replicates,
+    view: int,
+    criteria: Sequence[str] | None = None,
+    *,
+    least: int = 1,
+    alpha: float = 0.05,
 ) -> tuple[Gap, ...]:
     """The gaps of a view of the cells by several criteria (all that apply, unless named), with bootstrap limits.
 
@@ -274,7 +284,7 @@ def gaps(
             [[name if len(one.metrics) > 1 else ""] for name in one.metrics],
             cells.attributes[0].values,
             least=least,
-            doubt=doubt,
+            alpha=alpha,
         )
         for one in known
         if cells.labeled or not one.labeled
@@ -290,15 +300,15 @@ def gaps(
                 [cells.strata.values],
                 cells.attributes[0].values,
                 least=least,
-                doubt=doubt,
+                alpha=alpha,
             )
         )
     return tuple(found)
 
 
-def checked_replicates(replicates: int, doubt: float) -> int:
+def checked_replicates(replicates: int, alpha: float) -> int:
     """As many as limits at this confidence need."""
     times = integer(replicates, "replicates", at_least=100, at_most=1_000_000)
-    if times * doubt < 5:
-        raise InvalidParameter("replicates", replicates, f"at least {int(np.ceil(5 / doubt))} for this confidence")
+    if times * alpha < 5:
+        raise InvalidParameter("replicates", replicates, f"at least {int(np.ceil(5 / alpha))} for this confidence")
     return times

@@ -7,14 +7,15 @@ also where the groups do not differ at all, where the bootstrap of a largest dif
 groups are large enough to be compared, the limits are those for all groups: so they hold whichever are shown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.fairness.metrics import Criterion, Metric, metric, shares
+from discreet.fairness.cells import Criterion, Metric, metric, shares
 from discreet.intervals import clopper_pearson
 
 Floats = NDArray[np.float64]
@@ -63,8 +64,8 @@ class Rates:
 class Limits(Protocol):
     """How sure rates are: from sampling, from noise, or from both."""
 
-    def limits(self, rates: Rates, doubt: float) -> tuple[Floats, Floats]:
-        """Lower and upper limits of every rate; each misses its rate with probability `doubt` at most.
+    def limits(self, rates: Rates, alpha: float) -> tuple[Floats, Floats]:
+        """Lower and upper limits of every rate; each misses its rate with probability `alpha` at most.
 
         From noise they may lie outside [0, 1], so that differences can be computed from them; show them clipped.
         """
@@ -86,9 +87,9 @@ class Sampling:
 
     least: int = 1
 
-    def limits(self, rates: Rates, doubt: float) -> tuple[Floats, Floats]:
+    def limits(self, rates: Rates, alpha: float) -> tuple[Floats, Floats]:
         """Lower and upper limits of every rate."""
-        return clopper_pearson(rates.hits, rates.tries, confidence=1 - doubt)
+        return clopper_pearson(rates.hits, rates.tries, confidence=1 - alpha)
 
     def usable(self, rates: Rates) -> Flags:
         """Those of at least `least` rows."""
@@ -143,7 +144,7 @@ def family(tables: NDArray[Any], one: Metric, merged: int = 1, names: Sequence[s
     return Rates(tuple(names), np.atleast_2d(hits), np.atleast_2d(tries), (inside * merged, rest * merged))
 
 
-def gap(criterion: Criterion, families: Sequence[Rates], groups: Sequence[str], limits: Limits, doubt: float) -> Gap:
+def gap(criterion: Criterion, families: Sequence[Rates], groups: Sequence[str], limits: Limits, alpha: float) -> Gap:
     """The gap of a criterion over some families of rates."""
     usable = [limits.usable(rates) & np.isfinite(rates.values) for rates in families]
     compared = [flags & (flags.sum(axis=1, keepdims=True) > 1) for flags in usable]
@@ -153,9 +154,9 @@ def gap(criterion: Criterion, families: Sequence[Rates], groups: Sequence[str], 
     if not any(flags.any() for flags in compared):
         return Gap(criterion.name, NOTHING, NOTHING, left_out=left_out)
     pairs = sum(int((count * (count - 1) // 2).sum()) for count in counts)
-    parts = [_differences(r, f, limits, doubt / pairs) for r, f in zip(families, compared, strict=True)]
+    parts = [_differences(r, f, limits, alpha / pairs) for r, f in zip(families, compared, strict=True)]
     several = sum(int(count.sum()) for count in counts)
-    ratios = [_ratios(r, f, limits, doubt / several) for r, f in zip(families, compared, strict=True)]
+    ratios = [_ratios(r, f, limits, alpha / several) for r, f in zip(families, compared, strict=True)]
     difference = Estimate(*(max(part[k] for part in parts) for k in range(3)))
     ratio = Estimate(*(min(part[k] for part in ratios) for k in range(3)))
     place, highest, lowest = _farthest(families, compared)
@@ -171,9 +172,9 @@ def square_and_add(
     return np.maximum(p - q - below, -1), np.minimum(p - q + above, 1)
 
 
-def _differences(rates: Rates, used: Flags, limits: Limits, doubt: float) -> tuple[float, float, float]:
-    """The largest difference within a family; the limits of the largest, if each pair misses with `doubt` at most."""
-    low, high = limits.limits(rates, doubt)
+def _differences(rates: Rates, used: Flags, limits: Limits, alpha: float) -> tuple[float, float, float]:
+    """The largest difference within a family; the limits of the largest, if each pair misses with `alpha` at most."""
+    low, high = limits.limits(rates, alpha)
     found = (0.0, 0.0, 0.0)
     for k in np.flatnonzero(used.any(axis=1)):
         here = widest(*(side[k, used[k]] for side in (rates.values, low, high)))
@@ -190,12 +191,12 @@ def widest(value: Floats, low: Floats, high: Floats) -> tuple[float, float, floa
     return min(float(np.ptp(value)), 1.0), float(surely.max()), float(perhaps.max())
 
 
-def _ratios(rates: Rates, used: Flags, limits: Limits, doubt: float) -> tuple[float, float, float]:
+def _ratios(rates: Rates, used: Flags, limits: Limits, alpha: float) -> tuple[float, float, float]:
     """The least ratio of two rates of a family; its limits follow from those of all rates, which hold together.
 
     Guarantee: if every rate lies within its limits, the least over the largest lies within these.
     """
-    low, high = limits.limits(rates, doubt)
+    low, high = limits.limits(rates, alpha)
     found = (np.inf, np.inf, np.inf)
     for k in np.flatnonzero(used.any(axis=1)):
         value, least, most = (np.clip(side[k, used[k]], 0, 1) for side in (rates.values, low, high))
@@ -229,12 +230,12 @@ def plain_gap(
     criterion: Criterion,
     groups: Sequence[str],
     limits: Limits,
-    doubt: float,
+    alpha: float,
     merged: int = 1,
 ) -> Gap:
     """The gap of a criterion that compares whole groups, from tables of label × prediction by group.
 
-    >>> from discreet.fairness.metrics import CRITERIA
+    >>> from discreet.fairness.cells import CRITERIA
     >>> tables = np.array([[[50, 50], [0, 0]], [[80, 20], [0, 0]]])
     >>> found = plain_gap(tables, CRITERIA["statistical parity"], ["f", "m"], Sampling(), 0.05)
     >>> print(found.difference, found.highest)
@@ -242,7 +243,7 @@ def plain_gap(
     """
     several = len(criterion.metrics) > 1
     families = [family(tables, metric(name), merged, [name if several else ""]) for name in criterion.metrics]
-    return gap(criterion, families, groups, limits, doubt)
+    return gap(criterion, families, groups, limits, alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,7 @@ class Adjusted:
         }
 
 
-def adjusted(strata: Rates, compared: Flags, groups: Sequence[str], limits: Limits, doubt: float) -> Adjusted | None:
+def adjusted(strata: Rates, compared: Flags, groups: Sequence[str], limits: Limits, alpha: float) -> Adjusted | None:
     """The gap of rates standardized to the strata's shares of all rows, which are taken as given.
 
     Limits of a weighted sum by square-and-add (Zou, Donner 2008). None if no stratum holds all the compared groups.
@@ -281,7 +282,7 @@ def adjusted(strata: Rates, compared: Flags, groups: Sequence[str], limits: Limi
     weights = size[common] / size[common].sum()
     many = int(compared.sum()) if limits.ancillary else len(groups)
     pairs = many * (many - 1) // 2
-    low, high = (side[common] for side in limits.limits(strata, doubt / pairs))
+    low, high = (side[common] for side in limits.limits(strata, alpha / pairs))
     value = strata.values[common]
     mean = weights @ np.nan_to_num(value)
     below, above = (np.sqrt(weights**2 @ np.nan_to_num(value - side) ** 2) for side in (low, high))
@@ -294,3 +295,69 @@ def adjusted(strata: Rates, compared: Flags, groups: Sequence[str], limits: Limi
     shown = np.where(compared, mean, np.nan)
     names = (groups[int(np.nanargmax(shown))], groups[int(np.nanargmin(shown))])
     return Adjusted(difference, estimates, *names, float(size[common].sum() / size.sum()))
+
+
+CAUTIONS = (
+    "A gap is a fact about a table, not its cause. Equal rates can hide unequal treatment, and unequal rates can have "
+    "reasons that are legitimate: name those as given, and look at parity within strata.",
+    "Unless the base rates of groups are equal or the predictions perfect, predictive parity and equalized odds cannot "
+    "both hold (Chouldechova 2017; Kleinberg, Mullainathan, Raghavan 2016). Choose what matters and say why.",
+    "Labels are taken for the truth. Where they come from decisions of people (arrests, past loans), what is unfair in "
+    "them is invisible here.",
+    "The limits take the rows for a random sample of those whom the model is meant for.",
+)
+
+
+def judged(gap: Gap, tolerance: Fraction | None) -> tuple[str, str, bool | None]:
+    """A word, a sentence and a tone (good, bad, neither) on a gap.
+
+    >>> found = Gap("statistical parity", Estimate(0.3, 0.2, 0.4), Estimate(0.5, 0.4, 0.6), "f", "m")
+    >>> judged(found, Fraction(1, 10))
+    ('exceeds', 'f highest, m lowest; surely more than 0.1', False)
+    """
+    difference = gap.difference
+    if not np.isfinite(difference.value):
+        return "no statement", "fewer than two groups are large enough", None
+    where = f" ({gap.where})" if gap.where and len(gap.where) < 60 else ""
+    ends = f"{gap.highest} highest, {gap.lowest} lowest{where}" if gap.highest != gap.lowest else "all are equal"
+    if tolerance is not None:
+        limit = float(tolerance)
+        if difference.low > limit:
+            return "exceeds", f"{ends}; surely more than {limit:g}", False
+        if difference.high <= limit:
+            return "within", f"{ends}; surely at most {limit:g}", True
+        return "open", f"{ends}; may be more or less than {limit:g}", None
+    if gap.differs:
+        return "differ", ends, None
+    return "not shown", f"{ends}; the rows do not show that the groups differ", None
+
+
+def smallness(
+    groups: Sequence[str],
+    sizes: Sequence[int],
+    rates: Mapping[str, Sequence[Estimate]],
+    tries: Mapping[str, Sequence[int]],
+    least: int,
+) -> tuple[str, ...]:
+    """Sentences on the groups that are too small to say anything, in all or in some respects."""
+    said = []
+    empty = [name for name, size in zip(groups, sizes, strict=True) if not size]
+    if empty:
+        shown = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+        said.append(f"No rows: {shown}.")
+    for place, (name, size) in enumerate(zip(groups, sizes, strict=True)):
+        if not size:
+            continue
+        if size < least:
+            chosen = rates["selection rate"][place]
+            reach = f"its selection rate may be anywhere from {chosen.low:.2f} to {chosen.high:.2f}"
+            said.append(f"{name}: {size} rows are too few to say anything; {reach}.")
+            continue
+        few = [one for one in tries if tries[one][place] < least]
+        if few:
+            said.append(f"{name}: too few rows for its {_and(few)}.")
+    return tuple(said)
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

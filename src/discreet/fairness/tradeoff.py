@@ -1,4 +1,4 @@
-"""What fairness costs: accuracy against the gap that is allowed, for thresholds on a score.
+"""What fairness costs in accuracy, and what privacy costs each group.
 
 >>> from discreet.fairness.tradeoff import tradeoff
 >>> found = tradeoff([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0], ["f", "f", "m", "m"], ["statistical parity"])
@@ -6,21 +6,29 @@
 (1.0, 0.25)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import integer
-from discreet.fairness.reading import coded
+from discreet.exact import Number, integer, plain, printed_up, rational
+from discreet.fairness.bootstrap import uniforms
+from discreet.fairness.cells import Cells, Criterion, metric
+from discreet.fairness.cells import rates as metric_rates
+from discreet.fairness.column_codes import coded
+from discreet.fairness.disparity_report import estimates
+from discreet.fairness.gaps import Estimate, Sampling, family, plain_gap
 from discreet.fairness.repair.thresholds import Thresholds, equalize
-from discreet.report import Chart, Grid, Line, Page, Text
+from discreet.mechanisms.mechanism import failure_probability
+from discreet.noise import DeterministicEntropy, Entropy
+from discreet.report import Chart, Grid, Line, Page, Part, Text
 from discreet.tables import read_table
 
-CRITERIA = ("statistical parity", "equal opportunity", "equalized odds")
+_COMPARED = ("statistical parity", "equal opportunity", "equalized odds")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +95,7 @@ def tradeoff(
     score: ArrayLike,
     label: ArrayLike,
     group: ArrayLike,
-    criteria: Sequence[str] = CRITERIA,
+    criteria: Sequence[str] = _COMPARED,
     *,
     steps: int = 11,
     least: int = 1,
@@ -117,3 +125,176 @@ def _large(group: ArrayLike, least: int) -> tuple[NDArray[np.bool_], dict[str, i
         raise InvalidData(f"group: every group has fewer than {least} rows; ask for fewer with least")
     kept = (found.codes < 0) | (sizes[np.maximum(found.codes, 0)] >= least)  # missing ones are refused later
     return kept, small
+
+
+Outcome = tuple[ArrayLike, ArrayLike, ArrayLike]
+"""Labels, predictions and groups of the same rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effect:
+    """A rate of each group for every ε, in rising order; the last may be without privacy (None).
+
+    Rates are means over trainings, their limits those of one set of test rows; `runs` has the least and the largest
+    rate of a training.
+    """
+
+    name: str
+    epsilons: tuple[Fraction | None, ...]
+    groups: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rates: dict[str, tuple[Estimate, ...]]
+    runs: dict[str, tuple[tuple[float, float], ...]]
+    gaps: tuple[Estimate, ...]
+    confidence: Fraction
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "rate": self.name,
+            "epsilon": [None if one is None else printed_up(one) for one in self.epsilons],
+            "rows": dict(zip(self.groups, self.sizes, strict=True)),
+            "groups": {name: [one.as_dict() for one in found] for name, found in self.rates.items()},
+            "runs": {name: [list(ends) for ends in found] for name, found in self.runs.items()},
+            "gap": [one.as_dict() for one in self.gaps],
+        }
+
+    def lost(self, group: str) -> float:
+        """How much lower a group's rate is at the least ε than at the largest."""
+        return self.rates[group][-1].value - self.rates[group][0].value
+
+    def chart(self) -> Chart:
+        """The rate of each group against ε, with limits; without privacy as dashed lines."""
+        private = [k for k, one in enumerate(self.epsilons) if one is not None]
+        if not private:
+            raise InvalidData("there is no ε to draw")
+        at = [float(self.epsilons[k] or 0) for k in private]
+        lines = []
+        for name, size in zip(self.groups, self.sizes, strict=True):
+            values, low, high = (
+                [getattr(self.rates[name][k], end) for k in private] for end in ("value", "low", "high")
+            )
+            lines.append(Line(at, values, f"{name} ({size:,})", low=low, high=high))
+            if self.epsilons[-1] is None:
+                flat = [self.rates[name][-1].value] * 2
+                lines.append(Line([min(at), max(at)], flat, f"{name}, no privacy", dashed=True))
+        return Chart(f"{self.name} of each group", lines, x="ε", y=self.name, log_x=len(at) > 1)
+
+    def page(self, title: str = "What ε does to each group") -> Page:
+        """The curves, and the gap at every ε."""
+        rows = []
+        for k, one in enumerate(self.epsilons):
+            found = [f"{self.rates[name][k]}{_between(self.runs[name][k])}" for name in self.groups]
+            rows.append(("none" if one is None else plain(one), *found, str(self.gaps[k])))
+        words = (
+            f"Limits at {float(100 * self.confidence):g} % are those of the test rows. Another training run at the "
+            "same ε comes out differently: train several times before saying that a group lost."
+        )
+        parts: list[Part] = [self.chart(), Grid(("ε", *self.groups, "gap"), rows), Text(words)]
+        return Page(title, parts)
+
+    def _repr_html_(self) -> str:
+        return self.page().fragment()
+
+
+def effect(
+    outcomes: Mapping[Any, Outcome | list[Outcome]],
+    *,
+    rate: str = "accuracy",
+    confidence: Number = "0.95",
+    least: int = 1,
+) -> Effect:
+    """A rate of each group at every ε, from labels, predictions and groups of test rows.
+
+    Private training can cost small groups more than large ones (Bagdasaryan, Poursaeed, Shmatikov 2019). Give such
+    outcomes for each ε, or a list of them, one for each of several trainings; `None` stands for no privacy at all.
+
+    >>> y, a = [1, 0] * 50, ["f"] * 50 + ["m"] * 50
+    >>> found = effect({"0.5": (y, [1] * 100, a), None: (y, y, a)})
+    >>> [round(one.value, 2) for one in found.rates["f"]]
+    [0.5, 1.0]
+    """
+    if not outcomes:
+        raise InvalidData("outcomes: there are none")
+    one, rest = metric(rate), failure_probability(confidence)
+    known = {None if key is None else rational(key, "epsilon", above=0): value for key, value in outcomes.items()}
+    order = sorted((key for key in known if key is not None), key=float)
+    epsilons: tuple[Fraction | None, ...] = (*order, *([None] if None in known else []))
+    groups, counted = _tables([known[key] for key in epsilons])
+    sizes = tuple(int(n) for n in counted[0][0].sum(axis=(1, 2)))
+    limits, criterion = Sampling(least), Criterion(f"equal {rate}", (rate,), "")
+    found, gaps, runs = [], [], []
+    for tables in counted:  # training × group × label × prediction
+        mean = tables.mean(axis=0)
+        shares, each = family(mean, one), metric_rates(tables, one)
+        found.append(estimates(shares.values[0], *(side[0] for side in limits.limits(shares, float(rest)))))
+        gaps.append(plain_gap(mean, criterion, groups, limits, float(rest)).difference)
+        runs.append(list(zip(each.min(axis=0).tolist(), each.max(axis=0).tolist(), strict=True)))
+    rates = {name: tuple(each[g] for each in found) for g, name in enumerate(groups)}
+    ends = {name: tuple(each[g] for each in runs) for g, name in enumerate(groups)}
+    return Effect(rate, epsilons, groups, sizes, rates, ends, tuple(gaps), 1 - rest)
+
+
+def _tables(outcomes: list[Outcome | list[Outcome]]) -> tuple[tuple[str, ...], list[Any]]:
+    """The groups, and tables of label × prediction by training and group for each ε."""
+    views = [
+        [Cells.of_arrays(*run).by("group") for run in (runs if isinstance(runs, list) else [runs])] for runs in outcomes
+    ]
+    if not all(views):
+        raise InvalidData("outcomes: an ε has no training")
+    first = views[0][0]
+    sizes = first.tables()[0].sum(axis=(1, 2))
+    for view in [view for runs in views for view in runs]:
+        same = view.attributes == first.attributes
+        if not same or (view.tables()[0].sum(axis=(1, 2)) != sizes).any():
+            raise InvalidData("outcomes: the groups differ between ε; use the same test rows for all")
+    return first.attributes[0].values, [np.stack([view.tables()[0] for view in runs]) for runs in views]
+
+
+def _between(ends: tuple[float, float]) -> str:
+    return "" if ends[0] == ends[1] else f"; trainings {ends[0]:.3f} to {ends[1]:.3f}"
+
+
+INCOMES = ("under 20", "20 to 40", "40 to 60", "60 to 80", "over 80")
+SHARES = {"square": (0.1, 0.2, 0.3, 0.25, 0.15), "round": (0.3, 0.3, 0.2, 0.15, 0.05)}
+"""How the two groups are spread over incomes."""
+REPAYS = (0.1, 0.3, 0.6, 0.8, 0.95)
+"""The chance to repay, by income, the same in both groups."""
+_ROUND = 0.4  # of the people
+
+
+def generated_loans(people: int = 20_000, *, entropy: Entropy | None = None) -> dict[str, Any]:
+    """People with group, income, score (the chance to repay), whether they repay and whether the bank lends.
+
+    Two groups differ in income, and the bank lends by income alone, where repayment is likelier than not. Repayment
+    depends on income and on nothing else. So equals are treated equally (conditional parity given income holds), and
+    yet one group gets fewer loans (statistical parity fails): equal shares of loans would cost accuracy. The same
+    people each time, by default.
+
+    >>> loans = generated_loans(people=1000)
+    >>> sorted(loans), len(loans["income"])
+    (['granted', 'group', 'income', 'repays', 'score'], 1000)
+    """
+    count = integer(people, "people", at_least=1, at_most=10_000_000)
+    source = DeterministicEntropy(9) if entropy is None else entropy
+    group = np.where(uniforms(count, source) < _ROUND, 1, 0)
+    upto = np.cumsum([SHARES["square"], SHARES["round"]], axis=1)[group]
+    income = np.minimum((uniforms(count, source)[:, None] >= upto).sum(axis=1), len(INCOMES) - 1)
+    score = np.array(REPAYS)[income]
+    return {
+        "group": np.array(list(SHARES))[group],
+        "income": np.array(INCOMES)[income],
+        "score": score,
+        "repays": (uniforms(count, source) < score).astype(np.int64),
+        "granted": (score > 0.5).astype(np.int64),
+    }
+
+
+def expected_rates() -> dict[str, float]:
+    """The share of each group that gets a loan, expected: what `generated_loans` comes close to.
+
+    >>> {name: round(share, 2) for name, share in expected_rates().items()}
+    {'square': 0.7, 'round': 0.4}
+    """
+    lends = np.array(REPAYS) > 0.5
+    return {name: float(np.array(shares)[lends].sum()) for name, shares in SHARES.items()}

@@ -1,17 +1,15 @@
 """How a value is released: each mechanism states its noise, its loss and its error on one screen."""
 
-from discreet.mechanisms.additive import DiscreteGaussian, Geometric, Laplace
+from discreet.mechanisms.additive import DiscreteGaussian, Geometric, Laplace, Staircase
 from discreet.mechanisms.aggregates import Histogram, Mean, Sum
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.gaussian import Gaussian, RoundedGaussian
-from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.mechanism import Mechanism, SpendingBudget
 from discreet.mechanisms.partitions import GaussianThreshold, LaplaceThreshold, OptimalSelection
-from discreet.mechanisms.place import PlanarLaplace
+from discreet.mechanisms.planar import PlanarLaplace
 from discreet.mechanisms.quantile import Extreme, Quantile, Range
-from discreet.mechanisms.response import KRR, RandomizedResponse
+from discreet.mechanisms.randomized_response import KRR, RandomizedResponse
 from discreet.mechanisms.selection import AboveThreshold, Exponential, PermuteAndFlip, ReportNoisyMax
-from discreet.mechanisms.spending import SpendingBudget
-from discreet.mechanisms.staircase import Staircase
 
 __all__ = [
     "KRR",

@@ -6,18 +6,18 @@ value under the neighbor relation in force: in ℓ1 norm for geometric and Lapla
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, exp, sinh, tanh
+from math import ceil, exp, expm1, log, sinh, tanh
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, float_up, integer, log_up, rational, sqrt_bounds
+from discreet.exact import Number, exp_down, float_down, float_up, integer, log_down, log_up, rational, sqrt_bounds
+from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import Grid, add, whole
+from discreet.mechanisms.grid import Grid, Steps, add, whole
 from discreet.mechanisms.mechanism import drawable, failure_probability
-from discreet.mechanisms.snapping import Steps
-from discreet.noise import Entropy, discrete_gaussian, discrete_laplace
+from discreet.noise import Entropy, discrete_gaussian, discrete_laplace, staircase
 from discreet.privacy.accounting.rounding import decimal_up, short_up
 from discreet.privacy.loss import Concentrated, Loss, Pure
 
@@ -25,7 +25,27 @@ DEEP = Fraction(10**5)  # e^−DEEP is zero among floats
 _FINENESS = 1024  # steps in one sensitivity, where the caller declares no granularity; snapping costs 1/1024 of noise
 
 
-@dataclass(frozen=True, slots=True)
+def sensitivity_of(value: Number, name: str = "sensitivity") -> Fraction:
+    """A sensitivity; a float covers both what it prints as and what it is, since values are floats too."""
+    exact = rational(value, name, above=0)
+    return max(exact, Fraction(float(value))) if isinstance(value, float | np.floating) else exact
+
+
+class Sensitivity(Converted[Number, Fraction]):
+    """A field that holds a sensitivity."""
+
+    def __init__(self) -> None:
+        super().__init__(sensitivity_of)
+
+
+class Granularity(Converted[Number | None, Fraction]):
+    """The step of a grid; where none is written, the mechanism puts in its own (`granularity_of`)."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda value, _: value, default=None)  # type: ignore[arg-type, return-value]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Geometric:
     """Discrete Laplace noise on whole numbers, P(noise = k) ∝ exp(−|k|·ε/Δ) (Ghosh, Roughgarden, Sundararajan 2009).
 
@@ -36,13 +56,11 @@ class Geometric:
     6
     """
 
-    epsilon: Fraction
-    sensitivity: int
+    epsilon: Rational = Rational(above=0)
+    sensitivity: Integer = Integer(at_least=1)
 
-    def __init__(self, *, epsilon: Number, sensitivity: int) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=1))
-        drawable(self.scale, epsilon=epsilon, sensitivity=sensitivity)
+    def __post_init__(self) -> None:
+        drawable(self.scale, epsilon=self.epsilon, sensitivity=self.sensitivity)
 
     @property
     def loss(self) -> Loss:
@@ -81,7 +99,7 @@ class Geometric:
         return geometric_channel(integer(most, "most", at_least=1, at_most=1000), self.epsilon / self.sensitivity)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Laplace:
     """Laplace noise for real values, on a grid (Dwork, McSherry, Nissim, Smith 2006; on a grid after Mironov 2012).
 
@@ -97,19 +115,14 @@ class Laplace:
     29.96...
     """
 
-    epsilon: Fraction
-    sensitivity: Fraction
-    granularity: Fraction
-    dimension: int
+    epsilon: Rational = Rational(above=0)
+    sensitivity: Sensitivity = Sensitivity()
+    granularity: Granularity = Granularity()
+    dimension: Integer = Integer(at_least=1, default=1)
 
-    def __init__(
-        self, *, epsilon: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
-    ) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "sensitivity", sensitivity_of(sensitivity))
-        object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
-        object.__setattr__(self, "granularity", granularity_of(granularity, self.sensitivity, self.dimension))
-        drawable(self._steps, epsilon=epsilon, sensitivity=sensitivity, granularity=self.granularity)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "granularity", granularity_of(self.granularity, self.sensitivity, self.dimension))
+        drawable(self._steps, epsilon=self.epsilon, sensitivity=self.sensitivity, granularity=self.granularity)
 
     @property
     def loss(self) -> Loss:
@@ -144,7 +157,7 @@ class Laplace:
         return _laplace_probability(self._steps, noise)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian:
     """Discrete Gaussian noise for whole numbers, one or a vector of them (Canonne, Kamath, Steinke 2020).
 
@@ -160,13 +173,11 @@ class DiscreteGaussian:
     Concentrated(rho=Fraction(3, 200))
     """
 
-    sigma: Fraction
-    squared_sensitivity: int
+    sigma: Rational = Rational(above=0)
+    squared_sensitivity: Integer = Integer(at_least=1)
 
-    def __init__(self, *, sigma: Number, squared_sensitivity: int) -> None:
-        object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
-        object.__setattr__(self, "squared_sensitivity", integer(squared_sensitivity, "squared_sensitivity", at_least=1))
-        drawable(self.sigma, sigma=sigma)
+    def __post_init__(self) -> None:
+        drawable(self.sigma, sigma=self.sigma)
 
     @classmethod
     def for_rho(cls, *, rho: Number, squared_sensitivity: int) -> "DiscreteGaussian":
@@ -243,12 +254,6 @@ def _laplace_probability(scale: Fraction, noise: int) -> float:
     return tanh(rate / 2) * exp(-float(min(abs(noise) / scale, DEEP)))
 
 
-def sensitivity_of(value: Number) -> Fraction:
-    """A sensitivity; a float covers both what it prints as and what it is, since values are floats too."""
-    exact = rational(value, "sensitivity", above=0)
-    return max(exact, Fraction(float(value))) if isinstance(value, float | np.floating) else exact
-
-
 def granularity_of(granularity: Number | None, sensitivity: Fraction, crossings: int = 1) -> Fraction:
     """The step of the grid: as declared, or 1/1024 of the sensitivity, divided by what snapping adds in steps.
 
@@ -293,3 +298,88 @@ def sqrt_up(x: Fraction, bits: int = 64) -> Fraction:
     1.4142135623730951
     """
     return Fraction(sqrt_bounds(x, bits)[1], 1 << bits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staircase:
+    """Staircase noise (Geng, Viswanath 2014): the least expected |noise| of all ε-DP additive noises, on a grid.
+
+    The first stair takes the share γ = 1/(1 + e^(ε/2)) of a step (their Theorem 2, ℓ1 cost), rounded to the grid.
+
+    Guarantee: ε-DP for a real number that one unit moves by at most Δ.
+    Proof. ⌊(|k| + n − r)/n⌋ changes by at most 1 when k moves by at most n = ⌈Δ/g⌉ steps, so the ratio is at most e^ε.
+
+    >>> from discreet.mechanisms import Laplace
+    >>> Staircase(epsilon=4, sensitivity=1).variance < Laplace(epsilon=4, sensitivity=1).variance
+    True
+    """
+
+    epsilon: Rational = Rational(above=0)
+    sensitivity: Sensitivity = Sensitivity()
+    granularity: Granularity = Granularity()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "granularity", granularity_of(self.granularity, self.sensitivity))
+        settings = {"epsilon": self.epsilon, "sensitivity": self.sensitivity, "granularity": self.granularity}
+        drawable(self.width / self.epsilon, **settings)
+
+    @property
+    def loss(self) -> Loss:
+        """ε-DP."""
+        return Pure(self.epsilon)
+
+    @property
+    def width(self) -> int:
+        """n, the steps in one stair."""
+        return ceil(self.sensitivity / self.granularity)
+
+    @property
+    def first(self) -> int:
+        """r, the steps in the first stair on either side of zero."""
+        share = 1 / (1 + exp(min(float(self.epsilon), 1400.0) / 2))
+        return max(1, round(share * self.width))
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise: first stair, then Σⱼ q^(j+1)·Σᵤ(r + jn + u)² by the sums of q^j, jq^j, j²q^j."""
+        n, r, (q, p) = self.width, self.first, self._ratio
+        flat = n * r**2 + r * n * (n - 1) + (n - 1) * n * (2 * n - 1) / 6
+        slope, curve = 2 * n**2 * r + n**2 * (n - 1), n**3
+        beyond = q * (flat / p + slope * q / p**2 + curve * q * (1 + q) / p**3)
+        squares = 2 * ((r - 1) * r * (2 * r - 1) / 6 + beyond)
+        return squares / self._mass * float(self.granularity) ** 2
+
+    @property
+    def _ratio(self) -> tuple[float, float]:
+        """q = e^(−ε) and 1 − q."""
+        rate = float(min(self.epsilon, DEEP))
+        return exp(-rate), -expm1(-rate)
+
+    @property
+    def _mass(self) -> float:
+        """Σ over all k of e^(−ε·stair), the normalizing constant."""
+        q, p = self._ratio
+        return 2 * self.first + 2 * self.width * q / p - 1
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
+        """value + noise, on the grid."""
+        steps = shaped(Grid(self.granularity).snap(value), 1)
+        noise = staircase(epsilon=self.epsilon, width=self.width, first=self.first, size=steps.shape, entropy=entropy)
+        return float(Grid(self.granularity).floats(add(steps, np.asarray(noise))).item())
+
+    def interval(self, confidence: Number) -> float:
+        """A w such that |release − value| ≤ w with at least this probability, for each number; snapping included.
+
+        Beyond w = r − 1 − v (v ≥ 0) lie v + nq/(1−q) on either side; beyond w = r + jn + u, 0 ≤ u < n, lie
+        q^(j+1)·(n − 1 − u + nq/(1−q)). The least w whose share is small enough, a billionth of it to spare.
+        """
+        n, r, (q, p) = self.width, self.first, self._ratio
+        tail = n * q / p  # beyond the first stair, on one side
+        log_room = float_down(log_down(failure_probability(confidence))) - 1e-9 + log(self._mass / 2)
+        if q == 0 or log_room >= log(tail):
+            steps = max(0, ceil(r - 1 - (exp(log_room) - tail)))
+        else:
+            rate = float(self.epsilon)
+            stair = max(0, ceil((log(tail) - log_room) / rate) - 1)
+            steps = r + stair * n + min(n - 1, max(0, ceil(n - 1 + tail - exp(log_room + (stair + 1) * rate))))
+        return float_up((steps + Fraction(1, 2)) * self.granularity)

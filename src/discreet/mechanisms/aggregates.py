@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, rational
+from discreet.fields import Converted, Integer
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
-from discreet.mechanisms.grid import Grid
+from discreet.mechanisms.grid import Grid, Steps
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.mechanisms.quantile import Range
-from discreet.mechanisms.snapping import Steps
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors, relation
@@ -33,7 +33,17 @@ _MOST_RECORDS = 2**31
 _MOST_CATEGORIES = 10_000_000
 
 
-@dataclass(frozen=True, slots=True)
+class Cost(Converted[Number | None, Fraction | None]):
+    """ε or ρ; the other one is not said."""
+
+    def __init__(self) -> None:
+        def convert(value: Number | None, name: str) -> Fraction | None:
+            return None if value is None else rational(value, name, above=0)
+
+        super().__init__(convert, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sum:
     """The sum of records, each clipped to a declared range: one number, or `dimension` of them.
 
@@ -51,25 +61,13 @@ class Sum:
     True
     """
 
-    epsilon: Fraction | None
-    rho: Fraction | None
-    within: Range
-    neighbors: Neighbors
-    dimension: int
+    epsilon: Cost = Cost()
+    rho: Cost = Cost()
+    within: Converted[Range, Range] = Converted(lambda value, _: _whole_range(value))
+    neighbors: Converted[Neighbors | str, Neighbors] = Converted(lambda value, _: relation(value))
+    dimension: Integer = Integer(at_least=1, default=1)
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        within: Range,
-        neighbors: Neighbors,
-        dimension: int = 1,
-    ) -> None:
-        _set_cost(self, epsilon, rho)
-        object.__setattr__(self, "within", _whole_range(within))
-        object.__setattr__(self, "neighbors", relation(neighbors))
-        object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
+    def __post_init__(self) -> None:
         _ = self._noise  # refuses now what could not be drawn later
 
     @property
@@ -102,7 +100,7 @@ class Sum:
         return float_up((self._noise.interval(confidence) + Fraction(count, 2)) * self.within.granularity)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Mean:
     """The mean of records, each clipped to a declared range: one number, or `dimension` of them.
 
@@ -123,31 +121,19 @@ class Mean:
     True
     """
 
-    epsilon: Fraction | None
-    rho: Fraction | None
-    within: Range
-    neighbors: Neighbors
-    size: int | None
-    dimension: int
+    epsilon: Cost = Cost()
+    rho: Cost = Cost()
+    within: Converted[Range, Range] = Converted(lambda value, _: _whole_range(value))
+    neighbors: Converted[Neighbors | str, Neighbors] = Converted(lambda value, _: relation(value))
+    size: Converted[int | None, int | None] = Converted(
+        lambda value, name: None if value is None else integer(value, name, at_least=1), default=None
+    )
+    dimension: Integer = Integer(at_least=1, default=1)
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        within: Range,
-        neighbors: Neighbors,
-        size: int | None = None,
-        dimension: int = 1,
-    ) -> None:
-        _set_cost(self, epsilon, rho)
-        object.__setattr__(self, "within", _whole_range(within))
-        object.__setattr__(self, "neighbors", relation(neighbors))
-        object.__setattr__(self, "size", None if size is None else integer(size, "size", at_least=1))
-        object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
-        if (self.neighbors is Neighbors.CHANGE_ONE) != (size is not None):
+    def __post_init__(self) -> None:
+        if (self.neighbors is Neighbors.CHANGE_ONE) != (self.size is not None):
             raise InvalidParameter(
-                "size", size, "the number of records for 'change one', none for 'add or remove one'",
+                "size", self.size, "the number of records for 'change one', none for 'add or remove one'",
                 "only when records change, and do not come or go, is their number public",
             )  # fmt: skip
         _ = self._noise  # refuses now what could not be drawn later
@@ -196,7 +182,7 @@ class Mean:
         return float_up((min(Fraction(width, count), Fraction(span)) + Fraction(1, 2)) * self.within.granularity)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Histogram:
     """How many records fall into each of the declared categories.
 
@@ -212,22 +198,12 @@ class Histogram:
     (3, (4,))
     """
 
-    epsilon: Fraction | None
-    rho: Fraction | None
-    categories: tuple[Hashable, ...]
-    neighbors: Neighbors
+    epsilon: Cost = Cost()
+    rho: Cost = Cost()
+    categories: Converted[Iterable[Hashable], tuple[Hashable, ...]] = Converted(lambda value, _: _categories(value))
+    neighbors: Converted[Neighbors | str, Neighbors] = Converted(lambda value, _: relation(value))
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        categories: Iterable[Hashable],
-        neighbors: Neighbors,
-    ) -> None:
-        _set_cost(self, epsilon, rho)
-        object.__setattr__(self, "categories", _categories(categories))
-        object.__setattr__(self, "neighbors", relation(neighbors))
+    def __post_init__(self) -> None:
         _ = self._noise  # refuses now what could not be drawn later
 
     @property
@@ -255,11 +231,6 @@ class Histogram:
     def interval(self, confidence: Number) -> int:
         """The least w with |noisy count − count| ≤ w at this confidence, for each count."""
         return self._noise.interval(confidence)
-
-
-def _set_cost(mechanism: Sum | Mean | Histogram, epsilon: Number | None, rho: Number | None) -> None:
-    object.__setattr__(mechanism, "epsilon", None if epsilon is None else rational(epsilon, "epsilon", above=0))
-    object.__setattr__(mechanism, "rho", None if rho is None else rational(rho, "rho", above=0))
 
 
 def _noise(epsilon: Fraction | None, rho: Fraction | None, many: int, each: int) -> Geometric | RoundedGaussian:

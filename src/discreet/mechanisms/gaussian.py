@@ -12,11 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, float_up, integer, rational
-from discreet.mechanisms.additive import granularity_of, normal_quantile, on_grid, sensitivity_of, sqrt_up
-from discreet.mechanisms.grid import add, whole
+from discreet.exact import Number, float_up, integer, plain, rational
+from discreet.fields import Integer, Rational
+from discreet.mechanisms.additive import (
+    Granularity,
+    Sensitivity,
+    granularity_of,
+    normal_quantile,
+    on_grid,
+    sensitivity_of,
+    sqrt_up,
+)
+from discreet.mechanisms.grid import Steps, add, whole
 from discreet.mechanisms.mechanism import drawable, failure_probability
-from discreet.mechanisms.snapping import Steps
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.accounting.rounding import decimal_up, short_up
 from discreet.privacy.loss import GaussianNoise, Loss
@@ -25,7 +33,7 @@ LEAST = Fraction(1, 8)
 """The least σ in steps: with less, one step would be eight deviations, and there would be no privacy."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Gaussian:
     """Gaussian noise for real values, rounded to a grid (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
 
@@ -44,20 +52,15 @@ class Gaussian:
     GaussianNoise(multiplier=Fraction(5, 1))
     """
 
-    sigma: Fraction
-    sensitivity: Fraction
-    granularity: Fraction
-    dimension: int
+    sigma: Rational = Rational(above=0)
+    sensitivity: Sensitivity = Sensitivity()
+    granularity: Granularity = Granularity()
+    dimension: Integer = Integer(at_least=1, default=1)
 
-    def __init__(
-        self, *, sigma: Number, sensitivity: Number, granularity: Number | None = None, dimension: int = 1
-    ) -> None:
-        object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
-        object.__setattr__(self, "sensitivity", sensitivity_of(sensitivity))
-        object.__setattr__(self, "dimension", integer(dimension, "dimension", at_least=1))
+    def __post_init__(self) -> None:
         root = isqrt(self.dimension - 1) + 1
-        object.__setattr__(self, "granularity", granularity_of(granularity, self.sensitivity, root))
-        _check(self._steps, sigma=sigma, granularity=self.granularity)
+        object.__setattr__(self, "granularity", granularity_of(self.granularity, self.sensitivity, root))
+        _check(self._steps, sigma=self.sigma, granularity=self.granularity)
 
     @classmethod
     def for_rho(
@@ -135,7 +138,7 @@ class Gaussian:
         return rounded_probability(self._steps, noise)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class RoundedGaussian:
     """Gaussian noise for whole numbers, one or a vector of them, rounded to whole numbers.
 
@@ -147,13 +150,11 @@ class RoundedGaussian:
     GaussianNoise(multiplier=Fraction(5, 1))
     """
 
-    sigma: Fraction
-    squared_sensitivity: int
+    sigma: Rational = Rational(above=0)
+    squared_sensitivity: Integer = Integer(at_least=1)
 
-    def __init__(self, *, sigma: Number, squared_sensitivity: int) -> None:
-        object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
-        object.__setattr__(self, "squared_sensitivity", integer(squared_sensitivity, "squared_sensitivity", at_least=1))
-        _check(self.sigma, sigma=sigma)
+    def __post_init__(self) -> None:
+        _check(self.sigma, sigma=self.sigma)
 
     @classmethod
     def for_rho(cls, *, rho: Number, squared_sensitivity: int) -> "RoundedGaussian":
@@ -252,9 +253,9 @@ def rounded_variance(sigma: Fraction) -> float:
     return total
 
 
-def _check(steps: Fraction, **settings: Number) -> None:
+def _check(steps: Fraction, **settings: Fraction) -> None:
     """Refuse a σ that the sampler cannot draw: when the mechanism is made, not when it is paid for."""
     drawable(steps, **settings)
     if steps < LEAST:
-        given = ", ".join(f"{name}={value}" for name, value in settings.items())
+        given = ", ".join(f"{name}={plain(value)}" for name, value in settings.items())
         raise InvalidParameter("sigma", given, "at least 1/8 of a step of the grid", "use a finer grid")

@@ -1,20 +1,43 @@
-"""Values on a grid: noise is added to whole numbers of steps, never to floats."""
+"""Values on a grid: noise is added to whole numbers of steps, never to floats.
+
+Snapping is exact, by operations that do not depend on the numbers.
+"""
 
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
-from discreet.mechanisms.snapping import MOST, Steps, nearest
+from discreet.fields import Converted
 
 _FINEST = Fraction(1, 10**290)
+Steps = NDArray[np.int64]
+_Limb = NDArray[np.uint64]
+_Wide = tuple[_Limb, _Limb]
+"""Whole numbers modulo 2^128: their upper and lower 64 bits."""
+
+MOST = 2**62
+"""Steps beyond this, on either side, are clamped to it."""
+
+_FEW = 32  # so many are quicker as Python integers
+_LOW = np.uint64(2**32 - 1)
+_HALF = np.uint64(32)
+_WORD = 2.0**64
 
 
-@dataclass(frozen=True, slots=True)
+def _step(value: Number, _: str) -> Fraction:
+    exact = rational(value, "granularity", above=0)
+    if not _FINEST <= exact <= 1 / _FINEST:
+        raise InvalidParameter("granularity", value, "between 1e-290 and 1e290")
+    return exact
+
+
+@dataclass(frozen=True)
 class Grid:
     """Multiples of a rational step.
 
@@ -22,20 +45,14 @@ class Grid:
     array([ 13, 300])
     """
 
-    step: Fraction
-
-    def __init__(self, step: Number) -> None:
-        exact = rational(step, "granularity", above=0)
-        if not _FINEST <= exact <= 1 / _FINEST:
-            raise InvalidParameter("granularity", step, "between 1e-290 and 1e290")
-        object.__setattr__(self, "step", exact)
+    step: Converted[Number, Fraction] = Converted(_step)
 
     def snap(self, values: ArrayLike, name: str = "value") -> Steps:
         """The nearest grid point of each value as a whole number of steps, halves upwards.
 
         Guarantee: values at most Δ apart snap to points at most ⌈Δ/step⌉ steps apart.
         Proof. x ↦ ⌊x/step + 1/2⌋ is monotone and commutes with shifts by whole steps, and is computed exactly: in
-        floats if the step is a power of two, in whole numbers elsewhere (`snapping.nearest`). Values beyond ±2^62
+        floats if the step is a power of two, in whole numbers elsewhere (`nearest`). Values beyond ±2^62
         steps are clamped there, which brings no two further apart.
 
         The operations made depend on the step and on the number of values, not on the values.
@@ -126,3 +143,133 @@ def whole(values: ArrayLike, name: str) -> Steps:
     if max(int(array.max()), -int(array.min())) >= 2**62:
         raise InvalidData(f"{name}: expected whole numbers below 2^62 in size")
     return array.astype(np.int64)
+
+
+# Snapping
+
+
+def nearest(values: NDArray[Any], step: Fraction) -> Steps:
+    """⌊x/step + 1/2⌋ for finite floats or integers x, exactly, clamped to ±2^62.
+
+    Which operations are made depends on the step and on how many values there are, never on the values.
+
+    >>> nearest(np.array([0.25, -0.25, 1e300]), Fraction(1, 10)).tolist()
+    [3, -2, 4611686018427387904]
+    """
+    exponent = _exponent(step)
+    if values.dtype.kind in "iu":
+        exponent = min(exponent, 0)
+    ratio = step / Fraction(2) ** exponent  # P/Q
+    flat = values.ravel()
+    if flat.size <= _FEW or ratio.numerator >= 1 << 114:
+        return np.array([_nearest_one(x, step) for x in flat.tolist()], np.int64).reshape(values.shape)
+    if values.dtype.kind in "iu" and step >= 2**66:
+        return np.zeros(values.shape, np.int64)
+    negative = flat < 0
+    far, sizes, wide = (_of_floats if values.dtype.kind == "f" else _of_integers)(flat, step, exponent)
+    quotients = np.where(far, MOST, _divided(sizes / float(step), wide, negative, ratio))
+    return np.where(negative, -quotients, quotients).reshape(values.shape)
+
+
+def _exponent(step: Fraction) -> int:
+    """An e such that floats of at least step/4 are whole multiples of 2^e, and 2^54 ≤ step/2^e < 2^56.
+
+    The unit in the last place of a float above 2^l/4 is at least 2^(l − 54); 2^l ≤ step < 2^(l+2) here.
+    """
+    return step.numerator.bit_length() - step.denominator.bit_length() - 1 - 54
+
+
+def _nearest_one(value: float, step: Fraction) -> int:
+    up, down = value.as_integer_ratio()
+    size = step.numerator * down
+    return max(-MOST, min(MOST, (2 * up * step.denominator + size) // (2 * size)))
+
+
+def _of_floats(
+    values: NDArray[Any], step: Fraction, exponent: int
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], _Wide]:
+    """Which are beyond the clamp; the sizes of the others as floats, and as whole multiples of 2^exponent.
+
+    What is smaller than a quarter of a step snaps to zero as zero does.
+    """
+    most = _float_below(MOST * step)
+    sizes = np.abs(values.astype(np.float64))
+    far = sizes > most
+    np.minimum(sizes, most, out=sizes)
+    sizes *= sizes >= _float_below(step / 4)
+    scaled = np.ldexp(sizes, -exponent)  # exact
+    upper = np.floor(scaled / _WORD)
+    return far, sizes, (upper.astype(np.uint64), (scaled - upper * _WORD).astype(np.uint64))
+
+
+def _of_integers(
+    values: NDArray[Any], step: Fraction, exponent: int
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], _Wide]:
+    """`_of_floats` for integers; the exponent is at most 0."""
+    words = values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64)
+    sizes = np.where(values < 0, np.uint64(0) - words, words)
+    most = np.uint64(min(int(MOST * step), 2**64 - 1))
+    far = sizes > most
+    np.minimum(sizes, most, out=sizes)
+    up = min(-exponent, 127)  # beyond, the clamp leaves nothing but zeros
+    if up >= 64:
+        return far, sizes.astype(np.float64), (sizes << np.uint64(up - 64), np.zeros_like(sizes))
+    upper = sizes >> np.uint64(64 - up) if up else np.zeros_like(sizes)
+    return far, sizes.astype(np.float64), (upper, sizes << np.uint64(up))
+
+
+def _divided(rough: NDArray[np.float64], sizes: _Wide, negative: NDArray[np.bool_], ratio: Fraction) -> Steps:
+    """⌊|x|/step + 1/2⌋, or the same less a hair if x is negative, from float quotients within 2^11 of it.
+
+    Proof. For |x| = X·2^e and step = (P/Q)·2^e it is ⌊N/2P⌋ with N = 2XQ + P, or 2XQ + P − 1 if x is negative, since
+    ⌈(n − P)/2P⌉ = ⌊(n + P − 1)/2P⌋. With a k that is wrong by at most 2^12, R = N − 2kP is less than 2^13·P ≤ 2^127 in
+    size, so its residue modulo 2^128 is enough to know it. Floats then tell R/2P to within 1, and k is wrong by at most
+    one; what is left is compared with 0 and with 2P.
+    """
+    p, q = ratio.numerator, ratio.denominator
+    sums = _add(_times(sizes, 2 * q), _constant(p, rough.size))
+    sums = _add(sums, _signed(-negative.astype(np.int64)))
+    found = np.rint(rough).astype(np.int64)
+    rest = _subtract(sums, _times(_signed(found), 2 * p))
+    more = np.floor((rest[0].view(np.int64) * _WORD + rest[1]) / float(2 * p)).astype(np.int64)
+    rest = _subtract(rest, _times(_signed(more), 2 * p))
+    over = _subtract(rest, _constant(2 * p, rough.size))
+    found += more
+    found -= rest[0].view(np.int64) < 0
+    found += over[0].view(np.int64) >= 0
+    return found
+
+
+def _constant(value: int, size: int) -> _Wide:
+    return np.full(size, value >> 64 & 2**64 - 1, np.uint64), np.full(size, value & 2**64 - 1, np.uint64)
+
+
+def _signed(values: Steps) -> _Wide:
+    return (values >> 63).view(np.uint64), values.view(np.uint64)
+
+
+def _add(a: _Wide, b: _Wide) -> _Wide:
+    low = a[1] + b[1]
+    return a[0] + b[0] + (low < a[1]), low
+
+
+def _subtract(a: _Wide, b: _Wide) -> _Wide:
+    return a[0] - b[0] - (a[1] < b[1]), a[1] - b[1]
+
+
+def _times(a: _Wide, factor: int) -> _Wide:
+    """a·factor modulo 2^128, in 32-bit halves of the lower words."""
+    high, low = np.uint64(factor >> 64 & 2**64 - 1), np.uint64(factor & 2**64 - 1)
+    a0, a1, b0, b1 = a[1] & _LOW, a[1] >> _HALF, low & _LOW, low >> _HALF
+    first, cross, other = a0 * b0, a0 * b1, a1 * b0
+    middle = (first >> _HALF) + (cross & _LOW) + (other & _LOW)
+    upper = a1 * b1 + (cross >> _HALF) + (other >> _HALF) + (middle >> _HALF)
+    return upper + a[0] * low + a[1] * high, (middle << _HALF) | (first & _LOW)
+
+
+def _float_below(x: Fraction) -> float:
+    """The largest float that is not above x ≥ 0."""
+    if x >= Fraction(sys.float_info.max):
+        return sys.float_info.max
+    rounded = x.numerator / x.denominator
+    return float(np.nextafter(rounded, 0)) if Fraction(rounded) > x else rounded

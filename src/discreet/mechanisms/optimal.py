@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidChannel, InvalidParameter
 from discreet.exact import Number, exp_up, float_up, integer, rational
-from discreet.mechanisms.certify import certified
+from discreet.mechanisms.bayesian import expected_loss
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Neighborhood, graph
-from discreet.mechanisms.inference import expected_loss
-from discreet.mechanisms.program import check_size, solve
+from discreet.mechanisms.linear_program import certified, check_size, solve
 from discreet.mechanisms.stochastic import (
     Label,
     LossFunction,

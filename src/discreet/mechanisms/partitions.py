@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, integer, plain, rational
+from discreet.exact import Number, exp_down, integer, plain
+from discreet.fields import Integer, Rational
 from discreet.mechanisms.additive import laplace_tail, normal_quantile
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.gaussian import RoundedGaussian
@@ -33,7 +34,7 @@ _LEAST_DELTA = Fraction(1, 10**300)
 _LONGEST = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class OptimalSelection:
     """Keep each key with the largest probability that (ε,δ)-DP allows (Desfontaines, Voss, Gipson, Mandinyan 2022).
 
@@ -49,20 +50,17 @@ class OptimalSelection:
     [False, True]
     """
 
-    epsilon: Fraction
-    delta: Fraction
-    keys: int
+    epsilon: Rational = Rational(above=0)
+    delta: Rational = Rational(at_least=_LEAST_DELTA, below=1)
+    keys: Integer = Integer(at_least=1)
     neighbors: ClassVar[Neighbors] = Neighbors.ADD_OR_REMOVE_ONE
 
-    def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
-        object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+    def __post_init__(self) -> None:
         _check_delta(self.delta, self.keys)
         rate = min(float(self.epsilon / self.keys), 700.0)
         if 2 * log1p(expm1(rate) / (2 * float(self.delta / self.keys))) > _LONGEST * rate:
             raise InvalidParameter(
-                "epsilon", epsilon, "more for each key", "the table is too long; use LaplaceThreshold"
+                "epsilon", plain(self.epsilon), "more for each key", "the table is too long; use LaplaceThreshold"
             )
 
     @property
@@ -91,7 +89,7 @@ class OptimalSelection:
         return Channel([[1 - p, p] for p in kept], inputs=range(most + 1), outputs=[0, 1])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class LaplaceThreshold:
     """Discrete Laplace noise on each count; keys whose noisy count reaches the threshold are kept, counts included.
 
@@ -103,17 +101,14 @@ class LaplaceThreshold:
     13
     """
 
-    epsilon: Fraction
-    delta: Fraction
-    keys: int
+    epsilon: Rational = Rational(above=0)
+    delta: Rational = Rational(at_least=_LEAST_DELTA, below=1)
+    keys: Integer = Integer(at_least=1)
     neighbors: ClassVar[Neighbors] = Neighbors.ADD_OR_REMOVE_ONE
 
-    def __init__(self, *, epsilon: Number, delta: Number, keys: int) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
-        object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+    def __post_init__(self) -> None:
         _check_delta(self.delta, self.keys)
-        drawable(self.scale, epsilon=epsilon, keys=keys)
+        drawable(self.scale, epsilon=self.epsilon, keys=self.keys)
 
     @property
     def loss(self) -> Loss:
@@ -143,7 +138,7 @@ class LaplaceThreshold:
         return laplace_tail(self.scale, failure_probability(confidence) / 2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class GaussianThreshold:
     """Gaussian noise on each count, rounded; keys whose noisy count reaches the threshold are kept, counts included.
 
@@ -155,15 +150,12 @@ class GaussianThreshold:
     15
     """
 
-    sigma: Fraction
-    delta: Fraction
-    keys: int
+    sigma: Rational = Rational(above=0)
+    delta: Rational = Rational(at_least=_LEAST_DELTA, below=1)
+    keys: Integer = Integer(at_least=1)
     neighbors: ClassVar[Neighbors] = Neighbors.ADD_OR_REMOVE_ONE
 
-    def __init__(self, *, sigma: Number, delta: Number, keys: int) -> None:
-        object.__setattr__(self, "sigma", rational(sigma, "sigma", above=0))
-        object.__setattr__(self, "delta", rational(delta, "delta", at_least=_LEAST_DELTA, below=1))
-        object.__setattr__(self, "keys", integer(keys, "keys", at_least=1))
+    def __post_init__(self) -> None:
         _check_delta(self.delta, self.keys)
         RoundedGaussian(sigma=self.sigma, squared_sensitivity=self.keys)
 

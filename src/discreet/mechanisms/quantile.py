@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, float_up, integer, log_up, rational
+from discreet.exact import Number, float_up, integer, log_up, plain, rational
+from discreet.fields import Choice, Converted, Rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, finite
 from discreet.mechanisms.mechanism import countable, failure_probability
@@ -27,7 +29,18 @@ _Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """First point, number of points and score of each stretch of the range."""
 
 
-@dataclass(frozen=True, slots=True)
+def _share(value: Number, name: str) -> Fraction:
+    exact = rational(value, name, at_least=0, at_most=1)
+    if exact.denominator > 10**6:
+        raise InvalidParameter(name, value, "a share with at most six decimals")
+    return exact
+
+
+def _rank(value: int | None, name: str) -> Any:
+    return None if value is None else integer(value, name, at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Range:
     """Where answers may lie: the grid points from lower to upper, declared without looking at the data.
 
@@ -35,21 +48,17 @@ class Range:
     121
     """
 
-    lower: Fraction
-    upper: Fraction
-    granularity: Fraction
+    lower: Rational = Rational()
+    upper: Rational = Rational()
+    granularity: Converted[Number, Fraction] = Converted(lambda value, _: Grid(value).step)
 
-    def __init__(self, *, lower: Number, upper: Number, granularity: Number) -> None:
-        object.__setattr__(self, "lower", rational(lower, "lower"))
-        object.__setattr__(self, "upper", rational(upper, "upper"))
-        object.__setattr__(self, "granularity", Grid(granularity).step)
+    def __post_init__(self) -> None:
         span = (self.upper - self.lower) / self.granularity
+        given = f"[{plain(self.lower)}, {plain(self.upper)}] by {plain(self.granularity)}"
         if span < 0 or span.denominator != 1:
-            raise InvalidParameter(
-                "range", f"[{lower}, {upper}] by {granularity}", "upper − lower to be a multiple of the granularity"
-            )
+            raise InvalidParameter("range", given, "upper − lower to be a multiple of the granularity")
         if max(abs(self.lower), abs(self.upper)) / self.granularity >= 2**61:
-            raise InvalidParameter("range", f"[{lower}, {upper}] by {granularity}", "fewer than 2^61 steps from zero")
+            raise InvalidParameter("range", given, "fewer than 2^61 steps from zero")
 
     @property
     def points(self) -> int:
@@ -76,7 +85,7 @@ class Range:
         return [self.value(step) for step in range(self.points)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Quantile:
     """The value below which a share `probability` of the data lies; 1/2 is the median.
 
@@ -91,18 +100,10 @@ class Quantile:
     30.0
     """
 
-    epsilon: Fraction
-    probability: Fraction
-    within: Range
-    neighbors: Neighbors
-
-    def __init__(self, *, epsilon: Number, probability: Number, within: Range, neighbors: Neighbors) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "probability", rational(probability, "probability", at_least=0, at_most=1))
-        if self.probability.denominator > 10**6:
-            raise InvalidParameter("probability", probability, "a share with at most six decimals")
-        object.__setattr__(self, "within", _range(within))
-        object.__setattr__(self, "neighbors", relation(neighbors))
+    epsilon: Rational = Rational(above=0)
+    probability: Converted[Number, Fraction] = Converted(_share)
+    within: Converted[Range, Range] = Converted(lambda value, _: _range(value))
+    neighbors: Converted[Neighbors | str, Neighbors] = Converted(lambda value, _: relation(value))
 
     @property
     def loss(self) -> Loss:
@@ -143,7 +144,7 @@ class Quantile:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Extreme:
     """The minimum or maximum, told by a value that only a few data lie beyond.
 
@@ -158,19 +159,14 @@ class Extreme:
     7.0
     """
 
-    epsilon: Fraction
-    side: str
-    within: Range
-    rank: int
+    epsilon: Rational = Rational(above=0)
+    side: Choice = Choice("min", "max")
+    within: Converted[Range, Range] = Converted(lambda value, _: _range(value))
+    rank: Converted[int | None, int] = Converted(_rank, default=None)
 
-    def __init__(self, *, epsilon: Number, side: str, within: Range, rank: int | None = None) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        if side not in ("min", "max"):
-            raise InvalidParameter("side", side, "'min' or 'max'")
-        object.__setattr__(self, "side", side)
-        object.__setattr__(self, "within", _range(within))
-        chosen = ceil(self.interval("0.95")) if rank is None else integer(rank, "rank", at_least=0)
-        object.__setattr__(self, "rank", chosen)
+    def __post_init__(self) -> None:
+        if self.rank is None:
+            object.__setattr__(self, "rank", ceil(self.interval("0.95")))
 
     @property
     def loss(self) -> Loss:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, float_up, integer, log_up, rational
+from discreet.exact import Number, float_up, integer, log_up
+from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import add, whole
@@ -25,22 +26,29 @@ from discreet.noise.categorical import exponents
 from discreet.privacy.loss import BoundedRange, Loss, Pure
 
 
+class Truth(Converted[bool, bool]):
+    """True or False, and nothing like it; False unless it is said."""
+
+    def __init__(self) -> None:
+        def convert(value: bool, name: str) -> bool:
+            if not isinstance(value, bool):
+                raise InvalidParameter(name, value, "True or False")
+            return value
+
+        super().__init__(convert, default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Chooser:
     """Settings and error bound shared by the mechanisms that choose one candidate by its score."""
 
-    __slots__ = ()
-    epsilon: Fraction
-    sensitivity: Fraction
-    monotone: bool
+    epsilon: Rational = Rational(above=0)
+    sensitivity: Rational = Rational(above=0)
+    monotone: Truth = Truth()
 
-    def __init__(self, *, epsilon: Number, sensitivity: Number, monotone: bool = False) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "sensitivity", rational(sensitivity, "sensitivity", above=0))
-        object.__setattr__(self, "monotone", _truth(monotone, "monotone"))
-        self._check()
-
-    def _check(self) -> None:
-        """Refuse settings that the mechanism cannot draw noise for; most choose without noise."""
+    @property
+    def _settings(self) -> dict[str, Fraction]:
+        return {"epsilon": self.epsilon, "sensitivity": self.sensitivity}
 
     @property
     def scale(self) -> Fraction:
@@ -65,7 +73,7 @@ class _Chooser:
         return Channel(np.array([self.probabilities(row) for row in scores.values()]), inputs=scores.keys())
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class Exponential(_Chooser):
     """The exponential mechanism: candidate o with probability ∝ exp(ε·score(o)/2Δ) (McSherry, Talwar 2007).
 
@@ -76,10 +84,6 @@ class Exponential(_Chooser):
     >>> Exponential(epsilon=1, sensitivity=1).release([3, 2000, 5])
     1
     """
-
-    epsilon: Fraction
-    sensitivity: Fraction
-    monotone: bool
 
     @property
     def loss(self) -> Loss:
@@ -96,7 +100,7 @@ class Exponential(_Chooser):
         return np.asarray(weights / weights.sum())
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class PermuteAndFlip(_Chooser):
     """Permute-and-flip: try candidates in random order, take one with probability exp(−ε(best − score)/2Δ).
 
@@ -109,10 +113,6 @@ class PermuteAndFlip(_Chooser):
     >>> PermuteAndFlip(epsilon=1, sensitivity=1).release([3, 2000, 5])
     1
     """
-
-    epsilon: Fraction
-    sensitivity: Fraction
-    monotone: bool
 
     @property
     def loss(self) -> Loss:
@@ -136,7 +136,7 @@ class PermuteAndFlip(_Chooser):
         return np.asarray(coins * (weights / 2 @ others))
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class ReportNoisyMax(_Chooser):
     """Add discrete Laplace noise of scale 2Δ/ε to each score and report where the largest is; ties go to the first.
 
@@ -149,12 +149,8 @@ class ReportNoisyMax(_Chooser):
     1
     """
 
-    epsilon: Fraction
-    sensitivity: Fraction
-    monotone: bool
-
-    def _check(self) -> None:
-        drawable(self.scale, epsilon=self.epsilon, sensitivity=self.sensitivity)
+    def __post_init__(self) -> None:
+        drawable(self.scale, **self._settings)
 
     @property
     def loss(self) -> Loss:
@@ -189,7 +185,7 @@ class ReportNoisyMax(_Chooser):
         return np.asarray((at * np.hstack((ones, first)) * np.hstack((later, ones))).sum(axis=0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class AboveThreshold:
     """Sparse vector: which of a stream of answers are above a threshold, paid for by the positives alone.
 
@@ -205,21 +201,14 @@ class AboveThreshold:
     [False, True]
     """
 
-    epsilon: Fraction
-    sensitivity: int
-    threshold: int
-    positives: int
-    monotone: bool
+    epsilon: Rational = Rational(above=0)
+    sensitivity: Integer = Integer(at_least=1)
+    threshold: Integer = Integer()
+    positives: Integer = Integer(at_least=1, at_most=10**9)
+    monotone: Truth = Truth()
 
-    def __init__(
-        self, *, epsilon: Number, sensitivity: int, threshold: int, positives: int, monotone: bool = False
-    ) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", at_least=1))
-        object.__setattr__(self, "threshold", integer(threshold, "threshold"))
-        object.__setattr__(self, "positives", integer(positives, "positives", at_least=1, at_most=10**9))
-        object.__setattr__(self, "monotone", _truth(monotone, "monotone"))
-        drawable(max(self.scales), epsilon=epsilon, sensitivity=sensitivity, positives=positives)
+    def __post_init__(self) -> None:
+        drawable(max(self.scales), epsilon=self.epsilon, sensitivity=self.sensitivity, positives=self.positives)
 
     @property
     def loss(self) -> Loss:
@@ -327,9 +316,3 @@ def _scores(scores: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 1 or not array.size:
         raise InvalidData("scores: expected a one-dimensional, non-empty list of whole numbers")
     return array
-
-
-def _truth(value: bool, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidParameter(name, value, "True or False")
-    return value

@@ -2,13 +2,11 @@
 
 from discreet.noise.categorical import accept_each, categorical, softmax
 from discreet.noise.entropy import DeterministicEntropy, Entropy, SystemEntropy
-from discreet.noise.gaps import poisson_sample
 from discreet.noise.gaussian import discrete_gaussian
-from discreet.noise.geometric import discrete_laplace, geometric
+from discreet.noise.geometric import discrete_laplace, geometric, staircase
 from discreet.noise.normal import add_rounded_gaussian, rounded_gaussian
 from discreet.noise.planar import planar_laplace
-from discreet.noise.staircase import staircase
-from discreet.noise.uniform import bernoulli, bernoulli_exp, uniform_below, uniform_each
+from discreet.noise.uniform import bernoulli, bernoulli_exp, poisson_sample, uniform_below, uniform_each
 
 __all__ = [
     "DeterministicEntropy",

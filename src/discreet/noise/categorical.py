@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData
 from discreet.exact import Number, exp_bounds, float_down, rational
-from discreet.noise.accept import Enclosure, accept
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.noise.sampler import Integers, Size, sample, shape
-from discreet.noise.table import below
+from discreet.noise.table import Enclosure, accept, below
 from discreet.noise.uniform import uniform_below
 
 _INT64 = 2**63 - 1

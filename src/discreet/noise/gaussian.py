@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
-from discreet.noise.accept import Enclosure, accept, accept_one
-from discreet.noise.enclosure import Sums, cumulative, times
 from discreet.noise.entropy import Entropy
 from discreet.noise.sampler import LARGEST, Integers, Size, sample_often
+from discreet.noise.table import Enclosure, Sums, accept, accept_one, cumulative, times
 
 _GUARD = 64
 

@@ -46,11 +46,22 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
-from discreet.noise.accept import Enclosure, accept, accept_one
-from discreet.noise.enclosure import Interval, Sums, cumulative, times
 from discreet.noise.entropy import SYSTEM, Entropy, Words
 from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape
-from discreet.noise.table import UNDECIDED, below, ceiling, pad, whole_words
+from discreet.noise.table import (
+    UNDECIDED,
+    Enclosure,
+    Interval,
+    Sums,
+    accept,
+    accept_one,
+    below,
+    ceiling,
+    cumulative,
+    pad,
+    times,
+    whole_words,
+)
 
 _GUARD = 64
 _LONG, _SHORT = 63, 31  # bits of L/m that are drawn at once; one more bit of the word is the sign

@@ -18,10 +18,10 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, integer, rational, sqrt_bounds
-from discreet.noise.accept import Enclosure, accept
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.noise.geometric import discrete_laplace
 from discreet.noise.sampler import LARGEST, Integers, Size, shape
+from discreet.noise.table import Enclosure, accept
 
 _BLOCK = 1 << 14
 

@@ -14,11 +14,19 @@ u ≥ hi then U ≥ F(i); else the loop takes b + 64. The interval [u, u+1)/2^b 
 with probability one, so the loop ends. The tables below store T(i) = the lower end at 64 bits and rely on
 hi ≤ T(i) + 2, which is checked when they are built: a word w decides against every T(i) except those with
 w − 1 ≤ T(i) ≤ w. The 16-bit guide answers only where all 2^48 words of a cell agree and are decided.
+
+**Coins of probability e^(−γ)** (`accept`), for many γ at once: floats decide where they can prove it, rationals
+elsewhere. Proof. The floats γ̂ are within 2^−48 of the true γ ≥ 0 relatively, or within 2^−42 absolutely, or NaN. A
+relative error η moves e^(−γ) by at most γe^(−γ)η ≤ η/e, an absolute one by at most itself. NumPy's exp is within 4
+units in the last place by its documentation, 2^−50 (tests hold it to 2^−49 against 200-bit arithmetic). So p̂ =
+exp(−γ̂) is within 2^−41 of p (γ̂ is held at 256, where both are below 2^−300). The top 53 bits of a word, exact in a
+float, give v ≤ U < v + 2^−53. If v and p̂ differ by at least 2^−40, then U < p if and only if v < p̂. Otherwise, and
+for NaN, which happens to one coin in 2^39, `table.below` compares with the rational enclosure of p.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from math import ceil, sqrt
+from math import ceil, exp, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,3 +173,65 @@ def below(word: int, enclose: Callable[[int], tuple[int, int]], entropy: Entropy
             return False
         seen = (seen << 64) | int(entropy.words(1)[0])
         bits += 64
+
+
+_MARGIN = 2.0**-40
+_UNIT = 2.0**-53
+
+Enclosure = Callable[[int], tuple[int, int]]
+"""bits → integers lo ≤ 2^bits·p ≤ hi."""
+
+
+def accept(gamma: NDArray[np.float64], exact: Callable[[int], Enclosure], entropy: Entropy) -> NDArray[np.bool_]:
+    """True at each position with probability exactly e^(−γ) there. Overwrites `gamma`."""
+    words = entropy.words(gamma.size)
+    with np.errstate(all="ignore"):  # whatever the caller set: an underflow must not tell of a draw
+        np.minimum(gamma, 256, out=gamma)  # subnormals would take longer and tell how far; NaN stays
+        np.exp(np.negative(gamma, out=gamma), out=gamma)
+    gamma -= (words >> np.uint64(11)) * _UNIT  # p̂ − v
+    heads: NDArray[np.bool_] = gamma > 0
+    for k in np.flatnonzero(~(np.abs(gamma, out=gamma) >= _MARGIN)):  # NaN is undecided, not tails
+        heads[k] = below(int(words[k]), exact(int(k)), entropy)
+    return heads
+
+
+def accept_one(gamma: float, exact: Enclosure, word: int, entropy: Entropy) -> bool:
+    """`accept` for a single coin, whose first word is given."""
+    gap = exp(-gamma) - (word >> 11) * _UNIT
+    return gap > 0 if abs(gap) >= _MARGIN else below(word, exact, entropy)
+
+
+Interval = tuple[int, int]
+Sums = tuple[list[Interval], Interval]
+"""Enclosures of the weights summed up to each outcome, and of the sum over all of them, to one precision."""
+
+
+def cumulative(sums: Callable[[int], Sums]) -> Table:
+    """The decision table of an infinite distribution, from sums of its weights to any precision."""
+
+    def enclose(i: int, bits: int) -> Interval:
+        parts, total = sums(bits)
+        return ratio(parts[i] if i < len(parts) else (parts[-1][0], total[1]), total, bits)
+
+    parts, total = sums(64)
+    bounds = [ratio(part, total, 64) for part in parts]
+    last = next(i for i, (lo, _) in enumerate(bounds) if lo >= (1 << 64) - 2)
+    return Table(bounds[: last + 1], enclose)
+
+
+def ratio(part: Interval, total: Interval, bits: int) -> Interval:
+    """2^bits·part/total, rounded outwards, at most 2^bits.
+
+    >>> ratio((1, 1), (3, 3), 8)
+    (85, 86)
+    """
+    return (part[0] << bits) // total[1], min(-((-part[1] << bits) // total[0]), 1 << bits)
+
+
+def times(a: Interval, b: Interval, precision: int) -> Interval:
+    """The product of two numbers below 2^precision that stand for fractions of it, rounded outwards.
+
+    >>> times((8, 8), (9, 10), 4)
+    (4, 5)
+    """
+    return (a[0] * b[0]) >> precision, -((-a[1] * b[1]) >> precision)

@@ -1,5 +1,14 @@
-"""Uniform whole numbers and coins, exactly."""
+"""Uniform whole numbers and coins, exactly: one by one, as Poisson samples, or packed 64 in a word.
 
+A Poisson sample says which of many coins land heads, without throwing each. Independent coins of probability p are
+thrown in their order. Let G be how many land tails before one lands heads: P(G ≥ k) = (1 − p)^k, and what comes after a
+head does not depend on what came before. So with independent gaps G₁, G₂, … the heads are at G₁, G₁ + 1 + G₂, …:
+exactly, because the gaps are drawn exactly (`table.Table`, from enclosures of (1 − p)^k). Heads at or beyond the last
+coin are not looked at. The table ends at K: its last outcome says that K coins landed tails, with probability (1 −
+p)^K, and those after them are thrown anew.
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -11,7 +20,7 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, integer, rational
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.noise.sampler import Integers, Size, sample, shape, sixteen_bits
-from discreet.noise.table import Table, below, ceiling, pad, whole_words
+from discreet.noise.table import Table, below, ceiling, pad, times, whole_words
 
 _WORD = 1 << 64
 _BLOCK = 1 << 17  # coins at a time
@@ -195,3 +204,109 @@ def _exp_coin(gamma: Fraction) -> Table:
         return exp_bounds(-gamma, bits)
 
     return Table([enclose(0, 64)], enclose, outcomes=2)
+
+
+_GUARD = 64
+_RARE, _OFTEN = Fraction(1, 2000), Fraction(1, 8)  # the table is not too long; coins are not as quick
+_ENOUGH = 16  # K is so many times 1/p: it is reached once in ten million draws
+_MANY = 1 << 12  # for fewer coins a table is not made
+_MOST = 1 << 33
+
+
+def poisson_sample(p: Number, count: int, *, entropy: Entropy | None = None) -> Integers:
+    """The numbers among 0, …, count − 1 that a Poisson sample takes, each with probability exactly p, in their order.
+
+    >>> poisson_sample(1, 3).tolist(), poisson_sample(0, 3).tolist()
+    ([0, 1, 2], [])
+    """
+    exact, size = rational(p, "p", at_least=0, at_most=1), integer(count, "count", at_least=0, at_most=_MOST)
+    source = SYSTEM if entropy is None else entropy
+    if size < _MANY or not _RARE <= exact <= _OFTEN:
+        return np.flatnonzero(bernoulli(exact, size, entropy=source))
+    gaps, parts, last = _gaps(exact), [], -1
+    most = len(gaps.thresholds)
+    while last < size:
+        mean = (size - last) * float(exact)
+        drawn = gaps.picks(source, int(mean + 4 * math.sqrt(mean)) + 16)  # enough, as a rule
+        heads = drawn < most
+        ends = last + np.cumsum(drawn + heads, dtype=np.int64)
+        last = int(ends[-1])
+        parts.append(ends if heads.all() else ends[heads])
+    found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return found[: found.searchsorted(size)]
+
+
+@lru_cache(maxsize=32)
+def _gaps(p: Fraction) -> Table:
+    """The decision table of min(G, K): F(i) = P(G ≤ i) = 1 − (1 − p)^(i + 1) for i < K."""
+    tails, bits = 1 - p, 64 + _GUARD
+    once = enclosing(tails)(bits)
+    power = once
+    bounds: list[tuple[int, int]] = []
+    for _ in range(math.ceil(_ENOUGH / p)):
+        bounds.append(((1 << 64) + (-power[1] >> _GUARD), (1 << 64) - (power[0] >> _GUARD)))
+        power = times(power, once, bits)
+
+    return Table(bounds, lambda i, precision: enclosing(1 - tails ** (i + 1))(precision), outcomes=len(bounds) + 1)
+
+
+Words = NDArray[np.uint64]
+
+_MOST_WORDS = 1 << 30  # 8 GiB in one call
+_WORDS_AT_ONCE = 1 << 15  # words at a time: they stay in the processor's cache
+_ALL = np.uint64(2**64 - 1)
+
+
+def random_bits(p: Number, rows: int, size: int, *, entropy: Entropy | None = None) -> Words:
+    """`rows` × ⌈size/64⌉ words of independent bits, each set with probability exactly p; bits beyond `size` are zero.
+
+    Proof. Each bit compares a uniform real U in [0, 1), revealed one binary digit at a time, with p = 0.d₁d₂d₃…: the
+    first digit in which they differ decides, and U < p where U's is 0. All 64 bits of a word look at the same digit of
+    p and at their own digit of U, one bit of a random word. A word is finished when all of its bits are decided,
+    after about 8 digits; p is rational, so any digit can be had exactly. If p ends, what is still open is U ≥ p.
+
+    >>> random_bits("1/3", rows=2, size=100).shape, random_bits(1, rows=1, size=3).tolist()
+    ((2, 2), [[7]])
+    """
+    exact = rational(p, "p", at_least=0, at_most=1)
+    count, width = integer(rows, "rows", at_least=0), -(-integer(size, "size", at_least=1) // 64)
+    if count * width > _MOST_WORDS:
+        raise InvalidParameter("rows", f"{count} of {width} words", "at most 2^30 words in one call", "draw in parts")
+    bits = np.full(count * width, _ALL if exact == 1 else 0, np.uint64)
+    if 0 < exact < 1:
+        for start in range(0, bits.size, _WORDS_AT_ONCE):
+            _compare(exact, bits[start : start + _WORDS_AT_ONCE], SYSTEM if entropy is None else entropy)
+    table = bits.reshape(count, width)
+    table[:, -1] &= last_mask(size)
+    return table
+
+
+def last_mask(size: int) -> np.uint64:
+    """The bits of the last word that belong to a row of `size` bits.
+
+    >>> int(last_mask(66)), int(last_mask(64)) == 2**64 - 1
+    (3, True)
+    """
+    return _ALL if size % 64 == 0 else np.uint64((1 << size % 64) - 1)
+
+
+def _compare(p: Fraction, out: Words, entropy: Entropy) -> None:
+    """U < p for each bit of `out`, whole words at a time; words that are finished are set aside now and then."""
+    out[:] = 0
+    below, undecided, unfinished = out, np.full(out.size, _ALL), np.arange(out.size)
+    rest, digit = p, 0
+    while unfinished.size and rest:
+        digit += 1
+        one, rest = divmod(2 * rest, 1)
+        random = entropy.words(undecided.size)
+        if one:
+            np.invert(random, out=random)
+        random &= undecided  # where the digits differ: U has 0 and p has 1, or the other way round
+        undecided ^= random
+        if one:
+            below |= random
+        if digit >= 8 and digit % 3 == 2:
+            out[unfinished] = below
+            left = np.flatnonzero(undecided)
+            below, undecided, unfinished = below[left], undecided[left], unfinished[left]
+    out[unfinished] = below

@@ -1,7 +1,7 @@
 """What a release costs, as data: losses, units, budgets and accountants."""
 
 from discreet.privacy.accounting import Guarantee, delta_for, guarantee
-from discreet.privacy.budget import Budget, Spent
+from discreet.privacy.budget import Budget, Spending, Spent
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
@@ -20,7 +20,6 @@ from discreet.privacy.loss import (
     from_json,
     to_json,
 )
-from discreet.privacy.spending import Spending
 from discreet.privacy.unit import Neighbors, Unit
 
 __all__ = [

@@ -26,17 +26,20 @@ order that usually wins pays little for the others.
 """
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, inf, log
-from typing import NoReturn
+from threading import Lock
+from typing import NoReturn, Self
 
-from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee, UnknownLoss
+from discreet.errors import BudgetExceeded, InvalidInput, InvalidParameter, NoGuarantee, UnknownLoss
 from discreet.exact import Number, float_down, float_up, plain, rational, text_down, text_up
-from discreet.privacy.accounting import pure, rdp
+from discreet.privacy.accounting import Guarantee, guarantee, pure, rdp
 from discreet.privacy.accounting.rounding import short_up
-from discreet.privacy.loss import Loss
+from discreet.privacy.loss import Loss, Together
 
 _GRAIN = 1 << 40
 _LEAST_DELTA = Fraction(1, 10**280)  # what is less would be shared in floats that have lost their digits
@@ -154,7 +157,7 @@ class Budget:
     def charge(self, spent: Spent, loss: Loss) -> Spent:
         """The totals after this release, or `BudgetExceeded`. Pure: whoever keeps the totals must keep the result.
 
-        `mechanisms.spending.SpendingBudget` keeps them for you.
+        `mechanisms.SpendingBudget` keeps them for you.
         """
         if not isinstance(spent, Spent):
             raise InvalidParameter("spent", spent, "the totals so far", "start with Spent(); pass on what is returned")
@@ -248,3 +251,94 @@ def _conversion(order: float, delta: float) -> float:
     """ε − (Rényi total) at this order and δ, rounded up: Canonne, Kamath, Steinke 2020, Proposition 12."""
     exact = log((order - 1) / order) - (log(delta) + log(order)) / (order - 1)
     return exact + 1e-12 * (1 + abs(exact))
+
+
+_ACTIVE: list["Spending"] = []
+_LOCK = Lock()
+
+
+class Spending:
+    """Counts what estimators, and `choose`, spend within a `with` block, in every thread of this process.
+
+    A grid search over k settings and f folds is k·f trainings on overlapping rows, and one more on all of them: the
+    model it returns says what its own training cost, this says what all of them did. Blocks may be nested; each counts.
+
+    Guarantee: everything released within the block costs `Together(*losses)`. Proof. A fit is entered before it begins,
+    with the (ε, δ) that it may cost at most, and its true cost takes that place when it has ended; a fit that was
+    interrupted stays as it was entered. Fits in other processes cannot be counted, and are refused.
+
+    >>> from discreet.privacy.loss import Pure
+    >>> with Spending() as spending:
+    ...     for _ in range(3):
+    ...         with paying(Pure("0.1")):
+    ...             pass  # a release
+    >>> spending.losses[0], spending.guarantee(delta=0).epsilon
+    (Pure(epsilon=Fraction(1, 10)), 0.3...)
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Loss] = {}
+        self._begun = 0
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What was spent, in the order in which it was begun."""
+        with _LOCK:
+            return tuple(self._entries.values())
+
+    @property
+    def spent(self) -> Spent:
+        """The totals, for `Budget.allows`: they hold even if what was spent next depended on results."""
+        total = Spent()
+        for loss in self.losses:
+            total = total.plus(loss)
+        return total
+
+    def guarantee(self, *, delta: Number) -> Guarantee:
+        """The (ε, δ) of all of it together, if what was run did not depend on results, as in a grid search."""
+        return guarantee(Together(*self.losses), delta=delta)
+
+    def _next(self) -> int:
+        self._begun += 1
+        return self._begun
+
+    def __enter__(self) -> Self:
+        with _LOCK:
+            _ACTIVE.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _LOCK:
+            _ACTIVE.remove(self)
+
+
+def counting() -> bool:
+    """Whether a block is open.
+
+    >>> counting()
+    False
+    """
+    return bool(_ACTIVE)
+
+
+@contextmanager
+def paying(most: Loss) -> Iterator[Callable[[Loss], None]]:
+    """Enter what a release costs at most, before it is made; the function that it gives takes the true cost.
+
+    A release that was refused (`InvalidInput`) was not made, and is taken out again. Every other failure stays.
+    """
+    with _LOCK:
+        places = [(spending, spending._next()) for spending in _ACTIVE]
+
+        def enter(loss: Loss) -> None:
+            for spending, place in places:
+                spending._entries[place] = loss
+
+        enter(most)
+    try:
+        yield enter
+    except InvalidInput:
+        with _LOCK:
+            for spending, place in places:
+                del spending._entries[place]
+        raise

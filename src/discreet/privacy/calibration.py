@@ -9,7 +9,7 @@ from typing import Literal
 from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.exact import Number, float_down, integer, log_up, plain, rational, sqrt_bounds
 from discreet.privacy.accounting import guarantee, profile, zcdp
-from discreet.privacy.accounting.bill import Item, Normal
+from discreet.privacy.accounting.itemization import Item, Normal
 from discreet.privacy.accounting.rounding import crossing, decimal_down, decimal_up
 from discreet.privacy.loss import DiscreteGaussianNoise, Loss, Repeated, SampledGaussian
 

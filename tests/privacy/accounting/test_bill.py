@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.privacy.accounting import profile
-from discreet.privacy.accounting.bill import (
+from discreet.privacy.accounting.itemization import (
     NOTHING,
     Algebra,
     Choice,

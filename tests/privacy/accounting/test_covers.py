@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from discreet.privacy.accounting import guarantee, rdp
-from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal, item_covers
+from discreet.privacy.accounting.itemization import Bill, Choice, Item, Normal, item_covers
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from discreet.privacy.accounting import lattice, pairs, profile
-from discreet.privacy.accounting.bill import Item, bill
+from discreet.privacy.accounting import dominating_pairs as pairs
+from discreet.privacy.accounting import loss_lattice as lattice
+from discreet.privacy.accounting import profile
+from discreet.privacy.accounting.itemization import Item, bill
 from discreet.privacy.loss import (
     BoundedRange,
     DiscreteGaussianNoise,

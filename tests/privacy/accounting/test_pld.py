@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter, NoGuarantee
-from discreet.privacy.accounting import composition, lattice, pairs, pld, profile, pure, rdp
-from discreet.privacy.accounting.bill import Normal, bill
+from discreet.privacy.accounting import composition, pld, profile, pure, rdp
+from discreet.privacy.accounting import dominating_pairs as pairs
+from discreet.privacy.accounting import loss_lattice as lattice
+from discreet.privacy.accounting.itemization import Normal, bill
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.privacy.accounting import renyi
+from discreet.privacy.accounting import rdp as renyi
 
 ORDERS = [1.01, 1.5, 2.0, 7.2, 50.0, 4096.0]
 EPSILONS = [1e-9, 1e-3, 0.1, 1.0, 10.0, 100.0]

@@ -23,8 +23,8 @@ from discreet.attacks.answers.accumulation import Belief, posterior_chart
 from discreet.attacks.attack_report import AttackReport, Share
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
+from discreet.mechanisms.bayesian import oblivious
 from discreet.mechanisms.channel import Channel, deterministic
-from discreet.mechanisms.inference import oblivious
 from discreet.mechanisms.stochastic import position
 
 World = frozenset[Hashable]

@@ -3,8 +3,8 @@
 All repairs are fitted to the rows given: on other rows a gap is closed up to chance, so measure it there again.
 """
 
-from discreet.fairness.repair.reduction import Mixture, reduction
-from discreet.fairness.repair.reweighing import reweigh
+from discreet.fairness.repair.reduction import Mixture, reduction, repaired
+from discreet.fairness.repair.rows import reweigh
 from discreet.fairness.repair.thresholds import Rule, Thresholds, equalize
 
-__all__ = ["Mixture", "Rule", "Thresholds", "equalize", "reduction", "reweigh"]
+__all__ = ["Mixture", "Rule", "Thresholds", "equalize", "reduction", "repaired", "reweigh"]

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InternalError
 from discreet.exact import Number, rational
-from discreet.fairness.metrics import Criterion
-from discreet.fairness.repair.people import Codes, Floats, People, linear, places_of, scores_of, thrown
+from discreet.fairness.cells import Criterion
+from discreet.fairness.repair.rows import Codes, Floats, People, linear, places_of, scores_of, thrown
 from discreet.noise import Entropy
 
 _DUST = 1e-9

@@ -12,8 +12,8 @@ from discreet.learning.classical import reading
 from discreet.learning.classical.sums import UNIT, snapped
 from discreet.mechanisms import Exponential
 from discreet.noise import Entropy
+from discreet.privacy.budget import paying
 from discreet.privacy.loss import Loss
-from discreet.privacy.spending import paying
 
 Model = TypeVar("Model")
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter, NoGuarantee
 from discreet.learning.classical import reading
+from discreet.privacy.budget import counting, paying
 from discreet.privacy.loss import Approximate, Loss
-from discreet.privacy.spending import counting, paying
 
 Floats = NDArray[np.float64]
 

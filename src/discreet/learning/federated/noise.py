@@ -31,10 +31,9 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, exp_up, integer, log_up, rational, sqrt_bounds
 from discreet.noise import Entropy, discrete_gaussian
-from discreet.noise.enclosure import Sums, cumulative
 from discreet.noise.entropy import SYSTEM
 from discreet.noise.sampler import Integers
-from discreet.noise.table import Table
+from discreet.noise.table import Sums, Table, cumulative
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.loss import Concentrated, Loss, Pure
 

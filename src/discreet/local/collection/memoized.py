@@ -30,7 +30,7 @@ from discreet.local.oracles.oracle import Epsilon, Integers, read_values
 from discreet.local.oracles.sets import SymmetricUnary
 from discreet.mechanisms.channel import Channel
 from discreet.noise import Entropy
-from discreet.noise.bits import random_bits
+from discreet.noise.uniform import random_bits
 from discreet.privacy.loss import Loss, Pure
 
 _FORMAT, _VERSION = "discreet memory", 1

@@ -32,8 +32,8 @@ from discreet.local.oracles.oracle import (
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable
 from discreet.noise import Entropy, bernoulli, uniform_below
-from discreet.noise.bits import Words, last_mask, random_bits
 from discreet.noise.entropy import SYSTEM
+from discreet.noise.uniform import Words, last_mask, random_bits
 
 _MOST_SIZE = 1 << 24
 _TILE = 1 << 13  # words that are counted together

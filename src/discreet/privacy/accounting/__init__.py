@@ -21,8 +21,8 @@ from fractions import Fraction
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_up, rational, text_up
 from discreet.privacy.accounting import composition, pld, profile, pure, rdp, zcdp
-from discreet.privacy.accounting.bill import NOTHING, Choice, bill, known, uncovered
-from discreet.privacy.accounting.refusal import no_delta_left
+from discreet.privacy.accounting.itemization import NOTHING, Choice, bill, known, uncovered
+from discreet.privacy.accounting.rounding import no_delta_left
 from discreet.privacy.loss import Approximate, Concentrated, Loss, Parallel, Pure, Repeated, Together
 
 __all__ = ["Guarantee", "composition", "delta_for", "guarantee", "pld", "profile", "pure", "rdp", "zcdp"]

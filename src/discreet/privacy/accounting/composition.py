@@ -10,10 +10,9 @@ import numpy as np
 
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
-from discreet.privacy.accounting.bill import Algebra, Atom, bill, fold
-from discreet.privacy.accounting.refusal import no_delta_left, unbounded
-from discreet.privacy.accounting.rounding import crossing, log, loss_up, raised, snapped
-from discreet.privacy.accounting.tails import Array
+from discreet.privacy.accounting.gaussian_tails import Array
+from discreet.privacy.accounting.itemization import Algebra, Atom, bill, fold
+from discreet.privacy.accounting.rounding import crossing, log, loss_up, no_delta_left, raised, snapped, unbounded
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,

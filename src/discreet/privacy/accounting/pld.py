@@ -32,10 +32,12 @@ import numpy as np
 
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
-from discreet.privacy.accounting import pairs, profile
-from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal, bill
-from discreet.privacy.accounting.envelope import Envelope, envelope, knots
-from discreet.privacy.accounting.lattice import (
+from discreet.privacy.accounting import dominating_pairs as pairs
+from discreet.privacy.accounting import profile
+from discreet.privacy.accounting.gaussian_tails import Array, mills
+from discreet.privacy.accounting.item_merging import Items, merged
+from discreet.privacy.accounting.itemization import Bill, Choice, Item, Normal, bill
+from discreet.privacy.accounting.loss_lattice import (
     Cumulants,
     Lattice,
     Sketch,
@@ -46,10 +48,8 @@ from discreet.privacy.accounting.lattice import (
     rounded,
     window,
 )
-from discreet.privacy.accounting.merging import Items, merged
-from discreet.privacy.accounting.refusal import no_delta_left
-from discreet.privacy.accounting.rounding import SLACK, crossing, raised, short_up
-from discreet.privacy.accounting.tails import Array, mills
+from discreet.privacy.accounting.profile_envelope import Envelope, envelope, knots
+from discreet.privacy.accounting.rounding import SLACK, crossing, no_delta_left, raised, short_up
 from discreet.privacy.loss import Approximate, Concentrated, DiscreteGaussianNoise, Loss, Pure
 
 _TOLERANCE = 5e-5  # what rounding may add to ε, relatively

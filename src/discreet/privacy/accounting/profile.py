@@ -13,10 +13,9 @@ import numpy as np
 
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
-from discreet.privacy.accounting.bill import Bill, Choice, Item, Normal, bill
-from discreet.privacy.accounting.refusal import no_delta_left
-from discreet.privacy.accounting.rounding import SLACK, crossing, loss_up, noise_down, raised, snapped
-from discreet.privacy.accounting.tails import discrete_terms, discrete_total, mills, mills_slope
+from discreet.privacy.accounting.gaussian_tails import discrete_terms, discrete_total, mills, mills_slope
+from discreet.privacy.accounting.itemization import Bill, Choice, Item, Normal, bill
+from discreet.privacy.accounting.rounding import SLACK, crossing, loss_up, no_delta_left, noise_down, raised, snapped
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,

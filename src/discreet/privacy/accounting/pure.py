@@ -5,8 +5,8 @@ from typing import assert_never
 
 from discreet.errors import NoGuarantee
 from discreet.exact import text_up
-from discreet.privacy.accounting.bill import Atom, fold, rationals
-from discreet.privacy.accounting.refusal import unbounded
+from discreet.privacy.accounting.itemization import Atom, fold, rationals
+from discreet.privacy.accounting.rounding import unbounded
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,

@@ -1,10 +1,10 @@
-"""Rounding towards privacy, and roots found from the safe side."""
+"""Rounding towards privacy, roots found from the safe side, and why an accountant refuses."""
 
 import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from discreet.exact import float_down, float_up
+from discreet.exact import float_down, float_up, plain, text_up
 
 SLACK = 1e-12
 """A relative allowance for a closed formula of a few dozen floating-point steps (each errs by about 1e-16)."""
@@ -133,3 +133,16 @@ def crossing(
         stale = stale + 1 if high - low > width / 2 else 0
         width = width if stale else high - low
     return low, high
+
+
+def unbounded(unit: str) -> str:
+    """Why d-privacy alone gives no ε."""
+    return f"d-privacy per {unit} gives an ε only inside a radius; use PerDistance(...).within(distance)"
+
+
+def no_delta_left(delta: Fraction, spent: Fraction) -> str:
+    """Why a δ that key selection has used up gives no ε."""
+    return (
+        f"δ = {plain(delta)} does not cover the additive δ = {text_up(spent)} of this loss (key selection and "
+        "other (ε, δ) parts); ask with a greater delta"
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import NoGuarantee
-from discreet.privacy.accounting.bill import Item, item_covers
+from discreet.privacy.accounting.itemization import Item, item_covers
 from discreet.privacy.accounting.rounding import loss_up, noise_down, short_up
 from discreet.privacy.loss import (
     BoundedRange,

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from discreet.errors import NoGuarantee
 from discreet.exact import exp_down, exp_up, integer
-from discreet.privacy.accounting.bill import known, uncovered
+from discreet.privacy.accounting.itemization import known, uncovered
 from discreet.privacy.accounting.rounding import decimal_up, log
 from discreet.privacy.loss import (
     Approximate,

@@ -36,8 +36,8 @@ _ANGLES = 257  # values of p at which the sampling of a rate is computed
 _AT_ONCE = 4096  # rates
 _BEYOND = 1.0  # how far limits may lie outside [0, 1]: differences need them as they are
 _EXACT = 50.0  # variance up to which binomial quantiles are exact
-_FOR_SIZE = 0.1  # of the doubt, for the upper limit of D
-_SMALL = 0.01  # doubt of the statement that a group is large enough
+_FOR_SIZE = 0.1  # of alpha, for the upper limit of D
+_SMALL = 0.01  # the chance that it is wrong to say that a group is large enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Noisy:
     """How sure rates of noisy counts are.
 
     What holds (coverage, not privacy): each interval of a table's own rate holds it with probability at least
-    1 − doubt over the noise, as far as the margin covers what is lost between the places where the law is computed,
+    1 − alpha over the noise, as far as the margin covers what is lost between the places where the law is computed,
     which is tested and not proven. Intervals of the population's rate, and of differences, rest on square-and-add and
     are approximate; they are tested by coverage.
 
@@ -61,7 +61,7 @@ class Noisy:
         if self.covers not in ("table", "population"):
             raise InvalidParameter("covers", self.covers, "'table' or 'population'")
 
-    def limits(self, rates: Rates, doubt: float) -> tuple[Floats, Floats]:
+    def limits(self, rates: Rates, alpha: float) -> tuple[Floats, Floats]:
         """Lower and upper limits of every rate.
 
         >>> counts = Rates(("",), np.array([[30.0]]), np.array([[100.0]]))
@@ -73,15 +73,15 @@ class Noisy:
         low, high = np.empty_like(hits), np.empty_like(hits)
         for start in range(0, hits.size, _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            low[part], high[part] = self._limits(hits[part], tries[part], rates.parts, doubt)
+            low[part], high[part] = self._limits(hits[part], tries[part], rates.parts, alpha)
         return low.reshape(rates.hits.shape), high.reshape(rates.hits.shape)
 
-    def _limits(self, hits: Floats, tries: Floats, parts: tuple[int, int], doubt: float) -> tuple[Floats, Floats]:
+    def _limits(self, hits: Floats, tries: Floats, parts: tuple[int, int], alpha: float) -> tuple[Floats, Floats]:
         if self.covers == "table":
-            up = down = _Reach(noise_reach(self.noise, *parts, doubt), None)
+            up = down = _Reach(noise_reach(self.noise, *parts, alpha), None)
         else:
-            share = doubt * (1 - _FOR_SIZE)
-            size = np.ceil(np.maximum(tries + tail(self.noise, sum(parts), doubt * _FOR_SIZE), 1))
+            share = alpha * (1 - _FOR_SIZE)
+            size = np.ceil(np.maximum(tries + tail(self.noise, sum(parts), alpha * _FOR_SIZE), 1))
             sampled = _binomial_reach(size, share / 2)
             up = down = _Reach(noise_reach(self.noise, *parts, share), sampled)
         down = _Reach(down.noise[::-1], down.sampled)  # Binomial(n, 1 − p) is what is left of Binomial(n, p)
@@ -118,7 +118,7 @@ class _Reach:
         return np.asarray(np.hypot(away, before + (after - before) * (place - first)))
 
 
-def _binomial_reach(size: Floats, doubt: float) -> Floats:
+def _binomial_reach(size: Floats, alpha: float) -> Floats:
     """The quantile of Binomial(size, p) less its mean, for p = sin² of equal angles, where it changes evenly.
 
     By the skew-corrected normal quantile (Cornish, Fisher 1938) where the variance is large.
@@ -128,10 +128,10 @@ def _binomial_reach(size: Floats, doubt: float) -> Floats:
 
     p = np.broadcast_to(np.sin(np.linspace(0, np.pi / 2, _ANGLES)) ** 2, (size.size, _ANGLES))
     n = np.broadcast_to(size[:, None], p.shape)
-    z, variance = float(-ndtri(doubt)), n * p * (1 - p)
+    z, variance = float(-ndtri(alpha)), n * p * (1 - p)
     reach: Floats = z * np.sqrt(variance) + (z * z - 1) * (1 - 2 * p) / 6 + 0.5
     few = variance < _EXACT
-    reach[few] = binom.ppf(1 - doubt, n[few], p[few]) - n[few] * p[few]
+    reach[few] = binom.ppf(1 - alpha, n[few], p[few]) - n[few] * p[few]
     return reach
 
 
@@ -161,8 +161,8 @@ def _lower(hits: Floats, tries: Floats, reach: _Reach) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def noise_reach(noise: Noise, inside: int, rest: int, doubt: float) -> Floats:
-    """For p from 0 to 1, the least t with P(|(1 − p)·A − p·B| > t) ≤ doubt, and a margin; A and B are sums of draws.
+def noise_reach(noise: Noise, inside: int, rest: int, alpha: float) -> Floats:
+    """For p from 0 to 1, the least t with P(|(1 − p)·A − p·B| > t) ≤ alpha, and a margin; A and B are sums of draws.
 
     >>> geometric = Geometric(epsilon=1, sensitivity=1)
     >>> round(float(noise_reach(geometric, 1, 1, 0.05)[0]), 6), geometric.interval("0.95")
@@ -170,20 +170,20 @@ def noise_reach(noise: Noise, inside: int, rest: int, doubt: float) -> Floats:
     """
     step, first, second = _ring(noise, inside, rest)
     half = np.linspace(0, 1, _GRID)[: _GRID // 2 + 1]
-    rising = _quantiles(first, second, half, doubt)
-    falling = _quantiles(second, first, half, doubt)
+    rising = _quantiles(first, second, half, alpha)
+    falling = _quantiles(second, first, half, alpha)
     return (np.concatenate([rising, falling[-2::-1]]) + _MARGIN) * step
 
 
-def tail(noise: Noise, draws: int, doubt: float) -> float:
-    """The least t with P(sum of so many draws > t) ≤ doubt.
+def tail(noise: Noise, draws: int, alpha: float) -> float:
+    """The least t with P(sum of so many draws > t) ≤ alpha.
 
     >>> tail(Geometric(epsilon=1, sensitivity=1), 1, 0.025)
     3.0
     """
     step, law, _ = _ring(noise, draws, 0)
     above = _above(law)
-    return float(np.argmax(above <= doubt) - len(law) // 2 + (step > 1)) * step
+    return float(np.argmax(above <= alpha) - len(law) // 2 + (step > 1)) * step
 
 
 def _ring(noise: Noise, inside: int, rest: int) -> tuple[float, Floats, Floats]:
@@ -223,8 +223,8 @@ def _above(law: Floats) -> Floats:
     return np.asarray(np.maximum(np.concatenate([np.cumsum(law[::-1])[::-1][1:], [0.0]]), 0))
 
 
-def _quantiles(first: Floats, second: Floats, shares: Floats, doubt: float) -> Floats:
-    """For p ≤ 1/2 the least t with 2·P((1 − p)·A − p·B > t) ≤ doubt: both tails, as the law is symmetric."""
+def _quantiles(first: Floats, second: Floats, shares: Floats, alpha: float) -> Floats:
+    """For p ≤ 1/2 the least t with 2·P((1 − p)·A − p·B > t) ≤ alpha: both tails, as the law is symmetric."""
     above, middle = _above(first), len(first) // 2
     seen = np.flatnonzero(second > 1e-17)
     values, mass = seen - len(second) // 2, second[seen]
@@ -234,6 +234,6 @@ def _quantiles(first: Floats, second: Floats, shares: Floats, doubt: float) -> F
         need = np.floor((t[:, None] + shares[:, None] * values) / (1 - shares[:, None]) + 1e-9).astype(np.int64)
         place = need + middle
         chance = np.where(place < 0, 1.0, above[np.clip(place, 0, len(above) - 1)])
-        enough = 2 * (chance @ mass) <= doubt
+        enough = 2 * (chance @ mass) <= alpha
         low, high = np.where(enough, low, t), np.where(enough, t, high)
     return high

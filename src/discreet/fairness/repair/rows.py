@@ -1,4 +1,4 @@
-"""Rows that a repair is fitted to: labels as 0 and 1, groups by name, perhaps scores."""
+"""Rows that a repair is fitted to, and weights for them: labels as 0 and 1, groups by name, perhaps scores."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.fairness.metrics import CRITERIA, Criterion
-from discreet.fairness.reading import classes, coded
-from discreet.fairness.reading import numbers as read_numbers
+from discreet.fairness.cells import CRITERIA, Criterion
+from discreet.fairness.column_codes import classes, coded
+from discreet.fairness.column_codes import numbers as read_numbers
 from discreet.tables import read_table
 
 Floats = NDArray[np.float64]
@@ -82,3 +82,23 @@ def thrown(chances: Floats, entropy: Any = None) -> Codes:
     from discreet.fairness.bootstrap import uniforms
 
     return (uniforms(len(chances), entropy) < chances).astype(np.int64)
+
+
+def reweigh(label: ArrayLike, group: ArrayLike) -> Floats:
+    """Weights under which label and group are independent (Kamiran, Calders 2012), for training of any kind.
+
+    They are P(A = a)·P(Y = y)/P(A = a, Y = y) for each row; give them as `sample_weight`.
+
+    Weighted, each group has the same share of positive labels. A label that does not occur in a group gets no weight,
+    since no row has it: then the shares stay apart.
+
+    >>> reweigh([1, 1, 0, 1, 0, 0], ["f", "f", "f", "m", "m", "m"]).round(3).tolist()
+    [0.75, 0.75, 1.5, 1.5, 0.75, 0.75]
+    """
+    people = People.of(label, group)
+    counts = np.zeros((len(people.groups), 2))
+    np.add.at(counts, (people.group, people.label), 1)
+    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
+    weights = np.divide(expected, counts, out=np.zeros_like(counts), where=counts > 0)
+    found: Floats = weights[people.group, people.label]
+    return found

@@ -18,8 +18,8 @@ from itertools import pairwise
 import numpy as np
 
 from discreet.errors import NoGuarantee
+from discreet.privacy.accounting.gaussian_tails import Array
 from discreet.privacy.accounting.rounding import SLACK
-from discreet.privacy.accounting.tails import Array
 
 _PER_UNIT = 16  # knots to a typical loss
 _DEEPEST = 690.0  # bounds are followed down to δ = e^−690

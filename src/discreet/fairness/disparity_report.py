@@ -1,6 +1,6 @@
 """A fairness report: rates of every group, gaps by every criterion, with intervals, as data, text, JSON and a page.
 
->>> from discreet.fairness.report import fairness_report
+>>> from discreet.fairness.disparity_report import fairness_report
 >>> table = {"y": [1, 0] * 100, "yhat": [1, 0] * 60 + [0, 0] * 40, "sex": ["f"] * 100 + ["m"] * 100}
 >>> found = fairness_report(table, label="y", prediction="yhat", group="sex")
 >>> print(found.views[0].gap("statistical parity").difference)
@@ -13,21 +13,34 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.fairness.bootstrap import REPLICATES, Replicates, checked_replicates
 from discreet.fairness.bootstrap import gaps as bootstrap_gaps
-from discreet.fairness.calibration import Calibration, calibration
-from discreet.fairness.cells import Cells
-from discreet.fairness.gaps import NOTHING, Adjusted, Estimate, Gap, Limits, Sampling, adjusted, family, gap, plain_gap
-from discreet.fairness.metrics import CONDITIONAL, CRITERIA, METRICS, metric
-from discreet.fairness.words import judged, smallness
-from discreet.mechanisms.mechanism import failure_probability as doubt_of
+from discreet.fairness.cells import CALIBRATION, CONDITIONAL, CRITERIA, METRICS, Cells, metric
+from discreet.fairness.gaps import (
+    NOTHING,
+    Adjusted,
+    Estimate,
+    Gap,
+    Limits,
+    Rates,
+    Sampling,
+    adjusted,
+    family,
+    gap,
+    judged,
+    plain_gap,
+    smallness,
+)
+from discreet.mechanisms.mechanism import failure_probability
 from discreet.noise import Entropy
 
 if TYPE_CHECKING:
     from discreet.report import Page
+
 
 LEAST = 20
 Method = Literal["exact", "bootstrap"]
@@ -69,7 +82,7 @@ class View:
     tries: dict[str, tuple[int, ...]]
     gaps: tuple[Gap, ...]
     conditional: Conditional | None
-    calibration: Calibration | None
+    calibration: "Calibration | None"
     small: tuple[str, ...]
 
     def gap(self, criterion: str) -> Gap:
@@ -171,7 +184,7 @@ class FairnessReport:
 
     def page(self, title: str = "Fairness") -> "Page":
         """The report as a page with pictures."""
-        from discreet.fairness.page import page
+        from discreet.fairness.report_page import page
 
         return page(self, title)
 
@@ -223,7 +236,7 @@ def report_cells(
     entropy: Entropy | None = None,
 ) -> FairnessReport:
     """The report on counted cells."""
-    rest = doubt_of(confidence)
+    rest = failure_probability(confidence)
     smallest = integer(least, "least", at_least=1)
     accepted = None if tolerance is None else rational(tolerance, "tolerance", at_least=0, at_most=1)
     if limits not in ("exact", "bootstrap"):
@@ -237,7 +250,7 @@ def report_cells(
     return FairnessReport(cells, views, 1 - rest, smallest, accepted, limits)
 
 
-def _view(view: Cells, place: int, drawn: Replicates | None, limits: Sampling, doubt: float) -> View:
+def _view(view: Cells, place: int, drawn: Replicates | None, limits: Sampling, alpha: float) -> View:
     groups = view.attributes[0].values
     tables, merged = view.tables()
     sizes = tuple(int(n) for n in tables.sum(axis=(1, 2)))
@@ -245,38 +258,38 @@ def _view(view: Cells, place: int, drawn: Replicates | None, limits: Sampling, d
     for name, one in METRICS.items():
         if view.labeled or not one.labeled:
             found = family(tables, one, merged)
-            rates[name] = estimates(found.values[0], *(side[0] for side in limits.limits(found, doubt)))
+            rates[name] = estimates(found.values[0], *(side[0] for side in limits.limits(found, alpha)))
             tries[name] = tuple(int(n) for n in found.tries[0])
     inside = None
     if drawn is None:
         known = [one for one in CRITERIA.values() if view.labeled or not one.labeled]
-        gaps = tuple(plain_gap(tables, one, groups, limits, doubt, merged) for one in known)
+        gaps = tuple(plain_gap(tables, one, groups, limits, alpha, merged) for one in known)
     else:
-        found_gaps = bootstrap_gaps(drawn, place, least=limits.least, doubt=doubt)
+        found_gaps = bootstrap_gaps(drawn, place, least=limits.least, alpha=alpha)
         gaps = tuple(one for one in found_gaps if one.criterion != CONDITIONAL.name)
         inside = next((one for one in found_gaps if one.criterion == CONDITIONAL.name), None)
-    conditional = conditional_parity(view, limits, doubt, inside) if len(view.strata) > 1 else None
-    calibrated = calibration(view, limits, doubt) if view.labeled and len(view.bins) > 1 else None
+    conditional = conditional_parity(view, limits, alpha, inside) if len(view.strata) > 1 else None
+    calibrated = calibration(view, limits, alpha) if view.labeled and len(view.bins) > 1 else None
     small = smallness(groups, sizes, rates, tries, limits.least)
     return View(view.attributes[0].name, groups, sizes, rates, tries, gaps, conditional, calibrated, small)
 
 
-def conditional_parity(view: Cells, limits: Limits, doubt: float, inside: Gap | None = None) -> Conditional:
+def conditional_parity(view: Cells, limits: Limits, alpha: float, inside: Gap | None = None) -> Conditional:
     """Parity within strata of a view on one axis; `inside` is its gap, if it is known already."""
     groups = view.attributes[0].values
     tables, merged = view.strata_tables()
     one = metric("selection rate")
     strata = family(tables, one, merged, view.strata.values)
-    whole = gap(CONDITIONAL, [strata], groups, limits, doubt) if inside is None else inside
+    whole = gap(CONDITIONAL, [strata], groups, limits, alpha) if inside is None else inside
     single = []
     for k, name in enumerate(view.strata.values):
-        found = gap(CONDITIONAL, [family(tables[k], one, merged, [name])], groups, limits, doubt)
+        found = gap(CONDITIONAL, [family(tables[k], one, merged, [name])], groups, limits, alpha)
         if np.isfinite(found.difference.value):
             single.append((name, max(0, round(float(strata.tries[k].sum()))), found))
     total, parts = view.tables()
     compared = limits.usable(family(total, one, parts))[0]
     single.sort(key=lambda row: -row[2].difference.value)
-    spread = adjusted(strata, compared, groups, limits, doubt)
+    spread = adjusted(strata, compared, groups, limits, alpha)
     return Conditional(view.strata.name, whole, spread, tuple(single), len(view.strata) - len(single))
 
 
@@ -285,4 +298,79 @@ def estimates(values: Any, low: Any, high: Any) -> tuple[Estimate, ...]:
     return tuple(
         Estimate(float(v), float(a), float(b)) if np.isfinite(v) else NOTHING
         for v, a, b in zip(values, low, high, strict=True)
+    )
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """How often the outcome occurs at each level of the score, by group.
+
+    `gap` compares groups within bins. Where scores are probabilities, `excess` is each group's mean score less its base
+    rate (limits: of the base rate; the scores are taken as given), and `error` the mean distance |frequency − mean
+    score| over bins weighted by their rows: a description without limits, too large by chance in small groups.
+    """
+
+    bins: tuple[str, ...]
+    rates: Rates  # bin × group
+    low: Floats
+    high: Floats
+    gap: Gap
+    means: Floats | None
+    excess: tuple[Estimate, ...]
+    error: tuple[float, ...]
+
+    def as_dict(self, groups: tuple[str, ...]) -> dict[str, Any]:
+        """As JSON can hold it."""
+        told: dict[str, Any] = {"gap": self.gap.as_dict(), "bins": list(self.bins)}
+        told["frequency"] = {
+            name: [Estimate(*map(float, numbers)).as_dict() | {"rows": int(rows)} for *numbers, rows in zip(
+                self.rates.values[:, g], self.low[:, g], self.high[:, g], self.rates.tries[:, g], strict=True)]
+            for g, name in enumerate(groups)
+        }  # fmt: skip
+        if self.means is not None:
+            told["mean_score_less_base_rate"] = {
+                name: one.as_dict() for name, one in zip(groups, self.excess, strict=True)
+            }
+            told["mean_distance"] = {
+                name: value if np.isfinite(value) else None for name, value in zip(groups, self.error, strict=True)
+            }
+        return told
+
+
+def calibration(view: Cells, limits: Limits, alpha: float) -> Calibration:
+    """The calibration of a view of the cells, on one axis of groups.
+
+    >>> table = {"y": [0, 1, 1, 1] * 50, "s": [0.25, 0.25, 0.75, 0.75] * 50, "sex": ["f", "m"] * 100}
+    >>> cells = Cells.of(table, label="y", score="s", threshold="0.5", group="sex", score_bins=2)
+    >>> found = calibration(cells.by("sex"), Sampling(), 0.05)
+    >>> [round(one.value, 2) for one in found.excess]
+    [0.0, -0.5]
+    """
+    tables, merged = view.bin_tables()
+    names = [f"{view.bins.name} {value}" for value in view.bins.values]
+    rates = family(tables, metric("base rate"), merged, names)
+    found = gap(CALIBRATION, [rates], view.attributes[0].values, limits, alpha)
+    low, high = limits.limits(rates, alpha)
+    if view.scores is None:
+        return Calibration(view.bins.values, rates, low, high, found, None, (), ())
+    means = np.divide(view.scores.T, rates.tries, out=np.full(rates.tries.shape, np.nan), where=rates.tries > 0)
+    excess = _excess(view, limits, alpha)
+    weights = rates.tries / np.maximum(rates.tries.sum(axis=0), 1)
+    error = np.where(
+        rates.tries.sum(axis=0) > 0, (weights * np.nan_to_num(np.abs(rates.values - means))).sum(0), np.nan
+    )
+    return Calibration(view.bins.values, rates, low, high, found, means, excess, tuple(map(float, error)))
+
+
+def _excess(view: Cells, limits: Limits, alpha: float) -> tuple[Estimate, ...]:
+    whole, merged = view.tables()
+    base = family(whole, metric("base rate"), merged)
+    low, high = limits.limits(base, alpha)
+    scores = np.asarray(view.scores).sum(axis=1)
+    return tuple(
+        Estimate(float(total / n - p), float(total / n - b), float(total / n - a)) if n > 0 else NOTHING
+        for total, n, p, a, b in zip(scores, base.tries[0], base.values[0], low[0], high[0], strict=True)
     )

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_up, rational
+from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_up, plain, rational
+from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import regular
 from discreet.mechanisms.mechanism import countable, failure_probability
@@ -18,7 +20,11 @@ from discreet.privacy.loss import Loss, Pure
 _MOST_EPSILON = 1000  # beyond, an answer is a plain answer
 
 
-@dataclass(frozen=True, slots=True)
+def _stated(value: Number | None, name: str) -> Any:
+    return None if value is None else rational(value, name, at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RandomizedResponse:
     """One bit, told truthfully with probability `truth`, otherwise flipped (Warner 1965).
 
@@ -37,18 +43,16 @@ class RandomizedResponse:
     (Fraction(3, 4), 1.098612, Fraction(1, 2))
     """
 
-    truth: Fraction
-    epsilon: Fraction
+    truth: Rational = Rational(at_least=Fraction(1, 2), below=1)
+    epsilon: Converted[Number | None, Fraction] = Converted(_stated, default=None)
+    """It may be stated, if it is not less than ln(truth/(1 − truth))."""
 
-    def __init__(self, *, truth: Number, epsilon: Number | None = None) -> None:
-        """`epsilon` may be stated, if it is not less than ln(truth/(1 − truth))."""
-        exact = rational(truth, "truth", at_least=Fraction(1, 2), below=1)
-        ratio = exact / (1 - exact)
-        stated = log_up(ratio) if epsilon is None else rational(epsilon, "epsilon", at_least=0)
-        if epsilon is not None and ratio > exp_down(stated, 256):
-            raise InvalidParameter("epsilon", epsilon, f"at least {float_up(log_up(ratio))} for this truth")
-        object.__setattr__(self, "truth", exact)
-        object.__setattr__(self, "epsilon", stated)
+    def __post_init__(self) -> None:
+        ratio, stated = self.truth / (1 - self.truth), self.epsilon
+        if stated is None:
+            object.__setattr__(self, "epsilon", log_up(ratio))
+        elif ratio > exp_down(stated, 256):
+            raise InvalidParameter("epsilon", plain(stated), f"at least {float_up(log_up(ratio))} for this truth")
 
     @classmethod
     def for_epsilon(cls, *, epsilon: Number) -> "RandomizedResponse":
@@ -117,7 +121,7 @@ class RandomizedResponse:
         return Channel([[self.truth, 1 - self.truth], [1 - self.truth, self.truth]], inputs=[0, 1], outputs=[0, 1])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class KRR:
     """k-RR: one of k answers, the true one with probability e^ε/(k − 1 + e^ε), each other with 1/(k − 1 + e^ε).
 
@@ -131,12 +135,8 @@ class KRR:
     Pure(epsilon=Fraction(1, 1))
     """
 
-    epsilon: Fraction
-    size: int
-
-    def __init__(self, *, epsilon: Number, size: int) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0, at_most=_MOST_EPSILON))
-        object.__setattr__(self, "size", integer(size, "size", at_least=2, at_most=2**31))
+    epsilon: Rational = Rational(above=0, at_most=_MOST_EPSILON)
+    size: Integer = Integer(at_least=2, at_most=2**31)
 
     @property
     def truth(self) -> Fraction:

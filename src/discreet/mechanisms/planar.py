@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, integer, rational, sqrt_bounds
+from discreet.exact import Number, integer, sqrt_bounds
+from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.grid import Grid, add
 from discreet.mechanisms.mechanism import countable, drawable, failure_probability
@@ -16,7 +17,7 @@ from discreet.noise import Entropy, planar_laplace
 from discreet.privacy.loss import Loss, PerDistance
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class PlanarLaplace:
     """Planar Laplace noise (Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013), exactly, on a grid.
 
@@ -32,17 +33,13 @@ class PlanarLaplace:
     True
     """
 
-    epsilon: Fraction
-    unit: str
-    granularity: Fraction
-    dimensions: int
+    epsilon: Rational = Rational(above=0)
+    unit: Converted[str, str] = Converted(lambda value, _: PerDistance(0, value, 0).unit)
+    granularity: Converted[Number, Fraction] = Converted(lambda value, _: Grid(value).step)
+    dimensions: Integer = Integer(at_least=1, at_most=8, default=2)
 
-    def __init__(self, *, epsilon: Number, unit: str, granularity: Number, dimensions: int = 2) -> None:
-        object.__setattr__(self, "epsilon", rational(epsilon, "epsilon", above=0))
-        object.__setattr__(self, "unit", PerDistance(0, unit, 0).unit)
-        object.__setattr__(self, "granularity", Grid(granularity).step)
-        object.__setattr__(self, "dimensions", integer(dimensions, "dimensions", at_least=1, at_most=8))
-        drawable(1024 * self.scale, epsilon=epsilon, granularity=granularity)
+    def __post_init__(self) -> None:
+        drawable(1024 * self.scale, epsilon=self.epsilon, granularity=self.granularity)
 
     @property
     def loss(self) -> Loss:

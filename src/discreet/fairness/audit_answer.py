@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from discreet.curator.answer import Receipt
 from discreet.fairness.audit import FairnessPlan
-from discreet.fairness.cells import ALL, Axis, Cells
-from discreet.fairness.gaps import Adjusted, Estimate, Gap, adjusted, family, gap, plain_gap
-from discreet.fairness.metrics import CONDITIONAL, CRITERIA, METRICS, metric
-from discreet.fairness.noisy import Covers, Noisy, tail
-from discreet.fairness.report import estimates
-from discreet.fairness.words import CAUTIONS, judged
+from discreet.fairness.cells import ALL, CONDITIONAL, CRITERIA, METRICS, Axis, Cells, metric
+from discreet.fairness.disparity_report import estimates
+from discreet.fairness.gaps import CAUTIONS, Adjusted, Estimate, Gap, adjusted, family, gap, judged, plain_gap
+from discreet.fairness.noisy_rates import Covers, Noisy, tail
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Page, Part, Text, Verdict
 
 _SHOWN = ("selection rate", "true positive rate", "false positive rate", "precision", "accuracy")
@@ -160,11 +158,11 @@ def answer(plan: FairnessPlan, released: NDArray[np.int64], receipt: Receipt) ->
     counts = released[:-1].reshape(plan.shape)
     attributes = tuple(Axis(one.column.name, one.values) for one in plan.groups)
     cells = Cells(counts[..., None, :, :2], attributes, _strata(plan), ALL)
-    doubt = float(1 - plan.confidence)
-    views = tuple(_view(plan, view, doubt) for view in cells.views())
-    width = tail(plan.noise, 1, doubt / 2)
+    alpha = float(1 - plan.confidence)
+    views = tuple(_view(plan, view, alpha) for view in cells.views())
+    width = tail(plan.noise, 1, alpha / 2)
     unplaced = _count(float(released[-1]), width)
-    return FairnessAnswer(plan, cells, views, _unpredicted(plan, counts[..., 2], doubt), unplaced, receipt)
+    return FairnessAnswer(plan, cells, views, _unpredicted(plan, counts[..., 2], alpha), unplaced, receipt)
 
 
 def _strata(plan: FairnessPlan) -> Axis:
@@ -176,11 +174,11 @@ def _strata(plan: FairnessPlan) -> Axis:
     return Axis(" × ".join(one.column.name for one in plan.strata), tuple(names))
 
 
-def _unpredicted(plan: FairnessPlan, counts: NDArray[np.int64], doubt: float) -> dict[str, Estimate]:
+def _unpredicted(plan: FairnessPlan, counts: NDArray[np.int64], alpha: float) -> dict[str, Estimate]:
     """By the first attribute."""
     axis = plan.groups[0]
     totals = counts.sum(axis=tuple(range(1, counts.ndim)))
-    width = tail(plan.noise, counts.size // len(axis.values), doubt / 2)
+    width = tail(plan.noise, counts.size // len(axis.values), alpha / 2)
     return {name: _count(float(n), width) for name, n in zip(axis.values, totals, strict=True)}
 
 
@@ -188,7 +186,7 @@ def _count(value: float, width: float) -> Estimate:
     return Estimate(value, max(0.0, value - width), max(0.0, value + width))
 
 
-def _view(plan: FairnessPlan, view: Cells, doubt: float) -> AuditView:
+def _view(plan: FairnessPlan, view: Cells, alpha: float) -> AuditView:
     groups = view.attributes[0].values
     tables, merged = view.tables()
     sides = [Noisy(plan.noise, covers, plan.least) for covers in ("table", "population")]
@@ -196,23 +194,23 @@ def _view(plan: FairnessPlan, view: Cells, doubt: float) -> AuditView:
     for name, one in METRICS.items():
         found = family(tables, one, merged)
         both = [
-            estimates(*(np.clip(side, 0, 1)[0] for side in (found.values, *limits.limits(found, doubt))))
+            estimates(*(np.clip(side, 0, 1)[0] for side in (found.values, *limits.limits(found, alpha))))
             for limits in sides
         ]
         rates[name] = tuple(Both(own, all_) for own, all_ in zip(*both, strict=True))
     gaps = [
-        tuple(plain_gap(tables, one, groups, limits, doubt, merged) for limits in sides) for one in CRITERIA.values()
+        tuple(plain_gap(tables, one, groups, limits, alpha, merged) for limits in sides) for one in CRITERIA.values()
     ]
     spread = None
     if len(view.strata) > 1:
         by_stratum, parts = view.strata_tables()
         one = metric("selection rate")
         strata = family(by_stratum, one, parts, view.strata.values)
-        gaps.append(tuple(gap(CONDITIONAL, [strata], groups, limits, doubt) for limits in sides))
+        gaps.append(tuple(gap(CONDITIONAL, [strata], groups, limits, alpha) for limits in sides))
         compared = sides[0].usable(family(tables, one, merged))[0]
-        found_spread = [adjusted(strata, compared, groups, limits, doubt) for limits in sides]
+        found_spread = [adjusted(strata, compared, groups, limits, alpha) for limits in sides]
         spread = None if None in found_spread else (found_spread[0], found_spread[1])
-    width = tail(plan.noise, 4 * merged, doubt / 2)
+    width = tail(plan.noise, 4 * merged, alpha / 2)
     sizes = tuple(_count(float(n), width) for n in tables.sum(axis=(1, 2)))
     small = _small(groups, sizes, gaps)
     return AuditView(view.attributes[0].name, groups, sizes, rates, tuple(gaps), spread, small)  # type: ignore[arg-type]

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from discreet.fairness.gaps import Estimate
-from discreet.fairness.metrics import CALIBRATION, CONDITIONAL, CRITERIA
-from discreet.fairness.report import Conditional, FairnessReport, View
-from discreet.fairness.words import CAUTIONS, judged
+from discreet.fairness.cells import CALIBRATION, CONDITIONAL, CRITERIA
+from discreet.fairness.disparity_report import Conditional, FairnessReport, View
+from discreet.fairness.gaps import CAUTIONS, Estimate, judged
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Line, Page, Part, Text, Verdict
 
 _MOST_GROUPS = 24
@@ -16,7 +15,7 @@ _SHOWN = ("selection rate", "true positive rate", "false positive rate", "precis
 def page(report: FairnessReport, title: str) -> Page:
     """The whole report.
 
-    >>> from discreet.fairness.report import fairness_report
+    >>> from discreet.fairness.disparity_report import fairness_report
     >>> table = {"yhat": [1, 0] * 20, "sex": ["f"] * 20 + ["m"] * 20}
     >>> found = fairness_report(table, prediction="yhat", group="sex")
     >>> "statistical parity" in page(found, "Fairness").html()
