@@ -126,7 +126,7 @@ def test_an_exact_sum_is_told_exactly() -> None:
 COST = re.compile(r"epsilon|delta(?!_?s?core)|\brho\b|_rho|rho_|spent|\bcost", re.IGNORECASE)
 NO_COST = {
     # what is shown there is no cost, but …
-    ("anonymity/report.py", "costs.suppressed_share"),  # a share of rows
+    ("anonymity/anonymity_report.py", "costs.suppressed_share"),  # a share of rows
     ("privacy/accounting/pld.py", "_LEAST_DELTA"),  # how far an accountant reaches
     ("cli/attack_audit.py", "found.epsilon"),  # a lower bound that an attack proved
     ("cli/channel.py", "epsilon"),  # the ε's at which a profile is drawn

@@ -323,7 +323,7 @@ class Finding:
             if self.claimed is None or self.claimed > _SHOWN_EPSILON
             else (f"; the claim allows {exp(float_up(self.claimed)):.3g} times")
         )
-        spare = f", beyond δ {float(self.delta):.3g}" if self.delta else ""
+        spare = f", beyond δ {printed_up(self.delta)}" if self.delta else ""
         return f"{self.event}: {p} of the outputs on x, {q} on its neighbor{times}{spare}{allowed}."
 
     @property
