@@ -10,7 +10,7 @@ from scipy.stats import binom
 from discreet.attacks.audit.targets import Guessing, curve
 from discreet.errors import InvalidChannel, InvalidData, InvalidParameter
 from discreet.mechanisms import KRR, Channel, Laplace, RandomizedResponse
-from discreet.mechanisms.inference import best_test, guess_bound
+from discreet.mechanisms.bayesian import best_test, guess_bound
 from discreet.mechanisms.optimal import geometric_channel
 
 SURE = 1 - 1e-6

@@ -38,7 +38,7 @@ from discreet.attacks.tables.linkage import Linkage, LinkedSecret
 from discreet.attacks.tables.singling_out import SinglingOut
 from discreet.gallery.harm import Heights, Smoking
 from discreet.mechanisms.additive import Geometric
-from discreet.mechanisms.response import KRR
+from discreet.mechanisms.randomized_response import KRR
 from discreet.noise import DeterministicEntropy
 from discreet.report import Bars, Chart, Grid, Heading, Part, Text
 

@@ -43,7 +43,7 @@ from discreet.attacks.answers.answerers import Answerer, Fresh, bits, one, words
 from discreet.attacks.attack_report import AttackReport, Share
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational, text_up
-from discreet.mechanisms.inference import guess_bound
+from discreet.mechanisms.bayesian import guess_bound
 from discreet.report import Chart, Line
 
 Pair = tuple[Any, Any]

@@ -36,9 +36,9 @@ from discreet.attacks.tables.columns import coded, columns, kind
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, rational
 from discreet.mechanisms import Mechanism
+from discreet.mechanisms.bayesian import best_test, guess_bound
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Neighborhood
-from discreet.mechanisms.inference import best_test, guess_bound
 from discreet.report import Bars, Chart, Line, Mark, Points
 
 
