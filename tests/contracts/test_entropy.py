@@ -125,9 +125,9 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
     "fairness.bootstrap.resampled": [lambda: fairness_bootstrap.resampled([60, 40], 50)],
     "fairness.bootstrap.uniforms": [lambda: fairness_bootstrap.uniforms(9)],
     "fairness.bootstrap.Replicates.of": [lambda: fairness_bootstrap.Replicates.of(Cells.of(GROUPS, group="sex", prediction="yhat"), 200).tables],
-    "fairness.report.fairness_report": [lambda: fairness_report(GROUPS, **REPORTED).as_dict()],
-    "fairness.report.report_cells": [lambda: report_cells(Cells.of(GROUPS, group="sex", prediction="yhat"), limits="bootstrap", replicates=200).as_dict()],
-    "fairness.repair.people.thrown": [lambda: thrown(np.full(300, 0.5))],
+    "fairness.disparity_report.fairness_report": [lambda: fairness_report(GROUPS, **REPORTED).as_dict()],
+    "fairness.disparity_report.report_cells": [lambda: report_cells(Cells.of(GROUPS, group="sex", prediction="yhat"), limits="bootstrap", replicates=200).as_dict()],
+    "fairness.repair.rows.thrown": [lambda: thrown(np.full(300, 0.5))],
     "fairness.repair.reduction.Mixture.predict": [lambda: Mixture((Always(0), Always(1)), (0.5, 0.5), "parity", 0.0, 0.0).predict(np.zeros((300, 1)))],
     "fairness.repair.thresholds.Thresholds.predict": [lambda: LOTTERY.predict([0.3] * 300, ["f", "m"] * 150)],
     "synthetic.rows.draw": [lambda: rows.draw(SOFT)],
@@ -139,7 +139,7 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
     "synthetic.commuting.urn.draw": [lambda: urn.draw(np.array([5, 9, 2]), synthesis.pure_prior(50, epsilon=1), 50)],
 }  # fmt: skip
 
-GENERATED = {"fairness.loan.Loans.generated"}
+GENERATED = {"fairness.tradeoff.generated_loans"}
 """Made-up people for examples, the same each time by intention: nobody's privacy rests on them."""
 ELSEWHERE = {"synthetic.graphical.GraphicalTable.draw", "local.estimation.ibu.ibu", "local.places.smoothing.smoothed"}
 """What is done with released numbers: rows of a model fitted to them, and where a fit stops, by `thin`."""
