@@ -29,7 +29,7 @@ left = {type = "integer", lower = 0, upper = 100}
 ward = {type = "text"}
 ill = {type = "boolean"}
 """
-TERMS = ["--epsilon", "1", "--leave-out", "ward", "--bins", "age=5", "--bins", "left=0,50,100"]
+TERMS = ["--epsilon", "1", "--exclude", "ward", "--bins", "age=5", "--bins", "left=0,50,100"]
 
 
 def rows(many, seed):
@@ -126,7 +126,7 @@ def test_what_is_refused_before_anything_is_spent(folder):
 
 def test_rules_from_a_file_hold_and_what_is_lost_is_told(folder):
     (folder / "rules.txt").write_text("# public\nwhen age=0 to 19 then ill=False\nward decides ill\n")
-    made = run("synth", folder / "clinic.toml", "--epsilon", 2, "--leave-out", "left", "--bins", "age=5", "--values", "ward=a,b",
+    made = run("synth", folder / "clinic.toml", "--epsilon", 2, "--exclude", "left", "--bins", "age=5", "--values", "ward=a,b",
                "--rule", "never ward=b, age=0 to 19", "--rules", folder / "rules.txt", "-o", folder / "made.csv", "--json")  # fmt: skip
     assert made.exit_code == 0, made.output
     table = pyarrow.csv.read_csv(folder / "made.csv").to_pylist()

@@ -40,7 +40,7 @@ urgent = {type = "boolean", nullable = false}
 note = {type = "text"}
 """
 BOTH = ["--table", "people", "--table", "visits"]
-TERMS = [*BOTH, "--epsilon", "2", "--rows-each", "visits=3", "--leave-out", "town,visits.note", "--bins", "people.age=5", "--bins", "arrived=4", "--bins", "visits.left=0,30,60,99"]  # fmt: skip
+TERMS = [*BOTH, "--epsilon", "2", "--rows-per-person", "visits=3", "--exclude", "town,visits.note", "--bins", "people.age=5", "--bins", "arrived=4", "--bins", "visits.left=0,30,60,99"]  # fmt: skip
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_the_same_again_is_free_and_csv(folder):
 
 
 def test_every_name_may_be_in_any_case_and_tables_in_any_order(folder):
-    told = run("synth", folder / "clinic.toml", "--table", "Visits", "--table", "PEOPLE", "--epsilon", 1, "--explain", "--rows-each", "VISITS=2",
+    told = run("synth", folder / "clinic.toml", "--table", "Visits", "--table", "PEOPLE", "--epsilon", 1, "--explain", "--rows-per-person", "VISITS=2",
                "--columns", "Sex", "--columns", "visits.URGENT,VISITS.Age", "--values", "people.sex=f,m,x")  # fmt: skip
     assert told.exit_code == 0, told.output
     assert "a person         people.sex (3), rows in visits (3)" in told.stdout
@@ -144,20 +144,20 @@ def test_one_table_takes_rows_each_with_or_without_its_name(folder):
             "visits",
             "--epsilon",
             1,
-            "--leave-out",
+            "--exclude",
             "note",
-            "--rows-each",
+            "--rows-per-person",
             said,
             "--explain",
         )
         assert "at most 3 of their rows are used" in told.stdout
     for words, arguments in {
-        "the only table is visits": ["--rows-each", "people=3"],
-        "say it once": ["--rows-each", "3", "--rows-each", "2"],
-        "write 3, or with several tables visits=3": ["--rows-each", "=3"],
+        "the only table is visits": ["--rows-per-person", "people=3"],
+        "say it once": ["--rows-per-person", "3", "--rows-per-person", "2"],
+        "write 3, or with several tables visits=3": ["--rows-per-person", "=3"],
         "--format is for several tables": ["--format", "csv"],
     }.items():
-        told = run("synth", policy, "--table", "visits", "--epsilon", 1, "--leave-out", "note", "--explain", *arguments)
+        told = run("synth", policy, "--table", "visits", "--epsilon", 1, "--exclude", "note", "--explain", *arguments)
         assert told.exit_code == 2
         assert words in told.output
     told = run("synth", policy, "--epsilon", 1, "--explain")
@@ -172,15 +172,15 @@ REFUSED = {
     "--model graphical: for one table alone": ["--model", "graphical"],
     "--controls: for one table alone": ["--controls", "people.csv"],
     "age: more than one table has this column; write people.age or visits.age": ["--bins", "age=3"],
-    "height: no column of people, visits has this name": ["--leave-out", "height"],
-    "of which table? write visits=3": ["--rows-each", "3"],
-    "--rows-each beds=3: expected one of people, visits": ["--rows-each", "beds=3"],
-    "--rows-each visits=…: say it once": ["--rows-each", "visits=4"],
+    "height: no column of people, visits has this name": ["--exclude", "height"],
+    "of which table? write visits=3": ["--rows-per-person", "3"],
+    "--rows-per-person beds=3: expected one of people, visits": ["--rows-per-person", "beds=3"],
+    "--rows-per-person visits=…: say it once": ["--rows-per-person", "visits=4"],
     "--bins people.age=…: say it once": ["--bins", "PEOPLE.age=4"],
     "not of people and visits": ["--never", "sex=f, urgent=yes"],
     "is about the rows of one table": ["--at-most", "people.age <= arrived"],
     "--table people: say each table once": ["--table", "People"],
-    "write 3, or with several tables visits=3": ["--rows-each", "visits=0"],
+    "write 3, or with several tables visits=3": ["--rows-per-person", "visits=0"],
     "is not one of": ["--format", "xlsx"],
 }
 
@@ -226,7 +226,7 @@ def test_what_the_plan_refuses(folder):
         "one of the synthetic columns": ["--at-most", "arrived <= patient"],
         "declared values": ["--columns", "town"],
     }.items():
-        terms = [*BOTH, "--epsilon", 1, "--leave-out", "note"] if words == "declared values" else TERMS
+        terms = [*BOTH, "--epsilon", 1, "--exclude", "note"] if words == "declared values" else TERMS
         with pytest.raises(InvalidParameter, match=words):
             run("synth", policy, *terms, *arguments, "-o", folder / "made")
     with pytest.raises(InvalidParameter, match="a table of dataset"):
@@ -269,7 +269,7 @@ def test_help_tells_of_several_tables():
     told = " ".join(run("synth", "--help").output.split())
     for words in (
         "With several --table, tables of the same people",
-        "--rows-each visits=4",
+        "--rows-per-person visits=4",
         "a folder",
         "are for one table",
     ):

@@ -62,6 +62,9 @@ def test_the_public_page_reads_noisy_numbers_alone(made, monkeypatch):
         assert part.casefold() in html.casefold()
     assert "<i>" not in html  # names and values are escaped
     assert "owner" not in html
+    assert "<th>protects</th>" in html  # facts, one a line
+    assert f"<th>released</th><td>{made.receipt.when[:10]}</td>" in html
+    assert "safe to publish" in html
     assert made.page().html() == html
     assert "<svg" in made._repr_html_()
 

@@ -64,7 +64,7 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--epsilon", required=True, metavar="ε", help="What all of it may cost.")
 @click.option("--delta", metavar="δ", help="The budget's, if left out.")
 @click.option("--columns", multiple=True, callback=_names, help="Columns to synthesize: a,b,c; else all but the key.")
-@click.option("--leave-out", multiple=True, callback=_names, help="Columns that are not synthesized.")
+@click.option("--exclude", "leave_out", multiple=True, callback=_names, help="Columns that are not synthesized.")
 @click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help="age=10, or age=0,18,65,120")
 @click.option("--values", multiple=True, callback=_values, metavar="COLUMN=A,B,…", help="Values of a column of text.")
 @click.option("--discover", multiple=True, callback=_names, help="Columns of text whose values are found privately.")
@@ -80,7 +80,8 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--rules", "rule_files", multiple=True, type=_IN, help="A file with such rules, one a line.")
 @click.option("--target", help="A column that models will predict: measured more closely.")
 @click.option(
-    "--rows-each",
+    "--rows-per-person",
+    "rows_each",
     multiple=True,
     callback=_rows_each,
     metavar="[TABLE=]N",
@@ -119,7 +120,7 @@ def synth(
     can be used. What --output and --report write is differentially private and safe to publish.
 
     With several --table, tables of the same people: the rows of one synthetic person belong together across them. The
-    first --table with one row a person has the people; say --rows-each visits=4 for others. Columns are named
+    first --table with one row a person has the people; say --rows-per-person visits=4 for others. Columns are named
     visits.ward, or ward where one table has it. They are written into a folder, as NAME.parquet or (--format) NAME.csv.
     --discover, --target, --rows, --adaptive, --model graphical and --controls are for one table.
     """
@@ -184,9 +185,9 @@ def _most(said: list[RowsEach], table: str) -> int:
     """The most rows of a person, where there is one table."""
     other = [name for name, _ in said if name is not None and name.casefold() != table.casefold()]
     if other:
-        raise click.UsageError(f"--rows-each {other[0]}=…: the only table is {table}; say --table {other[0]} too")
+        raise click.UsageError(f"--rows-per-person {other[0]}=…: the only table is {table}; say --table {other[0]} too")
     if len(said) > 1:
-        raise click.UsageError("--rows-each: say it once")
+        raise click.UsageError("--rows-per-person: say it once")
     return said[0][1] if said else 1
 
 

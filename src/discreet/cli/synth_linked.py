@@ -107,7 +107,7 @@ def by_table(tables: "Sequence[Table]", wish: Mapping[str, Any]) -> dict[str, di
         for table, value in _SORTED[option](tables, wish.get(option) or ()):
             given = said[table].setdefault(option, {} if option in ("bins", "values") else [])
             if option == "rows_each":
-                said[table][option] = _once(value, f"--rows-each {table}=…", given)
+                said[table][option] = _once(value, f"--rows-per-person {table}=…", given)
             elif isinstance(given, dict):
                 column, what = value
                 given[column] = _once(what, f"--{option} {table}.{column}=…", given.get(column))
@@ -154,9 +154,9 @@ def _rows_each(tables: "Sequence[Table]", given: Iterable[RowsEach]) -> Iterator
     names = {table.name.casefold(): table.name for table in tables}
     for table, most in given:
         if table is None:
-            raise click.UsageError(f"--rows-each {most}: of which table? write {tables[-1].name}={most}")
+            raise click.UsageError(f"--rows-per-person {most}: of which table? write {tables[-1].name}={most}")
         if table.casefold() not in names:
-            raise click.UsageError(f"--rows-each {table}={most}: expected one of {', '.join(names.values())}")
+            raise click.UsageError(f"--rows-per-person {table}={most}: expected one of {', '.join(names.values())}")
         yield names[table.casefold()], most
 
 

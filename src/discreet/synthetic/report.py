@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.curator.answer import Receipt
 from discreet.errors import InvalidData, MissingExtra
-from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
+from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text, Tiles
 from discreet.synthetic.linked.result import LinkedTables
 from discreet.synthetic.quality import Closeness, LostRows, Residual, area_under_curve, closeness
 from discreet.synthetic.reading import Codes
@@ -20,9 +21,9 @@ _SHOWN = 12
 def public_page(made: SyntheticTable) -> Page:
     """What can be said from noisy numbers alone: it was paid for with the table, and may be published with it."""
     parts: list[Part] = [
-        Facts({"cost": str(made.receipt), "rows": len(made.codes), "marginals measured": len(made.measurements)}),
+        *_summary(made.receipt, {"synthetic rows": len(made.codes), "marginals measured": len(made.measurements)}),
         Heading("How it was made"),
-        Text(made.plan.explain()),
+        Facts(_told(made.plan.explain())),
         Heading("What is lost"),
         *_lost(made.lost()),
         Heading("How well it fits what was measured"),
@@ -30,14 +31,14 @@ def public_page(made: SyntheticTable) -> Page:
         Heading("Columns"),
         *[_column(made.schema, made.codes, place, None) for place in range(len(made.schema.names))],
     ]
-    return Page(f"Synthetic {made.plan.table.name}", parts)
+    return Page(f"Synthetic {made.plan.table.name}", parts, _LEAD)
 
 
 def linked_page(made: LinkedTables) -> Page:
     """The same, for several tables of the same people."""
     rows = {one.name: len(one.codes) for one in made.fit()}
-    parts: list[Part] = [Facts({"cost": str(made.receipt), **{f"rows of {name}": n for name, n in rows.items()}})]
-    parts += [Heading("How they were made"), Text(made.plan.explain())]
+    parts = _summary(made.receipt, {f"synthetic rows of {name}": many for name, many in rows.items()})
+    parts += [Heading("How they were made"), Facts(_told(made.plan.explain()))]
     first = len(made.plan.own)
     lost = made.lost()
     for turn, one in enumerate(made.fit()):
@@ -45,7 +46,34 @@ def linked_page(made: LinkedTables) -> Page:
         shown = range(first if turn else 0, len(one.schema.names))
         parts += [Heading(f"{one.name}: how well it fits what was measured"), *_misfits(one.schema, one.residuals())]
         parts += [Heading(f"{one.name}: columns"), *[_column(one.schema, one.codes, place, None) for place in shown]]
-    return Page(f"Synthetic {', '.join(part.table.name for part in made.plan.parts)}", parts)
+    return Page(f"Synthetic {', '.join(part.table.name for part in made.plan.parts)}", parts, _LEAD)
+
+
+_LEAD = "Nobody here exists. Made from noisy counts alone: differentially private; safe to publish."
+_CAVEATS = (
+    "Counts of one and two columns are near the true ones; what only three or more columns together say is not kept.",
+    "Rows are not people: no row stands for anybody, and single rows mean nothing.",
+    "Numbers that follow from few rows are mostly noise.",
+)
+
+
+def _summary(receipt: Receipt | None, numbers: dict[str, int]) -> list[Part]:
+    """The numbers that matter most, what was paid and when, and what not to do with it."""
+    tiles = [(f"{many:,}", what) for what, many in numbers.items()]
+    facts = {} if receipt is None else {"cost": str(receipt), "released": receipt.when[:10] or "–"}
+    return [Tiles(tiles), *([Facts(facts)] if facts else []), Heading("Before you use it"), *map(Text, _CAVEATS)]
+
+
+def _told(explained: str) -> dict[str, str]:
+    """What a plan says, line by line; a name that is there twice is told apart by the line before."""
+    found: dict[str, str] = {}
+    last = ""
+    for line in explained.splitlines():
+        name, _, words = line.partition("  ")
+        key = f"{name} ({last})" if name in found else name
+        found[key] = words.strip()
+        last = name if name not in ("useful",) else last
+    return found
 
 
 def linked_quality(made: LinkedTables, real: Sequence[Codes]) -> Page:
