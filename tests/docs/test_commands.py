@@ -130,3 +130,18 @@ def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_architecture_is_one_page_and_names_what_there_is():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    assert len(text.splitlines()) <= 90
+    tree = text.split("```")[1]
+    source = ROOT / "src/discreet"
+    tops = {f"{path.name}/" for path in source.iterdir() if (path / "__init__.py").exists()}
+    tops |= {path.name for path in source.glob("*.py")} - {"__init__.py"}
+    named = re.findall(r"(?<![\w.])(\w+(?:/|\.py))", tree)
+    assert tops <= set(named)
+    known = {f"{path.parent.name}/" for path in source.rglob("__init__.py")} | {
+        path.name for path in source.rglob("*.py")
+    }
+    assert set(named) - {"src/"} <= known
