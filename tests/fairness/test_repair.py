@@ -173,7 +173,7 @@ def test_reweighing_narrows_the_gap_of_a_model():
 def test_a_reduction_keeps_its_tolerance_on_its_rows(criterion, parts):
     from sklearn.linear_model import LogisticRegression
 
-    x, y, a, _ = people(1500)
+    x, y, a, _ = people(800)
     plain = LogisticRegression().fit(x, y).predict(x)
     fitted = reduction(LogisticRegression(), x, y, a, criterion=criterion, tolerance="0.02", rounds=30)
     chance = fitted.probabilities(x)
@@ -251,7 +251,7 @@ def test_fairlearns_reductions_behind_one_adapter(method):
     pytest.importorskip("fairlearn")
     from sklearn.linear_model import LogisticRegression
 
-    x, y, a, _ = people(500)
+    x, y, a, _ = people(250)
     found = repaired(LogisticRegression(), x, y, a, criterion="statistical parity", method=method, tolerance="0.05")
     chance = found.probabilities(x, a)
     assert chance.min() >= 0
