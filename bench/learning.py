@@ -66,11 +66,9 @@ def _of(case: str, kind: str, rows: int, work: float) -> list[Contestant]:
 
 
 def _network(kind: str) -> Any:
-    from discreet.learning.convolution import Conv2D
-    from discreet.learning.layers import Dense, Flatten, Layer, Relu
-    from discreet.learning.losses import Softmax
-    from discreet.learning.network import Network
-    from discreet.learning.pooling import MaxPool2D
+    from discreet.learning.networks.images import Conv2D, MaxPool2D
+    from discreet.learning.networks.layers import Dense, Flatten, Layer, Relu
+    from discreet.learning.networks.network import Network, Softmax
 
     if kind != "cnn":
         return Network([Dense(1000), Relu(), Dense(10)], Softmax(), (INPUTS[kind],))
@@ -101,9 +99,8 @@ def _rows(kind: str, rows: int, *, channels_last: bool) -> tuple[Any, Any]:
 
 
 def private(kind: str, rows: int, *, epochs: int) -> Timed:
-    from discreet.learning.optimizers import Sgd
-    from discreet.learning.recipe import Recipe
-    from discreet.learning.training import train
+    from discreet.learning.sgd.recipe import Recipe, Sgd
+    from discreet.learning.sgd.training import train
 
     network = _network(kind)
     x, y = _rows(kind, rows, channels_last=True)
@@ -119,8 +116,8 @@ def private(kind: str, rows: int, *, epochs: int) -> Timed:
 
 
 def plain(kind: str, rows: int, *, epochs: int) -> Timed:
-    from discreet.learning.optimizers import Sgd
-    from discreet.learning.plain import train_without_privacy
+    from discreet.learning.sgd.recipe import Sgd
+    from discreet.learning.sgd.training import train_without_privacy
 
     network = _network(kind)
     x, y = _rows(kind, rows, channels_last=True)

@@ -24,21 +24,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.learning.curves import running_mean
 from discreet.learning.estimators import DPClassifier
-from discreet.learning.layers import Dense, Relu
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
-from discreet.learning.plain import train_without_privacy
-from discreet.learning.recipe import Recipe
-from discreet.learning.scattering import Scattering, grouped
-from discreet.learning.schedule import Schedule
-from discreet.learning.standard import PrivateStandard
-from discreet.learning.training import finished, train
+from discreet.learning.networks.layers import Dense, Relu
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.preprocessing import PrivateStandard
+from discreet.learning.sgd.recipe import Recipe, Schedule, Sgd
+from discreet.learning.sgd.run_state import running_mean
+from discreet.learning.sgd.training import finished, train, train_without_privacy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Together
 from discreet.report import Chart, Line
+from scattering import Scattering, grouped
 
 DATA = Path(os.environ.get("DISCREET_DATA", Path(__file__).parents[2] / "shared" / "data")) / "mnist.npz"
 DELTA = "1e-5"

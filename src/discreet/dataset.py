@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discreet.curator.report import BudgetReport
     from discreet.fairness.audit import FairnessPlan
     from discreet.fairness.audit_answer import FairnessAnswer
-    from discreet.learning.plan import TrainedModel, TrainingPlan
+    from discreet.learning.training_plan import TrainedModel, TrainingPlan
     from discreet.sql.plan.explain import Explanation
     from discreet.sql.plan.query_plan import QueryPlan
     from discreet.synthetic.commuting.plan import CommuteMap, CommutePlan
@@ -197,7 +197,7 @@ class Dataset:
         """A network that predicts a column of a table, trained by DP-SGD and charged before a row is read.
 
         `examples` is the rough public number of units (ask for a count first). Further settings are those of
-        `learning.planner.Wish`: hidden, activation, epochs, lot, clip, optimizer.
+        `learning.training_plan.Wish`: hidden, activation, epochs, lot, clip, optimizer.
         """
         plan = self.training_plan(
             table, target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings
@@ -217,7 +217,7 @@ class Dataset:
         **settings: Any,
     ) -> "TrainingPlan":
         """What training would cost and do, before anything is spent: print its `explain()`."""
-        from discreet.learning.planner import Wish, plan
+        from discreet.learning.training_plan import Wish, plan
 
         wish = Wish(
             table=table, target=target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings

@@ -5,13 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from discreet.learning.clipping import UNITS, Clip, clipped_sum
-from discreet.learning.layers import Dense
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
-from discreet.learning.recipe import Recipe
-from discreet.learning.training import State, contributions, train
+from discreet.learning.networks.layers import Dense
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.clipping import UNITS, Clip, clipped_sum
+from discreet.learning.sgd.recipe import Recipe, Sgd
+from discreet.learning.sgd.training import State, contributions, train
 from discreet.noise import DeterministicEntropy, poisson_sample
 from discreet.noise.normal import rounded_gaussian
 from discreet.privacy.accounting import guarantee, pld, rdp

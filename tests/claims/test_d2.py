@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from discreet.learning.curves import cost_chart, costs
+from discreet.learning.sgd.run_state import cost_chart, costs
 from discreet.privacy.accounting import pld
 from discreet.privacy.loss import Repeated, SampledGaussian
 

@@ -9,16 +9,12 @@ import pytest
 from tests.generated_images import signs
 from tests.real_data import FOLDER, needs
 
-from discreet.learning.convolution import Conv2D
-from discreet.learning.curves import curve_noise, learning_chart
-from discreet.learning.layers import Dense, Flatten, Relu
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
-from discreet.learning.pooling import MaxPool2D
-from discreet.learning.recipe import Recipe
-from discreet.learning.schedule import Schedule
-from discreet.learning.training import finished, train
+from discreet.learning.networks.images import Conv2D, MaxPool2D
+from discreet.learning.networks.layers import Dense, Flatten, Relu
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.recipe import Recipe, Schedule, Sgd
+from discreet.learning.sgd.run_state import curve_noise, learning_chart
+from discreet.learning.sgd.training import finished, train
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 

@@ -23,15 +23,12 @@ from discreet.attacks.membership import (
     coins,
 )
 from discreet.gallery.models import canaries, gradient_norms, log_confidences
-from discreet.learning import training
-from discreet.learning.clipping import UNITS, Clipping
-from discreet.learning.layers import Dense, Relu
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Adam
-from discreet.learning.plain import train_without_privacy
-from discreet.learning.recipe import Recipe, Sgd
-from discreet.learning.training import train
+from discreet.learning.networks.layers import Dense, Relu
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd import training
+from discreet.learning.sgd.clipping import UNITS, Clipping
+from discreet.learning.sgd.recipe import Adam, Recipe, Sgd
+from discreet.learning.sgd.training import train, train_without_privacy
 from discreet.noise import DeterministicEntropy
 from discreet.noise.normal import add_rounded_gaussian
 

@@ -11,17 +11,16 @@ import pytest
 from scipy.stats import binom
 
 from discreet.attacks.updates import UpdateLabels, UpdateRows, imprint
-from discreet.learning.clipping import UNITS
 from discreet.learning.federated import Federation, GaussianShare, InProcessFleet, Secure, pads, run
 from discreet.learning.federated.gathering import SecureGathering, TrustedGathering
 from discreet.learning.federated.messages import Masked
 from discreet.learning.federated.orders import Update, decode_answer, unpack_vector
 from discreet.learning.federated.steps import Local
 from discreet.learning.federated.updates import length
-from discreet.learning.layers import Dense, Relu
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
+from discreet.learning.networks.layers import Dense, Relu
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.calibration import gaussian_multiplier

@@ -38,7 +38,7 @@ def test_models_are_trained_chosen_and_paid_for():
         ),
         classical.LogisticRegression(epsilon=4, entropy=DeterministicEntropy(2), **budget).fit(X[:4000], Y[:4000]),
     ]
-    right = classical.right_answers(models, X[4000:], Y[4000:])
+    right = classical.correct_answers(models, X[4000:], Y[4000:])
     choice = classical.choose(models, right, epsilon=1, sensitivity=1, monotone=True, entropy=DeterministicEntropy(3))
     assert choice.model is models[1]
     assert choice.model.score(X, Y) > 0.95

@@ -8,9 +8,8 @@ import pytest
 from discreet.attacks.membership import coins
 from discreet.curator.catalog import Column
 from discreet.gallery.models import Targets, without_privacy
-from discreet.learning import training
-from discreet.learning.features import Features, Target
-from discreet.learning.model import Model, Shape
+from discreet.learning.column_model import Features, Model, Shape, Target
+from discreet.learning.sgd import training
 from discreet.tables import read_table, write
 
 COLUMNS = tuple(Column(f"c{k}", "integer", lower=0, upper=9) for k in range(20))

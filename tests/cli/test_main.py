@@ -175,7 +175,7 @@ def test_without_file_locks_the_command_line_is_refused_in_one_sentence():
         "import discreet; discreet.open('policy.toml')",
         "from discreet.curator.stores.sqlite import _Turn; from pathlib import Path; _Turn(Path(sys.argv[1])).__enter__()",
         "import discreet.local.collection.device_account as a; a._wait(0, None)",
-        "import discreet.learning.checkpoint as c; c._lock(0, None)",
+        "import discreet.learning.sgd.run_state as c; c._lock(0, None)",
     ],
 )
 def test_without_file_locks_nothing_is_opened(act, tmp_path):

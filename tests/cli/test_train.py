@@ -50,7 +50,7 @@ def test_explained_trained_and_used(folder):
     assert "<svg" in page.read_text(encoding="utf-8")
     out = folder / "said.csv"
     found = run("predict", model, folder / "people.csv", "-o", out, "--json")
-    assert json.loads(found.stdout)["right"] > 0.85
+    assert json.loads(found.stdout)["accuracy"] > 0.85
     assert out.read_text().splitlines()[0] == "age,ill,predicted"
     assert "exists already" in run("predict", model, folder / "people.csv", "-o", out).output
     assert "exists already" in run("train", folder / "clinic.toml", "people", "ill", *TERMS, "-o", model).output

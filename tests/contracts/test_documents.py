@@ -172,7 +172,7 @@ def test_riders_that_take_more_than_the_norm_are_refused():
 
 @pytest.mark.parametrize("name", ["rate", "steps", "multiplier"])
 def test_a_run_costs_what_its_noise_and_its_steps_cost_whatever_the_recipe_says(name, monkeypatch):
-    from discreet.learning.recipe import Recipe
+    from discreet.learning.sgd.recipe import Recipe
 
     one = OTHERS["training"].make()
     stated = one.loss

@@ -683,8 +683,8 @@ def commuting(neighbors: Neighbors = ADD, **more: Any) -> Any:
 
 
 def training(neighbors: Neighbors = ADD, **more: Any) -> Any:
-    from discreet.learning.planner import Wish
-    from discreet.learning.planner import plan as training_plan
+    from discreet.learning.training_plan import Wish
+    from discreet.learning.training_plan import plan as training_plan
 
     terms = {"epsilon": 1, "delta": "1e-6", "examples": 2000, "epochs": 1, "features": ["days"]} | more
     return training_plan(Wish(table="visits", target="ward", **terms), catalog(neighbors))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.learning.estimators import DPClassifier
-from discreet.learning.recipe import Recipe, Sgd
+from discreet.learning.sgd.recipe import Recipe, Sgd
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Together
 

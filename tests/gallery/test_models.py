@@ -17,11 +17,9 @@ from discreet.gallery.models import (
     reference_models,
     without_privacy,
 )
-from discreet.learning.features import Features, Target
-from discreet.learning.model import Model, Shape
-from discreet.learning.optimizers import Adam
-from discreet.learning.recipe import Adaptive, Recipe, Sgd
-from discreet.learning.training import train
+from discreet.learning.column_model import Features, Model, Shape, Target
+from discreet.learning.sgd.recipe import Adam, Adaptive, Recipe, Sgd
+from discreet.learning.sgd.training import train
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 

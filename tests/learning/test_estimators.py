@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from discreet.errors import BudgetExceeded, InvalidData, InvalidInput, InvalidParameter
-from discreet.learning import estimators, training
-from discreet.learning.checkpoint import Checkpoint
-from discreet.learning.curves import Bar, curve_noise
+from discreet.learning import estimators
 from discreet.learning.estimators import DPClassifier, DPRegressor
-from discreet.learning.recipe import Adaptive
+from discreet.learning.sgd import training
+from discreet.learning.sgd.recipe import Adaptive
+from discreet.learning.sgd.run_state import Bar, Checkpoint, curve_noise
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Repeated, Together

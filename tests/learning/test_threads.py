@@ -7,16 +7,14 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from discreet.errors import InvalidParameter
-from discreet.learning import company, products
 from discreet.learning.estimators import DPClassifier
 from discreet.learning.federated import Federation, InProcessFleet, run
 from discreet.learning.federated import member as member_module
-from discreet.learning.layers import Dense
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
-from discreet.learning.recipe import Recipe
-from discreet.learning.training import train
+from discreet.learning.networks.layers import Dense
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd import batch_invariance
+from discreet.learning.sgd.recipe import Recipe, Sgd
+from discreet.learning.sgd.training import train
 from discreet.threads import blas_threads, threads_in_force
 
 NETWORK = Network([Dense(2)], Softmax(), inputs=(3,))
@@ -104,14 +102,14 @@ def test_the_setting_in_force_is_the_true_one():
 def test_what_is_known_of_products_is_known_for_a_number_of_threads():
     """Else places that are alike with two threads would be taken for alike with one."""
     weights = np.ones((5, 3), np.float32)
-    products._alike.cache_clear()
-    company._tried.cache_clear()
+    batch_invariance._alike.cache_clear()
+    batch_invariance._tried.cache_clear()
     for count in (1, 2, 1, None):
         with blas_threads(count):
-            products.product(np.ones((2, 5), np.float32), weights)
-            company.require_independent(NETWORK)
-    assert company._tried.cache_info().misses == 3
-    assert products._alike.cache_info().misses >= 3
+            batch_invariance.product(np.ones((2, 5), np.float32), weights)
+            batch_invariance.require_batch_invariance(NETWORK)
+    assert batch_invariance._tried.cache_info().misses == 3
+    assert batch_invariance._alike.cache_info().misses >= 3
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, "two"])

@@ -21,7 +21,6 @@ from tests.statistical.power import assert_follows
 
 import discreet
 from discreet.exact import rational
-from discreet.learning import projection, standard, training
 from discreet.learning.classical import (
     PCA,
     CategoricalNB,
@@ -35,12 +34,13 @@ from discreet.learning.classical import (
     RandomForestClassifier,
     Ridge,
     StandardScaler,
+    exact_sums,
     objective,
-    sums,
     trees,
 )
 from discreet.learning.estimators import DPClassifier, DPRegressor
-from discreet.learning.recipe import Adaptive
+from discreet.learning.sgd import preprocessing, training
+from discreet.learning.sgd.recipe import Adaptive
 from discreet.mechanisms import Exponential, Geometric
 from discreet.noise import DeterministicEntropy, entropy
 from discreet.privacy import guarantee
@@ -113,10 +113,9 @@ class Overruling(np.ndarray):
 def taped() -> Iterator[Tape]:
     tape = Tape()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sums, "rounded_gaussian", tape.noise("gaussian"))
-        patch.setattr(sums, "discrete_laplace", tape.noise("laplace"))
-        patch.setattr(projection, "rounded_gaussian", tape.noise("gaussian"))
-        patch.setattr(standard, "rounded_gaussian", tape.noise("gaussian"))
+        patch.setattr(exact_sums, "rounded_gaussian", tape.noise("gaussian"))
+        patch.setattr(exact_sums, "discrete_laplace", tape.noise("laplace"))
+        patch.setattr(preprocessing, "rounded_gaussian", tape.noise("gaussian"))
         patch.setattr(training, "add_rounded_gaussian", tape.add_in_place)
         patch.setattr(training, "poisson_sample", lambda rate, rows, *, entropy: np.arange(rows))
         patch.setattr(trees, "uniform_below", lambda below, size, *, entropy: np.arange(size) % below)

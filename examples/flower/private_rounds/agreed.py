@@ -4,10 +4,9 @@ import tomllib
 from pathlib import Path
 
 from discreet.learning.federated import Federation, Secure
-from discreet.learning.layers import Dense
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
+from discreet.learning.networks.layers import Dense
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.recipe import Sgd
 
 NETWORK = Network([Dense(2)], Softmax(), inputs=(4,))
 

@@ -85,10 +85,14 @@ def _found(
 ) -> "MembershipReport":  # fmt: skip
     from discreet.attacks.membership import MembershipReport
     from discreet.gallery.models import Targets, attacks_on, reference_models, without_privacy
-    from discreet.learning.model import Model
+    from discreet.learning.column_model import Model, Shape
     from discreet.tables import read_table
 
     model = Model.load(path)
+    if not isinstance(model.shape, Shape):
+        raise click.UsageError(
+            f"this attack reads networks, not {model.shape.model} models; see discreet.attacks.membership"
+        )
     if references and model.classes is None:
         raise click.UsageError(
             "this model predicts a number; reference models are compared by classes: leave --references"
@@ -156,7 +160,7 @@ def audit_training(
     """
     from discreet.attacks.membership import MembershipReport
     from discreet.gallery.models import canaries as planted
-    from discreet.learning.recipe import Recipe, Sgd
+    from discreet.learning.sgd.recipe import Recipe, Sgd
 
     unwritten(report, plot, force=force)
     recipe = Recipe.for_budget(

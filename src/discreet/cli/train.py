@@ -30,6 +30,14 @@ def _widths(_: click.Context, __: click.Parameter, given: str) -> tuple[int, ...
 @click.option("--examples", required=True, type=click.IntRange(min=1), help="About how many people: public, rough.")
 @click.option("--features", callback=_names, help="Columns to learn from: a,b,c; all the others, if left out.")
 @click.option(
+    "--model",
+    type=click.Choice(["network", "linear", "logistic", "tree"]),
+    default="network",
+    show_default=True,
+    help="A network by DP-SGD; linear (a number), logistic or tree (classes).",
+)
+@click.option("--depth", type=click.IntRange(0, 12), default=4, show_default=True, help="How deep a tree is.")
+@click.option(
     "--hidden", default="32", show_default=True, callback=_widths, help='Widths of hidden layers; "" for none.'
 )
 @click.option("--epochs", default="20", show_default=True, help="How often each example is used, on average.")
@@ -50,7 +58,7 @@ def train(
     as_json: bool,
     **wish: Any,
 ) -> None:
-    """Train a network that predicts column TARGET of TABLE, by DP-SGD, and charge it to the budget of POLICY.
+    """Train a model that predicts column TARGET of TABLE, and charge it to the budget of POLICY.
 
     Only columns with declared bounds or values can be used. The model is differentially private and safe to publish.
     """
@@ -70,7 +78,7 @@ def train(
     model.save(str(output))
     if report is not None:
         model.page().save(report)
-    told = {"model": output, "cost": str(model.receipt), "network": model.plan.shape.words}
+    told = {"model": output, "cost": str(model.receipt), model.plan.shape.model: model.plan.shape.words}
     told |= {"noisy_loss_at_the_end": sum(model.losses[-20:]) / len(model.losses[-20:])} if model.losses else {}
     facts(told, as_json=as_json)
 
@@ -82,7 +90,7 @@ def train(
 @json_option
 def predict(model: str, data: str, output: str | None, as_json: bool) -> None:
     """What MODEL says of the rows of DATA (CSV or Parquet), which you may see; how well, where they hold the target."""
-    from discreet.learning.model import Model
+    from discreet.learning.column_model import Model
     from discreet.tables import read_table, write
 
     if output is not None and Path(output).exists():
@@ -91,7 +99,7 @@ def predict(model: str, data: str, output: str | None, as_json: bool) -> None:
     predicted = loaded.predict(table)
     told: dict[str, Any] = {"rows": table.num_rows}
     if loaded.shape.target.column.name in table.column_names:
-        told["right" if loaded.classes is not None else "R2"] = loaded.score(table)
+        told["accuracy" if loaded.classes is not None else "R2"] = loaded.score(table)
     if output is not None:
         write(table.append_column("predicted", [[str(value) for value in predicted]]), output)
         click.echo(f"wrote {output}", err=True)

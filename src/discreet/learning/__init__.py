@@ -1,8 +1,7 @@
 """Learning with privacy: DP-SGD and classical models.
 
 The names below are imported when they are first used, so that importing this package stays quick. For networks of your
-own making see `learning.network`, `learning.layers`, `learning.recipe` and `learning.training`; for functions written
-in JAX, `learning.foreign`.
+own making see `learning.networks` and `learning.sgd`; for functions written in JAX, `learning.networks.jax_model`.
 
 >>> from discreet.learning import DPClassifier, LogisticRegression
 >>> DPClassifier.__module__, LogisticRegression.__module__

@@ -25,19 +25,16 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer
-from discreet.learning.classical import reading
+from discreet.learning.classical import inputs
 from discreet.learning.classical.estimator import Classifier, Estimator, Regressor
-from discreet.learning.curves import Bar, curve_noise, learning_chart, smoothed
-from discreet.learning.layers import Dense, Layer, Relu, Tanh
-from discreet.learning.losses import Loss as Objective
-from discreet.learning.losses import Softmax, Squared
-from discreet.learning.network import Network, Parameters
-from discreet.learning.optimizers import Sgd
-from discreet.learning.projection import PrivatePca
-from discreet.learning.recipe import Adaptive, Recipe
-from discreet.learning.schedule import Schedule
-from discreet.learning.state import State, finished
-from discreet.learning.training import Checkpoint, train
+from discreet.learning.networks.layers import Dense, Layer, Relu, Tanh
+from discreet.learning.networks.network import Loss as Objective
+from discreet.learning.networks.network import Network, Softmax, Squared, Weighted
+from discreet.learning.sgd.gradients import Parameters
+from discreet.learning.sgd.preprocessing import PrivatePca
+from discreet.learning.sgd.recipe import Adaptive, Recipe, Schedule, Sgd
+from discreet.learning.sgd.run_state import Bar, State, curve_noise, finished, learning_chart, smoothed
+from discreet.learning.sgd.training import Checkpoint, train
 from discreet.noise import Entropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Loss, Together
@@ -100,14 +97,16 @@ class _Trained(Estimator):
         clone.checkpoint = None
         return clone
 
-    def _train(self, values: Floats, y: NDArray[Any]) -> None:
+    def _train(self, values: Floats, y: NDArray[Any], weights: Floats | None) -> None:
         """Plan, check, spend, train: in this order."""
         pca, recipe = self._planned()
-        self._box = reading.box_of((-1, 1) if self._unit() else self.bounds, self._columns())
+        self._box = inputs.box_of((-1, 1) if self._unit() else self.bounds, self._columns())
         columns = values.shape[1]
         if pca is not None and pca.dimensions > columns:
             raise InvalidParameter("project", self.project, f"at most the {columns} columns")
         network = self._network(columns if pca is None else pca.dimensions)
+        if weights is not None:  # a gradient is clipped after it was multiplied: no bound depends on weights
+            network, y = Network(network.layers, Weighted(network.loss), network.inputs), np.column_stack([y, weights])
         _require_hope(recipe, network, self.epsilon)
         loss: Loss = recipe.loss if pca is None else Together(pca.loss, recipe.loss)
         spent = guarantee(loss, delta=self.delta).epsilon
@@ -213,7 +212,8 @@ class DPClassifier(_Trained, Classifier):
 
     After `fit`: `predict`, `predict_proba`, `score`, `learning_curve()`; `loss_` the noisy training loss at the end,
     `curve_` at each step, `cost_` what was spent, as a loss, `epsilon_` the same as ε at δ, `recipe_`,
-    `parameters_`. Every `fit` spends anew, unless it is the one that the checkpoint holds.
+    `parameters_`. `fit` takes weights of rows, from 0 to 1. Every `fit` spends anew, unless it is the one that the
+    checkpoint holds.
 
     Guarantee: what `fit` keeps costs `cost_`, at most (ε, δ). Proof. Bounds, classes and rows are declared; scaling
     and projecting are done row by row; the components cost `PrivatePca.loss`, the rest `Recipe.loss`. With
@@ -249,10 +249,10 @@ class DPClassifier(_Trained, Classifier):
     ) -> None:
         _store(self, locals())
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train, and spend `cost_`. Everything that can be refused is refused before anything is spent."""
         values, places = self._begin_classes(X, y)
-        self._train(values, places)
+        self._train(values, places, inputs.weights(sample_weight, len(values)))
         return self
 
     def predict_proba(self, X: Any) -> Floats:
@@ -262,7 +262,7 @@ class DPClassifier(_Trained, Classifier):
     def _width(self) -> int:
         known = getattr(self, "classes_", None)
         if known is None:
-            known = reading.declared_classes(self.classes)
+            known = inputs.declared_classes(self.classes)
         if known is None:
             raise InvalidParameter("classes", self.classes, "declared classes, to explain a run before `fit`")
         return len(known)
@@ -314,13 +314,13 @@ class DPRegressor(_Trained, Regressor):
     ) -> None:
         _store(self, locals())
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train, and spend `cost_`. Everything that can be refused is refused before anything is spent."""
-        reading.target_given(type(self).__name__, y)
+        inputs.target_given(type(self).__name__, y)
         values = self._begin(X)
-        numbers = reading.numbers(y, len(values))
-        self._target = reading.box_of([self.target], ["y"], "target").centered()  # type: ignore[attr-defined]
-        self._train(values, self._target.scaled(numbers[:, None]))
+        numbers = inputs.numbers(y, len(values))
+        self._target = inputs.box_of([self.target], ["y"], "target").centered()  # type: ignore[attr-defined]
+        self._train(values, self._target.scaled(numbers[:, None]), inputs.weights(sample_weight, len(values)))
         return self
 
     def predict(self, X: Any) -> Floats:

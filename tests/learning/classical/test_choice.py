@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidInput
-from discreet.learning.classical import choose, right_answers
+from discreet.learning.classical import choose, correct_answers
 from discreet.noise import DeterministicEntropy
 from discreet.privacy import guarantee
 
@@ -48,7 +48,7 @@ def test_the_choice_says_what_it_cost():
 @given(st.lists(st.sampled_from(["x", "y"]), min_size=2, max_size=8))
 def test_one_row_moves_all_scores_by_at_most_one_and_upwards(labels):
     models, x = [Says("x"), Says("y")], np.zeros((len(labels), 1))
-    more, less = right_answers(models, x, labels), right_answers(models, x[1:], labels[1:])
+    more, less = correct_answers(models, x, labels), correct_answers(models, x[1:], labels[1:])
     assert sorted(a - b for a, b in zip(more, less, strict=True)) == [0, 1]
     assert more == [labels.count("x"), labels.count("y")]
 

@@ -28,6 +28,12 @@ SKIPPED = {
     "check_transformer_general",
 }
 
+WEIGHTS_ABOVE_ONE = {
+    "check_sample_weights_list",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weight_equivalence_on_dense_data",
+}
+
 
 class Still:
     """The same words at every call: noise that does not change from fit to fit. (Only for noise without rejection.)"""
@@ -68,17 +74,19 @@ def results(name, **more):
 @pytest.mark.parametrize("name", MODELS)
 def test_all_pass_with_noise_held_still(name):
     found = results(name, entropy=Still())
-    assert found["failed"] == set()
+    assert found["failed"] - WEIGHTS_ABOVE_ONE == set()
     assert found["skipped"] <= SKIPPED
 
 
 def test_a_list_of_those_that_cannot_pass_is_kept_where_users_look():
-    assert all(f"`{name}`" in classical.__doc__ for name in FIT_TWICE | SKIPPED - {"check_array_api_input"})
+    assert all(
+        f"`{name}`" in classical.__doc__ for name in FIT_TWICE | WEIGHTS_ABOVE_ONE | SKIPPED - {"check_array_api_input"}
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_only_those_fail_that_fit_twice(name):
-    assert results(name)["failed"] <= FIT_TWICE
+    assert results(name)["failed"] <= FIT_TWICE | WEIGHTS_ABOVE_ONE
 
 
 def test_the_list_is_complete():

@@ -23,11 +23,11 @@ from discreet.learning.classical import (
     Ridge,
     StandardScaler,
     closeness,
-    sums,
+    exact_sums,
     trees,
 )
-from discreet.learning.classical.descent import _scores, residuals
-from discreet.learning.classical.sums import UNIT
+from discreet.learning.classical.exact_sums import UNIT
+from discreet.learning.classical.logistic import _scores, residuals
 from discreet.mechanisms import Exponential, Geometric
 from discreet.noise import DeterministicEntropy
 from discreet.privacy import guarantee
@@ -81,14 +81,14 @@ class Tape:
         return self.released[place]
 
 
-ADD = sums.Noise.add
+ADD = exact_sums.Noise.add
 
 
 def spent(make, rows, delta) -> Fraction:
     """Σ ‖shift‖₁/scale of Laplace noise, Σ (‖shift‖/σ)² of Gaussian noise, over a whole fit, exactly."""
     tape, budget = Tape(), {"epsilon": EPSILON, "delta": delta}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sums.Noise, "add", lambda *given: tape.add(*given))  # noqa: PLW0108 - a method would not be bound
+        patch.setattr(exact_sums.Noise, "add", lambda *given: tape.add(*given))  # noqa: PLW0108 - a method would not be bound
         for tape.turn, kept in enumerate((rows, rows[:-1])):
             x, y = np.array([r[:2] for r in kept]), np.array([r[2] for r in kept])
             make(**budget).fit(x, y)
@@ -217,7 +217,7 @@ def test_closeness_moves_by_at_most_its_sensitivity(y, guess):
     x = np.zeros((len(y), 1))
     (all_rows,) = closeness([Constant(guess)], x, y, target_bounds=BOUNDS)
     (fewer,) = closeness([Constant(guess)], x[1:], y[1:], target_bounds=BOUNDS)
-    assert 0 <= all_rows - fewer <= sums.UNIT**2
+    assert 0 <= all_rows - fewer <= exact_sums.UNIT**2
 
 
 @pytest.mark.parametrize("columns", [1, 3, 60, 300])

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
+from discreet.learning.classical.exact_sums import UNIT, indicators
 from discreet.learning.classical.objective import GRID, TOLERANCE, Problem, minimized, perturbation, perturbed
-from discreet.learning.classical.sums import UNIT, indicators
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
 

@@ -10,9 +10,9 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from discreet.errors import InvalidParameter
 from discreet.learning.classical import PCA, KMeans, LinearRegression, LogisticRegression, one_hot_columns
+from discreet.learning.classical.exact_sums import UNIT, reach_of, snapped
+from discreet.learning.classical.inputs import box_of
 from discreet.learning.classical.one_hot import groups_of
-from discreet.learning.classical.reading import box_of
-from discreet.learning.classical.sums import UNIT, reach_of, snapped
 from discreet.noise import DeterministicEntropy
 
 COLUMNS = ["'age'", "'eye'", "'heart'", "'lung'"]

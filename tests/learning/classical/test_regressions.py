@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.learning.classical import LinearRegression, LogisticRegression, Ridge
-from discreet.learning.classical.descent import clipped
-from discreet.learning.classical.sums import UNIT
+from discreet.learning.classical.exact_sums import UNIT
+from discreet.learning.classical.logistic import clipped
 from discreet.noise import DeterministicEntropy
 
 BOX = {"bounds": (-1, 1), "target_bounds": (-1, 1)}
@@ -130,7 +130,7 @@ def test_a_result_that_will_be_noise_is_told_before_it_is_paid(make, few, monkey
     def drawn(*_):
         raise AssertionError("noise was drawn")
 
-    monkeypatch.setattr("discreet.learning.classical.sums.Noise.add", drawn)
+    monkeypatch.setattr("discreet.learning.classical.exact_sums.Noise.add", drawn)
     target = y if make(None).kind == "regressor" else labels
     with pytest.warns(RuntimeWarning, match="expect little"), pytest.raises(AssertionError, match="drawn"):
         make(few).fit(x, target)

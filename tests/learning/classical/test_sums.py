@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
-from discreet.learning.classical.reading import box_of
-from discreet.learning.classical.scaler import moment_part, moment_sums
-from discreet.learning.classical.sums import UNIT, Part, planned, products, reach_of, snapped
+from discreet.learning.classical.exact_sums import UNIT, Part, planned, products, reach_of, snapped
+from discreet.learning.classical.inputs import box_of
+from discreet.learning.classical.transformers import moment_part, moment_sums
 from discreet.noise import DeterministicEntropy
 
 DRAWS = 40_000

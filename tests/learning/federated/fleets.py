@@ -7,10 +7,9 @@ import numpy as np
 from discreet.learning.federated import Arrival, Federation, InProcessFleet, Secure, run
 from discreet.learning.federated.fleet import seeded_identity
 from discreet.learning.federated.orders import decode_answer
-from discreet.learning.layers import Dense
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
+from discreet.learning.networks.layers import Dense
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 
 NETWORK = Network([Dense(2)], Softmax(), inputs=(3,))

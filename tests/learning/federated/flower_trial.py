@@ -12,10 +12,9 @@ from discreet.learning.federated import Federation, Member, Secure
 from discreet.learning.federated.fleet import seeded_identity, seeded_secret
 from discreet.learning.federated.flower import PrivateRounds, client_app, server_app
 from discreet.learning.federated.orders import Order, Update, decode_answer
-from discreet.learning.layers import Dense
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
+from discreet.learning.networks.layers import Dense
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 
 SEED = 11

@@ -14,10 +14,9 @@ import pytest
 from discreet.attacks.membership import CanaryGradients, coins
 from discreet.learning.federated import Federation, InProcessFleet, Secure, rounds, run
 from discreet.learning.federated.noise import GaussianShare
-from discreet.learning.layers import Dense
-from discreet.learning.losses import Squared
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
+from discreet.learning.networks.layers import Dense
+from discreet.learning.networks.network import Network, Squared
+from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy, discrete_gaussian, rounded_gaussian
 from discreet.privacy.accounting import guarantee
 

@@ -23,11 +23,11 @@ from tests.learning.federated.fleets import (
 )
 
 from discreet.errors import ReleaseFailed
-from discreet.learning.clipping import UNITS
 from discreet.learning.federated import Arrival, InProcessFleet, run
 from discreet.learning.federated.fleet import seeded_identity
 from discreet.learning.federated.orders import SECURE as PHASES
 from discreet.learning.federated.orders import Update, decode_answer
+from discreet.learning.sgd.clipping import UNITS
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 

@@ -17,11 +17,9 @@ from discreet.learning.federated.fleet import seeded_identity
 from discreet.learning.federated.flower_state import Notebook
 from discreet.learning.federated.orders import OTHER_RUN, UNPAID, Declined, decode_answer
 from discreet.learning.federated.progress import STOPPED
-from discreet.learning.layers import Dense
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Adam
-from discreet.learning.recipe import Adaptive
+from discreet.learning.networks.layers import Dense
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.recipe import Adam, Adaptive
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 

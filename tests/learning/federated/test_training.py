@@ -14,12 +14,10 @@ from discreet.learning.federated.fleet import seeded_identity, seeded_secret
 from discreet.learning.federated.keys import random_key
 from discreet.learning.federated.member import stream
 from discreet.learning.federated.noise import GaussianShare
-from discreet.learning.layers import Dense
-from discreet.learning.losses import Softmax
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Adam, Sgd
-from discreet.learning.plain import train_without_privacy
-from discreet.learning.recipe import Adaptive
+from discreet.learning.networks.layers import Dense
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.recipe import Adam, Adaptive, Sgd
+from discreet.learning.sgd.training import train_without_privacy
 from discreet.noise import DeterministicEntropy, bernoulli
 from discreet.privacy.accounting import guarantee
 

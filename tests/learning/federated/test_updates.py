@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from discreet.errors import InvalidData
-from discreet.learning import training
-from discreet.learning.clipping import MOST, UNITS
 from discreet.learning.federated import Federation, Local, Secure
 from discreet.learning.federated import updates as module
 from discreet.learning.federated.judging import squared_norm
 from discreet.learning.federated.updates import length, update
-from discreet.learning.layers import Dense, Relu
-from discreet.learning.losses import Softmax, Squared
-from discreet.learning.network import Network
-from discreet.learning.optimizers import Sgd
-from discreet.learning.recipe import Adaptive
+from discreet.learning.networks.layers import Dense, Relu
+from discreet.learning.networks.network import Network, Softmax, Squared
+from discreet.learning.sgd import training
+from discreet.learning.sgd.clipping import MOST, UNITS
+from discreet.learning.sgd.recipe import Adaptive, Sgd
 
 NETWORK = Network([Dense(3), Relu(), Dense(2)], Softmax(), inputs=(2,))
 SHAPES = [p.shape for p in NETWORK.start(seed=1)]

@@ -28,22 +28,22 @@ fit twice and want the same result:
 - `check_pipeline_consistency`, `check_transformer_general` and `check_transformer_data_not_an_array` are skipped by
   scikit-learn itself, because the estimators say that they are not deterministic (and `check_array_api_input` where
   SCIPY_ARRAY_API is not set).
+- `check_sample_weights_list`, `check_sample_weights_not_overwritten` and
+  `check_sample_weight_equivalence_on_dense_data` use weights above 1, which are refused.
 - `check_clustering` asks for `labels_`, a fact about each training row. `KMeans` does not keep it, and is not run
   through that check because it does not derive from scikit-learn's `ClusterMixin`.
 
 The classifiers pass with `classes="public"`; with declared classes a label outside them is refused.
 """
 
-from discreet.learning.classical.bayes import CategoricalNB, GaussianNB
-from discreet.learning.classical.choice import Choice, choose, closeness, right_answers
-from discreet.learning.classical.histogram import Histogram, KernelDensity
-from discreet.learning.classical.kmeans import KMeans
+from discreet.learning.classical.estimator import Choice, choose, closeness, correct_answers
 from discreet.learning.classical.linear import LinearRegression, Ridge
 from discreet.learning.classical.logistic import LogisticRegression
+from discreet.learning.classical.naive_bayes import CategoricalNB, GaussianNB
 from discreet.learning.classical.one_hot import one_hot_columns
-from discreet.learning.classical.pca import PCA
-from discreet.learning.classical.scaler import StandardScaler
+from discreet.learning.classical.transformers import PCA, StandardScaler
 from discreet.learning.classical.trees import DecisionTreeClassifier, RandomForestClassifier
+from discreet.learning.classical.unsupervised import Histogram, KernelDensity, KMeans
 
 __all__ = [
     "PCA",
@@ -61,6 +61,6 @@ __all__ = [
     "StandardScaler",
     "choose",
     "closeness",
+    "correct_answers",
     "one_hot_columns",
-    "right_answers",
 ]

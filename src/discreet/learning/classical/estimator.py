@@ -9,15 +9,20 @@ scikit-learn is imported only inside methods that scikit-learn itself calls, or 
 import copy
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter, NoGuarantee
-from discreet.learning.classical import reading
+from discreet.exact import Number
+from discreet.learning.classical import inputs
+from discreet.learning.classical.exact_sums import UNIT, snapped
+from discreet.mechanisms import Exponential
+from discreet.noise import Entropy
 from discreet.privacy.budget import counting, paying
 from discreet.privacy.loss import Approximate, Loss
 
@@ -93,7 +98,7 @@ class Estimator:
 
     def _begin(self, X: Any) -> Floats:
         """The features that `fit` was given; remembers how many there are and their names."""
-        values, names = reading.features(X)
+        values, names = inputs.features(X)
         self.n_features_in_ = values.shape[1]
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
@@ -108,8 +113,8 @@ class Estimator:
     def _later(self, X: Any) -> Floats:
         """The features given to a fitted model."""
         self._fitted()
-        values, names = reading.features(X)
-        reading.same_columns(type(self).__name__, values, names, self)
+        values, names = inputs.features(X)
+        inputs.same_columns(type(self).__name__, values, names, self)
         return values
 
     def _fitted(self) -> None:
@@ -149,12 +154,12 @@ class Classifier(Estimator):
 
     def _begin_classes(self, X: Any, y: Any) -> tuple[Floats, NDArray[np.int64]]:
         """Features and the place of each label among the classes; all refusals happen here, before noise is drawn."""
-        declared = reading.declared_classes(self.classes)
-        reading.target_given(type(self).__name__, y)
+        declared = inputs.declared_classes(self.classes)
+        inputs.target_given(type(self).__name__, y)
         values = self._begin(X)
-        labels = reading.labels(y, len(values))
-        self.classes_ = reading.public_classes(labels) if declared is None else declared
-        return values, reading.places(labels, self.classes_)
+        labels = inputs.labels(y, len(values))
+        self.classes_ = inputs.public_classes(labels) if declared is None else declared
+        return values, inputs.places(labels, self.classes_)
 
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, in the order of `classes_`."""
@@ -168,7 +173,7 @@ class Classifier(Estimator):
     def score(self, X: Any, y: Any) -> float:
         """The share of right predictions. It looks at `y` without noise: for public or held-out data only."""
         guesses = self.predict(X)
-        return float(np.mean(guesses == reading.labels(y, len(guesses))))
+        return float(np.mean(guesses == inputs.labels(y, len(guesses))))
 
 
 class Regressor(Estimator):
@@ -184,7 +189,7 @@ class Regressor(Estimator):
     def score(self, X: Any, y: Any) -> float:
         """R². It looks at `y` without noise: for public or held-out data only."""
         guesses = self.predict(X)
-        truth = reading.numbers(y, len(guesses))
+        truth = inputs.numbers(y, len(guesses))
         spread = float(((truth - truth.mean()) ** 2).sum())
         missed = float(((truth - guesses) ** 2).sum())
         return 1 - missed / spread if spread else float(missed == 0)
@@ -270,3 +275,68 @@ def _not_fitted(name: str) -> Exception:
 
     kind = type("NotFitted", (InvalidData, NotFittedError), {})
     return kind(words)  # type: ignore[no-any-return]
+
+
+Model = TypeVar("Model")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[Model]):
+    """The chosen model and its place; `loss` is what the choice cost, the models' own training not included."""
+
+    model: Model
+    place: int
+    loss: Loss
+
+
+def choose(
+    models: Sequence[Model],
+    scores: Any,
+    *,
+    epsilon: Number,
+    sensitivity: Number,
+    monotone: bool = False,
+    entropy: Entropy | None = None,
+) -> Choice[Model]:
+    """One of the models, better scores being exponentially more probable.
+
+    Guarantee: ε-DP (ε-bounded range) if one unit changes each score by at most `sensitivity`, and all in the same
+    direction if `monotone`; proof in `mechanisms.Exponential`. Scores are whole numbers: counts of right answers
+    (`correct_answers`: sensitivity 1, monotone under "add or remove one") or `closeness`.
+
+    >>> choose(["small", "large"], [10, 5000], epsilon=1, sensitivity=1).model
+    'large'
+    """
+    candidates = list(models)
+    if not candidates or len(candidates) != np.size(scores):
+        raise InvalidData(f"got {len(candidates)} models and {np.size(scores)} scores, expected as many, at least one")
+    mechanism = Exponential(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+    with paying(mechanism.loss):
+        place = mechanism.release(scores, entropy=entropy)
+    return Choice(candidates[place], place, mechanism.loss)
+
+
+def correct_answers(models: Sequence[Any], X: Any, y: Any) -> list[int]:
+    """How many rows each classifier gets right. Private: for `choose` with sensitivity=1, monotone=True.
+
+    The models must not have been changed by these rows, or their training must have been paid for. What a model says of
+    a row must depend on this row alone: a linear algebra library may break that in a last bit, so for a row that lies
+    within a rounding of the border between two classes.
+    """
+    truth = inputs.labels(y, len(inputs.features(X)[0]))
+    return [int((np.asarray(model.predict(X)) == truth).sum()) for model in models]
+
+
+def closeness(models: Sequence[Any], X: Any, y: Any, *, target_bounds: inputs.Bounds) -> list[int]:
+    """For each regressor, Σ over rows of UNIT² minus a quarter of its squared error, both clamped to `target_bounds`.
+
+    Private: for `choose` with sensitivity=`UNIT`², monotone=True.
+    Proof. Targets and predictions are snapped to [−UNIT, UNIT], so a quarter of a squared difference is at most UNIT²;
+    every row adds between 0 and UNIT², a whole number, to every score. What a model says of a row must depend on this
+    row alone, see `correct_answers`.
+    """
+    truth = inputs.numbers(y, len(inputs.features(X)[0]))
+    box = inputs.box_of(target_bounds, ["y"], "target_bounds").centered()
+    exact = snapped(truth[:, None], box)[:, 0]
+    guesses = (snapped(np.nan_to_num(np.asarray(model.predict(X), np.float64))[:, None], box)[:, 0] for model in models)
+    return [int((UNIT * UNIT - (exact - guess) ** 2 // 4).sum()) for guess in guesses]

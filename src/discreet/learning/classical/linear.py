@@ -12,12 +12,12 @@ from typing import Any, Self
 import numpy as np
 
 from discreet.exact import Number, rational
-from discreet.learning.classical import reading
+from discreet.learning.classical import inputs
 from discreet.learning.classical.estimator import Floats, Regressor
-from discreet.learning.classical.one_hot import groups_of
-from discreet.learning.classical.sums import (
+from discreet.learning.classical.exact_sums import (
     UNIT,
     Ints,
+    Noise,
     Part,
     Reach,
     mirrored,
@@ -29,7 +29,9 @@ from discreet.learning.classical.sums import (
     triangle,
     triangle_part,
     warn_of_noise,
+    weighted,
 )
+from discreet.learning.classical.one_hot import groups_of
 from discreet.noise import Entropy
 
 _SHARES = Fraction(9, 20), Fraction(7, 20), Fraction(1, 5)  # of Σzzᵀ, Σz·y and Σz, after that of the count and Σy
@@ -51,14 +53,17 @@ class Ridge(Regressor):
     rows            about how many rows there are, if that is public: an ε that cannot work is refused, one that will
                     give little is warned of. The number is not needed otherwise; a noisy count is among the sums
 
-    Predictions are held within `target_bounds`. Where noise asks for a ridge beyond the penalty, `ridge_` says how much
-    was added to XᵀX of the scaled columns; `inf` means that noise drowned all and predictions are the noisy mean.
+    `fit` takes weights of rows, from 0 to 1. Predictions are held within `target_bounds`. Where noise asks for a ridge
+    beyond the penalty, `ridge_` says how much was added to XᵀX of the scaled columns; `inf` means that noise drowned
+    all and predictions are the noisy mean.
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP (ε-DP for delta=0).
     Proof. A row adds to the sums the upper triangle of zzᵀ, z·y, UNIT·z and (UNIT², UNIT·y). z is clamped, snapped and
-    within `sums.reach_of` (`sums.snapped`), |y| ≤ UNIT; so the first is bounded in `sums.triangle_part`, the next two
-    by ‖z·y‖ ≤ ‖z‖·UNIT in both norms, and the last by 2·UNIT² and, squared, 2·UNIT⁴. Each has a fixed share of the
-    budget (`sums.planned`). What is computed from the noisy sums is post-processing.
+    within `exact_sums.reach_of` (`exact_sums.snapped`), |y| ≤ UNIT; so the first is bounded in
+    `exact_sums.triangle_part`, the next two by ‖z·y‖ ≤ ‖z‖·UNIT in both norms, and the last by 2·UNIT² and, squared,
+    2·UNIT⁴. Each has a fixed share of the budget (`exact_sums.planned`). What is computed from the noisy sums is
+    post-processing. A weight w of
+    a row multiplies z, y and the constant UNIT by √w, which makes nothing longer (`exact_sums.weighted`).
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 2000)[:, None]
@@ -76,8 +81,8 @@ class Ridge(Regressor):
         *,
         epsilon: Number,
         delta: Number,
-        bounds: reading.Bounds,
-        target_bounds: reading.Bounds,
+        bounds: inputs.Bounds,
+        target_bounds: inputs.Bounds,
         alpha: Number = 1,
         fit_intercept: bool = True,
         norm: Number | None = None,
@@ -89,19 +94,21 @@ class Ridge(Regressor):
         self.alpha, self.fit_intercept, self.norm, self.one_hot = alpha, fit_intercept, norm, one_hot
         self.rows, self.entropy = rows, entropy
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn, and spend `cost_`."""
-        reading.target_given(type(self).__name__, y)
+        inputs.target_given(type(self).__name__, y)
         values = self._begin(X)
-        targets = reading.numbers(y, len(values))
+        targets = inputs.numbers(y, len(values))
         groups = groups_of(self.one_hot, self._columns())
-        box = reading.box_of(self.bounds, self._columns(), groups=groups)
-        goal = reading.box_of(self.target_bounds, ["y"], "target_bounds")
+        box = inputs.box_of(self.bounds, self._columns(), groups=groups)
+        goal = inputs.box_of(self.target_bounds, ["y"], "target_bounds")
         alpha = float(rational(self._alpha(), "alpha", at_least=0))
+        weights = inputs.weights(sample_weight, len(values))
+        roots = None if weights is None else np.sqrt(weights)
         reach = reach_of(values.shape[1], norm=self.norm, groups=groups)
-        noise = planned(self._parts(reach), epsilon=self.epsilon, delta=self.delta, rows=self.rows)
-        warn_of_noise(noisy_float(noise.deviation(1)) * math.sqrt(values.shape[1]), self.rows, level=3)
-        exact = statistics(snapped(values, box, reach), snapped(targets[:, None], goal), constant=self.fit_intercept)
+        noise = self._noise(reach, values.shape[1])
+        z, target, ones = snapped(values, box, reach), snapped(targets[:, None], goal), np.full((len(values), 1), UNIT)
+        exact = statistics(weighted(z, roots), weighted(target, roots), weighted(ones, roots), self.fit_intercept)
         noisy = [noise.add(part, sums, self.entropy) / UNIT**2 for part, sums in enumerate(exact)]
         self.cost_ = noise.loss
         self._solve(noisy, [noisy_float(noise.deviation(part)) for part in range(len(noisy))], alpha, box, goal)
@@ -111,6 +118,16 @@ class Ridge(Regressor):
         """w·x + intercept, within the declared bounds of the target."""
         found = self._later(X) @ self.coef_ + self.intercept_
         return np.asarray(np.clip(found, self._goal.low[0], self._goal.high[0]), np.float64)
+
+    def noise(self, columns: int) -> Noise:
+        """The noise that `fit` will draw for rows of so many columns, and its loss, from settings alone."""
+        groups = groups_of(self.one_hot, [str(j) for j in range(columns)])
+        return self._noise(reach_of(columns, norm=self.norm, groups=groups), columns)
+
+    def _noise(self, reach: Reach, columns: int) -> Noise:
+        noise = planned(self._parts(reach), epsilon=self.epsilon, delta=self.delta, rows=self.rows)
+        warn_of_noise(noisy_float(noise.deviation(1)) * math.sqrt(columns), self.rows, level=4)
+        return noise
 
     def _alpha(self) -> Number:
         return self.alpha
@@ -125,7 +142,7 @@ class Ridge(Regressor):
         return [triangle_part(reach, shares[0]), *sums, *last]
 
     def _solve(
-        self, noisy: list[Floats], deviations: list[float], alpha: float, box: reading.Box, goal: reading.Box
+        self, noisy: list[Floats], deviations: list[float], alpha: float, box: inputs.Box, goal: inputs.Box
     ) -> None:
         """Coefficients in the units of the data, from noisy sums of scaled values."""
         inner, right, mean_y, follows, drift = mirrored(noisy[0], len(box.half)), noisy[1], 0.0, deviations[1], 0.0
@@ -164,8 +181,8 @@ class LinearRegression(Ridge):
         *,
         epsilon: Number,
         delta: Number,
-        bounds: reading.Bounds,
-        target_bounds: reading.Bounds,
+        bounds: inputs.Bounds,
+        target_bounds: inputs.Bounds,
         fit_intercept: bool = True,
         norm: Number | None = None,
         one_hot: Any = None,
@@ -180,17 +197,17 @@ class LinearRegression(Ridge):
         return 0
 
 
-def statistics(z: Ints, y: Ints, *, constant: bool) -> list[Ints]:
+def statistics(z: Ints, y: Ints, ones: Ints, constant: bool) -> list[Ints]:
     """The upper triangle of Σzzᵀ, and Σz·y; with a constant also Σz, and the count with Σy, all in units of UNIT².
 
     >>> import numpy as np
-    >>> [part.tolist() for part in statistics(np.array([[2], [3]]), np.array([[5], [6]]), constant=False)]
+    >>> [part.tolist() for part in statistics(np.array([[2], [3]]), np.array([[5], [6]]), np.ones((2, 1), int), False)]
     [[13], [28]]
     """
     gram, cross = triangle(products(z, z)), products(z, y)[:, 0]
     if not constant:
         return [gram, cross]
-    return [gram, cross, z.sum(axis=0) * UNIT, np.array([len(z) * UNIT, y.sum()]) * UNIT]
+    return [gram, cross, products(z, ones)[:, 0], np.array([products(ones, ones)[0, 0], products(ones, y)[0, 0]])]
 
 
 def adaptive_solution(

@@ -18,6 +18,8 @@ Proof. Let v = (1, z) be a row, ‖v‖₁ ≤ L, ‖v‖² ≤ S, and d the num
     a row that moves the gradient most moves the Hessian least. Else f(r) ≤ e + log(1 + S/4Λ).
     K classes: ∇F moves by at most 2L, and K − 1 eigenvalues have a sum of at most (1 − 1/K)‖v‖², so by the means'
     inequality the determinant grows by at most (1 + S/(KΛ))^(K−1).
+    A weight w ≤ 1 of the row multiplies both by w: f(r) becomes w·r·e + log(1 + w·r(1 − r)S/Λ), which for Λ ≥ S/e is at
+    most w·e·(2r − r²) ≤ e, and else at most e + log(1 + S/4Λ); the bound for K classes grows with w.
     So W is (ε₁ + ε₂)-DP: ε₁ = (GRID·c·L + d)/s, c = 1 for two classes and 2 for more; ε₂ is what the determinant costs.
     (That needs ‖v‖², not ‖v‖, and a penalty on every weight, the constant's too.)
 (3) What is computed from K is an A with ‖∇F(A) + ΛA + K/GRID‖ ≤ TOLERANCE, certified (`Problem.gradient`). By strong
@@ -37,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.exact import Number, exp_down, float_up, log_up, rational
-from discreet.learning.classical.sums import UNIT, Floats, Ints, Noise, Part, planned, root_up
+from discreet.learning.classical.exact_sums import UNIT, Floats, Ints, Noise, Part, planned, root_up
 from discreet.noise import Entropy
 
 GRID = 1 << 20
@@ -110,11 +112,13 @@ def _penalty(
     return penalty, times * log_up(1 + square / (over * penalty))
 
 
-def perturbed(v: Ints, target: Ints, plan: Perturbation, entropy: Entropy | None) -> Floats:
+def perturbed(
+    v: Ints, target: Ints, plan: Perturbation, entropy: Entropy | None, sample_weight: Floats | None = None
+) -> Floats:
     """The released weights, a column for each output; v and target as in `residuals`. Guarantee and proof: above."""
     shape = (v.shape[1], target.shape[1])
     drawn = plan.noise.add(0, np.zeros(shape, np.int64), entropy)
-    weights = minimized(Problem.of(v, target, plan, drawn))
+    weights = minimized(Problem.of(v, target, plan, drawn, sample_weight))
     steps = np.clip(np.rint(np.ldexp(weights, plan.bits)), -(2.0**62), 2.0**62).astype(np.int64)
     return np.ldexp(plan.noise.add(1, steps, entropy).astype(np.float64), -plan.bits)
 
@@ -129,12 +133,14 @@ class Problem:
     penalty: float
     drawn: Ints
     reach: float
+    weight: Floats
 
     @classmethod
-    def of(cls, v: Ints, target: Ints, plan: Perturbation, drawn: Ints) -> "Problem":
+    def of(cls, v: Ints, target: Ints, plan: Perturbation, drawn: Ints, weight: Floats | None = None) -> "Problem":
         """Entries of v have 16 bits, so v/UNIT is exact, in float32 too."""
         x, reach = v / UNIT, float_up(root_up(Fraction(plan.square, UNIT * UNIT)))
-        return cls(x, x.astype(np.float32), target.astype(np.float64), float(plan.penalty), drawn, reach)
+        weights = np.ones((len(v), 1)) if weight is None else weight[:, None]
+        return cls(x, x.astype(np.float32), target.astype(np.float64), float(plan.penalty), drawn, reach, weights)
 
     def chances(self, weights: Floats) -> Floats:
         """Of the classes, a column for each output."""
@@ -150,7 +156,7 @@ class Problem:
             return np.zeros(self.drawn.shape)
         few = slice(None, None, 8)
         x, small, target = self.x[few].copy(), self.small[few].copy(), self.target[few]
-        part = Problem(x, small, target, self.penalty / 8, self.drawn // 8, self.reach)
+        part = Problem(x, small, target, self.penalty / 8, self.drawn // 8, self.reach, self.weight[few])
         return minimized(part, Fraction(len(x), 1000))
 
     def slope(self, weights: Floats, *, careful: bool) -> tuple[Floats, float]:
@@ -163,10 +169,11 @@ class Problem:
         Proof of the bound, with u = 2⁻⁵³ and γₖ = 2ku > ku/(1 − ku) (Higham 2002, section 3.1). Scores are dot products
         of p terms of size at most reach·‖w‖ together: off by γₚ·reach·‖w‖, and 4u·reach·‖w‖ where the largest is taken
         off. A chance moves by at most half of that, as Σ|∂p/∂scores| = 2p(1 − p) ≤ ½; exp (taken to be right to 4 units
-        in the last place), sums and division add (outputs + 20)u. Sums run over blocks of `_BLOCK` rows, then in pairs:
-        γ of their number times Σ‖residual‖·‖x‖ ≤ √2·rows·reach. The last two additions round three numbers.
+        in the last place), sums, division and the row's weight add (outputs + 20)u. Sums run over blocks of `_BLOCK`
+        rows, then in pairs: γ of their number times Σ‖residual‖·‖x‖ ≤ √2·rows·reach. The last two additions round three
+        numbers.
         """
-        residuals = self.chances(weights) - self.target
+        residuals = (self.chances(weights) - self.target) * self.weight
         total = _summed(self.x, residuals)
         pull, noise = self.penalty * weights, self.drawn / GRID
         count, (columns, outputs) = len(self.x), weights.shape
@@ -185,10 +192,11 @@ class Problem:
                 [decimal.Decimal(self.penalty) * w + decimal.Decimal(k) / GRID for w, k in zip(ws, ks, strict=True)]
                 for ws, ks in zip(exact, self.drawn.T.tolist(), strict=True)
             ]
-            for x, t in zip(self.x.tolist(), self.target.tolist(), strict=True):
+            for x, t, w in zip(self.x.tolist(), self.target.tolist(), self.weight[:, 0].tolist(), strict=True):
                 row = [decimal.Decimal(value) for value in x]
-                for place, residual in enumerate(_residuals(row, t, exact)):
-                    total[place] = [a + residual * value for a, value in zip(total[place], row, strict=True)]
+                for index, residual in enumerate(_residuals(row, t, exact)):
+                    force = residual * decimal.Decimal(w)
+                    total[index] = [a + force * value for a, value in zip(total[index], row, strict=True)]
             found = np.array([[float(value) for value in column] for column in total]).T
         return found, 2.0**-40 * (1 + float(np.linalg.norm(found)))
 
@@ -199,7 +207,8 @@ class Problem:
         whole = np.eye(columns * outputs) * self.penalty
         for a in range(outputs):
             for b in range(a, outputs):
-                share = (chances[:, a] * (float(a == b) - chances[:, b]))[:, None].astype(rows.dtype, copy=False)
+                share = (chances[:, a] * (float(a == b) - chances[:, b]))[:, None] * self.weight
+                share = share.astype(rows.dtype, copy=False)
                 block = ((rows * share).T @ rows).astype(np.float64)
                 here, there = (slice(k * columns, (k + 1) * columns) for k in (a, b))
                 whole[here, there] += block

@@ -2,7 +2,7 @@
 
 They are declared, by position or name, or read off a scikit-learn `OneHotEncoder` whose categories are declared, alone
 or inside a fitted `ColumnTransformer`. Nothing here looks at rows; that a row keeps to the declaration is enforced in
-`sums.snapped`.
+`exact_sums.snapped`.
 """
 
 from collections.abc import Sequence

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
-from discreet.learning.classical import reading
+from discreet.learning.classical import inputs
 from discreet.learning.classical.estimator import Classifier, Floats
-from discreet.learning.classical.sums import Ints
+from discreet.learning.classical.exact_sums import Ints
 from discreet.mechanisms import Exponential, Geometric
 from discreet.noise import DeterministicEntropy, Entropy, uniform_below
 from discreet.privacy.loss import BoundedRange, Loss, Parallel, Pure, Repeated, Together
@@ -31,7 +31,7 @@ class Tree:
     feature: Ints
     threshold: Floats
     chances: Floats
-    importances: Floats
+    importances: Floats | None = None
 
     def leaves(self, values: Floats) -> Ints:
         """Which leaf each row reaches."""
@@ -87,7 +87,7 @@ class DecisionTreeClassifier(Classifier):
         self,
         *,
         epsilon: Number,
-        bounds: reading.Bounds,
+        bounds: inputs.Bounds,
         classes: Any,
         max_depth: int = 4,
         thresholds: int | Sequence[Sequence[float]] = 16,
@@ -100,14 +100,18 @@ class DecisionTreeClassifier(Classifier):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn, and spend `cost_`."""
-        plan = _plan(self.epsilon, self.max_depth, self.split_share, self.rows)
+        plan = self.plan()
         values, groups = self._begin_classes(X, y)
-        box = reading.box_of(self.bounds, self._columns())
+        box = inputs.box_of(self.bounds, self._columns())
         cuts = _cuts(self.thresholds, box)
         every = np.arange(values.shape[1])
         self.tree_ = grown(binned(values, cuts), groups, len(self.classes_), cuts, plan, every, self.entropy)
         self.cost_ = plan.loss
         return self
+
+    def plan(self) -> TreePlan:
+        """How ε will be spent, from settings alone."""
+        return _plan(self.epsilon, self.max_depth, self.split_share, self.rows)
 
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, in the order of `classes_`."""
@@ -118,7 +122,7 @@ class DecisionTreeClassifier(Classifier):
     def feature_importances_(self) -> Floats:
         """The columns' shares in telling the classes apart, from noisy counts: free after `fit` (`importances`)."""
         self._fitted()
-        return self.tree_.importances
+        return np.asarray(self.tree_.importances)
 
 
 class RandomForestClassifier(Classifier):
@@ -145,7 +149,7 @@ class RandomForestClassifier(Classifier):
         self,
         *,
         epsilon: Number,
-        bounds: reading.Bounds,
+        bounds: inputs.Bounds,
         classes: Any,
         n_estimators: int = 4,
         max_depth: int = 4,
@@ -166,7 +170,7 @@ class RandomForestClassifier(Classifier):
         each = None if self.rows is None else max(1, integer(self.rows, "rows", at_least=1) // trees)
         plan = _plan(self.epsilon, self.max_depth, self.split_share, each)
         values, groups = self._begin_classes(X, y)
-        cuts = _cuts(self.thresholds, reading.box_of(self.bounds, self._columns()))
+        cuts = _cuts(self.thresholds, inputs.box_of(self.bounds, self._columns()))
         subsets = _subsets(trees, values.shape[1], self.max_features, self.seed)
         codes = binned(values, cuts)
         part = np.asarray(uniform_below(trees, len(values), entropy=self.entropy))
@@ -186,7 +190,7 @@ class RandomForestClassifier(Classifier):
     def feature_importances_(self) -> Floats:
         """The mean over the trees of their `importances`."""
         self._fitted()
-        return np.asarray(np.mean([tree.importances for tree in self.estimators_], axis=0), np.float64)
+        return np.asarray(np.mean([np.asarray(tree.importances) for tree in self.estimators_], axis=0), np.float64)
 
 
 def grown(
@@ -306,7 +310,7 @@ def _candidates(cuts: Sequence[Floats], features: Ints) -> tuple[Ints, Ints]:
     return column.astype(np.int64), np.concatenate([np.arange(len(cuts[j])) for j in features])
 
 
-def _cuts(thresholds: Any, box: reading.Box) -> list[Floats]:
+def _cuts(thresholds: Any, box: inputs.Box) -> list[Floats]:
     columns = len(box.low)
     if not isinstance(thresholds, list | tuple | np.ndarray):
         count = integer(thresholds, "thresholds", at_least=1, at_most=10**5)

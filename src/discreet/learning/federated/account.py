@@ -22,7 +22,7 @@ class Account:
     is a privacy filter, and charges before anything is answered.
 
     >>> from discreet.curator.stores.memory import MemoryStore
-    >>> from discreet.learning.optimizers import Sgd
+    >>> from discreet.learning.sgd.recipe import Sgd
     >>> plan = Federation(
     ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
     ... )

@@ -1,7 +1,7 @@
 """Everything about federated training that is decided before a row is seen, and what it costs whom.
 
 >>> from discreet.learning.federated import Federation, Secure
->>> from discreet.learning.optimizers import Sgd
+>>> from discreet.learning.sgd.recipe import Sgd
 >>> from discreet.privacy.accounting import guarantee
 >>> plan = Federation(
 ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
@@ -23,14 +23,13 @@ from typing import Any, Literal, get_args
 
 from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.exact import Number, integer, plain, rational, sqrt_bounds
-from discreet.learning.clipping import UNITS
 from discreet.learning.federated.noise import GaussianShare
 from discreet.learning.federated.orders import round_id
 from discreet.learning.federated.sampling import shared_loss, slack
 from discreet.learning.federated.steps import Local
 from discreet.learning.federated.terms import Terms
-from discreet.learning.optimizers import Optimizer
-from discreet.learning.recipe import Adaptive, Recipe, multiplier_for
+from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.recipe import Adaptive, Optimizer, Recipe, multiplier_for
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.loss import Approximate, Loss, Repeated, SampledGaussian
@@ -103,7 +102,7 @@ class Federation:
     all but `honest` = threshold − colluding. `multiplier` is the noise of `threshold` shares. More are in the sum if
     more stay: noisier than counted. A round with fewer clients is abandoned, by who is there, not by coins.
 
-    >>> from discreet.learning.optimizers import Sgd
+    >>> from discreet.learning.sgd.recipe import Sgd
     >>> plan = Federation(
     ...     clients=10, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1),
     ...     secure=Secure(threshold="2/3", colluding="0.1"),
@@ -172,7 +171,7 @@ class Federation:
     ) -> "Federation":
         """The least noise for so many rounds within (ε, δ), against those who see the "models" or the "coordinator".
 
-        >>> from discreet.learning.optimizers import Sgd
+        >>> from discreet.learning.sgd.recipe import Sgd
         >>> plan = Federation.for_budget(
         ...     epsilon=2, delta="1e-5", against="coordinator", clients=100, rounds=50, level="client", rate="0.1",
         ...     clip=1, optimizer=Sgd(1), secure=Secure(threshold="2/3", colluding="0.1"),
@@ -327,7 +326,7 @@ class Federation:
     def words(self) -> str:
         """The federation in a sentence.
 
-        >>> from discreet.learning.optimizers import Sgd
+        >>> from discreet.learning.sgd.recipe import Sgd
         >>> plan = Federation(
         ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
         ... )

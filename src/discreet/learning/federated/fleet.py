@@ -12,7 +12,7 @@ from discreet.exact import integer
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.keys import Identity
 from discreet.learning.federated.member import Member
-from discreet.learning.network import Network
+from discreet.learning.networks.network import Network
 
 Rows = tuple[ArrayLike, ArrayLike]
 Wire = Callable[[str, bytes], bytes | None]
@@ -51,9 +51,9 @@ class InProcessFleet:
     """Clients in this process, each with its own rows. With a `seed` a run can be repeated exactly, and is not private.
 
     >>> import numpy as np
-    >>> from discreet.learning.layers import Dense
-    >>> from discreet.learning.losses import Softmax
-    >>> from discreet.learning.optimizers import Sgd
+    >>> from discreet.learning.networks.layers import Dense
+    >>> from discreet.learning.networks.network import Softmax
+    >>> from discreet.learning.sgd.recipe import Sgd
     >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
     >>> plan = Federation(
     ...     clients=2, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None

@@ -34,7 +34,7 @@ from discreet.learning.federated.keys import signed_by
 from discreet.learning.federated.member import Member
 from discreet.learning.federated.packing import pack
 from discreet.learning.federated.rounds import Each, Outcome, run
-from discreet.learning.network import Network
+from discreet.learning.networks.network import Network
 from discreet.noise import Entropy
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class PrivateRounds:
     takes Flower several seconds. patience: so long the start is put off until all clients are there (default: limit).
     entropy, each, checkpoint: see `rounds.run`. With a checkpoint, a ServerApp that died goes on in another Flower run.
 
-    >>> from discreet.learning.layers import Dense
-    >>> from discreet.learning.losses import Softmax
-    >>> from discreet.learning.optimizers import Sgd
+    >>> from discreet.learning.networks.layers import Dense
+    >>> from discreet.learning.networks.network import Softmax
+    >>> from discreet.learning.sgd.recipe import Sgd
     >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
     >>> plan = Federation(
     ...     clients=2, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None

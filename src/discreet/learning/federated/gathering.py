@@ -17,8 +17,8 @@ from discreet.learning.federated.messages import Masked, Signed, context_of
 from discreet.learning.federated.orders import SECURE, UPDATE, Order, Update, fingerprint, pack_model
 from discreet.learning.federated.terms import Terms
 from discreet.learning.federated.updates import length
-from discreet.learning.gradients import Array, Ints
-from discreet.learning.network import Network
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.gradients import Array, Ints
 from discreet.noise import Entropy, bernoulli
 
 

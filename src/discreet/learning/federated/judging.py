@@ -22,13 +22,13 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import InvalidData
-from discreet.learning.clipping import UNITS
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.fleet import Arrival
 from discreet.learning.federated.keys import signed_by
 from discreet.learning.federated.messages import Signed
 from discreet.learning.federated.orders import NAN, Declined, Update, decode_answer, unpack_vector
-from discreet.learning.gradients import Ints
+from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.gradients import Ints
 
 Kind = Literal[
     "died", "late", "replayed", "wrong round", "wrong shape", "NaN", "too large", "malformed", "refused", "declined"

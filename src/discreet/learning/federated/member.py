@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter, NoGuarantee
-from discreet.learning.company import require_independent
 from discreet.learning.federated.account import Account
 from discreet.learning.federated.client import Client
 from discreet.learning.federated.federation import Federation
@@ -31,8 +30,9 @@ from discreet.learning.federated.orders import (
 )
 from discreet.learning.federated.packing import pack, unpack
 from discreet.learning.federated.updates import Contribution, length, update
-from discreet.learning.gradients import Ints
-from discreet.learning.network import Network
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.batch_invariance import require_batch_invariance
+from discreet.learning.sgd.gradients import Ints
 from discreet.noise import DeterministicEntropy, Entropy, bernoulli
 from discreet.threads import blas_threads
 
@@ -74,9 +74,9 @@ class Member:
     state later, and has kept all messages, cannot take the pads and the noise off the vector. A round whose last phases
     never came is remembered until the next one begins.
 
-    >>> from discreet.learning.layers import Dense
-    >>> from discreet.learning.losses import Softmax
-    >>> from discreet.learning.optimizers import Sgd
+    >>> from discreet.learning.networks.layers import Dense
+    >>> from discreet.learning.networks.network import Softmax
+    >>> from discreet.learning.sgd.recipe import Sgd
     >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
     >>> plan = Federation(
     ...     clients=1, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None
@@ -110,7 +110,7 @@ class Member:
             raise InvalidParameter("secret", "something else", "32 secret bytes, or None")
         if federation.level == "example":
             with blas_threads(1):  # as updates are computed
-                require_independent(network)
+                require_batch_invariance(network)
         self.federation, self.network, self.name, self.keys = federation, network, name, dict(keys)
         self._identity, self._secret, self._account = identity, secret, account
         self._x, self._y = _rows(network, x, y)

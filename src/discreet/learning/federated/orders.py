@@ -16,8 +16,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import rational
 from discreet.learning.federated.messages import PHASES, Message, Signed, decode
 from discreet.learning.federated.packing import pack, unpack
-from discreet.learning.gradients import Array, Ints
-from discreet.learning.network import Parameters
+from discreet.learning.sgd.gradients import Array, Ints, Parameters
 
 UPDATE = "update"
 """The one phase of a round with a trusted coordinator."""

@@ -22,9 +22,9 @@ from discreet.learning.federated.flower_state import Notebook
 from discreet.learning.federated.judging import Dropped
 from discreet.learning.federated.keys import random_key
 from discreet.learning.federated.packing import pack, unpack
-from discreet.learning.gradients import Array
-from discreet.learning.network import Network
-from discreet.learning.state import State
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.gradients import Array
+from discreet.learning.sgd.run_state import State
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
 

@@ -5,10 +5,9 @@ process and real clients over a network; sums are of whole numbers, so the same 
 
 >>> import numpy as np
 >>> from discreet.learning.federated import Federation, InProcessFleet, run
->>> from discreet.learning.layers import Dense
->>> from discreet.learning.losses import Softmax
->>> from discreet.learning.network import Network
->>> from discreet.learning.optimizers import Sgd
+>>> from discreet.learning.networks.layers import Dense
+>>> from discreet.learning.networks.network import Network, Softmax
+>>> from discreet.learning.sgd.recipe import Sgd
 >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
 >>> plan = Federation(
 ...     clients=3, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None
@@ -26,16 +25,16 @@ from pathlib import Path
 import numpy as np
 
 from discreet.errors import InvalidParameter, ReleaseFailed
-from discreet.learning.clipping import UNITS
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.fleet import Fleet
 from discreet.learning.federated.gathering import Gathered, Gathering, SecureGathering, TrustedGathering
 from discreet.learning.federated.orders import NEVER
 from discreet.learning.federated.progress import Progress, Report
-from discreet.learning.gradients import Ints
-from discreet.learning.network import Network, Parameters
-from discreet.learning.state import State
-from discreet.learning.training import step
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.gradients import Ints, Parameters
+from discreet.learning.sgd.run_state import State
+from discreet.learning.sgd.training import step
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import Loss
 

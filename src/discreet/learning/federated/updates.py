@@ -4,10 +4,9 @@
 >>> from fractions import Fraction
 >>> from discreet.learning.federated import Federation
 >>> from discreet.learning.federated.updates import update
->>> from discreet.learning.layers import Dense
->>> from discreet.learning.losses import Softmax
->>> from discreet.learning.network import Network
->>> from discreet.learning.optimizers import Sgd
+>>> from discreet.learning.networks.layers import Dense
+>>> from discreet.learning.networks.network import Network, Softmax
+>>> from discreet.learning.sgd.recipe import Sgd
 >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
 >>> plan = Federation(
 ...     clients=10, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None
@@ -26,13 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.learning.clipping import MOST, UNITS, Clip, clipped_sum
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.steps import Local
-from discreet.learning.gradients import Array, Ints, Rows
-from discreet.learning.network import Network, Parameters
-from discreet.learning.state import State
-from discreet.learning.training import RIDERS, contributions
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.clipping import MOST, UNITS, Clip, clipped_sum
+from discreet.learning.sgd.gradients import Array, Ints, Parameters, Rows
+from discreet.learning.sgd.run_state import State
+from discreet.learning.sgd.training import RIDERS, contributions
 from discreet.noise import Entropy, poisson_sample
 
 _AT_ONCE = 4096
@@ -52,8 +51,8 @@ class Contribution:
 def length(network: Network) -> int:
     """How many whole numbers a client sends.
 
-    >>> from discreet.learning.layers import Dense
-    >>> from discreet.learning.losses import Softmax
+    >>> from discreet.learning.networks.layers import Dense
+    >>> from discreet.learning.networks.network import Softmax
     >>> length(Network([Dense(2)], Softmax(), inputs=(3,)))
     10
     """

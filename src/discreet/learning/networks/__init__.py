@@ -1,0 +1,1 @@
+"""A small library of networks in NumPy, and models written in JAX."""

@@ -1,0 +1,1 @@
+"""DP-SGD: per-example gradients clipped and summed exactly, noise on the same grid, steps."""

@@ -1,0 +1,266 @@
+"""Clipped gradients, added up on an integer grid: what one example changes is bounded exactly.
+
+>>> import numpy as np
+>>> from discreet.learning.sgd.clipping import UNITS, Clip, clipped_sum
+>>> from discreet.learning.sgd.gradients import Outer
+>>> lot = [Outer(np.array([[3.0, 4.0]], np.float32), np.array([[1.0]], np.float32))]  # one example, of norm 5
+>>> total = clipped_sum(lot, Clip(1))
+>>> (total.units[0] / UNITS).round(2).tolist(), total.norms.tolist()
+([[0.6], [0.8]], [5.0])
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidData
+from discreet.exact import Number, rational
+from discreet.learning.sgd.gradients import Array, Floats, Gradient, Ints, Outer, Rows
+from discreet.learning.sgd.quantize import GREATEST, LEAST, Limits, Sides, Steps, Total, squared_norms
+
+UNITS = 1 << 30
+"""The clipping norm in steps of the grid on which gradients are summed."""
+
+MOST = 1 << 22
+"""The largest lot: beyond it a sum could leave the whole numbers that a float holds exactly."""
+
+_UNITS_BITS = UNITS.bit_length() - 1
+_FINER = 8  # how much finer the steps of the narrow side are, in their root mean square
+_NUMPY = 1024  # numbers that NumPy buffers: with more, it would spread each row's factor over a buffer
+_SHRINK = 1 - 2.0**-12  # makes room for the rounding of norms and scales
+_BLOCK = 1 << 16  # numbers at a time: the scratch array stays in the processor's cache
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """How gradients are clipped: all parameters together to `norm`, or each to its share of it.
+
+    `shares`, one for each parameter, are squared shares of the norm and add up to at most 1: flat clipping has none.
+
+    >>> Clip("0.5", shares=("1/2", "1/2")).shares
+    (Fraction(1, 2), Fraction(1, 2))
+    """
+
+    norm: Fraction
+    shares: tuple[Fraction, ...] | None = None
+
+    def __init__(self, norm: Number, shares: Sequence[Number] | None = None) -> None:
+        exact = rational(norm, "norm", at_least=Fraction(1, 1 << 40), at_most=1 << 40)
+        object.__setattr__(self, "norm", exact)
+        parts = None if shares is None else tuple(rational(share, "shares", above=0, at_most=1) for share in shares)
+        if parts is not None and sum(parts) > 1:
+            raise InvalidData(f"clipping shares add up to {float(sum(parts)):.6g}, expected at most 1")
+        object.__setattr__(self, "shares", parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClippedSum:
+    """Clipped gradients added up, in units of the clipping norm / `UNITS`, a whole number for each parameter.
+
+    `norms` are the norms before clipping: private, for the adaptive choice of a norm and for nobody's eyes.
+
+    >>> one = ClippedSum((np.array([1, 2]),), np.array([5.0]))
+    >>> both = one + one
+    >>> both.units[0].tolist(), both.norms.tolist()
+    ([2, 4], [5.0, 5.0])
+    """
+
+    units: tuple[Ints, ...]
+    norms: Floats
+
+    def __add__(self, other: "ClippedSum") -> "ClippedSum":
+        added = tuple(a + b for a, b in zip(self.units, other.units, strict=True))
+        return ClippedSum(added, np.concatenate([self.norms, other.norms]))
+
+
+def clipped_sum(gradients: Sequence[Gradient], clip: Clip, *, share: Number = 1) -> ClippedSum:
+    """The sum over a lot of each example's gradient, clipped and snapped to the grid.
+
+    Guarantee: one example more or less changes the result by a vector of whole numbers whose norm is at most `UNITS`,
+    exactly, whatever the example is; with `share`, at most √share·UNITS. The sum does not depend on order, nor on how
+    the lot is cut into parts.
+
+    Proof. Write c for the example's factor min(1, norm/‖g‖). For `Rows`, c·g/norm·UNITS is cut to whole numbers towards
+    zero. For `Outer`, let w be the wider side and v the other: w is scaled and rounded, by whatever rule, to whole
+    numbers ŵ; then v is scaled by (c/norm)·U·‖w‖/‖ŵ‖ and cut towards zero to v̂. The example contributes v̂ ⊗ ŵ in steps
+    of UNITS/U, U a power of two by the shape of the parameter (`_bits`). Cutting makes no entry larger, so
+    ‖v̂‖·‖ŵ‖ ≤ U·c·‖g_p‖/norm, and in exact arithmetic the squared norm over all parameters is at most
+    UNITS²·Σ(c·‖g_p‖/norm)² ≤ UNITS².
+
+    Rounding. Up to 2¹⁰ squares are added up in float32, in an order that is not ours to choose, so relatively within
+    (2¹⁰ + 1)·2⁻²⁴, while nothing leaves the range of floats; such sums are added up in float64. A parameter for which
+    the squared norm of a side is not between 2⁻⁶⁰ and 2⁶⁰, NaN among them, gets nothing from the example, so nothing
+    leaves the range: squares below 2⁻¹²⁶ may be lost, but fewer than 2³³ of them are less than 2⁻³³ of 2⁻⁶⁰. So norms
+    ‖v‖, ‖w‖, ‖ŵ‖ are known to 2⁻¹⁵ and a little, ‖g‖ to 2⁻¹⁴ and a little; the scale of v carries those of ‖ŵ‖, of ‖v‖
+    within ‖g‖, and three roundings of 2⁻²⁴, because no scale is above 2¹⁰⁰, and one below 2⁻¹²⁶ leaves nothing to add.
+    The factor 1 − 2⁻¹² outweighs them, 2⁻¹⁴ and a little for `Rows` and for `Outer`. The scale of w need not be right.
+
+    What is added up are whole numbers whose absolute values sum to at most MOST·UNITS < 2⁵³, so every order of adding
+    them in float64, with or without fused products, gives the same exact result; `quantize.Total` uses float32 where it
+    is exact too. What an example contributes is made by elementary operations on its own numbers, in an order that
+    depends on the length of rows and the number of parameters alone: sides are first laid out in memory in one way
+    (`plain`), because NumPy chooses how to add by layout too, and a lot of one row has every layout at once.
+    """
+    units = tuple(np.zeros(gradient.shape, np.int64) for gradient in gradients)
+    return ClippedSum(units, Clipping(clip, units, share=share).add(gradients))
+
+
+class Clipping:
+    """The same for a lot that comes in parts: sums are added to arrays of whole numbers, one for each parameter.
+
+    >>> lot = [Outer(np.array([[3.0, 4.0]], np.float32), np.array([[1.0]], np.float32))]
+    >>> onto = np.zeros((2, 1), np.int64)
+    >>> clipping = Clipping(Clip(1), [onto])
+    >>> clipping.add(lot).tolist(), clipping.add(lot).tolist(), (onto / UNITS).round(2).tolist()
+    ([5.0], [5.0], [[1.2], [1.6]])
+    """
+
+    def __init__(self, clip: Clip, onto: Sequence[Ints], *, share: Number = 1) -> None:
+        root, shares = math.sqrt(rational(share, "share", above=0, at_most=1)), clip.shares or ()
+        if shares and len(shares) != len(onto):
+            raise InvalidData(f"{len(shares)} clipping shares for {len(onto)} parameters")
+        self._limits = Limits(float(clip.norm), root, np.array([float(part) ** 0.5 for part in shares]))
+        self._onto = onto
+        self._sums: dict[tuple[int, bool | None], _RowsSum | _OuterSum] = {}
+
+    def add(self, gradients: Sequence[Gradient]) -> Floats:
+        """Add what the examples of one part contribute; their norms before clipping, for nobody's eyes."""
+        _check(gradients, self._onto)
+        gradients = [gradient.plain() for gradient in gradients]
+        with np.errstate(all="ignore"):
+            np.setbufsize(_NUMPY)  # until the end of this block
+            squares = _lengths(gradients)
+            norms, weights = self._weights(squares)
+            for place, gradient in enumerate(gradients):
+                self._sum(place, gradient).add(gradient, squares[place], weights[place])
+        return norms
+
+    def _weights(self, squares: Floats) -> tuple[Floats, Floats]:
+        """The norms of the examples, and for each parameter and example √share·min(1, norm/‖g‖)/norm, or 0.
+
+        With clipping shares, of the parameter's own norm and share. It is 0 where a parameter gets nothing.
+        """
+        usable = ((squares >= LEAST) & (squares <= GREATEST)).all(axis=1)
+        products = np.where(usable, squares[:, 0] * squares[:, 1], 0.0)
+        norms, (norm, root, roots) = np.sqrt(_added(products)), self._limits
+        if not roots.size:
+            return norms, np.where(usable, root / np.maximum(norms, norm), 0.0)
+        each = roots[:, None]
+        return norms, np.where(usable, root * each / np.maximum(np.sqrt(products), norm * each), 0.0)
+
+    def _sum(self, place: int, gradient: Gradient) -> Any:
+        """What adds up the gradients of this parameter that come in this form."""
+        key = place, gradient.one if isinstance(gradient, Outer) else None
+        if key not in self._sums:
+            onto = self._onto[place]
+            self._sums[key] = _OuterSum(gradient, onto) if isinstance(gradient, Outer) else _RowsSum(onto)
+        return self._sums[key]
+
+
+def shaped(vector: NDArray[Any], like: Sequence[Any]) -> list[NDArray[Any]]:
+    """A vector in parts that have the shapes of these, one after the other: views of it.
+
+    >>> [part.tolist() for part in shaped(np.arange(5), [np.zeros((2, 2)), np.zeros(1)])]
+    [[[0, 1], [2, 3]], [4]]
+    """
+    found, start = [], 0
+    for one in like:
+        end = start + math.prod(one.shape)
+        found.append(vector[start:end].reshape(one.shape))
+        start = end
+    return found
+
+
+def _added(rows: Floats) -> Floats:
+    """The rows one after the other: NumPy's sum would add in another order if they had one column."""
+    total = np.zeros(rows.shape[1])
+    for row in rows:
+        total += row
+    return total
+
+
+def _check(gradients: Sequence[Gradient], onto: Sequence[Ints]) -> None:
+    if [gradient.shape for gradient in gradients] != [part.shape for part in onto]:
+        shapes = [gradient.shape for gradient in gradients], [part.shape for part in onto]
+        raise InvalidData(f"gradients of shapes {shapes[0]}, expected those of the parameters, {shapes[1]}")
+    counts = {len(side) for gradient in gradients for side in gradient.sides}
+    if len(counts) != 1:
+        raise InvalidData(f"gradients of {sorted(counts)} examples, expected one number of examples for all parameters")
+    if max(counts) > MOST:
+        raise InvalidData(f"a lot of {max(counts)} examples, expected at most {MOST}")
+
+
+def _lengths(gradients: Sequence[Gradient]) -> Floats:
+    """The squared norms of the sides of each gradient and example; 1 for a side that is not there."""
+    found = np.ones((len(gradients), 2, len(gradients[0].sides[0])))
+    for place, gradient in enumerate(gradients):
+        for side, rows in enumerate(gradient.sides):
+            squared_norms(rows, out=found[place, side])
+        if isinstance(gradient, Outer) and gradient.one:
+            found[place, 0] += 1
+    return found
+
+
+class _RowsSum:
+    """The sum of what the examples contribute to a parameter whose gradients are formed."""
+
+    def __init__(self, onto: Ints) -> None:
+        self._onto = onto
+
+    def add(self, gradient: Rows, squares: Floats, weight: Floats) -> None:
+        summed = np.zeros(math.prod(gradient.shape))
+        for part in _whole(gradient.sides[0], weight * UNITS):
+            summed += part.sum(axis=0, dtype=np.float64)
+        self._onto += summed.astype(np.int64).reshape(gradient.shape)
+
+
+class _OuterSum:
+    """The sum of outer products of whole vectors; see `clipped_sum` for the proof.
+
+    In its root mean square, the wide side has about 30 steps at the clipping norm, fewer for a short gradient, and the
+    narrow one eight times as many: rounding moves an example by about 1 % of its norm, cutting makes it 0.2 % shorter.
+    """
+
+    def __init__(self, gradient: Outer, onto: Ints) -> None:
+        left, right = gradient.left.shape[1], gradient.right.shape[1]
+        self._turned = left > right
+        narrow, wide = (right, left) if self._turned else (left, right)
+        bits = _bits(gradient.shape)
+        steps = Steps(
+            fine=2.0**bits * math.sqrt(wide / narrow) / _FINER,
+            room=2.0**bits * _SHRINK,
+            units=1 << (_UNITS_BITS - bits),
+            one=int(not self._turned) if gradient.one else None,  # it belongs to the left side
+        )
+        self.total = Total(onto.T if self._turned else onto, steps)
+
+    def sides(self, gradient: Outer) -> tuple[Array, Array]:
+        """The wide one and the narrow one."""
+        return (gradient.left, gradient.right) if self._turned else (gradient.right, gradient.left)
+
+    def add(self, gradient: Outer, squares: Floats, weight: Floats) -> None:
+        wide = int(not self._turned)
+        self.total.add(Sides(*self.sides(gradient), squares[wide], squares[1 - wide], weight))
+
+
+def _bits(shape: tuple[int, ...]) -> int:
+    """The clipping norm in steps of the products of a matrix, as a power of two: public, and finer for larger ones."""
+    return min(max(round(13 + math.log2(math.prod(shape)) / 2), 20), _UNITS_BITS)
+
+
+def _whole(rows: Array, scale: Floats) -> Iterator[Array]:
+    """Rows times their scales, cut to whole numbers towards zero, some at a time; rows of scale 0 are left out."""
+    if not scale.all():
+        rows, scale = rows[scale > 0], scale[scale > 0]
+    factors = (scale * _SHRINK).astype(np.float32)[:, None]
+    step = max(1, _BLOCK // max(1, rows.shape[1]))
+    room = np.empty((min(step, len(rows)), rows.shape[1]), np.float32)
+    for start in range(0, len(rows), step):
+        here = factors[start : start + step]
+        part = np.multiply(rows[start : start + step], here, out=room[: len(here)])
+        yield np.trunc(part, out=part)

@@ -1,0 +1,409 @@
+"""A training run through the gate: explained, priced, charged, run. The model is all that leaves.
+
+One example is one unit: where the policy protects a person, one of their rows is used, the first in the order of the
+columns used. So one unit more or less is one example more or less, and the run costs what its recipe says.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import isqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.curator.answer import Receipt
+from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.documents import digest, documented, plan_document
+from discreet.curator.engines import Engine
+from discreet.curator.rows import one_row_each, require_same
+from discreet.errors import InternalError, InvalidData, InvalidParameter
+from discreet.exact import Number, integer, plain, printed_up, rational
+from discreet.learning.classical import DecisionTreeClassifier, LinearRegression, LogisticRegression, Ridge
+from discreet.learning.column_model import ClassicalShape, Features, Model, Shape, Target, packed, unpacked
+from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.gradients import Array, Parameters
+from discreet.learning.sgd.recipe import Adam, Adaptive, Optimizer, Recipe, Schedule, Sgd
+from discreet.learning.sgd.training import finished, train
+from discreet.noise import Entropy
+from discreet.privacy.calibration import sampled_gaussian_multiplier
+from discreet.privacy.loss import Loss, Pure, Repeated, SampledGaussian
+from discreet.privacy.unit import Neighbors
+from discreet.report import Chart, Facts, Heading, Line, Page, Part, Text
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicalRecipe:
+    """How a classical model of a `Shape` is learned: its budget, its settings, and what that costs.
+
+    `examples` is the public, rough number of units: a budget that cannot work is refused. `penalty` is ‖w‖²/2C of a
+    logistic model's C, `depth` that of a tree. `loss` was found when the plan was made; the gate finds it again.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    examples: int
+    loss: Loss
+    depth: int = 4
+    C: Fraction = Fraction(1)
+
+    @classmethod
+    def planned(cls, shape: ClassicalShape, **settings: Any) -> "ClassicalRecipe":
+        """The recipe, with its loss."""
+        first = cls(loss=Pure(0), **settings)
+        return replace(first, loss=first.derive(shape))
+
+    def derive(self, shape: ClassicalShape) -> Loss:
+        """What `fit` will cost, from the settings and the columns alone."""
+        model = self.estimator(shape, None)
+        if isinstance(model, DecisionTreeClassifier):
+            return model.plan().loss
+        if isinstance(model, LogisticRegression):
+            return model.noise(shape.features.width, len(shape.target.classes or ())).loss
+        return model.noise(shape.features.width).loss
+
+    def estimator(
+        self, shape: ClassicalShape, entropy: Entropy | None
+    ) -> "Ridge | LogisticRegression | DecisionTreeClassifier":
+        """The model that is fitted. Rows are numbers from −1 to 1, those of one column have norm 1 together."""
+        common: dict[str, Any] = {"epsilon": self.epsilon, "bounds": (-1, 1), "rows": self.examples, "entropy": entropy}
+        if shape.model == "tree":
+            cuts, classes = shape.features.thresholds, range(len(shape.target.classes or ()))
+            return DecisionTreeClassifier(**common, classes=list(classes), max_depth=self.depth, thresholds=cuts)
+        common |= {"delta": self.delta, "one_hot": shape.features.groups}
+        if shape.model == "linear":
+            return LinearRegression(**common, target_bounds=(-1, 1))
+        return LogisticRegression(**common, classes=list(range(len(shape.target.classes or ()))), C=self.C)
+
+    def fitted(self, shape: ClassicalShape, x: Array, y: NDArray[Any], entropy: Entropy | None) -> list[NDArray[Any]]:
+        """The parameters of a `Model`, with noise. Guarantee: costs `loss`; see the models' own proofs."""
+        model = self.estimator(shape, entropy)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they would tell of noisy sums before the model is released
+            model.fit(x.astype(np.float64), y)
+        if model.cost_ != self.loss:
+            raise InternalError("a model was fitted at another cost than was charged")
+        if isinstance(model, DecisionTreeClassifier):
+            return [model.tree_.feature, model.tree_.threshold, model.tree_.chances]
+        weights = np.vstack([np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)[None]])
+        if isinstance(model, LogisticRegression) and weights.shape[1] == 1:
+            weights = np.hstack([np.zeros_like(weights), weights])
+        return [weights.astype(np.float32)]
+
+    def words(self, model: str) -> str:
+        """The model in a sentence."""
+        more = {"tree": f" of depth {self.depth}", "logistic": f", C = {plain(self.C)}"}.get(model, "")
+        names = {"tree": "a decision tree", "logistic": "logistic regression", "linear": "linear regression"}
+        return names[model] + more
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """Everything about a training run, decided before a row is seen."""
+
+    table: Table
+    shape: Shape | ClassicalShape
+    recipe: Recipe | ClassicalRecipe
+    neighbors: Neighbors
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        if not self.table.private:
+            raise InvalidParameter("table", self.table.name, "a private table", "public rows need no privacy")
+        if self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
+            raise InvalidParameter(
+                "neighbors", str(self.neighbors), "'add or remove one'", "sampled lots have no proof here otherwise"
+            )
+        one_row_each(self.table, self.columns)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are read: the features, then the target."""
+        return (*self.shape.features.columns, self.shape.target.column)
+
+    @property
+    def _classical(self) -> ClassicalShape:
+        if not isinstance(self.shape, ClassicalShape):
+            raise InternalError("a classical recipe for a network")
+        return self.shape
+
+    @property
+    def text(self) -> str:
+        """What was asked."""
+        *features, target = [one.name for one in self.columns]
+        return f"train {target} from {', '.join(features)} of {self.table.name}"
+
+    def document(self) -> dict[str, Any]:
+        """What is released and how."""
+        parts = {"table": self.table, "neighbors": self.neighbors, "network": self.shape, "recipe": self.recipe}
+        return plan_document("training", 1, **parts)
+
+    @property
+    def digest(self) -> str:
+        """The name of the plan."""
+        return digest(self.document())
+
+    @property
+    def loss(self) -> Loss:
+        """What the whole run costs."""
+        return self.recipe.loss
+
+    @property
+    def private(self) -> bool:
+        """It reads private rows."""
+        return True
+
+    def verify(self, catalog: Catalog) -> Loss:
+        """The loss, from the noise and from what one example adds to a sum; the columns must be those of the catalog.
+
+        Guarantee: `run` costs this. Proof. On the grid of `training.contributions` an example's gradients have a
+        squared norm of at most (1 − s)·UNITS², where s is the riders' share, and each rider adds a whole number of at
+        most √share·UNITS; the Gaussian noise there has a deviation of multiplier·UNITS. So a step is a sampled Gaussian
+        release whose multiplier is that deviation over the norm of the whole, at most UNITS. The noise of a classical
+        model is planned once more, from its budget and the width of its rows.
+        """
+        require_same(self.table, self.columns, self.neighbors, catalog)
+        recipe = self.recipe
+        if isinstance(recipe, ClassicalRecipe):
+            return recipe.derive(self._classical)
+        riders = [recipe.curve, *([] if recipe.adaptive is None else [recipe.adaptive.share])]
+        moved = (1 - sum(riders)) * UNITS**2 + sum(isqrt(int(share * UNITS**2)) ** 2 for share in riders)
+        if self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE or moved > UNITS**2 or not 0 <= sum(riders) < 1:
+            raise InternalError("a plan's steps are moved further by one example than their noise is for")
+        deviation = recipe.multiplier * UNITS
+        return Repeated(SampledGaussian(recipe.rate, deviation / UNITS), recipe.steps)
+
+    @property
+    def sql(self) -> str:
+        """One row for each unit, the columns that are used."""
+        return one_row_each(self.table, self.columns)
+
+    def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
+        """Read the rows, train, and give out the noisy parameters.
+
+        Guarantee: costs `loss`. Proof. A unit is one row of the result of `sql`, the same whatever the other units are;
+        encoding is row by row; the rest is `train`.
+        """
+        rows = engine.fetch(self.sql)
+        x = self.shape.features.encode(rows)
+        y, known = self.shape.target.encode(rows)
+        if isinstance(self.recipe, ClassicalRecipe):
+            return packed(self.recipe.fitted(self._classical, x[known], y[known], entropy), {"losses": []})
+        state = train(self.shape.network, x[known], y[known], self.recipe, entropy=entropy)
+        return packed(finished(state, self.recipe), {"losses": state.losses})
+
+    def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> "TrainedModel":
+        """The model, from its noisy parameters."""
+        parameters, facts = unpacked(released)
+        return TrainedModel(Model(self.shape, parameters), self, tuple(facts["losses"]), receipt)
+
+    def explain(self) -> str:
+        """What training would cost and do, in words."""
+        recipe, unit = self.recipe, self.table.unit
+        lines = {
+            "trains": self.text,
+            "protects": str(unit) + ("" if unit is None or unit.key is None else "; one of their rows is used"),
+            "cost": f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}",
+        }
+        if isinstance(recipe, ClassicalRecipe):
+            lines |= {"model": recipe.words(self.shape.model), "numbers it reads": str(self.shape.features.width)}
+        else:
+            noise = recipe.multiplier * recipe.clip / recipe.lot
+            lines |= {
+                "network": self.shape.words,
+                "lots": f"{recipe.steps:,} of about {plain(recipe.lot)}; "
+                f"the chance to be in one is {plain(recipe.rate)}",
+                "noise": f"{plain(recipe.multiplier)} clipping norms of {plain(recipe.clip)} on each sum",
+                "noise in a mean gradient": f"{float(noise):.3g} in each coordinate",
+            }
+        width = max(map(len, lines))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedModel:
+    """A model that was trained privately, how, and what it cost. Everything done with it is free."""
+
+    model: Model
+    plan: TrainingPlan
+    losses: tuple[float, ...]
+    receipt: Receipt
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """The likeliest class of each row, or the number expected."""
+        return self.model.predict(table)
+
+    def predict_proba(self, table: Any) -> NDArray[np.float64]:
+        """The probability of each class, in the order of `classes`."""
+        return self.model.predict_proba(table)
+
+    def score(self, table: Any) -> float:
+        """On rows that you may see: the share of right classes, or R² of numbers."""
+        return self.model.score(table)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file (`Model.load` reads it); the path."""
+        return self.model.save(path)
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The classes, or None for a number."""
+        return self.model.classes
+
+    @property
+    def parameters(self) -> Parameters:
+        """The noisy parameters."""
+        return self.model.parameters
+
+    def curve(self) -> Chart:
+        """The noisy learning curve: it was paid for with the rest."""
+        if not self.losses:
+            raise InvalidData("no learning curve was asked for: set curve > 0")
+        steps = np.arange(1, len(self.losses) + 1)
+        smooth = _smooth(np.array(self.losses))
+        return Chart("Loss on the lots, with noise", [Line(steps, smooth)], x="step", y="mean loss")
+
+    def page(self) -> Page:
+        """The model's report."""
+        parts: list[Part] = [
+            Facts({"cost": str(self.receipt)}),
+            Heading("How it was trained"),
+            Text(self.plan.explain()),
+        ]
+        return Page(self.plan.text, [*parts, *([self.curve()] if self.losses else [])])
+
+    def _repr_html_(self) -> str:
+        return self.page().fragment()
+
+
+documented("features")(Features)
+documented("target")(Target)
+documented("classical model")(ClassicalShape)
+documented("classical recipe", names={"loss": "cost", "depth": "tree_depth"})(ClassicalRecipe)
+documented("network", names={"hidden": "hidden_widths"})(Shape)
+documented("schedule", names={"form": "shape"})(Schedule)
+documented("sgd", names={"rate": "learning_rate"})(Sgd)
+documented("adam", names={"rate": "learning_rate", "first": "beta_1", "second": "beta_2"})(Adam)
+documented("adaptive clipping")(Adaptive)
+documented(
+    "dp-sgd",
+    names={"rate": "sampling_rate", "lot": "expected_lot", "multiplier": "noise_multiplier", "clip": "clipping_norm",
+           "adaptive": "adaptive_clipping", "curve": "curve_share", "average": "averaging_decay"},
+    omit={"memory": 1 << 28},
+)(Recipe)  # fmt: skip
+
+
+def _smooth(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A running mean over a twentieth of the run."""
+    width = max(1, len(losses) // 20)
+    sums = np.cumsum(np.concatenate([np.zeros(1), losses]))
+    ends = np.arange(1, len(losses) + 1)
+    starts = np.maximum(ends - width, 0)
+    means: NDArray[np.float64] = (sums[ends] - sums[starts]) / (ends - starts)
+    return means
+
+
+_LEAST_SIGNAL = Fraction(1, 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a model builder says. `examples` is the public, rough number of units: it sets the rate and costs nothing.
+
+    model: "network", "linear" (a number), "logistic" or "tree" (classes); `hidden` to `settings` are those of networks.
+    depth: of a tree. C: of a logistic model, as in scikit-learn.
+
+    Settings that are not said are fixed here, for every dataset alike, and not tuned on data: lots of a tenth of the
+    examples, 20 epochs, clipping at norm 1, a learning rate of 0.5 that falls to a tenth of it, momentum 0.9.
+    """
+
+    table: str
+    target: str
+    features: Sequence[str] | None = None
+    epsilon: Number
+    delta: Number
+    examples: int
+    model: str = "network"
+    hidden: Sequence[int] = (32,)
+    activation: str = "tanh"
+    epochs: Number = 20
+    lot: int | None = None
+    clip: Number = 1
+    optimizer: Optimizer = field(
+        default_factory=lambda: Sgd("0.5", momentum="0.9", schedule=Schedule("linear", last="0.1"))
+    )
+    settings: dict[str, Any] = field(default_factory=dict)
+    depth: int = 4
+    C: Number = 1
+
+
+def plan(wish: Wish, catalog: Catalog) -> TrainingPlan:
+    """The plan of a wish, against the owner's catalog. No row is read.
+
+    >>> from discreet.curator.catalog import Column, Table
+    >>> from discreet.privacy.unit import Unit
+    >>> columns = [Column("age", "integer", lower=0, upper=100), Column("ill", "boolean")]
+    >>> catalog = Catalog("clinic", [Table("people", columns, unit=Unit())], neighbors="add or remove one")
+    >>> made = plan(Wish(table="people", target="ill", epsilon=1, delta="1e-6", examples=10_000, epochs=5), catalog)
+    >>> made.recipe.steps, float(made.recipe.multiplier) > 1
+    (50, True)
+    """
+    table = catalog.table(wish.table)
+    target = Target(table.column(wish.target))
+    names = wish.features if wish.features is not None else _all_but(table, wish.target)
+    features = Features(tuple(table.column(name) for name in names))
+    epsilon = rational(wish.epsilon, "epsilon", above=0)
+    recipe: Recipe | ClassicalRecipe
+    shape: Shape | ClassicalShape
+    if wish.model == "network":
+        hidden = tuple(integer(width, "hidden", at_least=1, at_most=100_000) for width in wish.hidden)
+        shape, recipe = Shape(features, target, hidden, wish.activation), _recipe(wish)
+        delta = rational(wish.delta, "delta", above=0, below=1)
+    else:
+        chosen, delta = ClassicalShape(features, target, wish.model), rational(wish.delta, "delta", at_least=0, below=1)
+        shape, recipe = (
+            chosen,
+            ClassicalRecipe.planned(
+                chosen,
+                epsilon=epsilon,
+                delta=delta if wish.model != "tree" else Fraction(0),
+                examples=integer(wish.examples, "examples", at_least=1),
+                depth=integer(wish.depth, "depth", at_least=0, at_most=12),
+                C=rational(wish.C, "C", above=0),
+            ),
+        )
+    return TrainingPlan(table, shape, recipe, catalog.neighbors, epsilon, delta)
+
+
+def _recipe(wish: Wish) -> Recipe:
+    examples = integer(wish.examples, "examples", at_least=1)
+    lot = integer(wish.lot if wish.lot is not None else max(1, examples // 10), "lot", at_least=1, at_most=examples)
+    rate = Fraction(lot, examples)
+    steps = max(1, round(rational(wish.epochs, "epochs", above=0) / rate))
+    multiplier = sampled_gaussian_multiplier(epsilon=wish.epsilon, delta=wish.delta, rate=rate, steps=steps)
+    if multiplier / lot > _LEAST_SIGNAL:
+        noise = f"noise of {float(multiplier / lot):.2g} clipping norms in every coordinate of a mean gradient"
+        raise InvalidParameter(
+            "epsilon", wish.epsilon, f"more, for {examples} examples ({noise})", "spend more, or train on more examples"
+        )
+    clip, size = rational(wish.clip, "clip", above=0), Fraction(lot)
+    return Recipe(
+        rate=rate,
+        lot=size,
+        steps=steps,
+        multiplier=multiplier,
+        clip=clip,
+        optimizer=wish.optimizer,
+        **wish.settings,
+    )
+
+
+def _all_but(table: Any, target: str) -> list[str]:
+    """Every column but the target and the one that names the person."""
+    key = table.unit.key if table.unit is not None else None
+    left = {target.casefold(), (key or "").casefold()}
+    return [column.name for column in table.columns if column.name.casefold() not in left]

@@ -1,0 +1,85 @@
+"""Weights of rows, from 0 to 1: a row of weight 0 is not there, one of weight w adds at most w times as much."""
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidData
+from discreet.learning import DPClassifier, DPRegressor, LinearRegression, LogisticRegression, Ridge
+from discreet.learning.classical.exact_sums import UNIT, weighted
+from discreet.learning.classical.linear import statistics
+from discreet.noise import DeterministicEntropy
+
+LARGE = {"epsilon": 1000, "delta": "1e-6", "bounds": (-1, 1)}
+NETWORK = {"hidden": (), "rows": 4000, "steps": 60, "progress": False}
+REGRESSIONS = {
+    "linear": lambda: LinearRegression(**LARGE, target_bounds=(-4, 4), entropy=DeterministicEntropy(1)),
+    "ridge": lambda: Ridge(**LARGE, target_bounds=(-4, 4), entropy=DeterministicEntropy(1)),
+    "network": lambda: DPRegressor(**LARGE, **NETWORK, target=(-4, 4), entropy=DeterministicEntropy(1)),
+}
+CLASSIFIERS = {
+    **{
+        method: lambda method=method: LogisticRegression(
+            **LARGE, classes=[0, 1], method=method, entropy=DeterministicEntropy(1)
+        )
+        for method in ("objective", "gradient", "steps")
+    },
+    "network": lambda: DPClassifier(**LARGE, **NETWORK, classes=[0, 1], entropy=DeterministicEntropy(1)),
+}
+
+
+def two_populations(n=4000):
+    """Half of the rows follow one law, half the opposite: weights decide which is learned."""
+    x = np.random.default_rng(3).uniform(-1, 1, (n, 1))
+    first = np.arange(n) % 2 == 0
+    return x, np.where(first, 3.0, -3.0) * x[:, 0], first
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_regressions_follow_the_rows_that_count(name):
+    x, y, first = two_populations()
+    for chosen in (first, ~first):
+        model = REGRESSIONS[name]().fit(x, y, sample_weight=np.where(chosen, 1.0, 0.0))
+        assert model.score(x[chosen], y[chosen]) > 0.9
+    third = REGRESSIONS[name]().fit(x, y, sample_weight=np.where(first, 1.0, 0.5))
+    assert third.predict([[0.5]])[0] == pytest.approx(0.5, abs=0.25)  # (1·3 − ½·3)/(1 + ½)·½
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers_follow_the_rows_that_count(name):
+    x, y, first = two_populations()
+    labels = (y > 0).astype(int)
+    for chosen in (first, ~first):
+        model = CLASSIFIERS[name]().fit(x, labels, sample_weight=np.where(chosen, 1.0, 0.1))
+        assert model.score(x[chosen], labels[chosen]) > 0.9
+
+
+@pytest.mark.parametrize("make", [*REGRESSIONS.values(), *CLASSIFIERS.values()])
+def test_weights_of_one_change_nothing_and_cost_nothing(make):
+    x, y, _ = two_populations(400)
+    labels = (y > 0).astype(int)
+    plain, same = make().fit(x, labels), make().fit(x, labels, sample_weight=np.ones(400))
+    assert plain.cost_ == same.cost_
+    assert np.allclose(plain.predict(x), same.predict(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [[-0.1, 1], [0, 1.5], [np.nan, 1], [1], [[1, 1]]])
+@pytest.mark.parametrize("make", [REGRESSIONS["ridge"], CLASSIFIERS["steps"], CLASSIFIERS["network"]])
+def test_other_weights_are_refused_before_anything_is_spent(make, bad):
+    model = make()
+    with pytest.raises(InvalidData, match="sample_weight"):
+        model.fit([[0.0], [1.0]], [0, 1], sample_weight=bad)
+    assert not hasattr(model, "cost_")
+
+
+def test_no_weight_makes_a_row_add_more():
+    """In whole numbers: each entry, so each norm that noise is planned for."""
+    rng = np.random.default_rng(5)
+    z = rng.integers(-UNIT, UNIT + 1, (500, 4))
+    weights = rng.choice([0.0, 1.0, 1 - 2.0**-53, 1e-300, 0.5, 1 / 3], 500)
+    assert (np.abs(weighted(z, weights)) <= np.abs(z)).all()
+    y, ones = rng.integers(-UNIT, UNIT + 1, (500, 1)), np.full((500, 1), UNIT)
+    for k in range(500):
+        here, root = slice(k, k + 1), np.sqrt(weights[k : k + 1])
+        small = statistics(weighted(z[here], root), weighted(y[here], root), weighted(ones[here], root), True)
+        large = statistics(z[here], y[here], ones[here], True)
+        assert all((np.abs(a) <= np.abs(b)).all() for a, b in zip(small, large, strict=True))
