@@ -19,12 +19,13 @@ name = "people"
 neighbors = "add or remove one"
 time_floor = 0
 [budget]
+everyone = "all"
 epsilon = 10
 [tables.people]
 source = "people.csv"
 unit = "person"
-groups = 1
-rows = 1
+max_groups_per_unit = 1
+max_rows_per_group = 1
 columns.person = { type = "integer" }
 columns.age = { type = "integer", lower = 0, upper = 100 }
 columns.region = { type = "text", values = ["north", "south"] }
