@@ -157,7 +157,7 @@ def test_differences(discreet):
 def test_averages(discreet):
     run = ("attack", "average", "--people", "200", "--repeats", "100", "--json", "--answers")
     assert discreet(*run, "noisy", "--epsilon", "0.5").json["success"]["value"] > 0.9
-    once = discreet(*run, "kept", "--epsilon", "0.5").json
+    once = discreet(*run, "cached", "--epsilon", "0.5").json
     assert once["facts"]["answers that count, mean"] == "1"
     assert once["success"]["value"] < 0.622 + 4.9 * 0.5 / 200**0.5
     assert discreet(*run, "budget", "--epsilon", "0.5").json["success"]["value"] < 0.622 + 4.9 * 0.5 / 200**0.5

@@ -121,6 +121,31 @@ def test_a_file_that_is_no_model_and_a_model_of_numbers(attack):
     assert "predicts a number" in attack(*numbers, "--references", "2").err
 
 
+def test_a_pickle_is_read_only_if_it_is_trusted(attack, tmp_path):
+    """Reading it runs code, so it takes a word. Trusted, a model that knows its rows by heart falls."""
+    import pickle
+
+    import pandas as pd
+    from sklearn.ensemble import RandomForestClassifier
+
+    rows = pd.read_csv(tmp_path / "in.csv")
+    tree = RandomForestClassifier(50, random_state=1).fit(rows.drop(columns="ill"), rows["ill"])
+    (tmp_path / "tree.pkl").write_bytes(pickle.dumps(tree))
+    words = ("attack", "membership", "tree.pkl", *TEST[3:], "--target", "ill", "--json")
+    refused = attack(*words)
+    assert (refused.code, refused.out) == (1, "")
+    assert "--trust-pickle" in refused.err
+    assert "discreet.attacks.membership" in refused.err
+    found = attack(*words, "--trust-pickle")
+    assert found.code == 0, found.err
+    (after,) = found.json["after"]
+    assert (after["attack"], after["verdict"]) == ("loss threshold", "falls")
+    assert "--target" in attack("attack", "membership", "tree.pkl", *TEST[3:], "--trust-pickle").err
+    (tmp_path / "list.pkl").write_bytes(pickle.dumps([1]))
+    other = attack("attack", "membership", "list.pkl", *TEST[3:], "--target", "ill", "--trust-pickle")
+    assert "expected a classifier with predict_proba" in other.err
+
+
 def test_an_audit_of_the_training(discreet, tmp_path):
     words = ("attack", "audit-training", "--epsilon", "4", "--delta", "1e-5", "--steps", "2", "--canaries", "512")
     done = discreet(*words, "--json", "--report", "audit.html", "--plot", "audit.svg")

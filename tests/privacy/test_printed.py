@@ -128,7 +128,7 @@ NO_COST = {
     # what is shown there is no cost, but …
     ("anonymity/anonymity_report.py", "costs.suppressed_share"),  # a share of rows
     ("privacy/accounting/pld.py", "_LEAST_DELTA"),  # how far an accountant reaches
-    ("cli/attack_audit.py", "found.epsilon"),  # a lower bound that an attack proved
+    ("cli/attack_models.py", "finding.epsilon"),  # a lower bound that an attack proved
     ("cli/channel.py", "epsilon"),  # the ε's at which a profile is drawn
     ("synthetic/planner.py", "float(epsilon) * alone * 2"),  # advice: "about … or more"
 }

@@ -20,7 +20,7 @@ may hold groups of people (those who share a secret) that are judged on their ow
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -41,6 +41,33 @@ _VERDICTS = {
 _SHOWN = 6  # groups in a text; all of them are in the JSON
 _WORST_FIRST = ("falls", "leaks", "undecided", "holds")
 _UNREAD = "The attack does no better than guessing, but it could not read all that it was given: that shows nothing."
+
+
+def setting(
+    words: str,
+    *,
+    default: Any = MISSING,
+    kind: "str | tuple[str, ...] | None" = None,
+    least: int | None = None,
+    most: int | None = None,
+    repr: bool = True,  # noqa: A002 (as dataclasses call it)
+) -> Any:
+    """A field of an attack that a command can be made of: what it is in words, and how it is given.
+
+    `kind` is one of several words, or "table", "tables", "columns" (names), "rules" and "covers" (how columns compare),
+    "values" and "bits" (a column of a file), "numbers", "share"; left out, the type of the field says it. `least` and
+    `most` bound a whole number.
+
+    >>> from dataclasses import dataclass, fields
+    >>> @dataclass(kw_only=True)
+    ... class Trial:
+    ...     repeats: int = setting("How often each is asked.", default=100, least=1)
+    >>> fields(Trial)[0].metadata["help"], Trial().repeats
+    ('How often each is asked.', 100)
+    """
+    limits = {"least": least, "most": most} if least is not None else {}
+    metadata = {"help": words, **({"kind": kind} if kind else {}), **limits}
+    return field(default=default, metadata=metadata, repr=repr)
 
 
 class Attack(Protocol):

@@ -1,19 +1,18 @@
 """`discreet attack …`: what a release really gives away, measured beside what guessing gives."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import click
 
-from discreet.cli import (
-    attack_answers,
-    attack_audit,
-    attack_example,
-    attack_models,
-    attack_records,
-    attack_tables,
-    gallery,
-)
+from discreet.cli import attack_models, gallery
+from discreet.cli.attack_fields import FILE, AttackGroup, FileColumn, Generated, column_of
+
+_TRUTH = "For the judge: pairs of a {} and the same {} in RELEASED; empty or not listed: not in it."
 
 
-@click.group(name="attack")
+@click.group(name="attack", cls=AttackGroup)
 def group() -> None:
     """Attack a release of your own, as somebody would who means harm, and count how often it succeeds.
 
@@ -27,25 +26,315 @@ def group() -> None:
     """
 
 
-for _command in (
-    attack_tables.link,
-    attack_tables.secret,
-    attack_tables.infer,
-    attack_tables.linkability,
-    attack_tables.single_out,
-    attack_tables.intersect,
-    attack_records.match,
-    attack_records.graph,
-    attack_answers.compose,
-    attack_answers.reconstruct,
-    attack_answers.difference,
-    attack_answers.average,
-    attack_audit.audit,
-    attack_audit.guess,
-    attack_models.membership,
-    attack_models.audit_training,
-    attack_models.coins,
-    attack_example.example,
-    gallery.gallery,
-):
+# What needs more than the attack's own fields
+
+
+def _match(
+    attack: Any, released: str, known: str | None, truth: str | None, plant: int | None, columns: Any, **settings: Any
+) -> Any:
+    from discreet.attacks.records.files import RATING_COLUMNS, plant_ratings, read_ratings
+
+    names = columns.split(",") if columns else RATING_COLUMNS
+    if plant is not None:
+        if known is not None or truth is not None:
+            raise click.UsageError("--plant makes what is known and the truth: leave KNOWN and --truth out")
+        case = plant_ratings(released, known=plant, seed=settings["seed"], names=names)
+    elif known is None or truth is None:
+        raise click.UsageError("give KNOWN and --truth, or --plant 8 to make them of RELEASED")
+    else:
+        case = read_ratings(released, known, truth, names=names)
+    made = attack(released=case.released, auxiliary=case.auxiliary, truth=case.truth, **settings)
+    return SimpleNamespace(run=lambda: case.named(made.run()))
+
+
+def _graph(
+    attack: Any, released: str, known: str, truth: str, seeds: str | None, directed: bool, curve: Any, **settings: Any
+) -> Any:
+    from discreet.attacks.records.files import read_networks
+
+    case = read_networks(released, known, truth, seeds, directed=directed)
+    networks = {"released": case.released, "auxiliary": case.auxiliary, "truth": case.truth, "seeds": case.seeds}
+    made = attack(**networks, curve=curve or (), **settings)
+    return SimpleNamespace(run=lambda: case.named(made.run()))
+
+
+def _compose(attack: Any, noisy: bool, several: bool, confidence: float) -> Any:
+    from discreet.attacks.answers.composition import PEOPLE, all_worlds, two_tables
+
+    worlds = all_worlds(PEOPLE, at_least=1) if several else None
+    return replace(two_tables(noisy=noisy, worlds=worlds), confidence=confidence)
+
+
+def _trial(attack: Any, **settings: Any) -> Any:
+    """A simulation whose settings do not go together is wrong usage."""
+    from discreet.errors import InvalidInput
+
+    try:
+        return attack(**settings)
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _reconstruct(attack: Any, policy: str | None, sql: str | None, numbers: Any, **settings: Any) -> Any:
+    if policy is None:
+        if sql is not None or numbers is not None:
+            raise click.UsageError("--sql and --numbers go with --policy")
+        return _trial(attack, **settings)
+    if settings["curve"] or settings["people"] is not None:
+        raise click.UsageError("--curve and --people are for generated bits, not for --policy")
+    if sql is None or numbers is None or settings["truth"] is None:
+        raise click.UsageError("--policy needs --sql, --numbers and --truth")
+    if settings["epsilon"] is None:
+        raise click.UsageError("--policy needs the ε of each question, such as --epsilon 0.01")
+    if sql.count("{subset}") != 1:
+        raise click.UsageError('--sql needs {subset} once: "SELECT COUNT(*) AS n FROM people WHERE ill AND {subset}"')
+    return SimpleNamespace(run=lambda: _ask_curator(policy, sql, numbers, **settings))
+
+
+def _ask_curator(policy: str, sql: str, numbers: tuple[str, str], *, truth: Any, epsilon: str, **settings: Any) -> Any:
+    """A reconstruction through SQL, against the curator of a policy, with an empty ledger of its own."""
+    import discreet
+    from discreet.attacks.answers.answerers import Curator, ask_all, words
+    from discreet.attacks.answers.reconstruction import Hashed, Reconstruction
+    from discreet.curator.ledger import Ledger
+    from discreet.curator.policy import read_policy
+    from discreet.curator.stores.memory import MemoryStore
+    from discreet.errors import InvalidData
+    from discreet.exact import rational
+
+    public, each = column_of(numbers, "numbers"), rational(epsilon, "--epsilon", above=0)
+    if len(truth) != len(public):
+        raise InvalidData(f"numbers: got {len(public)}, expected {len(truth)}, one for each line of --truth")
+    hashed = Hashed.of(public, questions=settings["questions"] or 4 * len(truth), seed=settings["seed"])
+    own = replace(read_policy(policy), caps={}, everyone=None)
+    with discreet.open(own, ledger=Ledger(MemoryStore()), analyst="attacker") as data:
+        curator = Curator(dataset=data, epsilon=each, sql=lambda predicate: sql.replace("{subset}", f"({predicate})"))
+        answers = ask_all(curator, hashed.predicates(numbers[1]))
+        against = words(curator, total=data.policy.budget.epsilon)
+    return Reconstruction(
+        subsets=hashed.masks, truth=truth, answers=answers, method=settings["method"].replace("-", " "), scale=1 / each,
+        against=against, confidence=settings["confidence"],
+    ).run()  # fmt: skip
+
+
+# The commands that are made of attacks
+
+
+def _file(name: str, help_: str, *, required: bool = False) -> click.Option:
+    return click.Option([name], type=FILE, required=required, help=help_)
+
+
+group.generated = {
+    "link": Generated(
+        attack="tables.linkage.Linkage",
+        short_help="Name the people of a table without names.",
+        help="""Name the people of a table without names (Sweeney).
+
+        RELEASED is a table without names, KNOWN a list of people with names, such as voters. A row is claimed for a
+        person when nobody else on the list fits it. Only whoever has the truth can say whether a claim is right.
+
+        \b
+        discreet attack example town
+        discreet attack link town/visits.csv town/voters.csv --on zip,sex,born --name person \\
+            --truth town/patients.csv:person
+        """,
+    ),
+    "secret": Generated(
+        attack="tables.linkage.LinkedSecret",
+        short_help="Learn a secret through the row linked with a person.",
+        help="""Learn a secret through the row that is linked with a person; for synthetic tables too.
+
+        As `link`, but what counts is whether the secret read from the claimed row is right, not whose row it is. Every
+        secret is judged on its own too, as in `infer`.
+
+        \b
+        discreet attack example town
+        discreet attack secret town/people.csv town/everybody.csv --on zip,sex,born --secret condition \\
+            --members town/everybody.csv:member
+        """,
+    ),
+    "infer": Generated(
+        attack="tables.inference.Inference",
+        short_help="Tell a secret by the released rows nearest to a person.",
+        help="""Tell a secret of people from what is known about them, by the released rows nearest to them.
+
+        RELEASED is the table that left (raw, coarsened or synthetic), PEOPLE are those whose data it was made from,
+        CONTROLS people of the same kind who were not in it. What works on both is knowledge about everybody; only the
+        difference is about a person's own row.
+
+        \b
+        discreet attack example town
+        discreet attack infer town/people.csv town/people.csv town/others.csv --known zip,sex,born --secret condition
+        """,
+    ),
+    "linkability": Generated(
+        attack="tables.inference.Linkability",
+        short_help="Join two parts of a person's data through a release.",
+        help="""Join two parts of a person's data, held by two parties, through the release.
+
+        RELEASED, PEOPLE and CONTROLS as in `infer`.
+
+        \b
+        discreet attack example town
+        discreet attack linkability town/people.csv town/people.csv town/others.csv --left zip,sex --right born,race
+        """,
+    ),
+    "single-out": Generated(
+        attack="tables.singling_out.SinglingOut",
+        short_help="Say what is true of exactly one person.",
+        help="""Say, after the release, what is true of exactly one person of its data.
+
+        RELEASED, PEOPLE and CONTROLS as in `infer`.
+
+        \b
+        discreet attack example town
+        discreet attack single-out town/people.csv town/people.csv town/others.csv --width 3
+        """,
+    ),
+    "intersect": Generated(
+        attack="answers.intersection.Intersection",
+        short_help="Put several releases together: which values remain?",
+        help="""Put several releases about the same people together: which values remain possible?
+
+        Each of RELEASES leaves several values of the secret for a person; only those that all of them leave remain.
+        With a single release this is the homogeneity attack: classes in which everybody has the same secret.
+
+        \b
+        discreet attack example town
+        discreet attack intersect town/north.csv town/south.csv --known town/both.csv --outside town/neither.csv \\
+            --on age,zip,sex --sensitive condition
+        """,
+    ),
+    "match": Generated(
+        attack="records.sparse.SparseMatching",
+        short_help="Find records by a few known ratings.",
+        help="""Find people's records by a few of their ratings (after Narayanan, Shmatikov 2008).
+
+        RELEASED and KNOWN are tables with the columns person, item, rating and, where known, day (a date, an ISO time,
+        a number of days, or seconds since 1970); --columns names them otherwise. RELEASED holds invented names and
+        everything they rated, KNOWN true names and the little that is known. Items are named alike in both.
+
+        With --plant a table of your own is enough: what is known is made of it, and some people are taken out.
+
+        \b
+        discreet attack match ratings.csv --plant 8 --columns userId,movieId,rating,timestamp
+        discreet attack example town
+        discreet attack match town/ratings.csv town/reviews.csv --truth town/raters.csv
+        """,
+        more=(
+            click.Argument(["released"], type=FILE),
+            click.Argument(["known"], type=FILE, required=False),
+            _file("--truth", _TRUTH.format("person of KNOWN", "one")),
+            click.Option(
+                ["--plant"],
+                type=click.IntRange(min=1),
+                metavar="NUMBER",
+                help="Without KNOWN: take so many ratings of some people of RELEASED, with errors, for what is known.",
+            ),
+            click.Option(
+                ["--columns"],
+                metavar="COLUMN,…",
+                help="Those of person, item, rating and time.  [person,item,rating,day]",
+            ),
+        ),
+        build=_match,
+    ),
+    "graph": Generated(
+        attack="records.graph.GraphMatching",
+        short_help="Name the nodes of a network by another network.",
+        help="""Name the nodes of a network without names, by another network (Narayanan, Shmatikov 2009).
+
+        RELEASED and KNOWN are lists of edges: tables whose first two columns are the ends. An edge that has no
+        direction is listed once.
+
+        \b
+        discreet attack example town
+        discreet attack graph town/calls.csv town/friends.csv --truth town/numbers.csv --seeds town/seeds.csv
+        """,
+        more=(
+            click.Argument(["released"], type=FILE),
+            click.Argument(["known"], type=FILE),
+            _file("--truth", _TRUTH.format("node of KNOWN", "person's"), required=True),
+            _file("--seeds", "Pairs of nodes known to be the same person; by default they are looked for."),
+            click.Option(["--directed"], is_flag=True, help="Edges have a direction."),
+        ),
+        build=_graph,
+    ),
+    "compose": Generated(
+        attack="answers.composition.Composition",
+        short_help="Two answers, each harmless, that name a person together.",
+        help="""Two answers that protect one by one and give a person away together: the published example.
+
+        Six invented people; the least age and the greatest weight of whoever has the disease. Each answer fits two
+        people, both together only one. With --noisy nobody is ever certain. Computed exactly, without sampling.
+
+        \b
+        discreet attack compose
+        discreet attack compose --noisy
+        """,
+        more=(
+            click.Option(
+                ["--noisy"], is_flag=True, help="Each answer is randomized: a step off the truth is half as probable."
+            ),
+            click.Option(["--several"], is_flag=True, help="The attacker thinks that several may have the disease."),
+        ),
+        build=_compose,
+    ),
+    "reconstruct": Generated(
+        attack="answers.reconstruction.ReconstructionTrial",
+        short_help="Recover secret bits from counts over subsets.",
+        help="""Recover secret bits from counts over random subsets (Dinur, Nissim 2003).
+
+        The bits are generated, or your own (--truth). With --policy your curator is asked, through SQL; the policy's
+        whole budget is the attacker's, on a ledger in memory, so that nothing is charged to the real one.
+
+        \b
+        discreet attack reconstruct --people 200 --answers rounded
+        discreet attack reconstruct --people 200 --answers budget --epsilon 1 --curve --plot curve.svg
+        discreet attack reconstruct --policy clinic.toml --epsilon 0.01 --questions 100 \\
+            --truth clinic.csv:ill --numbers clinic.csv:person \\
+            --sql "SELECT COUNT(*) AS n FROM people WHERE ill AND {subset}"
+        """,
+        more=(
+            _file("--policy", "Ask the curator of this policy instead, with an empty ledger of its own."),
+            click.Option(["--sql"], help="With --policy: the question, with {subset} where the subset goes."),
+            click.Option(
+                ["--numbers"],
+                type=FileColumn(),
+                help="With --policy: each person's public number, a column of the SQL.",
+            ),
+        ),
+        build=_reconstruct,
+    ),
+    "difference": Generated(
+        attack="answers.averages.DifferencingTrial",
+        short_help="Everybody minus everybody but one.",
+        help="""Everybody, and everybody but one: the difference of two counts is one person's secret.
+
+        Each person is put into --groups random groups; the mean of the differences tells the bit. Rounding needs many.
+
+        \b
+        discreet attack difference --people 100
+        discreet attack difference --people 100 --answers rounded --groups 100
+        discreet attack difference --people 100 --answers budget --epsilon 1
+        """,
+        build=_trial,
+    ),
+    "average": Generated(
+        attack="answers.averages.AveragingTrial",
+        short_help="Ask the same again and again.",
+        help="""Ask the same again and again: fresh noise without a ledger averages away.
+
+        Each person's bit is asked for --repeats times. A system that caches its answers gives the same one again; one
+        with a budget spreads it over all repetitions.
+
+        \b
+        discreet attack average --people 100 --answers noisy --epsilon 0.5 --repeats 150
+        discreet attack average --people 100 --answers budget --epsilon 0.5 --repeats 150
+        """,
+        build=_trial,
+    ),
+    "guess": attack_models.GUESS,
+}
+for _command in (*attack_models.COMMANDS, gallery.gallery):
     group.add_command(_command)

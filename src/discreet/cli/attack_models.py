@@ -1,26 +1,272 @@
-"""`discreet attack membership`, `audit-training`, `coins`: was this person's data in the model, and does ε hold?"""
+"""`discreet attack audit`, `guess`, `membership`, `audit-training`, `coins`, `example`: mechanisms and models."""
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from discreet.cli import show
-from discreet.cli.attack_shared import FILE, confidence_option, output_options, seed_option, unwritten, write
+from discreet.cli.attack_fields import (
+    FILE,
+    Generated,
+    confidence_option,
+    force_option,
+    json_option,
+    output_options,
+    seed_option,
+    tell,
+    unwritten,
+    with_options,
+    write,
+)
+from discreet.exact import text_up
 
 if TYPE_CHECKING:
+    from discreet.attacks.audit import Finding
+    from discreet.attacks.audit.zoo import Broken
     from discreet.attacks.membership import MembershipReport
-    from discreet.gallery.models import Targets
 
-_CSV = click.Path(dir_okay=False, writable=True)
-_must_hold = click.option("--must-hold", is_flag=True, help="Exit with code 3 unless every attack on MODEL holds.")
+_LITERAL_HELP = "as Python writes it: 5, True, '[1, 2, 3]'; anything else is a text"
+_OUT = click.Path(dir_okay=False, writable=True)
 
 
-def _outputs(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(output_options):
-        function = option(function)
-    return function
+def _progress(what: str) -> Callable[[int, int], None] | None:
+    """A line that counts, where somebody looks on."""
+    if not sys.stderr.isatty():
+        return None
+    return lambda done, total: click.echo(f"\r{done:,} of {total:,} {what}", nl=done >= total, err=True)
+
+
+# Audits of mechanisms
+
+
+@with_options(confidence_option("0.999"), seed_option, *output_options)
+@click.command(short_help="A lower bound on any function's ε; a zoo of broken ones.")
+@click.argument("target", metavar="[FILE.py:FUNCTION | MODULE:FUNCTION]", required=False)
+@click.option("--first", help=f"The data, {_LITERAL_HELP}.")
+@click.option(
+    "--second",
+    help="Its neighbor: the same data without one person, or with one person's changed.  [the worst of several]",
+)
+@click.option("--epsilon", help="The ε that is claimed; without, only the bound is found.")
+@click.option("--delta", help="The δ that is claimed.  [0]")
+@click.option("--samples", type=click.IntRange(200), default=100_000, show_default=True, help="Draws from each.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="About how long drawing may take.")
+@click.option("--zoo", is_flag=True, help="Audit mechanisms that are known to be broken: does the audit catch them?")
+def audit(
+    target: str | None, first: str | None, second: str | None, zoo: bool, confidence: float, seed: int, as_json: bool,
+    report: str | None, plot: str | None, force: bool, **settings: Any,
+) -> None:  # fmt: skip
+    """A lower bound on the ε of any function, from its outputs on two neighboring inputs.
+
+    FUNCTION takes (data) and gives one output, or (data, n) and gives n of them, or (data, n, rng) with a NumPy
+    generator; a mechanism of discreet (an object with `release`) will do too, and is held to its own promise unless
+    --epsilon claims another. Without --second several neighbors of a number, a truth value, a list, a set or a mapping
+    are tried, and the one that looks worst is audited. An audit refutes a claim or does not; it never proves one, and
+    says how large an ε it could have proved.
+
+    Exit code 3 where the claim is refuted; with --zoo, where a broken mechanism was not caught.
+
+    \b
+    discreet attack audit counts.py:noisy_count --first 10 --second 11 --epsilon 1
+    discreet attack audit --zoo --report zoo.html
+    """
+    unwritten(report, plot, force=force)
+    if zoo:
+        if target is not None or first is not None or second is not None or settings["epsilon"] is not None:
+            raise click.UsageError("--zoo brings its own mechanisms, inputs and claims")
+        _parade(confidence, seed, as_json=as_json, report=report, plot=plot)
+        return
+    if target is None or first is None:
+        raise click.UsageError("there is nothing to audit; give FILE.py:FUNCTION and --first, or say --zoo")
+    found = _audit(*_loaded(target), first, second, confidence=confidence, seed=seed, **settings).find()
+    tell(found.report(), as_json=as_json, report=report, plot=plot, owner=False)
+    if found.broken:
+        raise click.exceptions.Exit(3)
+
+
+def _audit(
+    loaded: Any, name: str, first: str, second: str | None, *, epsilon: str | None, delta: str | None, **settings: Any
+) -> Any:
+    from discreet.attacks.audit import Audit, audit_mechanism, neighbors, worst_pair
+
+    x = _literal(first)
+    candidates = [_literal(second)] if second is not None else neighbors(x)
+    settings |= {"delta": delta, "claimed": epsilon, "name": name, "progress": _progress("draws")}
+    if callable(getattr(loaded, "release", None)) and not isinstance(loaded, type):
+        made = audit_mechanism(loaded, x=x, neighbor=candidates[0], **settings)
+    else:
+        made = Audit(mechanism=loaded, x=x, neighbor=candidates[0], **settings)
+    if second is not None:
+        return made
+    worst = worst_pair(made, [(x, neighbor) for neighbor in candidates])
+    click.echo(f"of {len(candidates)} neighbors the worst is {worst.neighbor!r}"[:200], err=True)
+    return worst
+
+
+def _parade(confidence: float, seed: int, *, as_json: bool, report: str | None, plot: str | None) -> None:
+    from discreet.attacks.audit.zoo import bounds, parade, table
+    from discreet.report import Page
+
+    caught = parade(confidence=confidence, seed=seed, progress=_progress("mechanisms"))
+    if as_json:
+        show.facts({"confidence": confidence, "mechanisms": [_entry(*pair) for pair in caught]}, as_json=True)
+    else:
+        rows = [("claimed ε", "ε ≥", "", "mechanism"), *[_line(*pair) for pair in caught]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    lead = f"Every bound holds with confidence {confidence:g} by itself."
+    page = Page("Mechanisms that were believed private", [table(caught), bounds(caught)], lead=lead)
+    write(page if report else None, report)
+    write(bounds(caught) if plot else None, plot)
+    missed = sum(not finding.broken for _, finding in caught)
+    click.echo(f"{len(caught) - missed} of {len(caught)} broken mechanisms were caught", err=True)
+    if missed:
+        raise click.exceptions.Exit(3)
+
+
+def _entry(animal: "Broken", finding: "Finding") -> dict[str, Any]:
+    claims = {"claimed_epsilon": animal.epsilon, "claimed_delta": animal.delta}
+    proof = {"epsilon_at_least": finding.epsilon, "broken": finding.broken, "event": finding.event}
+    return {"mechanism": animal.name, "paper": animal.paper, **claims, **proof, "why": animal.why}
+
+
+def _line(animal: "Broken", finding: "Finding") -> tuple[str, ...]:
+    claimed = text_up(animal.epsilon) + (f", δ {text_up(animal.delta)}" if animal.delta else "")
+    return claimed, f"{finding.epsilon:.3f}", "broken" if finding.broken else "missed", animal.name
+
+
+# The guessing game
+
+
+def _guess(attack: Any, target: str, size: int, first: str | None, second: str | None, **settings: Any) -> Any:
+    mechanism, family = _mechanism(target, settings["epsilon"], size)
+    defaults = {"response": (False, True), "geometric": (0, 1)}.get(target)
+    if defaults is None and (first is None or second is None):
+        raise click.UsageError(f"--first and --second say which two inputs of {target} are to be told apart")
+    inputs = [
+        _input(text, mechanism) if text is not None else (defaults or ())[i] for i, text in enumerate((first, second))
+    ]
+    batch = callable(mechanism) and _arguments(mechanism) == 2
+    name = f"{target} at ε {settings['epsilon']}" if family is not None else Path(target).name
+    return attack(
+        mechanism=mechanism, first=inputs[0], second=inputs[1], family=family, batch=batch, against=name, **settings
+    )
+
+
+def _mechanism(target: str, epsilon: str | None, size: int) -> tuple[Any, Any]:
+    """The mechanism, and (where it has one) its channel at each ε."""
+    from discreet.mechanisms import RandomizedResponse
+    from discreet.mechanisms.channel_io import read_channel
+    from discreet.mechanisms.optimal import geometric_channel
+
+    families: dict[str, Callable[[Any], Any]] = {
+        "response": lambda e: RandomizedResponse.for_epsilon(epsilon=e).channel(),
+        "geometric": lambda e: geometric_channel(size, e),
+    }
+    if target in families:
+        if epsilon is None:
+            raise click.UsageError(f"{target} is made with an ε: --epsilon 1")
+        return families[target](epsilon), families[target]
+    if Path(target).suffix.lower() in (".csv", ".json"):
+        if not Path(target).is_file():
+            raise click.UsageError(f"there is no file {target}")
+        return read_channel(target), None
+    return _loaded(target)[0], None
+
+
+def _input(text: str, mechanism: Any) -> Any:
+    """An input of a channel by its label; of anything else as Python writes it."""
+    named = [label for label in getattr(mechanism, "inputs", ()) if str(label) == text]
+    return named[0] if named else _literal(text)
+
+
+def _arguments(function: Callable[..., Any]) -> int:
+    import inspect
+
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    needed = sum(given.default is given.empty and given.kind in (0, 1) for given in parameters)
+    if needed > 2:
+        raise click.UsageError("guess calls functions of (data) or (data, n); for (data, n, rng) use audit")
+    return needed
+
+
+GUESS = Generated(
+    attack="audit.targets.Guessing",
+    short_help="Which of two inputs was it? Beside what ε allows.",
+    help="""One of two inputs was released: which? Measured beside what ε allows.
+
+    No test between neighbors is right more often than e^ε/(1 + e^ε), and randomized response reaches it. The target is
+    `response` (one randomized bit), `geometric` (a count with truncated geometric noise), a MATRIX as `discreet
+    channel` reads it (.csv or .json), or a function as for `audit`.
+
+    Exit code 3 where guesses are right more often than --epsilon allows.
+
+    \b
+    discreet attack guess --epsilon 1 --plot curve.svg
+    discreet attack guess geometric --epsilon 1/2 --first 4 --second 5
+    discreet attack guess matrix.csv --first yes --second no --epsilon 1
+    """,
+    more=(
+        click.Argument(["target"], metavar="[response | geometric | MATRIX | FILE.py:FUNCTION]", default="response"),
+        click.Option(["--first"], help=f"One input, {_LITERAL_HELP}.  [response: False; geometric: 0]"),
+        click.Option(["--second"], help="The other.  [response: True; geometric: 1]"),
+        click.Option(["--size"], type=click.IntRange(1), default=10, help="geometric: the largest count."),
+    ),
+    build=_guess,
+    claim=True,
+    confidence="0.999",
+)
+
+
+# Loading what FILE.py:NAME or MODULE:NAME names
+
+
+def _loaded(target: str) -> tuple[Any, str]:
+    from importlib import import_module
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    source, colon, name = target.rpartition(":")
+    if not colon or not source or not name:
+        raise click.UsageError(f"{target!r} is not FILE.py:FUNCTION or MODULE:FUNCTION, such as counts.py:noisy_count")
+    path = Path(source)
+    if source.endswith(".py") and not path.is_file():
+        raise click.UsageError(f"there is no file {path}")
+    sys.path.insert(0, str(path.parent.resolve()) if source.endswith(".py") else str(Path.cwd()))
+    try:
+        if source.endswith(".py"):
+            spec = spec_from_file_location(path.stem, path)
+            module = module_from_spec(spec)  # type: ignore[arg-type]
+            spec.loader.exec_module(module)  # type: ignore[union-attr]
+        else:
+            module = import_module(source)
+    except Exception as error:
+        raise click.ClickException(f"{source} cannot be loaded: {type(error).__name__}: {error}") from None
+    loaded: Any = module
+    for part in name.split("."):
+        if not hasattr(loaded, part):
+            there = [n for n, thing in vars(module).items() if callable(thing) and not n.startswith("_")]
+            raise click.UsageError(f"{source} has no {part!r}; it has: {', '.join(there[:20]) or 'no function'}")
+        loaded = getattr(loaded, part)
+    return loaded, name
+
+
+def _literal(text: str) -> Any:
+    from ast import literal_eval
+
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+# Models
 
 
 def _even(_: click.Context, __: click.Parameter, given: int) -> int:
@@ -29,6 +275,7 @@ def _even(_: click.Context, __: click.Parameter, given: int) -> int:
     return given
 
 
+@with_options(confidence_option("0.95"), seed_option, *output_options)
 @click.command(short_help="Whose data was a model trained on? Before and after privacy.")
 @click.argument("model", type=FILE)
 @click.option("--members", type=FILE, required=True, help="Rows that MODEL was trained on.")
@@ -36,30 +283,25 @@ def _even(_: click.Context, __: click.Parameter, given: int) -> int:
 @click.option("--coins", "fair", is_flag=True, help="A fair coin for each row decided (see `coins`): ε can be bounded.")
 @click.option("--epsilon", help="The ε that is claimed for MODEL.")
 @click.option("--delta", help="The δ that is claimed.  [0]")
-@click.option(
-    "--references", type=click.IntRange(min=0), default=0, callback=_even, help="Train so many models for LiRA."
-)
+@click.option("--references", type=click.IntRange(0), default=0, callback=_even, help="Train so many models for LiRA.")
 @click.option("--population", type=FILE, help="More rows, of nobody in either file: for RMIA, with --references.")
 @click.option("--plain", is_flag=True, help="Train a model without privacy on the members, and show it before MODEL.")
-@_must_hold
-@confidence_option("0.95")
-@seed_option
-@_outputs
+@click.option("--target", help="The column that a pickled model predicts.")
+@click.option("--trust-pickle", is_flag=True, help="MODEL is a pickle of scikit-learn and may run any code: read it.")
+@click.option("--must-hold", is_flag=True, help="Exit with code 3 unless every attack on MODEL holds.")
 def membership(
-    model: str,
-    must_hold: bool,
-    epsilon: str | None,
-    as_json: bool,
-    report: str | None,
-    plot: str | None,
-    force: bool,
+    model: str, must_hold: bool, epsilon: str | None, as_json: bool, report: str | None, plot: str | None, force: bool,
     **given: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Whose data was MODEL trained on? Attacks on what it says and on its weights, beside what ε allows.
 
     MODEL is a file that `discreet train` wrote. Everybody in --members and --others is attacked: by their loss, by the
     norm of their gradient, and with --references by LiRA, by RMIA too with --population. Reference models have the
     shape of MODEL and are trained here without privacy.
+
+    A pickled classifier of scikit-learn is attacked by its loss, if you trust the file (--trust-pickle) and name the
+    column that it predicts (--target). For every other model: discreet.attacks.membership takes what a model says of
+    each row, from any library.
 
     A bound on ε needs members that fair coins chose (--coins); any other two files show a leak, and no ε.
 
@@ -69,57 +311,22 @@ def membership(
     discreet attack coins people.csv --members in.csv --others out.csv
     discreet train policy.toml people ill --epsilon 1 ... -o ill.model      (on in.csv)
     discreet attack membership ill.model --members in.csv --others out.csv --coins --epsilon 1 --delta 1e-6
+    discreet attack membership forest.pkl --members in.csv --others out.csv --target ill --trust-pickle
     """
     if given["population"] is not None and not given["references"]:
         raise click.UsageError("--population is for RMIA, which needs reference models too: --references 8")
     unwritten(report, plot, force=force)
-    found = _found(model, claimed=epsilon, **given)
-    _tell(found, as_json=as_json, report=report, plot=plot)
-    if found.broken or (must_hold and any(one.report().verdict != "holds" for one in found.after)):
+    if given["references"]:
+        given["progress"] = _progress("models")
+    from discreet.gallery.models import attack_model_file
+
+    result = attack_model_file(model, claimed=epsilon, warn=lambda text: click.echo(text, err=True), **given)
+    _tell_models(result, as_json=as_json, report=report, plot=plot)
+    if result.broken or (must_hold and any(finding.report().verdict != "holds" for finding in result.after)):
         raise click.exceptions.Exit(3)
 
 
-def _found(
-    path: str, *, members: str, others: str, population: str | None, references: int, plain: bool, fair: bool,
-    seed: int, claimed: str | None, **settings: Any,
-) -> "MembershipReport":  # fmt: skip
-    from discreet.attacks.membership import MembershipReport
-    from discreet.gallery.models import Targets, attacks_on, reference_models, without_privacy
-    from discreet.learning.column_model import Model, Shape
-    from discreet.tables import read_table
-
-    model = Model.load(path)
-    if not isinstance(model.shape, Shape):
-        raise click.UsageError(
-            f"this attack reads networks, not {model.shape.model} models; see discreet.attacks.membership"
-        )
-    if references and model.classes is None:
-        raise click.UsageError(
-            "this model predicts a number; reference models are compared by classes: leave --references"
-        )
-    tables = [None if name is None else read_table(name) for name in (members, others, population)]
-    targets = Targets.of(model.shape, *tables)
-    _warn(targets)
-    known = None
-    if references:
-        known = reference_models(model.shape, targets, count=references, seed=seed, progress=_progress("models"))
-    common: dict[str, Any] = {"design": "coins" if fair else "unknown", "seed": seed, **settings}
-    before = []
-    if plain:
-        inside = targets.members.nonzero()[0]
-        clear = without_privacy(model.shape, targets.x[inside], targets.y[inside], seed=seed)
-        before = attacks_on(clear, targets, references=known, against="the same network without privacy", **common)
-    after = attacks_on(model, targets, references=known, against=_name(path), claimed=claimed, **common)
-    return MembershipReport.of(before=before, after=after, title=f"Membership inference: {_name(path)}")
-
-
-def _warn(targets: "Targets") -> None:
-    shared = targets.shared
-    if shared:
-        words = "is one of the others and looks" if shared == 1 else "are among the others and look"
-        click.echo(f"{shared:,} {words} exactly like a member: twins, or people in both files by mistake", err=True)
-
-
+@with_options(confidence_option("0.95"), seed_option, *output_options)
 @click.command("audit-training", short_help="Does DP-SGD, as it is built here, keep its ε?")
 @click.option("--epsilon", required=True, metavar="ε", help="What the training is planned for, and claims: 2")
 @click.option("--delta", required=True, metavar="δ", help="1e-5")
@@ -129,23 +336,10 @@ def _warn(targets: "Targets") -> None:
 @click.option(
     "--canaries", type=click.IntRange(64, 100_000), default=4096, show_default=True, help="Each put in by a fair coin."
 )
-@confidence_option("0.95")
-@seed_option
-@_outputs
 def audit_training(
-    epsilon: str,
-    delta: str,
-    steps: int,
-    rate: str,
-    clip: str,
-    canaries: int,
-    confidence: float,
-    seed: int,
-    as_json: bool,
-    report: str | None,
-    plot: str | None,
-    force: bool,
-) -> None:
+    delta: str, canaries: int, confidence: float, seed: int, as_json: bool, report: str | None, plot: str | None,
+    force: bool, **recipe: Any,
+) -> None:  # fmt: skip
     """A lower bound on the ε of `discreet train`'s own DP-SGD, from one run with canaries.
 
     Each canary is an example whose gradient lies in one weight of its own and is far too long, and is put in by a fair
@@ -163,23 +357,29 @@ def audit_training(
     from discreet.learning.sgd.recipe import Recipe, Sgd
 
     unwritten(report, plot, force=force)
-    recipe = Recipe.for_budget(
-        epsilon=epsilon, delta=delta, rate=rate, examples=canaries, steps=steps, clip=clip, optimizer=Sgd(1)
-    )
-    attack = planted(recipe, delta=delta, count=canaries, confidence=confidence, seed=seed)
-    found = MembershipReport.of(after=[attack], title="DP-SGD under audit")
-    _tell(found, as_json=as_json, report=report, plot=plot)
-    if found.broken:
+    made = Recipe.for_budget(delta=delta, examples=canaries, optimizer=Sgd(1), **recipe)
+    attack = planted(made, delta=delta, count=canaries, confidence=confidence, seed=seed)
+    result = MembershipReport.of(after=[attack], title="DP-SGD under audit")
+    _tell_models(result, as_json=as_json, report=report, plot=plot)
+    if result.broken:
         raise click.exceptions.Exit(3)
 
 
+def _tell_models(result: "MembershipReport", *, as_json: bool, report: str | None, plot: str | None) -> None:
+    if as_json:
+        show.facts(result.as_dict(), as_json=True)
+    else:
+        click.echo(result.text())
+    write(result.page() if report else None, report)
+    write(result.curves()[0] if plot else None, plot)
+
+
+@with_options(force_option, json_option)
 @click.command(short_help="Split a table by fair coins, for an audit that bounds ε.")
 @click.argument("data", type=FILE)
-@click.option("--members", type=_CSV, required=True, help="Write the rows to train on here, .csv or .parquet.")
-@click.option("--others", type=_CSV, required=True, help="Write the rows to leave out here.")
+@click.option("--members", type=_OUT, required=True, help="Write the rows to train on here, .csv or .parquet.")
+@click.option("--others", type=_OUT, required=True, help="Write the rows to leave out here.")
 @click.option("--seed", type=click.IntRange(min=0), help="Draw the same again; by default nobody knows the coins.")
-@click.option("--force", is_flag=True, help="Write over files that exist.")
-@show.json_option
 def coins(data: str, members: str, others: str, seed: int | None, force: bool, as_json: bool) -> None:
     """Split DATA in two by a fair coin for each row: one half to train on, the other to leave out.
 
@@ -206,23 +406,29 @@ def coins(data: str, members: str, others: str, seed: int | None, force: bool, a
     show.facts({"members": int(inside.sum()), "others": int((~inside).sum())}, as_json=as_json)
 
 
-def _tell(found: "MembershipReport", *, as_json: bool, report: str | None, plot: str | None) -> None:
-    if as_json:
-        show.facts(found.as_dict(), as_json=True)
-    else:
-        click.echo(found.text())
-    write(found.page() if report else None, report)
-    write(found.curves()[0] if plot else None, plot)
+@with_options(seed_option, json_option)
+@click.command(short_help="Write generated files to try everything on.")
+@click.argument("folder", type=click.Path(file_okay=False))
+@click.option("--people", type=click.IntRange(200, 200_000), default=20_000, show_default=True, help="Of the town.")
+def example(folder: str, people: int, seed: int, as_json: bool) -> None:
+    """Write generated files to FOLDER, which is made: a town, its hospital, its raters and its callers.
+
+    Nobody in them exists. What each file is for is printed. The same seed writes the same files.
+
+    \b
+    discreet attack example town
+    """
+    from discreet.attacks.generated import samples
+    from discreet.tables import write as written
+
+    target = Path(folder)
+    if target.exists() and any(target.iterdir()):
+        raise click.ClickException(f"{folder} is not empty; choose another folder")
+    target.mkdir(parents=True, exist_ok=True)
+    files = samples(people=people, seed=seed)
+    for name, _, table in files:
+        written(table, target / name)
+    show.facts({name: words for name, words, _ in files}, as_json=as_json)
 
 
-def _name(path: str) -> str:
-    from pathlib import Path
-
-    return Path(path).name
-
-
-def _progress(what: str) -> Callable[[int, int], None] | None:
-    """A line that counts, where somebody looks on."""
-    if not sys.stderr.isatty():
-        return None
-    return lambda done, total: click.echo(f"\r{done:,} of {total:,} {what}", nl=done >= total, err=True)
+COMMANDS = (audit, membership, audit_training, coins, example)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, isqrt, sqrt
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,7 +38,7 @@ from discreet.attacks.membership import (
 from discreet.attacks.membership.black_box import Progress
 from discreet.attacks.updates import UpdateRows, imprint
 from discreet.curator.catalog import Column
-from discreet.errors import InvalidData, InvalidParameter
+from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.exact import Number, integer
 from discreet.gallery.exhibits import Exhibit, Shown
 from discreet.learning.column_model import Features, Model, Shape, Target
@@ -52,6 +53,7 @@ from discreet.noise import DeterministicEntropy, Entropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.calibration import gaussian_multiplier
 from discreet.report import Chart, Line, Text
+from discreet.tables import read_table
 
 Floats = NDArray[np.float64]
 
@@ -183,6 +185,94 @@ class Targets:
         rows = np.column_stack([self.x, self.y])[: self.people] + 0.0
         known = {row.tobytes() for row in rows[self.members]}
         return sum(row.tobytes() in known for row in rows[~self.members])
+
+
+def attack_model_file(
+    path: str, *, members: str, others: str, population: str | None, references: int, plain: bool, fair: bool,
+    seed: int, claimed: Any, warn: Callable[[str], object], progress: Callable[[int, int], None] | None = None,
+    target: str | None = None, trust_pickle: bool = False, **settings: Any,
+) -> MembershipReport:  # fmt: skip
+    """All membership attacks on the model of a file, as one report; `warn` is told of people on both sides.
+
+    A pickle runs any code that its writer put into it, so it is read only if `trust_pickle` says so.
+    """
+    common: dict[str, Any] = {"design": "coins" if fair else "unknown", "seed": seed, **settings}
+    name = Path(path).name
+    if is_pickle(path):
+        if references or plain:
+            raise InvalidInput("references and plain train networks of discreet; leave them out for a pickled model")
+        losses, inside = _pickled_losses(path, members, others, target, trusted=trust_pickle)
+        attack = LossThreshold(losses=losses, members=inside, against=name, claimed=claimed, **common)
+        return MembershipReport.of(after=[attack], title=f"Membership inference: {name}")
+    model = Model.load(path)
+    if not isinstance(model.shape, Shape):
+        raise InvalidInput(
+            f"this attack reads networks, not {model.shape.model} models; see discreet.attacks.membership"
+        )
+    if references and model.classes is None:
+        raise InvalidInput("this model predicts a number; reference models are compared by classes: leave --references")
+    tables = [None if table is None else read_table(table) for table in (members, others, population)]
+    targets = Targets.of(model.shape, *tables)
+    if targets.shared:
+        words = "is one of the others and looks" if targets.shared == 1 else "are among the others and look"
+        warn(f"{targets.shared:,} {words} exactly like a member: twins, or people in both files by mistake")
+    known = None
+    if references:
+        known = reference_models(model.shape, targets, count=references, seed=seed, progress=progress)
+    before = []
+    if plain:
+        chosen = targets.members.nonzero()[0]
+        clear = without_privacy(model.shape, targets.x[chosen], targets.y[chosen], seed=seed)
+        before = attacks_on(clear, targets, references=known, against="the same network without privacy", **common)
+    after = attacks_on(model, targets, references=known, against=name, claimed=claimed, **common)
+    return MembershipReport.of(before=before, after=after, title=f"Membership inference: {name}")
+
+
+def is_pickle(path: str) -> bool:
+    """Whether a file is a pickle (protocol 2 or later), plain or by its ending, as joblib writes them."""
+    with Path(path).open("rb") as file:
+        start = file.read(2)
+    return (start[:1] == b"\x80" and start[1:] in (b"\x02", b"\x03", b"\x04", b"\x05")) or Path(path).suffix in (
+        ".pkl",
+        ".pickle",
+        ".joblib",
+    )
+
+
+def _pickled_losses(
+    path: str, members: str, others: str, target: str | None, *, trusted: bool
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Minus ln p(y | x) of every row, members first, by a pickled classifier with `predict_proba`."""
+    if not trusted:
+        raise InvalidInput(
+            f"{Path(path).name} is a pickle, which can run any code when it is read: say --trust-pickle if you trust "
+            "whoever wrote it; or give discreet.attacks.membership.LossThreshold the losses that you computed"
+        )
+    if target is None:
+        raise InvalidInput("which column does the pickled model predict? --target COLUMN")
+    import pickle
+
+    with Path(path).open("rb") as file:
+        model = pickle.load(file)  # noqa: S301 (trusted by whoever runs this)
+    if not callable(getattr(model, "predict_proba", None)):
+        raise InvalidInput(
+            f"{Path(path).name}: got a {type(model).__name__}, expected a classifier with predict_proba; for other "
+            "models give discreet.attacks.membership.LossThreshold the loss of each row"
+        )
+    frames = [read_table(table).to_pandas() for table in (members, others)]
+    if any(target not in frame for frame in frames):
+        raise InvalidInput(f"--target: there is no column {target!r} in both tables")
+    losses = []
+    for frame in frames:
+        rows = frame.drop(columns=target)
+        shares = model.predict_proba(rows if hasattr(model, "feature_names_in_") else rows.to_numpy())
+        named = {str(label).casefold(): at for at, label in enumerate(model.classes_)}
+        at = np.array([named.get(str(label).casefold(), -1) for label in frame[target]], np.int64)
+        if (at < 0).any():
+            raise InvalidData(f"{target}: {int((at < 0).sum())} rows hold a class that the model does not know")
+        with np.errstate(divide="ignore"):
+            losses.append(-np.log(shares[np.arange(len(at)), at]))
+    return np.concatenate(losses), np.repeat([True, False], [len(part) for part in losses])
 
 
 def attacks_on(

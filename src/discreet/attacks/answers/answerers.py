@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter
+from discreet.attacks.attack_report import setting
+from discreet.errors import BudgetExceeded, InvalidData, InvalidInput, InvalidParameter
 from discreet.exact import Number, integer, rational, text_up
 from discreet.mechanisms.additive import Geometric, Laplace
 from discreet.noise import DeterministicEntropy, Entropy
@@ -30,6 +31,8 @@ Answerer: TypeAlias = Callable[[Any], float | None]
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 _NO_LEDGER = ", no ledger"
+_MOST_CELLS = 400_000_000
+ANSWERS = ("raw", "rounded", "suppressed", "noisy", "budget")
 
 
 class Asked(Protocol):
@@ -308,6 +311,106 @@ class Curator:
                 self.on_refusal(refusal)
             return None
         return only(answer.table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredBits:
+    """Secret bits, generated or given, and how questions about them are answered: the start of a trial attack.
+
+    `answers` is raw, rounded (to `base`), suppressed (`below`), noisy (`epsilon` for each answer, no ledger), budget
+    (`epsilon` for all answers together) or, where a trial allows it, cached (noisy, the same question the same answer).
+    """
+
+    answers: str = setting(
+        "raw counts; rounded; small ones suppressed; noisy without a ledger; within a budget.",
+        default="raw",
+        kind=ANSWERS,
+    )
+    people: int | None = setting("Generate the bits of so many.", default=None, least=2, most=5000)
+    rate: float = setting("Share of 1 among generated bits.", default=0.5, kind="share")
+    truth: ArrayLike | None = setting(
+        "Secret bits of your own instead: 1 and 0, or yes and no.", default=None, kind="bits", repr=False
+    )
+    base: int = setting("Of rounding.", default=5, least=1)
+    below: int = setting("Counts suppressed below this.", default=5, least=1)
+    epsilon: Number | None = setting("noisy, cached: of each answer; budget: for all answers together.", default=None)
+    seed: int = setting("Choose and draw the same again.", default=0, least=0)
+    confidence: float = 0.95
+
+    usual: ClassVar[int] = 400  # people, where nobody says how many
+
+    def __post_init__(self) -> None:
+        random = self.answers in ("noisy", "cached", "budget")
+        if self.people is not None and self.truth is not None:
+            raise InvalidInput("people generates secrets, truth reads them: give one of the two")
+        if random and self.epsilon is None:
+            what = "for all answers together" if self.answers == "budget" else "of each answer"
+            raise InvalidInput(f"answers: {self.answers} needs an ε {what}, such as epsilon 1")
+        if not random and self.epsilon is not None:
+            raise InvalidInput(f"epsilon goes with noisy answers or a budget, not with {self.answers} answers")
+
+    @property
+    def secret(self) -> Bits:
+        """The bits."""
+        if self.truth is not None:
+            return bits(self.truth, "truth")
+        return population(self.people or self.usual, self.rate, self.seed)
+
+    @property
+    def total(self) -> Fraction | None:
+        """ε of all answers about one person, behind a budget."""
+        return self._exact if self.answers == "budget" else None
+
+    @property
+    def words(self) -> str:
+        """How a report calls a budget."""
+        return f"noisy counts within a budget of ε {_short(self._exact)}" if self.answers == "budget" else ""
+
+    @property
+    def _exact(self) -> Fraction:
+        return Fraction(0) if self.epsilon is None else rational(self.epsilon, "epsilon", above=0)
+
+    def each(self, questions: int) -> Fraction:
+        """ε of one answer."""
+        return self._exact / questions if self.answers == "budget" else self._exact
+
+    def answerer(self, questions: int, stream: int = 0) -> Answerer:
+        """Who answers so many questions."""
+        exact = Raw(self.secret)
+        match self.answers:
+            case "raw":
+                return exact
+            case "rounded":
+                return Rounded(exact, base=self.base)
+            case "suppressed":
+                return Suppressed(exact, below=self.below)
+        noisy = Noisy(exact, epsilon=self.each(questions), seed=self.seed * 1_000_003 + stream)
+        if self.answers == "cached":
+            return Remembered(noisy)
+        return noisy if self.answers == "noisy" else Limited(noisy, answers=questions)
+
+    def for_each(self, questions: int) -> "Answerer | Fresh":
+        """The same, but behind a budget each person is attacked with the whole of it."""
+        if self.answers != "budget":
+            return self.answerer(questions)
+        return Fresh(lambda person: self.answerer(questions, person), f"{self.words}, anew for each person")
+
+    def check_work(self, cells: int, advice: str) -> None:
+        """Refuse questions that no memory holds."""
+        if cells > _MOST_CELLS:
+            raise InvalidInput(f"so many questions about {len(self.secret):,} people are too many; {advice}")
+
+
+def population(people: int, rate: float, seed: int) -> Bits:
+    """Secret bits, each 1 with the given probability.
+
+    >>> int(population(1000, 0.2, 5).sum())
+    198
+    """
+    if not 0 <= rate <= 1:
+        raise InvalidParameter("rate", rate, "a number between 0 and 1")
+    size = integer(people, "people", at_least=1)
+    return np.random.default_rng([integer(seed, "seed", at_least=0), 1]).random(size) < rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,13 +34,13 @@ when the budget is spent, so m cannot grow.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.attacks.answers.answerers import Answerer, Fresh, bits, one, words
-from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.answers.answerers import ANSWERS, AnsweredBits, Answerer, Fresh, bits, one, words
+from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational, text_up
 from discreet.mechanisms.bayesian import guess_bound
@@ -314,3 +314,61 @@ def _charts(gathered: Sequence[Gathered], truth: Floats) -> tuple[Chart, ...]:
 
 def _key(asked: Any) -> Any:
     return asked if isinstance(asked, str) else (type(asked).__name__, np.asarray(asked).tobytes())
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferencingTrial(AnsweredBits):
+    """Differences of counts about generated people, or about bits of one's own.
+
+    >>> DifferencingTrial(people=60).run().success.value
+    1.0
+    """
+
+    people: int | None = setting("Generate the bits of so many.  [200]", default=None, least=2, most=5000)
+    groups: int = setting("Pairs of questions about each person.", default=1, least=1)
+
+    usual: ClassVar[int] = 200
+
+    def __post_init__(self) -> None:
+        AnsweredBits.__post_init__(self)
+        self.check_work(2 * len(self.secret) ** 2 * self.groups, "take fewer groups")
+
+    def run(self) -> AttackReport:
+        """Ask, and judge."""
+        people = len(self.secret)
+        return Differencing(
+            pairs=pairs_about(range(people), of=people, groups=self.groups, seed=self.seed),
+            truth=self.secret,
+            answerer=self.for_each(2 * self.groups),
+            epsilon=self.total,
+            confidence=self.confidence,
+        ).run()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AveragingTrial(AnsweredBits):
+    """The same question again and again about generated people, or about bits of one's own.
+
+    >>> AveragingTrial(people=50, answers="noisy", epsilon="0.5", repeats=200).run().verdict
+    'falls'
+    """
+
+    answers: str = setting(
+        "raw counts; rounded; small ones suppressed; noisy without a ledger; within a budget; noisy, but cached and "
+        "given again.",
+        default="raw",
+        kind=(*ANSWERS, "cached"),
+    )
+    people: int | None = setting("Generate the bits of so many.  [400]", default=None, least=2, most=5000)
+    repeats: int = setting("How often each is asked.", default=100, least=1, most=100_000)
+
+    def run(self) -> AttackReport:
+        """Ask, and judge."""
+        return Averaging(
+            questions=[[[person]] * self.repeats for person in range(len(self.secret))],
+            truth=self.secret.astype(int),
+            answerer=self.for_each(self.repeats),
+            possible=(0, 1),
+            epsilon=self.total,
+            confidence=self.confidence,
+        ).run()

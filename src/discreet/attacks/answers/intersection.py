@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.tables.columns import Codes, Column, as_texts, coded, columns, distinct, no_control
 from discreet.attacks.tables.coverage import Covers, Known, covered, understood
 from discreet.errors import InvalidData, InvalidParameter
@@ -41,13 +41,13 @@ class Intersection:
     A missing label or a missing known value rules nothing out.
     """
 
-    releases: Sequence[Any] = field(repr=False)
-    known: Any = field(repr=False)
-    on: Sequence[str]
-    sensitive: str
-    outside: Any = field(default=None, repr=False)
-    covers: Mapping[str, Covers] = field(default_factory=dict)
-    against: str = "releases together"
+    releases: Sequence[Any] = setting("Tables of the same people.", kind="tables", repr=False)
+    known: Any = setting("People who are in every release: exact values, and the truth.", kind="file", repr=False)
+    covers: Mapping[str, Covers] | None = setting("What labels stand for.", default=None, kind="covers")
+    on: Sequence[str] = setting("Columns by which people are recognized; labels may be coarsened.", kind="columns")
+    sensitive: str = setting("The column that tells the secret.")
+    outside: Any = setting("People who are in no release: the control.", default=None, kind="file", repr=False)
+    against: str = setting("How the report calls it.", default="releases together")
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
@@ -106,7 +106,7 @@ class Intersection:
         present[of_row.reshape(-1)[sensitive >= 0], sensitive[sensitive >= 0]] = 1
         present[of_row.reshape(-1)[sensitive < 0], :-1] = 1
         tables = [
-            known.covered_by(texts, self.covers.get(name))
+            known.covered_by(texts, (self.covers or {}).get(name))
             for name, (texts, _), known in zip(self.on, labels, folk, strict=True)
         ]
         people = len(folk[0].codes)
@@ -153,7 +153,7 @@ class Intersection:
         found = []
         for name in self.on:
             labels, codes = _labels(rows[name])
-            explained = self.covers.get(name)
+            explained = (self.covers or {}).get(name)
             values = Known(_Known.of(known[name]).values)
             odd = [
                 label is not None and not understood(label, explained) and not covered(label, values, explained).any()

@@ -28,17 +28,17 @@ How many secret bits come back, against the noise and against the budget.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.attacks.answers.answerers import Answerer, ask_all, bits, words
-from discreet.attacks.attack_report import AttackReport, Share
-from discreet.errors import InvalidData, InvalidParameter
+from discreet.attacks.answers.answerers import AnsweredBits, Answerer, ask_all, bits, population, words
+from discreet.attacks.attack_report import AttackReport, Share, setting
+from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.mechanisms.additive import Geometric
 from discreet.noise import DeterministicEntropy
@@ -47,6 +47,8 @@ from discreet.report import Chart, Line
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 METHODS = ("least squares", "lp")
+_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)  # of the noise to √n
+_TOTALS = ("0.1", "1", "10", "100", "1000", "10000", "100000")
 _MOST_CELLS = 400_000_000
 
 
@@ -327,18 +329,6 @@ def against_budget(
     )
 
 
-def population(people: int, rate: float, seed: int) -> Bits:
-    """Secret bits, each 1 with the given probability.
-
-    >>> int(population(1000, 0.2, 5).sum())
-    198
-    """
-    if not 0 <= rate <= 1:
-        raise InvalidParameter("rate", rate, "a number between 0 and 1")
-    size = integer(people, "people", at_least=1)
-    return np.random.default_rng([integer(seed, "seed", at_least=0), 1]).random(size) < rate
-
-
 def _recover(
     people: int,
     questions: int,
@@ -370,3 +360,52 @@ def _noisy(truth: Floats, scale: Fraction, seed: int) -> Floats:
         return truth
     noise = Geometric(epsilon=1 / scale, sensitivity=1)
     return np.asarray(noise.release(truth.astype(np.int64), entropy=DeterministicEntropy(seed)), np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReconstructionTrial(AnsweredBits):
+    """Recover bits from counts over random subsets; with `curve` also at other noises or budgets.
+
+    >>> ReconstructionTrial(people=60, answers="rounded").run().verdict
+    'falls'
+    """
+
+    people: int | None = setting("Generate the bits of so many.  [1000]", default=None, least=2, most=5000)
+    questions: int | None = setting("How many subsets are asked for.  [4 for each person]", default=None, least=1)
+    method: str = setting("How it is solved.", default="least-squares", kind=("least-squares", "lp"))
+    curve: bool = setting("Also draw what comes back against the noise, or against the budget.", default=False)
+
+    usual: ClassVar[int] = 1000
+
+    def __post_init__(self) -> None:
+        AnsweredBits.__post_init__(self)
+        if self.curve and self.answers not in ("noisy", "budget"):
+            raise InvalidInput("--curve goes with answers that are noisy or within a budget: it is drawn against those")
+        self.check_work(self._count * len(self.secret), "ask fewer questions")
+
+    @property
+    def _count(self) -> int:
+        return self.questions or 4 * len(self.secret)
+
+    def run(self) -> AttackReport:
+        """Ask, solve, and judge."""
+        people, count, method = len(self.secret), self._count, self.method.replace("-", " ")
+        report = Reconstruction(
+            subsets=random_subsets(count, people=people, seed=self.seed),
+            truth=self.secret,
+            answerer=self.answerer(count),
+            method=method,
+            scale=1 / self.each(count) if self.epsilon is not None else 0,
+            missing=(0, self.below - 1) if self.answers == "suppressed" else None,
+            against=self.words,
+            confidence=self.confidence,
+        ).run()
+        if not self.curve:
+            return report
+        common: dict[str, Any] = {"people": people, "questions": count, "seed": self.seed, "method": method}
+        common |= {"rate": float(self.secret.mean()), "confidence": self.confidence}
+        budget = self.answers == "budget"
+        curve = against_budget(epsilons=_TOTALS, **common) if budget else against_noise(ratios=_RATIOS, **common)
+        shares = zip(curve.values, curve.shares, strict=True)
+        facts = {f"recovered at {value:g} ({curve.axis})": share for value, share in shares}
+        return replace(report, charts=(curve.chart(), *report.charts), facts={**report.facts, **facts})

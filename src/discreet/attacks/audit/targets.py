@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.audit.audit import Audit, Claim, Progress, claim
 from discreet.attacks.audit.finding import speaks_rightly
 from discreet.attacks.audit.outputs import Raised
@@ -281,9 +281,9 @@ class Guessing:
     mechanism: Any
     first: Any
     second: Any
-    epsilon: Number | None = None
-    trials: int = 10_000
-    seed: int = 0
+    epsilon: Number | None = setting("The ε that is claimed; response and geometric are made with it.", default=None)
+    trials: int = setting("Guesses for each input.", default=10_000, least=1)
+    seed: int = setting("Choose and draw the same again.", default=0, least=0)
     batch: bool = False
     family: Family | None = None
     epsilons: Sequence[Number] = ("0.1", "0.25", "0.5", "1", "1.5", "2", "3", "4", "5")

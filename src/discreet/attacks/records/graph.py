@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.records.networks import Ints, Network, find_seeds
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
@@ -74,11 +74,11 @@ class GraphMatching:
     auxiliary: Network
     truth: ArrayLike
     seeds: ArrayLike | None = None
-    threshold: Number = "0.5"
-    support: Sequence[int] = (3, 2)
-    sweeps: int = 50
-    curve: Sequence[int] = ()
-    against: str = "the network without names"
+    threshold: Number = setting("Name the best node if it leads by so many σ.", default="0.5")
+    support: Sequence[int] = setting("The least common neighbors, strict first.", default=(3, 2), kind="numbers")
+    sweeps: int = setting("The most sweeps.", default=50, least=1)
+    curve: Sequence[int] = setting("Draw the curve at these numbers of seeds.", default=(), kind="numbers")
+    against: str = setting("How the report calls it.", default="the network without names")
     confidence: float = 0.95
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.records.likelihood import Likelihood
 from discreet.attacks.records.ratings import Floats, Ints, Ratings
 from discreet.errors import InvalidData, InvalidParameter
@@ -72,14 +72,22 @@ class SparseMatching:
     released: Ratings
     auxiliary: Ratings
     truth: ArrayLike
-    false_naming: Number = "0.05"
-    threshold: Number | None = None
-    rating_scale: Number = "1.5"
-    day_scale: Number = 30
-    similarity: Similarity = "likelihood"
-    steps: Sequence[int] | None = None
-    seed: int = 0
-    against: str = "the release"
+    false_naming: Number = setting("How often somebody outside the release may be named.", default="0.05")
+    threshold: Number | None = setting(
+        "Name the best record if it leads by this much, however often that is wrong.", default=None
+    )
+    rating_scale: Number = setting("exponential, within: how far off a rating is.", default="1.5")
+    day_scale: Number = setting("exponential, within: how many days off a date is.", default="30")
+    similarity: Similarity = setting(
+        "How records are scored: by learned errors, or by the paper's formula.",
+        default="likelihood",
+        kind=("likelihood", "exponential", "within"),
+    )
+    steps: Sequence[int] | None = setting(
+        "Draw the curve at these numbers of known ratings.", default=None, kind="numbers"
+    )
+    seed: int = setting("Choose and draw the same again.", default=0, least=0)
+    against: str = setting("How the report calls it.", default="the release")
     confidence: float = 0.95
 
     def __post_init__(self) -> None:

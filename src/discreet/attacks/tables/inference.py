@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.attack_report import AttackReport, Comparison, Share
+from discreet.attacks.attack_report import AttackReport, Comparison, Share, setting
 from discreet.attacks.tables.columns import Codes, Column, as_texts, coded, columns, distinct, kind, missing, no_control
 from discreet.attacks.tables.matching import Join, Near, Space, unread
 from discreet.attacks.tables.rules import Exact
@@ -161,16 +161,16 @@ class Inference:
     people, those of the rarest secrets, are attacked for that. The names of secrets are for the owner's eyes.
     """
 
-    released: Any
-    people: Any
-    controls: Any
-    known: Sequence[str]
-    secret: str
-    against: str = "the released table"
-    tolerance: Number = 0
-    neighbors: int = 1
-    targets: int = 5000
-    seed: int = 0
+    released: Any = setting("The table that left.", kind="table")
+    people: Any = setting("Those whose data it was made from.", kind="table")
+    controls: Any = setting("People of the same kind who were not in it.", kind="table")
+    known: Sequence[str] = setting("Columns that the attacker knows of a person.", kind="columns")
+    secret: str = setting("The column to be told.")
+    against: str = setting("How the report calls it.", default="the released table")
+    tolerance: Number = setting("Numbers are right within this.", default=0)
+    neighbors: int = setting("How many nearest rows are looked at.", default=1, least=1)
+    targets: int = setting("The most people to attack.", default=5000, least=1)
+    seed: int = setting("Choose and draw the same again.", default=0, least=0)
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
@@ -227,15 +227,15 @@ class Linkability:
     The baseline joins at random.
     """
 
-    released: Any
-    people: Any
-    controls: Any
-    left: Sequence[str]
-    right: Sequence[str]
-    against: str = "the released table"
-    neighbors: int = 1
-    targets: int = 5000
-    seed: int = 0
+    released: Any = setting("The table that left.", kind="table")
+    people: Any = setting("Those whose data it was made from.", kind="table")
+    controls: Any = setting("People of the same kind who were not in it.", kind="table")
+    left: Sequence[str] = setting("Columns that one party holds.", kind="columns")
+    right: Sequence[str] = setting("Columns that the other party holds.", kind="columns")
+    against: str = setting("How the report calls it.", default="the released table")
+    neighbors: int = setting("How many nearest rows are looked at.", default=1, least=1)
+    targets: int = setting("The most people to attack.", default=5000, least=1)
+    seed: int = setting("Choose and draw the same again.", default=0, least=0)
     confidence: float = 0.95
 
     def run(self) -> AttackReport:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.tables.columns import Codes, Column, as_texts, coded, columns, missing, positions
 from discreet.attacks.tables.inference import Secrets, by_secret, counted
 from discreet.attacks.tables.matching import Fit, Join, unread
@@ -55,14 +55,17 @@ class Linkage:
     The baseline takes a row at random. The control are people on the list who are not in the release, claimed wrongly.
     """
 
-    released: Any
-    known: Any
-    on: On
-    name: str
-    truth: Sequence[Any] | NDArray[Any]
-    against: str = "the released table"
-    repeated: bool = False
-    slips: int = 0
+    released: Any = setting("The table without names.", kind="table")
+    known: Any = setting("The list of people.", kind="table")
+    on: On = setting("Columns that both tables hold, by which people are recognized.", kind="rules")
+    name: str = setting("The column of KNOWN that names people, one name each.")
+    truth: Sequence[Any] | NDArray[Any] = setting(
+        "For the judge: the name of each released row's person, in the order of the rows; empty: not on the list.",
+        kind="values",
+    )
+    against: str = setting("How the report calls it.", default="the released table")
+    repeated: bool = setting("A person may have several released rows.", default=False)
+    slips: int = setting("How many columns may disagree.", default=0, least=0)
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
@@ -135,21 +138,30 @@ class LinkedSecret:
     """Learn a secret of people through the row that is linked with them: for any release, synthetic ones too.
 
     In a synthetic table no row is anybody's, so what counts is whether the secret read from the claimed row is right.
-    `answers` holds for each person of the list the true secret (None: unknown to the judge); `members` says who was in
-    the data that the release was made from. Where no row is claimed the attacker says what most released rows say.
+    `answers` holds for each person of the list the true secret (None: unknown to the judge; left out: the list's own
+    column); `members` says who was in the data that the release was made from (left out: everybody).
+    Where no row is claimed the attacker says what most released rows say.
     The baseline says what most people's secret is; the control are the people who were not in the data. Judged are
     the normalized risk and every secret on its own, as in `Inference`.
     """
 
-    released: Any
-    known: Any
-    on: On
-    secret: str
-    answers: Sequence[Any] | NDArray[Any]
-    members: Sequence[bool] | NDArray[np.bool_]
-    against: str = "the released table"
-    repeated: bool = False
-    slips: int = 0
+    released: Any = setting("The table without names.", kind="table")
+    known: Any = setting("The list of people.", kind="table")
+    on: On = setting("Columns that both tables hold, by which people are recognized.", kind="rules")
+    secret: str = setting("The column of RELEASED that tells the secret.")
+    answers: Sequence[Any] | NDArray[Any] | None = setting(
+        "For the judge: the true secret of each person of KNOWN, in their order; by default KNOWN's column --secret.",
+        default=None,
+        kind="values",
+    )
+    members: Sequence[bool] | NDArray[np.bool_] | None = setting(
+        "For the judge: who of KNOWN was in the data (yes or no); the others are the control. By default everybody.",
+        default=None,
+        kind="bits",
+    )
+    against: str = setting("How the report calls it.", default="the released table")
+    repeated: bool = setting("A person may have several released rows.", default=False)
+    slips: int = setting("How many columns may disagree.", default=0, least=0)
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
@@ -163,11 +175,12 @@ class LinkedSecret:
         1.0
         """
         held = _Held.of(self.released, self.known, self.on, None)
-        member = np.asarray(self.members)
-        if member.dtype != bool or len(member) != held.people or len(self.answers) != held.people:
+        member = np.ones(held.people, bool) if self.members is None else np.asarray(self.members)
+        known = columns(self.known, [self.secret], where="known")[self.secret] if self.answers is None else self.answers
+        if member.dtype != bool or len(member) != held.people or len(known) != held.people:
             raise InvalidData(f"members and answers: expected {held.people} of each, one for each person of the list")
         secret = columns(self.released, [self.secret], where="released")[self.secret]
-        answers = columns({"answers": self.answers}, where="answers")["answers"]
+        answers = columns({"answers": known}, where="answers")["answers"]
         told, answer = coded(secret, answers)
         claimed, fit = claims(held.join, repeated=self.repeated, slips=self.slips)
         right = (_read(claimed, told, held.people) == answer) & (answer >= 0)

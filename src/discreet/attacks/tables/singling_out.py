@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.tables.columns import Codes, Column, as_numbers, coded, columns, distinct, kind
 from discreet.attacks.tables.inference import doubts, names_of, read_tables
 from discreet.attacks.tables.rules import rule_for
@@ -46,15 +46,17 @@ class SinglingOut:
     looked for among some of the people only, so such a release may be seen to fall, but never to hold.
     """
 
-    released: Any
-    people: Any
-    controls: Any
-    columns: Sequence[str] | None = None
-    width: int = 1
-    against: str = "the released table"
-    reach: Number = "0.005"
-    tries: int = 2000
-    seed: int = 0
+    released: Any = setting("The table that left.", kind="table")
+    people: Any = setting("Those whose data it was made from.", kind="table")
+    controls: Any = setting("People of the same kind who were not in it.", kind="table")
+    columns: Sequence[str] | None = setting(
+        "Columns to speak about; by default all of RELEASED.", default=None, kind="columns"
+    )
+    width: int = setting("How many columns a sentence is about.", default=1, least=1)
+    against: str = setting("How the report calls it.", default="the released table")
+    reach: Number = setting("How far numbers may be off, as a share of the rows.", default="0.005")
+    tries: int = setting("How many sentences are tried.", default=2000, least=1)
+    seed: int = setting("Choose and draw the same again.", default=0, least=0)
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
