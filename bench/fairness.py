@@ -157,6 +157,7 @@ def audit() -> Timed:
     from discreet.fairness.audit import plan_audit
     from discreet.privacy.loss import Pure
     from discreet.privacy.unit import Unit
+    from discreet.requests import FairnessAudit
 
     columns = [
         Column("id", "integer"),
@@ -166,10 +167,11 @@ def audit() -> Timed:
         Column("y", "integer", values=[0, 1]),
     ]
     catalog = Catalog("bank", [Table("people", columns, unit=Unit("id"))], neighbors="add or remove one")
-    plan = plan_audit(
-        catalog, table="people", predictions={"id": [1], "prediction": [1]}, label="y", group=["race", "sex"],
+    request = FairnessAudit(
+        table="people", predictions={"id": [1], "prediction": [1]}, label="y", group=["race", "sex"],
         given="education", epsilon=1,
     )  # fmt: skip
+    plan = plan_audit(request, catalog)
     receipt = Receipt("bank", "ann", 1, "", "", Pure(1), 1.0, 0.0, False, 1.0)
     counts = numpy.random.default_rng(0).integers(50, 500, plan.cells)
 

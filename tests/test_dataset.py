@@ -490,9 +490,9 @@ def test_asking_does_not_import_pandas(tmp_path):
     assert run.stdout.splitlines()[-1] == "[]"
 
 
-def test_what_fails_after_the_charge_says_what_is_kept(clinic):
+def test_what_fails_after_the_charge_says_what_is_cached(clinic):
     data = clinic()
-    with pytest.raises(InvalidQuery, match="#2 released is kept"):
+    with pytest.raises(InvalidQuery, match="#2 released is cached"):
         data.ask("SELECT error('x') FROM (SELECT COUNT(*) AS n FROM visits)", epsilon=1)
     assert data.ask("SELECT COUNT(*) AS n FROM visits", epsilon=1).receipt.free
 

@@ -1,23 +1,23 @@
-"""The front door: `discreet.open(policy)` gives a `Dataset`, whose verbs make a plan and hand it to the gate."""
+"""The front door: `discreet.open(policy)` gives a `Dataset`, which plans requests and hands the plans to the gate."""
 
 import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from discreet.curator.catalog import Catalog
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy, read_policy
-from discreet.curator.settings import analyst_name
-from discreet.durable import require_locks
-from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter
-from discreet.exact import Number, text_down
+from discreet.errors import InvalidData, InvalidParameter
+from discreet.exact import Number
+from discreet.requests import Commute, FairnessAudit, LinkedSynthesis, Question, Request, Synthesis, Training
 
 if TYPE_CHECKING:
     from discreet.curator.answer import Answer
     from discreet.curator.curator import Curator
+    from discreet.curator.plan import Plan
     from discreet.curator.report import BudgetReport
     from discreet.fairness.audit import FairnessPlan
     from discreet.fairness.audit_answer import FairnessAnswer
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from discreet.synthetic.linked.result import LinkedTables
     from discreet.synthetic.plan import SynthesisPlan
     from discreet.synthetic.result import SyntheticTable
+
+Result = TypeVar("Result")
 
 
 def open(  # noqa: A001 (discreet.open, as gzip.open)
@@ -64,46 +66,19 @@ def open(  # noqa: A001 (discreet.open, as gzip.open)
     ...     print(answer.receipt)
     ε 1 charged as #2 to census, 2 left
     """
-    from discreet.curator.curator import Curator
-    from discreet.curator.engines.duckdb import DuckDBEngine
-    from discreet.curator.pacing import Pace
+    from discreet.curator.curator import open_curator
 
-    require_locks()
     read = policy if isinstance(policy, Policy) else read_policy(policy)
-    given = dict(tables or {})
-    unknown = [name for name in given if name.casefold() not in read.catalog.tables]
-    if unknown:
-        raise InvalidParameter("tables", ", ".join(unknown), f"tables of the policy: {', '.join(read.sources)}")
-    named = {read.catalog.table(name).name: table for name, table in given.items()}
-    engine = DuckDBEngine(read.catalog, {**read.sources, **named}, base=read.base, formats=read.formats)
-    store = None
-    if not isinstance(ledger, Ledger):
-        ledger, store = _ledger(read, ledger)
-    try:
-        ledger.open(
-            read.catalog.name, read.budget, caps=read.caps, everyone=read.everyone, protects=read.catalog.protects
-        )
-    except BaseException:
-        for part in (engine, store):
-            if part is not None:
-                part.close()
-        raise
-    curator = Curator(
-        read.catalog,
-        engine,
-        ledger,
-        share_answers=read.share_answers,
-        pace=Pace(read.time_floor),
-        least_epsilon=read.least_epsilon,
-    )
-    return Dataset(read, curator, analyst=analyst, closing=[engine, store])
+    curator, closing = open_curator(read, tables or {}, ledger)
+    return Dataset(read, curator, analyst=analyst, closing=closing)
 
 
 class Dataset:
     """Private tables behind a gate. Made by `discreet.open`; close it, or use it in a `with` block.
 
-    Every number in an answer is noisy and has been charged to the ledger. ε is always the total for a whole statement
-    (or a whole batch), whatever it computes.
+    `plan` makes a plan of a request (`discreet.requests`), for free; `release` pays for it. Further verbs do both,
+    with the fields of the request as parameters. Every number in an answer is noisy and has been charged to the ledger
+    before a row was read. ε is always the total for a whole request; the same request again is free.
     """
 
     def __init__(
@@ -114,6 +89,81 @@ class Dataset:
         self._curator = curator
         self._closing = [part for part in closing if part is not None]
         self._version = curator.engine.version
+
+    # Requests → plans → releases
+
+    @overload
+    def plan(self, request: Question) -> "QueryPlan": ...
+    @overload
+    def plan(self, request: Training) -> "TrainingPlan": ...
+    @overload
+    def plan(self, request: Synthesis) -> "SynthesisPlan": ...
+    @overload
+    def plan(self, request: LinkedSynthesis) -> "LinkedPlan": ...
+    @overload
+    def plan(self, request: Commute) -> "CommutePlan": ...
+    @overload
+    def plan(self, request: FairnessAudit) -> "FairnessPlan": ...
+
+    def plan(self, request: Request) -> Any:
+        """What a request would release, how and at which cost, before anything is spent; `explain()` says it."""
+        match request:
+            case Question():
+                return self._query_plan(request)
+            case Training():
+                from discreet.learning.training_plan import plan_training
+
+                return plan_training(request, self.catalog)
+            case Synthesis():
+                from discreet.synthetic.planner import plan_synthesis
+
+                return plan_synthesis(replace(request, delta=self._delta(request.delta)), self.catalog)
+            case LinkedSynthesis():
+                from discreet.synthetic.linked.planner import plan_linked
+
+                return plan_linked(replace(request, delta=self._delta(request.delta)), self.catalog)
+            case Commute():
+                from discreet.synthetic.commuting.plan import plan_commute
+
+                return plan_commute(request, self.catalog)
+            case FairnessAudit():
+                from discreet.fairness.audit import plan_audit
+
+                return plan_audit(request, self.catalog)
+        raise InvalidParameter("request", type(request).__name__, "a value of discreet.requests, such as a Question")
+
+    def release(self, plan: "Plan[Result]", *, analyst: str | None = None) -> Result:
+        """What a plan releases, charged before a row is read; free if it was released before from the same data."""
+        if self._curator.engine.version != self._version:
+            raise InvalidData("the data have changed since this dataset was opened: nothing was charged; open it again")
+        return self._curator.release(plan, analyst=analyst or self.analyst)
+
+    @overload
+    def explain(
+        self,
+        request: "str | Sequence[str] | Question | QueryPlan",
+        *,
+        epsilon: Number | None = None,
+        error: Number | None = None,
+        delta: Number | None = None,
+        groups: int | None = None,
+        rows: int | None = None,
+        confidence: Number = "0.95",
+        analyst: str | None = None,
+    ) -> "Explanation": ...
+    @overload
+    def explain(self, request: Request, *, analyst: str | None = None) -> "Explanation | str": ...
+
+    def explain(self, request: Any, *, analyst: str | None = None, **terms: Any) -> Any:
+        """What SQL (with the terms of a `Question`), a request or a plan would cost and do, and what is left. Free."""
+        asked = Question(request, **terms) if isinstance(request, str | list | tuple) else request
+        plan = self.plan(asked) if isinstance(asked, Request) else asked
+        told = plan.explain()
+        if isinstance(told, str):
+            return told
+        return replace(told, budget=self._curator.prospect(plan, analyst=analyst or self.analyst))
+
+    # A verb for each kind of request
 
     def ask(
         self,
@@ -127,14 +177,11 @@ class Dataset:
         confidence: Number = "0.95",
         analyst: str | None = None,
     ) -> "Answer":
-        """The private answer to one SELECT, charged before a row is read; free if it was asked before.
-
-        State `epsilon`, what the whole statement may cost, or `error`, the error of every count and sum that you
-        accept, for which the least ε is found. `delta` is needed where groups come from the data; with it, Gaussian
-        noise is used where it is smaller. `groups` and `rows` bound what one person contributes, instead of the policy.
-        """
-        plan = self._plan([sql], epsilon, error, delta, groups, rows, confidence)
-        return self._release(plan, analyst)[0]
+        """The private answer to one SELECT (`Question`)."""
+        request = Question(
+            sql, epsilon=epsilon, error=error, delta=delta, groups=groups, rows=rows, confidence=confidence
+        )
+        return self.release(self.plan(request), analyst=analyst)[0]
 
     def batch(
         self,
@@ -151,36 +198,10 @@ class Dataset:
         """The answers to several SELECTs, planned together: one ε for all, one charge, nothing released twice."""
         if isinstance(statements, str) or not statements:
             raise InvalidParameter("statements", statements, "a list of at least one statement", "use ask for one")
-        plan = self._plan(statements, epsilon, error, delta, groups, rows, confidence)
-        return list(self._release(plan, analyst))
-
-    def explain(
-        self,
-        sql: str | Sequence[str],
-        *,
-        epsilon: Number | None = None,
-        error: Number | None = None,
-        delta: Number | None = None,
-        groups: int | None = None,
-        rows: int | None = None,
-        confidence: Number = "0.95",
-        analyst: str | None = None,
-    ) -> "Explanation":
-        """What asking would cost and do: mechanisms, bounds, expected errors, what is clipped, what is left. Free."""
-        from discreet.sql.plan.explain import explanation
-
-        texts = [sql] if isinstance(sql, str) else sql
-        plan = self._plan(texts, epsilon, error, delta, groups, rows, confidence)
-        told = explanation(
-            texts,
-            plan.releases,
-            plan.neighbors,
-            loss=plan.loss,
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            confidence=confidence,
+        request = Question(
+            statements, epsilon=epsilon, error=error, delta=delta, groups=groups, rows=rows, confidence=confidence
         )
-        return replace(told, budget=self._prospect(plan, analyst or self.analyst))
+        return list(self.release(self.plan(request), analyst=analyst))
 
     def train(
         self,
@@ -191,38 +212,25 @@ class Dataset:
         delta: Number,
         examples: int,
         features: Sequence[str] | None = None,
+        hidden: Sequence[int] = (32,),
+        activation: str = "tanh",
+        epochs: Number = 20,
+        lot: int | None = None,
+        clip: Number = 1,
+        optimizer: Any = None,
+        model: Literal["network", "logistic", "linear", "tree"] = "network",
+        depth: int = 4,
+        C: Number = 1,
+        recipe: Mapping[str, Any] | None = None,
         analyst: str | None = None,
-        **settings: Any,
     ) -> "TrainedModel":
-        """A network that predicts a column of a table, trained by DP-SGD and charged before a row is read.
-
-        `examples` is the rough public number of units (ask for a count first). Further settings are those of
-        `learning.training_plan.Wish`: hidden, activation, epochs, lot, clip, optimizer.
-        """
-        plan = self.training_plan(
-            table, target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings
-        )
-        self._unchanged()
-        return self._curator.release(plan, analyst=analyst or self.analyst)
-
-    def training_plan(
-        self,
-        table: str,
-        target: str,
-        *,
-        epsilon: Number,
-        delta: Number,
-        examples: int,
-        features: Sequence[str] | None = None,
-        **settings: Any,
-    ) -> "TrainingPlan":
-        """What training would cost and do, before anything is spent: print its `explain()`."""
-        from discreet.learning.training_plan import Wish, plan
-
-        wish = Wish(
-            table=table, target=target, epsilon=epsilon, delta=delta, examples=examples, features=features, **settings
-        )
-        return plan(wish, self.catalog)
+        """A model that predicts a column of a table (`Training`)."""
+        request = Training(
+            table=table, target=target, epsilon=epsilon, delta=delta, examples=examples, features=features,
+            hidden=hidden, activation=activation, epochs=epochs, lot=lot, clip=clip, optimizer=optimizer,
+            model=model, depth=depth, C=C, recipe=recipe or {},
+        )  # fmt: skip
+        return self.release(self.plan(request), analyst=analyst)
 
     def synthesize(
         self,
@@ -230,26 +238,31 @@ class Dataset:
         *,
         epsilon: Number,
         delta: Number | None = None,
+        columns: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        bins: Mapping[str, int | Sequence[Any]] | None = None,
+        values: Mapping[str, Sequence[Any]] | None = None,
+        discover: Sequence[str] = (),
+        at_most: Sequence[str] = (),
+        never: Sequence[Any] = (),
+        rules: Sequence[str] = (),
+        target: str | None = None,
+        rows_per_person: int = 1,
+        people: int | None = None,
+        rows: int | None = None,
+        adaptive: int | None = None,
+        model: Literal["relaxed", "graphical"] = "relaxed",
+        settings: Any = None,
         analyst: str | None = None,
-        **settings: Any,
     ) -> "SyntheticTable":
-        """A synthetic table that looks like a private one, charged before a row is read.
-
-        δ is that of the budget, if left out: the release is Gaussian, and takes no part of it for itself. Further
-        settings are those of `synthetic.planner.Wish`: columns, leave_out, bins, values, discover, at_most, never,
-        target, rows_each, people, rows, adaptive, model.
-        """
-        plan = self.synthesis_plan(table, epsilon=epsilon, delta=delta, **settings)
-        self._unchanged()
-        return self._curator.release(plan, analyst=analyst or self.analyst)
-
-    def synthesis_plan(
-        self, table: str, *, epsilon: Number, delta: Number | None = None, **settings: Any
-    ) -> "SynthesisPlan":
-        """What a synthetic table would cost and do, before anything is spent: print its `explain()`."""
-        from discreet.synthetic.planner import Wish, plan
-
-        return plan(Wish(table=table, epsilon=epsilon, delta=self._delta(delta), **settings), self.catalog)
+        """A synthetic table that looks like a private one (`Synthesis`); δ is that of the budget, if left out."""
+        request = Synthesis(
+            table=table, epsilon=epsilon, delta=delta, columns=columns, exclude=exclude,
+            bins={} if bins is None else bins, values={} if values is None else values, discover=discover,
+            at_most=at_most, never=never, rules=rules, target=target, rows_per_person=rows_per_person, people=people,
+            rows=rows, adaptive=adaptive, model=model, settings=settings,
+        )  # fmt: skip
+        return self.release(self.plan(request), analyst=analyst)
 
     def synthesize_linked(
         self,
@@ -257,38 +270,13 @@ class Dataset:
         *,
         epsilon: Number,
         delta: Number | None = None,
+        people: int | None = None,
+        settings: Any = None,
         analyst: str | None = None,
-        **settings: Any,
     ) -> "LinkedTables":
-        """Several synthetic tables of the same people, charged before a row is read: one person's rows stay together.
-
-        `tables` are names, or what is said of each: columns, leave_out, bins, values, at_most, never, rows_each. The
-        first with one row a person has the people. δ is that of the budget, if left out. Further settings are those of
-        `synthetic.linked.planner.plan_linked`: people, settings.
-        """
-        plan = self.linked_plan(tables, epsilon=epsilon, delta=delta, **settings)
-        self._unchanged()
-        return self._curator.release(plan, analyst=analyst or self.analyst)
-
-    def linked_plan(
-        self,
-        tables: Mapping[str, Mapping[str, Any]] | Sequence[str],
-        *,
-        epsilon: Number,
-        delta: Number | None = None,
-        **settings: Any,
-    ) -> "LinkedPlan":
-        """What several synthetic tables would cost and do, before anything is spent: print its `explain()`."""
-        from discreet.synthetic.linked.planner import plan_linked
-
-        return plan_linked(self.catalog, tables, epsilon=epsilon, delta=self._delta(delta), **settings)
-
-    def _delta(self, said: Number | None) -> Number:
-        at = self.policy.budget.delta if said is None else said
-        if not at:
-            hint = "synthetic tables use Gaussian noise; a budget with δ = 0 cannot pay for it"
-            raise InvalidParameter("delta", at, "a δ above 0 in the policy's budget, or here", hint)
-        return at
+        """Several synthetic tables of the same people, whose rows stay together (`LinkedSynthesis`)."""
+        request = LinkedSynthesis(tables=tables, epsilon=epsilon, delta=delta, people=people, settings=settings)
+        return self.release(self.plan(request), analyst=analyst)
 
     def commute(
         self,
@@ -298,26 +286,20 @@ class Dataset:
         origin: str,
         destination: str,
         epsilon: Number,
+        delta: Number = 0,
+        promise: Literal["pure", "approximate"] = "pure",
+        cap: Number | None = None,
+        bands: Sequence[Number] | None = None,
+        groups: Mapping[str, str] | None = None,
+        hubs: int | None = None,
         analyst: str | None = None,
-        **settings: Any,
     ) -> "CommuteMap":
-        """Synthetic flows between two columns of a table, charged before a row is read.
-
-        `places` is a public table of names and coordinates. Further settings are those of
-        `synthetic.commuting.Scheme`: delta, promise, cap, bands, groups, hubs.
-        """
-        plan = self.commute_plan(table, places, origin=origin, destination=destination, epsilon=epsilon, **settings)
-        self._unchanged()
-        return self._curator.release(plan, analyst=analyst or self.analyst)
-
-    def commute_plan(
-        self, table: str, places: Any, *, origin: str, destination: str, epsilon: Number, **settings: Any
-    ) -> "CommutePlan":
-        """What a map would cost and do, before anything is spent: print its `explain()`."""
-        from discreet.synthetic.commuting.plan import commute_plan
-
-        ends = {"origin": origin, "destination": destination}
-        return commute_plan(self.catalog, table, places, **ends, epsilon=epsilon, **settings)
+        """Synthetic flows between two columns of a table (`Commute`)."""
+        request = Commute(
+            table=table, places=places, origin=origin, destination=destination, epsilon=epsilon, delta=delta,
+            promise=promise, cap=cap, bands=bands, groups=groups, hubs=hubs,
+        )  # fmt: skip
+        return self.release(self.plan(request), analyst=analyst)
 
     def audit_fairness(
         self,
@@ -327,34 +309,27 @@ class Dataset:
         label: str,
         group: str | Sequence[str],
         epsilon: Number,
+        given: str | Sequence[str] = (),
+        key: str | None = None,
+        prediction: str = "prediction",
+        positive: str | Sequence[str] = (),
+        threshold: Number | None = None,
+        bins: Mapping[str, int | Sequence[float]] | None = None,
+        delta: Number | None = None,
+        noise: Literal["geometric", "gaussian"] = "geometric",
+        confidence: Number = "0.95",
+        least: int = 20,
         analyst: str | None = None,
-        **settings: Any,
     ) -> "FairnessAnswer":
-        """How far groups are apart in what a model says of the people of a table, charged before a row is read.
+        """How far groups are apart in what a model says of the people of a table (`FairnessAudit`)."""
+        request = FairnessAudit(
+            table=table, predictions=predictions, label=label, group=group, epsilon=epsilon, given=given, key=key,
+            prediction=prediction, positive=positive, threshold=threshold, bins=bins, delta=delta, noise=noise,
+            confidence=confidence, least=least,
+        )  # fmt: skip
+        return self.release(self.plan(request), analyst=analyst)
 
-        `predictions` is the model owner's table: the key of each unit, and a column `prediction`. Labels and groups
-        never leave. Further settings are those of `fairness.audit.plan_audit`: given, key, prediction, positive,
-        threshold, bins, delta, noise, confidence, least.
-        """
-        plan = self.fairness_plan(table, predictions, label=label, group=group, epsilon=epsilon, **settings)
-        self._unchanged()
-        return self._curator.release(plan, analyst=analyst or self.analyst)
-
-    def fairness_plan(
-        self,
-        table: str,
-        predictions: Any,
-        *,
-        label: str,
-        group: str | Sequence[str],
-        epsilon: Number,
-        **settings: Any,
-    ) -> "FairnessPlan":
-        """What an audit would cost and do, before anything is spent: print its `explain()`."""
-        from discreet.fairness.audit import plan_audit
-
-        asked = {"table": table, "predictions": predictions, "label": label, "group": group}
-        return plan_audit(self.catalog, **asked, epsilon=epsilon, **settings)
+    # What there is
 
     def budget(self) -> "BudgetReport":
         """What was spent, by whom, and what is left."""
@@ -384,75 +359,21 @@ class Dataset:
         tables = ", ".join(table.name for table in self.catalog.tables.values())
         return f"<Dataset {self.catalog.name}: {tables}>"
 
-    def _plan(
-        self,
-        texts: Sequence[str],
-        epsilon: Number | None,
-        error: Number | None,
-        delta: Number | None,
-        groups: int | None,
-        rows: int | None,
-        confidence: Number,
-    ) -> "QueryPlan":
+    def _query_plan(self, request: Question) -> "QueryPlan":
         from discreet.sql.plan.planner import Terms, plan
 
-        wanted = Terms(epsilon, error, delta, groups, rows, confidence)
-        made = plan(texts, self.catalog, wanted)
-        least = self.policy.least_epsilon
-        if error is not None and made.private and made.epsilon < least:  # more than was wanted: the least that is sold
-            return plan(texts, self.catalog, replace(wanted, epsilon=least, error=None))
+        terms = Terms(request.epsilon, request.error, request.delta, request.groups, request.rows, request.confidence)
+        made, least = plan(request.statements, self.catalog, terms), self.policy.least_epsilon
+        if terms.error is not None and made.private and made.epsilon < least:  # the least ε that is sold gives more
+            return plan(request.statements, self.catalog, replace(terms, epsilon=least, error=None))
         return made
 
-    def _release(self, plan: "QueryPlan", analyst: str | None) -> "tuple[Answer, ...]":
-        self._unchanged()
-        return self._curator.release(plan, analyst=analyst or self.analyst)
-
-    def _unchanged(self) -> None:
-        if self._curator.engine.version != self._version:
-            raise InvalidData("the data have changed since this dataset was opened: nothing was charged; open it again")
-
-    def _prospect(self, plan: "QueryPlan", analyst: str) -> dict[str, Any]:
-        """What the budget would say to this plan."""
-        from discreet.curator.report import down, largest_pure
-
-        ledger, account = self._curator.ledger, self.catalog.name
-        if not plan.private:
-            return {"affordable": True, "free": True, "words": "free: nothing private is read"}
-        if self._curator.kept(plan, analyst=analyst):
-            return {"affordable": True, "free": True, "words": "free: it was asked before, and its answer is kept"}
-        try:
-            self._curator.check_price(plan)
-        except InvalidParameter as refusal:
-            return {"affordable": False, "free": False, "words": f"cannot be asked: {refusal}"}
-        settings, spent = ledger.settings(account), ledger.spent(account)
-        budget, cap = settings.budget, settings.cap_of(analyst_name(analyst))
-        before = down(largest_pure(budget, spent))
-        try:
-            after = down(largest_pure(budget, budget.charge(spent, plan.loss)))
-            if not settings.admits(analyst_name(analyst)):
-                raise BudgetExceeded(f"{analyst!r} has no cap, and the policy has none for everyone")
-            if cap is not None:
-                cap.charge(ledger.spent(account, analyst=analyst), plan.loss)
-        except BudgetExceeded as refusal:
-            return {"affordable": False, "free": False, "before": before, "words": f"cannot be paid: {refusal}"}
-        words = f"leaves ε {text_down(after)} of the {text_down(before)} that is left"
-        return {"affordable": True, "free": False, "before": before, "after": after, "words": words}
-
-
-def _ledger(policy: Policy, path: str | Path | None) -> tuple[Ledger, Any]:
-    from discreet.curator.stores.sqlite import SqliteStore
-    from discreet.curator.witness import witness_of
-
-    if path is None and policy.ledger is None:
-        hint = "open a policy file, or give ledger=…"
-        raise InvalidParameter("ledger", None, "the path of the file that keeps charges", hint)
-    file = policy.base / (policy.ledger or "") if path is None else Path(path)
-    witness = witness_of(policy, file)
-    if witness is not None and not file.exists():
-        for seen in witness.sightings():
-            raise seen.refusal()  # before a file is made in the place of the one that was seen
-    store = SqliteStore(file)
-    return Ledger(store, witness=witness), store
+    def _delta(self, stated: Number | None) -> Number:
+        delta = self.policy.budget.delta if stated is None else stated
+        if not delta:
+            hint = "synthetic tables use Gaussian noise; a budget with δ = 0 cannot pay for it"
+            raise InvalidParameter("delta", delta, "a δ above 0 in the policy's budget, or here", hint)
+        return delta
 
 
 def _user() -> str:

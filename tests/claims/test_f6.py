@@ -15,6 +15,7 @@ from discreet.fairness.tradeoff import effect
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
+from discreet.requests import FairnessAudit
 
 pytestmark = pytest.mark.claim("F6")
 RNG = np.random.default_rng(8)
@@ -60,14 +61,9 @@ def test_an_audit_whose_attribute_stays_with_the_owner():
     ledger = Ledger(MemoryStore())
     ledger.open("bank", Budget(epsilon=1))
     curator = Curator(catalog, DuckDBEngine(catalog, {"people": table}), ledger, DeterministicEntropy(5))
-    plan = plan_audit(
-        catalog,
-        table="people",
-        predictions={"id": np.arange(N), "prediction": said},
-        label="y",
-        group="a",
-        epsilon="0.5",
-    )
+    predictions = {"id": np.arange(N), "prediction": said}
+    request = FairnessAudit(table="people", predictions=predictions, label="y", group="a", epsilon="0.5")
+    plan = plan_audit(request, catalog)
     answer = curator.release(plan, analyst="model owner")
     truth = fairness_report({"y": Y, "p": said, "a": A}, label="y", prediction="p", group="a").views[0]
     for name in ("statistical parity", "equal opportunity", "equalized odds", "equal accuracy"):

@@ -481,7 +481,7 @@ def stop(*_, **__):
     [
         ("discreet.curator.ledger.Ledger.charge", "stopped: nothing was charged"),
         ("discreet.sql.plan.query_plan.QueryPlan.run", "charged as #2: it stopped before there was an answer"),
-        ("discreet.sql.plan.query_plan.QueryPlan.finish", "charged as #2: what it released is kept"),
+        ("discreet.sql.plan.query_plan.QueryPlan.finish", "charged as #2: what it released is cached"),
     ],
 )
 def test_an_interrupted_question_says_whether_it_was_charged(run, monkeypatch, place, said):
@@ -492,15 +492,15 @@ def test_an_interrupted_question_says_whether_it_was_charged(run, monkeypatch, p
     assert said in printed.err
     assert len(charges(run)) == ("charged as #2" in said)
     told = run("ask", "policy.toml", COUNT, "--epsilon", "1", "--json").json
-    assert told["receipt"]["free"] == ("is kept" in said)
+    assert told["receipt"]["free"] == ("is cached" in said)
 
 
 def test_a_statement_that_fails_on_released_values_says_that_it_was_charged(run):
     printed = run("ask", "policy.toml", f"SELECT error('oh') FROM ({COUNT})", "--epsilon", "1")
     assert (printed.code, printed.out) == (1, "")
     assert "#2" in printed.err
-    assert "is kept" in printed.err
-    assert printed.err.count("is kept") == 1
+    assert "is cached" in printed.err
+    assert printed.err.count("is cached") == 1
     assert len(charges(run)) == 1
     assert run("ask", "policy.toml", COUNT, "--epsilon", "1", "--json").json["receipt"]["free"]
 

@@ -140,7 +140,7 @@ def test_bytes_that_are_no_text(folder):
     [
         ("discreet.curator.ledger.Ledger.charge", "stopped: nothing was charged"),
         ("discreet.sql.plan.query_plan.QueryPlan.run", "charged as #2: it stopped before there was an answer"),
-        ("discreet.sql.plan.query_plan.QueryPlan.finish", "charged as #2: what it released is kept"),
+        ("discreet.sql.plan.query_plan.QueryPlan.finish", "charged as #2: what it released is cached"),
     ],
 )
 def test_ctrl_c_in_a_question_says_what_happened(shell, folder, monkeypatch, place, said):

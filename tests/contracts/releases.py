@@ -97,7 +97,7 @@ def opened(rows: Rows, neighbors: str, entropy: Entropy | None) -> Dataset:
 
 
 def synthesis(data: Dataset, **settings: Any) -> Any:
-    terms: dict[str, Any] = {"leave_out": ["city", "job", "since"], "bins": {"age": 3}, "settings": QUICK, "rows": 12}
+    terms: dict[str, Any] = {"exclude": ["city", "job", "since"], "bins": {"age": 3}, "settings": QUICK, "rows": 12}
     return data.synthesize("people", epsilon=1, delta="1e-6", **terms | settings)
 
 
@@ -106,7 +106,7 @@ def visits(data: Dataset, **settings: Any) -> Any:
 
 
 def linked(data: Dataset, *, own: bool = True, bins: Mapping[str, Any] | None = None) -> Any:
-    tables: dict[str, Any] = {"visits": {"rows_each": 3, "bins": {"days": 2} if bins is None else bins}}
+    tables: dict[str, Any] = {"visits": {"rows_per_person": 3, "bins": {"days": 2} if bins is None else bins}}
     if own:
         tables = {"people": {"columns": ["sex", "ill"] if bins is None else ["sex", "age"]}, **tables}
     return data.synthesize_linked(tables, epsilon=1, delta="1e-6", settings=QUICK)
@@ -130,13 +130,13 @@ GATED: dict[str, tuple[Callable[[Dataset], Any], tuple[str, ...]]] = {
     "synthesis without bins": (lambda data: synthesis(data, bins={}), (ADD, CHANGE)),
     "synthesis for a target": (lambda data: synthesis(data, target="ill"), (ADD, CHANGE)),
     "synthesis with rules": (
-        lambda data: synthesis(data, leave_out=["city", "job"], bins={"age": 3, "since": 3}, at_most=["since <= age"],
+        lambda data: synthesis(data, exclude=["city", "job"], bins={"age": 3, "since": 3}, at_most=["since <= age"],
                                never=["sex=m, ill=true"]),
         (ADD,),
     ),
-    "synthesis in rounds": (lambda data: synthesis(data, leave_out=["city", "job"], bins={"age": 2, "since": 2}, adaptive=2), (ADD, CHANGE)),
-    "synthesis of found values": (lambda data: synthesis(data, columns=["sex", "city", "job"], leave_out=(), bins={}, discover=["city", "job"]), (ADD,)),
-    "synthesis of several rows": (lambda data: visits(data, rows_each=3), (ADD, CHANGE)),
+    "synthesis in rounds": (lambda data: synthesis(data, exclude=["city", "job"], bins={"age": 2, "since": 2}, adaptive=2), (ADD, CHANGE)),
+    "synthesis of found values": (lambda data: synthesis(data, columns=["sex", "city", "job"], exclude=(), bins={}, discover=["city", "job"]), (ADD,)),
+    "synthesis of several rows": (lambda data: visits(data, rows_per_person=3), (ADD, CHANGE)),
     "linked": (linked, (ADD, CHANGE)),
     "linked without bins": (lambda data: linked(data, bins={}), (ADD, CHANGE)),
     "linked without people": (lambda data: linked(data, own=False), (ADD, CHANGE)),

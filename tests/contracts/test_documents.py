@@ -93,7 +93,7 @@ def test_answers_that_an_older_version_named_by_what_python_printed_are_void_and
     ledger.remember(old_key, paid.number, b"old")
     with DuckDBEngine(catalog(), ROWS) as engine:
         curator = Curator(catalog(), engine, ledger)
-        assert curator.kept(one, analyst="ann") is None
+        assert curator.cached(one, analyst="ann") is None
         assert not curator.release(one, analyst="ann").receipt.free
         assert curator.release(one, analyst="ann").receipt.free
     assert ledger.verify().outdated == 1

@@ -605,7 +605,7 @@ def test_an_interruption_leaves_the_charge_and_no_answer(kind, clinic):
         clinic.curator.release(one, analyst="ann")
     assert clinic.seen() == ["charge", "fetch"]
     assert clinic.charges() == 1
-    assert clinic.curator.kept(one, analyst="ann") is None
+    assert clinic.curator.cached(one, analyst="ann") is None
 
 
 def test_a_dead_ledger_stops_everything(engine):
@@ -649,45 +649,51 @@ class Other:
 
 
 def synthesis(neighbors: Neighbors = ADD, **more: Any) -> Any:
-    from discreet.synthetic.planner import Wish
-    from discreet.synthetic.planner import plan as synthesis_plan
+    from discreet.requests import Synthesis
+    from discreet.synthetic.planner import plan_synthesis
     from discreet.synthetic.relaxed import Settings
 
-    terms = {"epsilon": 1, "delta": "1e-6", "leave_out": ["city"], "bins": {"days": 3}} | more
-    return synthesis_plan(Wish(table="visits", settings=Settings(iterations=5), **terms), catalog(neighbors))
+    terms = {"epsilon": 1, "delta": "1e-6", "exclude": ["city"], "bins": {"days": 3}} | more
+    return plan_synthesis(Synthesis(table="visits", settings=Settings(iterations=5), **terms), catalog(neighbors))
 
 
-def linked(neighbors: Neighbors = ADD, *, rows_each: int = 3, bins: int = 3, **more: Any) -> Any:
+def linked(neighbors: Neighbors = ADD, *, rows_per_person: int = 3, bins: int = 3, **more: Any) -> Any:
+    from discreet.requests import LinkedSynthesis
     from discreet.synthetic.linked.planner import plan_linked
     from discreet.synthetic.relaxed import Settings
 
-    tables = {"patients": {}, "visits": {"rows_each": rows_each, "leave_out": ["city"], "bins": {"days": bins}}}
+    tables = {
+        "patients": {},
+        "visits": {"rows_per_person": rows_per_person, "exclude": ["city"], "bins": {"days": bins}},
+    }
     terms = {"tables": tables, "epsilon": 1, "delta": "1e-6", "settings": Settings(iterations=5)} | more
-    return plan_linked(catalog(neighbors), **terms)
+    return plan_linked(LinkedSynthesis(**terms), catalog(neighbors))
 
 
 def fairness(neighbors: Neighbors = ADD, *, said: tuple[int, ...] = (1, 0, 1), **more: Any) -> Any:
     from discreet.fairness.audit import plan_audit
+    from discreet.requests import FairnessAudit
 
     predictions = {"patient": [1, 2, 3], "prediction": list(said)}
     terms = {"label": "ward", "positive": "north", "group": "days", "bins": {"days": [3, 9]}, "epsilon": 1} | more
-    return plan_audit(catalog(neighbors), table="visits", predictions=predictions, **terms)
+    return plan_audit(FairnessAudit(table="visits", predictions=predictions, **terms), catalog(neighbors))
 
 
 def commuting(neighbors: Neighbors = ADD, **more: Any) -> Any:
-    from discreet.synthetic.commuting.plan import commute_plan
+    from discreet.requests import Commute
+    from discreet.synthetic.commuting.plan import plan_commute
 
     towns = {"name": ["Oslo", "north", "south"], "x_km": [0, 1, 2], "y_km": [0, 0, 3]}
     terms = {"origin": "city", "destination": "ward", "epsilon": 1} | more
-    return commute_plan(catalog(neighbors), "visits", towns, **terms)
+    return plan_commute(Commute(table="visits", places=towns, **terms), catalog(neighbors))
 
 
 def training(neighbors: Neighbors = ADD, **more: Any) -> Any:
-    from discreet.learning.training_plan import Wish
-    from discreet.learning.training_plan import plan as training_plan
+    from discreet.learning.training_plan import plan_training
+    from discreet.requests import Training
 
     terms = {"epsilon": 1, "delta": "1e-6", "examples": 2000, "epochs": 1, "features": ["days"]} | more
-    return training_plan(Wish(table="visits", target="ward", **terms), catalog(neighbors))
+    return plan_training(Training(table="visits", target="ward", **terms), catalog(neighbors))
 
 
 def all_rows_of(result: Any) -> list[Any]:
@@ -704,12 +710,12 @@ def rows_of(result: Any) -> list[Any]:
 
 
 OTHERS: dict[str, Other] = {
-    "synthesis": Other(synthesis, ({"epsilon": 2}, {"bins": {"days": 4}}, {"target": "ward"}, {"rows_each": 2}), rows_of),
-    "synthesis of several rows": Other(lambda n=ADD, **more: synthesis(n, **({"rows_each": 3} | more)), ({"epsilon": 2}, {"rows_each": 2}), rows_of),
-    "synthesis that finds": Other(lambda n=ADD, **more: synthesis(n, **({"leave_out": (), "discover": ["city"]} | more)), ({"epsilon": 2}, {"delta": "1e-7"}), rows_of, (ADD,)),
-    "synthesis in rounds": Other(lambda n=ADD, **more: synthesis(n, **({"leave_out": (), "values": {"city": ["Oslo", "Bergen"]}, "adaptive": 1} | more)), ({"epsilon": 2}, {"values": {"city": ["Oslo"]}}), rows_of),
-    "linked": Other(linked, ({"epsilon": 2}, {"bins": 4}, {"rows_each": 2}, {"rows_each": 1}, {"delta": "1e-7"}), all_rows_of, tables=2),
-    "linked, of nobody's own": Other(lambda n=ADD, **more: linked(n, **({"tables": {"visits": {"rows_each": 2, "columns": ["ward"]}}} | more)), ({"epsilon": 2}, {"tables": {"visits": {"rows_each": 2, "columns": ["days"]}}}), all_rows_of),
+    "synthesis": Other(synthesis, ({"epsilon": 2}, {"bins": {"days": 4}}, {"target": "ward"}, {"rows_per_person": 2}), rows_of),
+    "synthesis of several rows": Other(lambda n=ADD, **more: synthesis(n, **({"rows_per_person": 3} | more)), ({"epsilon": 2}, {"rows_per_person": 2}), rows_of),
+    "synthesis that finds": Other(lambda n=ADD, **more: synthesis(n, **({"exclude": (), "discover": ["city"]} | more)), ({"epsilon": 2}, {"delta": "1e-7"}), rows_of, (ADD,)),
+    "synthesis in rounds": Other(lambda n=ADD, **more: synthesis(n, **({"exclude": (), "values": {"city": ["Oslo", "Bergen"]}, "adaptive": 1} | more)), ({"epsilon": 2}, {"values": {"city": ["Oslo"]}}), rows_of),
+    "linked": Other(linked, ({"epsilon": 2}, {"bins": 4}, {"rows_per_person": 2}, {"rows_per_person": 1}, {"delta": "1e-7"}), all_rows_of, tables=2),
+    "linked, of nobody's own": Other(lambda n=ADD, **more: linked(n, **({"tables": {"visits": {"rows_per_person": 2, "columns": ["ward"]}}} | more)), ({"epsilon": 2}, {"tables": {"visits": {"rows_per_person": 2, "columns": ["days"]}}}), all_rows_of),
     "fairness": Other(fairness, ({"epsilon": 2}, {"bins": {"days": [4]}}, {"said": (1, 1, 1)}, {"positive": "south"}), audited),
     "fairness with Gaussian noise": Other(lambda n=ADD, **more: fairness(n, **({"noise": "gaussian", "delta": "1e-6"} | more)), ({"epsilon": 2}, {"delta": "1e-7"}), audited),
     "commuting": Other(commuting, ({"epsilon": 2}, {"cap": 2}, {"origin": "ward", "destination": "city"}), rows_of),

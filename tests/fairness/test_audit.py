@@ -25,6 +25,7 @@ from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Neighbors, Unit
+from discreet.requests import FairnessAudit
 
 COLUMNS = [
     Column("id", "integer"),
@@ -37,7 +38,7 @@ COLUMNS = [
 PEOPLE = Table("people", COLUMNS, unit=Unit("id"))
 ROWS = Table("people", COLUMNS, unit=Unit())
 CONNECTION = duckdb.connect()
-WISH = {"table": "people", "label": "y", "group": ["race", "sex"], "epsilon": 1, "prediction": "yhat"}
+REQUEST = {"table": "people", "label": "y", "group": ["race", "sex"], "epsilon": 1, "prediction": "yhat"}
 
 
 def catalog(table=PEOPLE, neighbors="add or remove one"):
@@ -66,7 +67,7 @@ TABLE, SAID = people()
 
 
 def made(known=None, **changes) -> FairnessPlan:
-    return plan_audit(known or catalog(), **{"predictions": SAID, **WISH, **changes})
+    return plan_audit(FairnessAudit(**{"predictions": SAID, **REQUEST, **changes}), known or catalog())
 
 
 def opened(table=TABLE, known=None, budget=None, seed=1):
@@ -279,10 +280,8 @@ def test_it_is_the_same_through_a_policy_file(tmp_path):
         '[tables.people.columns]\nid = {type = "integer"}\nsex = {type = "text", values = ["f", "m"]}\ny = {type = "integer", values = [0, 1]}\n'
     )
     with discreet.open(tmp_path / "bank.toml", tables={"people": TABLE.select(["id", "sex", "y"])}) as data:
-        plan = plan_audit(
-            data.catalog, table="people", predictions=SAID, label="y", group="sex", prediction="yhat", epsilon=2
-        )
-        answer = data._release(plan, None)
+        terms = {"label": "y", "group": "sex", "prediction": "yhat", "epsilon": 2}
+        answer = data.release(data.plan(FairnessAudit(table="people", predictions=SAID, **terms)))
     assert answer.gap("statistical parity").difference.value < 0.1
     assert answer.receipt.remaining == 1
 
@@ -302,7 +301,7 @@ def test_texts_are_keys_too():
     names = [f"p{k:04}" for k in range(2000)]
     table = pa.table({"name": names, "sex": ["f", "m"] * 1000, "ok": [True, True, False, False] * 500})
     said = {"Name": names[:1000], "prediction": ["true", "false"] * 500}
-    plan = plan_audit(known, table="people", predictions=said, label="ok", group="sex", epsilon=5)
+    plan = plan_audit(FairnessAudit(table="people", predictions=said, label="ok", group="sex", epsilon=5), known)
     engine = DuckDBEngine(known, {"people": table})
     ledger = Ledger(MemoryStore())
     ledger.open("shop", Budget(epsilon=10))

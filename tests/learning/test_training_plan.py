@@ -11,9 +11,10 @@ import discreet
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.errors import BudgetExceeded, InternalError, InvalidData, InvalidParameter, ReleaseFailed
 from discreet.learning.column_model import Features, Model, Target, packed
-from discreet.learning.training_plan import Wish, plan
+from discreet.learning.training_plan import plan_training as plan
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.unit import Unit
+from discreet.requests import Training
 
 COLUMNS = [
     Column("person", "integer"),
@@ -26,7 +27,9 @@ TABLE = Table("visits", COLUMNS, unit=Unit("person"), groups=1, rows=1)
 CATALOG = Catalog(
     "clinic", [TABLE, Table("wards", [Column("beds", "integer")], unit=None)], neighbors="add or remove one"
 )
-WISH = Wish(table="visits", target="ill", features=["age", "ward"], epsilon=2, delta="1e-6", examples=2000, epochs=3)
+REQUEST = Training(
+    table="visits", target="ill", features=["age", "ward"], epsilon=2, delta="1e-6", examples=2000, epochs=3
+)
 POLICY = """
 [dataset]
 name = "clinic"
@@ -63,7 +66,7 @@ def opened(tmp_path, table, epsilon=5):
 def test_a_model_is_trained_charged_and_kept(tmp_path):
     table = visits()
     with opened(tmp_path, table) as data:
-        words = data.training_plan("visits", "ill", epsilon=2, delta="1e-6", examples=2000).explain()
+        words = data.plan(Training(table="visits", target="ill", epsilon=2, delta="1e-6", examples=2000)).explain()
         assert "one person, by person; one of their rows is used" in words
         assert data.budget().charges == 0 if hasattr(data.budget(), "charges") else True
         model = data.train("visits", "ill", epsilon=2, delta="1e-6", examples=2000)
@@ -106,13 +109,13 @@ def test_a_failure_is_opaque_and_stays_charged(tmp_path, monkeypatch):
 
 
 def test_the_stated_epsilon_covers_the_loss():
-    made = plan(WISH, CATALOG)
+    made = plan(REQUEST, CATALOG)
     assert guarantee(made.loss, delta=made.delta).epsilon <= float(made.epsilon) * (1 + 1e-9)
     assert made.verify(CATALOG) == made.loss
 
 
 def test_a_plan_that_was_tampered_with_is_refused_at_the_gate():
-    made = plan(WISH, CATALOG)
+    made = plan(REQUEST, CATALOG)
     wider = replace(made, shape=replace(made.shape, features=Features((Column("age", "integer", lower=0, upper=200),))))
     other = replace(made, table=Table("visits", COLUMNS, unit=Unit()))
     for changed in (wider, other):
@@ -123,17 +126,17 @@ def test_a_plan_that_was_tampered_with_is_refused_at_the_gate():
 
 
 def test_names_differ_where_releases_do():
-    made = plan(WISH, CATALOG)
-    same = plan(WISH, CATALOG)
+    made = plan(REQUEST, CATALOG)
+    same = plan(REQUEST, CATALOG)
     assert made.digest == same.digest
     for changes in ({"epochs": 2}, {"hidden": (8,)}, {"features": ["age"]}, {"epsilon": 1}, {"activation": "relu"}, {"lot": 100}):  # fmt: skip
-        assert plan(replace(WISH, **changes), CATALOG).digest != made.digest
+        assert plan(replace(REQUEST, **changes), CATALOG).digest != made.digest
 
 
 def test_one_person_is_one_example_whatever_their_rows():
     import duckdb
 
-    made = plan(WISH, CATALOG)
+    made = plan(REQUEST, CATALOG)
     many = pa.table({"person": [1, 1, 1, 2, None, 3], "age": [30, 20, 40, 50, 60, 10], "ward": ["a", "b", "a", "b", "a", None], "ill": [True, False, True, None, True, False]})  # fmt: skip
     connection = duckdb.connect()
     connection.register("visits", many)
@@ -179,17 +182,17 @@ def test_values_that_nobody_declared_are_missing():
 )
 def test_wishes_that_make_no_sense_are_refused_before_anything_is_spent(changes, words):
     with pytest.raises((InvalidParameter, InvalidData), match=words):
-        plan(replace(WISH, **changes), CATALOG)
+        plan(replace(REQUEST, **changes), CATALOG)
 
 
 def test_other_neighbors_have_no_proof():
     changing = Catalog("clinic", [TABLE], neighbors="change one")
     with pytest.raises(InvalidParameter, match="add or remove one"):
-        plan(WISH, changing)
+        plan(REQUEST, changing)
 
 
 def test_a_model_is_saved_and_read_again(tmp_path):
-    shape = plan(WISH, CATALOG).shape
+    shape = plan(REQUEST, CATALOG).shape
     model = Model(shape, shape.network.start(seed=1))
     again = Model.load(model.save(tmp_path / "ill.model"))
     table = visits(50)
@@ -207,7 +210,7 @@ def test_a_file_that_is_no_model_is_named(tmp_path, content):
 
 
 def test_rates_are_rational():
-    made = plan(replace(WISH, examples=30_000, lot=700), CATALOG)
+    made = plan(replace(REQUEST, examples=30_000, lot=700), CATALOG)
     assert made.recipe.rate == Fraction(7, 300)
 
 
@@ -220,7 +223,7 @@ def test_classical_models_are_trained_through_the_gate(model, target, least, tmp
     features = ["age", "ward"] if target == "ill" else ["ill", "ward"]
     told = {"features": features, "epsilon": 2, "delta": "1e-6", "examples": 4000, "model": model}
     with opened(tmp_path, table) as data:
-        planned = data.training_plan("visits", target, **told)
+        planned = data.plan(Training(table="visits", target=target, **told))
         assert guarantee(planned.loss, delta="1e-6").epsilon <= 2
         trained = data.train("visits", target, **told)
         again = data.train("visits", target, **told)
@@ -233,14 +236,14 @@ def test_classical_models_are_trained_through_the_gate(model, target, least, tmp
 
 
 def test_a_classical_plan_with_another_cost_is_refused_at_the_gate():
-    made = plan(replace(WISH, model="logistic"), CATALOG)
+    made = plan(replace(REQUEST, model="logistic"), CATALOG)
     assert made.verify(CATALOG) == made.loss
     cheaper = replace(made, recipe=replace(made.recipe, epsilon=made.recipe.epsilon * 2))
     assert cheaper.verify(CATALOG) != cheaper.loss
 
 
 def test_a_model_that_cost_something_else_does_not_leave(tmp_path):
-    made = plan(replace(WISH, model="tree"), CATALOG)
+    made = plan(replace(REQUEST, model="tree"), CATALOG)
     other = replace(made.recipe, depth=2)
     x, y = np.zeros((5, made.shape.features.width), np.float32), np.zeros(5, np.int64)
     with pytest.raises(InternalError, match="another cost"):
@@ -259,4 +262,4 @@ def test_a_model_that_cost_something_else_does_not_leave(tmp_path):
 )
 def test_classical_models_that_make_no_sense_are_refused(changes, words):
     with pytest.raises(InvalidParameter, match=words):
-        plan(replace(WISH, **changes), CATALOG)
+        plan(replace(REQUEST, **changes), CATALOG)

@@ -13,10 +13,11 @@ from discreet.curator.catalog import Catalog, Column, Table
 from discreet.errors import InternalError, InvalidParameter
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Neighbors, Unit
+from discreet.requests import Synthesis
 from discreet.synthetic import fine_counts, measuring
 from discreet.synthetic import plan as planned
 from discreet.synthetic.fine_counts import Cells, count, density, quantile_starts, sigma_of
-from discreet.synthetic.planner import Wish, plan
+from discreet.synthetic.planner import plan_synthesis as plan
 from discreet.synthetic.quality import closeness
 from discreet.synthetic.relaxed import Settings
 from discreet.synthetic.schema import Attribute, Schema
@@ -52,7 +53,7 @@ class Rows:
 def planned_for(**more):
     known = Catalog("c", [Table("people", COLUMNS, unit=Unit())], neighbors=ADD)
     terms = {"table": "people", "epsilon": 1, "delta": "1e-6", "bins": BOUNDS, "settings": Settings(iterations=200)}
-    return plan(Wish(**terms | more), known)
+    return plan(Synthesis(**terms | more), known)
 
 
 def made(table, seed=1, **more):
@@ -106,7 +107,7 @@ def test_values_inside_bins_that_were_given_are_drawn_where_they_lie():
     wage = np.rint(rng.exponential(3000, 20_000)).clip(0, 100_000)
     rows = pa.table({"income": wage.astype(np.int64)})
     known = Catalog("c", [Table("people", [INCOME], unit=Unit())], neighbors=ADD)
-    one = plan(Wish(table="people", epsilon=1, delta="1e-6", bins={"income": [0, 10_000, 1_500_000]}), known)
+    one = plan(Synthesis(table="people", epsilon=1, delta="1e-6", bins={"income": [0, 10_000, 1_500_000]}), known)
     found = one.finish(one.run(Rows(rows), DeterministicEntropy(3)), None, None)
     assert found.schema.sizes == (2,)
     drawn = np.asarray(found.table.column("income"))
@@ -116,7 +117,7 @@ def test_values_inside_bins_that_were_given_are_drawn_where_they_lie():
 
 
 @pytest.mark.parametrize("neighbors", [ADD, "change one"])
-@pytest.mark.parametrize("rows_each", [1, 3])
+@pytest.mark.parametrize("rows_per_person", [1, 3])
 def test_no_unit_moves_fine_counts_by_more_than_is_paid_for(neighbors, rows_each, monkeypatch):
     """Every place that a unit's rows can have: all of them in one cell is the most."""
     monkeypatch.setattr(measuring, "rounded_gaussian", lambda sigma, shape, *, entropy: np.zeros(shape, np.int64))
@@ -201,4 +202,4 @@ def test_bounds_are_written_with_two_dots():
     with pytest.raises(InvalidParameter, match="each above the one before"):
         Attribute.of(BORN, bins="2000-01-01..1999-12-31")
     with pytest.raises(InvalidParameter, match="bounds"):
-        plan(Wish(table="people", epsilon=1, delta="1e-6", bins={**BOUNDS, "age": "10"}), Catalog("c", [Table("people", COLUMNS, unit=Unit())], neighbors=ADD))  # fmt: skip
+        plan(Synthesis(table="people", epsilon=1, delta="1e-6", bins={**BOUNDS, "age": "10"}), Catalog("c", [Table("people", COLUMNS, unit=Unit())], neighbors=ADD))  # fmt: skip

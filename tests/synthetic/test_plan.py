@@ -17,11 +17,12 @@ from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.unit import Neighbors, Unit
+from discreet.requests import Synthesis
 from discreet.synthetic import measuring, planner
 from discreet.synthetic import plan as planned
 from discreet.synthetic.graphical import GraphicalTable
 from discreet.synthetic.measuring import Design, share_of, total
-from discreet.synthetic.planner import Wish, plan
+from discreet.synthetic.planner import plan_synthesis as plan
 from discreet.synthetic.relaxed import RelaxedTable, Settings
 from discreet.synthetic.result import _persons
 
@@ -35,7 +36,7 @@ COLUMNS = [
     Column("ill", "boolean", nullable=False),
 ]
 TABLE = Table("visits", COLUMNS, unit=Unit("person"))
-WISH = Wish(table="visits", epsilon=1, delta="1e-6", leave_out=["town"], bins={"age": 5}, settings=QUICK)
+REQUEST = Synthesis(table="visits", epsilon=1, delta="1e-6", exclude=["town"], bins={"age": 5}, settings=QUICK)
 POLICY = """
 [dataset]
 name = "clinic"
@@ -84,7 +85,7 @@ def opened(folder, table, *, epsilon=5, unit="person", neighbors=ADD, key="integ
 
 
 def made(data, **more):
-    return data.synthesize("visits", **{"epsilon": 1, "leave_out": ["town"], "bins": {"age": 5}, "settings": QUICK} | more)  # fmt: skip
+    return data.synthesize("visits", **{"epsilon": 1, "exclude": ["town"], "bins": {"age": 5}, "settings": QUICK} | more)  # fmt: skip
 
 
 # --- through the gate -----------------------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ def made(data, **more):
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 def test_it_is_charged_what_it_costs_and_free_the_second_time(tmp_path, neighbors):
     with opened(tmp_path, visits(), neighbors=neighbors) as data:
-        priced = data.synthesis_plan("visits", epsilon=1, leave_out=["town"], bins={"age": 5}, settings=QUICK)
+        priced = data.plan(Synthesis(table="visits", epsilon=1, exclude=["town"], bins={"age": 5}, settings=QUICK))
         assert not data._curator.ledger.charges("clinic")
         first = made(data)
         charges = data._curator.ledger.charges("clinic")
@@ -114,11 +115,13 @@ def test_it_is_charged_what_it_costs_and_free_the_second_time(tmp_path, neighbor
 
 def test_what_is_said_before_anything_is_spent(tmp_path):
     with opened(tmp_path, visits()) as data:
-        words = data.synthesis_plan("visits", epsilon=1, discover=["town"], people=1000, target="ill", rows_each=1)
+        words = data.plan(
+            Synthesis(table="visits", epsilon=1, discover=["town"], people=1000, target="ill", rows_per_person=1)
+        )
         told = words.explain()
         for part in ("one person, by person; one of their rows is used", "ε 1.0 at δ 1e-05", "town (found privately)", "age (33)", "MB", "of one core", "useful", "small triples"):  # fmt: skip
             assert part in told
-        assert "at most 3 of their rows" in data.synthesis_plan("visits", epsilon=1, leave_out=["town"], rows_each=3).explain()  # fmt: skip
+        assert "at most 3 of their rows" in data.plan(Synthesis(table="visits", epsilon=1, exclude=["town"], rows_per_person=3)).explain()  # fmt: skip
         assert not data._curator.ledger.charges("clinic")
 
 
@@ -154,10 +157,10 @@ def test_a_failure_is_opaque_and_stays_charged(tmp_path, monkeypatch):
 PRICED = {
     "plain": (ADD, {}),
     "changed": (CHANGE, {}),
-    "several rows": (ADD, {"rows_each": 3}),
-    "several rows, changed": (CHANGE, {"rows_each": 3}),
+    "several rows": (ADD, {"rows_per_person": 3}),
+    "several rows, changed": (CHANGE, {"rows_per_person": 3}),
     "target": (ADD, {"target": "ill"}),
-    "found": (ADD, {"leave_out": (), "discover": ["town"]}),
+    "found": (ADD, {"exclude": (), "discover": ["town"]}),
     "rounds": (ADD, {"adaptive": 2}),
     "rounds, changed": (CHANGE, {"adaptive": 1}),
 }
@@ -166,14 +169,14 @@ PRICED = {
 @pytest.mark.parametrize("name", list(PRICED))
 def test_the_stated_epsilon_covers_the_loss(name):
     neighbors, more = PRICED[name]
-    one = plan(replace(WISH, **more), catalog(neighbors))
+    one = plan(replace(REQUEST, **more), catalog(neighbors))
     assert one.verify(catalog(neighbors)) == one.loss
     assert guarantee(one.loss, delta=one.delta).epsilon <= float(one.epsilon) * (1 + 1e-9)
     assert guarantee(one.loss, delta=one.delta).epsilon > 0.9 * float(one.epsilon)
 
 
 def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
-    one = plan(WISH, catalog())
+    one = plan(REQUEST, catalog())
     with pytest.raises(InternalError, match="other neighbors"):
         one.verify(catalog(CHANGE))
     wider = (Column("age", "integer", lower=0, upper=200), *one.columns[1:])
@@ -182,8 +185,8 @@ def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
     with pytest.raises(InternalError, match="another table"):
         replace(one, table=Table("visits", COLUMNS, unit=Unit())).verify(catalog())
     assert replace(one, multiplier=one.multiplier / 2).verify(catalog()) != one.loss
-    chosen = plan(replace(WISH, adaptive=1), catalog())
-    for changes in ({"bins": ()}, {"recipe": replace(chosen.recipe, first=plan(WISH, catalog()).design(plan(replace(WISH, bins={}), catalog()).schema({})))}):  # fmt: skip
+    chosen = plan(replace(REQUEST, adaptive=1), catalog())
+    for changes in ({"bins": ()}, {"recipe": replace(chosen.recipe, first=plan(REQUEST, catalog()).design(plan(replace(REQUEST, bins={}), catalog()).schema({})))}):  # fmt: skip
         with pytest.raises(InternalError, match="another table than its plan's"):
             replace(chosen, **changes).verify(catalog())
     quiet = Design((2,), ((0,),), (1,), neighbors=ADD)
@@ -194,20 +197,20 @@ def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
 
 def test_names_are_the_same_where_releases_are():
     names = [
-        plan(replace(WISH, **more), catalog()).digest
+        plan(replace(REQUEST, **more), catalog()).digest
         for more in (
             {},
             {"bins": {"AGE": (0, 20, 40, 60, 80, 99)}},
             {"bins": {"age": ["0", "19.5", 40, 60, 80, "99.9"]}},
-            {"columns": ["Age", "ward", "ill"], "leave_out": ()},
+            {"columns": ["Age", "ward", "ill"], "exclude": ()},
             {"people": 1000, "rows": 7, "at_most": (), "never": ["ward=a, ill=yes"]},
             {"settings": Settings(iterations=7)},
             {"values": {"ward": ["a", "b", "ä"]}},
         )
     ]
     assert len(set(names)) == 1
-    both = {"leave_out": (), "discover": ["town"], "bins": {}}
-    assert plan(replace(WISH, **both), catalog()).digest == plan(replace(WISH, **both), catalog()).digest
+    both = {"exclude": (), "discover": ["town"], "bins": {}}
+    assert plan(replace(REQUEST, **both), catalog()).digest == plan(replace(REQUEST, **both), catalog()).digest
 
 
 def test_names_differ_where_releases_do():
@@ -219,12 +222,12 @@ def test_names_differ_where_releases_do():
         ({"bins": {"age": 6}}, catalog()),
         ({"values": {"ward": ["a", "b"]}}, catalog()),
         ({"values": {"ward": ["b", "a", "ä"]}}, catalog()),
-        ({"columns": ["ward", "age", "ill"], "leave_out": ()}, catalog()),
-        ({"leave_out": ["town", "ill"]}, catalog()),
-        ({"leave_out": (), "discover": ["town"]}, catalog()),
-        ({"leave_out": (), "values": {"town": ["Oslo"]}}, catalog()),
+        ({"columns": ["ward", "age", "ill"], "exclude": ()}, catalog()),
+        ({"exclude": ["town", "ill"]}, catalog()),
+        ({"exclude": (), "discover": ["town"]}, catalog()),
+        ({"exclude": (), "values": {"town": ["Oslo"]}}, catalog()),
         ({"target": "ill"}, catalog()),
-        ({"rows_each": 2}, catalog()),
+        ({"rows_per_person": 2}, catalog()),
         ({"adaptive": 1}, catalog()),
         ({"adaptive": 2}, catalog()),
         ({"adaptive": 1, "settings": Settings(iterations=7)}, catalog()),
@@ -234,9 +237,9 @@ def test_names_differ_where_releases_do():
     ]
     names = []
     for more, known in settings:
-        wish = replace(WISH, **more)
+        wish = replace(REQUEST, **more)
         if known.table("visits").unit.key != "person":
-            wish = replace(wish, columns=["ward", "ill"], leave_out=(), bins={})
+            wish = replace(wish, columns=["ward", "ill"], exclude=(), bins={})
         names.append(plan(wish, known).digest)
     assert len(set(names)) == len(names)
 
@@ -277,14 +280,16 @@ def exact(one, rows):
 
 
 @pytest.mark.parametrize("target", [None, "b"])
-@pytest.mark.parametrize("rows_each", [1, 2])
+@pytest.mark.parametrize("rows_per_person", [1, 2])
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
-def test_no_person_moves_the_release_by_more_than_is_paid_for(neighbors, rows_each, target, monkeypatch):
+def test_no_person_moves_the_release_by_more_than_is_paid_for(neighbors, rows_per_person, target, monkeypatch):
     """Every pair of neighbors in which one person has up to three rows of five kinds, beside two others."""
     for module in (measuring, planned):
         monkeypatch.setattr(module, "rounded_gaussian", lambda sigma, shape, *, entropy: np.zeros(shape, np.int64))
     known = Catalog("small", [Table("people", SMALL, unit=Unit("person"))], neighbors=neighbors)
-    one = plan(Wish(table="people", epsilon=1, delta="1e-6", rows_each=rows_each, target=target), known)
+    one = plan(
+        Synthesis(table="people", epsilon=1, delta="1e-6", rows_per_person=rows_per_person, target=target), known
+    )
     others = [(2, *ROWS[0]), (2, *ROWS[1]), (3, *ROWS[1]), (None, *ROWS[2])]
     contents = [kinds for many in range(4) for kinds in combinations_with_replacement(ROWS, many)]
     found = [exact(one, [*others, *((1, *kind) for kind in kinds)]) for kinds in contents]
@@ -298,7 +303,7 @@ def test_no_person_moves_the_release_by_more_than_is_paid_for(neighbors, rows_ea
 def test_no_row_moves_the_release_by_more_than_is_paid_for(neighbors, monkeypatch):
     monkeypatch.setattr(measuring, "rounded_gaussian", lambda sigma, shape, *, entropy: np.zeros(shape, np.int64))
     known = Catalog("small", [Table("people", SMALL, unit=Unit())], neighbors=neighbors)
-    one = plan(Wish(table="people", epsilon=1, delta="1e-6", leave_out=["person"]), known)
+    one = plan(Synthesis(table="people", epsilon=1, delta="1e-6", exclude=["person"]), known)
     base = [(1, *ROWS[0]), (1, *ROWS[0]), (2, *ROWS[1])]
     found = [exact(one, base + [(1, *kind) for kind in kinds]) for kinds in [(), *((kind,) for kind in ROWS)]]
     pairs = combinations(found[1:], 2) if neighbors == CHANGE else ((found[0], more) for more in found[1:])
@@ -316,7 +321,7 @@ def test_a_person_has_one_value_where_values_are_found(monkeypatch):
     )
     columns = [SMALL[0], SMALL[1], Column("b", "text")]
     known = Catalog("small", [Table("people", columns, unit=Unit("person"))], neighbors=ADD)
-    one = plan(Wish(table="people", epsilon=1, delta="1e-6", discover=["b"]), known)
+    one = plan(Synthesis(table="people", epsilon=1, delta="1e-6", discover=["b"]), known)
     assert [selection.keys for _, selection in one.discover] == [1]
     others = [(2, *ROWS[0]), (2, *ROWS[1]), (3, *ROWS[1])]
     for mine in ([], [(1, 0, "x", True), (1, 1, "y", True), (1, 1, "z", True)], [(1, 0, "x", True)] * 3):
@@ -330,7 +335,7 @@ def test_a_person_has_one_value_where_values_are_found(monkeypatch):
 
 def test_frequent_values_are_found_and_rare_ones_stay_hidden(tmp_path):
     with opened(tmp_path, visits(2000)) as data:
-        table = made(data, leave_out=(), discover=["town"], epsilon=2)
+        table = made(data, exclude=(), discover=["town"], epsilon=2)
         assert table.head["found"] == {"town": ["Köln", "Oslo"]}
         counts = Counter(table.table.column("town").to_pylist())
         assert set(counts) <= {"Köln", "Oslo", None}
@@ -340,7 +345,7 @@ def test_frequent_values_are_found_and_rare_ones_stay_hidden(tmp_path):
 
 def test_where_nothing_is_found_all_is_missing(tmp_path):
     with opened(tmp_path, visits(30)) as data:
-        table = made(data, leave_out=(), discover=["town"], never=["town=Oslo, ill=yes"])
+        table = made(data, exclude=(), discover=["town"], never=["town=Oslo, ill=yes"])
         assert table.head["found"] == {"town": []}
         assert set(table.table.column("town").to_pylist()) == {None}
 
@@ -367,7 +372,7 @@ def test_keys_are_new(tmp_path, key):
 
 def test_a_synthetic_person_has_as_many_rows_as_people_have(tmp_path):
     with opened(tmp_path, visits(600, rows_each=3)) as data:
-        table = made(data, rows_each=2, epsilon=4)
+        table = made(data, rows_per_person=2, epsilon=4)
         assert abs(table.table.num_rows - 1200) < 150
         rows = Counter(Counter(table.table.column("person").to_pylist()).values())
         assert set(rows) <= {1, 2}
@@ -388,7 +393,7 @@ def test_how_rows_are_shared_out():
 
 def test_rows_of_one_unit_have_no_key(tmp_path):
     with opened(tmp_path, visits(), unit="row") as data:
-        table = made(data, leave_out=["town", "person"])
+        table = made(data, exclude=["town", "person"])
         assert table.table.column_names == ["age", "ward", "ill"]
 
 
@@ -400,7 +405,7 @@ def test_an_empty_table_and_one_row(tmp_path):
         folder = tmp_path / str(rows)
         folder.mkdir()
         with opened(folder, visits(3).slice(0, rows)) as data:
-            for more in ({}, {"rows_each": 2}, {"leave_out": (), "discover": ["town"]}, {"adaptive": 1}):
+            for more in ({}, {"rows_per_person": 2}, {"exclude": (), "discover": ["town"]}, {"adaptive": 1}):
                 assert made(data, epsilon="0.5", **more).table.num_rows >= 1
 
 
@@ -417,10 +422,10 @@ def test_a_column_that_is_all_missing(tmp_path):
 
 def test_a_domain_of_one_value(tmp_path):
     with opened(tmp_path, visits()) as data:
-        found = made(data, values={"ward": ["b"]}, columns=["ward"], leave_out=(), bins={}).table
+        found = made(data, values={"ward": ["b"]}, columns=["ward"], exclude=(), bins={}).table
         assert set(found.column("ward").to_pylist()) <= {"b", None}
     only = Table("visits", [Column("x", "integer", lower=1, upper=1, nullable=False)], unit=Unit())
-    one = plan(Wish(table="visits", epsilon=1, delta="1e-6", people=100), catalog(table=only))
+    one = plan(Synthesis(table="visits", epsilon=1, delta="1e-6", people=100), catalog(table=only))
     assert one.design(one.schema({})).marginals == ((0,),)
 
 
@@ -548,14 +553,14 @@ def test_a_graphical_model_is_fitted_to_the_same_release(tmp_path, monkeypatch):
 # --- what is refused before anything is spent -----------------------------------------------------------------------
 
 REFUSED = {
-    "a column that is not there": ({"columns": ["age", "height"], "leave_out": ()}, "a column of table 'visits'"),
-    "leaving out a column that is not there": ({"leave_out": ["height"]}, "a column of table 'visits'"),
-    "an undeclared domain": ({"leave_out": ()}, "'town', expected a column with declared values; .*discover"),
-    "the key": ({"columns": ["person", "age"], "leave_out": ()}, "names the person"),
-    "a column twice": ({"columns": ["age", "AGE"], "leave_out": ()}, "each column once"),
-    "no columns": ({"columns": [], "leave_out": (), "bins": {}}, "at least one column"),
+    "a column that is not there": ({"columns": ["age", "height"], "exclude": ()}, "a column of table 'visits'"),
+    "leaving out a column that is not there": ({"exclude": ["height"]}, "a column of table 'visits'"),
+    "an undeclared domain": ({"exclude": ()}, "'town', expected a column with declared values; .*discover"),
+    "the key": ({"columns": ["person", "age"], "exclude": ()}, "names the person"),
+    "a column twice": ({"columns": ["age", "AGE"], "exclude": ()}, "each column once"),
+    "no columns": ({"columns": [], "exclude": (), "bins": {}}, "at least one column"),
     "columns and left out": ({"columns": ["age"]}, "not both"),
-    "a text for a list": ({"leave_out": "town"}, "write \\['town'\\]"),
+    "a text for a list": ({"exclude": "town"}, "write \\['town'\\]"),
     "bins of another column": ({"bins": {"height": 3}}, "one of the synthetic columns"),
     "bins twice": ({"bins": {"age": 3, "AGE": 4}}, "each column once"),
     "bins that are none": ({"bins": {"age": "10"}}, "a list of edges"),
@@ -563,15 +568,15 @@ REFUSED = {
     "bins of a text": ({"bins": {"ward": 3}}, "bins for columns of numbers"),
     "values of one text": ({"values": {"ward": "ab"}}, "a list of values"),
     "values of another type": ({"values": {"age": ["a"]}, "bins": {}}, "values of type integer"),
-    "values and found": ({"leave_out": (), "discover": ["town"], "values": {"town": ["x"]}}, "without declared values"),
+    "values and found": ({"exclude": (), "discover": ["town"], "values": {"town": ["x"]}}, "without declared values"),
     "finding declared values": ({"discover": ["ward"]}, "without declared values"),
     "finding numbers": ({"discover": ["age"]}, "columns of text"),
-    "finding with several rows": ({"leave_out": (), "discover": ["town"], "rows_each": 2}, "one row a person"),
+    "finding with several rows": ({"exclude": (), "discover": ["town"], "rows_per_person": 2}, "one row a person"),
     "finding what is not there": ({"discover": ["height"]}, "one of the synthetic columns"),
     "a million values": ({"values": {"age": range(10**6)}, "bins": {}}, "at most 4,096 values"),
-    "pairs that are too many": ({"values": {"ward": [str(n) for n in range(4096)]}, "bins": {"age": 90}, "leave_out": (), "discover": (), "columns": None}, "town"),
+    "pairs that are too many": ({"values": {"ward": [str(n) for n in range(4096)]}, "bins": {"age": 90}, "exclude": (), "discover": (), "columns": None}, "town"),
     "a target that is none": ({"target": "height"}, "one of the synthetic columns"),
-    "too many rows": ({"rows_each": 10**6}, "≤ 1000"),
+    "too many rows": ({"rows_per_person": 10**6}, "≤ 1000"),
     "no people": ({"people": 0}, "≥ 1"),
     "half a row": ({"rows": 0.5}, "whole number"),
     "too little budget": ({"people": 20, "epsilon": "0.1"}, "noise alone would be"),
@@ -579,8 +584,8 @@ REFUSED = {
     "rules of other columns": ({"at_most": ["age <= height"]}, "one of the synthetic columns"),
     "rules of unknown values": ({"never": ["ward=z, ill=yes"]}, "ward=z"),
     "rounds of a text": ({"adaptive": "2"}, "whole number"),
-    "rounds with two columns": ({"adaptive": 1, "leave_out": ["town", "ill"]}, "three columns"),
-    "rounds with several rows": ({"adaptive": 1, "rows_each": 2}, "one row a person"),
+    "rounds with two columns": ({"adaptive": 1, "exclude": ["town", "ill"]}, "three columns"),
+    "rounds with several rows": ({"adaptive": 1, "rows_per_person": 2}, "one row a person"),
     "a model that is none": ({"model": "magic"}, "'relaxed' or 'graphical'"),
     "settings that are none": ({"settings": {"iterations": 3}}, "Settings"),
     "no epsilon": ({"epsilon": 0}, "> 0"),
@@ -594,27 +599,27 @@ REFUSED = {
 def test_what_is_refused(name):
     more, words = REFUSED[name]
     if name == "a public table":
-        more = more | {"leave_out": (), "bins": {"beds": [0, 9]}}
+        more = more | {"exclude": (), "bins": {"beds": [0, 9]}}
     with pytest.raises(InvalidParameter, match=words):
-        plan(replace(WISH, **more), catalog())
+        plan(replace(REQUEST, **more), catalog())
 
 
 def test_finding_values_needs_neighbors_that_come_and_go():
     with pytest.raises(InvalidParameter, match="add or remove one"):
-        plan(replace(WISH, leave_out=(), discover=["town"]), catalog(CHANGE))
+        plan(replace(REQUEST, exclude=(), discover=["town"]), catalog(CHANGE))
 
 
 def test_pairs_that_are_too_many_are_named():
     wide = [Column(name, "integer", lower=0, upper=10**6) for name in ("north", "south")]
     known = Catalog("map", [Table("map", wide, unit=Unit())], neighbors=ADD)
     with pytest.raises(InvalidParameter, match=r"north \(4,001 codes\) with south \(4,001\)"):
-        plan(Wish(table="map", epsilon=1, delta="1e-6", bins={"north": 4000, "south": 4000}), known)
+        plan(Synthesis(table="map", epsilon=1, delta="1e-6", bins={"north": 4000, "south": 4000}), known)
 
 
 def test_several_rows_need_people():
     rows = catalog(table=Table("visits", COLUMNS[1:], unit=Unit()))
     with pytest.raises(InvalidParameter, match="one row is protected"):
-        plan(replace(WISH, rows_each=2), rows)
+        plan(replace(REQUEST, rows_per_person=2), rows)
 
 
 def test_shares_of_the_noise_add_up():
@@ -623,7 +628,7 @@ def test_shares_of_the_noise_add_up():
         total = sum(1 / (part * part) for part in parts)
         assert total <= 1 / Fraction(49, 9)
         assert float(total) == pytest.approx(9 / 49)
-    assert plan(WISH, catalog()).neighbors is Neighbors.ADD_OR_REMOVE_ONE
+    assert plan(REQUEST, catalog()).neighbors is Neighbors.ADD_OR_REMOVE_ONE
 
 
 # --- what is lost ---------------------------------------------------------------------------------------------------
@@ -636,7 +641,7 @@ def test_rows_that_are_left_out_are_told_in_the_result_and_on_the_page(tmp_path,
     ward = pa.array(["elsewhere" if n >= 700 else "a" for n in range(1000)])
     table = table.set_column(4, "ill", ill).set_column(2, "ward", ward)
     with opened(tmp_path, table) as data:
-        made = data.synthesize("visits", epsilon=4, leave_out=["town"], bins={"age": 5}, settings=QUICK)
+        made = data.synthesize("visits", epsilon=4, exclude=["town"], bins={"age": 5}, settings=QUICK)
     found = {each.column: each for each in made.lost()}
     assert [found["ill"].left_out, found["ward"].left_out] == [True, False]
     assert abs(found["ill"].rows - lost) < 7 * found["ill"].sigma < 20  # counted at no extra cost, with little noise
@@ -651,18 +656,18 @@ def test_rows_that_are_left_out_are_told_in_the_result_and_on_the_page(tmp_path,
 
 def test_a_release_without_counts_of_what_is_lost_can_still_be_read(tmp_path):
     with opened(tmp_path, visits(100)) as data:
-        made = data.synthesize("visits", epsilon=4, leave_out=["town"], bins={"age": 5}, settings=QUICK)
+        made = data.synthesize("visits", epsilon=4, exclude=["town"], bins={"age": 5}, settings=QUICK)
     older = replace(made, head={"found": {}})
     assert [each.column for each in older.lost()] == ["age", "ward"]  # from the marginals
 
 
 def test_bins_that_nobody_gave_are_named_before_anything_is_spent():
-    told = plan(replace(WISH, bins={}), catalog()).explain()
+    told = plan(replace(REQUEST, bins={}), catalog()).explain()
     assert "found privately, with about as many rows in each: age" in told
     assert "fine noisy counts, 5 % of the budget" in told
-    in_rounds = plan(replace(WISH, bins={}, adaptive=1), catalog())
+    in_rounds = plan(replace(REQUEST, bins={}, adaptive=1), catalog())
     assert "equally wide, as none were given: age;" in in_rounds.explain()
-    assert "bins  " not in plan(WISH, catalog()).explain().replace("inside bins", "")
+    assert "bins  " not in plan(REQUEST, catalog()).explain().replace("inside bins", "")
 
 
 @pytest.mark.parametrize(("people", "columns", "size"), [(20_000, 6, 8), (300_000, 12, 12), (50_000, 30, 20)])
@@ -670,6 +675,6 @@ def test_what_is_predicted_grows_with_the_rows_and_is_near_what_was_measured(peo
     """Measured on one machine, the whole process: 195, 313 and 259 MB; 0.8, 2.4 and 2.6 s of one core."""
     measured = {20_000: (195, 0.8), 300_000: (313, 2.4), 50_000: (259, 2.6)}[people]
     table = Table("t", [Column(f"c{n}", "integer", lower=0, upper=size - 1) for n in range(columns)], unit=Unit())
-    memory, seconds = plan(Wish(table="t", epsilon=1, delta="1e-6", people=people), catalog(table=table)).needs()
+    memory, seconds = plan(Synthesis(table="t", epsilon=1, delta="1e-6", people=people), catalog(table=table)).needs()
     assert measured[0] / 2 < memory / 1e6 < measured[0] * 2
     assert measured[1] / 3 < seconds < measured[1] * 3

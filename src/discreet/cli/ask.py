@@ -20,10 +20,12 @@ from discreet.curator.stores.memory import MemoryStore
 from discreet.curator.stores.reader import ReadOnlyStore
 from discreet.curator.witness import witness_of
 from discreet.errors import DiscreetError, InvalidParameter, InvalidQuery, LedgerConflict, ReleaseFailed
+from discreet.requests import Question
 
 if TYPE_CHECKING:
     from discreet.curator.answer import Answer
     from discreet.dataset import Dataset
+    from discreet.sql.plan.query_plan import QueryPlan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -121,8 +123,9 @@ def explain(policy: str, sql: tuple[str, ...], files: tuple[str, ...], as_json: 
     check_terms(terms)
     texts = _read(sql, files)
     with opened(policy, reading=True) as data, stated():
-        explanation = data.explain(texts if len(texts) > 1 else texts[0], **terms)
-    click.echo(json.dumps(explanation.to_json(), ensure_ascii=False) if as_json else str(explanation))
+        analyst = terms.pop("analyst")
+        told = data.explain(Question(texts, **terms), analyst=analyst)
+    click.echo(json.dumps(told.to_json(), ensure_ascii=False) if as_json else str(told))
 
 
 # Asking
@@ -150,17 +153,19 @@ def answers_to(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how
     Whatever goes wrong: if something was charged by then, that is said there too.
     """
     before = ReadOnlyStore(_path(data.policy)).transact(lambda rows: rows.last())
+    analyst, plan = terms["analyst"], None
     try:
         with stated(how):
-            for warning in data.explain(texts if len(texts) > 1 else texts[0], **terms).warnings:
-                click.echo(f"warning: {warning}", err=True)
-            return data.batch(texts, **terms) if len(texts) > 1 else [data.ask(texts[0], **terms)]
+            plan = data.plan(Question(texts, **{name: term for name, term in terms.items() if name != "analyst"}))
+        for warning in data.explain(plan, analyst=analyst).warnings:
+            click.echo(f"warning: {warning}", err=True)
+        return list(data.release(plan, analyst=analyst))
     except ReleaseFailed:  # which names the charge itself
         raise
     except (Exception, KeyboardInterrupt) as error:
-        charge = _charge_since(before, data, texts, terms["analyst"])
-        if charge is not None and f"#{charge} " not in str(error):
-            click.echo(f"charged as #{charge}: {_what_is_left(data, texts, terms)}", err=True)
+        charge = _charge_since(before, data, texts, analyst)
+        if charge is not None and plan is not None and f"#{charge} " not in str(error):
+            click.echo(f"charged as #{charge}: {_what_is_left(data, plan, analyst)}", err=True)
         elif charge is None and isinstance(error, KeyboardInterrupt):
             click.echo("stopped: nothing was charged", err=True)
         if charge is not None and isinstance(error, InvalidQuery):  # whose exit code says that nothing was charged
@@ -232,13 +237,13 @@ def _charge_since(number: int, data: "Dataset", texts: Sequence[str], analyst: s
     return next((row.number for row in rows if (row.kind, row.who, row.statement) == ours), None)
 
 
-def _what_is_left(data: "Dataset", texts: Sequence[str], terms: dict[str, Any]) -> str:
+def _what_is_left(data: "Dataset", plan: "QueryPlan", analyst: str | None) -> str:
     try:
-        kept = (data.explain(texts, **terms).budget or {}).get("free")
+        cached = (data.explain(plan, analyst=analyst).budget or {}).get("free")
     except DiscreetError:
-        kept = False
-    if kept:
-        return "what it released is kept, so asking the same aggregates again is free"
+        cached = False
+    if cached:
+        return "what it released is cached, so asking the same aggregates again is free"
     return "it stopped before there was an answer, and asking again costs again"
 
 

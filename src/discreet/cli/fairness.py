@@ -158,15 +158,16 @@ def audit(
     output: str | None,
     force: bool,
     as_json: bool,
-    **wish: Any,
+    **request: Any,
 ) -> None:
     """Audit PREDICTIONS (CSV or Parquet, by unit) on private labels and groups, charged to the budget of POLICY."""
     import discreet
 
     refuse_existing(output, "page", force=force)
     with discreet.open(policy, analyst=analyst) as data:
+        plan = data.plan(discreet.FairnessAudit(predictions=predictions, **request))
         if explain:
-            click.echo(data.fairness_plan(predictions=predictions, **wish).explain())
+            click.echo(plan.explain())
             return
-        found = data.audit_fairness(predictions=predictions, **wish)
+        found = data.release(plan)
     _show(found, output, "Private fairness audit", as_json=as_json)

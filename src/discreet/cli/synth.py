@@ -11,6 +11,7 @@ import click
 from discreet.cli import synth_linked
 from discreet.cli.show import facts, json_option
 from discreet.cli.synth_linked import RowsEach
+from discreet.requests import Synthesis
 
 if TYPE_CHECKING:
     from discreet.curator.engines.csv_format import CsvFormat
@@ -64,7 +65,7 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--epsilon", required=True, metavar="ε", help="What all of it may cost.")
 @click.option("--delta", metavar="δ", help="The budget's, if left out.")
 @click.option("--columns", multiple=True, callback=_names, help="Columns to synthesize: a,b,c; else all but the key.")
-@click.option("--exclude", "leave_out", multiple=True, callback=_names, help="Columns that are not synthesized.")
+@click.option("--exclude", multiple=True, callback=_names, help="Columns that are not synthesized.")
 @click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help="age=10, or age=0,18,65,120")
 @click.option("--values", multiple=True, callback=_values, metavar="COLUMN=A,B,…", help="Values of a column of text.")
 @click.option("--discover", multiple=True, callback=_names, help="Columns of text whose values are found privately.")
@@ -81,7 +82,6 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--target", help="A column that models will predict: measured more closely.")
 @click.option(
     "--rows-per-person",
-    "rows_each",
     multiple=True,
     callback=_rows_each,
     metavar="[TABLE=]N",
@@ -164,12 +164,11 @@ def _make(
     as_json: bool,
 ) -> None:
     """One table."""
-    wish["rows_each"] = _most(wish["rows_each"], table)
-    plan = data.synthesis_plan(table, **wish)
+    plan = data.plan(Synthesis(table=table, **wish | {"rows_per_person": _most(wish["rows_per_person"], table)}))
     click.echo(plan.explain(), err=not explain)
     if explain:
         return
-    made = data.synthesize(table, **wish)
+    made = data.release(plan)
     with _told(plan.settings.iterations) as told:
         made.fit(told)
     made.save(str(out))

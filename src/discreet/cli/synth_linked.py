@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli.show import facts
+from discreet.requests import LinkedSynthesis
 
 if TYPE_CHECKING:
     from discreet.curator.catalog import Table
@@ -21,7 +22,7 @@ RowsEach = tuple[str | None, int]
 """How many rows of a person are used: of a table, or of the only one."""
 
 _ALONE = ("discover", "target", "rows", "adaptive", "controls", "rules")
-_SPLIT = ("columns", "leave_out", "bins", "values", "at_most", "never", "rows_each")
+_SPLIT = ("columns", "exclude", "bins", "values", "at_most", "never", "rows_per_person")
 
 
 def make(
@@ -42,13 +43,13 @@ def make(
     _refuse(wish)
     said = by_table([data.catalog.table(name) for name in tables], wish)
     terms = {name: wish[name] for name in ("epsilon", "delta", "people") if name in wish}
-    plan = data.linked_plan(said, **terms)
+    plan = data.plan(LinkedSynthesis(tables=said, **terms))
     if not explain:
         _check_paths(str(out), files(plan, str(out), form=form).values(), report, owner_report)
     click.echo(plan.explain(), err=not explain)
     if explain:
         return
-    made = data.synthesize_linked(said, **terms)
+    made = data.release(plan)
     with _told(plan.settings.iterations) as told:
         made.fit(told)
     made.save(str(out), form=form)
@@ -96,8 +97,8 @@ def by_table(tables: "Sequence[Table]", wish: Mapping[str, Any]) -> dict[str, di
     >>> from discreet.privacy.unit import Unit
     >>> who, age = Column("who", "integer"), Column("age", "integer", lower=0, upper=99)
     >>> both = [Table("people", [who, age], unit=Unit("who")), Table("visits", [who], unit=Unit("who"))]
-    >>> by_table(both, {"bins": {"people.age": 10}, "rows_each": [("visits", 3)]})
-    {'people': {'bins': {'age': 10}}, 'visits': {'rows_each': 3}}
+    >>> by_table(both, {"bins": {"people.age": 10}, "rows_per_person": [("visits", 3)]})
+    {'people': {'bins': {'age': 10}}, 'visits': {'rows_per_person': 3}}
     """
     twice = [name for name, many in Counter(table.name for table in tables).items() if many > 1]
     if twice:
@@ -106,7 +107,7 @@ def by_table(tables: "Sequence[Table]", wish: Mapping[str, Any]) -> dict[str, di
     for option in _SPLIT:
         for table, value in _SORTED[option](tables, wish.get(option) or ()):
             given = said[table].setdefault(option, {} if option in ("bins", "values") else [])
-            if option == "rows_each":
+            if option == "rows_per_person":
                 said[table][option] = _once(value, f"--rows-per-person {table}=…", given)
             elif isinstance(given, dict):
                 column, what = value
@@ -162,12 +163,12 @@ def _rows_each(tables: "Sequence[Table]", given: Iterable[RowsEach]) -> Iterator
 
 _SORTED: dict[str, Callable[..., Iterator[tuple[str, Any]]]] = {
     "columns": _columns,
-    "leave_out": _columns,
+    "exclude": _columns,
     "bins": _mapped,
     "values": _mapped,
     "at_most": _at_most,
     "never": _never,
-    "rows_each": _rows_each,
+    "rows_per_person": _rows_each,
 }
 
 

@@ -56,7 +56,7 @@ def train(
     report: str | None,
     analyst: str | None,
     as_json: bool,
-    **wish: Any,
+    **request: Any,
 ) -> None:
     """Train a model that predicts column TARGET of TABLE, and charge it to the budget of POLICY.
 
@@ -70,15 +70,15 @@ def train(
         if path is not None and Path(path).exists():
             raise click.ClickException(f"{path} exists already; choose another name")
     with discreet.open(policy, analyst=analyst) as data:
-        plan = data.training_plan(table, target, **wish)
+        plan = data.plan(discreet.Training(table=table, target=target, **request))
         if explain:
             click.echo(plan.explain())
             return
-        model = data.train(table, target, **wish)
+        model = data.release(plan)
     model.save(str(output))
     if report is not None:
         model.page().save(report)
-    told = {"model": output, "cost": str(model.receipt), model.plan.shape.model: model.plan.shape.words}
+    told: dict[str, Any] = {"model": output, "cost": str(model.receipt), model.plan.shape.model: model.plan.shape.words}
     told |= {"noisy_loss_at_the_end": sum(model.losses[-20:]) / len(model.losses[-20:])} if model.losses else {}
     facts(told, as_json=as_json)
 

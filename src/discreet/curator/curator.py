@@ -2,9 +2,11 @@
 
 import json
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog
@@ -16,13 +18,23 @@ from discreet.curator.plan import Plan
 from discreet.curator.report import down, largest_pure
 from discreet.curator.settings import analyst_name
 from discreet.curator.stores import ANSWER_KEY
-from discreet.errors import InternalError, InvalidParameter, InvalidQuery, LedgerConflict, ReleaseFailed
-from discreet.exact import plain, printed_up
+from discreet.durable import require_locks
+from discreet.errors import (
+    BudgetExceeded,
+    InternalError,
+    InvalidParameter,
+    InvalidQuery,
+    LedgerConflict,
+    ReleaseFailed,
+)
+from discreet.exact import plain, printed_up, text_down
 from discreet.noise import Entropy
 from discreet.privacy.loss import Pure
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from discreet.curator.policy import Policy
 
 Result = TypeVar("Result")
 
@@ -59,12 +71,12 @@ class Curator:
     was ever released is as private as the account's budget says (`Ledger`). Proof. `run` is called in one place, after
     `charge` has returned; the loss that is charged is the one that the plan's parts have against this catalog.
 
-    What an analyst was given is kept for that analyst alone, unless `share_answers`: then it is free for all, and its
+    What an analyst was given is cached for that analyst alone, unless `share_answers`: then it is free for all, and its
     receipt tells others neither who paid for it nor when.
 
     Guarantee: whatever comes after a charge, an answer or a failure, leaves on the time grid (`Pace`), and no question
     costs less than `least_epsilon`, so that a question asked again and again uses the budget up. Proof. What is not on
-    the grid reads no private row: refusals come before the charge, and an answer that was kept was released before.
+    the grid reads no private row: refusals come before the charge, and a cached answer was released before.
     """
 
     catalog: Catalog
@@ -81,8 +93,8 @@ class Curator:
             raise InternalError("a plan states another loss than its parts have; nothing was charged or read")
         if not plan.private and plan.loss == Pure(0):
             return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
-        if kept := self.kept(plan, analyst=analyst):
-            return self._finish(plan, *kept, analyst=analyst, free=True)
+        if cached := self.cached(plan, analyst=analyst):
+            return self._finish(plan, *cached, analyst=analyst, free=True)
         engine = _Salted(self.engine, salt_text(self.ledger.salt(self.catalog.name)))
         key, charge = self._key(plan, analyst), self._charge(plan, analyst)
         with self.pace.hold():
@@ -96,12 +108,37 @@ class Curator:
             return plan.finish(released, receipt, self.engine)
         except InvalidQuery as error:
             what = f"what #{receipt.charge} released" if receipt.charge else "what was released"
-            paid = f"{what} is kept, so asking again is free once this is mended"
+            paid = f"{what} is cached, so asking again is free once this is fixed"
             raise InvalidQuery(error.problem, f"{error.hint}; {paid}" if error.hint else paid) from None
 
-    def kept(self, plan: Plan[Result], *, analyst: str) -> tuple[Charge, bytes] | None:
+    def cached(self, plan: Plan[Result], *, analyst: str) -> tuple[Charge, bytes] | None:
         """What was released before to this analyst (or to anybody, where answers are shared), and its charge."""
         return self.ledger.recall(self._key(plan, analyst))
+
+    def prospect(self, plan: Plan[Result], *, analyst: str) -> dict[str, Any]:
+        """What the budget would say to a plan: whether it is affordable or free, what is left, in words too."""
+        if not plan.private:
+            return {"affordable": True, "free": True, "words": "free: nothing private is read"}
+        if self.cached(plan, analyst=analyst):
+            return {"affordable": True, "free": True, "words": "free: it was asked before, and its answer is cached"}
+        try:
+            self.check_price(plan)
+        except InvalidParameter as refusal:
+            return {"affordable": False, "free": False, "words": f"cannot be asked: {refusal}"}
+        account, who = self.catalog.name, analyst_name(analyst)
+        settings, spent = self.ledger.settings(account), self.ledger.spent(account)
+        budget, cap = settings.budget, settings.cap_of(who)
+        before = down(largest_pure(budget, spent))
+        try:
+            after = down(largest_pure(budget, budget.charge(spent, plan.loss)))
+            if not settings.admits(who):
+                raise BudgetExceeded(f"{analyst!r} has no cap, and the policy has none for everyone")
+            if cap is not None:
+                cap.charge(self.ledger.spent(account, analyst=analyst), plan.loss)
+        except BudgetExceeded as refusal:
+            return {"affordable": False, "free": False, "before": before, "words": f"cannot be paid: {refusal}"}
+        words = f"leaves ε {text_down(after)} of the {text_down(before)} that is left"
+        return {"affordable": True, "free": False, "before": before, "after": after, "words": words}
 
     def _key(self, plan: Plan[Result], analyst: str) -> str:
         whose = [] if self.share_answers else [analyst_name(analyst)]
@@ -132,9 +169,9 @@ class Curator:
             )
         try:
             self.ledger.remember(key, charge.number, released)
-        except LedgerConflict:  # somebody asked the same at the same time, and theirs was kept: one answer for both
-            kept = self.ledger.recall(key)
-            released = released if kept is None else kept[1]
+        except LedgerConflict:  # somebody asked the same at the same time, and theirs was cached: one answer for both
+            cached = self.ledger.recall(key)
+            released = released if cached is None else cached[1]
         return released
 
     def _unpaid(self, plan: Plan[Result], analyst: str) -> Receipt:
@@ -149,3 +186,46 @@ class Curator:
             account, charge.analyst, charge.number, charge.when, charge.statement, charge.loss,
             printed_up(plan.epsilon), printed_up(plan.delta), free, down(left),
         )  # fmt: skip
+
+
+def open_curator(
+    policy: "Policy", tables: Mapping[str, Any], ledger: str | Path | Ledger | None
+) -> tuple[Curator, Sequence[Any]]:
+    """The curator of a policy, over its sources or the tables given, and what is to be closed in the end."""
+    from discreet.curator.engines.duckdb import DuckDBEngine
+
+    require_locks()
+    catalog = policy.catalog
+    unknown = [name for name in tables if name.casefold() not in catalog.tables]
+    if unknown:
+        raise InvalidParameter("tables", ", ".join(unknown), f"tables of the policy: {', '.join(policy.sources)}")
+    named = {catalog.table(name).name: table for name, table in tables.items()}
+    engine = DuckDBEngine(catalog, {**policy.sources, **named}, base=policy.base, formats=policy.formats)
+    store = None
+    try:
+        if not isinstance(ledger, Ledger):
+            ledger, store = _open_ledger(policy, ledger)
+        ledger.open(catalog.name, policy.budget, caps=policy.caps, everyone=policy.everyone, protects=catalog.protects)
+    except BaseException:
+        for part in (engine, store):
+            if part is not None:
+                part.close()
+        raise
+    terms: dict[str, Any] = {"share_answers": policy.share_answers, "least_epsilon": policy.least_epsilon}
+    return Curator(catalog, engine, ledger, pace=Pace(policy.time_floor), **terms), [engine, store]
+
+
+def _open_ledger(policy: "Policy", path: str | Path | None) -> tuple[Ledger, Any]:
+    from discreet.curator.stores.sqlite import SqliteStore
+    from discreet.curator.witness import witness_of
+
+    if path is None and policy.ledger is None:
+        hint = "open a policy file, or give ledger=…"
+        raise InvalidParameter("ledger", None, "the path of the file that keeps charges", hint)
+    file = policy.base / (policy.ledger or "") if path is None else Path(path)
+    witness = witness_of(policy, file)
+    if witness is not None and not file.exists():
+        for seen in witness.sightings():
+            raise seen.refusal()  # before a file is made in the place of the one that was seen
+    store = SqliteStore(file)
+    return Ledger(store, witness=witness), store

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from discreet.mechanisms.mechanism import failure_probability
 from discreet.noise import Entropy
 from discreet.privacy.loss import GaussianNoise, Loss, Pure
 from discreet.privacy.unit import Neighbors
+from discreet.requests import FairnessAudit
 
 if TYPE_CHECKING:
     from discreet.fairness.audit_answer import FairnessAnswer
@@ -227,60 +228,38 @@ class FairnessPlan:
         return "\n".join(f"{name:<{margin}}  {value}" for name, value in lines.items())
 
 
-def plan_audit(
-    catalog: Catalog,
-    *,
-    table: str,
-    predictions: Any,
-    label: str,
-    group: str | Sequence[str],
-    given: str | Sequence[str] = (),
-    key: str | None = None,
-    prediction: str = "prediction",
-    positive: str | Sequence[str] = (),
-    threshold: Number | None = None,
-    bins: Bins | None = None,
-    epsilon: Number,
-    delta: Number | None = None,
-    noise: Literal["geometric", "gaussian"] = "geometric",
-    confidence: Number = "0.95",
-    least: int = LEAST,
-) -> FairnessPlan:
+def plan_audit(request: FairnessAudit, catalog: Catalog) -> FairnessPlan:
     """The plan of an audit against the owner's catalog. No row is read.
-
-    `predictions` is a table with the unit's key (the column `key`: that of the unit, unless rows are protected) and
-    the column `prediction`. `group` and `given` have declared values, or are numbers for which `bins` says edges (or
-    how many bins of equal width between the declared bounds). `delta` is for Gaussian noise, which is larger than
-    geometric noise here, but adds up more slowly over many audits.
 
     >>> from discreet.privacy.unit import Unit
     >>> columns = [Column("id", "integer"), Column("sex", "text", values=["f", "m"]), Column("ill", "boolean")]
     >>> people = Table("people", columns, unit=Unit("id"))
     >>> catalog = Catalog("clinic", [people], neighbors="add or remove one")
     >>> said = {"id": [1, 2], "prediction": [1, 0]}
-    >>> plan = plan_audit(catalog, table="people", predictions=said, label="ill", group="sex", epsilon=1)
+    >>> request = FairnessAudit(table="people", predictions=said, label="ill", group="sex", epsilon=1)
+    >>> plan = plan_audit(request, catalog)
     >>> plan.cells, plan.loss
     (13, Pure(epsilon=Fraction(1, 1)))
     """
-    known = catalog.table(table)
-    joined, outcome = _key(known, key), known.column(label)
-    said = _submitted(predictions, joined, outcome, prediction, positive, threshold)
-    groups, strata = _ways(known, group, given, bins)
-    cost = rational(epsilon, "epsilon", above=0)
+    table, delta = catalog.table(request.table), request.delta
+    key, label = _key(table, request.key), table.column(request.label)
+    predictions = _submitted(request.predictions, key, label, request.prediction, request.positive, request.threshold)
+    groups, strata = _ways(table, request.group, request.given, request.bins)
+    epsilon = rational(request.epsilon, "epsilon", above=0)
     return FairnessPlan(
-        known,
-        joined,
+        table,
+        key,
         groups,
         strata,
-        outcome,
-        said.truth,
-        said,
+        label,
+        predictions.truth,
+        predictions,
         catalog.neighbors,
-        _noise(noise, cost, delta, catalog.neighbors),
-        cost,
+        _noise(request.noise, epsilon, delta, catalog.neighbors),
+        epsilon,
         Fraction(0) if delta is None else rational(delta, "delta", above=0, below=1),
-        1 - failure_probability(confidence),
-        integer(least, "least", at_least=1),
+        1 - failure_probability(request.confidence),
+        integer(request.least, "least", at_least=1),
     )
 
 

@@ -5,8 +5,7 @@ columns used. So one unit more or less is one example more or less, and the run 
 """
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
 from pathlib import Path
@@ -21,18 +20,19 @@ from discreet.curator.documents import digest, documented, plan_document
 from discreet.curator.engines import Engine
 from discreet.curator.rows import one_row_each, require_same
 from discreet.errors import InternalError, InvalidData, InvalidParameter
-from discreet.exact import Number, integer, plain, printed_up, rational
+from discreet.exact import integer, plain, printed_up, rational
 from discreet.learning.classical import DecisionTreeClassifier, LinearRegression, LogisticRegression, Ridge
 from discreet.learning.column_model import ClassicalShape, Features, Model, Shape, Target, packed, unpacked
 from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.sgd.gradients import Array, Parameters
-from discreet.learning.sgd.recipe import Adam, Adaptive, Optimizer, Recipe, Schedule, Sgd
+from discreet.learning.sgd.recipe import Adam, Adaptive, Recipe, Schedule, Sgd
 from discreet.learning.sgd.training import finished, train
 from discreet.noise import Entropy
 from discreet.privacy.calibration import sampled_gaussian_multiplier
 from discreet.privacy.loss import Loss, Pure, Repeated, SampledGaussian
 from discreet.privacy.unit import Neighbors
 from discreet.report import Chart, Facts, Heading, Line, Page, Part, Text
+from discreet.requests import Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,95 +310,76 @@ def _smooth(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 _LEAST_SIGNAL = Fraction(1, 20)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a model builder says. `examples` is the public, rough number of units: it sets the rate and costs nothing.
-
-    model: "network", "linear" (a number), "logistic" or "tree" (classes); `hidden` to `settings` are those of networks.
-    depth: of a tree. C: of a logistic model, as in scikit-learn.
-
-    Settings that are not said are fixed here, for every dataset alike, and not tuned on data: lots of a tenth of the
-    examples, 20 epochs, clipping at norm 1, a learning rate of 0.5 that falls to a tenth of it, momentum 0.9.
-    """
-
-    table: str
-    target: str
-    features: Sequence[str] | None = None
-    epsilon: Number
-    delta: Number
-    examples: int
-    model: str = "network"
-    hidden: Sequence[int] = (32,)
-    activation: str = "tanh"
-    epochs: Number = 20
-    lot: int | None = None
-    clip: Number = 1
-    optimizer: Optimizer = field(
-        default_factory=lambda: Sgd("0.5", momentum="0.9", schedule=Schedule("linear", last="0.1"))
-    )
-    settings: dict[str, Any] = field(default_factory=dict)
-    depth: int = 4
-    C: Number = 1
+OPTIMIZER = Sgd("0.5", momentum="0.9", schedule=Schedule("linear", last="0.1"))
+"""Where none is stated: fixed for every dataset alike, not tuned on data."""
 
 
-def plan(wish: Wish, catalog: Catalog) -> TrainingPlan:
-    """The plan of a wish, against the owner's catalog. No row is read.
+def plan_training(request: Training, catalog: Catalog) -> TrainingPlan:
+    """The plan of a model, against the owner's catalog. No row is read.
 
     >>> from discreet.curator.catalog import Column, Table
     >>> from discreet.privacy.unit import Unit
     >>> columns = [Column("age", "integer", lower=0, upper=100), Column("ill", "boolean")]
     >>> catalog = Catalog("clinic", [Table("people", columns, unit=Unit())], neighbors="add or remove one")
-    >>> made = plan(Wish(table="people", target="ill", epsilon=1, delta="1e-6", examples=10_000, epochs=5), catalog)
+    >>> request = Training(table="people", target="ill", epsilon=1, delta="1e-6", examples=10_000, epochs=5)
+    >>> made = plan_training(request, catalog)
     >>> made.recipe.steps, float(made.recipe.multiplier) > 1
     (50, True)
     """
-    table = catalog.table(wish.table)
-    target = Target(table.column(wish.target))
-    names = wish.features if wish.features is not None else _all_but(table, wish.target)
+    table = catalog.table(request.table)
+    target = Target(table.column(request.target))
+    names = request.features if request.features is not None else _all_but(table, request.target)
     features = Features(tuple(table.column(name) for name in names))
-    epsilon = rational(wish.epsilon, "epsilon", above=0)
+    epsilon = rational(request.epsilon, "epsilon", above=0)
     recipe: Recipe | ClassicalRecipe
     shape: Shape | ClassicalShape
-    if wish.model == "network":
-        hidden = tuple(integer(width, "hidden", at_least=1, at_most=100_000) for width in wish.hidden)
-        shape, recipe = Shape(features, target, hidden, wish.activation), _recipe(wish)
-        delta = rational(wish.delta, "delta", above=0, below=1)
+    if request.model == "network":
+        hidden = tuple(integer(width, "hidden", at_least=1, at_most=100_000) for width in request.hidden)
+        shape, recipe = Shape(features, target, hidden, request.activation), _recipe(request)
+        delta = rational(request.delta, "delta", above=0, below=1)
     else:
-        chosen, delta = ClassicalShape(features, target, wish.model), rational(wish.delta, "delta", at_least=0, below=1)
+        chosen, delta = (
+            ClassicalShape(features, target, request.model),
+            rational(request.delta, "delta", at_least=0, below=1),
+        )
         shape, recipe = (
             chosen,
             ClassicalRecipe.planned(
                 chosen,
                 epsilon=epsilon,
-                delta=delta if wish.model != "tree" else Fraction(0),
-                examples=integer(wish.examples, "examples", at_least=1),
-                depth=integer(wish.depth, "depth", at_least=0, at_most=12),
-                C=rational(wish.C, "C", above=0),
+                delta=delta if request.model != "tree" else Fraction(0),
+                examples=integer(request.examples, "examples", at_least=1),
+                depth=integer(request.depth, "depth", at_least=0, at_most=12),
+                C=rational(request.C, "C", above=0),
             ),
         )
     return TrainingPlan(table, shape, recipe, catalog.neighbors, epsilon, delta)
 
 
-def _recipe(wish: Wish) -> Recipe:
-    examples = integer(wish.examples, "examples", at_least=1)
-    lot = integer(wish.lot if wish.lot is not None else max(1, examples // 10), "lot", at_least=1, at_most=examples)
+def _recipe(request: Training) -> Recipe:
+    examples = integer(request.examples, "examples", at_least=1)
+    lot = max(1, examples // 10) if request.lot is None else request.lot
+    lot = integer(lot, "lot", at_least=1, at_most=examples)
     rate = Fraction(lot, examples)
-    steps = max(1, round(rational(wish.epochs, "epochs", above=0) / rate))
-    multiplier = sampled_gaussian_multiplier(epsilon=wish.epsilon, delta=wish.delta, rate=rate, steps=steps)
+    steps = max(1, round(rational(request.epochs, "epochs", above=0) / rate))
+    multiplier = sampled_gaussian_multiplier(epsilon=request.epsilon, delta=request.delta, rate=rate, steps=steps)
     if multiplier / lot > _LEAST_SIGNAL:
         noise = f"noise of {float(multiplier / lot):.2g} clipping norms in every coordinate of a mean gradient"
         raise InvalidParameter(
-            "epsilon", wish.epsilon, f"more, for {examples} examples ({noise})", "spend more, or train on more examples"
+            "epsilon",
+            request.epsilon,
+            f"more, for {examples} examples ({noise})",
+            "spend more, or train on more examples",
         )
-    clip, size = rational(wish.clip, "clip", above=0), Fraction(lot)
+    clip, size = rational(request.clip, "clip", above=0), Fraction(lot)
     return Recipe(
         rate=rate,
         lot=size,
         steps=steps,
         multiplier=multiplier,
         clip=clip,
-        optimizer=wish.optimizer,
-        **wish.settings,
+        optimizer=OPTIMIZER if request.optimizer is None else request.optimizer,
+        **request.recipe,
     )
 
 

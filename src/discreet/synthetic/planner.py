@@ -1,7 +1,6 @@
 """From words to a `SynthesisPlan`: what an owner or analyst says, and what follows from it and from the policy."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from fractions import Fraction
 from importlib.util import find_spec
 from itertools import combinations
@@ -9,10 +8,11 @@ from typing import Any, get_args
 
 from discreet.curator.catalog import Catalog, Column, ColumnType, Table
 from discreet.errors import InvalidParameter, MissingExtra
-from discreet.exact import Number, integer, plain, rational
+from discreet.exact import integer, plain, rational
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.calibration import gaussian_multiplier
-from discreet.synthetic.bins import Bins, frozen
+from discreet.requests import Synthesis
+from discreet.synthetic.bins import frozen
 from discreet.synthetic.choosing import Recipe, recipe_for
 from discreet.synthetic.marginals import MOST_CELLS, ones, pairs, triples
 from discreet.synthetic.measuring import Design
@@ -26,78 +26,44 @@ _PICKS = 3  # triples in a round
 _PICKED = 20_000  # cells of a triple that may be picked, at most
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What somebody says.
-
-    columns: those to synthesize; if left out, all but the key, each of which must be declared well enough: none is
-    silently dropped. leave_out: columns that are not synthesized. bins, values: public, instead of the policy's.
-    discover: text columns whose values are found privately; they cost a tenth of ε and δ together.
-    at_most: rules "a <= b"; never: combinations that cannot be; rules: these and others as sentences ("a decides b",
-    "when a=x then b=y|z"; `rules.read_rules`). target: a column that models will predict.
-    rows_each: the most rows of one person. people: about how many units there are, public, to refuse a budget that is
-    too small. rows: how many synthetic rows; the noisy number of rows, if left out. adaptive: after columns and pairs,
-    so many rounds in which triples are chosen privately. model: "relaxed", or "graphical" (by mbi, an extra).
-    """
-
-    table: str
-    epsilon: Number
-    delta: Number
-    columns: Sequence[str] | None = None
-    leave_out: Sequence[str] = ()
-    bins: Mapping[str, Bins] = field(default_factory=dict)
-    values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    discover: Sequence[str] = ()
-    at_most: Sequence[str] = ()
-    never: Sequence[Any] = ()
-    rules: Sequence[str] = ()
-    target: str | None = None
-    rows_each: int = 1
-    people: int | None = None
-    rows: int | None = None
-    adaptive: int | None = None
-    model: Fitting = "relaxed"
-    settings: Settings = field(default_factory=Settings)
-
-
-def plan(wish: Wish, catalog: Catalog) -> SynthesisPlan:
-    """The plan of a wish, against the owner's catalog. No row is read.
+def plan_synthesis(request: Synthesis, catalog: Catalog) -> SynthesisPlan:
+    """The plan of a synthetic table, against the owner's catalog. No row is read.
 
     >>> from discreet.curator.catalog import Column, Table
     >>> from discreet.privacy.unit import Unit
     >>> columns = [Column("age", "integer", lower=0, upper=100), Column("ill", "boolean")]
     >>> catalog = Catalog("clinic", [Table("people", columns, unit=Unit())], neighbors="add or remove one")
-    >>> made = plan(Wish(table="people", epsilon=1, delta="1e-9"), catalog)
+    >>> made = plan_synthesis(Synthesis(table="people", epsilon=1, delta="1e-9"), catalog)
     >>> made.schema({}).sizes, float(made.multiplier) > 1
     ((33, 3), True)
     """
-    table = catalog.table(wish.table)
-    epsilon = rational(wish.epsilon, "epsilon", above=0)
-    delta = rational(wish.delta, "delta", above=0, below=1)
-    columns = columns_of(table, wish)
-    hidden = _hidden(wish, columns)
+    table = catalog.table(request.table)
+    epsilon = rational(request.epsilon, "epsilon", above=0)
+    delta = rational(request.delta or 0, "delta", above=0, below=1)
+    columns = columns_of(table, request)
+    hidden = _hidden(request, columns)
     made = SynthesisPlan(
         table=table,
         columns=columns,
-        bins=tuple((name, frozen(bins, name)) for name, bins in by_column(wish.bins, "bins", columns)),
-        values=tuple((name, listed(values, name)) for name, values in by_column(wish.values, "values", columns)),
+        bins=tuple((name, frozen(bins, name)) for name, bins in by_column(request.bins, "bins", columns)),
+        values=tuple((name, listed(values, name)) for name, values in by_column(request.values, "values", columns)),
         discover=_selections(hidden, epsilon, delta),
-        rules=read_rules(wish.at_most, wish.never, wish.rules),
-        target=None if wish.target is None else _known(wish.target, "target", columns),
-        rows_each=most_rows(wish.rows_each, table),
+        rules=read_rules(request.at_most, request.never, request.rules),
+        target=None if request.target is None else _known(request.target, "target", columns),
+        rows_each=most_rows(request.rows_per_person, table),
         multiplier=_multiplier(epsilon, delta, finding=bool(hidden)),
         recipe=None,
         neighbors=catalog.neighbors,
         epsilon=epsilon,
         delta=delta,
-        people=None if wish.people is None else integer(wish.people, "people", at_least=1),
-        rows=None if wish.rows is None else integer(wish.rows, "rows", at_least=1, at_most=10**8),
-        model=_model(wish.model),
-        settings=settings_of(wish.settings),
+        people=None if request.people is None else integer(request.people, "people", at_least=1),
+        rows=None if request.rows is None else integer(request.rows, "rows", at_least=1, at_most=10**8),
+        model=_model(request.model),
+        settings=settings_of(request.settings),
     )
     check_pairs(made.guessed(MOST_FOUND))
-    if wish.adaptive is not None:
-        made = _with_rounds(made, wish.adaptive)
+    if request.adaptive is not None:
+        made = _with_rounds(made, request.adaptive)
     _check(made)
     return made
 
@@ -135,39 +101,39 @@ def check_noise(first: Design, people: int, epsilon: Fraction) -> None:
         raise InvalidParameter("epsilon", plain(epsilon), enough, hint)
 
 
-def columns_of(table: Table, wish: Wish) -> tuple[Column, ...]:
+def columns_of(table: Table, request: Synthesis) -> tuple[Column, ...]:
     """The columns to synthesize: those named, or all but the key and those left out."""
-    for name, given in (("columns", wish.columns), ("leave_out", wish.leave_out), ("discover", wish.discover)):
+    for name, given in (("columns", request.columns), ("exclude", request.exclude), ("discover", request.discover)):
         if isinstance(given, str):
             raise InvalidParameter(name, given, "a list of columns", f"write [{given!r}]")
-    if wish.columns is not None:
-        if wish.leave_out:
-            raise InvalidParameter("leave_out", list(wish.leave_out), "columns, or leave_out, not both")
-        return tuple(table.column(name) for name in wish.columns)
+    if request.columns is not None:
+        if request.exclude:
+            raise InvalidParameter("exclude", list(request.exclude), "columns, or exclude, not both")
+        return tuple(table.column(name) for name in request.columns)
     key = table.unit.key if table.unit else None
-    out = {table.column(name).name for name in wish.leave_out}
+    out = {table.column(name).name for name in request.exclude}
     return tuple(
         one for one in table.columns if one.name not in out and (key is None or one.name.casefold() != key.casefold())
     )
 
 
-def _hidden(wish: Wish, columns: tuple[Column, ...]) -> tuple[str, ...]:
+def _hidden(request: Synthesis, columns: tuple[Column, ...]) -> tuple[str, ...]:
     """The columns whose values are found, in the order of the table."""
-    named = {_known(name, "discover", columns) for name in wish.discover}
+    named = {_known(name, "discover", columns) for name in request.discover}
     for one in columns:
         if one.name not in named:
             continue
         if one.kind is not ColumnType.TEXT:
             raise InvalidParameter("discover", one.name, "columns of text", "give bins for numbers and dates")
-        if one.values is not None or one.name in dict(by_column(wish.values, "values", columns)):
+        if one.values is not None or one.name in dict(by_column(request.values, "values", columns)):
             raise InvalidParameter("discover", one.name, "columns without declared values", "leave it out of discover")
     return tuple(one.name for one in columns if one.name in named)
 
 
-def schema_of(columns: tuple[Column, ...], wish: Wish) -> Schema:
+def schema_of(columns: tuple[Column, ...], request: Synthesis) -> Schema:
     """The columns as codes, where all are declared or said."""
     bins, values = (
-        dict(by_column(given, what, columns)) for what, given in (("bins", wish.bins), ("values", wish.values))
+        dict(by_column(given, what, columns)) for what, given in (("bins", request.bins), ("values", request.values))
     )
     return Schema(
         [
@@ -253,9 +219,9 @@ def _recipe(made: SynthesisPlan, rounds: int) -> Recipe:
 
 def most_rows(most: int, table: Table) -> int:
     """How many rows of a person are used."""
-    exact = integer(most, "rows_each", at_least=1, at_most=1000)
+    exact = integer(most, "rows_per_person", at_least=1, at_most=1000)
     if exact > 1 and (table.unit is None or table.unit.key is None):
-        raise InvalidParameter("rows_each", most, "1 where one row is protected")
+        raise InvalidParameter("rows_per_person", most, "1 where one row is protected")
     return exact
 
 
@@ -267,8 +233,10 @@ def _model(name: str) -> Fitting:
     return "graphical" if name == "graphical" else "relaxed"
 
 
-def settings_of(given: Settings) -> Settings:
+def settings_of(given: Settings | None) -> Settings:
     """How a table is fitted."""
+    if given is None:
+        return Settings()
     if not isinstance(given, Settings):
         raise InvalidParameter("settings", given, "discreet.synthetic.relaxed.Settings")
     return given

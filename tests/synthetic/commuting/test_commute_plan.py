@@ -7,8 +7,9 @@ import pytest
 import discreet
 from discreet.curator.catalog import Catalog
 from discreet.errors import BudgetExceeded, InternalError, InvalidData, InvalidParameter
+from discreet.requests import Commute
 from discreet.synthetic.commuting import Flows, Places
-from discreet.synthetic.commuting.plan import commute_plan
+from discreet.synthetic.commuting.plan import plan_commute
 
 PLACES = {"name": ["a", "b", "c"], "x_km": [0, 1, 5], "y_km": [0, 0, 0]}
 ROWS = pa.table({"who": np.arange(3000) % 2500, "home": ["a", "b", "c"] * 1000, "work": ["a", "a", "b"] * 1000})
@@ -46,11 +47,14 @@ def test_a_map_is_charged_once_and_close(data):
     assert again.table().equals(made.table())
     with pytest.raises(BudgetExceeded):
         data.commute("people", PLACES, origin="home", destination="work", epsilon=4)
-    assert "and works" in data.commute_plan("people", PLACES, origin="home", destination="work", epsilon=1).explain()
+    assert (
+        "and works"
+        in data.plan(Commute(table="people", places=PLACES, origin="home", destination="work", epsilon=1)).explain()
+    )
 
 
 def test_the_plan_is_refused_by_another_catalog(data):
-    plan = data.commute_plan("people", PLACES, origin="home", destination="work", epsilon=1)
+    plan = data.plan(Commute(table="people", places=PLACES, origin="home", destination="work", epsilon=1))
     assert plan.verify(data.catalog) == plan.loss
     changed = "change one" if data.catalog.neighbors == "add or remove one" else "add or remove one"
     with pytest.raises(InternalError, match="other neighbors"):
@@ -59,9 +63,8 @@ def test_the_plan_is_refused_by_another_catalog(data):
 
 def test_names_differ_where_releases_do(data):
     def name(places=PLACES, **settings):
-        return commute_plan(
-            data.catalog, "people", places, **{"origin": "home", "destination": "work", "epsilon": 1} | settings
-        ).digest
+        terms = {"origin": "home", "destination": "work", "epsilon": 1} | settings
+        return plan_commute(Commute(table="people", places=places, **terms), data.catalog).digest
 
     moved = PLACES | {"x_km": [0, 2, 5]}
     names = [
@@ -96,7 +99,9 @@ def test_what_cannot_be_made_is_refused_before_it_is_charged(data, wrong):
     assert not data._curator.ledger.charges("city")
 
 
-@pytest.mark.parametrize("wrong", [{"origin": "house"}, {"origin": "who"}, {"method": "dirichlet"}, {"epsilon": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"origin": "house"}, {"origin": "who"}, {"promise": "probabilistic", "delta": "1e-6"}, {"epsilon": 0}]
+)
 def test_what_cannot_be_asked(data, wrong):
     settings = {"origin": "home", "destination": "work", "epsilon": 1} | wrong
     if wrong == {"origin": "who"} and data.catalog.table("people").unit.key is None:

@@ -95,7 +95,7 @@ unit = "row"
 [tables.staff.columns]
 age = {{type = "integer", lower = 0, upper = 99}}
 """
-ASKED = {"people": {"bins": {"age": 10}}, "visits": {"rows_each": 4, "leave_out": ["note", "age"], "bins": {"came": 6, "went": 6}}}  # fmt: skip
+ASKED = {"people": {"bins": {"age": 10}}, "visits": {"rows_per_person": 4, "exclude": ["note", "age"], "bins": {"came": 6, "went": 6}}}  # fmt: skip
 
 
 def clinic(people=3000, seed=1):

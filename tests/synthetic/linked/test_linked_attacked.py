@@ -68,7 +68,7 @@ def tables(tmp_path_factory):
     raw = town(1500, 1, planted=True)
     with discreet.open(path, tables=raw) as data:
         data._curator = replace(data._curator, entropy=DeterministicEntropy(5))
-        asked = {"people": {"bins": {"age": 10, "income": 10}}, "visits": {"bins": {"cost": 10}, "rows_each": 2}}
+        asked = {"people": {"bins": {"age": 10, "income": 10}}, "visits": {"bins": {"cost": 10}, "rows_per_person": 2}}
         made = data.synthesize_linked(asked, epsilon=2, settings=Settings(iterations=60))
         return joined(raw), joined(made.tables), joined(town(1500, 2))
 

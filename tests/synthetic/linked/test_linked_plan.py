@@ -24,16 +24,17 @@ from discreet.curator.catalog import Column, Table
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, ReleaseFailed
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.unit import Unit
+from discreet.requests import LinkedSynthesis
 from discreet.synthetic.linked import plan as planned
 from discreet.synthetic.linked.planner import plan_linked
 from discreet.synthetic.measuring import Design
 from discreet.synthetic.relaxed import Settings
 
-BOTH = {"people": {}, "visits": {"rows_each": 2}}
+BOTH = {"people": {}, "visits": {"rows_per_person": 2}}
 
 
 def plan(tables=BOTH, known=None, **more):
-    return plan_linked(known or catalog(), tables, **{"epsilon": 1, "delta": "1e-6"} | more)
+    return plan_linked(LinkedSynthesis(tables=tables, **{"epsilon": 1, "delta": "1e-6"} | more), known or catalog())
 
 
 # --- through the gate -----------------------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ def plan(tables=BOTH, known=None, **more):
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 def test_it_is_charged_what_it_costs_and_free_the_second_time(tmp_path, neighbors):
     with opened(tmp_path, neighbors=neighbors) as data:
-        priced = data.linked_plan(ASKED, epsilon=2, settings=QUICK)
+        priced = data.plan(LinkedSynthesis(tables=ASKED, epsilon=2, settings=QUICK))
         assert not data._curator.ledger.charges("clinic")
         first = made(data)
         charges = data._curator.ledger.charges("clinic")
@@ -64,12 +65,12 @@ def test_rules_and_how_it_is_fitted_may_change_for_nothing(tmp_path):
 
 def test_what_is_said_before_anything_is_spent(tmp_path):
     with opened(tmp_path) as data:
-        told = data.linked_plan({**ASKED, "tests": {}}, epsilon=1).explain()
+        told = data.plan(LinkedSynthesis(tables={**ASKED, "tests": {}}, epsilon=1)).explain()
         for part in ("synthesize people, visits, tests together", "people (by id), visits (by patient), tests (by id)", "ε 1.0 at δ 1e-05",
                      "people.age (10), people.sex (2), rows in visits (5), rows in tests (2)", "ward (2), came (7), went (7); at most 4 rows of a person, behind their own columns",
                      "bad (2); at most 1 row of a person", "those in people; rows of others are left out", "people; with fewer, noise is all there is", "marginals", "MB", "s of one core"):  # fmt: skip
             assert part in told
-        alone = data.linked_plan({"visits": ASKED["visits"]}, epsilon=1).explain()
+        alone = data.plan(LinkedSynthesis(tables={"visits": ASKED["visits"]}, epsilon=1)).explain()
         assert "a person         rows in visits (5)" in alone
         assert "everybody who has a row" in alone
         assert "behind" not in alone
@@ -98,7 +99,9 @@ def test_a_failure_is_opaque_and_stays_charged(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize("epsilon", ["0.01", 1, 100])
-@pytest.mark.parametrize("tables", [BOTH, {**BOTH, "tests": {"rows_each": 1000}}, {"tests": {"rows_each": 50}}])
+@pytest.mark.parametrize(
+    "tables", [BOTH, {**BOTH, "tests": {"rows_per_person": 1000}}, {"tests": {"rows_per_person": 50}}]
+)
 def test_the_stated_epsilon_covers_the_loss(tables, epsilon, neighbors):
     one = plan(tables, catalog(neighbors), epsilon=epsilon)
     assert one.verify(catalog(neighbors)) == one.loss
@@ -109,14 +112,16 @@ def test_the_stated_epsilon_covers_the_loss(tables, epsilon, neighbors):
 
 
 def test_noise_grows_with_the_rows_of_a_person():
-    least = [min(plan({"people": {}, "visits": {"rows_each": many}}).designs()[1].sigmas) for many in (1, 2, 8)]
+    least = [min(plan({"people": {}, "visits": {"rows_per_person": many}}).designs()[1].sigmas) for many in (1, 2, 8)]
     assert [float(one / least[0]) for one in least] == pytest.approx([1, 2, 8])
 
 
 def test_the_more_rows_the_wider_the_bins_of_how_many():
-    numbers = [plan({"people": {}, "visits": {"rows_each": many}}).record.attributes[-1] for many in (1, 40, 41, 1000)]
+    numbers = [
+        plan({"people": {}, "visits": {"rows_per_person": many}}).record.attributes[-1] for many in (1, 40, 41, 1000)
+    ]
     assert [one.size for one in numbers] == [2, 32, 32, 32]
-    assert plan({"people": {}, "visits": {"rows_each": 39}}).record.sizes[-1] == 40
+    assert plan({"people": {}, "visits": {"rows_per_person": 39}}).record.sizes[-1] == 40
     assert numbers[-1].labels[0] == "0 to 30"
 
 
@@ -142,31 +147,31 @@ def test_names_are_the_same_where_releases_are():
         plan(tables, **more).digest
         for tables, more in [
             (BOTH, {}),
-            ({"people": {"rows_each": 1}, "VISITS": {"rows_each": 2}}, {"people": 1000}),
-            ({"people": {"columns": ["a", "B"]}, "visits": {"rows_each": 2, "never": ["c=yes, d=2"]}}, {}),
-            ({"people": {"values": {"b": ["x", "y"]}}, "visits": {"rows_each": 2, "bins": {"d": 3}}}, {"settings": Settings(iterations=9)}),
+            ({"people": {"rows_per_person": 1}, "VISITS": {"rows_per_person": 2}}, {"people": 1000}),
+            ({"people": {"columns": ["a", "B"]}, "visits": {"rows_per_person": 2, "never": ["c=yes, d=2"]}}, {}),
+            ({"people": {"values": {"b": ["x", "y"]}}, "visits": {"rows_per_person": 2, "bins": {"d": 3}}}, {"settings": Settings(iterations=9)}),
         ]
     ]  # fmt: skip
     assert len(set(names)) == 1
 
 
 def test_names_differ_where_releases_do():
-    two = {"people": {}, "visits": {"rows_each": 2}}
+    two = {"people": {}, "visits": {"rows_per_person": 2}}
     asked = [
         (two, {}, catalog()),
         (two, {}, catalog(CHANGE)),
         (two, {"epsilon": 2}, catalog()),
         (two, {"delta": "1e-7"}, catalog()),
-        ({**two, "visits": {"rows_each": 3}}, {}, catalog()),
-        ({**two, "visits": {"rows_each": 2, "bins": {"d": 2}}}, {}, catalog()),
-        ({**two, "visits": {"rows_each": 2, "columns": ["d", "c"]}}, {}, catalog()),
-        ({**two, "people": {"leave_out": ["a"]}}, {}, catalog()),
+        ({**two, "visits": {"rows_per_person": 3}}, {}, catalog()),
+        ({**two, "visits": {"rows_per_person": 2, "bins": {"d": 2}}}, {}, catalog()),
+        ({**two, "visits": {"rows_per_person": 2, "columns": ["d", "c"]}}, {}, catalog()),
+        ({**two, "people": {"exclude": ["a"]}}, {}, catalog()),
         ({**two, "people": {"values": {"b": ["y", "x"]}}}, {}, catalog()),
         ({**two, "tests": {}}, {}, catalog()),
         ({"people": {}, "visits": {}}, {}, catalog()),
         ({"visits": {}, "people": {}}, {}, catalog()),  # the visits have the people
-        ({"people": {"rows_each": 2}, "visits": {"rows_each": 2}}, {}, catalog()),
-        ({"visits": {"rows_each": 2}}, {}, catalog()),
+        ({"people": {"rows_per_person": 2}, "visits": {"rows_per_person": 2}}, {}, catalog()),
+        ({"visits": {"rows_per_person": 2}}, {}, catalog()),
         (two, {}, catalog(tables=(PEOPLE, Table("visits", VISITS.columns, unit=Unit("id"), rows=2), TESTS))),
     ]
     names = [plan(tables, known, **more).digest for tables, more, known in asked]
@@ -190,7 +195,7 @@ def test_rows_stand_behind_the_columns_of_their_person():
 
 def test_without_a_table_of_people_everybody_with_a_row_is_one():
     rows = {"visits": [(3, True, 0)] * 3 + [(8, True, 1)], "tests": [(8, True), (9, None), (None, True)]}
-    one = plan({"visits": {"rows_each": 2}, "tests": {"rows_each": 2}})
+    one = plan({"visits": {"rows_per_person": 2}, "tests": {"rows_per_person": 2}})
     records, visits, tests = one.read(Fetching(**rows))
     assert one.record.names == ("rows in visits", "rows in tests")
     assert sorted(map(tuple, records.tolist())) == [(0, 1), (1, 1), (2, 0)]
@@ -223,7 +228,7 @@ def test_keys_are_the_same_whatever_their_source_stores(tmp_path, key):
         tables[name] = tables[name].set_column(0, tables[name].column_names[0], tables[name].column(0).cast(kind))
     tables["tests"] = tables["tests"].set_column(0, "id", tables["tests"].column(0).cast("uint16" if key == "integer" else "string"))  # fmt: skip
     with opened(tmp_path, tables, key=key) as data:
-        one = data.linked_plan({**ASKED, "tests": {}}, epsilon=1)
+        one = data.plan(LinkedSynthesis(tables={**ASKED, "tests": {}}, epsilon=1))
         records, visits, tests = one.read(data._curator.engine)
         assert [len(part) for part in (records, visits, tests)] == [50, tables["visits"].num_rows, tables["tests"].num_rows]  # fmt: skip
         found = made(data, {**ASKED, "tests": {}}).tables
@@ -235,7 +240,7 @@ def test_keys_of_text_are_compared_as_they_are():
     known = catalog(tables=[Table(name, columns, unit=Unit("id")) for name in ("people", "visits")])
     words = ["a", "A", "ä", "a\u0308", "a ", "", "𝔘", "日本"]
     engine = Fetching(known.tables.values(), people=[(word, True) for word in words], visits=[(word, True) for word in words for _ in "ab"])  # fmt: skip
-    records, visits = plan({"people": {}, "visits": {"rows_each": 2}}, known).read(engine)
+    records, visits = plan({"people": {}, "visits": {"rows_per_person": 2}}, known).read(engine)
     assert records.tolist() == [[1, 2]] * len(words)
     assert len(visits) == 2 * len(words)
 
@@ -268,7 +273,7 @@ columns.d = {type = "integer", lower = 0, upper = 5}
     import discreet
 
     with discreet.open(tmp_path / "odd.toml") as data:
-        found = data.synthesize_linked({"people": {}, "visits": {"rows_each": 3}}, epsilon=1, settings=QUICK)
+        found = data.synthesize_linked({"people": {}, "visits": {"rows_per_person": 3}}, epsilon=1, settings=QUICK)
         assert list(found.tables) == ["people", "visits"]
 
 
@@ -277,7 +282,7 @@ columns.d = {type = "integer", lower = 0, upper = 5}
 VISITED = ASKED["visits"]
 REFUSED = {
     "an unknown table": ({"people": {}, "beds": {}}, {}, "a table of dataset"),
-    "an unknown setting": ({"people": {"target": "age"}, "visits": VISITED}, {}, "people: got 'target', expected any of columns, leave_out"),
+    "an unknown setting": ({"people": {"target": "age"}, "visits": VISITED}, {}, "people: got 'target', expected any of columns, exclude"),
     "settings that are no mapping": ({"people": 3, "visits": VISITED}, {}, "people: got 3, expected a mapping"),
     "settings of any type": ({"people": {1: 2, "x": 3}, "visits": VISITED}, {}, "1, x"),
     "a table of rows": ({"people": {}, "staff": {}}, {}, "rows name a person"),
@@ -290,12 +295,12 @@ REFUSED = {
     "lists of what is none": ([{"people": {}}, ["visits"]], {}, "names of tables, or a mapping"),
     "a table twice": (["people", "people"], {}, "each table once"),
     "a table twice, in any case": (["people", "PEOPLE"], {}, "each table once"),
-    "no rows": ({"people": {}, "visits": {**VISITED, "rows_each": 0}}, {}, "rows_each: got 0, expected .*≥ 1"),
-    "half a row": ({"people": {}, "visits": {**VISITED, "rows_each": 1.5}}, {}, "whole number"),
-    "too many rows": ({"people": {}, "visits": {**VISITED, "rows_each": 1001}}, {}, "≤ 1000"),
+    "no rows": ({"people": {}, "visits": {**VISITED, "rows_per_person": 0}}, {}, "rows_per_person: got 0, expected .*≥ 1"),
+    "half a row": ({"people": {}, "visits": {**VISITED, "rows_per_person": 1.5}}, {}, "whole number"),
+    "too many rows": ({"people": {}, "visits": {**VISITED, "rows_per_person": 1001}}, {}, "≤ 1000"),
     "a column that is not there": ({"people": {"columns": ["height"]}, "visits": VISITED}, {}, "a column of table 'people'"),
     "the columns of another table": ({"people": {"bins": {"ward": 3}}, "visits": VISITED}, {}, "one of the synthetic columns"),
-    "an undeclared domain": ({"people": {}, "visits": {"rows_each": 2}}, {}, "declared values"),
+    "an undeclared domain": ({"people": {}, "visits": {"rows_per_person": 2}}, {}, "declared values"),
     "no columns": ({"people": {"columns": []}, "visits": VISITED}, {}, "at least one column"),
     "a column twice": ({"people": {"columns": ["age", "AGE"]}, "visits": VISITED}, {}, "each column once"),
     "rules of another table": ({"people": {"never": ["sex=f, ward=eye"]}, "visits": VISITED}, {}, "one of the synthetic columns"),
@@ -352,8 +357,8 @@ def test_columns_that_go_together_too_many_ways_are_refused():
 def test_the_first_table_with_one_row_a_person_has_the_people():
     assert plan(["people", "visits"]).people.table.name == "people"
     assert plan(["visits", "people"]).people.table.name == "visits"
-    assert plan({"visits": {"rows_each": 2}, "tests": {}, "people": {}}).people.table.name == "tests"
-    one = plan({"visits": {"rows_each": 2}, "tests": {"rows_each": 2}})
+    assert plan({"visits": {"rows_per_person": 2}, "tests": {}, "people": {}}).people.table.name == "tests"
+    one = plan({"visits": {"rows_per_person": 2}, "tests": {"rows_per_person": 2}})
     assert one.people is None
     assert [part.table.name for part in one.parts] == ["visits", "tests"]
     assert sum(Fraction(1) / each.loss.multiplier**2 for each in one.designs()) <= 1 / one.multiplier**2
@@ -362,8 +367,8 @@ def test_the_first_table_with_one_row_a_person_has_the_people():
 def test_counts_of_tables_and_columns_of_alike_names_do_not_clash():
     columns = [Column("id", "integer"), Column("x", "boolean")]
     known = catalog(tables=[Table(name, columns, unit=Unit("id")) for name in ("makes", "people", "useful")])
-    told = plan({"makes": {}, "people": {"rows_each": 2}, "useful": {"rows_each": 3}}, known).explain()
+    told = plan({"makes": {}, "people": {"rows_per_person": 2}, "useful": {"rows_per_person": 3}}, known).explain()
     assert "synthesize makes, people, useful together" in told
-    one = plan({"people": {"rows_each": 2}, "makes": {"rows_each": 2}}, known)
+    one = plan({"people": {"rows_per_person": 2}, "makes": {"rows_per_person": 2}}, known)
     engine = Fetching(known.tables.values(), people=[(1, True)], makes=[(1, False)])
     assert np.array_equal(one.read(engine)[0], [[1, 1]])

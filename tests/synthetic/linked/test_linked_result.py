@@ -13,6 +13,7 @@ from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Unit
+from discreet.requests import LinkedSynthesis
 from discreet.synthetic.constraints import Allowed, at_most
 from discreet.synthetic.linked.planner import plan_linked
 from discreet.synthetic.linked.result import _copied, _stopping, files
@@ -24,8 +25,8 @@ from discreet.synthetic.rows import draw, draw_given, possible
 RULED = {
     "people": {"bins": {"age": 10}, "never": ["sex=f, age=0 to 9", "sex=m, age=90 to 99"]},
     "visits": {
-        "rows_each": 4,
-        "leave_out": ["note", "age"],
+        "rows_per_person": 4,
+        "exclude": ["note", "age"],
         "bins": {"came": 4, "went": 7},
         "at_most": ["came <= went"],
         "never": ["ward=eye, went=missing"],
@@ -121,7 +122,7 @@ def test_the_real_rows_are_near_and_a_wrong_join_would_not_be(strong):
 
 def test_without_a_table_of_people_rows_keep_their_number(tmp_path):
     with opened(tmp_path, clinic(4000)) as data:
-        found = made(data, {"visits": ASKED["visits"], "tests": {"rows_each": 2}}, epsilon=4)
+        found = made(data, {"visits": ASKED["visits"], "tests": {"rows_per_person": 2}}, epsilon=4)
         assert found.fit()[0].name == "people of visits, tests"
         assert list(found.tables) == ["visits", "tests"]
         visits, tests = (columns(table) for table in found.tables.values())
@@ -151,7 +152,7 @@ def test_how_many_rows_is_drawn_from_bins_where_there_may_be_many(tmp_path):
     with opened(tmp_path, tables) as data:
         data._curator = replace(data._curator, entropy=DeterministicEntropy(3))
         found = made(
-            data, {"people": {"columns": ["sex"]}, "tests": {"rows_each": 64}}, epsilon=10, settings=Settings()
+            data, {"people": {"columns": ["sex"]}, "tests": {"rows_per_person": 64}}, epsilon=10, settings=Settings()
         )
         assert found.plan.record.sizes == (2, 32)
         tests, persons = columns(found.tables["tests"]), found.tables["people"].num_rows
@@ -200,7 +201,7 @@ delta = "1e-5"
     rows = pa.table({"id": [1], **{one: [9 - n] for n, one in enumerate(columns)}})  # it breaks every rule
     for epsilon in ("0.1", "0.2", 10):
         with discreet.open(tmp_path / "few.toml", tables={"people": rows, "visits": rows}) as data:
-            asked = {"people": {"at_most": chain}, "visits": {"at_most": chain, "rows_each": 2}}
+            asked = {"people": {"at_most": chain}, "visits": {"at_most": chain, "rows_per_person": 2}}
             found = data.synthesize_linked(asked, epsilon=epsilon, settings=Settings(iterations=3))
             for table in found.tables.values():
                 for row in table.to_pylist():
@@ -236,7 +237,7 @@ def test_null_keys_are_nobody(tmp_path):
 
 
 def test_columns_of_one_name_in_two_tables_are_different_columns(tmp_path):
-    asked = {"people": {"bins": {"age": 5}}, "visits": {"rows_each": 4, "columns": ["age"]}}
+    asked = {"people": {"bins": {"age": 5}}, "visits": {"rows_per_person": 4, "columns": ["age"]}}
     with opened(tmp_path) as data:
         found = made(data, asked)
         assert found.fit()[1].schema.names == ("people.age", "people.sex", "age")
@@ -247,7 +248,7 @@ def test_columns_of_one_name_in_two_tables_are_different_columns(tmp_path):
 
 
 def test_columns_of_one_code_do_no_harm(tmp_path):
-    asked = {"people": {"columns": ["age"], "bins": {"age": 1}}, "visits": {"rows_each": 2, "columns": ["ward"], "values": {"ward": ["eye"]}}}  # fmt: skip
+    asked = {"people": {"columns": ["age"], "bins": {"age": 1}}, "visits": {"rows_per_person": 2, "columns": ["ward"], "values": {"ward": ["eye"]}}}  # fmt: skip
     with opened(tmp_path) as data:
         found = made(data, asked, epsilon=4)
         assert set(found.tables["visits"].column("ward").to_pylist()) == {"eye"}
@@ -278,7 +279,7 @@ def test_what_was_copied_does_not_excuse_a_gap_to_what_was_measured():
 def test_what_is_copied_from_people_adds_up_to_the_rows_that_were_measured():
     columns = [Column("id", "integer"), Column("x", "boolean", nullable=False), Column("y", "boolean", nullable=False)]
     known = Catalog("c", [Table(name, columns, unit=Unit("id")) for name in ("p", "v")], neighbors="change one")
-    one = plan_linked(known, {"p": {}, "v": {"rows_each": 2}}, epsilon=1, delta="1e-6")
+    one = plan_linked(LinkedSynthesis(tables={"p": {}, "v": {"rows_per_person": 2}}, epsilon=1, delta="1e-6"), known)
     schema = one.joined(one.others[0])
     measured = (Measurement((2,), np.array([30, 50]), 2.0), Measurement((0, 2), np.array([[10, 20], [30, 20]]), 4.0))
     own = np.array([[0, 0]] * 10 + [[1, 0]] * 20 + [[1, 1]] * 10)
@@ -356,7 +357,7 @@ def test_tables_are_written_into_a_folder(tmp_path):
 def test_names_of_tables_that_are_no_names_of_files_are_refused(name):
     columns = [Column("id", "integer"), Column("x", "boolean")]
     known = Catalog("c", [Table(one, columns, unit=Unit("id")) for one in ("p", name)], neighbors="change one")
-    one = plan_linked(known, ["p", name], epsilon=1, delta="1e-6")
+    one = plan_linked(LinkedSynthesis(tables=["p", name], epsilon=1, delta="1e-6"), known)
     with pytest.raises(InvalidParameter, match="names of files"):
         files(one, "made", form="csv")
 
@@ -381,7 +382,7 @@ def test_pages(strong):
 
 def test_it_needs_no_more_than_is_said(tmp_path):
     with opened(tmp_path, clinic(200)) as data:
-        one = data.linked_plan(ASKED, epsilon=1)
+        one = data.plan(LinkedSynthesis(tables=ASKED, epsilon=1))
         made(data, settings=replace(QUICK, memory=one.memory()))
         with pytest.raises(InvalidParameter, match="memory"):
             made(data, settings=replace(QUICK, memory=one.memory() - 1))
@@ -390,7 +391,7 @@ def test_it_needs_no_more_than_is_said(tmp_path):
 def test_rows_of_nobody_and_rows_without_a_code_are_told(tmp_path):
     columns = [Column("id", "integer"), Column("x", "boolean", nullable=False)]
     known = Catalog("c", [Table(name, columns, unit=Unit("id")) for name in ("p", "v")], neighbors="add or remove one")
-    one = plan_linked(known, {"p": {}, "v": {}}, epsilon=4, delta="1e-6", settings=QUICK)
+    one = plan_linked(LinkedSynthesis(tables={"p": {}, "v": {}}, epsilon=4, delta="1e-6", settings=QUICK), known)
     people = pa.table({"id": range(1000), "x": [None] * 100 + [True] * 900})
     rows = pa.table({"id": range(1200), "x": [True] * 1000 + [None] * 200})
     with DuckDBEngine(known, {"p": people, "v": rows}) as engine:

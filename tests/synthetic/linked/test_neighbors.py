@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.synthetic.linked.made import ADD, CHANGE, PEOPLE, TESTS, VISITS, Fetching, catalog
 
+from discreet.requests import LinkedSynthesis
 from discreet.synthetic import measuring
 from discreet.synthetic.linked.planner import plan_linked
 
@@ -33,10 +34,10 @@ CONTENTS = {
     "tests": [(), ((None,),), ((True,), (True,)), ((True,), (True,), (None,))],
 }
 ASKED = {
-    "people and two tables": {"people": {}, "visits": {"rows_each": 2}, "tests": {}},
-    "people and one table": {"people": {}, "visits": {"rows_each": 3}},
-    "no table of people": {"visits": {"rows_each": 2}, "tests": {"rows_each": 2}},
-    "one table": {"visits": {"rows_each": 2}},
+    "people and two tables": {"people": {}, "visits": {"rows_per_person": 2}, "tests": {}},
+    "people and one table": {"people": {}, "visits": {"rows_per_person": 3}},
+    "no table of people": {"visits": {"rows_per_person": 2}, "tests": {"rows_per_person": 2}},
+    "one table": {"visits": {"rows_per_person": 2}},
 }
 
 
@@ -91,7 +92,7 @@ def furthest(found, sigmas, neighbors):
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize("name", list(ASKED))
 def test_no_person_moves_the_release_by_more_than_is_paid_for(name, neighbors, noiseless):
-    one = plan_linked(catalog(neighbors), ASKED[name], epsilon=1, delta="1e-6")
+    one = plan_linked(LinkedSynthesis(tables=ASKED[name], epsilon=1, delta="1e-6"), catalog(neighbors))
     assert one.verify(catalog(neighbors)) == one.loss
     found = [exact(one, Fetching(**rows)) for rows in databases(list(ASKED[name]))]
     sigmas = noiseless[: len(found[0])]
@@ -105,7 +106,7 @@ def test_no_person_moves_the_release_by_more_than_is_paid_for(name, neighbors, n
 
 @pytest.mark.parametrize("name", ["people and two tables", "people and one table"])
 def test_rows_of_people_who_are_not_among_the_people_move_no_marginal(name, noiseless):
-    one = plan_linked(catalog(), ASKED[name], epsilon=1, delta="1e-6")
+    one = plan_linked(LinkedSynthesis(tables=ASKED[name], epsilon=1, delta="1e-6"), catalog())
     without, *others = (
         marginals(one, Fetching(**rows)) for rows in databases(["visits", "tests"])
     )  # the person is in no table of people

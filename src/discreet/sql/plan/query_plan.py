@@ -41,7 +41,7 @@ from discreet.sql.algebra.relations import (
     scan_of,
 )  # fmt: skip
 from discreet.sql.algebra.rules import Derived
-from discreet.sql.plan.explain import is_bounded, notes, warnings
+from discreet.sql.plan.explain import Explanation, explanation, is_bounded, notes, warnings
 from discreet.sql.plan.price import total
 from discreet.sql.release.release import Release
 
@@ -76,6 +76,11 @@ class QueryPlan:
     def digest(self) -> str:
         """The name of the plan: that of its document."""
         return digest(self.document())
+
+    def explain(self) -> Explanation:
+        """What asking would cost and do, in numbers and words."""
+        texts, terms = [query.text for query in self.post_queries], {"epsilon": self.epsilon, "delta": self.delta}
+        return explanation(texts, self.releases, self.neighbors, loss=self.loss, confidence=self.confidence, **terms)
 
     @property
     def private(self) -> bool:

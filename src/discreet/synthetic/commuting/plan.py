@@ -1,7 +1,6 @@
 """A commuting map through the gate: from a private table with two columns, where people live and where they work."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,6 +18,7 @@ from discreet.noise import Entropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Approximate, GaussianNoise, Loss, Pure, Together
 from discreet.privacy.unit import Neighbors
+from discreet.requests import Commute
 from discreet.synthetic.commuting.flows import Flows, Places
 from discreet.synthetic.commuting.scheme import Acceptance, Scheme
 from discreet.synthetic.commuting.synthesis import check, sigma_of_flows, synthesize
@@ -157,9 +157,7 @@ class CommuteMap:
         return self.flows.table()
 
 
-def commute_plan(
-    catalog: Catalog, table: str, places: Any, *, origin: str, destination: str, **settings: Any
-) -> CommutePlan:
+def plan_commute(request: Commute, catalog: Catalog) -> CommutePlan:
     """The plan of a map, against the owner's catalog. `places` is public: see `Places.read`. No row is read.
 
     >>> from discreet.curator.catalog import Catalog, Column, Table
@@ -167,16 +165,23 @@ def commute_plan(
     >>> columns = [Column("home", "text"), Column("work", "text")]
     >>> catalog = Catalog("city", [Table("people", columns, unit=Unit())], neighbors="change one")
     >>> towns = {"name": ["a", "b"], "x_km": [0, 3], "y_km": [0, 4]}
-    >>> plan = commute_plan(catalog, "people", towns, origin="home", destination="work", epsilon=1)
-    >>> print(plan.text)
+    >>> request = Commute(table="people", places=towns, origin="home", destination="work", epsilon=1)
+    >>> print(plan_commute(request, catalog).text)
     commute from home to work of people
     """
-    found = catalog.table(table)
-    if isinstance(settings.get("groups"), Mapping):
-        settings["groups"] = dict(settings["groups"])
-    scheme = Scheme(neighbors=catalog.neighbors, **settings)
+    table, places = catalog.table(request.table), request.places
+    scheme = Scheme(
+        epsilon=request.epsilon,
+        delta=request.delta,
+        promise=request.promise,
+        cap=request.cap,
+        bands=request.bands,
+        groups=request.groups,
+        hubs=request.hubs,
+        neighbors=catalog.neighbors,
+    )
     known = places if isinstance(places, Places) else Places.read(places)
-    return CommutePlan(found, found.column(origin), found.column(destination), known, scheme)
+    return CommutePlan(table, table.column(request.origin), table.column(request.destination), known, scheme)
 
 
 documented("acceptance", names={"apart": "most_apart"})(Acceptance)

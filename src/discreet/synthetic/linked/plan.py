@@ -130,11 +130,13 @@ class LinkedPlan:
     >>> import pyarrow
     >>> from discreet.curator.engines.duckdb import DuckDBEngine
     >>> from discreet.privacy.unit import Unit
+    >>> from discreet.requests import LinkedSynthesis
     >>> from discreet.synthetic.linked.planner import plan_linked
     >>> columns = [Column("who", "integer"), Column("ill", "boolean", nullable=False)]
     >>> both = [Table(name, columns, unit=Unit("who")) for name in ("people", "visits")]
     >>> catalog = Catalog("clinic", both, neighbors="add or remove one")
-    >>> plan = plan_linked(catalog, {"people": {}, "visits": {"rows_each": 3}}, epsilon=1, delta="1e-9")
+    >>> tables = {"people": {}, "visits": {"rows_per_person": 3}}
+    >>> plan = plan_linked(LinkedSynthesis(tables=tables, epsilon=1, delta="1e-9"), catalog)
     >>> rows = {"people": {"who": [7], "ill": [True]}, "visits": {"who": [7, 7, 8], "ill": [False, True, True]}}
     >>> with DuckDBEngine(catalog, {name: pyarrow.table(table) for name, table in rows.items()}) as engine:
     ...     people, visits = plan.read(engine)  # for the owner's eyes: one person, who is ill, with two visits

@@ -5,11 +5,11 @@ from typing import Any
 
 from discreet.curator.catalog import Catalog
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.exact import integer, rational
 from discreet.privacy.calibration import gaussian_multiplier
+from discreet.requests import LinkedSynthesis, Synthesis
 from discreet.synthetic.linked.plan import LinkedPlan, Part
 from discreet.synthetic.planner import (
-    Wish,
     by_column,
     check_memory,
     check_noise,
@@ -22,48 +22,38 @@ from discreet.synthetic.planner import (
 from discreet.synthetic.relaxed import Settings
 from discreet.synthetic.rules import named_in, read_rules
 
-_SAID = ("columns", "leave_out", "bins", "values", "at_most", "never", "rules", "rows_each")
+_SAID = ("columns", "exclude", "bins", "values", "at_most", "never", "rules", "rows_per_person")
 
 _CLOSER = 0.8
 """Rows of other tables depend strongly on few columns: a fit goes on while one of those pairs is off (decision 27)."""
 
 
-def plan_linked(
-    catalog: Catalog,
-    tables: Mapping[str, Mapping[str, Any]] | Sequence[str],
-    *,
-    epsilon: Number,
-    delta: Number,
-    people: int | None = None,
-    settings: Settings | None = None,
-) -> LinkedPlan:
+def plan_linked(request: LinkedSynthesis, catalog: Catalog) -> LinkedPlan:
     """The plan of several tables of the same people. No row is read.
-
-    tables: names, or what is said of each: columns, leave_out, bins, values, at_most, never, rules, rows_each (1, if
-    left out). The first with one row a person is the table of people. people: about how many there are, public.
 
     >>> from discreet.curator.catalog import Column, Table
     >>> from discreet.privacy.unit import Unit
     >>> who, ill, day = Column("who", "integer"), Column("ill", "boolean"), Column("day", "integer", lower=1, upper=7)
     >>> both = [Table("people", [who, ill], unit=Unit("who")), Table("visits", [who, day], unit=Unit("who"))]
     >>> catalog = Catalog("clinic", both, neighbors="add or remove one")
-    >>> made = plan_linked(catalog, {"people": {}, "visits": {"rows_each": 3}}, epsilon=1, delta="1e-9")
+    >>> tables = {"people": {}, "visits": {"rows_per_person": 3}}
+    >>> made = plan_linked(LinkedSynthesis(tables=tables, epsilon=1, delta="1e-9"), catalog)
     >>> made.record.names, made.joined(made.others[0]).names
     (('people.ill', 'rows in visits'), ('people.ill', 'day'))
     """
-    exact = rational(epsilon, "epsilon", above=0)
-    at = rational(delta, "delta", above=0, below=1)
-    parts = [_part(catalog, name, said) for name, said in _by_table(tables)]
+    epsilon = rational(request.epsilon, "epsilon", above=0)
+    delta = rational(request.delta or 0, "delta", above=0, below=1)
+    parts = [_part(catalog, name, said) for name, said in _by_table(request.tables)]
     first = next((part for part in parts if part.rows_each == 1), None)
     made = LinkedPlan(
         people=first,
         others=tuple(part for part in parts if part is not first),
-        multiplier=gaussian_multiplier(epsilon=exact, delta=at, method="analytic"),
+        multiplier=gaussian_multiplier(epsilon=epsilon, delta=delta, method="analytic"),
         neighbors=catalog.neighbors,
-        epsilon=exact,
-        delta=at,
-        count=None if people is None else integer(people, "people", at_least=1),
-        settings=settings_of(Settings(closer=_CLOSER) if settings is None else settings),
+        epsilon=epsilon,
+        delta=delta,
+        count=None if request.people is None else integer(request.people, "people", at_least=1),
+        settings=settings_of(Settings(closer=_CLOSER) if request.settings is None else request.settings),
     )
     _check(made)
     return made
@@ -92,15 +82,15 @@ def _part(catalog: Catalog, name: str, said: Mapping[str, Any]) -> Part:
     table = catalog.table(name)
     if table.unit is None or table.unit.key is None:
         raise InvalidParameter("tables", name, "private tables whose rows name a person (unit = a column)")
-    wish = Wish(table=name, epsilon=1, delta=1, **said)  # what it may cost is said of all tables together
-    columns = columns_of(table, wish)
-    schema = schema_of(columns, wish)
-    rules = read_rules(wish.at_most, wish.never, wish.rules)
+    request = Synthesis(table=name, epsilon=1, **said)  # what it may cost is said of all tables together
+    columns = columns_of(table, request)
+    schema = schema_of(columns, request)
+    rules = read_rules(request.at_most, request.never, request.rules)
     fine = tuple((one.column.name, cells) for one in schema.attributes if (cells := one.cells) is not None)
-    given = {name for name, bins in by_column(wish.bins, "bins", columns) if not isinstance(bins, str)}
+    given = {name for name, bins in by_column(request.bins, "bins", columns) if not isinstance(bins, str)}
     public = {name.casefold() for name in given | named_in(rules)}
     own = tuple(name for name, _ in fine if name.casefold() not in public)
-    return Part(table, schema, rules, most_rows(wish.rows_each, table), fine, own)
+    return Part(table, schema, rules, most_rows(request.rows_per_person, table), fine, own)
 
 
 def _check(made: LinkedPlan) -> None:

@@ -56,7 +56,7 @@ class LinkedTables:
     >>> _ = policy.write_text(head + tables)
     >>> rows = pyarrow.table({"who": range(1000), "ill": [True, False] * 500})
     >>> with discreet.open(policy, tables={"people": rows, "visits": rows}) as data:
-    ...     made = data.synthesize_linked({"people": {}, "visits": {"rows_each": 2}}, epsilon=1)
+    ...     made = data.synthesize_linked({"people": {}, "visits": {"rows_per_person": 2}}, epsilon=1)
     >>> made.tables["visits"].column_names, [one.name for one in made.fit()]
     (['who', 'ill'], ['people', 'visits'])
     >>> set(made.tables["visits"]["who"].to_pylist()) <= set(made.tables["people"]["who"].to_pylist())
@@ -175,11 +175,12 @@ def files(plan: "LinkedPlan", folder: str | Path, *, form: str) -> dict[str, Pat
 
     >>> from discreet.curator.catalog import Catalog, Column, Table
     >>> from discreet.privacy.unit import Unit
+    >>> from discreet.requests import LinkedSynthesis
     >>> from discreet.synthetic.linked.planner import plan_linked
     >>> columns = [Column("who", "integer"), Column("ill", "boolean")]
     >>> both = [Table(name, columns, unit=Unit("who")) for name in ("people", "visits")]
     >>> catalog = Catalog("clinic", both, neighbors="add or remove one")
-    >>> plan = plan_linked(catalog, ["people", "visits"], epsilon=1, delta="1e-9")
+    >>> plan = plan_linked(LinkedSynthesis(tables=["people", "visits"], epsilon=1, delta="1e-9"), catalog)
     >>> [path.as_posix() for path in files(plan, "made", form="csv").values()]
     ['made/people.csv', 'made/visits.csv']
     """
