@@ -20,11 +20,12 @@ witness = "witness"
 [budget]
 epsilon = 10
 delta = "1e-5"
+everyone = "all"
 [tables.visits]
 source = "python"
 unit = "who"
-groups = 1
-rows = 1
+max_groups_per_unit = 1
+max_rows_per_group = 1
 [tables.visits.columns]
 who = {type = "integer"}
 ward = {type = "text", values = ["north", "south"]}

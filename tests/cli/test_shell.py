@@ -338,7 +338,7 @@ def _converse(terminal):
 
 SLOW = """
 import os, time
-from discreet.sql.plan import QueryPlan
+from discreet.sql.plan.query_plan import QueryPlan
 def run(*_):
     print('now', 'reading')
     time.sleep(60)
