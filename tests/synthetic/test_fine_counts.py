@@ -117,7 +117,7 @@ def test_values_inside_bins_that_were_given_are_drawn_where_they_lie():
 
 
 @pytest.mark.parametrize("neighbors", [ADD, "change one"])
-@pytest.mark.parametrize("rows_per_person", [1, 3])
+@pytest.mark.parametrize("rows_each", [1, 3])
 def test_no_unit_moves_fine_counts_by_more_than_is_paid_for(neighbors, rows_each, monkeypatch):
     """Every place that a unit's rows can have: all of them in one cell is the most."""
     monkeypatch.setattr(measuring, "rounded_gaussian", lambda sigma, shape, *, entropy: np.zeros(shape, np.int64))
