@@ -11,15 +11,16 @@ import pytest
 from scipy.stats import binom
 
 from discreet.attacks.updates import UpdateLabels, UpdateRows, imprint
-from discreet.learning.federated import Federation, GaussianShare, InProcessFleet, Secure, pads, run
-from discreet.learning.federated.gathering import SecureGathering, TrustedGathering
-from discreet.learning.federated.messages import Masked
-from discreet.learning.federated.orders import Update, decode_answer, unpack_vector
-from discreet.learning.federated.steps import Local
-from discreet.learning.federated.updates import length
-from discreet.learning.networks.layers import Dense, Relu
-from discreet.learning.networks.network import Network, Softmax
 from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.federated import Federation, GaussianShare, InProcessClients, Secure, masks, run
+from discreet.learning.federated.aggregation import SecureAggregation, TrustedAggregation
+from discreet.learning.federated.client_updates import length
+from discreet.learning.federated.exchange import Update, decode_answer, unpack_vector
+from discreet.learning.federated.federation import Local
+from discreet.learning.federated.messages import Masked
+from discreet.learning.networks.layers import Dense, Relu
+from discreet.learning.networks.network import Softmax
+from discreet.learning.networks.network import Network
 from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
@@ -66,8 +67,8 @@ class Seen:
             answers.setdefault(name, []).append(decode_answer(sent))
             return sent
 
-        fleet = InProcessFleet(federation, net, DATA, seed=1, wire=tap)
-        kind = TrustedGathering if federation.secure is None else SecureGathering
+        fleet = InProcessClients(federation, net, DATA, seed=1, wire=tap)
+        kind = TrustedAggregation if federation.secure is None else SecureAggregation
         made = kind(federation, net, fleet, dict(fleet.keys), bytes(16), DeterministicEntropy(1))
         self.total = made.gather(0, parameters, Fraction(1)).total
         bits = federation.terms(fleet.keys, bytes(16), 0, length(net)).bits if federation.secure else 0
@@ -77,7 +78,7 @@ class Seen:
         (one,) = [message for message in messages if isinstance(message, Update | Masked)]
         if isinstance(one, Update):
             return unpack_vector(one.vector, length(self.net))
-        words = pads.parse(one.vector, bits, length(self.net)).astype(np.float64)
+        words = masks.parse(one.vector, bits, length(self.net)).astype(np.float64)
         return words - 2.0**bits * (words >= 2.0 ** (bits - 1))
 
     def layers(self, vector):
@@ -160,14 +161,14 @@ SECURE = Secure(threshold="2/3", colluding="0.1")
 
 @pytest.fixture(scope="module")
 def secure():
-    """A round under pads, without noise."""
+    """A round under masks, without noise."""
     net = network(96)
     return Seen(plan(secure=SECURE), net, net.start(seed=1))
 
 
 @pytest.mark.claim("D6")
 def test_under_pads_no_update_tells_anything(secure):
-    assert_stopped(each(secure, "each client's vector under its pads"))
+    assert_stopped(each(secure, "each client's vector under its masks"))
 
 
 @pytest.mark.claim("D6")
@@ -191,7 +192,7 @@ def test_the_sum_over_all_clients_hides_nearly_all_rows_from_an_honest_coordinat
 def test_pads_alone_do_not_stop_a_coordinator_that_chooses_the_weights_but_noise_does():
     """The sum is a batch of all rows, and a layer of many bins reads it: secure aggregation needs noise in shares."""
     net, weights = network(500), dishonest(500)
-    without = whole(Seen(plan(), net, weights))  # the same sum as under pads
+    without = whole(Seen(plan(), net, weights))  # the same sum as under masks
     assert without.verdict == "falls"
     assert without.success.low > 0.4
     budget = Federation.for_budget(
@@ -219,7 +220,7 @@ def test_what_protection_costs_in_accuracy():
     right = []
     for multiplier in (Fraction(0), budget.multiplier, everywhere):
         federation = Federation(multiplier=multiplier, **settings)
-        fleet = InProcessFleet(federation, net, data, seed=1)
+        fleet = InProcessClients(federation, net, data, seed=1)
         model = run(federation, net, fleet, entropy=DeterministicEntropy(3)).parameters
         right.append(float((net.predict(model, x).argmax(axis=1) == y).mean()))
     assert right[0] > 0.98

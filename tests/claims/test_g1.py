@@ -1,6 +1,6 @@
 """G1: security controls who may ask, privacy controls what answers reveal; both are present.
 
-One-time pads and public-key agreement appear where they belong: in secure aggregation.
+One-time masks and public-key agreement appear where they belong: in secure aggregation.
 """
 
 import itertools
@@ -15,8 +15,8 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import BudgetExceeded, InvalidParameter, InvalidQuery
-from discreet.learning.federated import Client, Coordinator, Identity, Terms, pads, rehearse
-from discreet.learning.federated.keys import agree, opened, public, random_key, seal
+from discreet.learning.federated import Client, Coordinator, Identity, RoundSettings, masks, simulate_round
+from discreet.learning.federated.crypto import agree, opened, public, random_key, seal
 from discreet.learning.federated.messages import Masked, decode
 
 POLICY = """
@@ -73,12 +73,12 @@ def test_who_may_ask_still_gets_no_raw_row():
     assert len(answers) > 1
 
 
-# --- the pads ------------------------------------------------------------------------------------------------------
+# --- the masks ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("G1")
 def test_a_one_time_pad_hides_perfectly_and_comes_off():
-    """c = a ⊕ b, and its sibling modulo 2^k: over all pads each c appears once, whatever a is; the pad takes it off."""
+    """c = a ⊕ b, and its sibling modulo 2^k: over all masks each c appears once, whatever a is; the mask takes it off."""
     values = range(16)
     for hide, show in (
         (lambda a, b: a ^ b, lambda c, b: c ^ b),
@@ -96,14 +96,14 @@ def test_the_pads_of_all_pairs_cancel_in_the_sum_exactly(bits):
     rng = np.random.default_rng(bits)
     limit = 2 ** (bits - 4)
     inputs = {name: rng.integers(-limit, limit, length) for name in names}
-    sent = {name: pads.wrapped(vector, bits) for name, vector in inputs.items()}
+    sent = {name: masks.wrapped(vector, bits) for name, vector in inputs.items()}
     for one, other in itertools.combinations(names, 2):
         key = random_key()
         for mine, theirs in ((one, other), (other, one)):
-            pads.apply(sent[mine], key, add=pads.adds(mine, theirs))
+            masks.apply(sent[mine], key, add=masks.adds(mine, theirs))
     for name in names:
-        assert (pads.reduced(sent[name], bits) != pads.reduced(pads.wrapped(inputs[name], bits), bits)).mean() > 0.9
-    total = pads.reduced(sum(sent.values()), bits).astype(object)
+        assert (masks.reduced(sent[name], bits) != masks.reduced(masks.wrapped(inputs[name], bits), bits)).mean() > 0.9
+    total = masks.reduced(sum(sent.values()), bits).astype(object)
     signed = [int(word) - (1 << bits) * (int(word) >= 1 << (bits - 1)) for word in total]
     assert signed == [int(value) for value in sum(inputs.values())]
 
@@ -114,19 +114,24 @@ def test_the_pads_of_all_pairs_cancel_in_the_sum_exactly(bits):
 @pytest.mark.claim("G1")
 def test_two_agree_on_a_key_in_public_and_a_third_does_not_have_it():
     ann, bob, eve = (random_key() for _ in range(3))
-    shared = agree(ann, public(bob), b"pads")
-    assert shared == agree(bob, public(ann), b"pads")
-    assert shared not in (agree(eve, public(ann), b"pads"), agree(eve, public(bob), b"pads"), public(ann), public(bob))
+    shared = agree(ann, public(bob), b"masks")
+    assert shared == agree(bob, public(ann), b"masks")
+    assert shared not in (
+        agree(eve, public(ann), b"masks"),
+        agree(eve, public(bob), b"masks"),
+        public(ann),
+        public(bob),
+    )
     letter = seal(shared, b"a share", b"round 1")
-    assert opened(agree(bob, public(ann), b"pads"), letter, b"round 1") == b"a share"
-    assert opened(agree(eve, public(ann), b"pads"), letter, b"round 1") is None
+    assert opened(agree(bob, public(ann), b"masks"), letter, b"round 1") == b"a share"
+    assert opened(agree(eve, public(ann), b"masks"), letter, b"round 1") is None
 
 
 @pytest.mark.claim("G1")
 def test_only_known_identities_take_part():
     """A stranger who signs as somebody else is refused: security comes before the sum."""
     people = {name: Identity.new() for name in ("ann", "bob", "cleo")}
-    terms = Terms(
+    terms = RoundSettings(
         round_id=bytes(16), clients={name: one.public for name, one in people.items()},
         threshold=2, colluding=0, length=3, bound=100, noise=None,
     )  # fmt: skip
@@ -142,7 +147,7 @@ def test_only_known_identities_take_part():
 @pytest.mark.claim("G1")
 def test_in_a_whole_round_the_coordinator_sees_pads_and_gets_the_sum():
     people = {name: Identity.new() for name in ("ann", "bob", "cleo")}
-    terms = Terms(
+    terms = RoundSettings(
         round_id=bytes(16), clients={name: one.public for name, one in people.items()},
         threshold=2, colluding=0, length=500, bound=100, noise=None,
     )  # fmt: skip
@@ -152,10 +157,10 @@ def test_in_a_whole_round_the_coordinator_sees_pads_and_gets_the_sum():
     def tap(name, sent):
         message = decode(sent)
         if isinstance(message, Masked):
-            seen[name] = pads.parse(message.vector, terms.bits, 500)
+            seen[name] = masks.parse(message.vector, terms.bits, 500)
         return sent
 
-    total = rehearse(terms, people, inputs, wire=tap)
+    total = simulate_round(terms, people, inputs, wire=tap)
     assert (total.values == 21).all()
     for words in seen.values():  # constant vectors: no trace of them
         assert len(np.unique(words)) > 200

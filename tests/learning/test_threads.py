@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from discreet.errors import InvalidParameter
 from discreet.learning.estimators import DPClassifier
-from discreet.learning.federated import Federation, InProcessFleet, run
+from discreet.learning.federated import Federation, InProcessClients, run
 from discreet.learning.federated import member as member_module
 from discreet.learning.networks.layers import Dense
 from discreet.learning.networks.network import Network, Softmax
@@ -63,7 +63,7 @@ def test_clients_of_a_federation_do_as_well(monkeypatch):
     )
     settings = {"clients": 2, "rounds": 1, "level": "client", "rate": 1, "multiplier": 1, "clip": 1, "secure": None}
     plan = Federation(**settings, optimizer=Sgd(1))
-    run(plan, NETWORK, InProcessFleet(plan, NETWORK, {"ann": (X, Y), "bob": (X, Y)}))
+    run(plan, NETWORK, InProcessClients(plan, NETWORK, {"ann": (X, Y), "bob": (X, Y)}))
     assert seen == [{1}, {1}]
 
 

@@ -4,7 +4,7 @@
 - `canaries` in a training run, an audit of DP-SGD as it is built: is ε at most what the recipe says?
 
 >>> from discreet.gallery.models import canaries
->>> from discreet.learning.sgd.recipe import Recipe, Sgd
+>>> from discreet.learning.sgd.recipe import Recipe
 >>> recipe = Recipe(rate=1, lot=100, steps=4, multiplier=4, clip=1, optimizer=Sgd(1))
 >>> found = canaries(recipe, delta="1e-5", count=400, seed=1).find()
 >>> found.broken, round(float(found.claimed), 2)
@@ -41,14 +41,19 @@ from discreet.curator.catalog import Column
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.exact import Number, integer
 from discreet.gallery.exhibits import Exhibit, Shown
-from discreet.learning.column_model import Features, Model, Shape, Target
-from discreet.learning.federated import GaussianShare, Identity, Terms, decode, pads, rehearse
+from discreet.learning.features import Features, Target
+from discreet.learning.federated import GaussianShare, Identity, RoundSettings, decode, masks, simulate_round
 from discreet.learning.federated.messages import Masked
+from discreet.learning.sgd.gradients import Array, Ints, Outer
 from discreet.learning.networks.layers import Dense, Relu
-from discreet.learning.networks.network import Network, Softmax, Squared
-from discreet.learning.sgd.gradients import Array, Ints, Outer, Parameters
-from discreet.learning.sgd.recipe import Adam, Recipe, Sgd
-from discreet.learning.sgd.training import State, finished, train, train_without_privacy
+from discreet.learning.networks.network import Softmax, Squared
+from discreet.learning.model import Model, Shape
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.gradients import Parameters
+from discreet.learning.sgd.recipe import Adam, Sgd
+from discreet.learning.sgd.training import train_without_privacy
+from discreet.learning.sgd.recipe import Recipe
+from discreet.learning.sgd.training import State, finished, train
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.calibration import gaussian_multiplier
@@ -468,7 +473,7 @@ def _updates(seed: int) -> Shown:
     reports = [
         people.attack(clear, units, "each client's update"),
         people.attack(clear + drawn, units, "each update, clipped and noised at ε 8"),
-        people.attack(_padded(clear, entropy), units, "each update under its pads"),
+        people.attack(_padded(clear, entropy), units, "each update under its masks"),
         people.attack([total], bins, "the sum, weights chosen by the coordinator", rows=everybody),
         people.attack([total + shares], bins, "the same sum with noise in shares, ε 8", rows=everybody),
     ]
@@ -489,7 +494,7 @@ def _padded(vectors: NDArray[np.int64], entropy: DeterministicEntropy) -> Floats
     """What the coordinator of a secure sum sees of each client, as signed numbers."""
     names = [f"client {k:02}" for k in range(len(vectors))]
     people = {name: Identity.new(entropy=entropy) for name in names}
-    terms = Terms(
+    terms = RoundSettings(
         round_id=bytes(16), clients={name: one.public for name, one in people.items()}, threshold=2 * len(names) // 3,
         colluding=0, length=vectors.shape[1], bound=_GRID, noise=None,
     )  # fmt: skip
@@ -498,11 +503,11 @@ def _padded(vectors: NDArray[np.int64], entropy: DeterministicEntropy) -> Floats
     def tap(name: str, sent: bytes) -> bytes:
         message = decode(sent)
         if isinstance(message, Masked):
-            words = pads.parse(message.vector, terms.bits, terms.length).astype(np.float64)
+            words = masks.parse(message.vector, terms.bits, terms.length).astype(np.float64)
             seen[name] = words - 2.0**terms.bits * (words >= 2.0 ** (terms.bits - 1))
         return sent
 
-    rehearse(terms, people, dict(zip(names, vectors, strict=True)), wire=tap, entropy=entropy)
+    simulate_round(terms, people, dict(zip(names, vectors, strict=True)), wire=tap, entropy=entropy)
     return np.array([seen[name] for name in names])
 
 
@@ -528,7 +533,7 @@ EXHIBITS = (
         name="updates",
         title="Updates that hold rows",
         claims=("D6",),
-        words="In federated learning rows stay at home, and come back from updates; noise stops it, or pads with noise",
+        words="In federated learning rows stay at home, and come back from updates; noise stops it, or masks do",
         show=_updates,
     ),
 )

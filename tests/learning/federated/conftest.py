@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from discreet.learning.federated import Client, Coordinator, Identity, NoiseShare, Terms
+from discreet.learning.federated import Client, Coordinator, Identity, NoiseShare, RoundSettings
 from discreet.noise import DeterministicEntropy
 
 IDENTITIES = {name: Identity.new(entropy=DeterministicEntropy(place)) for place, name in enumerate("abcdefgh")}
@@ -19,9 +19,9 @@ def make_terms(
     colluding: int = 0,
     round_id: bytes = b"r" * 16,
     noise: NoiseShare | None = None,
-) -> Terms:
+) -> RoundSettings:
     clients = {name: IDENTITIES[name].public for name in "abcdefgh"[:count]}
-    return Terms(
+    return RoundSettings(
         round_id=round_id,
         clients=clients,
         threshold=threshold,
@@ -35,7 +35,7 @@ def make_terms(
 class Table:
     """All parties of a round around one table, for tests that go step by step."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: RoundSettings) -> None:
         self.terms = terms
         self.coordinator = Coordinator(terms)
         self.clients = {name: Client(terms, name, IDENTITIES[name]) for name in terms.names}
@@ -67,7 +67,7 @@ class Table:
 
 
 @pytest.fixture
-def terms() -> Callable[..., Terms]:
+def terms() -> Callable[..., RoundSettings]:
     return make_terms
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from discreet.learning.federated import Federation, Member, Secure
-from discreet.learning.federated.fleet import seeded_identity, seeded_secret
+from discreet.learning.federated.exchange import Request, Update, decode_answer
 from discreet.learning.federated.flower import PrivateRounds, client_app, server_app
-from discreet.learning.federated.orders import Order, Update, decode_answer
+from discreet.learning.federated.member import seeded_identity, seeded_secret
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.networks.network import Softmax
+from discreet.learning.networks.network import Network
 from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 
@@ -66,7 +67,7 @@ class Trial(Member):
     def answer(self, order):
         if self.name != "eve":
             return super().answer(order)
-        read = Order.decode(order)
+        read = Request.decode(order)
         if self.mortal and self.federation.secure and (read.number, read.phase) == FATAL:
             (self.folder / "ready to die").touch()
             time.sleep(3600)

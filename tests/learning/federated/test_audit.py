@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from discreet.attacks.membership import CanaryGradients, coins
-from discreet.learning.federated import Federation, InProcessFleet, Secure, rounds, run
-from discreet.learning.federated.noise import GaussianShare
+from discreet.learning.federated import Federation, InProcessClients, Secure, rounds, run
+from discreet.learning.federated.noise_shares import GaussianShare
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Network, Squared
+from discreet.learning.networks.network import Squared
+from discreet.learning.networks.network import Network
 from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy, discrete_gaussian, rounded_gaussian
 from discreet.privacy.accounting import guarantee
@@ -50,7 +51,7 @@ def audited(level, secure, rate, seed):
     models = []
     start = network.start(seed=plan.seed)[0]
     with patch.object(Network, "start", lambda self, seed: [np.zeros_like(start)]):
-        fleet = InProcessFleet(plan, network, {f"c{c:04}": tuple(one) for c, one in enumerate(held)}, seed=seed)
+        fleet = InProcessClients(plan, network, {f"c{c:04}": tuple(one) for c, one in enumerate(held)}, seed=seed)
         run(plan, network, fleet, entropy=DeterministicEntropy(seed), each=lambda _, model: models.append(model[0]))
     path = np.array([np.zeros_like(start), *models])[:, :-1].reshape(9, -1).astype(np.float64)
     return CanaryGradients(
@@ -71,8 +72,8 @@ KINDS = {
     "clients": ("client", None, 1),
     "clients, sampled": ("client", None, "1/2"),
     "rows": ("example", None, 1),
-    "rows under pads": ("example", Secure(threshold=1, colluding=0), 1),
-    "rows under pads, sampled": ("example", Secure(threshold=1, colluding=0), "1/2"),
+    "rows under masks": ("example", Secure(threshold=1, colluding=0), 1),
+    "rows under masks, sampled": ("example", Secure(threshold=1, colluding=0), "1/2"),
 }
 
 

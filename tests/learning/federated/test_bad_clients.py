@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.learning.federated.fleets import (
+from tests.learning.federated.in_process import (
     DATA,
     EMPTY,
     NAMES,
@@ -23,11 +23,11 @@ from tests.learning.federated.fleets import (
 )
 
 from discreet.errors import ReleaseFailed
-from discreet.learning.federated import Arrival, InProcessFleet, run
-from discreet.learning.federated.fleet import seeded_identity
-from discreet.learning.federated.orders import SECURE as PHASES
-from discreet.learning.federated.orders import Update, decode_answer
 from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.federated import Arrival, InProcessClients, run
+from discreet.learning.federated.exchange import SECURE as PHASES
+from discreet.learning.federated.exchange import Update, decode_answer
+from discreet.learning.federated.member import seeded_identity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 
@@ -103,7 +103,7 @@ def test_copies_count_once():
 def test_an_order_that_comes_twice_costs_nobody_their_update(first, secure):
     """The network brings bob each order twice: he declines the copies, and his answers count, whichever comes first."""
     kind = plan(secure=secure)
-    fleet = InProcessFleet(kind, NETWORK, DATA, seed=7)
+    fleet = InProcessClients(kind, NETWORK, DATA, seed=7)
 
     class Twice:
         keys = fleet.keys
@@ -145,7 +145,7 @@ def test_nobody_can_speak_for_another():
 
 def test_who_was_not_asked_is_not_in_the_sum():
     kind = plan(rate="1/2", rounds=20)
-    fleet = InProcessFleet(kind, NETWORK, DATA, seed=7)
+    fleet = InProcessClients(kind, NETWORK, DATA, seed=7)
 
     class Eager:
         keys = fleet.keys
@@ -174,7 +174,7 @@ def test_with_secure_sums_it_says_nothing_and_adds_nothing():
 
 
 def test_a_client_that_breaks_is_reported():
-    fleet = InProcessFleet(plan(), NETWORK, DATA, seed=7)
+    fleet = InProcessClients(plan(), NETWORK, DATA, seed=7)
 
     class Broken:
         def answer(self, order):
@@ -212,7 +212,7 @@ def test_a_secure_round_that_loses_too_many_is_abandoned_and_the_next_goes_on():
     def change(arrival, at):
         return [] if arrival.client in ("ann", "bob", "cid") and at == 5 + 2 else [arrival]
 
-    fleet = Wire(InProcessFleet(kind, NETWORK, DATA, seed=7), change)
+    fleet = Wire(InProcessClients(kind, NETWORK, DATA, seed=7), change)
     outcome = run(
         kind, NETWORK, fleet, entropy=DeterministicEntropy(7), each=lambda report, model: seen.append(model[0])
     )

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from tests.learning.federated.conftest import IDENTITIES, Table, make_terms
 
 from discreet.errors import InvalidData, InvalidParameter, ReleaseFailed
-from discreet.learning.federated import Client, decode, rehearse
-from discreet.learning.federated.keys import commitment
+from discreet.learning.federated import Client, decode, simulate_round
+from discreet.learning.federated.crypto import SHARE, commitment
 from discreet.learning.federated.messages import Advertisement, Sharing, Survivors
-from discreet.learning.federated.shares import SHARE
 
 VALUES = {"a": [1, 1, 1], "b": [20, 20, 20], "c": [300, 300, 300]}
 
@@ -23,7 +22,7 @@ def run(change, kind, *, count=3, threshold=2, sender="b"):
     def wire(name, data):
         return change(decode(data)) if name == sender and decode(data).kind == kind else data
 
-    return rehearse(terms, IDENTITIES, {name: VALUES.get(name, [0] * 3) for name in terms.names}, wire=wire)
+    return simulate_round(terms, IDENTITIES, {name: VALUES.get(name, [0] * 3) for name in terms.names}, wire=wire)
 
 
 def resigned(**fields):
@@ -233,7 +232,7 @@ def test_incomplete_sharing_is_refused(field):
 
 def test_pads_with_others_are_refused():
     total = run(resigned(sharers=("a", "b")), "masked")
-    assert "pads with others" in total.refusals[0].reason
+    assert "masks with others" in total.refusals[0].reason
 
 
 def test_agreement_to_another_list_is_refused():

@@ -8,7 +8,7 @@ from tests.learning.federated.conftest import IDENTITIES, Table, make_terms
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.learning.federated import Client
-from discreet.learning.federated.keys import public, random_key
+from discreet.learning.federated.crypto import SHARE, public, random_key, recover
 from discreet.learning.federated.messages import (
     Advertisement,
     Agreement,
@@ -18,7 +18,6 @@ from discreet.learning.federated.messages import (
     Survivors,
     decode,
 )
-from discreet.learning.federated.shares import SHARE, recover
 
 
 def survivors(parties, names):
@@ -120,7 +119,7 @@ def test_signatures_of_strangers_copies_and_absentees_do_not_count(table):
 
 
 def test_shares_are_of_one_kind_for_each_client(table):
-    """d's vector never arrives: seeds of a, b, c and the pad key of d come back, and nothing of the other kind."""
+    """d's vector never arrives: seeds of a, b, c and the mask key of d come back, and nothing of the other kind."""
     parties = table(4, 3)
     deliveries = parties.shared()
     secrets = {name: client._secrets for name, client in parties.clients.items()}

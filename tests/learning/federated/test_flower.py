@@ -16,13 +16,14 @@ import pytest
 from discreet.curator.ledger import Ledger
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import InvalidData, InvalidParameter, LedgerUnavailable, ReleaseFailed
-from discreet.learning.federated import Arrival, InProcessFleet, Member, flower_state, run
-from discreet.learning.federated.fleet import seeded_identity
-from discreet.learning.federated.flower_state import Notebook
-from discreet.learning.federated.orders import Declined, decode_answer
-from discreet.learning.federated.progress import STOPPED
+from discreet.learning.federated import Arrival, InProcessClients, Member, run, state_file
+from discreet.learning.federated.exchange import Declined, decode_answer
+from discreet.learning.federated.member import seeded_identity
+from discreet.learning.federated.rounds import STOPPED
+from discreet.learning.federated.state_file import StateFile
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.networks.network import Softmax
+from discreet.learning.networks.network import Network
 from discreet.noise import DeterministicEntropy
 
 try:
@@ -129,7 +130,7 @@ def conducted(grid, kind="trusted", **settings):
 
 def in_process(kind, wire=None):
     plan = trial.federation(kind)
-    fleet = InProcessFleet(
+    fleet = InProcessClients(
         plan, trial.NETWORK, {name: trial.rows(name) for name in trial.NAMES}, seed=trial.SEED, wire=wire
     )
     return run(plan, trial.NETWORK, fleet, entropy=DeterministicEntropy(trial.SEED))
@@ -402,7 +403,7 @@ def test_an_answer_leaves_only_after_its_state_is_on_disk(tmp_path, monkeypatch)
     def full(self, state):
         raise LedgerUnavailable("the disk is full")
 
-    monkeypatch.setattr(Notebook, "write", full)
+    monkeypatch.setattr(StateFile, "write", full)
     reports = []
     with pytest.raises(ReleaseFailed, match="none of the 4 rounds has anybody's update"):
         conducted(loop(tmp_path), each=lambda report, _: reports.append(report))
@@ -460,7 +461,7 @@ def test_bad_times_are_refused(settings):
 
 
 def test_the_notebook_is_its_owners(tmp_path):
-    notebook = Notebook(tmp_path / "state")
+    notebook = StateFile(tmp_path / "state")
     with notebook.open():
         notebook.write(b"secret")
     assert [stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()] == [0o600, 0o600]
@@ -470,7 +471,7 @@ def test_the_notebook_is_its_owners(tmp_path):
 
 
 def test_the_notebook_survives_a_failed_write(tmp_path, monkeypatch):
-    notebook = Notebook(tmp_path / "state")
+    notebook = StateFile(tmp_path / "state")
     notebook.write(b"old")
 
     def broken(_file):
@@ -484,16 +485,16 @@ def test_the_notebook_survives_a_failed_write(tmp_path, monkeypatch):
 
 
 def test_the_notebook_is_for_one_process_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(flower_state, "_PATIENCE", 0.05)
-    notebook = Notebook(tmp_path / "state")
-    with notebook.open(), pytest.raises(LedgerUnavailable, match="in use"), Notebook(tmp_path / "state").open():
+    monkeypatch.setattr(state_file, "_PATIENCE", 0.05)
+    notebook = StateFile(tmp_path / "state")
+    with notebook.open(), pytest.raises(LedgerUnavailable, match="in use"), StateFile(tmp_path / "state").open():
         pytest.fail("two had it")
     with notebook.open():
         pass
 
 
 def test_a_notebook_needs_its_folder(tmp_path):
-    notebook = Notebook(tmp_path / "nowhere" / "state")
+    notebook = StateFile(tmp_path / "nowhere" / "state")
     with pytest.raises(LedgerUnavailable, match="cannot be locked: No such file"), notebook.open():
         pass
 

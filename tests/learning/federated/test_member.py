@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.learning.federated.fleets import DATA, NAMES, NETWORK, SECURE, plan
+from tests.learning.federated.in_process import DATA, NAMES, NETWORK, SECURE, plan
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.learning.federated import (
@@ -15,21 +15,19 @@ from discreet.learning.federated import (
     Coordinator,
     Dropped,
     Identity,
-    InProcessFleet,
+    InProcessClients,
     Member,
     decode,
-    pads,
+    masks,
     run,
 )
-from discreet.learning.federated.client import pad_context, pair_pad
-from discreet.learning.federated.fleet import seeded_identity, seeded_secret
-from discreet.learning.federated.judging import Judge
-from discreet.learning.federated.keys import signed_by
-from discreet.learning.federated.messages import Advertisement, Masked, Roster, Survivors, context_of
-from discreet.learning.federated.orders import SECURE as PHASES
-from discreet.learning.federated.orders import (
+from discreet.learning.federated.client import mask_context, pair_mask
+from discreet.learning.federated.crypto import signed_by
+from discreet.learning.federated.exchange import SECURE as PHASES
+from discreet.learning.federated.exchange import (
+    AnswerCheck,
     Declined,
-    Order,
+    Request,
     Update,
     decode_answer,
     fingerprint,
@@ -37,7 +35,8 @@ from discreet.learning.federated.orders import (
     unpack_model,
     unpack_vector,
 )
-from discreet.learning.federated.packing import pack, unpack
+from discreet.learning.federated.member import seeded_identity, seeded_secret
+from discreet.learning.federated.messages import Advertisement, Masked, Roster, Survivors, context_of, pack, unpack
 
 PEOPLE = {name: seeded_identity(7, name) for name in NAMES}
 KEYS = {name: person.public for name, person in PEOPLE.items()}
@@ -55,7 +54,7 @@ def order(plan_=None, **changes):
     federation = plan_ or plan()
     phase, content = ("advertisement", fingerprint(MODEL)) if federation.secure else ("update", b"")
     fields = dict(federation=federation.digest, run=RUN, number=0, phase=phase, content=content, model=MODEL)
-    return Order(**(fields | changes)).encode()
+    return Request(**(fields | changes)).encode()
 
 
 def reason(answer):
@@ -212,7 +211,7 @@ def test_the_size_of_secure_answers_does_not_tell_the_coin():
 
 
 def test_a_secure_round_that_is_over_is_forgotten():
-    """Whoever has all messages and finds the secret can take pads and noise off the vector."""
+    """Whoever has all messages and finds the secret can take masks and noise off the vector."""
     federation, secret, states = plan(secure=SECURE, rounds=2), seeded_secret(7, "bob"), []
 
     def watched(name, data):
@@ -220,7 +219,7 @@ def test_a_secure_round_that_is_over_is_forgotten():
             states.append(fleet.members["bob"].saved())
         return data
 
-    fleet = InProcessFleet(federation, NETWORK, DATA, seed=7, wire=watched)
+    fleet = InProcessClients(federation, NETWORK, DATA, seed=7, wire=watched)
     run(federation, NETWORK, fleet)
     assert len(states) == 2 * len(PHASES)
     for number in range(2):
@@ -267,7 +266,7 @@ def set_back(federation):
     bob = member(federation)
     delivery = delivered(federation, bob, others)
     state = bob.saved()
-    return lambda: member(federation, state=state), Order.decode(delivery)
+    return lambda: member(federation, state=state), Request.decode(delivery)
 
 
 def masked(answer):
@@ -281,7 +280,7 @@ def test_who_is_asked_the_same_twice_says_the_same_twice():
     assert again().answer(delivery.encode()) == again().answer(delivery.encode())
 
 
-def test_two_models_never_come_under_the_same_pads():
+def test_two_models_never_come_under_the_same_masks():
     """Their difference would be that of two updates, with no noise at all: the noise is the same in both."""
     again, delivery = set_back(plan(secure=SECURE))
     masked(again().answer(delivery.encode()))
@@ -289,10 +288,10 @@ def test_two_models_never_come_under_the_same_pads():
     assert "not the model" in reason(again().answer(other.encode()))
 
 
-def test_two_lists_of_participants_never_come_under_the_same_pads():
-    """Else the pads of two answers to different lists would cancel but for a few, and lists could be chosen for that.
+def test_two_lists_of_participants_never_come_under_the_same_masks():
+    """Else the masks of two answers to different lists would cancel but for a few, and lists could be chosen for that.
 
-    Without noise, and with pads of 64-bit words: the top bits of the difference are as random as pads are.
+    Without noise, and with masks of 64-bit words: the top bits of the difference are as random as masks are.
     """
     federation = plan(secure=SECURE, multiplier=0, level="example", examples=100)
     again, delivery = set_back(federation)
@@ -306,10 +305,10 @@ def test_two_lists_of_participants_never_come_under_the_same_pads():
     assert len(np.unique(pair)) == len(pair)
     client, gone = again()._round.client, letters.dealers[-1]
     everybody = tuple(sorted((*letters.dealers, "bob")))
-    for context in (client._context, *(pad_context(client._context, names) for names in (everybody, everybody[:-1]))):
+    for context in (client._context, *(mask_context(client._context, names) for names in (everybody, everybody[:-1]))):
         words = np.zeros(len(pair), "<u8")
-        key = pair_pad(client._secrets.padding, client._roster[gone].padding, context, ("bob", gone))
-        pads.apply(words, key, add=pads.adds("bob", gone))
+        key = pair_mask(client._secrets.padding, client._roster[gone].padding, context, ("bob", gone))
+        masks.apply(words, key, add=masks.adds("bob", gone))
         assert ((pair ^ words) & np.uint64((1 << bits) - 1) != 0).all()
 
 
@@ -345,7 +344,7 @@ def test_after_a_refusal_nothing_more_of_the_round_is_answered_also_by_another_p
     others = {name: member(federation, name) for name in NAMES if name != "bob"}
     bob = member(federation)
     delivery = delivered(federation, bob, others, model=OTHER)
-    roster = decode(Order.decode(bob._round.orders[1]).content)
+    roster = decode(Request.decode(bob._round.orders[1]).content)
     context = context_of(federation.terms(KEYS, RUN, 0, 10, fingerprint(MODEL)).digest, roster)
     assert "not the model" in reason(bob.answer(delivery))
     survivors = order(federation, phase="agreement", content=Survivors(context, NAMES).encode(), model=b"")
@@ -392,7 +391,7 @@ def test_models_travel_exactly():
 
 
 def test_a_judge_keeps_rounds_apart():
-    judge = Judge(KEYS)
+    judge = AnswerCheck(KEYS)
     bob = member()
     judge.open(plan().round_id(RUN, 0))
     first = Arrival("bob", bob.answer(order()))

@@ -14,8 +14,9 @@ from discreet.learning.federated.messages import (
     Sharing,
     Survivors,
     Unmasking,
+    pack,
+    unpack,
 )
-from discreet.learning.federated.packing import pack, unpack
 
 NAMES, TEXTS = ("ann", "bob"), (b"x", b"")
 EXAMPLES = [

@@ -11,7 +11,7 @@ from tests.statistical.power import MANY, WRONG, Stream, assert_follows, assert_
 
 from discreet.errors import InvalidParameter
 from discreet.learning.federated import GaussianShare, PolyaShare
-from discreet.learning.federated.noise import WRAP, _tau, polya
+from discreet.learning.federated.noise_shares import WRAP, _tau, polya
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Concentrated, Pure
 

@@ -6,20 +6,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.learning.federated.fleets import DATA, NAMES, NETWORK, SECURE, changed, plan, same, trained
+from tests.learning.federated.in_process import DATA, NAMES, NETWORK, SECURE, changed, plan, same, trained
 
 from discreet.curator.ledger import Ledger
 from discreet.curator.stores.memory import MemoryStore
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import BudgetExceeded, InvalidData, LedgerConflict, LedgerUnavailable, ReleaseFailed
-from discreet.learning.federated import Account, InProcessFleet, Member, Secure, flower_state, run
-from discreet.learning.federated.fleet import seeded_identity
-from discreet.learning.federated.flower_state import Notebook
-from discreet.learning.federated.orders import OTHER_RUN, UNPAID, Declined, decode_answer
-from discreet.learning.federated.progress import STOPPED
+from discreet.learning.federated import Account, InProcessClients, Member, Secure, run, state_file
+from discreet.learning.federated.exchange import OTHER_RUN, UNPAID, Declined, decode_answer
+from discreet.learning.federated.member import seeded_identity
+from discreet.learning.federated.rounds import STOPPED
+from discreet.learning.federated.state_file import StateFile
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Network, Softmax
-from discreet.learning.sgd.recipe import Adam, Adaptive
+from discreet.learning.networks.network import Softmax
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.recipe import Adam
+from discreet.learning.sgd.recipe import Adaptive
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 
@@ -61,7 +63,7 @@ def test_a_coordinator_that_died_goes_on_with_the_next_round(tmp_path, kind, aft
     """The round that was open is reported as abandoned; nobody is asked for it again, all others have a sum."""
     phases = 5 if kind.secure else 1
     for at in sorted({1, phases, 2 * phases, 4 * phases}):
-        fleet = InProcessFleet(kind, NETWORK, DATA, seed=7)
+        fleet = InProcessClients(kind, NETWORK, DATA, seed=7)
         entropy, path, lost = DeterministicEntropy(3), tmp_path / f"run {at}", (at - 1) // phases
         with pytest.raises(Died):
             conducted(kind, Mortal(fleet, at, after), path, entropy)
@@ -76,7 +78,7 @@ def test_a_coordinator_that_died_goes_on_with_the_next_round(tmp_path, kind, aft
 @pytest.mark.parametrize("kind", KINDS, ids=IDS)
 def test_between_two_rounds_nothing_is_lost(tmp_path, kind):
     """Killed after each round has been shown, in turn, it ends with the model of a run that was never killed."""
-    fleet, shown = InProcessFleet(kind, NETWORK, DATA, seed=7), []
+    fleet, shown = InProcessClients(kind, NETWORK, DATA, seed=7), []
     entropy = DeterministicEntropy(3)
 
     def stop(report, model):
@@ -87,7 +89,7 @@ def test_between_two_rounds_nothing_is_lost(tmp_path, kind):
         with pytest.raises(Died):
             conducted(kind, fleet, tmp_path / "run", entropy, each=stop)
     outcome = conducted(kind, fleet, tmp_path / "run", entropy)
-    whole = run(kind, NETWORK, InProcessFleet(kind, NETWORK, DATA, seed=7), entropy=DeterministicEntropy(3))
+    whole = run(kind, NETWORK, InProcessClients(kind, NETWORK, DATA, seed=7), entropy=DeterministicEntropy(3))
     assert [report.number for report, _ in shown] == [0, 1, 2, 3]
     assert same(outcome, whole)
     assert outcome.reports == whole.reports == tuple(report for report, _ in shown)
@@ -96,7 +98,7 @@ def test_between_two_rounds_nothing_is_lost(tmp_path, kind):
 
 def test_a_finished_run_asks_nobody(tmp_path):
     kind = plan()
-    fleet = Mortal(InProcessFleet(kind, NETWORK, DATA, seed=7))
+    fleet = Mortal(InProcessClients(kind, NETWORK, DATA, seed=7))
     first = conducted(kind, fleet, tmp_path / "run")
     asked = fleet.asked
     assert same(conducted(kind, fleet, tmp_path / "run"), first)
@@ -106,7 +108,7 @@ def test_a_finished_run_asks_nobody(tmp_path):
 @pytest.mark.parametrize("kind", KINDS[:2], ids=IDS[:2])
 def test_a_new_run_fails_in_words_and_at_once(kind):
     """Members decline it; every round was abandoned, and a model came back all the same."""
-    fleet = Mortal(InProcessFleet(kind, NETWORK, DATA, seed=7), at=2)
+    fleet = Mortal(InProcessClients(kind, NETWORK, DATA, seed=7), at=2)
     with pytest.raises(Died):
         run(kind, NETWORK, fleet)
     with pytest.raises(ReleaseFailed, match="5 of 5 clients decline this run.*takes part in another run.*checkpoint"):
@@ -117,7 +119,7 @@ def test_a_new_run_fails_in_words_and_at_once(kind):
 def test_a_run_goes_on_while_enough_members_take_part():
     """Two of five are in another run: three are enough."""
     kind = plan(secure=SECURE)
-    fleet = InProcessFleet(kind, NETWORK, DATA, seed=7)
+    fleet = InProcessClients(kind, NETWORK, DATA, seed=7)
     for name in ("ann", "bob"):
         fleet.members[name]._run = b"another run, yes"
     outcome = run(kind, NETWORK, fleet)
@@ -145,19 +147,19 @@ def test_a_round_that_was_opened_is_on_disk_before_anybody_hears_of_it(tmp_path)
             seen.append((tmp_path / "run").read_bytes())
             return super().ask(orders)
 
-    conducted(kind, Watching(InProcessFleet(kind, NETWORK, DATA, seed=7)), tmp_path / "run")
+    conducted(kind, Watching(InProcessClients(kind, NETWORK, DATA, seed=7)), tmp_path / "run")
     opened = [int(data.split(b'"opened": ')[1].split(b",")[0]) for data in seen]
     assert opened == [1] * 5 + [2] * 5 + [3] * 5
 
 
 def test_a_disk_that_is_full_stops_a_run_before_it_begins(tmp_path, monkeypatch):
     kind = plan()
-    fleet = Mortal(InProcessFleet(kind, NETWORK, DATA, seed=7))
+    fleet = Mortal(InProcessClients(kind, NETWORK, DATA, seed=7))
 
     def full(self, state):
         raise LedgerUnavailable("the disk is full")
 
-    monkeypatch.setattr(Notebook, "write", full)
+    monkeypatch.setattr(StateFile, "write", full)
     with pytest.raises(LedgerUnavailable):
         conducted(kind, fleet, tmp_path / "run")
     assert fleet.asked == 0
@@ -173,10 +175,10 @@ def test_a_disk_that_is_full_stops_a_run_before_it_begins(tmp_path, monkeypatch)
     ids=["noise", "rounds", "network"],
 )
 def test_the_file_of_another_federation_is_refused(tmp_path, kind, network):
-    conducted(plan(), InProcessFleet(plan(), NETWORK, DATA, seed=7), tmp_path / "run")
+    conducted(plan(), InProcessClients(plan(), NETWORK, DATA, seed=7), tmp_path / "run")
     with pytest.raises(InvalidData, match="another federation, network or list of clients"):
-        run(kind, network, InProcessFleet(kind, network, DATA, seed=7), checkpoint=tmp_path / "run")
-    other = InProcessFleet(plan(), NETWORK, DATA, seed=8)  # the same names, other people
+        run(kind, network, InProcessClients(kind, network, DATA, seed=7), checkpoint=tmp_path / "run")
+    other = InProcessClients(plan(), NETWORK, DATA, seed=8)  # the same names, other people
     with pytest.raises(InvalidData, match="list of clients"):
         conducted(plan(), other, tmp_path / "run")
 
@@ -184,24 +186,24 @@ def test_the_file_of_another_federation_is_refused(tmp_path, kind, network):
 @pytest.mark.parametrize("part", [0, 1, 2])
 def test_damaged_files_are_refused(tmp_path, part):
     path = tmp_path / "run"
-    conducted(plan(), InProcessFleet(plan(), NETWORK, DATA, seed=7), path)
+    conducted(plan(), InProcessClients(plan(), NETWORK, DATA, seed=7), path)
     whole = path.read_bytes()
     path.write_bytes((b"", b"junk", whole[:-9])[part])
     with pytest.raises(InvalidData, match="run is not a"):
-        conducted(plan(), InProcessFleet(plan(), NETWORK, DATA, seed=7), path)
+        conducted(plan(), InProcessClients(plan(), NETWORK, DATA, seed=7), path)
 
 
 def test_two_coordinators_cannot_conduct_one_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(flower_state, "_PATIENCE", 0)
+    monkeypatch.setattr(state_file, "_PATIENCE", 0)
     kind = plan()
-    fleet = InProcessFleet(kind, NETWORK, DATA, seed=7)
-    with Notebook(tmp_path / "run").open(), pytest.raises(LedgerUnavailable, match="in use by another process"):
+    fleet = InProcessClients(kind, NETWORK, DATA, seed=7)
+    with StateFile(tmp_path / "run").open(), pytest.raises(LedgerUnavailable, match="in use by another process"):
         conducted(kind, fleet, tmp_path / "run")
 
 
 def test_the_file_is_the_coordinators_alone(tmp_path):
     """It says who was chosen in which round, which the loss does not cover."""
-    conducted(plan(), InProcessFleet(plan(), NETWORK, DATA, seed=7), tmp_path / "run")
+    conducted(plan(), InProcessClients(plan(), NETWORK, DATA, seed=7), tmp_path / "run")
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o600
 
 
@@ -218,7 +220,7 @@ class Files:
         from discreet.learning.federated import Arrival
         found = []
         for name, order in orders.items():
-            notebook = Notebook(folder / name)
+            notebook = StateFile(folder / name)
             with notebook.open():
                 member = Member(kind, NETWORK, name, seeded_identity(7, name), self.keys, *DATA[name], state=notebook.read())
                 answer = member.answer(order)
@@ -269,7 +271,7 @@ def paying(kind, payer, name="bob"):
 
 
 def fleet_of(kind, payers):
-    fleet = InProcessFleet(kind, NETWORK, DATA, seed=7)
+    fleet = InProcessClients(kind, NETWORK, DATA, seed=7)
     for name, payer in payers.items():
         fleet.members[name] = paying(kind, payer, name)
     return fleet

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.learning.federated.conftest import IDENTITIES, make_terms
 
 from discreet.errors import InvalidParameter, ReleaseFailed
-from discreet.learning.federated import GaussianShare, PolyaShare, rehearse
+from discreet.learning.federated import GaussianShare, PolyaShare, simulate_round
 from discreet.learning.federated.messages import PHASES
 
 KINDS = [phase.kind for phase in PHASES]
@@ -32,7 +32,7 @@ def test_every_pattern_of_leaving_up_to_the_threshold():
     values = inputs(terms)
     seen = 0
     for leaving in patterns(terms.names, 2):
-        total = rehearse(terms, IDENTITIES, values, leaving=leaving)
+        total = simulate_round(terms, IDENTITIES, values, leaving=leaving)
         early = {name for name, kind in leaving.items() if KINDS.index(kind) <= 2}
         assert total.clients == tuple(name for name in terms.names if name not in early)
         assert total.values.tolist() == np.sum([values[name] for name in total.clients], axis=0).tolist()
@@ -46,7 +46,7 @@ def test_below_the_threshold_there_is_no_sum(kinds):
     terms = make_terms(5, 3, bound=10**5)
     leaving = dict(zip("bde", kinds, strict=True))
     with pytest.raises(ReleaseFailed, match="the round was abandoned: 2 clients sent a valid") as caught:
-        rehearse(terms, IDENTITIES, inputs(terms), leaving=leaving)
+        simulate_round(terms, IDENTITIES, inputs(terms), leaving=leaving)
     assert f"valid {kinds[-1]}, 3 are needed" in str(caught.value)
     assert "b, d, e" in str(caught.value)
 
@@ -63,16 +63,16 @@ def test_any_parties_values_and_leavers(data):
     leaving = data.draw(st.dictionaries(st.sampled_from(terms.names), st.sampled_from(KINDS)))
     if count - len(leaving) < threshold:
         with pytest.raises(ReleaseFailed, match="abandoned"):
-            rehearse(terms, IDENTITIES, values, leaving=leaving)
+            simulate_round(terms, IDENTITIES, values, leaving=leaving)
         return
-    total = rehearse(terms, IDENTITIES, values, leaving=leaving)
+    total = simulate_round(terms, IDENTITIES, values, leaving=leaving)
     assert total.values.tolist() == [sum(values[name][i] for name in total.clients) for i in range(length)]
 
 
 def test_extreme_sums_do_not_wrap():
     for bound in (5, 2**28, 2**60):
         terms = make_terms(4, 3, length=2, bound=bound)
-        total = rehearse(terms, IDENTITIES, {name: [bound, -bound] for name in terms.names})
+        total = simulate_round(terms, IDENTITIES, {name: [bound, -bound] for name in terms.names})
         assert total.values.tolist() == [4 * bound, -4 * bound]
 
 
@@ -94,7 +94,7 @@ def test_extreme_sums_do_not_wrap():
 )
 def test_a_client_with_unusable_values_is_left_out_and_the_round_goes_on(wrong):
     terms = make_terms(3, 2)
-    total = rehearse(terms, IDENTITIES, {"a": [1, 2, 3], "b": wrong, "c": [10, 20, 30]})
+    total = simulate_round(terms, IDENTITIES, {"a": [1, 2, 3], "b": wrong, "c": [10, 20, 30]})
     assert total.values.tolist() == [11, 22, 33]
     assert [(refusal.client, refusal.phase) for refusal in total.refusals] == [("b", "masked")]
 
@@ -103,7 +103,9 @@ def test_masked_vectors_look_different_each_time():
     terms = make_terms(2, 2)
     seen = []
     for _ in range(2):
-        rehearse(terms, IDENTITIES, {"a": [1, 2, 3], "b": [4, 5, 6]}, wire=lambda _, data: seen.append(data) or data)
+        simulate_round(
+            terms, IDENTITIES, {"a": [1, 2, 3], "b": [4, 5, 6]}, wire=lambda _, data: seen.append(data) or data
+        )
     assert len(set(seen)) == len(seen)
 
 
@@ -119,7 +121,7 @@ def test_noise_is_in_the_sum_of_all_who_stay(noise):
     """The variance of the sum's noise, within 7 % (six deviations of its estimate are less)."""
     terms = make_terms(5, 4, length=20_000, colluding=1, noise=noise)
     zeros = np.zeros(20_000, np.int64)
-    total = rehearse(terms, IDENTITIES, dict.fromkeys(terms.names, zeros), leaving={"b": "masked"})
+    total = simulate_round(terms, IDENTITIES, dict.fromkeys(terms.names, zeros), leaving={"b": "masked"})
     scale = 50.0
     each = scale**2 if isinstance(noise, GaussianShare) else 2 * scale**2 / 3
     limit = 0.07 if isinstance(noise, GaussianShare) else 0.12
@@ -129,4 +131,4 @@ def test_noise_is_in_the_sum_of_all_who_stay(noise):
 
 def test_an_unknown_phase_is_refused():
     with pytest.raises(InvalidParameter, match="leaving"):
-        rehearse(make_terms(2, 2), IDENTITIES, {}, leaving={"a": "later"})
+        simulate_round(make_terms(2, 2), IDENTITIES, {}, leaving={"a": "later"})

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.learning.federated.shares import PRIME, SHARE, evaluate, interpolate, recover, split
+from discreet.learning.federated.crypto import PRIME, SHARE, evaluate, interpolate, recover, split
 
 
 def test_the_modulus_is_prime():

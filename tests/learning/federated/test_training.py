@@ -6,18 +6,30 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.learning.federated.fleets import DATA, EMPTY, NAMES, NETWORK, SECURE, kinds, plan, same, some_rows, trained
+from tests.learning.federated.in_process import (
+    DATA,
+    EMPTY,
+    NAMES,
+    NETWORK,
+    SECURE,
+    kinds,
+    plan,
+    same,
+    some_rows,
+    trained,
+)
 
 from discreet.errors import InvalidParameter
-from discreet.learning.federated import Arrival, Federation, InProcessFleet, Local, Member, Secure, rounds, run
-from discreet.learning.federated.fleet import seeded_identity, seeded_secret
-from discreet.learning.federated.keys import random_key
-from discreet.learning.federated.member import stream
-from discreet.learning.federated.noise import GaussianShare
+from discreet.learning.federated import Arrival, Federation, InProcessClients, Local, Member, Secure, rounds, run
+from discreet.learning.federated.crypto import random_key
+from discreet.learning.federated.member import seeded_identity, seeded_secret, stream
+from discreet.learning.federated.noise_shares import GaussianShare
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Network, Softmax
-from discreet.learning.sgd.recipe import Adam, Adaptive, Sgd
+from discreet.learning.networks.network import Softmax
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.recipe import Adam, Sgd
 from discreet.learning.sgd.training import train_without_privacy
+from discreet.learning.sgd.recipe import Adaptive
 from discreet.noise import DeterministicEntropy, bernoulli
 from discreet.privacy.accounting import guarantee
 
@@ -50,7 +62,7 @@ def test_the_noise_is_there_when_it_is_not_fixed_to_nothing():
 def test_a_run_can_be_repeated_exactly(secure):
     kind = plan(secure=secure, rate="1/2", adaptive=Adaptive())
     assert same(trained(kind), trained(kind))
-    fresh = run(kind, NETWORK, InProcessFleet(kind, NETWORK, DATA))
+    fresh = run(kind, NETWORK, InProcessClients(kind, NETWORK, DATA))
     assert not same(fresh, trained(kind))
 
 
@@ -67,7 +79,7 @@ class Shuffled:
 @pytest.mark.parametrize("secure", [None, SECURE])
 def test_the_order_of_answers_does_not_matter(secure):
     kind = plan(secure=secure, rate="1/2")
-    other = run(kind, NETWORK, Shuffled(InProcessFleet(kind, NETWORK, DATA, seed=7)), entropy=DeterministicEntropy(7))
+    other = run(kind, NETWORK, Shuffled(InProcessClients(kind, NETWORK, DATA, seed=7)), entropy=DeterministicEntropy(7))
     assert same(other, trained(kind))
 
 
@@ -240,7 +252,7 @@ def test_client_level_privacy_with_a_generous_budget_learns():
     assert np.mean(curve[-5:]) < np.mean(curve[:3])
 
 
-def test_example_level_privacy_learns_under_pads():
+def test_example_level_privacy_learns_under_masks():
     data = {name: some_rows(place, 400) for place, name in enumerate(NAMES)}
     kind = Federation.for_budget(
         epsilon=4, delta="1e-5", against="coordinator", clients=5, rounds=12, level="example", rate="1/5",
@@ -266,16 +278,16 @@ def test_the_adaptive_norm_follows_the_quantile():
 
 def test_fleets_of_another_size_are_refused():
     with pytest.raises(InvalidParameter, match="data"):
-        InProcessFleet(plan(clients=6), NETWORK, DATA)
-    fleet = InProcessFleet(plan(), NETWORK, DATA)
+        InProcessClients(plan(clients=6), NETWORK, DATA)
+    fleet = InProcessClients(plan(), NETWORK, DATA)
     with pytest.raises(InvalidParameter, match="fleet"):
         run(plan(clients=6), NETWORK, fleet)
 
 
 def test_clients_with_other_settings_do_not_take_part():
     """bob agreed to twice the noise: he declines, in every round, and says why."""
-    fleet = InProcessFleet(plan(), NETWORK, DATA, seed=7)
-    other = InProcessFleet(plan(multiplier=2), NETWORK, DATA, seed=7)
+    fleet = InProcessClients(plan(), NETWORK, DATA, seed=7)
+    other = InProcessClients(plan(multiplier=2), NETWORK, DATA, seed=7)
     fleet.members["bob"] = other.members["bob"]
     outcome = run(plan(), NETWORK, fleet, entropy=DeterministicEntropy(7))
     assert kinds(outcome) == [(0, "declined"), (1, "declined"), (2, "declined")]

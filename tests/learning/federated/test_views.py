@@ -1,4 +1,4 @@
-"""What the coordinator sees depends on the sum alone: by enumeration of all pads, and by a statistical test."""
+"""What the coordinator sees depends on the sum alone: by enumeration of all masks, and by a statistical test."""
 
 import copy
 import itertools
@@ -9,9 +9,9 @@ import pytest
 from tests.learning.federated.conftest import Table, make_terms
 from tests.statistical.power import assert_follows, assert_rejected
 
-from discreet.learning.federated import pads
-from discreet.learning.federated.client import own_pad, pair_pad
-from discreet.learning.federated.keys import public
+from discreet.learning.federated import masks
+from discreet.learning.federated.client import own_mask, pair_mask
+from discreet.learning.federated.crypto import public
 
 BITS = 2
 ALL = range(1 << BITS)
@@ -19,38 +19,38 @@ PAIRS = ("ab", "ac", "bc")
 
 
 class Enumeration:
-    """Three clients just before they send, whose pads are replaced by every choice of numbers modulo 4."""
+    """Three clients just before they send, whose masks are replaced by every choice of numbers modulo 4."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.parties = Table(make_terms(3, 3, length=1, bound=1))
         self.parties.terms.__dict__["bits"] = BITS
         self.deliveries = self.parties.shared()
-        context = self.parties.coordinator._pads
+        context = self.parties.coordinator._masks
         secrets = {name: client._secrets for name, client in self.parties.clients.items()}
-        self.keys = {own_pad(secret.seed, context): name for name, secret in secrets.items()}
+        self.keys = {own_mask(secret.seed, context): name for name, secret in secrets.items()}
         for one, other in PAIRS:
-            key = pair_pad(secrets[one].padding, public(secrets[other].padding), context, (one, other))
+            key = pair_mask(secrets[one].padding, public(secrets[other].padding), context, (one, other))
             self.keys[key] = one + other
-        self.pads: dict[str, int] = {}
-        monkeypatch.setattr(pads, "apply", self.apply)
+        self.masks: dict[str, int] = {}
+        monkeypatch.setattr(masks, "apply", self.apply)
 
     def apply(self, words, key, *, add):
-        pad = words.dtype.type(self.pads[self.keys[key]])
-        np.add(words, pad, out=words) if add else np.subtract(words, pad, out=words)
+        mask = words.dtype.type(self.masks[self.keys[key]])
+        np.add(words, mask, out=words) if add else np.subtract(words, mask, out=words)
 
     def sent(self, name: str, value: int) -> dict[tuple[int, ...], int]:
-        """What a client sends, for every choice of its own pad and of the pads with the two others."""
+        """What a client sends, for every choice of its own mask and of the masks with the two others."""
         mine = [pair for pair in PAIRS if name in pair]
         found = {}
         for own, first, second in itertools.product(ALL, repeat=3):
-            self.pads = {name: own, mine[0]: first, mine[1]: second}
+            self.masks = {name: own, mine[0]: first, mine[1]: second}
             client = copy.deepcopy(self.parties.clients[name])
             vector = client.mask(self.deliveries[name], [value]).vector
-            found[own, first, second] = int(pads.parse(vector, BITS, 1)[0])
+            found[own, first, second] = int(masks.parse(vector, BITS, 1)[0])
         return found
 
     def view(self, inputs: tuple[int, int, int], shown: tuple[str, ...], own=ALL) -> Counter[tuple[int, ...]]:
-        """How many choices of all pads give each thing that is seen; `shown` names pads that are revealed too."""
+        """How many choices of all masks give each thing that is seen; `shown` names masks that are revealed too."""
         tables = [self.sent(name, value) for name, value in zip("abc", inputs, strict=True)]
         seen: Counter[tuple[int, ...]] = Counter()
         for a, b, c, ab, ac, bc in itertools.product(own, own, own, ALL, ALL, ALL):
@@ -74,7 +74,7 @@ def test_all_stay_and_only_the_sum_is_seen(enumeration):
 
 
 def test_one_leaves_late_and_its_vector_stays_hidden(enumeration):
-    """c's vector came after its pads were revealed: only a + b is seen, c is behind the pad of its seed."""
+    """c's vector came after its masks were revealed: only a + b is seen, c is behind the mask of its seed."""
     shown = ("a", "b", "ac", "bc")
     same = [enumeration.view(inputs, shown) for inputs in ((1, 0, 0), (0, 1, 1), (0, 1, -1))]
     assert same[0] == same[1] == same[2]
@@ -114,29 +114,29 @@ def test_what_is_sent_is_uniform(bound):
     constant = np.full(30_000, bound)
     sent = {}
     for name, client in parties.clients.items():
-        sent[name] = pads.parse(client.mask(deliveries[name], constant).vector, bits, 30_000)
+        sent[name] = masks.parse(client.mask(deliveries[name], constant).vector, bits, 30_000)
     for name, words in sent.items():
         assert_follows((words >> np.uint32(bits - 12)).astype(np.int64), uniform(12), f"what {name} sends")
     for one, other in PAIRS:
-        both = pads.reduced(sent[one] + sent[other], bits)
+        both = masks.reduced(sent[one] + sent[other], bits)
         assert_follows((both >> np.uint32(bits - 12)).astype(np.int64), uniform(12), f"the sum of {one} and {other}")
         low = (sent[one] & np.uint32(63)) * np.uint32(64) + (sent[other] & np.uint32(63))
         assert_follows(low.astype(np.int64), uniform(12), f"low bits of {one} and {other} together")
 
 
 def test_the_statistical_test_would_see_a_missing_pad(monkeypatch):
-    """Pads of half their range: the test rejects them."""
-    true = pads.apply
+    """Masks of half their range: the test rejects them."""
+    true = masks.apply
 
     def half(words, key, *, add):
         stream = np.zeros_like(words)
         true(stream, key, add=True)
         words += stream & words.dtype.type(2**11 - 1) if add else np.zeros_like(words)
 
-    monkeypatch.setattr(pads, "apply", half)
+    monkeypatch.setattr(masks, "apply", half)
     parties = Table(make_terms(2, 2, length=30_000, bound=1000))
     delivery = parties.shared()["b"]
-    words = pads.parse(
+    words = masks.parse(
         parties.clients["b"].mask(delivery, np.zeros(30_000, np.int64)).vector, parties.terms.bits, 30_000
     )
-    assert_rejected(words.astype(np.int64), uniform(11), uniform(parties.terms.bits), "half a pad")
+    assert_rejected(words.astype(np.int64), uniform(11), uniform(parties.terms.bits), "half a mask")

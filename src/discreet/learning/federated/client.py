@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.learning.federated import pads
-from discreet.learning.federated.keys import (
+from discreet.learning.federated import masks
+from discreet.learning.federated.crypto import (
+    SHARE,
     Identity,
     agree,
     commitment,
@@ -28,6 +29,7 @@ from discreet.learning.federated.keys import (
     public,
     random_key,
     seal,
+    split,
     usable,
 )
 from discreet.learning.federated.messages import (
@@ -44,10 +46,9 @@ from discreet.learning.federated.messages import (
     context_of,
     decode,
     in_order,
+    pack,
 )
-from discreet.learning.federated.packing import pack
-from discreet.learning.federated.shares import SHARE, split
-from discreet.learning.federated.terms import Terms
+from discreet.learning.federated.round_settings import RoundSettings
 from discreet.noise import Entropy
 
 _STEPS = ("advertise", "share", "mask", "agree", "unmask", "done")
@@ -69,14 +70,14 @@ class _Secrets:
 class Client:
     """One client in one round.
 
-    Guarantee: a client reveals, for each other client, a share of its seed or of its pad key, never both, and only
+    Guarantee: a client reveals, for each other client, a share of its seed or of its mask key, never both, and only
     after `threshold` clients have signed the same list of survivors.
     Proof. Which of the two depends on the list that it signed in `agree`, which works once; `unmask` works once, and
     checks signatures under exactly that list.
 
-    >>> from discreet.learning.federated import Client, Identity, Terms
+    >>> from discreet.learning.federated import Client, Identity, RoundSettings
     >>> ann, bob = Identity.new(), Identity.new()
-    >>> terms = Terms(
+    >>> terms = RoundSettings(
     ...     round_id=bytes(16), clients={"ann": ann.public, "bob": bob.public},
     ...     threshold=2, colluding=0, length=3, bound=10, noise=None,
     ... )
@@ -88,7 +89,7 @@ class Client:
     discreet.errors.InvalidData: client 'ann' was asked to advertise; expected to share: each step is taken once, ...
     """
 
-    def __init__(self, terms: Terms, name: str, identity: Identity, *, entropy: Entropy | None = None) -> None:
+    def __init__(self, terms: RoundSettings, name: str, identity: Identity, *, entropy: Entropy | None = None) -> None:
         if name not in terms.clients:
             raise InvalidParameter("name", name, "one of the clients that the terms name")
         if terms.clients[name] != identity.public:
@@ -136,20 +137,20 @@ class Client:
         return self._end("share", sharing)
 
     def mask(self, delivery: Delivery, values: ArrayLike) -> Masked:
-        """Step 3: keep the shares of the others; hide the values, with this client's share of noise, under pads."""
+        """Step 3: keep the shares of the others; hide the values, with this client's share of noise, under masks."""
         vector = _whole(values, self.terms)
         secrets = self._begin("mask")
         self._sharers = self._kept(delivery, secrets)
         if self.terms.noise is not None:
             vector = vector + self.terms.noise.draw(self.terms.length, entropy=self._entropy)  # modulo 2^64, so 2^k
-        words = pads.wrapped(vector, self.terms.bits)
-        context = pad_context(self._context, self._sharers)
-        pads.apply(words, own_pad(secrets.seed, context), add=True)
+        words = masks.wrapped(vector, self.terms.bits)
+        context = mask_context(self._context, self._sharers)
+        masks.apply(words, own_mask(secrets.seed, context), add=True)
         for name in self._sharers:
             if name != self.name:
-                key = pair_pad(secrets.padding, self._roster[name].padding, context, (self.name, name))
-                pads.apply(words, key, add=pads.adds(self.name, name))
-        hidden = pads.reduced(words, self.terms.bits).tobytes()
+                key = pair_mask(secrets.padding, self._roster[name].padding, context, (self.name, name))
+                masks.apply(words, key, add=masks.adds(self.name, name))
+        hidden = masks.reduced(words, self.terms.bits).tobytes()
         return self._end("mask", Masked(self._context, self.name, self._sharers, hidden))
 
     def agree(self, survivors: Survivors) -> Agreement:
@@ -233,7 +234,7 @@ class Client:
     def _kept(self, delivery: Delivery, secrets: _Secrets) -> tuple[str, ...]:
         """Open the letters; all who shared, with this client. A letter that cannot be opened leaves its dealer in.
 
-        Leaving the dealer out would make this client's pads differ from the dealer's. A share is missing, no more.
+        Leaving the dealer out would make this client's masks differ from the dealer's. A share is missing, no more.
         """
         self._expect(delivery, Delivery)
         dealers = delivery.dealers
@@ -266,32 +267,32 @@ class Client:
         return mine.survivors
 
 
-def pad_context(context: bytes, sharers: tuple[str, ...]) -> bytes:
-    """What pads are made for: this round, its list of participants, and those who shared their secrets.
+def mask_context(context: bytes, sharers: tuple[str, ...]) -> bytes:
+    """What masks are made for: this round, its list of participants, and those who shared their secrets.
 
     Guarantee: a client that is asked twice for its vector, because its memory was set back, hides it under the same
-    pads only if it is asked the very same; so the two answers are one, or each has pads of its own.
+    masks only if it is asked the very same; so the two answers are one, or each has masks of its own.
 
-    >>> pad_context(b"round", ("ann", "bob")) == pad_context(b"round", ("ann", "eve"))
+    >>> mask_context(b"round", ("ann", "bob")) == mask_context(b"round", ("ann", "eve"))
     False
     """
     return hashlib.sha256(pack(("pads", context, sharers))).digest()
 
 
-def own_pad(seed: bytes, context: bytes) -> bytes:
-    """The key of the pad that a client shares with nobody.
+def own_mask(seed: bytes, context: bytes) -> bytes:
+    """The key of the mask that a client shares with nobody.
 
-    >>> own_pad(bytes(32), b"round 1") == own_pad(bytes(32), b"round 2")
+    >>> own_mask(bytes(32), b"round 1") == own_mask(bytes(32), b"round 2")
     False
     """
     return derive(seed, pack(("own pad", context)))
 
 
-def pair_pad(secret: bytes, other: bytes, context: bytes, names: tuple[str, str]) -> bytes:
-    """The key of the pad of two clients, from the secret key of either and the public key of the other.
+def pair_mask(secret: bytes, other: bytes, context: bytes, names: tuple[str, str]) -> bytes:
+    """The key of the mask of two clients, from the secret key of either and the public key of the other.
 
     >>> a, b = random_key(), random_key()
-    >>> one, two = pair_pad(a, public(b), b"round", ("ann", "bob")), pair_pad(b, public(a), b"round", ("bob", "ann"))
+    >>> one, two = pair_mask(a, public(b), b"round", ("ann", "bob")), pair_mask(b, public(a), b"round", ("bob", "ann"))
     >>> one == two
     True
     """
@@ -299,7 +300,7 @@ def pair_pad(secret: bytes, other: bytes, context: bytes, names: tuple[str, str]
     return agree(secret, other, pack(("pair pad", context, first, second)))
 
 
-def _whole(values: ArrayLike, terms: Terms) -> NDArray[np.int64]:
+def _whole(values: ArrayLike, terms: RoundSettings) -> NDArray[np.int64]:
     """The vector to add: whole numbers, of the agreed length and size. NaN and fractions are refused, not rounded."""
     try:
         array = np.asarray(values)

@@ -16,17 +16,17 @@ Messages that are not signed by their sender are refused, but nobody is dropped 
 Masked vectors are kept until their phase is closed: 4 or 8 bytes a number and client.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.errors import InvalidData, ReleaseFailed
-from discreet.learning.federated import pads
-from discreet.learning.federated.client import own_pad, pad_context, pair_pad
-from discreet.learning.federated.keys import KEY, commitment, public, usable
+from discreet.errors import InvalidData, InvalidParameter, ReleaseFailed
+from discreet.learning.federated import masks
+from discreet.learning.federated.client import Client, mask_context, own_mask, pair_mask
+from discreet.learning.federated.crypto import KEY, Identity, commitment, public, recover, usable
 from discreet.learning.federated.messages import (
     PHASES,
     Advertisement,
@@ -43,11 +43,13 @@ from discreet.learning.federated.messages import (
     context_of,
     decode,
 )
-from discreet.learning.federated.shares import recover
-from discreet.learning.federated.terms import Terms
+from discreet.learning.federated.round_settings import RoundSettings
+from discreet.noise import Entropy
 
 _S = TypeVar("_S", bound=Signed)
 _LONGEST_NAME = 200
+Wire = Callable[[str, bytes], bytes | None]
+"""(client, message) → what arrives at the coordinator; None if nothing does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,9 @@ class Total:
 class Coordinator:
     """The coordinator of one round.
 
-    >>> from discreet.learning.federated import Coordinator, Identity, Terms
+    >>> from discreet.learning.federated import Coordinator, Identity, RoundSettings
     >>> clients = {name: Identity.new().public for name in ("ann", "bob")}
-    >>> terms = Terms(
+    >>> terms = RoundSettings(
     ...     round_id=bytes(16), clients=clients, threshold=2, colluding=0, length=3, bound=10, noise=None
     ... )
     >>> coordinator = Coordinator(terms)
@@ -84,7 +86,7 @@ class Coordinator:
     discreet.errors.ReleaseFailed: the round was abandoned: 0 clients sent a valid advertisement, 2 are needed; ...
     """
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: RoundSettings) -> None:
         self.terms = terms
         self.refusals: list[Refusal] = []
         self._phase = 0
@@ -95,9 +97,9 @@ class Coordinator:
         self._keys: dict[str, Advertisement] = {}
         self._sharings: dict[str, Sharing] = {}
         self._sharers: tuple[str, ...] = ()
-        self._pads = b""
+        self._masks = b""
         self._survivors: tuple[str, ...] = ()
-        self._sum = np.zeros(0, pads.dtype(terms.bits))
+        self._sum = np.zeros(0, masks.dtype(terms.bits))
 
     @property
     def phase(self) -> str:
@@ -133,14 +135,14 @@ class Coordinator:
         """Close the second phase: to each client that shared its secrets, the letters of the others that did."""
         self._sharings = self._close(Sharing)
         self._sharers = tuple(self._sharings)
-        self._pads = pad_context(self._context, self._sharers)
+        self._masks = mask_context(self._context, self._sharers)
         return {name: self._delivery(name) for name in self._sharers}
 
     def survivors(self) -> Survivors:
         """Close the third phase: whose vectors are in the sum."""
         masked = self._close(Masked)
         self._survivors = tuple(masked)
-        self._sum = np.zeros(self.terms.length, pads.dtype(self.terms.bits))
+        self._sum = np.zeros(self.terms.length, masks.dtype(self.terms.bits))
         for message in masked.values():
             self._sum += np.frombuffer(message.vector, self._sum.dtype)
         return Survivors(self._context, self._survivors)
@@ -151,15 +153,15 @@ class Coordinator:
         return Agreements(self._context, tuple(signed), tuple(message.signature for message in signed.values()))
 
     def total(self) -> Total:
-        """Close the last phase: recover the seeds of survivors and the pad keys of the others, take the pads off."""
+        """Close the last phase: recover the seeds of survivors and the mask keys of the others, take the masks off."""
         answers = self._close(Unmasking)
         for name in self._survivors:
             seed = self._recovered(name, answers, "seed")
-            pads.apply(self._sum, own_pad(seed, self._pads), add=False)
+            masks.apply(self._sum, own_mask(seed, self._masks), add=False)
         for gone in self._sharers:
             if gone not in self._survivors:
-                self._remove_pads(gone, self._recovered(gone, answers, "key"))
-        values = pads.signed(self._sum, self.terms.bits)
+                self._remove_masks(gone, self._recovered(gone, answers, "key"))
+        values = masks.signed(self._sum, self.terms.bits)
         return Total(values, self._survivors, tuple(self.refusals))
 
     def _close(self, kind: type[_S]) -> dict[str, _S]:
@@ -228,8 +230,8 @@ class Coordinator:
 
     def _check_masked(self, message: Masked) -> None:
         if message.sharers != self._sharers:
-            raise InvalidData("the vector has pads with others than those who shared their secrets")
-        pads.parse(message.vector, self.terms.bits, self.terms.length)
+            raise InvalidData("the vector has masks with others than those who shared their secrets")
+        masks.parse(message.vector, self.terms.bits, self.terms.length)
 
     def _check_agreement(self, message: Agreement) -> None:
         if message.sharers != self._sharers or message.survivors != self._survivors:
@@ -248,7 +250,7 @@ class Coordinator:
         return Delivery(self._context, name, dealers, tuple(letters))
 
     def _recovered(self, owner: str, answers: dict[str, Unmasking], what: str) -> bytes:
-        """A client's seed or pad key, from shares that are what it promised to give out."""
+        """A client's seed or mask key, from shares that are what it promised to give out."""
         promised = self._sharings[owner]
         marks = dict(zip(promised.holders, _marks(promised, what), strict=True))
         shares = {}
@@ -270,11 +272,11 @@ class Coordinator:
             raise self._abandoned(f"{owner!r} shared something else than its {what}")
         return secret
 
-    def _remove_pads(self, gone: str, secret: bytes) -> None:
-        """Take off the pads that survivors share with a client that left: what it would have added, is added."""
+    def _remove_masks(self, gone: str, secret: bytes) -> None:
+        """Take off the masks that survivors share with a client that left: what it would have added, is added."""
         for name in self._survivors:
-            key = pair_pad(secret, self._keys[name].padding, self._pads, (gone, name))
-            pads.apply(self._sum, key, add=pads.adds(gone, name))
+            key = pair_mask(secret, self._keys[name].padding, self._masks, (gone, name))
+            masks.apply(self._sum, key, add=masks.adds(gone, name))
 
 
 _CHECKS: dict[type[Signed], Callable[..., None]] = {
@@ -297,3 +299,77 @@ def _held(answer: Unmasking, owner: str, what: str) -> bytes:
 
 def _is_seed(secret: bytes, sharing: Sharing) -> bool:
     return commitment(secret, b"seed") == sharing.seed
+
+
+def simulate_round(
+    terms: RoundSettings,
+    identities: Mapping[str, Identity],
+    inputs: Mapping[str, ArrayLike],
+    *,
+    leaving: Mapping[str, str] | None = None,
+    wire: Wire | None = None,
+    entropy: Entropy | None = None,
+) -> Total:
+    """The total of a round in which all follow the protocol, except that some leave, and that the wire may do anything.
+
+    `leaving` names the first message that a client no longer sends: "advertisement", "sharing", "masked", "agreement"
+    or "unmasking". A client that refuses something leaves at that point.
+
+    >>> from discreet.learning.federated import Identity, RoundSettings, simulate_round
+    >>> people = {name: Identity.new() for name in ("ann", "bob", "eve")}
+    >>> terms = RoundSettings(
+    ...     round_id=bytes(16), clients={name: person.public for name, person in people.items()},
+    ...     threshold=2, colluding=0, length=2, bound=100, noise=None,
+    ... )
+    >>> inputs = {"ann": [1, 2], "bob": [10, -20], "eve": [100, 100]}
+    >>> total = simulate_round(terms, people, inputs, leaving={"eve": "masked"})
+    >>> total.values, total.clients
+    (array([ 11, -18]), ('ann', 'bob'))
+    """
+    coordinator = Coordinator(terms)
+    clients = {name: Client(terms, name, identities[name], entropy=entropy) for name in inputs}
+    round_ = _Round(coordinator, _leaving(leaving or {}), wire or _straight)
+    round_.collect(clients, 0, lambda client: client.advertise())
+    roster = coordinator.roster()
+    round_.collect(clients, 1, lambda client: client.share(roster))
+    deliveries = coordinator.deliveries()
+    clients = {name: clients[name] for name in deliveries}
+    round_.collect(clients, 2, lambda client: client.mask(deliveries[client.name], inputs[client.name]))
+    survivors = coordinator.survivors()
+    clients = {name: clients[name] for name in survivors.names}
+    round_.collect(clients, 3, lambda client: client.agree(survivors))
+    agreements = coordinator.agreements()
+    clients = {name: clients[name] for name in agreements.signers}
+    round_.collect(clients, 4, lambda client: client.unmask(agreements))
+    return coordinator.total()
+
+
+class _Round:
+    def __init__(self, coordinator: Coordinator, leaving: dict[str, int], wire: Wire) -> None:
+        self._coordinator, self._leaving, self._wire = coordinator, leaving, wire
+
+    def collect(self, clients: Mapping[str, Client], phase: int, step: Callable[[Client], Message]) -> None:
+        """Ask each client that is still there for its message, and hand over what arrives."""
+        for name, client in clients.items():
+            if self._leaving.get(name, len(PHASES)) <= phase:
+                continue
+            try:
+                sent = step(client).encode()
+            except InvalidData:
+                self._leaving[name] = phase
+                continue
+            arrived = self._wire(name, sent)
+            if arrived is not None:
+                self._coordinator.receive(arrived)
+
+
+def _straight(client: str, message: bytes) -> bytes:
+    return message
+
+
+def _leaving(leaving: Mapping[str, str]) -> dict[str, int]:
+    kinds: list[Any] = [phase.kind for phase in PHASES]
+    for kind in leaving.values():
+        if kind not in kinds:
+            raise InvalidParameter("leaving", kind, f"one of {', '.join(kinds)}")
+    return {name: kinds.index(kind) for name, kind in leaving.items()}

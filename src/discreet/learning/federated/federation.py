@@ -17,19 +17,19 @@ discreet.errors.NoGuarantee: the coordinator sees every client's update as it is
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.exact import Number, integer, plain, rational, sqrt_bounds
-from discreet.learning.federated.noise import GaussianShare
-from discreet.learning.federated.orders import round_id
-from discreet.learning.federated.sampling import shared_loss, slack
-from discreet.learning.federated.steps import Local
-from discreet.learning.federated.terms import Terms
+from discreet.fields import Converted, Integer, Rational
 from discreet.learning.sgd.clipping import UNITS
-from discreet.learning.sgd.recipe import Adaptive, Optimizer, Recipe, multiplier_for
+from discreet.learning.federated.messages import pack
+from discreet.learning.federated.noise_shares import GaussianShare, shared_loss, slack
+from discreet.learning.federated.round_settings import RoundSettings
+from discreet.learning.sgd.recipe import Optimizer
+from discreet.learning.sgd.recipe import Adaptive, Recipe, multiplier_for
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.loss import Approximate, Loss, Repeated, SampledGaussian
@@ -39,13 +39,33 @@ Against = Literal["models", "coordinator"]
 
 _MOST_CLIENTS = 1 << 20
 _MOST_ROUNDS = 1 << 30
-_MOST_SECURE = 1000  # see `Terms`
+_MOST_SECURE = 1000  # see `RoundSettings`
 _LARGEST_SHARE = 1 << 40  # of the noise: see `GaussianShare`
 _FINEST = 1 << 12
 _ROOM = 1 << 61  # what the vectors of all clients together stay within
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Local:
+    """What a client does in a round of federated averaging: plain gradient descent on its own rows.
+
+    `epochs` times over its rows, in lots of `batch` (None: all at once); lot j of k has the rows j, j + k, j + 2k, …
+
+    >>> Local("0.1", epochs=2, batch=32).batch
+    32
+    """
+
+    rate: Converted[Number, float] = Converted(
+        lambda rate, name: float(rational(rate, name, at_least=Fraction(1, 10**30), at_most=10**30))
+    )
+    _: KW_ONLY
+    epochs: Integer = Integer(at_least=1, default=1)
+    batch: Converted[int | None, int | None] = Converted(
+        lambda batch, name: None if batch is None else integer(batch, name, at_least=1), default=None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Secure:
     """How sums are hidden from the coordinator (`discreet.learning.federated`), in shares of the number of clients.
 
@@ -57,12 +77,8 @@ class Secure:
     (7, 1)
     """
 
-    threshold: Fraction
-    colluding: Fraction
-
-    def __init__(self, *, threshold: Number, colluding: Number) -> None:
-        object.__setattr__(self, "threshold", rational(threshold, "threshold", above=0, at_most=1))
-        object.__setattr__(self, "colluding", rational(colluding, "colluding", at_least=0, below=1))
+    threshold: Rational = Rational(above=0, at_most=1)
+    colluding: Rational = Rational(at_least=0, below=1)
 
     def counts(self, clients: int) -> tuple[int, int]:
         """The threshold and the most that collude, for so many clients."""
@@ -71,7 +87,7 @@ class Secure:
         return int(threshold), int(colluding)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class Federation:
     """Rounds of federated learning: FedSGD, or FedAvg with `local` (McMahan et al. 2017, Algorithm 1), made private.
 
@@ -111,57 +127,25 @@ class Federation:
     (7, 6, 0.926)
     """
 
-    clients: int
-    rounds: int
+    clients: Integer = Integer(at_least=1, at_most=_MOST_CLIENTS)
+    rounds: Integer = Integer(at_least=1, at_most=_MOST_ROUNDS)
     level: Level
-    rate: Fraction
-    multiplier: Fraction
-    clip: Fraction
+    rate: Rational = Rational(above=0, at_most=1)
+    multiplier: Converted[Number, Fraction] = Converted(lambda multiplier, _: _multiplier(multiplier))
+    clip: Rational = Rational(at_least=Fraction(1, 10**6), at_most=10**6)
     optimizer: Optimizer
     secure: Secure | None
-    local: Local | None
-    examples: Fraction | None
-    adaptive: Adaptive | None
-    curve: Fraction
-    worst_loss: Fraction
-    seed: int
+    local: Local | None = None
+    examples: Converted[Number | None, Fraction | None] = Converted(
+        lambda examples, name: None if examples is None else rational(examples, name, at_least=1, at_most=1 << 40),
+        default=None,
+    )
+    adaptive: Adaptive | None = None
+    curve: Rational = Rational(at_least=0, at_most=Fraction(1, 4), default="1/100")
+    worst_loss: Rational = Rational(at_least=Fraction(1, 10**9), at_most=10**9, default=5)
+    seed: Integer = Integer(default=1)
 
-    def __init__(
-        self,
-        *,
-        clients: int,
-        rounds: int,
-        level: Level,
-        rate: Number,
-        multiplier: Number,
-        clip: Number,
-        optimizer: Optimizer,
-        secure: Secure | None,
-        local: Local | None = None,
-        examples: Number | None = None,
-        adaptive: Adaptive | None = None,
-        curve: Number = "1/100",
-        worst_loss: Number = 5,
-        seed: int = 1,
-    ) -> None:
-        values = {
-            "clients": integer(clients, "clients", at_least=1, at_most=_MOST_CLIENTS),
-            "rounds": integer(rounds, "rounds", at_least=1, at_most=_MOST_ROUNDS),
-            "level": level,
-            "rate": rational(rate, "rate", above=0, at_most=1),
-            "multiplier": _multiplier(multiplier),
-            "clip": rational(clip, "clip", at_least=Fraction(1, 10**6), at_most=10**6),
-            "optimizer": optimizer,
-            "secure": secure,
-            "local": local,
-            "examples": None if examples is None else rational(examples, "examples", at_least=1, at_most=1 << 40),
-            "adaptive": adaptive,
-            "curve": rational(curve, "curve", at_least=0, at_most=Fraction(1, 4)),
-            "worst_loss": rational(worst_loss, "worst_loss", at_least=Fraction(1, 10**9), at_most=10**9),
-            "seed": integer(seed, "seed"),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
         _check_level(self)
         _check_secure(self)
 
@@ -277,14 +261,16 @@ class Federation:
         sigma = _sigma(self, self.grain)
         return GaussianShare(sigma=sigma, honest=counted, sensitivity=UNITS * self.grain, dimension=1 << 27)
 
-    def terms(self, keys: Mapping[str, bytes], run: bytes, number: int, length: int, model: bytes = b"") -> Terms:
+    def terms(
+        self, keys: Mapping[str, bytes], run: bytes, number: int, length: int, model: bytes = b""
+    ) -> RoundSettings:
         """The terms of one secure round: clients and coordinator make the same ones, each by itself.
 
         `model` is the fingerprint of the round's model: clients that were promised different ones are in different
         rounds, and none of them adds its vector to a sum with others (`Member`).
         """
         threshold, colluding = (self.secure or Secure(threshold=1, colluding=0)).counts(self.clients)
-        return Terms(
+        return RoundSettings(
             round_id=self.round_id(run, number, model),
             clients=keys,
             threshold=threshold,
@@ -395,3 +381,12 @@ def _check_secure(plan: Federation) -> None:
         raise InvalidParameter("secure", plan.secure, expected)
     if _sigma(plan, 1) > _LARGEST_SHARE:
         raise InvalidParameter("multiplier", plan.multiplier, "less noise, for secure sums", "about 1000·√threshold")
+
+
+def round_id(federation: bytes, run: bytes, number: int, model: bytes = b"") -> bytes:
+    """32 bytes that stand for one round of one run of the federation with this digest, and for its model's fingerprint.
+
+    >>> round_id(bytes(32), bytes(16), 1) == round_id(bytes(32), bytes(16), 2)
+    False
+    """
+    return hashlib.sha256(pack(("discreet federated round 1", federation, run, str(number), model))).digest()

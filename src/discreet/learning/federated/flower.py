@@ -7,7 +7,7 @@ app. A server module and a client module of an app are, in short::
     app = client_app(join, keep)
 
 What Flower sees. SuperLink and SuperNodes carry orders and answers as bytes that they cannot read anything from, except
-what the coordinator may know: with secure aggregation vectors under pads. Answers are signed with the clients' own
+what the coordinator may know: with secure aggregation vectors under masks. Answers are signed with the clients' own
 identities, so it need not be trusted to say from whom they are. It can lose messages, and it knows when they came and
 how long a client took.
 
@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidData, MissingExtra, ReleaseFailed
 from discreet.exact import Number, rational
+from discreet.learning.federated.crypto import signed_by
+from discreet.learning.federated.exchange import Arrival
 from discreet.learning.federated.federation import Federation
-from discreet.learning.federated.fleet import Arrival
-from discreet.learning.federated.flower_state import Notebook
-from discreet.learning.federated.keys import signed_by
 from discreet.learning.federated.member import Member
-from discreet.learning.federated.packing import pack
+from discreet.learning.federated.messages import pack
 from discreet.learning.federated.rounds import Each, Outcome, run
+from discreet.learning.federated.state_file import StateFile
 from discreet.learning.networks.network import Network
 from discreet.noise import Entropy
 
@@ -48,7 +48,7 @@ Join = Callable[["Context", bytes | None], Member]
 """(Flower's context, the state that was kept) → this client's member."""
 
 Keep = Callable[["Context"], Path]
-"""Flower's context → the file of this client's state (`Notebook`)."""
+"""Flower's context → the file of this client's state (`StateFile`)."""
 
 RECORD = "discreet"
 """The record of a Flower message that is ours."""
@@ -149,7 +149,7 @@ def server_app(
 
 
 class GridFleet:
-    """The clients behind a Flower grid, as a `Fleet`.
+    """The clients behind a Flower grid, as a `Transport`.
 
     Nodes are asked who they are, and say it under their identity's signature; so no node takes another client's
     orders. A client that comes back on a new node is found again before the next phase.
@@ -358,7 +358,7 @@ def _answer(message: "Message", context: "Context", join: Join, keep: Keep) -> d
         text = _hello(message.metadata.run_id, context.node_id, member.name)
         return {"name": member.name, "answer": member.sign(text)}
     order = _content(message, "order")
-    notebook = Notebook(keep(context))
+    notebook = StateFile(keep(context))
     with notebook.open():
         member = join(context, notebook.read())
         try:

@@ -1,42 +1,50 @@
 """A client's endpoint: orders come in as bytes, answers go out as bytes. The same in one process and over a network."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.curator.ledger import Ledger, digest
 from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter, NoGuarantee
-from discreet.learning.federated.account import Account
+from discreet.exact import integer
+from discreet.learning.sgd.batch_invariance import require_batch_invariance
 from discreet.learning.federated.client import Client
-from discreet.learning.federated.federation import Federation
-from discreet.learning.federated.keys import KEY, Identity, random_key
-from discreet.learning.federated.messages import Message, Signed, decode
-from discreet.learning.federated.orders import (
+from discreet.learning.federated.client_updates import Contribution, length, update
+from discreet.learning.federated.crypto import KEY, Identity, random_key
+from discreet.learning.federated.exchange import (
     NAN,
     OTHER_RUN,
     SECURE,
     UNPAID,
     UPDATE,
+    Arrival,
     Declined,
-    Order,
+    Request,
     Update,
     fingerprint,
     pack_vector,
-    round_id,
     unpack_model,
 )
-from discreet.learning.federated.packing import pack, unpack
-from discreet.learning.federated.updates import Contribution, length, update
-from discreet.learning.networks.network import Network
-from discreet.learning.sgd.batch_invariance import require_batch_invariance
+from discreet.learning.federated.federation import Federation, Level, round_id
+from discreet.learning.federated.messages import Message, Signed, decode, pack, unpack
 from discreet.learning.sgd.gradients import Ints
+from discreet.learning.networks.network import Network
 from discreet.noise import DeterministicEntropy, Entropy, bernoulli
+from discreet.privacy.budget import Budget, Spent
 from discreet.threads import blas_threads
 
 _RUN, _DIGITS = 16, 20
+_PROTECTS = {
+    "client": "this client with all of its rows; add or remove one",
+    "example": "one row of this client; add or remove one",
+}
+Rows = tuple[ArrayLike, ArrayLike]
+Wire = Callable[[str, bytes], bytes | None]
+"""(client, answer) → what arrives at the coordinator; None if nothing does."""
 
 
 class Member:
@@ -51,8 +59,8 @@ class Member:
     round in their order; whatever was asked is gone, also if it was declined. The run is bound by the first order, and
     `saved` keeps all this. With secure aggregation every client takes part in every round, computes its update whether
     its coin says that it counts or not, and says nothing about NaN: so the messages do not depend on coins or rows
-    except through the vector under the pads. How long an answer takes is not hidden: it tells about how many rows there
-    are at level "client", about how many were drawn at level "example".
+    except through the vector under the masks. How long an answer takes is not hidden: it tells about how many rows
+    there are at level "client", about how many were drawn at level "example".
 
     A secure round is about one model. Its fingerprint is in every signature from the first phase on: a coordinator that
     shows clients different models, so that the vectors of all but one say nothing (Pasquini, Francati, Ateniese 2022,
@@ -63,7 +71,7 @@ class Member:
 
     `saved()` is what another process needs to go on, between phases too; it is secret. Store it before an answer is
     sent: a client that forgets may be asked again. What it then says twice is no more than the same answer, or an
-    answer under other pads: pads are made for one model and one list of participants (`client.pad_context`), and a
+    answer under other masks: masks are made for one model and one list of participants (`client.mask_context`), and a
     round that begins anew has a new secret. But a client that takes steps 4 and 5 twice helps a coordinator as one that
     colludes does, and with a trusted coordinator a second answer costs a second round.
 
@@ -71,8 +79,8 @@ class Member:
     order is answered, also if the client has forgotten that it took part before; what cannot be paid is declined.
 
     When a round is over for this client, after its last phase or a refusal, its secret is forgotten: whoever finds the
-    state later, and has kept all messages, cannot take the pads and the noise off the vector. A round whose last phases
-    never came is remembered until the next one begins.
+    state later, and has kept all messages, cannot take the masks and the noise off the vector. A round whose last
+    phases never came is remembered until the next one begins.
 
     >>> from discreet.learning.networks.layers import Dense
     >>> from discreet.learning.networks.network import Softmax
@@ -83,7 +91,7 @@ class Member:
     ... )
     >>> ann = Identity.new()
     >>> member = Member(plan, network, "ann", ann, {"ann": ann.public}, np.eye(4, 3), [0, 1, 0, 1])
-    >>> from discreet.learning.federated.orders import decode_answer
+    >>> from discreet.learning.federated.exchange import decode_answer
     >>> decode_answer(member.answer(b"junk")).reason
     'the message ends too early'
     """
@@ -100,7 +108,7 @@ class Member:
         *,
         secret: bytes | None = None,
         state: bytes | None = None,
-        account: Account | None = None,
+        account: "Account | None" = None,
     ) -> None:
         if keys.get(name) != identity.public:
             raise InvalidParameter("identity", "another one", f"the identity whose public key is known for {name!r}")
@@ -124,7 +132,7 @@ class Member:
         """The answer to an order. What cannot be taken is declined, with the reason."""
         context = bytes(KEY)
         try:
-            read = Order.decode(order)
+            read = Request.decode(order)
             context = round_id(read.federation, read.run, read.number)
             return self._taken(read).encode()
         except InvalidData as error:
@@ -146,12 +154,12 @@ class Member:
         self._round = current
         for data in orders:
             try:
-                self._step(current, Order.decode(data), again=True)
+                self._step(current, Request.decode(data), again=True)
             except InvalidData:  # this member has other settings than the one that was saved
                 break
         current.place, current.orders = place, list(orders)
 
-    def _taken(self, order: Order) -> Message:
+    def _taken(self, order: Request) -> Message:
         phases = SECURE if self.federation.secure else (UPDATE,)
         self._check(order, phases)
         if not self._run:
@@ -172,7 +180,7 @@ class Member:
             if current.place >= len(phases) - 1:
                 current.forget()
 
-    def _check(self, order: Order, phases: tuple[str, ...]) -> None:
+    def _check(self, order: Request, phases: tuple[str, ...]) -> None:
         """Refuse what was asked before, what is out of turn, and what belongs to something else."""
         current = self._round
         if order.federation != self.federation.digest:
@@ -197,7 +205,7 @@ class Member:
         except (BudgetExceeded, NoGuarantee):  # how much is left is not the coordinator's business
             raise InvalidData(UNPAID) from None
 
-    def _step(self, current: "_Round", order: Order, again: bool = False) -> Signed:
+    def _step(self, current: "_Round", order: Request, again: bool = False) -> Signed:
         """One phase. `again`: only to come to the same state; the answer is thrown away."""
         if order.phase == UPDATE:
             return self._update(current, order)
@@ -223,7 +231,7 @@ class Member:
             case _:
                 return current.client.unmask(content)
 
-    def _update(self, current: "_Round", order: Order) -> Signed:
+    def _update(self, current: "_Round", order: Request) -> Signed:
         """The vector as it is, for a coordinator that is trusted."""
         context = self.federation.round_id(order.run, order.number)
         mine = self._contribution(current, order)
@@ -231,7 +239,7 @@ class Member:
             return Declined(context, self.name, NAN).signed(self._identity)
         return Update(context, self.name, pack_vector(mine.vector)).signed(self._identity)
 
-    def _hidden(self, current: "_Round", order: Order) -> Ints:
+    def _hidden(self, current: "_Round", order: Request) -> Ints:
         """The vector on the grid of secure sums; zero at level "client" where this client's coin says so."""
         if fingerprint(order.model) != current.model:
             raise InvalidData("this is not the model that the round is about")
@@ -240,7 +248,7 @@ class Member:
             return vector
         return vector * int(bernoulli(self.federation.rate, entropy=self._stream(current, "coin")))
 
-    def _contribution(self, current: "_Round", order: Order) -> Contribution:
+    def _contribution(self, current: "_Round", order: Request) -> Contribution:
         parameters, clip = unpack_model(order.model, self._start)
         entropy = self._stream(current, "lot")
         with blas_threads(1):
@@ -262,7 +270,7 @@ class _Round:
     client: Client | None = field(default=None, repr=False)
 
     def forget(self) -> None:
-        """The round is over for this client: its keys, shares, pads and noise, and the secret that they came from."""
+        """The round is over for this client: its keys, shares, masks and noise, and the secret that they came from."""
         self.secret, self.client = b"", None
         self.orders.clear()
 
@@ -298,3 +306,125 @@ def _rows(network: Network, x: ArrayLike, y: ArrayLike) -> tuple[Any, NDArray[An
     if len(examples) != len(targets):
         raise InvalidData(f"{len(examples)} examples but {len(targets)} targets")
     return examples, targets
+
+
+class Account:
+    """An account of a client's own ledger, with a budget for all federations that its rows are ever used in.
+
+    level: whom the budget protects; federations of another level are not paid.
+
+    Guarantee: the runs that were paid for, however many and whoever conducted them, are together within the budget, for
+    the coordinator and those who work with it (secure sums), or for those who see the models (a trusted coordinator).
+    Proof. A charge is the loss of a whole run, and a member answers no more of a run than that (`Member`); the ledger
+    is a privacy filter, and charges before anything is answered.
+
+    >>> from discreet.curator.stores.memory import MemoryStore
+    >>> from discreet.learning.sgd.recipe import Sgd
+    >>> plan = Federation(
+    ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
+    ... )
+    >>> account = Account(Ledger(MemoryStore()), "clinic", budget=Budget(epsilon="2.5", delta="1e-5"), level="client")
+    >>> account.pay(plan, bytes(16))
+    >>> account.pay(plan, bytes(16))
+    Traceback (most recent call last):
+    discreet.errors.BudgetExceeded: the budget of 'clinic' cannot pay: ...
+    """
+
+    def __init__(self, ledger: Ledger, name: str, *, budget: Budget, level: Level) -> None:
+        ledger.open(name, budget, protects=_PROTECTS[level])
+        self._ledger, self._name, self._level = ledger, name, level
+
+    @property
+    def spent(self) -> Spent:
+        """What all runs so far have cost."""
+        return self._ledger.spent(self._name)
+
+    def pay(self, federation: Federation, run: bytes) -> None:
+        """Charge one run, durably; `BudgetExceeded` if the budget cannot pay, and nothing is written."""
+        if federation.level != self._level:
+            told = f"this account is for level {self._level!r}, the federation is of level {federation.level!r}"
+            raise BudgetExceeded(f"{told}; open another account for it")
+        loss = federation.loss_to_coordinator if federation.secure else federation.loss
+        text = f"{federation.words()}; run {run.hex()}"
+        self._ledger.charge(self._name, analyst="federation", statement=digest(text), loss=loss, text=text)
+
+
+class InProcessClients:
+    """Clients in this process, each with its own rows. With a `seed` a run can be repeated exactly, and is not private.
+
+    >>> import numpy as np
+    >>> from discreet.learning.networks.layers import Dense
+    >>> from discreet.learning.networks.network import Softmax
+    >>> from discreet.learning.sgd.recipe import Sgd
+    >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
+    >>> plan = Federation(
+    ...     clients=2, rounds=5, level="client", rate=1, multiplier=1, clip=1, optimizer=Sgd(1), secure=None
+    ... )
+    >>> rows = np.eye(4, 3), [0, 1, 0, 1]
+    >>> fleet = InProcessClients(plan, network, {"ann": rows, "bob": rows})
+    >>> [arrival.client for arrival in fleet.ask({"bob": b"junk"})]
+    ['bob']
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        network: Network,
+        data: Mapping[str, Rows],
+        *,
+        seed: int | None = None,
+        wire: Wire | None = None,
+    ) -> None:
+        if len(data) != federation.clients:
+            raise InvalidParameter("data", f"rows of {len(data)} clients", f"those of all {federation.clients}")
+        people = {name: Identity.new() if seed is None else seeded_identity(seed, name) for name in data}
+        self.keys: Mapping[str, bytes] = {name: person.public for name, person in people.items()}
+        self.members = {
+            name: Member(
+                federation,
+                network,
+                name,
+                people[name],
+                self.keys,
+                *rows,
+                secret=None if seed is None else seeded_secret(seed, name),
+            )
+            for name, rows in data.items()
+        }
+        self._wire = wire
+
+    def ask(self, orders: Mapping[str, bytes]) -> Sequence[Arrival]:
+        """One client after the other."""
+        found = []
+        for name, order in orders.items():
+            try:
+                sent = self.members[name].answer(order)
+            except Exception as error:  # a client that breaks is not the coordinator's end
+                found.append(Arrival(name, failure=f"it failed with {type(error).__name__}"))
+                continue
+            came = sent if self._wire is None else self._wire(name, sent)
+            if came is not None:
+                found.append(Arrival(name, came))
+        return found
+
+
+def seeded_secret(seed: int, name: str) -> bytes:
+    """A client's secret for a run that is to be repeated exactly. **Never private.**
+
+    >>> len(seeded_secret(1, "ann"))
+    32
+    """
+    return _seeded("secret", seed, name)
+
+
+def seeded_identity(seed: int, name: str) -> Identity:
+    """A client's identity for a run that is to be repeated exactly. **Never private.**
+
+    >>> seeded_identity(1, "ann") == seeded_identity(1, "ann")
+    True
+    """
+    return Identity(_seeded("identity", seed, name))
+
+
+def _seeded(what: str, seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"discreet federated {what} {integer(seed, 'seed')} {name}".encode()).digest()

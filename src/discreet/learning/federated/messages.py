@@ -7,11 +7,11 @@ message            from            says
 `Roster`           coordinator     everybody's advertisements
 `Sharing`          client          sealed shares of my two secrets for each other client, commitments to them
 `Delivery`         coordinator     the sealed shares meant for one client
-`Masked`           client          my vector, under its pads
+`Masked`           client          my vector, under its masks
 `Survivors`        coordinator     whose vectors are in the sum
 `Agreement`        client          I was shown this list of survivors, and no other
 `Agreements`       coordinator     everybody's agreements
-`Unmasking`        client          a share of each survivor's seed, and of the pad key of each client that left
+`Unmasking`        client          a share of each survivor's seed, and of the mask key of each client that left
 =================  ==============  ==============================================================================
 
 A client signs every message. What the coordinator sends is not signed, because it is not believed: clients check the
@@ -26,8 +26,11 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self, get_type_hints
 
 from discreet.errors import InvalidData
-from discreet.learning.federated.keys import Identity, signed_by
-from discreet.learning.federated.packing import pack, unpack
+from discreet.learning.federated.crypto import Identity, signed_by
+
+Packed = str | bytes | tuple[Any, ...]
+_DEEPEST = 4
+_LETTERS = {str: b"s", bytes: b"b", tuple: b"t"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Signed(Message):
 
 @dataclass(frozen=True, slots=True)
 class Advertisement(Signed):
-    """A client's public keys: for sealing letters to it, and for agreeing on pads with it."""
+    """A client's public keys: for sealing letters to it, and for agreeing on masks with it."""
 
     kind: ClassVar[str] = "advertisement"
     sealing: bytes
@@ -118,7 +121,7 @@ class Delivery(Message):
 
 @dataclass(frozen=True, slots=True)
 class Masked(Signed):
-    """A client's vector under its pads, little endian, and with whom it has pads."""
+    """A client's vector under its masks, little endian, and with whom it has masks."""
 
     kind: ClassVar[str] = "masked"
     sharers: tuple[str, ...]
@@ -155,7 +158,7 @@ class Agreements(Message):
 
 @dataclass(frozen=True, slots=True)
 class Unmasking(Signed):
-    """Shares: of the seeds of survivors, of the pad keys of those who left; empty where a letter was unreadable."""
+    """Shares: of the seeds of survivors, of the mask keys of those who left; empty where a letter was unreadable."""
 
     kind: ClassVar[str] = "unmasking"
     survivors: tuple[str, ...]
@@ -167,7 +170,6 @@ class Unmasking(Signed):
 
 PHASES: tuple[type[Signed], ...] = (Advertisement, Sharing, Masked, Agreement, Unmasking)
 """What clients send, in the order of the phases of a round."""
-
 _ALL: tuple[type[Message], ...] = (*PHASES, Roster, Delivery, Survivors, Agreements)
 _KINDS: dict[str, type[Message]] = {message.kind: message for message in _ALL}
 
@@ -230,3 +232,73 @@ _CHECKS: dict[Any, Callable[[Any], bool]] = {
     tuple[bytes, ...]: _texts,
 }
 _FIELDS = {name: _checks(kind) for name, kind in _KINDS.items()}
+
+
+# Values as bytes: one way to write each, so that what is signed cannot be read in two ways. A value is text, bytes, or
+# a tuple of values: one letter for its kind, eight bytes for its size (of a tuple: how many), then its content.
+
+
+def pack(value: Packed) -> bytes:
+    """The value as bytes.
+
+    >>> pack(("a", b"bc"))
+    b't\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02s\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01ab\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02bc'
+    """
+    parts: list[bytes] = []
+    _write(value, parts)
+    return b"".join(parts)
+
+
+def unpack(data: bytes) -> Packed:
+    """The value that these bytes are; anything that `pack` would not have written is refused.
+
+    >>> unpack(pack(("a", (b"bc", "ä"))))
+    ('a', (b'bc', 'ä'))
+    >>> unpack(b"s")
+    Traceback (most recent call last):
+    discreet.errors.InvalidData: the message ends too early
+    """
+    value, end = _read(memoryview(data), 0, 0)
+    if end != len(data):
+        raise InvalidData("there is something after the end of the message")
+    return value
+
+
+def _write(value: Packed, parts: list[bytes]) -> None:
+    content = value.encode() if isinstance(value, str) else value
+    parts += [_LETTERS[type(value)], len(content).to_bytes(8, "big")]
+    if isinstance(content, tuple):
+        for item in content:
+            _write(item, parts)
+    else:
+        parts.append(content)
+
+
+def _read(data: memoryview, start: int, depth: int) -> tuple[Packed, int]:
+    begin = start + 9
+    kind, size = bytes(data[start : start + 1]), int.from_bytes(data[start + 1 : begin], "big")
+    if begin > len(data) or size > len(data) - begin:  # every value of a tuple takes at least one byte
+        raise InvalidData("the message ends too early")
+    if kind == b"t" and depth < _DEEPEST:
+        return _items(data, begin, size, depth)
+    content = bytes(data[begin : begin + size])
+    if kind == b"b":
+        return content, begin + size
+    if kind == b"s":
+        return _text(content), begin + size
+    raise InvalidData("the message holds something of an unknown kind")
+
+
+def _items(data: memoryview, begin: int, count: int, depth: int) -> tuple[Packed, int]:
+    items = []
+    for _ in range(count):
+        item, begin = _read(data, begin, depth + 1)
+        items.append(item)
+    return tuple(items), begin
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise InvalidData("the message holds text that is not UTF-8") from None

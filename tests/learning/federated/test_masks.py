@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData
-from discreet.learning.federated import pads
-from discreet.learning.federated.client import own_pad, pair_pad
-from discreet.learning.federated.keys import public, random_key
+from discreet.learning.federated import masks
+from discreet.learning.federated.client import own_mask, pair_mask
+from discreet.learning.federated.crypto import public, random_key
 
 BITS = [1, 2, 8, 31, 32, 33, 63, 64]
 
@@ -14,29 +14,29 @@ BITS = [1, 2, 8, 31, 32, 33, 63, 64]
 @pytest.mark.parametrize("bits", BITS)
 def test_numbers_come_back(bits):
     values = np.array([0, -1, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1], np.int64)
-    words = pads.reduced(pads.wrapped(values, bits), bits)
-    assert pads.signed(words, bits).tolist() == values.tolist()
-    assert pads.parse(words.tobytes(), bits, 4).tolist() == words.tolist()
+    words = masks.reduced(masks.wrapped(values, bits), bits)
+    assert masks.signed(words, bits).tolist() == values.tolist()
+    assert masks.parse(words.tobytes(), bits, 4).tolist() == words.tolist()
 
 
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("length", [1, 5, 40_000])
 def test_pads_cancel_exactly(bits, length):
     """Across blocks, and with an odd number of words left over."""
-    words = np.zeros(length, pads.dtype(bits))
-    pads.apply(words, bytes(range(32)), add=True)
+    words = np.zeros(length, masks.dtype(bits))
+    masks.apply(words, bytes(range(32)), add=True)
     assert length < 5 or np.unique(words).size > 2
-    pads.apply(words, bytes(range(32)), add=False)
+    masks.apply(words, bytes(range(32)), add=False)
     assert not words.any()
 
 
 def test_a_pad_is_one_stream():
     """Blocks go on where the last one ended: no part of the stream serves twice."""
     words = np.zeros(100_000, "<u8")
-    pads.apply(words, bytes(32), add=True)
+    masks.apply(words, bytes(32), add=True)
     assert np.unique(words).size == words.size
     short = np.zeros(10, "<u8")
-    pads.apply(short, bytes(32), add=True)
+    masks.apply(short, bytes(32), add=True)
     assert short.tolist() == words[:10].tolist()
 
 
@@ -44,20 +44,20 @@ def test_one_of_a_pair_adds():
     names = ["a", "b", "ä", "aa", "Z", "z" * 5]
     for one in names:
         for other in names:
-            assert one == other or pads.adds(one, other) != pads.adds(other, one)
+            assert one == other or masks.adds(one, other) != masks.adds(other, one)
 
 
 @given(st.permutations(["ann", "bob", "eve"]))
 def test_keys_of_pads_depend_on_round_and_pair(names):
     secrets = {name: random_key() for name in names}
     a, b, c = names
-    key = pair_pad(secrets[a], public(secrets[b]), b"1", (a, b))
-    assert key == pair_pad(secrets[b], public(secrets[a]), b"1", (b, a))
+    key = pair_mask(secrets[a], public(secrets[b]), b"1", (a, b))
+    assert key == pair_mask(secrets[b], public(secrets[a]), b"1", (b, a))
     others = {
-        pair_pad(secrets[a], public(secrets[c]), b"1", (a, c)),
-        pair_pad(secrets[a], public(secrets[b]), b"2", (a, b)),
-        own_pad(secrets[a], b"1"),
-        own_pad(secrets[a], b"2"),
+        pair_mask(secrets[a], public(secrets[c]), b"1", (a, c)),
+        pair_mask(secrets[a], public(secrets[b]), b"2", (a, b)),
+        own_mask(secrets[a], b"1"),
+        own_mask(secrets[a], b"2"),
     }
     assert len(others) == 4
     assert key not in others
@@ -74,4 +74,4 @@ def test_keys_of_pads_depend_on_round_and_pair(names):
 )
 def test_a_vector_of_another_form_is_refused(data, words):
     with pytest.raises(InvalidData, match=words):
-        pads.parse(data, 8, 3)
+        masks.parse(data, 8, 3)

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from discreet.learning.federated import Arrival, Federation, InProcessFleet, Secure, run
-from discreet.learning.federated.fleet import seeded_identity
-from discreet.learning.federated.orders import decode_answer
+from discreet.learning.federated import Arrival, Federation, InProcessClients, Secure, run
+from discreet.learning.federated.exchange import decode_answer
+from discreet.learning.federated.member import seeded_identity
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.networks.network import Softmax
+from discreet.learning.networks.network import Network
 from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 
@@ -33,7 +34,7 @@ EMPTY = {name: (np.zeros((0, 3)), np.zeros(0, int)) for name in NAMES}
 
 
 def trained(federation, data=DATA, *, wire=None, seed=7, each=None, network=NETWORK):
-    fleet = InProcessFleet(federation, network, data, seed=seed, wire=wire)
+    fleet = InProcessClients(federation, network, data, seed=seed, wire=wire)
     return run(federation, network, fleet, entropy=DeterministicEntropy(seed), each=each)
 
 
@@ -56,7 +57,7 @@ class Wire:
 
 
 def changed(federation, change, seed=7, each=None):
-    fleet = Wire(InProcessFleet(federation, NETWORK, DATA, seed=seed), change)
+    fleet = Wire(InProcessClients(federation, NETWORK, DATA, seed=seed), change)
     return run(federation, NETWORK, fleet, entropy=DeterministicEntropy(seed), each=each)
 
 

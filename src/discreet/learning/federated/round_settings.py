@@ -7,16 +7,17 @@ from functools import cached_property
 
 from discreet.errors import InvalidParameter
 from discreet.exact import integer
-from discreet.learning.federated.keys import KEY
-from discreet.learning.federated.noise import GaussianShare, NoiseShare, PolyaShare
-from discreet.learning.federated.packing import pack
+from discreet.fields import Converted, Integer
+from discreet.learning.federated.crypto import KEY
+from discreet.learning.federated.messages import pack
+from discreet.learning.federated.noise_shares import GaussianShare, NoiseShare, PolyaShare
 
 _MOST_CLIENTS = 1000
 _LONGEST = 1 << 27
 
 
-@dataclass(frozen=True)
-class Terms:
+@dataclass(frozen=True, kw_only=True)
+class RoundSettings:
     """The terms of one round of secure aggregation. Its digest is in every message: another round's are refused.
 
     - `round_id`: at least 16 bytes that no other round has.
@@ -29,9 +30,9 @@ class Terms:
     2·threshold > clients + colluding is required; `discreet.learning.federated` tells why. With noise, the guarantee
     counts on `honest` shares, and only threshold − colluding honest clients are sure to be in the sum.
 
-    >>> from discreet.learning.federated import Identity, Terms
+    >>> from discreet.learning.federated import Identity, RoundSettings
     >>> keys = {name: Identity.new().public for name in ("ann", "bob", "eve")}
-    >>> terms = Terms(
+    >>> terms = RoundSettings(
     ...     round_id=bytes(16), clients=keys, threshold=3, colluding=1, length=1000, bound=500, noise=None
     ... )
     >>> terms.names, terms.bits
@@ -39,36 +40,22 @@ class Terms:
     """
 
     round_id: bytes
-    clients: Mapping[str, bytes]
-    threshold: int
-    colluding: int
-    length: int
-    bound: int
+    clients: Converted[Mapping[str, bytes], dict[str, bytes]] = Converted(lambda clients, _: _clients(clients))
+    threshold: Integer = Integer(at_least=2)
+    colluding: Integer = Integer(at_least=0)
+    length: Integer = Integer(at_least=1, at_most=_LONGEST)
+    bound: Integer = Integer(at_least=0, at_most=2**62)
     noise: NoiseShare | None
 
-    def __init__(
-        self,
-        *,
-        round_id: bytes,
-        clients: Mapping[str, bytes],
-        threshold: int,
-        colluding: int,
-        length: int,
-        bound: int,
-        noise: NoiseShare | None,
-    ) -> None:
-        if type(round_id) is not bytes or not 16 <= len(round_id) <= 256:
-            raise InvalidParameter("round_id", round_id, "16 to 256 bytes that no other round has")
-        object.__setattr__(self, "round_id", round_id)
-        object.__setattr__(self, "clients", _clients(clients))
-        object.__setattr__(self, "threshold", _threshold(threshold, len(clients)))
-        object.__setattr__(self, "colluding", _colluding(colluding, len(clients), threshold))
-        object.__setattr__(self, "length", integer(length, "length", at_least=1, at_most=_LONGEST))
-        object.__setattr__(self, "bound", integer(bound, "bound", at_least=0, at_most=2**62))
-        object.__setattr__(self, "noise", _noise(noise, length, threshold - colluding))
+    def __post_init__(self) -> None:
+        if type(self.round_id) is not bytes or not 16 <= len(self.round_id) <= 256:
+            raise InvalidParameter("round_id", self.round_id, "16 to 256 bytes that no other round has")
+        integer(self.threshold, "threshold", at_most=len(self.clients))
+        _check_colluding(self.colluding, len(self.clients), self.threshold)
+        _check_noise(self.noise, self.length, self.threshold - self.colluding)
         if self.bits > 64:
             hint = "use a coarser grid, so that the sum fits 64 bits"
-            raise InvalidParameter("bound", bound, f"sums of at most 64 bits, not {self.bits}", hint)
+            raise InvalidParameter("bound", self.bound, f"sums of at most 64 bits, not {self.bits}", hint)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -117,23 +104,17 @@ def _clients(clients: Mapping[str, bytes]) -> dict[str, bytes]:
     return dict(sorted(clients.items(), key=lambda item: item[0].encode()))
 
 
-def _threshold(threshold: int, clients: int) -> int:
-    return integer(threshold, "threshold", at_least=2, at_most=clients)
-
-
-def _colluding(colluding: int, clients: int, threshold: int) -> int:
-    exact = integer(colluding, "colluding", at_least=0)
-    if 2 * threshold <= clients + exact:
-        least = (clients + exact) // 2 + 1
-        expected = f"a threshold of at least {least} for {clients} clients of which {exact} may collude"
+def _check_colluding(colluding: int, clients: int, threshold: int) -> None:
+    if 2 * threshold <= clients + colluding:
+        least = (clients + colluding) // 2 + 1
+        expected = f"a threshold of at least {least} for {clients} clients of which {colluding} may collude"
         hint = "else a cheating coordinator could show two lists of survivors"
         raise InvalidParameter("threshold", threshold, expected, hint)
-    return exact
 
 
-def _noise(noise: NoiseShare | None, length: int, honest: int) -> NoiseShare | None:
+def _check_noise(noise: NoiseShare | None, length: int, honest: int) -> None:
     if noise is None:
-        return None
+        return
     if not isinstance(noise, GaussianShare | PolyaShare):
         raise InvalidParameter("noise", noise, "a GaussianShare, a PolyaShare or None")
     if noise.honest > honest:
@@ -142,4 +123,3 @@ def _noise(noise: NoiseShare | None, length: int, honest: int) -> NoiseShare | N
     if isinstance(noise, GaussianShare) and noise.dimension < length:
         expected = f"noise for vectors of at least {length} numbers"
         raise InvalidParameter("noise", f"noise for vectors of {noise.dimension}", expected)
-    return noise

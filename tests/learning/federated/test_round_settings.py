@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
-from discreet.learning.federated import GaussianShare, PolyaShare, Terms
+from discreet.learning.federated import GaussianShare, PolyaShare, RoundSettings
 
 KEYS = {name: name.encode() * 32 for name in "abcdefgh"}
 GOOD = {
@@ -20,7 +20,7 @@ GOOD = {
 @given(st.integers(2, 8), st.integers(0, 2**58))
 def test_sums_cannot_wrap_and_no_bit_is_wasted(count, bound):
     clients = dict(list(KEYS.items())[:count])
-    terms = Terms(**{**GOOD, "clients": clients, "threshold": count, "colluding": 0, "bound": bound})
+    terms = RoundSettings(**{**GOOD, "clients": clients, "threshold": count, "colluding": 0, "bound": bound})
     most = count * bound
     assert most <= 2 ** (terms.bits - 1) - 1
     assert most == 0 or most > 2 ** (terms.bits - 2) - 1
@@ -28,7 +28,7 @@ def test_sums_cannot_wrap_and_no_bit_is_wasted(count, bound):
 
 def test_noise_has_room():
     noise = GaussianShare(sigma=1000, honest=4, sensitivity=1, dimension=10)
-    terms = Terms(**{**GOOD, "noise": noise})
+    terms = RoundSettings(**{**GOOD, "noise": noise})
     assert 2 ** (terms.bits - 1) > 8 * 100 + 10 * 1000 * 8**0.5
 
 
@@ -65,9 +65,9 @@ def test_noise_has_room():
     ],
 )
 def test_bad_terms_are_refused(name, value):
-    Terms(**GOOD)
+    RoundSettings(**GOOD)
     with pytest.raises(InvalidParameter):
-        Terms(**{**GOOD, name: value})
+        RoundSettings(**{**GOOD, name: value})
 
 
 def test_every_term_is_in_the_digest():
@@ -80,12 +80,12 @@ def test_every_term_is_in_the_digest():
         "bound": 101,
         "noise": PolyaShare(epsilon=1, honest=4, sensitivity=1),
     }
-    digests = {Terms(**{**GOOD, name: value}).digest for name, value in changes.items()}
-    digests.add(Terms(**{**GOOD, "noise": PolyaShare(epsilon=2, honest=4, sensitivity=1)}).digest)
-    digests.add(Terms(**GOOD).digest)
+    digests = {RoundSettings(**{**GOOD, name: value}).digest for name, value in changes.items()}
+    digests.add(RoundSettings(**{**GOOD, "noise": PolyaShare(epsilon=2, honest=4, sensitivity=1)}).digest)
+    digests.add(RoundSettings(**GOOD).digest)
     assert len(digests) == len(changes) + 2
 
 
 def test_the_order_of_clients_does_not_matter():
     turned = dict(reversed(list(KEYS.items())))
-    assert Terms(**{**GOOD, "clients": turned}).digest == Terms(**GOOD).digest
+    assert RoundSettings(**{**GOOD, "clients": turned}).digest == RoundSettings(**GOOD).digest

@@ -1,4 +1,4 @@
-"""One round's sum: in the clear, for a coordinator that is trusted, or under pads."""
+"""One round's sum: in the clear, for a coordinator that is trusted, or under masks."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,22 +8,33 @@ from typing import Protocol
 import numpy as np
 
 from discreet.errors import InvalidData, ReleaseFailed
-from discreet.learning.federated import pads
+from discreet.learning.federated import masks
+from discreet.learning.federated.client_updates import length
 from discreet.learning.federated.coordinator import Coordinator, Refusal, Total
+from discreet.learning.federated.exchange import (
+    SECURE,
+    UPDATE,
+    AnswerCheck,
+    Arrival,
+    Dropped,
+    Kind,
+    Request,
+    Transport,
+    Update,
+    checked_vector,
+    fingerprint,
+    pack_model,
+)
 from discreet.learning.federated.federation import Federation
-from discreet.learning.federated.fleet import Arrival, Fleet
-from discreet.learning.federated.judging import Dropped, Judge, Kind, vector_of
 from discreet.learning.federated.messages import Masked, Signed, context_of
-from discreet.learning.federated.orders import SECURE, UPDATE, Order, Update, fingerprint, pack_model
-from discreet.learning.federated.terms import Terms
-from discreet.learning.federated.updates import length
-from discreet.learning.networks.network import Network
+from discreet.learning.federated.round_settings import RoundSettings
 from discreet.learning.sgd.gradients import Array, Ints
+from discreet.learning.networks.network import Network
 from discreet.noise import Entropy, bernoulli
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gathered:
+class RoundSum:
     """What a round brought: the exact sum (secure: with its noise), or None and why."""
 
     asked: tuple[str, ...]
@@ -33,46 +44,46 @@ class Gathered:
     abandoned: str = ""
 
 
-class Gathering(Protocol):
+class Aggregation(Protocol):
     """A way to get sums."""
 
-    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> Gathered:
+    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> RoundSum:
         """The sum of one round."""
         ...
 
 
-class TrustedGathering:
+class TrustedAggregation:
     """Updates in the clear. The coordinator tosses the clients' coins, unless it is examples that are sampled.
 
-    Guarantee: the sum is over vectors that passed `vector_of`, one for each client at most.
+    Guarantee: the sum is over vectors that passed `checked_vector`, one for each client at most.
     """
 
     def __init__(
         self,
         federation: Federation,
         network: Network,
-        fleet: Fleet,
+        fleet: Transport,
         keys: dict[str, bytes],
         run: bytes,
         entropy: Entropy | None,
     ) -> None:
         self._federation, self._fleet, self._keys = federation, fleet, keys
         self._run, self._entropy, self._length = run, entropy, length(network)
-        self._judge = Judge(keys)
+        self._judge = AnswerCheck(keys)
 
-    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> Gathered:
+    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> RoundSum:
         """Ask those whose coin says so, and add up what can be used."""
         asked = self._chosen()
         self._judge.open(self._federation.round_id(self._run, number))
         model = pack_model(parameters, clip)
-        order = Order(self._federation.digest, self._run, number, UPDATE, b"", model).encode()
+        order = Request(self._federation.digest, self._run, number, UPDATE, b"", model).encode()
         arrivals = self._fleet.ask(dict.fromkeys(asked, order)) if asked else ()
         tray = _Tray(asked)
         for arrival in arrivals:
             self._take(arrival, tray)
         dropped = (*tray.dropped, *tray.missing(UPDATE, tray.vectors))
         total = sum(tray.vectors.values(), np.zeros(self._length, np.int64))
-        return Gathered(asked, tuple(name for name in asked if name in tray.vectors), dropped, total)
+        return RoundSum(asked, tuple(name for name in asked if name in tray.vectors), dropped, total)
 
     def _chosen(self) -> tuple[str, ...]:
         names = tuple(self._keys)
@@ -93,7 +104,7 @@ class TrustedGathering:
             tray.drop(Dropped(message.sender, UPDATE, "refused", "it signed two different answers; none is taken"))
             tray.vectors.pop(message.sender, None)
         else:
-            tray.put(message.sender, vector_of(message, self._federation, self._length))
+            tray.put(message.sender, checked_vector(message, self._federation, self._length))
 
 
 _KNOWN = {"died", "malformed", "NaN", "declined", "wrong shape", "too large"}
@@ -133,40 +144,40 @@ class _Tray:
         return [Dropped(name, phase, "died", "nothing came in time") for name in away if name not in settled]
 
 
-class SecureGathering:
-    """Sums under pads: five phases, all clients in every round (`discreet.learning.federated`)."""
+class SecureAggregation:
+    """Sums under masks: five phases, all clients in every round (`discreet.learning.federated`)."""
 
     def __init__(
         self,
         federation: Federation,
         network: Network,
-        fleet: Fleet,
+        fleet: Transport,
         keys: dict[str, bytes],
         run: bytes,
         entropy: Entropy | None,
     ) -> None:
         self._federation, self._fleet, self._keys, self._run = federation, fleet, keys, run
         self._length = length(network)
-        self._judge = Judge(keys)
+        self._judge = AnswerCheck(keys)
 
-    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> Gathered:
+    def gather(self, number: int, parameters: Sequence[Array], clip: Fraction) -> RoundSum:
         """All phases; the sum over those who stayed, or none if too few did."""
         model = pack_model(parameters, clip)
         terms = self._federation.terms(self._keys, self._run, number, self._length, fingerprint(model))
         self._judge.open(terms.digest, self._federation.round_id(self._run, number))
-        blank = Order(self._federation.digest, self._run, number, "", b"", b"")
+        blank = Request(self._federation.digest, self._run, number, "", b"", b"")
         secure = _SecureRound(blank, Coordinator(terms), self._fleet, self._judge)
         try:
             total = secure.through(model)
         except ReleaseFailed as error:
-            return Gathered(terms.names, (), secure.report(), None, str(error))
-        return Gathered(terms.names, total.clients, secure.report(), total.values)
+            return RoundSum(terms.names, (), secure.report(), None, str(error))
+        return RoundSum(terms.names, total.clients, secure.report(), total.values)
 
 
 class _SecureRound:
     """One round: what the coordinator's state machine says goes out; what comes in goes to it, if it fits."""
 
-    def __init__(self, blank: Order, coordinator: Coordinator, fleet: Fleet, judge: Judge) -> None:
+    def __init__(self, blank: Request, coordinator: Coordinator, fleet: Transport, judge: AnswerCheck) -> None:
         self._blank, self._coordinator, self._fleet, self._judge = blank, coordinator, fleet, judge
         self._dropped: list[Dropped] = []
         self._told: list[Refusal] = []
@@ -187,7 +198,7 @@ class _SecureRound:
         return coordinator.total()
 
     def report(self) -> tuple[Dropped, ...]:
-        """All that was dropped, with what the coordinator found when it took the pads off."""
+        """All that was dropped, with what the coordinator found when it took the masks off."""
         known = {(drop.client, drop.phase) for drop in self._dropped}
         late = [refusal for refusal in self._coordinator.refusals if not any(refusal is told for told in self._told)]
         found = (Dropped(r.client, r.phase, "refused", r.reason) for r in late if (r.client, r.phase) not in known)
@@ -219,13 +230,13 @@ class _SecureRound:
         return Dropped(refusal.client, phase, "refused", refusal.reason)
 
 
-def _out_of_place(message: Signed, phase: str, terms: Terms) -> tuple[Kind, str] | None:
+def _out_of_place(message: Signed, phase: str, terms: RoundSettings) -> tuple[Kind, str] | None:
     """What is wrong with a message of this round: the two faults that have names of their own."""
     if message.kind in SECURE and SECURE.index(message.kind) < SECURE.index(phase):
         return "late", f"its phase, {message.kind}, is over"
     if isinstance(message, Masked):
         try:
-            pads.parse(message.vector, terms.bits, terms.length)
+            masks.parse(message.vector, terms.bits, terms.length)
         except InvalidData as error:
             return "wrong shape", str(error)
     return None

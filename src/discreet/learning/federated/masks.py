@@ -1,10 +1,10 @@
-"""Whole numbers modulo 2^k, and the pads that hide them.
+"""Whole numbers modulo 2^k, and the masks that hide them.
 
-A pad is the AES-256-CTR key stream of a key that serves once, read as words of 32 or 64 bits, modulo 2^k. Since 2^k
+A mask is the AES-256-CTR key stream of a key that serves once, read as words of 32 or 64 bits, modulo 2^k. Since 2^k
 divides 2^32 (or 2^64), a uniform word is uniform modulo 2^k, and sums may wrap around in the word: the last step keeps
 the low k bits.
 
-Two clients agree on one pad. The one whose name comes first adds it, the other subtracts it (`adds`), so that in the
+Two clients agree on one mask. The one whose name comes first adds it, the other subtracts it (`adds`), so that in the
 sum over both it is gone exactly: c = a + p, d = b − p, c + d = a + b modulo 2^k.
 """
 
@@ -23,7 +23,7 @@ _ZEROS = memoryview(bytes(_BLOCK))
 
 
 def adds(mine: str, other: str) -> bool:
-    """Whether I add the pad that I share with another client; else I subtract it.
+    """Whether I add the mask that I share with another client; else I subtract it.
 
     >>> adds("alice", "bob"), adds("bob", "alice")
     (True, False)
@@ -50,7 +50,7 @@ def wrapped(values: NDArray[np.int64], bits: int) -> Vector:
 
 
 def reduced(words: Vector, bits: int) -> Vector:
-    """The words modulo 2^bits: what may be sent. The bits above would tell nothing either, they carry pads too.
+    """The words modulo 2^bits: what may be sent. The bits above would tell nothing either, they carry masks too.
 
     >>> reduced(wrapped(np.array([1, -1]), 8), 8).tolist()
     [1, 255]
@@ -87,7 +87,7 @@ def parse(data: bytes, bits: int, length: int) -> Vector:
 
 
 def apply(words: Vector, key: bytes, *, add: bool) -> None:
-    """Add the pad of this key to the words, or subtract it, in place.
+    """Add the mask of this key to the words, or subtract it, in place.
 
     >>> words = np.arange(5, dtype="<u4")
     >>> apply(words, bytes(32), add=True); apply(words, bytes(32), add=False); words.tolist()

@@ -3,9 +3,10 @@
 >>> import numpy as np
 >>> from fractions import Fraction
 >>> from discreet.learning.federated import Federation
->>> from discreet.learning.federated.updates import update
+>>> from discreet.learning.federated.client_updates import update
 >>> from discreet.learning.networks.layers import Dense
->>> from discreet.learning.networks.network import Network, Softmax
+>>> from discreet.learning.networks.network import Softmax
+>>> from discreet.learning.networks.network import Network
 >>> from discreet.learning.sgd.recipe import Sgd
 >>> network = Network([Dense(2)], Softmax(), inputs=(3,))
 >>> plan = Federation(
@@ -25,11 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.learning.federated.federation import Federation
-from discreet.learning.federated.steps import Local
-from discreet.learning.networks.network import Network
 from discreet.learning.sgd.clipping import MOST, UNITS, Clip, clipped_sum
-from discreet.learning.sgd.gradients import Array, Ints, Parameters, Rows
+from discreet.learning.federated.federation import Federation, Local
+from discreet.learning.sgd.gradients import Array, Ints, Rows
+from discreet.learning.networks.network import Network
+from discreet.learning.sgd.gradients import Parameters
 from discreet.learning.sgd.run_state import State
 from discreet.learning.sgd.training import RIDERS, contributions
 from discreet.noise import Entropy, poisson_sample

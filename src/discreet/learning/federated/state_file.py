@@ -22,7 +22,7 @@ _PATIENCE = 60.0  # seconds
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-class Notebook:
+class StateFile:
     """One client's file, for one process at a time; read and written by its owner only.
 
     Guarantee: what `write` was given is on disk when it returns, and a crash leaves the old content or the new one.
@@ -30,7 +30,7 @@ class Notebook:
     The file holds the secret of the round that is running, in the clear: keep it on an encrypted disk, beside the
     client's identity. Deleting it forgets what was spent: a coordinator may then begin anew.
 
-    >>> notebook = Notebook(Path(tempfile.mkdtemp()) / "ann.state")
+    >>> notebook = StateFile(Path(tempfile.mkdtemp()) / "ann.state")
     >>> with notebook.open():
     ...     before = notebook.read()
     ...     notebook.write(b"round 1")
