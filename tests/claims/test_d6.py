@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import binom
 
 from discreet.attacks.updates import UpdateLabels, UpdateRows, imprint
-from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.federated import Federation, GaussianShare, InProcessClients, Secure, masks, run
 from discreet.learning.federated.aggregation import SecureAggregation, TrustedAggregation
 from discreet.learning.federated.client_updates import length
@@ -19,8 +18,8 @@ from discreet.learning.federated.exchange import Update, decode_answer, unpack_v
 from discreet.learning.federated.federation import Local
 from discreet.learning.federated.messages import Masked
 from discreet.learning.networks.layers import Dense, Relu
-from discreet.learning.networks.network import Softmax
-from discreet.learning.networks.network import Network
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee

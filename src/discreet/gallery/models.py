@@ -4,7 +4,7 @@
 - `canaries` in a training run, an audit of DP-SGD as it is built: is ε at most what the recipe says?
 
 >>> from discreet.gallery.models import canaries
->>> from discreet.learning.sgd.recipe import Recipe
+>>> from discreet.learning.sgd.recipe import Recipe, Sgd
 >>> recipe = Recipe(rate=1, lot=100, steps=4, multiplier=4, clip=1, optimizer=Sgd(1))
 >>> found = canaries(recipe, delta="1e-5", count=400, seed=1).find()
 >>> found.broken, round(float(found.claimed), 2)
@@ -41,19 +41,14 @@ from discreet.curator.catalog import Column
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.exact import Number, integer
 from discreet.gallery.exhibits import Exhibit, Shown
-from discreet.learning.features import Features, Target
+from discreet.learning.column_model import Features, Model, Shape, Target
 from discreet.learning.federated import GaussianShare, Identity, RoundSettings, decode, masks, simulate_round
 from discreet.learning.federated.messages import Masked
-from discreet.learning.sgd.gradients import Array, Ints, Outer
 from discreet.learning.networks.layers import Dense, Relu
-from discreet.learning.networks.network import Softmax, Squared
-from discreet.learning.model import Model, Shape
-from discreet.learning.networks.network import Network
-from discreet.learning.sgd.gradients import Parameters
-from discreet.learning.sgd.recipe import Adam, Sgd
-from discreet.learning.sgd.training import train_without_privacy
-from discreet.learning.sgd.recipe import Recipe
-from discreet.learning.sgd.training import State, finished, train
+from discreet.learning.networks.network import Network, Softmax, Squared
+from discreet.learning.sgd.gradients import Array, Ints, Outer, Parameters
+from discreet.learning.sgd.recipe import Adam, Recipe, Sgd
+from discreet.learning.sgd.training import State, finished, train, train_without_privacy
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.calibration import gaussian_multiplier

@@ -13,8 +13,7 @@ from discreet.learning.federated.exchange import Request, Update, decode_answer
 from discreet.learning.federated.flower import PrivateRounds, client_app, server_app
 from discreet.learning.federated.member import seeded_identity, seeded_secret
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Softmax
-from discreet.learning.networks.network import Network
+from discreet.learning.networks.network import Network, Softmax
 from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 

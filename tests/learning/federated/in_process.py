@@ -8,8 +8,7 @@ from discreet.learning.federated import Arrival, Federation, InProcessClients, S
 from discreet.learning.federated.exchange import decode_answer
 from discreet.learning.federated.member import seeded_identity
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Softmax
-from discreet.learning.networks.network import Network
+from discreet.learning.networks.network import Network, Softmax
 from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy
 

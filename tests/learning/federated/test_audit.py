@@ -15,8 +15,7 @@ from discreet.attacks.membership import CanaryGradients, coins
 from discreet.learning.federated import Federation, InProcessClients, Secure, rounds, run
 from discreet.learning.federated.noise_shares import GaussianShare
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Squared
-from discreet.learning.networks.network import Network
+from discreet.learning.networks.network import Network, Squared
 from discreet.learning.sgd.recipe import Sgd
 from discreet.noise import DeterministicEntropy, discrete_gaussian, rounded_gaussian
 from discreet.privacy.accounting import guarantee

@@ -23,11 +23,11 @@ from tests.learning.federated.in_process import (
 )
 
 from discreet.errors import ReleaseFailed
-from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.federated import Arrival, InProcessClients, run
 from discreet.learning.federated.exchange import SECURE as PHASES
 from discreet.learning.federated.exchange import Update, decode_answer
 from discreet.learning.federated.member import seeded_identity
+from discreet.learning.sgd.clipping import UNITS
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 

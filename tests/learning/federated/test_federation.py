@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter, NoGuarantee
-from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.federated import Federation, GaussianShare, Identity, Local, Secure
 from discreet.learning.federated.noise_shares import shared_loss, slack
-from discreet.learning.sgd.recipe import Sgd
-from discreet.learning.sgd.recipe import Adaptive
+from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.recipe import Adaptive, Sgd
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import delta_for, guarantee
 from discreet.privacy.loss import Approximate, Concentrated, Repeated, SampledGaussian, Together

@@ -18,10 +18,8 @@ from discreet.learning.federated.member import seeded_identity
 from discreet.learning.federated.rounds import STOPPED
 from discreet.learning.federated.state_file import StateFile
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Softmax
-from discreet.learning.networks.network import Network
-from discreet.learning.sgd.recipe import Adam
-from discreet.learning.sgd.recipe import Adaptive
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.recipe import Adam, Adaptive
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
 

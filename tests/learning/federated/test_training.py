@@ -25,11 +25,9 @@ from discreet.learning.federated.crypto import random_key
 from discreet.learning.federated.member import seeded_identity, seeded_secret, stream
 from discreet.learning.federated.noise_shares import GaussianShare
 from discreet.learning.networks.layers import Dense
-from discreet.learning.networks.network import Softmax
-from discreet.learning.networks.network import Network
-from discreet.learning.sgd.recipe import Adam, Sgd
+from discreet.learning.networks.network import Network, Softmax
+from discreet.learning.sgd.recipe import Adam, Adaptive, Sgd
 from discreet.learning.sgd.training import train_without_privacy
-from discreet.learning.sgd.recipe import Adaptive
 from discreet.noise import DeterministicEntropy, bernoulli
 from discreet.privacy.accounting import guarantee
 

@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from discreet.errors import InvalidData
-from discreet.learning.sgd import training
-from discreet.learning.sgd.clipping import MOST, UNITS
 from discreet.learning.federated import Federation, Local, Secure
 from discreet.learning.federated import client_updates as module
 from discreet.learning.federated.client_updates import length, update
 from discreet.learning.federated.exchange import squared_norm
 from discreet.learning.networks.layers import Dense, Relu
-from discreet.learning.networks.network import Softmax, Squared
-from discreet.learning.networks.network import Network
-from discreet.learning.sgd.recipe import Sgd
-from discreet.learning.sgd.recipe import Adaptive
+from discreet.learning.networks.network import Network, Softmax, Squared
+from discreet.learning.sgd import training
+from discreet.learning.sgd.clipping import MOST, UNITS
+from discreet.learning.sgd.recipe import Adaptive, Sgd
 
 NETWORK = Network([Dense(3), Relu(), Dense(2)], Softmax(), inputs=(2,))
 SHAPES = [p.shape for p in NETWORK.start(seed=1)]

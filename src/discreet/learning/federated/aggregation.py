@@ -28,8 +28,8 @@ from discreet.learning.federated.exchange import (
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.messages import Masked, Signed, context_of
 from discreet.learning.federated.round_settings import RoundSettings
-from discreet.learning.sgd.gradients import Array, Ints
 from discreet.learning.networks.network import Network
+from discreet.learning.sgd.gradients import Array, Ints
 from discreet.noise import Entropy, bernoulli
 
 

@@ -19,18 +19,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.learning.sgd.clipping import MOST, UNITS, Clip, clipped_sum
 from discreet.learning.federated.federation import Federation, Local
-from discreet.learning.sgd.gradients import Array, Ints, Rows
 from discreet.learning.networks.network import Network
-from discreet.learning.sgd.gradients import Parameters
+from discreet.learning.sgd.clipping import UNITS, Clip, clipped_sum
+from discreet.learning.sgd.gradients import Array, Ints, Parameters, Rows
 from discreet.learning.sgd.run_state import State
 from discreet.learning.sgd.training import RIDERS, contributions
 from discreet.noise import Entropy, poisson_sample
@@ -98,9 +97,7 @@ def _of_examples(
     """
     lot = poisson_sample(federation.rate, len(x), entropy=entropy)
     state = State(0, list(parameters), [], [], clip)
-    recipe = federation.recipe
-    memory = min(recipe.memory, MOST * 4 * sum(p.size for p in parameters))
-    total = contributions(network, state, x, y, lot, replace(recipe, memory=memory))
+    total = contributions(network, state, x, y, lot, federation.recipe)
     most = federation.bound // federation.grain
     return Contribution(np.clip(total, -most, most), True)
 

@@ -14,12 +14,11 @@ import numpy as np
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import rational
-from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.federated.crypto import signed_by
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.messages import PHASES, Message, Signed, decode, pack, unpack
-from discreet.learning.sgd.gradients import Array, Ints
-from discreet.learning.sgd.gradients import Parameters
+from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.gradients import Array, Ints, Parameters
 
 UPDATE = "update"
 """The one phase of a round with a trusted coordinator."""

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.curator.ledger import Ledger, digest
 from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter, NoGuarantee
 from discreet.exact import integer
-from discreet.learning.sgd.batch_invariance import require_batch_invariance
 from discreet.learning.federated.client import Client
 from discreet.learning.federated.client_updates import Contribution, length, update
 from discreet.learning.federated.crypto import KEY, Identity, random_key
@@ -31,8 +30,9 @@ from discreet.learning.federated.exchange import (
 )
 from discreet.learning.federated.federation import Federation, Level, round_id
 from discreet.learning.federated.messages import Message, Signed, decode, pack, unpack
-from discreet.learning.sgd.gradients import Ints
 from discreet.learning.networks.network import Network
+from discreet.learning.sgd.batch_invariance import require_batch_invariance
+from discreet.learning.sgd.gradients import Ints
 from discreet.noise import DeterministicEntropy, Entropy, bernoulli
 from discreet.privacy.budget import Budget, Spent
 from discreet.threads import blas_threads

@@ -31,16 +31,15 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InvalidData, InvalidParameter, ReleaseFailed
-from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.federated.aggregation import Aggregation, RoundSum, SecureAggregation, TrustedAggregation
 from discreet.learning.federated.crypto import random_key
 from discreet.learning.federated.exchange import NEVER, Dropped, Transport
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.messages import pack, unpack
 from discreet.learning.federated.state_file import StateFile
-from discreet.learning.sgd.gradients import Array, Ints
 from discreet.learning.networks.network import Network
-from discreet.learning.sgd.gradients import Parameters
+from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.gradients import Array, Ints, Parameters
 from discreet.learning.sgd.run_state import State
 from discreet.learning.sgd.training import step
 from discreet.noise import Entropy, rounded_gaussian
