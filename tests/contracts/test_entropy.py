@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import tempfile
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from discreet.local.places.areas import Area
 from discreet.local.places.planar import PlanarReport
 from discreet.noise import DeterministicEntropy, sampler
 from discreet.noise.entropy import SystemEntropy
-from discreet.synthetic import choosing, measuring, rows
+from discreet.synthetic import choosing, fine_counts, measuring, rows
 from discreet.synthetic.commuting import synthesis, urn
 from discreet.synthetic.relaxed import RelaxedTable, fit
 
@@ -134,6 +135,7 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
     "synthetic.rows.draw_given": [lambda: rows.draw_given(SOFT, np.zeros((200, 1), np.int64))],
     "synthetic.measuring.measure": [lambda: measuring.measure(CODES, DESIGN)],
     "synthetic.measuring.count_left_out": [lambda: measuring.count_left_out(CODES[:, 0], 2, DESIGN)],
+    "synthetic.fine_counts.count": [lambda: fine_counts.count(np.full(100, 7), fine_counts.Cells.over(100), Fraction(20))],
     "synthetic.choosing.choose": [lambda: choosing.choose(CODES, RECIPE, lambda known: fit((2, 3), known))],
     "synthetic.commuting.synthesis.synthesize": [lambda name=name: public_map(NEAR, name, None) for name in PUBLIC if "accepted" not in name],
     "synthetic.commuting.urn.draw": [lambda: urn.draw(np.array([5, 9, 2]), synthesis.pure_prior(50, epsilon=1), 50)],
