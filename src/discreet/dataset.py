@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from discreet.curator.catalog import Catalog
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy, read_policy
+from discreet.durable import require_locks
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number
 from discreet.requests import Commute, FairnessAudit, LinkedSynthesis, Question, Request, Synthesis, Training
@@ -68,6 +69,7 @@ def open(  # noqa: A001 (discreet.open, as gzip.open)
     """
     from discreet.curator.curator import open_curator
 
+    require_locks()
     read = policy if isinstance(policy, Policy) else read_policy(policy)
     curator, closing = open_curator(read, tables or {}, ledger)
     return Dataset(read, curator, analyst=analyst, closing=closing)

@@ -35,7 +35,7 @@ class Question:
 
     def __post_init__(self) -> None:
         if not isinstance(self.sql, str) and not self.sql:
-            raise InvalidParameter("statements", self.sql, "at least one statement")
+            raise InvalidParameter("statements", self.sql, "SQL as text, or a list of at least one statement")
 
     @property
     def statements(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import click
 from discreet.cli.show import facts, force_option, json_option, output_option
 
 
-@click.command()
+@click.command(short_help="Run every attack on generated people, as one page.")
 @click.argument("exhibits", nargs=-1)
 @output_option("The page.", default="gallery.html", show_default=True)
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Other people, same story.")

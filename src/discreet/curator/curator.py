@@ -18,7 +18,6 @@ from discreet.curator.plan import Plan
 from discreet.curator.report import down, largest_pure
 from discreet.curator.settings import analyst_name
 from discreet.curator.stores import ANSWER_KEY
-from discreet.durable import require_locks
 from discreet.errors import (
     BudgetExceeded,
     InternalError,
@@ -194,7 +193,6 @@ def open_curator(
     """The curator of a policy, over its sources or the tables given, and what is to be closed in the end."""
     from discreet.curator.engines.duckdb import DuckDBEngine
 
-    require_locks()
     catalog = policy.catalog
     unknown = [name for name in tables if name.casefold() not in catalog.tables]
     if unknown:
