@@ -100,6 +100,14 @@ def test_what_is_computed_afterwards_changes_no_name():
     assert len({plan([f"SELECT {text} FROM visits"], known, terms).digest for text in texts}) == 1
 
 
+def test_other_noise_is_another_name():
+    """The same statement at another ε releases something else, under another name: each is paid for and cached alone."""
+    known = catalog(Neighbors.ADD_OR_REMOVE_ONE)
+    for text in ("COUNT(*) AS n", "AVG(stay) AS a", "SUM(stay) AS s"):
+        names = {plan([f"SELECT {text} FROM visits"], known, Terms(epsilon=epsilon)).digest for epsilon in (1, 2, 3)}
+        assert len(names) == 3
+
+
 # One part of a document changed at a time
 
 FREE = {"is", "name", "offset", "condition"}
