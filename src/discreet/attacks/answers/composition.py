@@ -237,7 +237,7 @@ ILL = ("Don", "Frank")
 
 
 def two_tables(*, noisy: bool = False, worlds: Sequence[World] | None = None) -> Composition:
-    """The example of two tables (claims A6 and A7): the least age and the greatest weight of a person with the disease.
+    """The example of two tables: the least age and the greatest weight of a person with the disease.
 
     Each answer fits two people; together they fit only Don, if one person is sought (`worlds_of_one`, as in the
     published example). Give `all_worlds(PEOPLE, at_least=1)` for an attacker who thinks that several may have it.
