@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Compiled modules are kept, even where the environment forbids it: else every process of the tests compiles them anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install demo tour test test-changed test-slow mutants browser node postgres bench lint types layers docs check clean
 

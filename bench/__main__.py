@@ -24,6 +24,7 @@ COMPARISONS = (
     "learning",
     "fairness",
     "synthetic",
+    "synthetic_census",
     "commuting",
 )
 """One file each in this folder, with a function `comparison(quick: bool) -> Comparison`."""

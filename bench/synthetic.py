@@ -56,7 +56,7 @@ _LIMITS = {1: (0.030, 0.070, 0.89), 10: (0.016, 0.045, 0.90)}
 
 
 def comparison(*, quick: bool) -> Comparison:
-    """Issue 8: the stated errors, 60 CPU s and 1 GB on Adult; better than MST and AIM in error or time everywhere.
+    """Issue 8: the stated errors, 60 CPU s and 1 GB on Adult; nearer than MST and AIM at less CPU everywhere.
 
     A peer that did not end leaves its bar "not measured".
     """
@@ -107,10 +107,11 @@ def _bars(asked: list[tuple[str, int]]) -> list[Bar]:
         found.append(Bar(f"triples within {triples}", case, "discreet", measure=TRIPLES, at_most=triples))
         found.append(Bar(f"AUC of at least {area}", case, "discreet", measure=AUC, at_least=area))
     for table, epsilon in asked:
+        case = _case(table, epsilon)
         for peer in ("MST (mbi)", "AIM (mbi)"):
-            case = _case(table, epsilon)
-            name = f"pairs nearer than {peer}, or less CPU"
-            found.append(Bar(name, case, peer, "discreet", PAIRS, at_least=1, or_measure=CPU))
+            found.append(Bar(f"pairs nearer than {peer}", case, peer, "discreet", PAIRS, at_least=1))
+            found.append(Bar(f"triples nearer than {peer}", case, peer, "discreet", TRIPLES, at_least=1))
+            found.append(Bar(f"less CPU than {peer}", case, peer, "discreet", CPU, at_least=1))
     return found
 
 
@@ -118,9 +119,9 @@ def _bars(asked: list[tuple[str, int]]) -> list[Bar]:
 
 
 def ours(table: str, epsilon: int, rows: int) -> Timed:
-    from discreet.synthetic.measuring import design_for, measure
-    from discreet.synthetic.relaxed import fit
-    from discreet.synthetic.rows import draw
+    from discreet.synthetic.fit.relaxed import fit
+    from discreet.synthetic.fit.row_sampling import draw
+    from discreet.synthetic.measure.noisy_marginals import design_for, measure
 
     def make(codes: Any, sizes: tuple[int, ...]) -> Any:
         target = len(sizes) - 1 if table.startswith("adult") else None

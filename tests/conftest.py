@@ -3,12 +3,14 @@
 import os
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
+from tests.browser import browser  # noqa: F401 (a fixture)
 
-from discreet.curator import pacing
+from discreet.curator import time_grid
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.noise.entropy import Words
 
@@ -46,6 +48,18 @@ class Counting:
         return self._stream.words(count)
 
 
+class LazyModule:
+    """A large module, imported by the first test that uses it, not when tests are collected; skipped if it is absent."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)  # pytest and doctest look for names of their own in all that they collect
+        return getattr(pytest.importorskip(self._name), attribute)
+
+
 def stable(value: object) -> str:
     """The name of a test case: a repr without addresses, the same in every worker process."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
@@ -69,4 +83,4 @@ def counting() -> Counting:
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers leave at once: tests of what is answered need not wait for when; those of when have their own timers."""
-    monkeypatch.setattr(pacing.SystemTimer, "wait", lambda self, nanoseconds: None)
+    monkeypatch.setattr(time_grid.SystemTimer, "wait", lambda self, nanoseconds: None)

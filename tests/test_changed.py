@@ -4,8 +4,8 @@ from tests.changed import graph, touched
 
 
 def test_a_module_leads_to_the_tests_that_reach_it():
-    chosen = touched({"src/discreet/report/axis.py"})
-    assert {"tests/report/test_charts_and_pages.py", "src/discreet/report/axis.py", "tests/test_imports.py"} <= chosen
+    chosen = touched({"src/discreet/report/marks.py"})
+    assert {"tests/report/test_charts_and_pages.py", "src/discreet/report/marks.py", "tests/test_imports.py"} <= chosen
     assert "tests/noise/test_accept.py" not in chosen
 
 

@@ -453,7 +453,7 @@ def test_gaussian_noise_where_it_is_smaller(clinic):
     ("SELECT a.n - b.n AS d FROM (SELECT COUNT(*) AS n FROM visits) AS a, (SELECT COUNT(*) AS n FROM visits WHERE night) AS b", {"d"}),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM visits UNION ALL SELECT COUNT(*) FROM visits WHERE night) AS t", set()),
     ("SELECT SUM(n) AS n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) AS t", set()),
-    ("WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT a.n, b.n AS m FROM t AS a, t AS b", set()),
+    ("WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT a.n, b.n AS m FROM t AS a, t AS b", {"n", "m"}),
     ("SELECT DISTINCT n FROM (SELECT COUNT(*) AS n FROM visits) AS t", set()),
 ])  # fmt: skip
 def test_intervals_pass_through_simple_outer_queries(clinic, sql, columns):

@@ -27,6 +27,8 @@ TREE = {
     "LedgerDamaged": (errors.LedgerError,),
     "LedgerTooNew": (errors.LedgerError,),
     "LedgerConflict": (errors.LedgerError,),
+    "AccessDenied": (errors.DiscreetError,),
+    "ServerUnavailable": (errors.DiscreetError,),
     "MissingExtra": (errors.DiscreetError, ImportError),
     "UnsupportedPlatform": (errors.DiscreetError,),
     "InternalError": (errors.DiscreetError,),

@@ -151,7 +151,8 @@ def test_the_names_of_the_noise_package_are_exactly_those_promised():
     assert list(discreet.noise.__all__) == sorted(discreet.noise.__all__)
     assert set(discreet.noise.__all__) == {
         "DeterministicEntropy", "Entropy", "SystemEntropy", "accept_each", "add_rounded_gaussian", "bernoulli", "bernoulli_exp", "categorical",
-        "discrete_gaussian", "discrete_laplace", "geometric", "planar_laplace", "poisson_sample", "rounded_gaussian", "softmax", "staircase",
+        "discrete_gaussian", "discrete_laplace", "geometric", "planar_laplace", "poisson_sample", "rounded_gaussian", "softmax", "softmax_each",
+        "staircase",
         "uniform_below", "uniform_each",
     }  # fmt: skip
 

@@ -10,7 +10,16 @@ import pytest
 import discreet
 from discreet.dataset import Dataset
 from discreet.errors import InvalidParameter
-from discreet.requests import Commute, FairnessAudit, LinkedSynthesis, Question, Request, Synthesis, Training
+from discreet.requests import (
+    Commute,
+    ContributionBounds,
+    FairnessAudit,
+    LinkedSynthesis,
+    Question,
+    Request,
+    Synthesis,
+    Training,
+)
 
 POLICY = """
 [dataset]
@@ -43,6 +52,7 @@ VERBS = {
     "synthesize": Synthesis,
     "synthesize_linked": LinkedSynthesis,
     "commute": Commute,
+    "choose_bounds": ContributionBounds,
     "audit_fairness": FairnessAudit,
 }
 REQUESTS = {
@@ -52,6 +62,7 @@ REQUESTS = {
     "synthesis": Synthesis(table="visits", epsilon=1),
     "linked": LinkedSynthesis(tables={"visits": {"rows_per_person": 2}}, epsilon=1),
     "commute": Commute(table="visits", places=PLACES, origin="ward", destination="ill", epsilon=1),
+    "bounds": ContributionBounds(table="visits", by=["ward"], epsilon=1),
     "audit": FairnessAudit(table="visits", predictions=PREDICTIONS, label="ill", group="ward", epsilon=1),
 }
 
@@ -124,8 +135,8 @@ def test_requests_are_frozen_and_of_a_closed_union(data):
 
 def test_the_public_names_are_those_promised():
     assert sorted(discreet.__all__) == [
-        "Answer", "BudgetExceeded", "BudgetReport", "Commute", "Dataset", "DiscreetError", "FairnessAudit",
-        "InvalidParameter", "InvalidQuery", "LinkedSynthesis", "Policy", "Question", "Synthesis", "Training",
+        "Answer", "BudgetExceeded", "BudgetReport", "Commute", "ContributionBounds", "Dataset", "DiscreetError",
+        "FairnessAudit", "InvalidParameter", "InvalidQuery", "LinkedSynthesis", "Policy", "Question", "Synthesis", "Training",
         "__version__", "open", "read_policy",
     ]  # fmt: skip
     for name in discreet.__all__:

@@ -24,10 +24,10 @@ from story import Asked, Point, Refused, Story
 
 import discreet
 from attacks import attack_by_averaging, attack_by_differencing
-from discreet.curator.draw import salt_text
+from discreet.curator.contribution_draw import salt_text
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import explain, read_policy
-from discreet.curator.statement import privacy_statement
+from discreet.curator.reports.statement import privacy_statement
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import BudgetExceeded, DiscreetError
 from report import page

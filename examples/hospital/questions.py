@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from generate import NAMES
+
 from discreet.curator.catalog import ColumnType
-from discreet.curator.draw import digest_sql
+from discreet.curator.contribution_draw import digest_sql, with_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +47,27 @@ def bounded(
     Each patient counts in `groups` groups that are drawn with the salt of the ledger, and in each of them with as many
     rows as are allowed; who has more counts with their average.
     """
-    drawn = digest_sql([("patient_id", ColumnType.INTEGER, False), ("k", ColumnType.TEXT, True)])
+    cells = CELLS.format(key=key, value=value, where=where)
+    patient = ("patient_id", ColumnType.INTEGER, False)
+    drawn = digest_sql([patient, ("k", ColumnType.TEXT, True)])
+    if key in DECLARED:  # groups that the policy declares are drawn by their numbers
+        listed = ", ".join(f"'{known}'" for known in NAMES[key])
+        number = f"coalesce(list_position([{listed}], k)::BIGINT - 1, {len(NAMES[key])})"
+        cells, drawn = with_place(f"SELECT *, {number} AS g FROM ({cells})", patient, "g"), "p"  # noqa: S608 (names of the demo)
     return BOUNDED.format(
-        name=name, measure=MEASURES[measure], key=key, value=value, where=where, groups=groups, rows=rows, drawn=drawn
+        name=name, measure=MEASURES[measure], key=key, cells=cells, groups=groups, rows=rows, drawn=drawn
     )
 
 
+DECLARED = ("sex", "region", "department")
+"""Columns whose values the policy declares, in the order of `generate.NAMES`; diagnoses are found."""
+
+CELLS = """
+SELECT patient_id, {key} AS k, count(v) AS n, sum(v) AS s
+FROM (SELECT *, {value} AS v FROM visits WHERE {where}) GROUP BY ALL"""
 BOUNDED = """
-WITH cells AS (
-    SELECT patient_id, {key} AS k, count(v) AS n, sum(v) AS s
-    FROM (SELECT *, {value} AS v FROM visits WHERE {where}) GROUP BY ALL
-), kept AS (
-    SELECT k, n, least(n, {rows}) AS r, s FROM cells
+WITH kept AS (
+    SELECT k, n, least(n, {rows}) AS r, s FROM ({cells})
     QUALIFY row_number() OVER (PARTITION BY patient_id ORDER BY {drawn}) <= {groups}
 )
 SELECT k AS "{key}", {measure} AS {name} FROM kept GROUP BY k"""

@@ -1,29 +1,39 @@
 """discreet: learn from data about people without learning about any one of them.
 
-``discreet.open(policy)`` opens a dataset behind its privacy budget; requests such as ``Question`` say what is wanted
-of it. Below it, the rooms of the house, lowest first: ``discreet.noise`` (exact random numbers), ``discreet.privacy``
-(what a release costs, as data), ``discreet.mechanisms`` (how a value is released), ``discreet.curator`` (the gate), and
-beside one another ``discreet.sql`` (SQL), ``discreet.learning`` (models), ``discreet.local`` (devices),
-``discreet.anonymity`` and ``discreet.attacks``.
+``discreet.open(policy)`` opens a dataset behind its privacy budget, ``discreet.connect(url)`` one behind a server;
+requests such as ``Question`` say what is wanted of it. Below them, the rooms of the house, lowest first:
+``discreet.noise`` (exact random numbers), ``discreet.privacy`` (what a release costs, as data), ``discreet.mechanisms``
+(how a value is released), ``discreet.curator`` (the gate), and beside one another ``discreet.sql`` (SQL),
+``discreet.learning`` (models), ``discreet.local`` (devices), ``discreet.anonymity`` and ``discreet.attacks``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from discreet.client.remote import RemoteDataset, connect
     from discreet.curator.answer import Answer
     from discreet.curator.policy import Policy, read_policy
-    from discreet.curator.report import BudgetReport
+    from discreet.curator.reports.budget_report import BudgetReport
     from discreet.dataset import Dataset, open  # noqa: A004 (discreet.open, as gzip.open)
     from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter, InvalidQuery
-    from discreet.requests import Commute, FairnessAudit, LinkedSynthesis, Question, Synthesis, Training
+    from discreet.requests import (
+        Commute,
+        ContributionBounds,
+        FairnessAudit,
+        LinkedSynthesis,
+        Question,
+        Synthesis,
+        Training,
+    )
 
 __version__ = "0.1.0"
 _MODULES = {
     "Answer": "curator.answer",
     "BudgetExceeded": "errors",
-    "BudgetReport": "curator.report",
+    "BudgetReport": "curator.reports.budget_report",
     "Commute": "requests",
+    "ContributionBounds": "requests",
     "Dataset": "dataset",
     "DiscreetError": "errors",
     "FairnessAudit": "requests",
@@ -32,15 +42,19 @@ _MODULES = {
     "LinkedSynthesis": "requests",
     "Policy": "curator.policy",
     "Question": "requests",
+    "RemoteDataset": "client.remote",
     "Synthesis": "requests",
     "Training": "requests",
+    "connect": "client.remote",
+    "load_ipython_extension": "notebook",
     "open": "dataset",
+    "unload_ipython_extension": "notebook",
     "read_policy": "curator.policy",
 }
 __all__ = [
-    "Answer", "BudgetExceeded", "BudgetReport", "Commute", "Dataset", "DiscreetError", "FairnessAudit",
-    "InvalidParameter", "InvalidQuery", "LinkedSynthesis", "Policy", "Question", "Synthesis", "Training", "__version__",
-    "open", "read_policy",
+    "Answer", "BudgetExceeded", "BudgetReport", "Commute", "ContributionBounds", "Dataset", "DiscreetError",
+    "FairnessAudit", "InvalidParameter", "InvalidQuery", "LinkedSynthesis", "Policy", "Question", "RemoteDataset",
+    "Synthesis", "Training", "__version__", "connect", "open", "read_policy",
 ]  # fmt: skip
 
 

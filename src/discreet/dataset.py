@@ -1,8 +1,10 @@
 """The front door: `discreet.open(policy)` gives a `Dataset`, which plans requests and hands the plans to the gate."""
 
 import getpass
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -10,24 +12,35 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from discreet.curator.catalog import Catalog
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy, read_policy
+from discreet.curator.settings import NO_LIMIT, Allowance, analyst_name
 from discreet.durable import require_locks
-from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number
-from discreet.requests import Commute, FairnessAudit, LinkedSynthesis, Question, Request, Synthesis, Training
+from discreet.errors import InternalError, InvalidData, InvalidParameter, InvalidQuery
+from discreet.exact import Number, rational
+from discreet.requests import (
+    Commute,
+    ContributionBounds,
+    FairnessAudit,
+    LinkedSynthesis,
+    Question,
+    Request,
+    Synthesis,
+    Training,
+)
 
 if TYPE_CHECKING:
     from discreet.curator.answer import Answer
     from discreet.curator.curator import Curator
     from discreet.curator.plan import Plan
-    from discreet.curator.report import BudgetReport
+    from discreet.curator.reports.budget_report import BudgetReport
     from discreet.fairness.audit import FairnessPlan
     from discreet.fairness.audit_answer import FairnessAnswer
     from discreet.learning.training_plan import TrainedModel, TrainingPlan
+    from discreet.sql.plan.bounds_plan import BoundsPlan, ChosenBounds
     from discreet.sql.plan.explain import Explanation
     from discreet.sql.plan.query_plan import QueryPlan
     from discreet.synthetic.commuting.plan import CommuteMap, CommutePlan
-    from discreet.synthetic.linked.plan import LinkedPlan
-    from discreet.synthetic.linked.result import LinkedTables
+    from discreet.synthetic.linked_plan import LinkedPlan
+    from discreet.synthetic.linked_tables import LinkedTables
     from discreet.synthetic.plan import SynthesisPlan
     from discreet.synthetic.result import SyntheticTable
 
@@ -72,7 +85,7 @@ def open(  # noqa: A001 (discreet.open, as gzip.open)
     require_locks()
     read = policy if isinstance(policy, Policy) else read_policy(policy)
     curator, closing = open_curator(read, tables or {}, ledger)
-    return Dataset(read, curator, analyst=analyst, closing=closing)
+    return Dataset(replace(read, catalog=curator.catalog), curator, analyst=analyst, closing=closing)
 
 
 class Dataset:
@@ -84,10 +97,16 @@ class Dataset:
     """
 
     def __init__(
-        self, policy: Policy, curator: "Curator", *, analyst: str | None = None, closing: Sequence[Any] = ()
+        self,
+        policy: Policy,
+        curator: "Curator",
+        *,
+        analyst: str | None = None,
+        closing: Sequence[Any] = (),
     ) -> None:
         self.policy = policy
-        self.analyst = analyst or _user()
+        self.analyst = analyst or user_name()
+        self._allowance: Allowance | None = None
         self._curator = curator
         self._closing = [part for part in closing if part is not None]
         self._version = curator.engine.version
@@ -105,10 +124,14 @@ class Dataset:
     @overload
     def plan(self, request: Commute) -> "CommutePlan": ...
     @overload
+    def plan(self, request: ContributionBounds) -> "BoundsPlan": ...
+    @overload
     def plan(self, request: FairnessAudit) -> "FairnessPlan": ...
 
-    def plan(self, request: Request) -> Any:
+    def plan(self, request: Request) -> Any:  # noqa: PLR0911 (one return a request)
         """What a request would release, how and at which cost, before anything is spent; `explain()` says it."""
+        if not isinstance(request, Question):
+            self._require_own_units(request)
         match request:
             case Question():
                 return self._query_plan(request)
@@ -121,13 +144,17 @@ class Dataset:
 
                 return plan_synthesis(replace(request, delta=self._delta(request.delta)), self.catalog)
             case LinkedSynthesis():
-                from discreet.synthetic.linked.planner import plan_linked
+                from discreet.synthetic.planner import plan_linked
 
                 return plan_linked(replace(request, delta=self._delta(request.delta)), self.catalog)
             case Commute():
                 from discreet.synthetic.commuting.plan import plan_commute
 
                 return plan_commute(request, self.catalog)
+            case ContributionBounds():
+                from discreet.sql.plan.bounds_plan import plan_bounds
+
+                return plan_bounds(request, self.catalog)
             case FairnessAudit():
                 from discreet.fairness.audit import plan_audit
 
@@ -136,9 +163,28 @@ class Dataset:
 
     def release(self, plan: "Plan[Result]", *, analyst: str | None = None) -> Result:
         """What a plan releases, charged before a row is read; free if it was released before from the same data."""
-        if self._curator.engine.version != self._version:
+        return self._release(plan, analyst=analyst)
+
+    def _release(self, plan: "Plan[Result]", *, analyst: str | None = None, request: str | None = None) -> Result:
+        if not self.is_current:
             raise InvalidData("the data have changed since this dataset was opened: nothing was charged; open it again")
-        return self._curator.release(plan, analyst=analyst or self.analyst)
+        allowance = self._allowance or NO_LIMIT
+        return self._curator.release(plan, analyst=self._who(analyst), allowance=allowance, request=request)
+
+    def acting_as(self, analyst: str, *, allowance: Allowance = NO_LIMIT) -> "Dataset":
+        """The same dataset for one analyst alone, whom its verbs cannot rename, within an allowance.
+
+        This is what a server gives to a caller whom it knows: identity and limits come from the token. Closing it
+        closes nothing.
+        """
+        acting = copy(self)
+        acting.analyst, acting._allowance, acting._closing = analyst_name(analyst), allowance, []
+        return acting
+
+    def _who(self, stated: str | None) -> str:
+        if self._allowance is not None and stated is not None and analyst_name(stated) != self.analyst:
+            raise InvalidParameter("analyst", stated, f"{self.analyst!r}, who is known here", "leave it out")
+        return stated or self.analyst
 
     @overload
     def explain(
@@ -151,6 +197,7 @@ class Dataset:
         groups: int | None = None,
         rows: int | None = None,
         confidence: Number = "0.95",
+        measure_bounds: bool = False,
         analyst: str | None = None,
     ) -> "Explanation": ...
     @overload
@@ -158,12 +205,19 @@ class Dataset:
 
     def explain(self, request: Any, *, analyst: str | None = None, **terms: Any) -> Any:
         """What SQL (with the terms of a `Question`), a request or a plan would cost and do, and what is left. Free."""
-        asked = Question(request, **terms) if isinstance(request, str | list | tuple) else request
-        plan = self.plan(asked) if isinstance(asked, Request) else asked
-        told = plan.explain()
-        if isinstance(told, str):
-            return told
-        return replace(told, budget=self._curator.prospect(plan, analyst=analyst or self.analyst))
+        question = Question(request, **terms) if isinstance(request, str | list | tuple) else request
+        plan = self.plan(question) if isinstance(question, Request) else question
+        explanation = plan.explain()
+        if isinstance(explanation, str):
+            return explanation
+        allowance = self._allowance or NO_LIMIT
+        return replace(
+            explanation, budget=self._curator.prospect(plan, analyst=self._who(analyst), allowance=allowance)
+        )
+
+    def is_free(self, plan: "Plan[Any]", *, analyst: str | None = None) -> bool:
+        """Whether releasing a plan would cost nothing, since it was released before or reads nothing private."""
+        return not plan.private or self._curator.cached(plan, analyst=self._who(analyst)) is not None
 
     # A verb for each kind of request
 
@@ -177,13 +231,15 @@ class Dataset:
         groups: int | None = None,
         rows: int | None = None,
         confidence: Number = "0.95",
+        measure_bounds: bool = False,
         analyst: str | None = None,
     ) -> "Answer":
         """The private answer to one SELECT (`Question`)."""
         request = Question(
-            sql, epsilon=epsilon, error=error, delta=delta, groups=groups, rows=rows, confidence=confidence
-        )
-        return self.release(self.plan(request), analyst=analyst)[0]
+            sql, epsilon=epsilon, error=error, delta=delta, groups=groups, rows=rows, confidence=confidence,
+            measure_bounds=measure_bounds,
+        )  # fmt: skip
+        return self.answers(request, analyst=analyst)[0]
 
     def batch(
         self,
@@ -195,15 +251,17 @@ class Dataset:
         groups: int | None = None,
         rows: int | None = None,
         confidence: Number = "0.95",
+        measure_bounds: bool = False,
         analyst: str | None = None,
     ) -> "list[Answer]":
         """The answers to several SELECTs, planned together: one ε for all, one charge, nothing released twice."""
         if isinstance(statements, str) or not statements:
             raise InvalidParameter("statements", statements, "a list of at least one statement", "use ask for one")
         request = Question(
-            statements, epsilon=epsilon, error=error, delta=delta, groups=groups, rows=rows, confidence=confidence
-        )
-        return list(self.release(self.plan(request), analyst=analyst))
+            statements, epsilon=epsilon, error=error, delta=delta, groups=groups, rows=rows, confidence=confidence,
+            measure_bounds=measure_bounds,
+        )  # fmt: skip
+        return self.answers(request, analyst=analyst)
 
     def train(
         self,
@@ -214,11 +272,11 @@ class Dataset:
         delta: Number,
         examples: int,
         features: Sequence[str] | None = None,
-        hidden: Sequence[int] = (32,),
-        activation: str = "tanh",
-        epochs: Number = 20,
+        hidden: Sequence[int] | None = None,
+        activation: str | None = None,
+        epochs: Number | None = None,
         lot: int | None = None,
-        clip: Number = 1,
+        clip: Number | None = None,
         optimizer: Any = None,
         model: Literal["network", "logistic", "linear", "tree"] = "network",
         depth: int = 4,
@@ -303,6 +361,25 @@ class Dataset:
         )  # fmt: skip
         return self.release(self.plan(request), analyst=analyst)
 
+    def choose_bounds(
+        self,
+        table: str,
+        *,
+        epsilon: Number,
+        by: Sequence[str] = (),
+        columns: Mapping[str, tuple[Number, Number]] | None = None,
+        probability: Number = "0.95",
+        most_groups: int = 1000,
+        most_rows: int = 1000,
+        analyst: str | None = None,
+    ) -> "ChosenBounds":
+        """Contribution bounds and bounds of columns that suit the data (`ContributionBounds`)."""
+        request = ContributionBounds(
+            table=table, epsilon=epsilon, by=by, columns=columns or {}, probability=probability,
+            most_groups=most_groups, most_rows=most_rows,
+        )  # fmt: skip
+        return self.release(self.plan(request), analyst=analyst)
+
     def audit_fairness(
         self,
         table: str,
@@ -335,9 +412,29 @@ class Dataset:
 
     def budget(self) -> "BudgetReport":
         """What was spent, by whom, and what is left."""
-        from discreet.curator.report import budget_report
+        from discreet.curator.reports.budget_report import budget_report
 
         return budget_report(self._curator.ledger, self.policy.catalog.name)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The record of what was charged: for the owner's eyes."""
+        return self._curator.ledger
+
+    @property
+    def remaining(self) -> Fraction:
+        """The largest ε that one release could still cost."""
+        return self._curator.remaining()
+
+    @property
+    def version(self) -> str:
+        """A name of the data as they were when the dataset was opened."""
+        return self._version
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the data are still those that were opened."""
+        return self._curator.engine.version == self._version
 
     @property
     def catalog(self) -> Catalog:
@@ -361,14 +458,92 @@ class Dataset:
         tables = ", ".join(table.name for table in self.catalog.tables.values())
         return f"<Dataset {self.catalog.name}: {tables}>"
 
+    def answers(
+        self,
+        request: Question,
+        *,
+        analyst: str | None = None,
+        before: "Callable[[QueryPlan], None] | None" = None,
+        key: str | None = None,
+        planner: "Callable[[Question], QueryPlan] | None" = None,
+    ) -> "list[Answer]":
+        """The answers to a question, in one step or two; `before` sees the plan that gives them, before its charge.
+
+        `key` names this very request on the ledger's record, so that it is recognized when it is repeated. `planner`
+        gives plans that were made before.
+        """
+        settled, note = self.settle(request, analyst=analyst)
+        plan = (planner or self.plan)(settled)
+        if before is not None:
+            before(plan)
+        found = self._release(plan, analyst=analyst, request=key)
+        return [replace(answer, notes=(note, *answer.notes)) if note else answer for answer in found]
+
+    def settle(self, request: Question, *, analyst: str | None = None) -> tuple[Question, str]:
+        """The question with one term, ε or an error, where both are stated; and what finding it has released.
+
+        Where the error is absolute and of counts and sums alone, nothing is: the error alone is planned. Otherwise a
+        first release, charged, finds the sizes (`sql.plan.two_steps`), from which the ε of the second follows.
+        """
+        if request.epsilon is None or request.error is None:
+            return request, ""
+        from discreet.sql.plan.two_steps import (
+            FIRST_SHARE,
+            WantedError,
+            check_price,
+            check_two_steps,
+            needs_no_size,
+            second_epsilon,
+        )
+
+        wanted, most = WantedError.of(request.error), rational(request.epsilon, "epsilon", above=0)
+        if request.measure_bounds:
+            hint = "state epsilon alone to measure what bounding left out"
+            raise InvalidParameter("measure_bounds", True, "left out where an error and epsilon are stated", hint)
+        alone = replace(request, error=None)
+        first = self.plan(replace(alone, epsilon=most * FIRST_SHARE))
+        if needs_no_size(first, wanted):
+            by_error = replace(request, epsilon=None)
+            check_price(self.plan(by_error).epsilon, wanted, most)
+            return by_error, ""
+        check_two_steps(first)
+        receipt = self.release(first, analyst=analyst)[0].receipt
+        cached = self._curator.cached(first, analyst=self._who(analyst))
+        if cached is None:
+            raise InternalError("what was released is not cached")
+        try:
+            found, confidence = second_epsilon(
+                first, first.noisy_tables(cached[1]), wanted, most * (1 - FIRST_SHARE),
+                lambda epsilon: self.plan(replace(alone, epsilon=epsilon)),
+            )  # fmt: skip
+        except InvalidQuery as error:
+            raise InvalidQuery(error.problem, f"{error.hint}; the first release: {receipt}") from None
+        note = (
+            f"a first release found the sizes from which the ε of this answer follows ({receipt}); "
+            "what it cannot tell from nothing may be off by more than the error"
+        )
+        return replace(alone, epsilon=max(found, self.policy.least_epsilon), confidence=confidence), note
+
     def _query_plan(self, request: Question) -> "QueryPlan":
         from discreet.sql.plan.planner import Terms, plan
 
-        terms = Terms(request.epsilon, request.error, request.delta, request.groups, request.rows, request.confidence)
-        made, least = plan(request.statements, self.catalog, terms), self.policy.least_epsilon
-        if terms.error is not None and made.private and made.epsilon < least:  # the least ε that is sold gives more
+        terms = Terms(
+            request.epsilon, request.error, request.delta, request.groups, request.rows, request.confidence,
+            request.measure_bounds, self.policy.default_epsilon,
+        )  # fmt: skip
+        planned, least = plan(request.statements, self.catalog, terms), self.policy.least_epsilon
+        if terms.error is not None and planned.private and planned.epsilon < least:  # what is sold at least gives more
             return plan(request.statements, self.catalog, replace(terms, epsilon=least, error=None))
-        return made
+        return planned
+
+    def _require_own_units(self, request: Any) -> None:
+        """Refuse tables that reach their unit by a chain of keys, before anything is charged: only SQL follows it."""
+        named = getattr(request, "tables", None) or [getattr(request, "table", "")]
+        for name in named if isinstance(named, Iterable) else ():  # what is no list, the planner refuses
+            table = self.catalog.tables.get(str(name).casefold())
+            if table is not None and table.link is not None:
+                hint = f"{table.name} reaches its unit by {table.link}, which only SQL follows"
+                raise InvalidParameter("table", table.name, "a table with a column that names the person", hint)
 
     def _delta(self, stated: Number | None) -> Number:
         delta = self.policy.budget.delta if stated is None else stated
@@ -378,7 +553,12 @@ class Dataset:
         return delta
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Who runs this program, as the system names them; "analyst" where it does not.
+
+    >>> user_name() != ""
+    True
+    """
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -1,11 +1,15 @@
 """Files that must not be lost, nor found half written, nor written by two: a ledger, a state, a checkpoint."""
 
 import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import IO
 
-from discreet.errors import UnsupportedPlatform
+from discreet.errors import LedgerUnavailable, UnsupportedPlatform
 
 
 def require_locks() -> ModuleType:
@@ -45,6 +49,58 @@ def unlock(descriptor: int) -> None:
     """
     fcntl = require_locks()
     fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@contextmanager
+def locked(path: Path, *, patience: float) -> Iterator[None]:
+    """One process and thread at a time, by a lock on a file beside `path`.
+
+    Others wait for `patience` seconds, then get `LedgerUnavailable`.
+
+    >>> with locked(Path(tempfile.mkdtemp()) / "state.json", patience=1):
+    ...     pass
+    """
+    try:
+        file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LedgerUnavailable(f"{path} cannot be locked: {error.strerror}; nothing was sent") from None
+    try:
+        _wait_for_lock(file, path, patience)
+        yield
+    finally:
+        os.close(file)  # which releases the lock
+
+
+def _wait_for_lock(file: int, path: Path, patience: float) -> None:
+    until = time.monotonic() + patience
+    while True:
+        try:
+            lock(file, wait=False)
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise LedgerUnavailable(f"{path} is in use by another process; nothing was sent; try again") from None
+        time.sleep(0.005)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Replace a file by one that only its owner can read; as durable as `settle`.
+
+    >>> path = Path(tempfile.mkdtemp()) / "state.json"
+    >>> replace(path, b"{}")
+    >>> path.read_bytes()
+    b'{}'
+    """
+    beside = ""
+    try:
+        file, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable by its owner only
+        with os.fdopen(file, "wb") as sink:
+            sink.write(content)
+            settle(sink, Path(beside), path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise LedgerUnavailable(f"{path} cannot be written: {error.strerror}; nothing was sent") from None
 
 
 def settle(sink: IO[bytes], beside: Path, path: Path) -> None:

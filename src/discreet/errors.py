@@ -18,6 +18,8 @@
     │   ├── LedgerDamaged         what is stored is not a ledger, or not what was once written
     │   ├── LedgerTooNew          a newer version of discreet wrote it
     │   └── LedgerConflict        it already holds something else under this name
+    ├── AccessDenied              a server does not let this caller do that: no token, a wrong one, another role
+    ├── ServerUnavailable         a server cannot be reached, is too busy, or answered with something else
     ├── MissingExtra              (also an ImportError) an optional dependency is not installed
     ├── UnsupportedPlatform       this system lacks something that discreet cannot do without
     └── InternalError             discreet broke one of its own promises: please report it
@@ -45,7 +47,7 @@ class InvalidParameter(InvalidInput):
         super().__init__(f"{name}: got {self.got}, expected {expected}" + (f"; {hint}" if hint else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), str(self), self.__dict__)
+        return restored, (type(self), str(self), self.__dict__)
 
 
 class InvalidData(InvalidInput):
@@ -67,7 +69,7 @@ class InvalidQuery(InvalidInput):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), str(self), self.__dict__)
+        return restored, (type(self), str(self), self.__dict__)
 
 
 class UnknownLoss(DiscreetError):
@@ -110,6 +112,14 @@ class LedgerConflict(LedgerError):
     """The ledger already holds something else under this name: an account's settings, an answer, a row."""
 
 
+class AccessDenied(DiscreetError):
+    """A server does not let this caller do that: no token, a wrong or expired one, or a role that may not."""
+
+
+class ServerUnavailable(DiscreetError):
+    """A server cannot be reached, is too busy, or answered with something that is no answer."""
+
+
 class MissingExtra(DiscreetError, ImportError):
     """An optional dependency is not installed."""
 
@@ -118,7 +128,7 @@ class MissingExtra(DiscreetError, ImportError):
         super().__init__(f"{package} is not installed; run: pip install 'discreet[{extra}]'")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), str(self), self.__dict__)
+        return restored, (type(self), str(self), self.__dict__)
 
 
 class UnsupportedPlatform(DiscreetError):
@@ -129,8 +139,12 @@ class InternalError(DiscreetError):
     """discreet broke one of its own promises; the release was stopped."""
 
 
-def _restored(kind: type[DiscreetError], message: str, fields: dict[str, object]) -> DiscreetError:
-    """An exception as it was before pickling: worker processes send theirs home."""
+def restored(kind: type[DiscreetError], message: str, fields: dict[str, object]) -> DiscreetError:
+    """An exception with its message and fields as they were where another process or machine raised it.
+
+    >>> restored(BudgetExceeded, "nothing is left", {})
+    BudgetExceeded('nothing is left')
+    """
     error = kind.__new__(kind, message)
     Exception.__init__(error, message)
     error.__dict__.update(fields)

@@ -13,7 +13,16 @@ from typing import Any, Literal
 from discreet.errors import InvalidParameter
 from discreet.exact import Number
 
-__all__ = ["Commute", "FairnessAudit", "LinkedSynthesis", "Question", "Request", "Synthesis", "Training"]
+__all__ = [
+    "Commute",
+    "ContributionBounds",
+    "FairnessAudit",
+    "LinkedSynthesis",
+    "Question",
+    "Request",
+    "Synthesis",
+    "Training",
+]
 
 
 @dataclass(frozen=True)
@@ -21,8 +30,10 @@ class Question:
     """One SELECT, or several that are planned and paid for together: one ε for all, nothing released twice.
 
     State `epsilon`, what the whole may cost, or `error`, the error of every count and sum that you accept, for which
-    the least ε is found. `delta` is needed where groups come from the data; with it, Gaussian noise is used where it is
-    smaller. `groups` and `rows` bound what one person contributes, instead of the policy.
+    the least ε is found. An error of averages, and a relative one ("5%"), needs both: a tenth of ε pays for a first
+    release of sizes, and a second costs the least ε, within the rest, that keeps the error. `delta` is needed where
+    groups come from the data; with it, Gaussian noise is used where it is smaller. `groups` and `rows` bound what one
+    person contributes, instead of the policy. `measure_bounds` spends a tenth of ε on how much that left out.
     """
 
     sql: str | Sequence[str]
@@ -32,6 +43,7 @@ class Question:
     groups: int | None = field(default=None, kw_only=True)
     rows: int | None = field(default=None, kw_only=True)
     confidence: Number = field(default="0.95", kw_only=True)
+    measure_bounds: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.sql, str) and not self.sql:
@@ -48,13 +60,14 @@ class Training:
     """A model that predicts a column of a table: a network trained by DP-SGD, or a classical model.
 
     `examples` is the public, rough number of units (ask for a count first): it sets the rate and costs nothing.
-    `features`: the columns it reads; all others, if left out. `lot`: a tenth of the examples, if left out. `recipe` has
-    further settings of `learning.sgd.recipe.Recipe`: adaptive, per_layer, curve, average, seed … What is left out is
-    fixed for every dataset alike, not tuned on data: the optimizer is SGD with a rate of 0.5 that falls to a tenth.
-    `model`: a network, logistic (with `C`) or linear regression, or a tree of a `depth`.
+    `features`: the columns it reads; all others, if left out. `recipe` has further settings of
+    `learning.sgd.recipe.Recipe`: steps, adaptive, per_layer, curve, average, seed … What is left out is set from public
+    facts (examples, features, ε, δ) by `learning.network_plan`, as for `DPClassifier`; `explain` says what to. With
+    `epochs` stated, a lot is a tenth of the examples, if left out. `model`: a network, logistic (with `C`) or linear
+    regression, or a tree of a `depth`.
 
-    >>> Training(table="visits", target="ill", epsilon=1, delta="1e-6", examples=2000).hidden
-    (32,)
+    >>> Training(table="visits", target="ill", epsilon=1, delta="1e-6", examples=2000).model
+    'network'
     """
 
     table: str
@@ -63,11 +76,11 @@ class Training:
     delta: Number
     examples: int
     features: Sequence[str] | None = None
-    hidden: Sequence[int] = (32,)
-    activation: str = "tanh"
-    epochs: Number = 20
+    hidden: Sequence[int] | None = None
+    activation: str | None = None
+    epochs: Number | None = None
     lot: int | None = None
-    clip: Number = 1
+    clip: Number | None = None
     optimizer: Any = None
     model: Literal["network", "logistic", "linear", "tree"] = "network"
     depth: int = 4
@@ -87,7 +100,7 @@ class Synthesis:
     one person. people: about how many units there are, public, to refuse a budget that is too small. rows: how many
     synthetic rows; the noisy number of rows, if left out. adaptive: after columns and pairs, so many rounds in which
     triples are chosen privately. model: "relaxed", or "graphical" (by mbi, an extra). settings: how a table is fitted,
-    `synthetic.relaxed.Settings`.
+    `synthetic.fit.relaxed.Settings`.
 
     >>> Synthesis(table="people", epsilon=1).model
     'relaxed'
@@ -119,7 +132,7 @@ class LinkedSynthesis:
 
     tables: names, or what is said of each: columns, exclude, bins, values, at_most, never, rules, rows_per_person (1,
     if left out). The first with one row a person has the people. delta: that of the budget, if left out. people: about
-    how many there are, public. settings: how tables are fitted, `synthetic.relaxed.Settings`.
+    how many there are, public. settings: how tables are fitted, `synthetic.fit.relaxed.Settings`.
 
     >>> LinkedSynthesis(tables=["people", "visits"], epsilon=1).people is None
     True
@@ -156,6 +169,28 @@ class Commute:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContributionBounds:
+    """Contribution bounds and bounds of columns that suit the data, chosen privately.
+
+    `by`: the columns that questions group by; with them, `max_groups_per_unit` is chosen, and `max_rows_per_group` for
+    groups by all of them together. `columns`: names of numeric columns with a wide public range each, within which
+    lower and upper are chosen. `probability`: the share of people who are not cut. `most_groups` and `most_rows` are
+    public: no bound is chosen above them.
+
+    >>> ContributionBounds(table="visits", epsilon="0.1", columns={"amount": (0, 10**6)}).probability
+    '0.95'
+    """
+
+    table: str
+    epsilon: Number
+    by: Sequence[str] = ()
+    columns: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
+    probability: Number = "0.95"
+    most_groups: int = 1000
+    most_rows: int = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
 class FairnessAudit:
     """How far groups are apart in what a model says of the people of a table.
 
@@ -186,5 +221,5 @@ class FairnessAudit:
     least: int = 20
 
 
-Request = Question | Training | Synthesis | LinkedSynthesis | Commute | FairnessAudit
+Request = Question | Training | Synthesis | LinkedSynthesis | Commute | ContributionBounds | FairnessAudit
 """The closed union of what can be asked."""

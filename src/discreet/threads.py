@@ -5,6 +5,7 @@ threads wait for one another, at full speed: several times the processor time fo
 the default.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -51,18 +52,27 @@ class _Setting:
 
     lock: Any = field(default_factory=Lock)
     users: int = 0
+    libraries: Any = None
+    modules: int = 0
     limits: Any = None
     in_force: tuple[int, ...] = ()
 
     def enter(self, count: int) -> None:
-        from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
-
         with self.lock:
             if not self.users:
-                self.limits = threadpool_limits(limits=count, user_api="blas")
+                self._look()
+                self.limits = self.libraries.limit(limits=count)
                 # as it is, not as was asked: not every thread may change it
-                self.in_force = tuple(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
+                self.in_force = tuple(each["num_threads"] for each in self.libraries.info())
             self.users += 1
+
+    def _look(self) -> None:
+        """Find the BLAS libraries of the process, again only if modules were imported: a library comes with one."""
+        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+        if self.libraries is None or self.modules != len(sys.modules):
+            self.libraries = ThreadpoolController().select(user_api="blas")
+            self.modules = len(sys.modules)
 
     def leave(self) -> None:
         with self.lock:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.anonymity import Classes, Coded, Hierarchy, Recoding
-from discreet.anonymity.anonymity_report import INSTEAD, LIMITS, homogeneous, limits_text, release_page, risk_page
+from discreet.anonymity.anonymity_report import INSTEAD, LIMITS, homogeneous, release_page, risk_page
 from discreet.anonymity.classes import Sensitive
 from discreet.anonymity.information_loss import utility
 from discreet.anonymity.models import DistinctDiversity, KAnonymity, Target
@@ -102,10 +102,6 @@ def test_the_costs_can_be_written_as_json() -> None:
     found = json.loads(json.dumps(utility(recoded(), k=4).as_dict()))
     assert found["class_sizes"] == {"4": 3}
     assert "NCP" in utility(recoded(), k=4).text()
-
-
-def test_the_limits_are_plain_words() -> None:
-    assert limits_text().count("\n") == len(LIMITS)
 
 
 def test_bad_input() -> None:

@@ -16,10 +16,9 @@ from discreet.attacks.answers.answerers import (
     Remembered,
     Rounded,
     Suppressed,
+    ask,
     ask_all,
     bits,
-    histogram,
-    one,
     only,
     words,
 )
@@ -130,20 +129,10 @@ def test_only_one_number():
         only(pa.table({"n": [1, 2]}))
 
 
-def test_a_histogram_in_the_order_of_its_cells():
-    released = pa.table({"n": [7, None, 5], "cell": ["c", "b", "a"]})
-    sql = "SELECT cell, COUNT(*) AS n FROM t GROUP BY cell"
-    found = histogram(Fake(released), sql, epsilon=1, by="cell", cells=["a", "b", "c", "d"])
-    assert np.array_equal(found, [5, np.nan, 7, np.nan], equal_nan=True)
-    assert np.isnan(histogram(Fake(released, left=0), sql, epsilon=1, by="cell", cells=["a"])).all()
-    with pytest.raises(InvalidParameter, match="'town' and one count"):
-        histogram(Fake(released), sql, epsilon=1, by="town", cells=["a"])
-
-
 @pytest.mark.parametrize("answer", ["12", True, float("nan"), float("inf"), [1]])
 def test_answers_that_are_no_numbers(answer):
     with pytest.raises(InvalidData, match="the answerer gave"):
-        one(lambda q: answer, "q")
+        ask(lambda q: answer, "q")
 
 
 def test_fractions_and_numpy_numbers_are_answers():

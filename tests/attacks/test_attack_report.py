@@ -88,7 +88,7 @@ def test_words_numbers_and_pictures_are_all_there():
     plain = json.loads(report().json())
     assert plain["success"] == {"value": 0.9, "low": plain["success"]["low"], "high": plain["success"]["high"], "hits": 90, "trials": 100}  # fmt: skip
     assert plain["facts"] == {"matched": 7, "limit": 0.5}
-    text, page = report().text(), report().page().html()
+    text, page = report().text(), report().page().html().replace("\N{NO-BREAK SPACE}", " ")
     for word in ("linkage", "the raw table", "name the person", "90.0 %", "matched", "a remark", "falls"):
         assert word in text
         assert word in page

@@ -528,3 +528,12 @@ def test_texts_are_not_lists_of_outputs():
 def test_errors_of_many_at_once_are_the_callers():
     with pytest.raises(ZeroDivisionError):
         auditing(mechanism=lambda x, n: 1 / 0).find()
+
+
+def test_low_order_bits_are_told_in_words():
+    """Laplace noise of floats near a power of two: many bit patterns give it away, and a list of them says nothing."""
+    noise = lambda data, n, rng: data + rng.laplace(0, 3, n)  # noqa: E731
+    finding = Audit(mechanism=noise, x=3, neighbor=4, claimed="1/3", samples=20_000).find()
+    assert finding.broken
+    assert "the lowest bit of the output, by where it lies" in finding.event
+    assert "2^-" not in finding.event

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from discreet.attacks.answers.answerers import Fresh, Limited, Noisy, Raw, Remembered
-from discreet.attacks.answers.averages import Averaging, Differencing, Gathered, gather, margin, pairs_about
+from discreet.attacks.answers.averages import (
+    Averaging,
+    Differencing,
+    Gathered,
+    gather,
+    margin,
+    pairs_about,
+)
+from discreet.attacks.answers.bit_trials import AveragingTrial, DifferencingTrial, ReconstructionTrial
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.mechanisms import Geometric
 
@@ -125,3 +133,14 @@ def test_answers_within_a_budget_are_not_said_to_lack_a_ledger():
     halves = Differencing(pairs=pairs, truth=[1, 0], answerer=noisy, epsilon=2).run()
     for report in (paid, halves):
         assert report.against == "exact counts, geometric noise at ε 1 each, ε 2 in all"
+
+
+@pytest.mark.parametrize("attack", [AveragingTrial, DifferencingTrial, ReconstructionTrial])
+def test_a_rare_bit_that_falls_is_not_called_held(attack):
+    """Guessing is right about 95 %: all that is left is within 5 points."""
+    assert attack(people=400, rate=0.05).run().verdict == "falls"
+    assert attack(people=40, rate=0.05).run().verdict != "holds"
+
+
+def test_an_uneven_bit_within_a_budget_holds():
+    assert AveragingTrial(people=4000, rate=0.2, answers="budget", epsilon="0.1", repeats=2).run().verdict == "holds"

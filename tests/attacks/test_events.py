@@ -205,7 +205,7 @@ def test_events_are_of_different_scores_and_no_more_than_asked_for():
     assert [event.promise for event in events] == sorted((event.promise for event in events), reverse=True)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(batches, batches)
 def test_learning_survives_anything(x, other):
     """Any outputs, however few and strange: scores are numbers, and events are told in words."""

@@ -12,7 +12,6 @@ from discreet.attacks.tables.linkage import (
     LinkedSecret,
     claims,
     fingerprint,
-    fingerprint_chart,
     uniqueness,
     weights,
 )
@@ -245,7 +244,6 @@ def test_uniqueness_and_fingerprints():
     assert shares[0] == 0
     assert shares[-1] == uniqueness(table, list(table)) > 0.9
     assert {name for name, _ in steps} == set(table)
-    assert "<svg" in fingerprint_chart(steps).svg()
     assert uniqueness({"a": [None, None, 1, 1]}, ["a"]) == 0.5
 
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 from scipy.stats import binom
 
-from discreet.attacks.records.ratings import Ratings, catalog, coarse, common, flipped, planted, thinned
-from discreet.errors import InvalidData, InvalidInput, InvalidParameter
+from discreet.attacks.records.ratings import Ratings, catalog, coarse, common, planted
+from discreet.errors import InvalidData, InvalidInput
 
 ALPHA = 1e-6
 
@@ -33,12 +32,10 @@ def test_entries_are_sorted_and_none_is_lost(pairs, random):
     assert ratings.support.tolist() == np.bincount(what, minlength=10).tolist()
 
 
-def test_matrices_and_dates_say_the_same_as_columns():
-    dense = np.array([[5, 0, 3], [0, 2, 4]])
-    days = np.array([[10, 0, 11], [0, 12, 400]])
-    ratings = Ratings.of_matrix(sparse.csr_array(dense), sparse.csc_array(days))
+def test_dates_say_the_same_as_days():
     dates = np.datetime64("1970-01-01") + np.array([10, 11, 12, 400])
-    assert entries(ratings) == entries(Ratings.of([0, 0, 1, 1], [0, 2, 1, 2], [5, 3, 2, 4], dates))
+    columns = [0, 0, 1, 1], [0, 2, 1, 2], [5, 3, 2, 4]
+    assert entries(Ratings.of(*columns, [10, 11, 12, 400])) == entries(Ratings.of(*columns, dates))
 
 
 BAD = {
@@ -62,19 +59,12 @@ BAD = {
     "a day far away": (lambda: Ratings.of([0], [0], [1], day=[2**40]), "day"),
     "fractions of days": (lambda: Ratings.of([0], [0], [1], day=[1.5]), "day: expected"),
     "the same twice": (lambda: Ratings.of([4, 1, 4], [2, 1, 2], [1, 2, 3]), "1 entries repeat .* position 2"),
-    "no matrix": (lambda: Ratings.of_matrix([[1]]), "scipy.sparse"),
-    "days of another shape": (lambda: Ratings.of_matrix(sparse.eye_array(2), sparse.eye_array(3)), "shape"),
-    "days of other entries": (
-        lambda: Ratings.of_matrix(sparse.eye_array(2), sparse.csr_array(np.array([[0, 1], [1, 0]]))),
-        "other entries",
-    ),
     "nobody": (lambda: catalog(people=0, items=5, mean=1, seed=0), "people"),
     "a mean above the items": (lambda: catalog(people=5, items=5, mean=6, seed=0), "mean"),
     "a least above half": (lambda: catalog(people=5, items=5, mean=2, least=4, seed=0), "least"),
     "a negative seed": (lambda: catalog(people=5, items=5, mean=2, seed=-1), "seed"),
     "more targets than people": (lambda: planted(small(), targets=50, absent=50, known=2, seed=0), "targets"),
     "more known than rated": (lambda: planted(small(), targets=40, absent=40, known=29, seed=0), "known"),
-    "a share above 1": (lambda: thinned(small(), share=2, seed=0), "share"),
     "coarse without days": (lambda: coarse(small().without_days(), days=3), "dates"),
 }
 
@@ -160,19 +150,8 @@ def test_errors_come_as_often_as_stated():
 
 def test_what_an_owner_may_do():
     ratings = catalog(people=1000, items=200, mean=25, seed=1)
-    n, cells = len(ratings), 200_000
-    half = len(thinned(ratings, share="0.5", seed=3))
-    assert binom.ppf(ALPHA, n, 0.5) <= half <= binom.isf(ALPHA, n, 0.5)
-    assert len(thinned(ratings, share=1, seed=3)) == n
     assert set(coarse(ratings, days=100).day % 100) == {50}
     assert (np.abs(coarse(ratings, days=100).day - ratings.day) <= 50).all()
     few = common(ratings, items=7)
     assert (few.support > 0).sum() == 7
     assert few.support.sum() == np.sort(ratings.support)[-7:].sum()
-    noisy = flipped(ratings, share="0.2", seed=1)
-    mean, spread = n * 0.8 + (cells - n) * 0.2, np.sqrt(cells * 0.16)
-    assert abs(len(noisy) - mean) < 5 * spread
-    kept = np.isin(ratings.item * 1000 + ratings.person, noisy.item * 1000 + noisy.person).sum()
-    assert binom.ppf(ALPHA, n, 0.8) <= kept <= binom.isf(ALPHA, n, 0.8)
-    with pytest.raises(InvalidParameter, match="cells"):
-        flipped(Ratings.of([0], [0], [1], people=10**5, items=10**5), share="0.5", seed=0)

@@ -11,7 +11,6 @@ from discreet.attacks.answers.reconstruction import (
     METHODS,
     Hashed,
     Reconstruction,
-    cells,
     least_squares,
     lp_decode,
     population,
@@ -139,12 +138,6 @@ def test_hashed_predicates_are_the_masks():
         for mask, predicate in zip(hashed.masks, hashed.predicates("person"), strict=True):
             assert database.sql(f"SELECT count(*) FROM t WHERE {predicate}").fetchall() == [(int(mask.sum()),)]
     assert attack(Raw(SECRET), subsets=Hashed.of(np.arange(PEOPLE), questions=400, seed=1).masks).success.value > 0.95
-
-
-def test_cells_are_disjoint_and_cover():
-    values, masks = cells(["b", "a", "b", "c"])
-    assert values == ["b", "a", "c"]
-    assert masks.sum(axis=0).tolist() == [1, 1, 1, 1]
 
 
 def test_a_histogram_of_single_people_is_bounded_by_epsilon():

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.attacks.ratings_defenses import flipped
 
-from discreet.attacks.records.ratings import catalog, flipped, planted
+from discreet.attacks.records.ratings import catalog, planted
 from discreet.attacks.records.sparse import FALSE_NAMING, SparseMatching
 
 pytestmark = pytest.mark.claim("A4")
@@ -73,7 +74,7 @@ def test_dates_help_and_are_not_needed(report):
 
 def test_randomized_records_hold():
     everybody = catalog(people=1500, items=300, mean=40, seed=3)
-    case = planted(everybody, targets=500, absent=200, known=8, seed=4)
+    case = planted(everybody, targets=250, absent=100, known=8, seed=4)
     assert run(case).verdict == "falls"
     noisy = SparseMatching(
         released=flipped(case.released, share="0.4", seed=5), auxiliary=case.auxiliary, truth=case.truth

@@ -5,9 +5,10 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
+from tests.mechanisms.closed_forms import histogram_sensitivity
 
 from discreet.mechanisms import Geometric, Quantile, Range
-from discreet.mechanisms.sensitivity import histogram_sensitivity, sensitivity
+from discreet.mechanisms.sensitivity import sensitivity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Neighbors
 

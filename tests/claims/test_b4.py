@@ -5,8 +5,8 @@ import statistics
 from fractions import Fraction
 
 import pytest
+from tests.mechanisms import closed_forms as forms
 
-from discreet.mechanisms import sensitivity as forms
 from discreet.mechanisms.sensitivity import sensitivity
 from discreet.privacy.unit import Neighbors
 

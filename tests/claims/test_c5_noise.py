@@ -10,7 +10,7 @@ from tests.noise.reference import CONTEXT, laplace_pmf, real
 from tests.statistical.power import Stream, assert_follows
 
 from discreet.noise import planar_laplace
-from discreet.noise.planar import _spherical
+from discreet.noise.geometric import _spherical
 
 
 @pytest.mark.claim("C5")

@@ -269,7 +269,7 @@ def test_one_page_shows_both_sides(world):
     assert not report.broken
     best = [max(one.roc.at(0.1, confidence=0.95).true.value for one in side) for side in (report.before, report.after)]
     assert best[0] > 0.5 > 0.3 > best[1]  # at 1 % of 200 people outside, two of them, it is a matter of luck
-    page = report.page().html()
+    page = report.page().html().replace("\u00a0", " ").replace("\u202f", " ")
     assert page.count("ROC") >= 6
     assert "true positives at 0.1 % false" in page
     assert "ε proven beside ε claimed" in page

@@ -12,8 +12,7 @@ from scipy.stats import binom
 
 from discreet.attacks.updates import UpdateLabels, UpdateRows, imprint
 from discreet.learning.federated import Federation, GaussianShare, InProcessClients, Secure, masks, run
-from discreet.learning.federated.aggregation import SecureAggregation, TrustedAggregation
-from discreet.learning.federated.client_updates import length
+from discreet.learning.federated.aggregation import SecureAggregation, TrustedAggregation, length
 from discreet.learning.federated.exchange import Update, decode_answer, unpack_vector
 from discreet.learning.federated.federation import Local
 from discreet.learning.federated.messages import Masked

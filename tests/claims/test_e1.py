@@ -12,11 +12,11 @@ from tests.real_data import FOLDER, needs
 
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
-from discreet.synthetic.marginals import counts
-from discreet.synthetic.measuring import design_for, measure
+from discreet.synthetic.fit.relaxed import Settings, fit
+from discreet.synthetic.fit.row_sampling import draw
+from discreet.synthetic.measure.marginals import counts
+from discreet.synthetic.measure.noisy_marginals import design_for, measure
 from discreet.synthetic.quality import area_under_curve, closeness
-from discreet.synthetic.relaxed import Settings, fit
-from discreet.synthetic.rows import draw
 
 pytestmark = pytest.mark.claim("E1")
 

@@ -14,12 +14,12 @@ from discreet.exact import log_down
 from discreet.local.estimation.ibu import ibu
 from discreet.local.estimation.inversion import clip, invert, project
 from discreet.local.estimation.linear_maps import KRRModel
-from discreet.local.oracles.krr import KRR
 from discreet.local.oracles.metric import MetricResponse
+from discreet.local.oracles.responses import KRR
 from discreet.local.places.areas import Area
+from discreet.local.places.maps import earth_mover
 from discreet.local.places.planar import PlanarReport
 from discreet.local.places.smoothing import smoothed
-from discreet.local.places.transport import earth_mover
 from discreet.mechanisms.channel import Channel
 from discreet.noise import DeterministicEntropy
 

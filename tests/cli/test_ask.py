@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from discreet.cli.ask import _field, separated
+from discreet.cli.ask import separated
+from discreet.curator.answer import _field
 from discreet.sql.plan.query_plan import QueryPlan
 
 POLICY = """
@@ -56,12 +57,16 @@ def write_csv(path):
         csv.writer(file).writerows([("patient", "age", "region", "day"), *ROWS])
 
 
+def write_clinic(folder):
+    write_csv(folder / "visits.csv")
+    (folder / "regions.csv").write_text("region,country\nnorth,N\n")
+    (folder / "policy.toml").write_text(POLICY.replace("SOURCE", "visits.csv"), encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path):
-    write_csv(tmp_path / "visits.csv")
-    (tmp_path / "regions.csv").write_text("region,country\nnorth,N\n")
-    (tmp_path / "policy.toml").write_text(POLICY.replace("SOURCE", "visits.csv"), encoding="utf-8")
-    return tmp_path
+    return write_clinic(tmp_path)
 
 
 @pytest.fixture
@@ -293,7 +298,6 @@ def test_statements_from_a_pipe_and_from_files(run, folder):
         ([COUNT, BY_REGION, "--plot", "x.png"], None),
         ([COUNT, "--plot", "x.gif"], None),
         ([COUNT, "--groups", "x"], None),
-        ([COUNT, "--error", "5"], None),
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_asks_nothing(run, folder, words, stdin):
@@ -309,7 +313,17 @@ def test_neither_epsilon_nor_error_says_what_to_write(run):
         printed = run(command, "policy.toml", COUNT)
         assert printed.code == 2
         assert "--epsilon 0.5; or how exact it must be: --error 100" in printed.err
-        assert "not both" in run(command, "policy.toml", COUNT, "--epsilon", "1", "--error", "1").err
+    assert "not both" in run("explain", "policy.toml", COUNT, "--epsilon", "1", "--error", "1").err
+
+
+def test_a_relative_error_takes_two_charges(run):
+    printed = run("ask", "policy.toml", COUNT, "--epsilon", "10", "--error", "60%")
+    assert printed.code == 0
+    assert "a first release found the sizes from which the ε of this answer follows (ε 1 charged as #2" in printed.out
+    refused = run("ask", "policy.toml", COUNT, "--epsilon", "1", "--error", "0.0001%")
+    assert refused.code not in (0, 4)  # something was charged
+    assert "ε 0.1 charged as #" in refused.err
+    assert run("ask", "policy.toml", COUNT, "--error", "60%").code == 4
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,8 @@ def test_a_file_of_ones_own_needs_one_command(discreet, town, tmp_path, times):
 
 
 def test_a_file_with_other_columns_says_what_to_do(discreet, tmp_path):
+    (tmp_path / "movies.csv").write_text("userId,movieId,rating,timestamp\n1,2,3,4\n", encoding="utf-8")
+    assert "--columns user,film,stars,time" in discreet("attack", "match", "movies.csv", "--plant", 6).err
     (tmp_path / "mine.csv").write_text("userId,movieId,stars\n1,2,3\n", encoding="utf-8")
     assert "--columns user,film,stars,time" in discreet("attack", "match", "mine.csv", "--plant", 6).err
     assert "--plant 8" in discreet("attack", "match", "mine.csv").err

@@ -8,8 +8,8 @@ import pytest
 import discreet as package
 
 COMMANDS = [
-    "account", "anonymize", "ask", "attack", "budget", "channel", "check", "commute", "explain", "fairness", "init", "ledger", "local", "mechanism", "predict", "risk", "shell",
-    "statement", "synth", "train",
+    "account", "anonymize", "ask", "attack", "bounds", "budget", "channel", "check", "commute", "explain", "fairness", "init", "ledger", "local", "mechanism", "predict", "risk", "serve", "shell",
+    "statement", "synth", "token", "train",
 ]  # fmt: skip
 
 
@@ -20,7 +20,7 @@ def test_help_lists_the_groups(discreet):
     assert [line.split()[0] for line in lines if line[:2] == "  " != line[1:3]] == COMMANDS
 
 
-@pytest.mark.parametrize("command", ["ask", "budget", "check", "explain", "init", "shell", "statement"])
+@pytest.mark.parametrize("command", ["ask", "bounds", "budget", "check", "explain", "init", "shell", "statement"])
 def test_every_single_command_has_help(discreet, command):
     printed = discreet(command, "--help")
     assert printed.code == 0
@@ -129,7 +129,7 @@ runpy.run_module("discreet", run_name="__main__", alter_sys=True)
 
 @pytest.mark.parametrize(
     "module", ["discreet.cli", "click", "discreet.errors", "discreet.cli.ask", "numpy", "pyarrow", "duckdb",
-               "discreet.curator.engines.csv_lines", "pyarrow.compute", "discreet.sql.release.release"],
+               "discreet.curator.engines.csv_files", "pyarrow.compute", "discreet.sql.release.release"],
 )  # fmt: skip
 def test_an_interrupt_at_any_moment_is_one_line(module, tmp_path):
     """Imports are moments that can be named; that of pyarrow.compute is in the middle of reading a CSV file."""
@@ -174,7 +174,7 @@ def test_without_file_locks_the_command_line_is_refused_in_one_sentence():
     [
         "import discreet; discreet.open('policy.toml')",
         "from discreet.curator.stores.sqlite import _Turn; from pathlib import Path; _Turn(Path(sys.argv[1])).__enter__()",
-        "import discreet.local.collection.device_account as a; a._wait(0, None)",
+        "import discreet.durable as d; d._wait_for_lock(0, None, 1)",
         "import discreet.learning.sgd.run_state as c; c._lock(0, None)",
     ],
 )

@@ -18,6 +18,16 @@ def test_init_drafts_and_check_asks_for_the_decisions(discreet, tmp_path):
     assert "6 open decisions" in refused.err
 
 
+def test_init_as_json(discreet, tmp_path):
+    (tmp_path / "people.csv").write_text("name,age\nAda,36\n")
+    plain = discreet("init", "people.csv").out
+    facts = discreet("init", "people.csv", "--json").json
+    assert facts == {"policy": plain, "undecided": plain.count('"?"'), "file": None}
+    assert facts["undecided"] > 0
+    assert discreet("init", "people.csv", "-o", "policy.toml", "--json").json["file"] == "policy.toml"
+    assert (tmp_path / "policy.toml").read_text() == plain
+
+
 def test_init_never_overwrites(discreet, tmp_path):
     (tmp_path / "people.csv").write_text("name,age\n")
     (tmp_path / "policy.toml").write_text("precious")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.test_ask import BY_REGION, COUNT, POLICY, stop, write_csv
+from tests.cli.test_ask import BY_REGION, COUNT, POLICY, stop, write_clinic
 
 from discreet.cli.shell import COMMANDS, completions, history_file
 from discreet.curator.policy import parse_policy
@@ -21,10 +21,7 @@ from discreet.curator.stores.reader import ReadOnlyStore
 
 @pytest.fixture
 def folder(tmp_path):
-    write_csv(tmp_path / "visits.csv")
-    (tmp_path / "regions.csv").write_text("region,country\nnorth,N\n")
-    (tmp_path / "policy.toml").write_text(POLICY.replace("SOURCE", "visits.csv"), encoding="utf-8")
-    return tmp_path
+    return write_clinic(tmp_path)
 
 
 @pytest.fixture

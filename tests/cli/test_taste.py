@@ -8,7 +8,7 @@ import pytest
 
 from discreet.cli import cli
 
-WITHOUT_FACTS = {"init", "shell"}  # one writes a policy, the other talks
+WITHOUT_FACTS = {"shell"}  # it talks
 FORBIDDEN = {"--out", "--form", "--limits", "--out-file", "--eps", "--csv-out"}
 RIDDLES = re.compile(r"claim [A-D]\d|private: publish it|\bmended\b|\bdoubt\b|Wish|\bkept answer")
 

@@ -25,7 +25,7 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
 from discreet.report import Page
 from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesize
-from discreet.synthetic.relaxed import Settings
+from discreet.synthetic.fit.relaxed import Settings
 
 ADD, CHANGE = "add or remove one", "change one"
 QUICK = Settings(iterations=4, rows=64)
@@ -121,6 +121,10 @@ def audit(data: Dataset, **settings: Any) -> Any:
     return data.audit_fairness("people", said, label="ill", group="sex", epsilon=1, **settings)
 
 
+def bounds(data: Dataset, **settings: Any) -> Any:
+    return data.choose_bounds("visits", epsilon=1, by=["ward"], columns={"days": (-100, 100)}, **settings)
+
+
 def gaussian(release: Callable[..., Any], **more: Any) -> Callable[[Dataset], Any]:
     return lambda data: release(data, delta="1e-6", **more)
 
@@ -146,6 +150,7 @@ GATED: dict[str, tuple[Callable[[Dataset], Any], tuple[str, ...]]] = {
     "commuting in regions": (lambda data: commuting(data, groups=REGIONS), (ADD, CHANGE)),
     "commuting around hubs": (lambda data: commuting(data, hubs=2), (ADD, CHANGE)),
     "commuting with Gaussian noise": (gaussian(commuting, promise="approximate"), (ADD, CHANGE)),
+    "bounds": (bounds, (ADD, CHANGE)),
     "audit": (audit, (ADD, CHANGE)),
     "audit in strata": (lambda data: audit(data, given="age", bins={"age": [40]}, least=2), (ADD, CHANGE)),
     "audit with Gaussian noise": (gaussian(audit, noise="gaussian"), (ADD, CHANGE)),

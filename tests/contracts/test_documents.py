@@ -16,10 +16,10 @@ import pytest
 from tests.contracts.test_plan import OTHERS, ROWS, catalog
 
 from discreet.curator.curator import Curator
-from discreet.curator.documents import canonical, digest, from_document, plan_parts, to_document
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.curator.ledger import Ledger
 from discreet.curator.ledger import digest as statement_digest
+from discreet.curator.plan import canonical, digest, from_document, plan_parts, to_document
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import DiscreetError, InternalError
 from discreet.privacy.budget import Budget
@@ -185,11 +185,13 @@ def test_a_run_costs_what_its_noise_and_its_steps_cost_whatever_the_recipe_says(
 @pytest.mark.parametrize("name", ["synthesis", "synthesis of several rows", "linked"])
 def test_marginals_with_too_little_noise_are_refused_though_the_design_calls_them_enough(name, monkeypatch):
     from discreet.privacy.loss import GaussianNoise
-    from discreet.synthetic.measuring import Design
+    from discreet.synthetic.measure.noisy_marginals import Design
 
     one = OTHERS[name].make()
     monkeypatch.setattr(Design, "loss", property(lambda self: GaussianNoise(10**6)))
-    monkeypatch.setattr("discreet.synthetic.measuring.squared_sensitivity", lambda neighbors, rows: Fraction(9, 10))
+    monkeypatch.setattr(
+        "discreet.synthetic.measure.noisy_marginals.squared_sensitivity", lambda neighbors, rows: Fraction(9, 10)
+    )
     with pytest.raises(InternalError, match="less noise"):
         one.verify(catalog())
 

@@ -24,8 +24,7 @@ from discreet.fairness import bootstrap as fairness_bootstrap
 from discreet.fairness.cells import Cells
 from discreet.fairness.disparity_report import fairness_report, report_cells
 from discreet.fairness.repair.reduction import Mixture
-from discreet.fairness.repair.rows import thrown
-from discreet.fairness.repair.thresholds import Rule, Thresholds
+from discreet.fairness.repair.thresholds import Rule, Thresholds, thrown
 from discreet.local.collection.memoized import Device, Memoized
 from discreet.local.collection.survey import PLACES, Survey
 from discreet.local.collection.survey import RANDOMIZERS as SURVEY_RANDOMIZERS
@@ -34,19 +33,19 @@ from discreet.local.estimation import ibu
 from discreet.local.estimation.heavy_hitters import PrefixExtension, encode
 from discreet.local.estimation.linear_maps import KRRModel
 from discreet.local.oracles.attributes import Sample, SampleWithFakes, Split
-from discreet.local.oracles.hadamard import HadamardResponse
 from discreet.local.oracles.hashing import BinaryHashing, OptimizedHashing
-from discreet.local.oracles.krr import KRR, BinaryResponse
 from discreet.local.oracles.metric import ClampedGeometric, ClampedLaplace, ExponentialResponse, MetricResponse
 from discreet.local.oracles.numeric import Hybrid, Piecewise, StochasticRounding
+from discreet.local.oracles.responses import KRR, BinaryResponse, HadamardResponse
 from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
 from discreet.local.places.areas import Area
 from discreet.local.places.planar import PlanarReport
 from discreet.noise import DeterministicEntropy, sampler
 from discreet.noise.entropy import SystemEntropy
-from discreet.synthetic import choosing, fine_counts, measuring, rows
 from discreet.synthetic.commuting import synthesis, urn
-from discreet.synthetic.relaxed import RelaxedTable, fit
+from discreet.synthetic.fit import row_sampling
+from discreet.synthetic.fit.relaxed import RelaxedTable, fit
+from discreet.synthetic.measure import adaptive, fine_counts, noisy_marginals
 
 SIX = {"epsilon": 1, "size": 6}
 PERSONS = [n % 6 for n in range(300)]
@@ -55,9 +54,9 @@ BOUNDS = {"epsilon": 1, "lower": 0, "upper": 5}
 TOWN = Area.plane(width=3, height=2, cell=1)
 SOFT = RelaxedTable((2, 2), 200.0, np.full((8, 4), 0.5, np.float32), 1.0, 1, "misfit")
 CODES = np.array([[n % 2, n % 3] for n in range(60)])
-DESIGN = measuring.Design((2, 3), ((0,), (0, 1)), (20, 20), neighbors="change one")
+DESIGN = noisy_marginals.Design((2, 3), ((0,), (0, 1)), (20, 20), neighbors="change one")
 TRIPLES = {"first": [(0,), (1,)], "candidates": [(0, 1)], "rounds": 1, "picks": 1}
-RECIPE = choosing.recipe_for((2, 3), epsilon=1, delta="1e-6", neighbors="change one", **TRIPLES)
+RECIPE = adaptive.recipe_for((2, 3), epsilon=1, delta="1e-6", neighbors="change one", **TRIPLES)
 GROUPS = {"yhat": [n % 2 for n in range(80)], "sex": ["f", "m", "m", "f"] * 20}
 REPORTED = {"group": "sex", "prediction": "yhat", "limits": "bootstrap", "replicates": 200}
 LOTTERY = Thresholds("parity", 0.0, {"f": Rule((0.5, 0.1), (0.5, 0.5)), "m": Rule((0.5, 0.1), (0.5, 0.5))}, 1.0, 0.0)
@@ -88,9 +87,9 @@ def device() -> tuple[Any, Any]:
 
 
 RANDOMIZERS: dict[str, list[tuple[Any, Any]]] = {
-    "local.oracles.krr.BinaryResponse.randomize": [(BinaryResponse(epsilon=1), [0, 1] * 150)],
-    "local.oracles.krr.KRR.randomize": [(KRR(**SIX), PERSONS)],
-    "local.oracles.hadamard.HadamardResponse.randomize": [(HadamardResponse(**SIX, blocks=b), PERSONS) for b in (1, 2)],
+    "local.oracles.responses.BinaryResponse.randomize": [(BinaryResponse(epsilon=1), [0, 1] * 150)],
+    "local.oracles.responses.KRR.randomize": [(KRR(**SIX), PERSONS)],
+    "local.oracles.responses.HadamardResponse.randomize": [(HadamardResponse(**SIX, blocks=b), PERSONS) for b in (1, 2)],
     "local.oracles.hashing._HashingOracle.randomize": [(kind(**SIX), PERSONS) for kind in (BinaryHashing, OptimizedHashing)],
     "local.oracles.sets._UnaryOracle.randomize": [(kind(**SIX), PERSONS) for kind in (SymmetricUnary, OptimizedUnary)],
     "local.oracles.sets.SubsetSelection.randomize": [(SubsetSelection(**SIX), PERSONS)],
@@ -128,22 +127,26 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
     "fairness.bootstrap.Replicates.of": [lambda: fairness_bootstrap.Replicates.of(Cells.of(GROUPS, group="sex", prediction="yhat"), 200).tables],
     "fairness.disparity_report.fairness_report": [lambda: fairness_report(GROUPS, **REPORTED).as_dict()],
     "fairness.disparity_report.report_cells": [lambda: report_cells(Cells.of(GROUPS, group="sex", prediction="yhat"), limits="bootstrap", replicates=200).as_dict()],
-    "fairness.repair.rows.thrown": [lambda: thrown(np.full(300, 0.5))],
+    "fairness.repair.thresholds.thrown": [lambda: thrown(np.full(300, 0.5))],
     "fairness.repair.reduction.Mixture.predict": [lambda: Mixture((Always(0), Always(1)), (0.5, 0.5), "parity", 0.0, 0.0).predict(np.zeros((300, 1)))],
     "fairness.repair.thresholds.Thresholds.predict": [lambda: LOTTERY.predict([0.3] * 300, ["f", "m"] * 150)],
-    "synthetic.rows.draw": [lambda: rows.draw(SOFT)],
-    "synthetic.rows.draw_given": [lambda: rows.draw_given(SOFT, np.zeros((200, 1), np.int64))],
-    "synthetic.measuring.measure": [lambda: measuring.measure(CODES, DESIGN)],
-    "synthetic.measuring.count_left_out": [lambda: measuring.count_left_out(CODES[:, 0], 2, DESIGN)],
-    "synthetic.fine_counts.count": [lambda: fine_counts.count(np.full(100, 7), fine_counts.Cells.over(100), Fraction(20))],
-    "synthetic.choosing.choose": [lambda: choosing.choose(CODES, RECIPE, lambda known: fit((2, 3), known))],
+    "synthetic.fit.row_sampling.draw": [lambda: row_sampling.draw(SOFT)],
+    "synthetic.fit.row_sampling.draw_given": [lambda: row_sampling.draw_given(SOFT, np.zeros((200, 1), np.int64))],
+    "synthetic.measure.noisy_marginals.measure": [lambda: noisy_marginals.measure(CODES, DESIGN)],
+    "synthetic.measure.noisy_marginals.count_left_out": [lambda: noisy_marginals.count_left_out(CODES[:, 0], 2, DESIGN)],
+    "synthetic.measure.fine_counts.count": [lambda: fine_counts.count(np.full(100, 7), fine_counts.Cells.over(100), Fraction(20))],
+    "synthetic.measure.adaptive.choose": [lambda: adaptive.choose(CODES, RECIPE, lambda known: fit((2, 3), known))],
     "synthetic.commuting.synthesis.synthesize": [lambda name=name: public_map(NEAR, name, None) for name in PUBLIC if "accepted" not in name],
     "synthetic.commuting.urn.draw": [lambda: urn.draw(np.array([5, 9, 2]), synthesis.pure_prior(50, epsilon=1), 50)],
 }  # fmt: skip
 
 GENERATED = {"fairness.tradeoff.generated_loans"}
 """Made-up people for examples, the same each time by intention: nobody's privacy rests on them."""
-ELSEWHERE = {"synthetic.graphical.GraphicalTable.draw", "local.estimation.ibu.ibu", "local.places.smoothing.smoothed"}
+ELSEWHERE = {
+    "synthetic.fit.graphical.GraphicalTable.draw",
+    "local.estimation.ibu.ibu",
+    "local.places.smoothing.smoothed",
+}
 """What is done with released numbers: rows of a model fitted to them, and where a fit stops, by `thin`."""
 
 

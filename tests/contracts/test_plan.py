@@ -29,7 +29,8 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.loss import Pure, Together
 from discreet.privacy.unit import Neighbors, Unit
 from discreet.sql.algebra.kinds import Fixed
-from discreet.sql.algebra.relations import Aggregate, Bound, Count, Filter, Group, Scan, Sum, scan_of
+from discreet.sql.algebra.relations import Aggregate, Bound, Count, Group, Sum
+from discreet.sql.algebra.rows import Filter, Scan, main_scan
 from discreet.sql.plan.planner import Terms, plan
 from discreet.sql.plan.query_plan import QueryPlan
 from discreet.sql.release.release import Release
@@ -626,7 +627,7 @@ def test_a_dead_ledger_stops_everything(engine):
 def test_the_scan_is_of_the_catalogs_table():
     """What the tampering above changes is really there in an honest plan."""
     release: Release = made("people").releases[0]
-    assert scan_of(release.group.source).table == VISITS
+    assert main_scan(release.group.source).table == VISITS
     assert isinstance(release.aggregate.source, Bound)
     assert (release.aggregate.source.groups, release.aggregate.source.rows) == (2, 3)
 
@@ -650,8 +651,8 @@ class Other:
 
 def synthesis(neighbors: Neighbors = ADD, **more: Any) -> Any:
     from discreet.requests import Synthesis
+    from discreet.synthetic.fit.relaxed import Settings
     from discreet.synthetic.planner import plan_synthesis
-    from discreet.synthetic.relaxed import Settings
 
     terms = {"epsilon": 1, "delta": "1e-6", "exclude": ["city"], "bins": {"days": 3}} | more
     return plan_synthesis(Synthesis(table="visits", settings=Settings(iterations=5), **terms), catalog(neighbors))
@@ -659,8 +660,8 @@ def synthesis(neighbors: Neighbors = ADD, **more: Any) -> Any:
 
 def linked(neighbors: Neighbors = ADD, *, rows_per_person: int = 3, bins: int = 3, **more: Any) -> Any:
     from discreet.requests import LinkedSynthesis
-    from discreet.synthetic.linked.planner import plan_linked
-    from discreet.synthetic.relaxed import Settings
+    from discreet.synthetic.fit.relaxed import Settings
+    from discreet.synthetic.planner import plan_linked
 
     tables = {
         "patients": {},
@@ -689,10 +690,13 @@ def commuting(neighbors: Neighbors = ADD, **more: Any) -> Any:
 
 
 def training(neighbors: Neighbors = ADD, **more: Any) -> Any:
+    from discreet.learning.sgd.recipe import Schedule, Sgd
     from discreet.learning.training_plan import plan_training
     from discreet.requests import Training
 
-    terms = {"epsilon": 1, "delta": "1e-6", "examples": 2000, "epochs": 1, "features": ["days"]} | more
+    stated = {"hidden": (32,), "activation": "tanh", "clip": 1, "recipe": {"average": 0}}
+    stated |= {"optimizer": Sgd("0.5", "0.9", Schedule("linear", last="0.1"))}
+    terms = {"epsilon": 1, "delta": "1e-6", "examples": 2000, "epochs": 1, "features": ["days"]} | stated | more
     return plan_training(Training(table="visits", target="ward", **terms), catalog(neighbors))
 
 

@@ -23,6 +23,7 @@ from discreet.curator.stores.memory import MemoryStore
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.partitions import OptimalSelection
+from discreet.mechanisms.quantile import GroupedQuantile
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Unit
 from discreet.sql.plan.planner import Terms, plan
@@ -77,6 +78,10 @@ QUESTIONS: dict[str, list[str]] = {
     "people": ["SELECT ward, COUNT(DISTINCT p) AS n FROM visits GROUP BY ward"],
     "selected texts": ["SELECT city, COUNT(*) AS n, AVG(x) AS m FROM visits GROUP BY city"],
     "selected people": ["SELECT city, COUNT(DISTINCT p) AS n FROM visits GROUP BY city"],
+    "different values": ["SELECT city, COUNT(DISTINCT ward) AS w, COUNT(DISTINCT x) AS n FROM visits GROUP BY city"],
+    "histograms": ["SELECT city, HISTOGRAM(x, [2, 5]) AS h FROM visits GROUP BY city"],
+    "quantiles": ["SELECT ward, MEDIAN(x) AS m, MAX(x) AS h FROM visits GROUP BY ward"],
+    "selected quantiles": ["SELECT city, QUANTILE_CONT(x, [0.1, 0.9]) AS q, MIN(x) AS n FROM visits GROUP BY city"],
     "names alone": ["SELECT city FROM visits GROUP BY city"],
     "selected numbers": ["SELECT code, COUNT(*) AS n FROM visits GROUP BY code"],
     "selected days": ["SELECT day, SUM(x) AS s FROM visits GROUP BY day"],
@@ -87,6 +92,35 @@ QUESTIONS: dict[str, list[str]] = {
     "public": [
         "SELECT beds, n FROM wards JOIN (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) AS i USING (ward)"
     ],
+    "a join": [
+        "SELECT a.city, COUNT(*) AS n, AVG(b.x) AS m FROM visits a LEFT JOIN visits b ON a.p = b.p AND a.city = b.city GROUP BY a.city"
+    ],
+    "a join of a public table": [
+        "SELECT city, COUNT(*) AS n, COUNT(beds) AS b FROM visits LEFT JOIN wards ON visits.ward = wards.ward GROUP BY city"
+    ],
+    "all of a FULL join": [
+        "SELECT COUNT(*) AS n FROM visits a FULL JOIN visits b ON a.p = b.p AND a.x > b.x WHERE a.p IS NOT NULL"
+    ],
+    "those who are in": [
+        "SELECT city, COUNT(*) AS n FROM visits WHERE p IN (SELECT p FROM visits WHERE flag) AND NOT EXISTS "
+        "(SELECT 1 FROM visits v WHERE v.p = visits.p AND v.x > 99) GROUP BY city"
+    ],
+    "counts of people": [
+        "SELECT n, COUNT(*) AS m FROM (SELECT p, LEAST(COUNT(*), 9) AS n FROM visits GROUP BY p) GROUP BY n LIMIT 1"
+    ],
+    "means of people": [
+        "SELECT AVG(n) AS m, MEDIAN(s) AS q FROM (SELECT p, COUNT(*) AS n, AVG(x) AS s FROM visits GROUP BY p)"
+    ],
+    "first visits": [
+        "SELECT ward, COUNT(*) AS n FROM (SELECT ward, ROW_NUMBER() OVER (PARTITION BY p ORDER BY day) AS k FROM visits) "
+        "WHERE k = 1 GROUP BY ward"
+    ],
+    "a union": [
+        "SELECT g, COUNT(*) AS n FROM (SELECT p, city AS g FROM visits UNION ALL SELECT p, ward FROM visits) "
+        "WHERE g IS NULL OR g NOT IN ('west', 'north', 'south') GROUP BY g"
+    ],
+    "totals": ["SELECT ward, flag, GROUPING(ward) AS g, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward, flag)"],
+    "ends": ["SELECT city, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low FROM visits GROUP BY city"],
     "several": [
         "SELECT city, COUNT(*) AS n FROM visits GROUP BY city",
         "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward",
@@ -126,6 +160,8 @@ def fixed(monkeypatch: pytest.MonkeyPatch) -> Any:
     for kind in (Geometric, RoundedGaussian):
         monkeypatch.setattr(kind, "release", noisy)
     monkeypatch.setattr(OptimalSelection, "release", lambda self, units, *, entropy=None: np.asarray(units) >= MANY)
+    chosen = lambda self, value, *, entropy=None: (np.arange(value.size) * 5 + next(started)) % self.points  # noqa: E731
+    monkeypatch.setattr(GroupedQuantile, "release", chosen)
 
     def start() -> None:
         nonlocal started
@@ -175,6 +211,26 @@ def test_the_tables_differ_in_what_is_not_given_out(fixed: Any) -> None:
             found = engine.fetch(write(release.aggregate))
         seen.add((found.num_rows, tuple(found.column("units").to_pylist()[:6])))
     assert len(seen) >= 4
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT ward, MAX(CASE WHEN ward = 'north' THEN 3 ELSE 7 END) AS v FROM visits GROUP BY ward",
+        "SELECT city, QUANTILE_CONT(LEAST(GREATEST(code, -5), 99), 0.4) AS v FROM visits GROUP BY city",
+    ],
+)
+def test_quantiles_stay_with_their_groups_in_any_order(sql: str) -> None:
+    """With hardly any noise: the same table however the engine orders groups and values."""
+    rows = table(range(60), x=0, order=7)
+    seen = []
+    for seed in (1, 2, 3):
+        made = plan([sql], KNOWN, Terms(epsilon=10**5, delta="1e-3"))
+        with DuckDBEngine(KNOWN, {"visits": rows, "wards": WARDS}) as engine:
+            seen.append(made.releases[0].run(Shuffled(engine, seed), None))
+    assert seen[0].equals(seen[1])
+    assert seen[1].equals(seen[2])
+    assert len(set(seen[0].column("q0").to_pylist())) > 1
 
 
 @pytest.mark.parametrize("name", ["declared groups", "people", "selected texts", "selected numbers"])

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData
-from discreet.local.collection.collector import Collection, sift
-from discreet.local.collection.stores import Batch, Counts, opened
+from discreet.local.collection.collector import Collection, open_store, sift
+from discreet.local.collection.stores import Batch, Counts
 from discreet.local.collection.survey import PLACES, Report, Survey
 from discreet.local.places.areas import Area
 from discreet.noise import DeterministicEntropy
@@ -290,12 +290,12 @@ TELLING = """
 from discreet.local.collection import collector as lines
 from discreet.local.collection import collector as collect
 lines._PART = 200
-def telling(address, patience, opened=collect.opened):
-    store = opened(address, patience=patience)
+def telling(address, patience, open_store=collect.open_store):
+    store = open_store(address, patience=patience)
     append = store.append
     store.append = lambda *given: (append(*given), print("stored", flush=True))[0]
     return store
-collect.opened = telling
+collect.open_store = telling
 """
 
 
@@ -320,7 +320,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(store, address
 def test_a_batch_that_fails_is_not_there(address):
     """The counts cannot be stored: then the reports are not either."""
     asked = survey()
-    store = opened(address, patience=5)
+    store = open_store(address, patience=5)
     store.append(asked, sift(asked, lines(asked, [1, 2])), NOW)
     batch = sift(asked, lines(asked, [1, 2], seed=2))
     broken = Batch(batch.ids, batch.reports, Counts(malformed=2**63))
@@ -391,8 +391,7 @@ def added_up(address):
 
 
 def test_words_are_added_up_once_there_are_enough(store, address, monkeypatch):
-    for module in ("duckdb", "postgres"):
-        monkeypatch.setattr(f"discreet.local.collection.{module}_store.ENOUGH", 100)
+    monkeypatch.setattr("discreet.local.collection.stores.ENOUGH", 100)
     sent, values = lines(BITS, np.arange(500) % 70), np.arange(500) % 70
     for start, end in ((0, 30), (30, 60), (60, 250), (250, 251), (240, 255), (255, 500)):
         store.add(BITS, sent[start:end])
@@ -416,8 +415,7 @@ def test_words_are_added_up_once_there_are_enough(store, address, monkeypatch):
     ],
 )
 def test_sums_that_do_not_fit_the_reports_are_refused(store, address, monkeypatch, statement):
-    for module in ("duckdb", "postgres"):
-        monkeypatch.setattr(f"discreet.local.collection.{module}_store.ENOUGH", 100)
+    monkeypatch.setattr("discreet.local.collection.stores.ENOUGH", 100)
     store.add(BITS, lines(BITS, np.arange(150) % 70))
     store.add(BITS, lines(BITS, np.arange(7), seed=2))
     meddle(address, statement)
@@ -430,8 +428,7 @@ def test_sums_that_do_not_fit_the_reports_are_refused(store, address, monkeypatc
 
 @pytest.mark.parametrize("statement", ["UPDATE reports SET words = ARRAY[0, 0]", "UPDATE tallies SET sums[3] = 0"])
 def test_a_recount_finds_what_an_estimate_does_not_read(store, address, monkeypatch, statement):
-    for module in ("duckdb", "postgres"):
-        monkeypatch.setattr(f"discreet.local.collection.{module}_store.ENOUGH", 100)
+    monkeypatch.setattr("discreet.local.collection.stores.ENOUGH", 100)
     store.add(BITS, lines(BITS, np.arange(150) % 70))
     if not address.startswith("postgresql") and "sums[3]" in statement:
         statement = "UPDATE tallies SET sums = list_concat([0, 0, 0], sums[4:])"
@@ -442,8 +439,7 @@ def test_a_recount_finds_what_an_estimate_does_not_read(store, address, monkeypa
 
 
 def test_words_of_several_threads_are_all_added_up(address, monkeypatch):
-    for module in ("duckdb", "postgres"):
-        monkeypatch.setattr(f"discreet.local.collection.{module}_store.ENOUGH", 64)
+    monkeypatch.setattr("discreet.local.collection.stores.ENOUGH", 64)
     sent, faults = lines(BITS, np.arange(800) % 70), []
 
     def add(part):

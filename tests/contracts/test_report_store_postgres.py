@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from discreet.errors import InvalidParameter, MissingExtra
-from discreet.local.collection.collector import Collection
-from discreet.local.collection.stores import Counts, opened
+from discreet.local.collection.collector import Collection, open_store
+from discreet.local.collection.stores import Counts
 from discreet.local.collection.survey import Report, Survey
 
 FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": ["a", "b"], "randomizer": "k-rr", "times": 1}
@@ -132,7 +132,7 @@ def test_passwords_are_not_told(address, postgres, caplog):
     for other in (address + "&password=wrong-secret", "postgresql://owner:hush@localhost:1/x"):
         refused(lambda other=other: Collection(other).tally(ASKED), "a server that answers")
     for secret in SECRETS:
-        assert secret not in repr(opened(address, patience=1))
+        assert secret not in repr(open_store(address, patience=1))
         assert secret not in caplog.text
 
 

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from discreet.curator import answer as answer_module
 from discreet.curator.answer import Answer, Receipt
-from discreet.curator.digits import plain_text, quoted
-from discreet.curator.rendering import printable
+from discreet.curator.reports.answer_table import plain_text, printable, quoted
 from discreet.errors import InternalError, InvalidParameter, MissingExtra
 from discreet.privacy.loss import Concentrated, Pure, Together, from_json
 from discreet.report import Chart

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.curator.catalog import Column, Table
-from discreet.curator.documents import (
+from discreet.curator.plan import (
     canonical,
     digest,
     documented,

@@ -1,16 +1,19 @@
 """What the owner alone is told: whether the policy fits the files, and, exactly, what its bounds do to the rows."""
 
+import ast
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import discreet
 from discreet.curator.engines.duckdb import DuckDBEngine
-from discreet.curator.owner import check_schema, exact_view
-from discreet.curator.owner_view import WARNING
+from discreet.curator.owner.exact_view import check_schema, exact_view
+from discreet.curator.owner.findings import WARNING
 from discreet.curator.policy import read_policy
 
 POLICY = """
@@ -310,3 +313,14 @@ def test_names_of_columns_change_nothing(tmp_path, names):
 
     usual, odd = viewed(tmp_path / "usual", NAMES), viewed(tmp_path / "odd", names)
     assert repr(odd) == repr(usual)  # NaN is not itself
+
+
+def test_engines_are_opened_by_the_gate_and_the_owners_view_alone():
+    package = Path(discreet.__file__).parent
+    opened = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Engine")
+    }
+    assert opened == {"curator/curator.py", "curator/owner/exact_view.py"}

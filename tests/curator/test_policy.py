@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.curator.catalog import Catalog, Column, Table
-from discreet.curator.draft import draft_policy
 from discreet.curator.engines.columns import quoted
-from discreet.curator.engines.csv_format import CsvFormat
+from discreet.curator.engines.csv_files import CsvFormat
 from discreet.curator.engines.duckdb import DuckDBEngine
+from discreet.curator.owner.policy_draft import draft_policy
 from discreet.curator.policy import explain, parse_policy, read_policy
 from discreet.errors import InvalidParameter
 from discreet.privacy.budget import Budget

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.curator.ledger import Ledger, digest
-from discreet.curator.markdown import literal
-from discreet.curator.meaning import kind_in_words, odds, win
 from discreet.curator.policy import parse_policy
-from discreet.curator.statement import privacy_statement
+from discreet.curator.reports.statement import privacy_statement
+from discreet.curator.reports.statement_sections import kind_in_words, literal, odds, win
 from discreet.curator.stores.memory import ManualClock, MemoryStore
 from discreet.errors import InvalidParameter
 from discreet.privacy import loss as losses

@@ -116,14 +116,37 @@ def test_commands_of_a_page(page, tmp_path, monkeypatch):
             assert expected or code == 0, f"{command}\n{printed}"
 
 
-@pytest.mark.parametrize("module", sorted({module for module, _, _ in _COMMANDS.values()}))
-def test_each_group_of_commands_starts_as_a_program(module):
-    name = next(name for name, (of, _, _) in sorted(_COMMANDS.items()) if of == module)
+STARTS = """
+import os, sys
+import numpy, scipy, pyarrow, click  # what is not ours is imported once, before the forks
+from discreet.__main__ import main
+assert not [name for name in sys.modules if name.startswith("discreet.cli.")]
+for name in sys.argv[1:]:
+    print(flush=True)
+    child = os.fork()
+    if not child:
+        sys.argv = ["discreet", name, "--help"]
+        main()
+    print("exit code", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def test_each_group_of_commands_starts_alone():
+    """With no other group imported before it: a process for each, forked from one that has imported none."""
+    first = {module: name for name, (module, _, _) in sorted(_COMMANDS.items(), reverse=True)}
+    done = subprocess.run([sys.executable, "-c", STARTS, *first.values()], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in first.values():
+        assert re.search(rf"^Usage: discreet {name} .*?^exit code (-?\d+)$", done.stdout, re.M | re.S)[1] == "0", name
+    assert done.stdout.count("exit code 0\n") == len(first)
+
+
+def test_the_program_starts():
     done = subprocess.run(
-        [sys.executable, "-m", "discreet", name, "--help"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "discreet", "ask", "--help"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"Usage: discreet {name}" in done.stdout
+    assert "Usage: discreet ask" in done.stdout
 
 
 def test_links_lead_somewhere():

@@ -109,6 +109,7 @@ def test_data_frames_and_their_names():
         ({"project": 9}, X, Y, "at most the 4 columns"),
         ({"project": 2, "project_share": 1}, X, Y, "share"),
         ({"steps": 0}, X, Y, "steps"),
+        ({"lot": 3001}, X, Y, "lot: got 3001"),
         ({"clip": -1}, X, Y, "clip"),
         ({"learning_rate": 0}, X, Y, "rate"),
         ({}, X[:, 0], Y, "2D array"),

@@ -4,13 +4,24 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData
-from discreet.learning import DPClassifier, DPRegressor, LinearRegression, LogisticRegression, Ridge
+from discreet.learning import (
+    CategoricalNB,
+    DecisionTreeClassifier,
+    DPClassifier,
+    DPRegressor,
+    GaussianNB,
+    LinearRegression,
+    LogisticRegression,
+    RandomForestClassifier,
+    Ridge,
+)
 from discreet.learning.classical.exact_sums import UNIT, weighted
 from discreet.learning.classical.linear import statistics
 from discreet.noise import DeterministicEntropy
 
 LARGE = {"epsilon": 1000, "delta": "1e-6", "bounds": (-1, 1)}
 NETWORK = {"hidden": (), "rows": 4000, "steps": 60, "progress": False}
+TREE = {"epsilon": 1000, "bounds": (-1, 1), "classes": [0, 1], "max_depth": 2}
 REGRESSIONS = {
     "linear": lambda: LinearRegression(**LARGE, target_bounds=(-4, 4), entropy=DeterministicEntropy(1)),
     "ridge": lambda: Ridge(**LARGE, target_bounds=(-4, 4), entropy=DeterministicEntropy(1)),
@@ -24,6 +35,9 @@ CLASSIFIERS = {
         for method in ("objective", "gradient", "steps")
     },
     "network": lambda: DPClassifier(**LARGE, **NETWORK, classes=[0, 1], entropy=DeterministicEntropy(1)),
+    "bayes": lambda: GaussianNB(**LARGE, classes=[0, 1], entropy=DeterministicEntropy(1)),
+    "tree": lambda: DecisionTreeClassifier(**TREE, entropy=DeterministicEntropy(1)),
+    "forest": lambda: RandomForestClassifier(**TREE, n_estimators=2, entropy=DeterministicEntropy(1)),
 }
 
 
@@ -63,12 +77,22 @@ def test_weights_of_one_change_nothing_and_cost_nothing(make):
 
 
 @pytest.mark.parametrize("bad", [[-0.1, 1], [0, 1.5], [np.nan, 1], [1], [[1, 1]]])
-@pytest.mark.parametrize("make", [REGRESSIONS["ridge"], CLASSIFIERS["steps"], CLASSIFIERS["network"]])
+@pytest.mark.parametrize(
+    "make", [REGRESSIONS["ridge"], *(CLASSIFIERS[name] for name in ("steps", "network", "bayes", "tree", "forest"))]
+)
 def test_other_weights_are_refused_before_anything_is_spent(make, bad):
     model = make()
     with pytest.raises(InvalidData, match="sample_weight"):
         model.fit([[0.0], [1.0]], [0, 1], sample_weight=bad)
     assert not hasattr(model, "cost_")
+
+
+def test_categories_count_by_their_weights():
+    codes, labels = np.array([[0], [1]] * 500), [0, 0] * 250 + [1, 1] * 250
+    weights = np.array([1.0, 0.25] * 500)
+    model = CategoricalNB(**{k: LARGE[k] for k in ("epsilon", "delta")}, categories=2, classes=[0, 1])
+    counts = model.fit(codes, labels, sample_weight=weights).category_count_[0]
+    assert counts == pytest.approx(np.array([[250, 62.5], [250, 62.5]]), abs=1)
 
 
 def test_no_weight_makes_a_row_add_more():

@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidParameter, NoGuarantee
+from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee
 from discreet.learning import DPClassifier, KernelDensity, LogisticRegression, StandardScaler, choose
-from discreet.privacy import Approximate, Budget, Pure, Spending
+from discreet.privacy import Approximate, Budget, Pure, Spending, Spent
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Together
 
@@ -119,3 +119,31 @@ def test_fits_in_other_processes_are_refused():
             cross_val_score(logistic(), X, Y, cv=3, n_jobs=2)
     assert "cannot be counted" in str(caught.value.__cause__)
     assert spending.losses == ()
+
+
+def test_a_budget_refuses_fits_that_it_cannot_pay():
+    """Before a row is seen; releases by hand and fits spend the same budget, and true costs take the place of limits."""
+    with Spending(Budget(epsilon="2.5", delta="1e-4")) as spending:
+        fitted = logistic().fit(X, Y)
+        spending.charge(Pure("1/2"))
+        with pytest.raises(BudgetExceeded):
+            logistic(epsilon="1.5", entropy=Untouched()).fit(X, Y)
+        logistic().fit(X, Y)
+    assert spending.losses == (fitted.cost_, Pure("1/2"), Pure(1))
+    assert str(spending) == "ε 2.5 of ε 2.5, δ 0.0001 spent"
+    with Spending(Budget(epsilon=8, delta="1e-4")) as other:
+        cost = network().fit(X, Y).cost_
+    assert other.spent == Spent.by(cost)
+
+
+def test_one_of_several_budgets_that_cannot_pay_leaves_the_others_as_they_were():
+    with Spending() as outer, Spending(Budget(epsilon=5)) as rich, Spending(Budget(epsilon="1/2")) as poor:
+        with pytest.raises(BudgetExceeded):
+            logistic(entropy=Untouched()).fit(X, Y)
+        logistic(epsilon="1/4").fit(X, Y)
+    assert outer.losses == rich.losses == poor.losses == (Pure("1/4"),)
+
+
+class Untouched:
+    def words(self, count):
+        raise AssertionError("noise was drawn")

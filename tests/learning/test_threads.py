@@ -1,10 +1,11 @@
 """Training uses one thread for matrix products unless told otherwise, and leaves the setting as it found it."""
 
+import sys
 import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from discreet.errors import InvalidParameter
 from discreet.learning.estimators import DPClassifier
@@ -97,6 +98,23 @@ def test_the_setting_in_force_is_the_true_one():
     thread.join()
     ((true, told),) = seen
     assert true == told
+
+
+def test_libraries_are_looked_for_again_only_when_modules_were_imported(monkeypatch):
+    """Looking reads the memory map of the process: for a federation's small updates, most of the time."""
+    looks, look = [], ThreadpoolController.__init__
+    with blas_threads(1):
+        pass  # all is imported
+    monkeypatch.setattr(ThreadpoolController, "__init__", lambda self: looks.append(self) or look(self))
+    for _ in range(3):
+        with blas_threads(1):
+            assert set(threads_in_force()) == {1}
+    assert not looks
+    monkeypatch.setitem(sys.modules, "a_module_with_a_library", sys)
+    for _ in range(3):
+        with blas_threads(1):
+            assert set(threads_in_force()) == {1}
+    assert len(looks) == 1
 
 
 def test_what_is_known_of_products_is_known_for_a_number_of_threads():

@@ -10,9 +10,11 @@ import pytest
 import discreet
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.errors import BudgetExceeded, InternalError, InvalidData, InvalidParameter, ReleaseFailed
+from discreet.learning.classical import exact_sums, linear, logistic, objective, trees
 from discreet.learning.column_model import Features, Model, Target, packed
 from discreet.learning.training_plan import plan_training as plan
 from discreet.privacy.accounting import guarantee
+from discreet.privacy.loss import Pure
 from discreet.privacy.unit import Unit
 from discreet.requests import Training
 
@@ -129,7 +131,7 @@ def test_names_differ_where_releases_do():
     made = plan(REQUEST, CATALOG)
     same = plan(REQUEST, CATALOG)
     assert made.digest == same.digest
-    for changes in ({"epochs": 2}, {"hidden": (8,)}, {"features": ["age"]}, {"epsilon": 1}, {"activation": "relu"}, {"lot": 100}):  # fmt: skip
+    for changes in ({"epochs": 2}, {"hidden": (8,)}, {"features": ["age"]}, {"epsilon": 1}, {"activation": "tanh"}, {"lot": 100}):  # fmt: skip
         assert plan(replace(REQUEST, **changes), CATALOG).digest != made.digest
 
 
@@ -235,19 +237,48 @@ def test_classical_models_are_trained_through_the_gate(model, target, least, tmp
     assert model in planned.explain() or model == "tree"
 
 
-def test_a_classical_plan_with_another_cost_is_refused_at_the_gate():
-    made = plan(replace(REQUEST, model="logistic"), CATALOG)
+NUMBER = {"model": "linear", "target": "age"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "logistic", "delta": 0},
+        {"model": "logistic", "epsilon": 1},
+        {**NUMBER, "features": ["ill", "ward"], "delta": 0},
+        {**NUMBER, "features": ["ill"]},
+    ],
+)
+def test_half_the_noise_that_is_stated_is_refused_at_the_gate(changes, monkeypatch):
+    """The cost is found from the scales and from what a row moves, not from what planning says."""
+    made, true = plan(replace(REQUEST, **changes), CATALOG), exact_sums.planned
     assert made.verify(CATALOG) == made.loss
-    cheaper = replace(made, recipe=replace(made.recipe, epsilon=made.recipe.epsilon * 2))
-    assert cheaper.verify(CATALOG) != cheaper.loss
+
+    def quieter(*given, **more):
+        noise = true(*given, **more)
+        return replace(noise, scales=tuple(scale / 2 for scale in noise.scales))
+
+    for module in (linear, logistic, objective):
+        monkeypatch.setattr(module, "planned", quieter)
+    assert made.loss
+    with pytest.raises(InternalError, match="further"):
+        made.verify(CATALOG)
 
 
-def test_a_model_that_cost_something_else_does_not_leave(tmp_path):
+def test_a_tree_that_spends_twice_is_refused_at_the_gate(monkeypatch):
+    made, true = plan(replace(REQUEST, model="tree"), CATALOG), trees._plan
+    assert made.verify(CATALOG) == made.loss
+    monkeypatch.setattr(trees, "_plan", lambda *given: replace(true(*given), leaf=2 * true(*given).leaf))
+    with pytest.raises(InternalError, match="further"):
+        made.verify(CATALOG)
+
+
+def test_a_model_that_cost_something_else_does_not_leave(monkeypatch):
     made = plan(replace(REQUEST, model="tree"), CATALOG)
-    other = replace(made.recipe, depth=2)
     x, y = np.zeros((5, made.shape.features.width), np.float32), np.zeros(5, np.int64)
+    monkeypatch.setattr(type(made.recipe), "loss", lambda *_: Pure(1))
     with pytest.raises(InternalError, match="another cost"):
-        other.fitted(made.shape, x, y, None)
+        made.recipe.fitted(made.shape, x, y, None)
 
 
 @pytest.mark.parametrize(

@@ -127,12 +127,13 @@ def taped() -> Iterator[Tape]:
 
 
 NETWORK = {"hidden": (4,), "rows": 40, "lot": 40, "steps": 3, "progress": False, "bounds": BOUNDS, "curve": "0.1"}
+SUMS = {"bounds": BOUNDS, "target_bounds": (0, 1), "method": "statistics"}
 MODELS: dict[str, Callable[..., Any]] = {
-    "LinearRegression": lambda **b: LinearRegression(**b, bounds=BOUNDS, target_bounds=(0, 1)),
-    "LinearRegression, categories": lambda **b: LinearRegression(
-        **b, bounds=BOUNDS, target_bounds=(0, 1), one_hot=[[0, 2]]
-    ),
-    "Ridge": lambda **b: Ridge(**b, bounds=BOUNDS, target_bounds=(0, 1), norm=1, fit_intercept=False),
+    "LinearRegression": lambda **b: LinearRegression(**b, **SUMS),
+    "LinearRegression, categories": lambda **b: LinearRegression(**b, **SUMS, one_hot=[[0, 2]]),
+    "LinearRegression, objective": lambda **b: LinearRegression(**b, **SUMS | {"method": "objective"}),
+    "Ridge": lambda **b: Ridge(**b, **SUMS, norm=1, fit_intercept=False),
+    "Ridge, objective": lambda **b: Ridge(**b, **SUMS | {"method": "objective"}, one_hot=[[0, 2]]),
     "LogisticRegression": lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="steps"),
     "LogisticRegression, objective": lambda **b: LogisticRegression(
         **b, bounds=BOUNDS, classes=[0, 1], method="objective"
@@ -148,6 +149,11 @@ MODELS: dict[str, Callable[..., Any]] = {
     ),
     "GaussianNB": lambda **b: GaussianNB(**b, bounds=BOUNDS, classes=[0, 1]),
     "CategoricalNB": lambda **b: Coded(CategoricalNB(**b, categories=2, classes=[0, 1])),
+    "GaussianNB, weights": lambda **b: Weighed(GaussianNB(**b, bounds=BOUNDS, classes=[0, 1])),
+    "CategoricalNB, weights": lambda **b: Coded(Weighed(CategoricalNB(**b, categories=2, classes=[0, 1]))),
+    "DecisionTreeClassifier, weights": lambda epsilon, delta: Weighed(
+        DecisionTreeClassifier(epsilon=epsilon, bounds=BOUNDS, classes=[0, 1], max_depth=2, thresholds=3)
+    ),
     "PCA": lambda **b: PCA(**b, bounds=BOUNDS, norm=1),
     "PCA, categories": lambda **b: PCA(**b, bounds=BOUNDS, norm=None, one_hot=[[0, 1]]),
     "StandardScaler": lambda **b: StandardScaler(**b, bounds=BOUNDS),
@@ -180,6 +186,16 @@ class Coded:
 
     def fit(self, x: Any, y: Any) -> Any:
         return self.model.fit((x > 0).astype(int), y)
+
+
+class Weighed:
+    """A model whose rows have weights, the same for the same row: some of 1, some near to it, some small."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, x: Any, y: Any) -> Any:
+        return self.model.fit(x, y, sample_weight=np.where(x[:, 0] > 0, 1.0, np.clip(np.abs(x[:, 1]), 0.01, 0.999)))
 
 
 def table(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -342,20 +358,23 @@ def test_a_model_behind_the_gate_is_trained_once(tmp_path):
 # --- objective perturbation: the noise is inside the problem, not on a sum ---------------------------------------------
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [1, 2, 3])
 def test_the_problem_that_is_minimized_has_the_noise_that_is_paid_for(classes, monkeypatch):
     """Module `objective`, proof (2): ε₁ = (GRID·c·L + d)/s, ε₂ for the determinant, the rest for the weights."""
     drawn = []
     monkeypatch.setattr(objective, "minimized", lambda problem: drawn.append(problem) or np.zeros(problem.drawn.shape))
     x, y = table(5, 30)
-    columns, outputs, factor = 4, 1 if classes == 2 else classes, 1 if classes == 2 else 2
+    columns, outputs, factor = 4, classes if classes > 2 else 1, {1: 0.5, 2: 1, 3: 2}[classes]
     stream = DeterministicEntropy(9)
-    settings = {"bounds": BOUNDS, "classes": list(range(classes)), "norm": 1, "method": "objective", "entropy": stream}
-    for _ in range(1500 if classes == 2 else 500):
-        LogisticRegression(epsilon=1, delta=0, **settings).fit(x, y)
+    settings = {"bounds": BOUNDS, "norm": 1, "method": "objective", "entropy": stream}
+    for _ in range(500 if classes > 2 else 1500):
+        if classes == 1:
+            LinearRegression(epsilon=Fraction(50, 49), delta=0, **settings, target_bounds=(0, 1)).fit(x, y)
+        else:
+            LogisticRegression(epsilon=1, delta=0, **settings, classes=list(range(classes))).fit(x, y)
     draws = np.concatenate([problem.drawn.ravel() for problem in drawn])
     reach = 1 + 3**0.5  # ‖v‖₁ of v = (1, z) with ‖z‖ ≤ 1 in three columns
-    square, penalty = 2.0, drawn[0].penalty
+    square, penalty = 2.0, float(drawn[0].penalty.min())
     moved = objective.GRID * factor * reach + columns * outputs
     for share, accepted in ((1.0, True), (0.5, False)):
         scale = share * moved / (1 - 1 / 64 - _determinant(classes, square, penalty, moved))
@@ -369,7 +388,7 @@ def test_the_problem_that_is_minimized_has_the_noise_that_is_paid_for(classes, m
 
 def _determinant(classes, square, penalty, moved):
     """What is left for the noise after the determinant was paid, by the second part of the proof."""
-    if classes == 2:
+    if classes <= 2:
         free = penalty >= square / (objective.GRID * (1 + 3**0.5) * (1 - 1 / 64) / moved)
         return 0.0 if free else np.log1p(square / (4 * penalty))
     return (classes - 1) * np.log1p(square / (classes * penalty))

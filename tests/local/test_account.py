@@ -27,7 +27,7 @@ from discreet.errors import (
 from discreet.local.collection import device_account as module
 from discreet.local.collection.device_account import DeviceAccount, locked
 from discreet.local.collection.memoized import Device, Memoized
-from discreet.local.oracles.krr import KRR
+from discreet.local.oracles.responses import KRR
 from discreet.privacy.loss import Concentrated, LaplaceNoise, PerDistance, Pure, Repeated, Together
 
 F = Fraction
@@ -250,7 +250,7 @@ def test_places_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(LedgerUnavailable, match="No space left"):
         account.charge(Pure(1), survey="s", sent=1)
     monkeypatch.undo()

@@ -34,15 +34,20 @@ def test_the_work_of_halving_does_not_grow_with_reports():
     assert rows[:, 0].std() == pytest.approx(np.sqrt(0.75e12), rel=0.5)
 
 
-@pytest.mark.parametrize("method", ["inversion", "ibu"])
 @pytest.mark.parametrize("simultaneous", [True, False])
-def test_intervals_cover(method, simultaneous):
+def test_intervals_cover(simultaneous):
     """60 surveys: the intended 90 % is missed in at most 20 of them (probability of more: below 1e-6 at 90 %)."""
     rng, entropy, missed = np.random.default_rng(2), DeterministicEntropy(3), 0
     for _ in range(60):
         counts = rng.multinomial(4000, FLAT.forward(TRUTH))
         found = bootstrap(
-            FLAT, counts, confidence="0.9", method=method, replicates=60, simultaneous=simultaneous, entropy=entropy
+            FLAT,
+            counts,
+            confidence="0.9",
+            method="inversion",
+            replicates=60,
+            simultaneous=simultaneous,
+            entropy=entropy,
         )
         inside = (found.low <= TRUTH) & (found.high >= TRUTH)
         missed += not (inside.all() if simultaneous else inside[0])
@@ -102,14 +107,18 @@ def test_a_value_that_nobody_told_may_yet_be_had_by_some():
 
 @pytest.mark.parametrize("simultaneous", [True, False])
 def test_intervals_of_ibu_hold_shares_that_are_zero_and_nearly_zero(simultaneous):
-    """60 surveys at 90 %, every value by itself: at most 20 missed. Replicates alone miss the zeros in most of them."""
+    """60 surveys at 90 %, each value by itself or all together: at most 20 missed (probability of more: below 1e-6).
+
+    Replicates alone miss the zeros in most of them.
+    """
     rng, entropy, missed = np.random.default_rng(4), DeterministicEntropy(5), np.zeros(5)
     truth = np.array([0.6, 0.385, 0.015, 0, 0])
     for _ in range(60):
         counts = rng.multinomial(4000, FLAT.forward(truth))
         found = bootstrap(FLAT, counts, confidence="0.9", replicates=60, simultaneous=simultaneous, entropy=entropy)
         assert found.covers == "truth"
-        missed += (found.low > truth) | (found.high < truth)
+        outside = (found.low > truth) | (found.high < truth)
+        missed += outside.any() if simultaneous else outside
     assert missed.max() <= 20
 
 

@@ -11,7 +11,7 @@ from discreet.local.collection.collector import Collection, estimate
 from discreet.local.collection.stores import Counts
 from discreet.local.collection.survey import PLACES, Report, Survey
 from discreet.local.places.areas import Area
-from discreet.local.places.transport import earth_mover
+from discreet.local.places.maps import earth_mover
 from discreet.noise import DeterministicEntropy
 
 LISTED = ["k-rr", "hadamard", "optimized hashing", "subset", "optimized unary", "symmetric unary"]

@@ -233,37 +233,44 @@ from discreet.errors import DiscreetError
 from discreet.local.collection.collector import Collection
 from discreet.local.collection.survey import Survey
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
-try:
-    print(Collection(sys.argv[1]).add(Survey(**eval(sys.argv[2])), sys.stdin))
-except DiscreetError as error:
-    print(f"{type(error).__name__}: {error}")
+survey, lines = Survey(**eval(sys.argv[2])), sys.stdin.read().splitlines()
+for room in map(int, sys.argv[3:]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+    try:
+        print(Collection(f"{sys.argv[1]}/{room}.duckdb").add(survey, lines))
+    except DiscreetError as error:
+        print(f"{type(error).__name__}: {error}")
 """
+ROOMS = [0, 50_000, 200_000, 900_000, 10_000_000]
+MORE = sent(500, 12_000)
 
 
-@pytest.mark.parametrize("room", [0, 50_000, 200_000, 900_000, 10_000_000])
-def test_a_full_disk_loses_nothing(store, room):
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """Collections of 1,000 reports, by room, and what a process said that added more where no file may grow beyond it."""
+    folder = tmp_path_factory.mktemp("crowded")
+    stores = {room: Collection(folder / f"{room}.duckdb") for room in ROOMS}
+    for store in stores.values():
+        store.add(ASKED, sent(0, 1000))
+    command = [sys.executable, "-c", LIMITED, str(folder), repr(ASKED.to_json()), *map(str, ROOMS)]
+    done = subprocess.run(command, input="\n".join(MORE), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {room: (stores[room], said) for room, said in zip(ROOMS, done.stdout.splitlines(), strict=True)}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_full_disk_loses_nothing(crowded, room):
     """No file may grow beyond so many bytes: either all is stored, or nothing and in words; then again with room.
 
     12,000 reports are some 400,000 bytes of write-ahead log. Where that fits, they are stored, although it cannot be
     moved into the file itself, which is larger.
     """
-    store.add(ASKED, sent(0, 1000))
-    more = sent(500, 12_000)
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(store.store.path), repr(ASKED.to_json()), str(room)],
-        input="\n".join(more),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    said = "11500 accepted" if room > 800_000 else "InvalidParameter: store: got "
-    assert done.stdout.startswith(said), done.stdout
-    assert ("disk is full" in done.stdout) == (room < 800_000), done.stdout
+    store, said = crowded[room]
+    assert said.startswith("11500 accepted" if room > 800_000 else "InvalidParameter: store: got "), said
+    assert ("disk is full" in said) == (room < 800_000), said
     kept = store.counts(ASKED).accepted
-    assert kept == store.tally(ASKED).sum() == (12_500 if "accepted" in done.stdout else 1000)
-    store.add(ASKED, more)
+    assert kept == store.tally(ASKED).sum() == (12_500 if "accepted" in said else 1000)
+    store.add(ASKED, MORE)
     assert store.counts(ASKED).accepted == store.tally(ASKED).sum() == 12_500
 
 

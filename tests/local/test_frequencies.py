@@ -12,7 +12,7 @@ from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.estimation.frequencies import Frequencies, Support, bernstein_reach, binomial_bounds, clip, project
-from discreet.local.oracles.krr import KRR
+from discreet.local.oracles.responses import KRR
 
 F = Fraction
 shares = st.lists(st.floats(-3, 3), min_size=1, max_size=12)

@@ -7,8 +7,7 @@ import pytest
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.local.estimation.heavy_hitters import PrefixExtension, Round, decode, encode
-from discreet.local.oracles.hadamard import HadamardResponse
-from discreet.local.oracles.krr import KRR
+from discreet.local.oracles.responses import KRR, HadamardResponse
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import Pure
 

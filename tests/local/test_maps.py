@@ -9,8 +9,7 @@ import pytest
 
 from discreet.errors import InvalidData, InvalidParameter, MissingExtra
 from discreet.local.places.areas import Area
-from discreet.local.places.maps import Map, charts, page, picture, scale_bar
-from discreet.local.places.transport import Bounds
+from discreet.local.places.maps import Bounds, Map, charts, page, picture, scale_bar
 from discreet.report.picture import Fill, Stroke
 
 AREA = Area.plane(width="0.4", height="0.3", cell="0.1")

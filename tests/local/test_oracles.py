@@ -13,10 +13,9 @@ from tests.conftest import stable
 from tests.statistical.power import MANY, Stream, assert_frequency
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.oracles.hadamard import HadamardResponse, walsh_hadamard
 from discreet.local.oracles.hashing import BinaryHashing, Field, OptimizedHashing, decode
-from discreet.local.oracles.krr import KRR, BinaryResponse
 from discreet.local.oracles.oracle import sift
+from discreet.local.oracles.responses import KRR, BinaryResponse, HadamardResponse, walsh_hadamard
 from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary, count_bits
 from discreet.noise import DeterministicEntropy
 

@@ -7,9 +7,9 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.estimation.ibu import ibu
 from discreet.local.estimation.linear_maps import dense
 from discreet.local.places.areas import Area
+from discreet.local.places.maps import earth_mover
 from discreet.local.places.planar import PlanarReport
 from discreet.local.places.smoothing import Coarse, _cosines, one_cluster, smooth_field, smoothed
-from discreet.local.places.transport import earth_mover
 from discreet.noise import DeterministicEntropy
 
 TOWN = Area.plane(width=3, height=2, cell="0.25")
@@ -26,10 +26,14 @@ def bump(area, x, y, radius):
     return weights / weights.sum()
 
 
-@pytest.mark.parametrize("outside", ["keep", "clamp", "remap"])
-@pytest.mark.parametrize("people", [1, 50, 5000])
-@pytest.mark.parametrize("size", [(1, 1), (3, 1), (1, 4), (5, 4)])
-def test_every_part_is_a_distribution(outside, people, size):
+SIZES, PEOPLE, OUTSIDE = [(1, 1), (3, 1), (1, 4), (5, 4)], [1, 50, 5000], ["keep", "clamp", "remap"]
+
+
+@pytest.mark.parametrize(("size", "people", "outside"), [
+    (size, people, OUTSIDE[(i + j) % 3]) for i, size in enumerate(SIZES) for j, people in enumerate(PEOPLE)
+])  # fmt: skip
+def test_every_part_is_a_distribution(size, people, outside):
+    """A Latin square: any two of the three settings meet."""
     report = PlanarReport(Area.plane(width=size[0], height=size[1], cell=1), epsilon="1", outside=outside)
     found = smoothed(report, report.tally(report.randomize([0] * people, entropy=DeterministicEntropy(people))))
     for shares in (found.shares, found.plain, found.field, found.cluster):

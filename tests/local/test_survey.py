@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.local.collection.survey import PLACES, RANDOMIZERS, Report, Survey, parse, read_survey
-from discreet.local.oracles.krr import KRR
+from discreet.local.oracles.responses import KRR
 from discreet.local.places.areas import Area
 from discreet.local.places.planar import PlanarReport
 from discreet.noise import DeterministicEntropy

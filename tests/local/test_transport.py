@@ -12,7 +12,7 @@ from scipy.stats import wasserstein_distance
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.places.areas import Area
-from discreet.local.places.transport import Bounds, distance, earth_mover, earth_mover_bounds
+from discreet.local.places.maps import Bounds, distance, earth_mover, earth_mover_bounds
 
 GRID = Area.plane(width=3, height=3, cell=1)
 CITY = Area.plane(width=3, height=3, cell="0.1")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from discreet.local.oracles.hadamard import HadamardResponse
 from discreet.local.oracles.metric import ClampedGeometric, ClampedLaplace
 from discreet.local.oracles.numeric import Hybrid, Piecewise
+from discreet.local.oracles.responses import HadamardResponse
 from discreet.noise import DeterministicEntropy
 
 REPORTS, RUNS, ALPHA = 20_000, 60, 1e-6

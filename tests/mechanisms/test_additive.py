@@ -25,7 +25,7 @@ from discreet.mechanisms import (
     RoundedGaussian,
     Staircase,
 )
-from discreet.mechanisms.grid import Grid
+from discreet.mechanisms.mechanism import Grid
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.calibration import gaussian_multiplier

@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from tests.conftest import stable
+from tests.mechanisms.closed_forms import variance_sensitivity
 
 from discreet.mechanisms import Gaussian, Geometric, Laplace
-from discreet.mechanisms.grid import Grid, add
-from discreet.mechanisms.sensitivity import sensitivity, variance_sensitivity
+from discreet.mechanisms.mechanism import Grid, add
+from discreet.mechanisms.sensitivity import sensitivity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Neighbors
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.mechanisms.grid import Grid, add, finite, whole
+from discreet.mechanisms.mechanism import Grid, add, finite, whole
 
 F = Fraction
 CLAMP = 2**62

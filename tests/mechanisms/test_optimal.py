@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from discreet.errors import InternalError, InvalidChannel, InvalidParameter
 from discreet.exact import exp_down, exp_up
-from discreet.mechanisms import linear_program
+from discreet.mechanisms import optimal as optimal_module
 from discreet.mechanisms.bayesian import expected_loss, remap, spread_priors
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.graph import Graph, graph
-from discreet.mechanisms.linear_program import certified, solve
-from discreet.mechanisms.optimal import geometric_channel, minimax, optimal, optimum, universal_gap
+from discreet.mechanisms.optimal import certified, geometric_channel, minimax, optimum, solve, universal_gap
 
 
 def absolute(y, z):
@@ -51,7 +50,7 @@ class TestOptimum:
         assert found.lp_value == pytest.approx(1 / (1 + math.exp(float(epsilon))), abs=1e-9)
 
     def test_no_privacy_budget_means_the_best_constant(self):
-        best = optimal(prior=["1/5", "1/5", "3/5"], loss=absolute, epsilon=0, neighbors="line")
+        best = optimum(prior=["1/5", "1/5", "3/5"], loss=absolute, epsilon=0, neighbors="line").channel
         assert best.matrix.tolist() == [[0, 0, 1]] * 3
 
     def test_unconnected_inputs_need_not_look_alike(self):
@@ -72,9 +71,9 @@ class TestOptimum:
         found = optimum(prior={"a": "1/2", "b": "1/2"}, loss=[[0, 1, 1], [1, 0, 1]], epsilon=1, neighbors="all")
         assert (found.channel.inputs, found.channel.outputs) == (("a", "b"), (0, 1, 2))
         assert found.channel.matrix[:, 2].tolist() == [0, 0]
-        named = optimal(
+        named = optimum(
             prior="uniform", loss=absolute, epsilon=1, neighbors="line", inputs=range(3), outputs=[0, 1, 2, 3]
-        )
+        ).channel
         assert named.outputs == (0, 1, 2, 3)
 
     def test_float_priors_and_losses(self):
@@ -95,19 +94,19 @@ class TestOptimum:
     @pytest.mark.parametrize("epsilon", [-1, math.nan, math.inf, "x", True, 1000])
     def test_bad_epsilon(self, epsilon):
         with pytest.raises(InvalidParameter, match="epsilon"):
-            optimal(prior=["1/2", "1/2"], loss=wrong, epsilon=epsilon, neighbors="all")
+            optimum(prior=["1/2", "1/2"], loss=wrong, epsilon=epsilon, neighbors="all")
 
     def test_what_does_not_fit(self):
         with pytest.raises(InvalidChannel, match="does not say over what"):
-            optimal(prior="uniform", loss=wrong, epsilon=1, neighbors="all")
+            optimum(prior="uniform", loss=wrong, epsilon=1, neighbors="all")
         with pytest.raises(InvalidChannel, match="there are none"):
-            optimal(prior=[], loss=wrong, epsilon=1, neighbors="all")
+            optimum(prior=[], loss=wrong, epsilon=1, neighbors="all")
         with pytest.raises(InvalidChannel, match="expected 3"):
-            optimal(prior=["1/2", "1/2"], loss=wrong, epsilon=1, neighbors="all", inputs=range(3))
+            optimum(prior=["1/2", "1/2"], loss=wrong, epsilon=1, neighbors="all", inputs=range(3))
         with pytest.raises(InvalidChannel, match="loss"):
-            optimal(prior=["1/2", "1/2"], loss=lambda y, z: math.inf, epsilon=1, neighbors="all")
+            optimum(prior=["1/2", "1/2"], loss=lambda y, z: math.inf, epsilon=1, neighbors="all")
         with pytest.raises(InvalidParameter, match=r"expected at most 250,000 variables"):
-            optimal(prior="uniform", loss=wrong, epsilon=1, neighbors="all", inputs=range(600))
+            optimum(prior="uniform", loss=wrong, epsilon=1, neighbors="all", inputs=range(600))
 
 
 class TestCertificate:
@@ -145,7 +144,7 @@ class TestCertificate:
 
     def test_a_repair_that_fails_is_not_returned(self, monkeypatch):
         """If the masses were computed wrongly, the last check finds it."""
-        monkeypatch.setattr(linear_program, "least_of_neighbors", lambda units, near: units)
+        monkeypatch.setattr(optimal_module, "least_of_neighbors", lambda units, near: units)
         raw = np.array([[0.9, 0.1], [0.1, 0.9]])
         with pytest.raises(InternalError, match="does not satisfy its ε"):
             certified(raw, Graph(2, None), Fraction(1), (0, 1), (0, 1))
@@ -197,10 +196,10 @@ class TestBound:
     def test_a_bound_is_no_claim_of_the_solver(self):
         """Multipliers that are wrong, or all zero, give a bound that is lower, never one that is not true."""
         objective = np.array([[0.0, 0.5], [0.5, 0.0]])
-        below = linear_program._private(Graph(2, None), 0.36, 2)
+        below = optimal_module._private(Graph(2, None), 0.36, 2)
         rng = np.random.default_rng(1)
         for pairs in [np.zeros(below.shape[0]), *rng.exponential(size=(50, below.shape[0]))]:
-            assert linear_program._dual_bound(objective, np.ones(2), pairs, below) <= 0.36 / 1.36
+            assert optimal_module._dual_bound(objective, np.ones(2), pairs, below) <= 0.36 / 1.36
 
 
 class TestGeometric:

@@ -11,7 +11,7 @@ from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.mechanisms import PlanarLaplace
-from discreet.mechanisms.grid import Grid
+from discreet.mechanisms.mechanism import Grid
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import PerDistance
 

@@ -1,8 +1,10 @@
 """Quantiles, minimum and maximum: every neighbor of every tiny dataset, under both relations."""
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, permutations
+from math import ceil
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.mechanisms import Extreme, Quantile, Range
+from discreet.mechanisms.quantile import GroupedQuantile, Multisets
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import BoundedRange
 from discreet.privacy.unit import Neighbors
@@ -322,3 +325,76 @@ def test_the_channel_of_all_small_datasets_has_the_stated_epsilon():
         channel = mechanism.channel(datasets)
         assert channel.outputs == (0.0, 1.0, 2.0, 3.0)
         assert 0.1 < channel.epsilon(neighbors) <= 1 + 1e-9
+
+
+# --- many groups at once ------------------------------------------------------------------------------------
+
+
+def grouped(*groups):
+    """Multisets of lists of whole numbers."""
+    rows = [(g, v) for g, values in enumerate(groups) for v in values]
+    found, counts = np.unique(np.array(rows, np.int64).reshape(-1, 2), axis=0, return_counts=True)
+    return Multisets(found[:, 0], found[:, 1], counts, len(groups))
+
+
+@pytest.mark.parametrize("probability", ["0", "1/4", "1/2", "0.9", "1"])
+def test_each_group_is_answered_as_the_quantile_of_it_alone(probability):
+    alone = Quantile(
+        epsilon=2, probability=probability, within=Range(lower=0, upper=6, granularity=1), neighbors="add or remove one"
+    )
+    many = GroupedQuantile(epsilon=2, probability=probability, points=7, shift=0, sensitivity=alone.sensitivity)
+    groups = [[], [0], [6, 6, 6], [0, 1, 1, 3, 3, 3, 5], [2, 4]]
+    for values, row in zip(groups, many.probabilities(grouped(*groups)), strict=True):
+        assert row == pytest.approx(alone.probabilities(values), rel=1e-12)
+
+
+@pytest.mark.parametrize("shift", [-3, -1, 0, 2])
+@pytest.mark.parametrize("probability", ["0", "1/4", "1/2", "1"])
+def test_groups_together_have_the_bounded_range_stated(probability, shift):
+    """A unit with up to two values in each of two groups, in or out of every small pair of groups: exact ratios."""
+    m = max(F(probability), 1 - F(probability))
+    mechanism = GroupedQuantile(epsilon=1, probability=probability, points=3, shift=shift, sensitivity=2 * 2 * m)
+    mine = [values for n in (0, 1, 2) for values in combinations_with_replacement(range(3), n)]
+    worst = 0.0
+    for others in [(), (0,), (1, 1), (0, 2, 2), (0, 1, 1, 2)]:
+        base = mechanism.probabilities(grouped(others))[0]
+        lengths = []
+        for values in mine:
+            ratios = np.log(mechanism.probabilities(grouped([*others, *values]))[0] / base)
+            lengths.append(float(ratios.max() - ratios.min()))
+        worst = max(worst, 2 * max(lengths))  # the same in two groups: log-ratios add up
+    assert worst <= 1 + 1e-9
+    if not shift:
+        assert worst >= 0.5
+
+
+@pytest.mark.parametrize("probability", ["0.1", "1/2", "1"])
+def test_a_shifted_target_is_beyond_the_quantile_as_often_as_stated(probability):
+    """Groups of no, few and many values: aimed an error and a rank beside it, the answer is not beyond it (exactly)."""
+    base = GroupedQuantile(epsilon="0.8", probability=probability, points=12, shift=0, sensitivity=1)
+    far = ceil(base.interval("0.95")) + 1
+    groups = [
+        [5],
+        [3, 4],
+        list(range(12)) * 3,
+        [7] * 40,
+        [0] * 30 + [11] * 30,
+        [2] * 100 + [9] * 5,
+        list(range(12)) * 20,
+    ]
+    for shift in (-far, far):
+        aimed = replace(base, shift=shift).probabilities(grouped(*groups))
+        for values, row in zip(groups, aimed, strict=True):
+            ends = [np.quantile(values, float(F(probability)), method=method) for method in ("linear", "inverted_cdf")]
+            points = np.arange(12)
+            fails = row[points > min(ends)].sum() if shift < 0 else row[points < max(ends)].sum()
+            assert fails <= 0.05, (values, shift)
+
+
+def test_no_group_and_no_value_are_answered():
+    mechanism = GroupedQuantile(epsilon=1, probability="1/2", points=5, shift=0, sensitivity=1)
+    assert mechanism.release(grouped()).size == 0
+    assert mechanism.probabilities(grouped([]))[0] == pytest.approx([0.2] * 5)
+    assert GroupedQuantile(epsilon=1, probability="1/2", points=1, shift=3, sensitivity=1).release(
+        grouped([0])
+    ).tolist() == [0]

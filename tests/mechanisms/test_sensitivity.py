@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mechanisms import closed_forms
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms import sensitivity as closed_forms
 from discreet.mechanisms.sensitivity import sensitivity
 from discreet.privacy.unit import Neighbors
 

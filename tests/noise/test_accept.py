@@ -13,7 +13,7 @@ from tests.noise.reference import exp, leading_words
 
 from discreet.exact import exp_bounds
 from discreet.noise import DeterministicEntropy
-from discreet.noise.table import accept, accept_one
+from discreet.noise.sampler import accept, accept_one
 
 MP = mpmath.MPContext()
 MP.prec = 300

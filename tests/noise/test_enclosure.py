@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.noise.table import cumulative, ratio, times
+from discreet.noise.sampler import cumulative, ratio, times
 
 F = Fraction
 PRECISION = 40

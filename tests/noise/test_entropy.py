@@ -487,6 +487,13 @@ DRAWS = {
     "categorical": lambda size, e: noise.categorical([1, 2, 3], size, entropy=e),
     "categorical, large": lambda size, e: noise.categorical([10**30, 10**30], size, entropy=e),
     "softmax": lambda size, e: noise.softmax([1, 2, 3], 1, size, entropy=e),
+    "softmax_each": lambda size, e: noise.softmax_each(
+        np.tile([1, 2, 3], size or 1),
+        3 * np.arange(size or 1),
+        1,
+        multiplicity=np.ones(3 * (size or 1), int),
+        entropy=e,
+    ),
     "accept_each": lambda size, e: noise.accept_each(np.arange(size or 1), 10, entropy=e),
     "staircase": lambda size, e: noise.staircase(epsilon=1, width=10, first=4, size=size, entropy=e),
 }

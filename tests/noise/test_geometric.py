@@ -22,7 +22,7 @@ from tests.noise.reference import (
 from discreet.errors import InternalError, InvalidParameter
 from discreet.noise import DeterministicEntropy, discrete_laplace, geometric
 from discreet.noise.geometric import _geometric, _laplace
-from discreet.noise.table import Table
+from discreet.noise.sampler import Table
 
 F = Fraction
 SCALES = [

@@ -12,7 +12,7 @@ from tests.noise.test_geometric import BAD_SCALES, BAD_SIZES
 
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, planar_laplace
-from discreet.noise.planar import _Spherical, _spherical
+from discreet.noise.geometric import _Spherical, _spherical
 
 F = Fraction
 SCALES = [F(1, 3), F(1), F(22, 7), F(12345678, 1000), F(10**12)]
@@ -110,7 +110,7 @@ def test_rejected_points_are_drawn_again_and_only_those(monkeypatch):
     verdicts = iter([[True, False, True], [False], [True]])
     monkeypatch.setattr(sampler, "_accepted", lambda p, entropy: np.array(next(verdicts)))
     seen = []
-    import discreet.noise.planar as module
+    import discreet.noise.geometric as module
 
     original = module.discrete_laplace
     monkeypatch.setattr(module, "discrete_laplace", lambda *a, **k: seen.append(original(*a, **k)) or seen[-1])

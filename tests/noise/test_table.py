@@ -14,7 +14,7 @@ from discreet.noise import uniform
 from discreet.noise.entropy import DeterministicEntropy
 from discreet.noise.gaussian import _gaussian
 from discreet.noise.geometric import _geometric, _laplace
-from discreet.noise.table import Table, below, ceiling
+from discreet.noise.sampler import Table, below, ceiling
 
 TOP = 1 << 64
 F = Fraction

@@ -14,7 +14,7 @@ from discreet.noise import DeterministicEntropy, bernoulli, discrete_gaussian, d
 from discreet.noise.gaussian import _gaussian
 from discreet.noise.geometric import _laplace
 from discreet.noise.normal import _rounded
-from discreet.noise.table import Table, ceiling
+from discreet.noise.sampler import Table, ceiling
 
 F = Fraction
 

@@ -91,7 +91,7 @@ def test_laplace_with_delta_alone() -> None:
 
 
 @given(st.floats(0.02, 5), st.floats(-9, -1).map(lambda x: 10**x), st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_discrete_gaussian_holds_exactly(epsilon: float, delta: float, sensitivity: int) -> None:
     found = calibration.discrete_gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
     assert profile.delta(DiscreteGaussianNoise(found, sensitivity), epsilon=epsilon) <= delta

@@ -22,7 +22,7 @@ from discreet.privacy import (
     disjoint,
     guarantee,
 )
-from discreet.privacy.accounting import pure
+from discreet.privacy.accounting import composition
 from discreet.privacy.group_privacy import group
 
 ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
@@ -61,21 +61,21 @@ def greatest_loss(relation: Neighbors, epsilons: tuple[int, ...]) -> float:
 @pytest.mark.parametrize("epsilons", [(1, 1, 1), (3, 1, 2), (1, 5, 1)])
 @pytest.mark.parametrize("relation", list(Neighbors))
 def test_counts_of_disjoint_parts_cost_what_they_exactly_cost(relation: Neighbors, epsilons: tuple[int, ...]) -> None:
-    stated = pure.epsilon(disjoint(*(Pure(e) for e in epsilons), neighbors=relation))
+    stated = composition.pure(disjoint(*(Pure(e) for e in epsilons), neighbors=relation))
     assert stated == greatest_loss(relation, epsilons)
 
 
 def test_parallel_alone_would_be_too_little_for_change_one() -> None:
-    assert pure.epsilon(Parallel(Pure(1), Pure(1))) == 1 < greatest_loss(CHANGE, (1, 1, 1)) == 2
+    assert composition.pure(Parallel(Pure(1), Pure(1))) == 1 < greatest_loss(CHANGE, (1, 1, 1)) == 2
 
 
 @pytest.mark.parametrize("relation", [*Neighbors, "add or remove one", "change one"])
 def test_a_few_parts_and_many_parts(relation: Neighbors | str) -> None:
     """Many parts are not listed in pairs: twice any of them costs no less than any two, and no more where they are equal."""
     few, many = (disjoint(*[LaplaceNoise(4)] * count, neighbors=relation) for count in (3, 500))
-    assert pure.epsilon(few) == pure.epsilon(many) == (Fraction(1, 4) if relation == ADD else Fraction(1, 2))
+    assert composition.pure(few) == composition.pure(many) == (Fraction(1, 4) if relation == ADD else Fraction(1, 2))
     unequal = [Pure(Fraction(k, 10)) for k in range(1, 40)]
-    assert pure.epsilon(disjoint(*unequal, neighbors=relation)) >= (
+    assert composition.pure(disjoint(*unequal, neighbors=relation)) >= (
         Fraction(39, 10) if relation == ADD else Fraction(39 + 38, 10)
     )
 
@@ -113,8 +113,8 @@ def test_a_forest_states_add_or_remove_one_and_twice_that_for_a_changed_row() ->
     model = RandomForestClassifier(epsilon=2, bounds=(0, 1), classes=[0, 1], n_estimators=3, max_depth=1)
     cost = model.fit(x, (x[:, 0] > 0.5).astype(int)).cost_
     assert isinstance(cost, Parallel)
-    assert pure.epsilon(cost) == 2
-    assert pure.epsilon(group(cost, 2)) == 4
+    assert composition.pure(cost) == 2
+    assert composition.pure(group(cost, 2)) == 4
     assert '"add or remove one"' in str(RandomForestClassifier.__doc__)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter, NoGuarantee
-from discreet.privacy.accounting import composition, guarantee, profile, pure, zcdp
+from discreet.privacy.accounting import composition, guarantee, profile, zcdp
 from discreet.privacy.group_privacy import group
 from discreet.privacy.loss import (
     Approximate,
@@ -117,7 +117,7 @@ def test_groups_of_groups(loss: Loss, k: int, m: int) -> None:
 
 
 def test_the_accountants_agree_with_the_theorems() -> None:
-    assert pure.epsilon(group(Together(Pure(1), LaplaceNoise(4)), 4)) == 4 * Fraction(5, 4)
+    assert composition.pure(group(Together(Pure(1), LaplaceNoise(4)), 4)) == 4 * Fraction(5, 4)
     assert zcdp.rho(group(Repeated(GaussianNoise(20), 10), 5)) == 25 * zcdp.rho(Repeated(GaussianNoise(20), 10))
     assert composition.basic(group(Approximate(1, "1e-9"), 2))[0] == 2
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter, MissingExtra
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Intervals, Line, Page, Points, Text, Tiles, Verdict
-from discreet.report.axis import Axis, label
+from discreet.report.marks import Axis, label
 from discreet.report.picture import Dots, Fill, Stroke, Words
 
 NUMBERS = st.lists(st.floats(allow_infinity=False, width=32), min_size=1, max_size=8)
@@ -205,10 +205,34 @@ def test_long_names_stay_within_the_picture():
         slanted = [one for one in _words(chart) if one.turn == -35]
         assert len(slanted) == count
         assert all(one.x - 7 * len(one.text) * math.cos(math.radians(35)) >= -7 for one in slanted)
-    for chart in (heat, Chart("r", [Bars(names[:9], range(9))])):
-        rows = [one for one in _words(chart) if one.text.startswith("a very") and not one.turn]
-        assert rows
-        assert all(one.text.endswith("…") and one.x - 7 * len(one.text) >= 0 for one in rows)
+    longer = [f"{name}, and then some more of it" for name in names[:9]]
+    for chart, start in ((heat, "a very"), (Chart("r", [Bars(longer, range(9))]), "a column")):
+        rows = [word for word in _words(chart) if word.text.startswith(start) and not word.turn]
+        assert len(rows) >= 9
+        assert all(word.text.endswith("…") and word.x - 7 * len(word.text) >= 0 for word in rows)
+
+
+def test_names_of_rows_have_two_lines_where_one_is_short_of_room():
+    names = ["loss threshold, before", "loss"]
+    words = [word for word in _words(Chart("r", [Bars(names, [1, 2])])) if word.anchor == "end"]
+    assert [word.text for word in words] == ["loss threshold,", "before", "loss"]
+    assert words[1].y - words[0].y >= 13, "lines do not overlap"
+    assert words[2].y - words[1].y >= 13
+
+
+def test_titles_are_wrapped_as_wide_as_they_are_drawn():
+    title = "attribute inference: tell the condition of a person from zip, sex, born"
+    picture = Chart(title, [Bars(["attack", "guessing"], [1, 0.2])]).picture()
+    lines = [shape.text for shape in picture.shapes if isinstance(shape, Words) and shape.bold]
+    assert " ".join(lines) == title
+    assert max(len(line) for line in lines) * 9 <= picture.width
+
+
+def test_words_are_set_as_numbers_in_tables_are():
+    html = Page("t", [Text("1,000 people, 95 % of them"), Verdict("holds", "by 5 %")], "of 2,000").html()
+    assert "of 2\u202f000" in html
+    assert "1\u202f000 people, 95\xa0% of them" in html
+    assert "by 5\xa0%" in html
 
 
 def test_a_long_page_lists_its_headings_and_a_short_one_does_not():

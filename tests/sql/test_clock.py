@@ -17,9 +17,9 @@ from scipy.stats import binom
 
 import discreet
 from discreet.curator.ledger import Ledger
-from discreet.curator.pacing import Pace, SystemTimer
 from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
+from discreet.curator.time_grid import Pace, SystemTimer
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.sql.plan.planner import Terms, plan
 
@@ -135,8 +135,8 @@ def test_no_attack_tells_by_the_clock(name, monkeypatch):
 
 @pytest.mark.slow
 def test_the_same_attack_tells_where_answers_leave_at_once():
-    """So the trials can tell, and not only on a quiet machine: 1,500 long rows of one person, and no floor."""
-    assert told(ATTACKS["texts under a condition"], "0", trials=60, rows=1500) < 1e-6
+    """So the trials can tell, and not only on a quiet machine: 3,000 long rows of one person, and no floor."""
+    assert told(ATTACKS["texts under a condition"], "0", trials=200, rows=3000) < 1e-6
 
 
 def test_right_guesses_find_a_difference_where_there_is_one():

@@ -148,3 +148,16 @@ def test_the_interval_of_a_mean_ends_at_its_bounds() -> None:
     low, high = answer.intervals["m"]
     assert set(low.to_pylist()) == {0.0}
     assert set(high.to_pylist()) == {9.0}
+
+
+@pytest.mark.parametrize(("epsilon", "warned"), [(1, False), ("0.001", True)])
+@pytest.mark.parametrize("sql", ["SELECT COUNT(*) FROM t", "SELECT COUNT(DISTINCT p) FROM t", "SELECT SUM(x) FROM t"])
+def test_a_warning_comes_before_the_charge_where_noise_hides_a_thousand_people(sql, epsilon, warned):
+    """At ε = 0.001 the error of one number is 2,996 times what a person can add, whatever the number is."""
+    columns = [Column("p", "integer"), Column("x", "integer", lower=-3, upper=9)]
+    known = Catalog("d", [Table("t", columns, unit=Unit("p"), groups=1, rows=2)], neighbors="add or remove one")
+    found = [
+        words for words in plan([sql], known, Terms(epsilon=epsilon)).explain().warnings if "its own error" in words
+    ]
+    assert len(found) == warned
+    assert all("of fewer than 2,99" in words for words in found)

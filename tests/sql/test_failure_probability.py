@@ -48,6 +48,10 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fraction]]:
         ("AVG(x) - SUM(y)", 3),
         ("AVG(x) - AVG(y)", 4),
         ("COUNT(*) * COUNT(*)", 1),
+        ("VAR_POP(x)", 3),
+        ("STDDEV(x) - COUNT(*)", 4),
+        ("CORR(y, x)", 6),
+        ("REGR_INTERCEPT(y, x)", 5),
     ],
 )
 def test_the_failure_probabilities_of_a_number_add_up_to_what_was_stated(
@@ -80,7 +84,7 @@ def test_both_noises_of_a_mean_stay_within_their_widths_together(number: str) ->
             inside *= noise.probability(0) + 2 * sum(noise.probability(k) for k in range(1, width + 1))
         assert 0.95 <= inside < 0.96
         measures = [pa.array([0]).to_numpy(), pa.array([10**6]).to_numpy()]
-        low, high = post_query.derived_interval(release, derived, measures, FAILURE)
+        low, high = post_query.derived_interval(release, derived, measures, [], FAILURE)
         half = widths[0] + abs(derived.offset) * widths[1] if isinstance(derived, Total) else None
         if half is not None:
             assert float(high[0] - low[0]) == pytest.approx(2 * half)

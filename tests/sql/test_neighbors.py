@@ -28,12 +28,14 @@ from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.errors import InvalidQuery
 from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.quantile import GroupedQuantile
 from discreet.privacy.unit import Neighbors, Unit
 from discreet.sql.algebra import relations
 from discreet.sql.algebra.relations import Bound, Measure
 from discreet.sql.plan.planner import Terms, plan
 from discreet.sql.release.private_sql import write
-from discreet.sql.release.release import Release, group_indices
+from discreet.sql.release.release import Release
+from discreet.sql.release.values_sql import write_distinct, write_values
 
 NAN, INF = math.nan, math.inf
 SALT = "5a17"
@@ -52,6 +54,7 @@ TYPES = {
     "q": pa.float64(),
     "d": pa.date32(),
     "m": pa.timestamp("us"),
+    "e": pa.date32(),
 }
 COLUMNS = [
     Column("p", "integer"),
@@ -66,6 +69,7 @@ COLUMNS = [
     Column("q", "real"),
     Column("d", "date", values=["2024-01-01", "2024-02-29"]),
     Column("m", "timestamp"),
+    Column("e", "date", lower="2024-01-30", upper="2024-03-02"),
 ]
 
 Row = tuple[tuple[str, object], ...]
@@ -125,6 +129,18 @@ FORMS = [
     form("SELECT SUM(LEAST(LENGTH(city), 4)) FROM t WHERE city LIKE '%o%'", tight=BOTH, city=("oslo", "roma", "x", "", None)),
     form("SELECT COUNT(*) FROM t WHERE q > 0.5 OR city IN ('oslo', 'x')", q=(NAN, INF, 0.4, None), city=("oslo", None)),
     form("SELECT SUM(COALESCE(x, 2)), SUM(NULLIF(x, 2)) FROM t", x=X, longest=3),
+    form("SELECT SUM(x / k), AVG(r / x) FROM t", x=(-9, 0, 1, None), k=(-9, 0, 1, 9, None), r=(NAN, 0.3, INF)),
+    form("SELECT SUM(SQRT(x + 3)), SUM(LN(x + 3)), SUM(EXP(r)), SUM(SIGN(x)) FROM t", x=(-9, 0, 9, None), r=(NAN, 0.3, -INF)),
+    form("SELECT SUM(POWER(x, 2)), SUM(WIDTH_BUCKET(x, 0, 2, 2)), SUM(TRUNC(r)) FROM t", x=(-9, 1, 9, None), r=(NAN, 0.7, -INF)),
+    form("SELECT SUM(DATE_DIFF('day', DATE '2024-02-01', e)), AVG(AGE(e, DATE '2020-02-29')) FROM t", e=(*DAYS, None)),
+    form("SELECT SUM((e + x) - e), COUNT(e + INTERVAL 1 MONTH) FROM t WHERE e + x >= '2024-02-01'", e=(*DAYS, None), x=(-9, 9, None)),
+    form("SELECT SUM(CAST(city AS DECIMAL(3, 1))), COUNT(CAST(city AS DATE)) FROM t", city=("9", "-99.99", "1e9", "2024-02-29", None)),
+    form("SELECT DATE_TRUNC('month', e) AS k, COUNT(*), SUM(x) FROM t GROUP BY 1", tight=[ADD], e=(*DAYS, None), x=(-9, 9)),
+    form("SELECT COUNT(*) FROM t WHERE REGEXP_MATCHES(city, '^o.*o$') OR SPLIT_PART(city, 'o', 2) = 'sl'", city=("oslo", "x", None)),
+    form("SELECT VAR_POP(x), STDDEV(x), AVG(x) FROM t", tight=[ADD], x=X, longest=4),
+    form("SELECT CORR(r, x), COVAR_POP(r, x), REGR_R2(r, x) FROM t", x=(-9, 1, 9, None), r=(NAN, 0.3, INF)),
+    form("SELECT g, REGR_SLOPE(r, x), REGR_INTERCEPT(r, x), REGR_AVGY(r, x), REGR_COUNT(r, x) FROM t GROUP BY g", g=("a", "z", None), x=(-9, 9), r=(None, 1.0)),
+    form("SELECT VARIANCE(x) FILTER (WHERE flag), COVAR_SAMP(k, x) FILTER (WHERE flag) FROM t", x=(-9, 9), k=(0, None), flag=(True, None)),
     form("SELECT g, COUNT(*) FROM t GROUP BY g", tight=BOTH, g=G, longest=3),
     form("SELECT g, SUM(x), COUNT(x) FROM t GROUP BY g", tight=[ADD], g=G, x=(-9, 9, None)),
     form("SELECT g, AVG(r) FROM t WHERE r IS NOT NULL GROUP BY g", g=G, r=(NAN, -1.0, 9.0)),
@@ -248,8 +264,9 @@ def run_all(one: Form, unit: str, release: Release) -> list[Found]:
 def vectors(release: Release, found: pa.Table, tables: np.ndarray, count: int) -> Found:
     """The measures over all groups, put where the product puts them: declared groups, or every key that was found."""
     if release.group.size is not None:
-        places, inside = group_indices(release.group, found)
-        size = release.group.size
+        size, alone = release.group.size, np.zeros(found.num_rows, np.int64)
+        places = found.column("g").to_numpy() if release.group.keys else alone
+        inside = np.ones(len(places), bool)
     else:
         keys = list(zip(*(found.column(f"k{i}").to_pylist() for i in range(len(release.group.keys))), strict=True))
         known = {key: place for place, key in enumerate(dict.fromkeys(keys))}
@@ -333,6 +350,165 @@ def check_noise(release: Release, neighbors: Neighbors) -> None:
         assert release.selection.keys >= relations.keys_changed(bound, neighbors)
 
 
+DIFFERENT = [
+    form("SELECT COUNT(DISTINCT x) FROM t", tight=[ADD], x=X, longest=4),
+    form("SELECT COUNT(DISTINCT city) FILTER (WHERE flag) FROM t", city=("oslo", "", "rome", None), flag=(True, None)),
+    form("SELECT g, COUNT(DISTINCT x) FROM t GROUP BY g", g=G, x=(-9, 0, 1, None)),
+    form("SELECT city, COUNT(DISTINCT d) FROM t GROUP BY city", delta="1e-3", city=("oslo", "rome"), d=(DAYS[0], DAYS[1], None)),
+    form("SELECT COUNT(DISTINCT q) FROM t", q=(NAN, -0.0, 0.0, INF, None)),
+]  # fmt: skip
+
+
+def different(one: Form, unit: str, release: Release) -> list[Found]:
+    """The numbers of different values in each group of each table."""
+    if unit == "row":
+        return run_all(one, unit, release)
+    connection, sizes = loaded(one, unit)
+    inner = f'WITH "t" AS (SELECT {", ".join(TYPES)} FROM every WHERE every.id = ids.id) {write_distinct(release.aggregate, 0)}'
+    found = read(
+        connection, f"SELECT ids.id AS id, found.*, found.c AS m0, 1 AS units FROM ids, LATERAL ({inner}) AS found"
+    )
+    whole = vectors(release, found, found.column("id").to_numpy(), sum(sizes))
+    ends = np.cumsum(sizes)[:-1]
+    return [Found(*parts) for parts in zip(np.split(whole.measures, ends), np.split(whole.units, ends), strict=True)]
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+@pytest.mark.parametrize("one", DIFFERENT, ids=lambda one: one.sql)
+def test_numbers_of_different_values_move_by_no_more_than_stated(one: Form, unit: str) -> None:
+    for bounds in (BOUNDS if one.grouped else [(1, 1), (1, 2), (1, 3)]) if unit == "person" else [(1, 1)]:
+        for neighbors in BOTH:
+            release = release_of(one, unit, neighbors, bounds)
+            (measure,), bound = release.aggregate.measures, release.aggregate.source
+            stated = relations.sensitivity_of(measure, bound, neighbors)
+            l1, squared = largest_moves(different(one, unit, release), 0, neighbors)
+            where = f"{neighbors}, {unit}, bounds {bounds}"
+            assert l1 <= stated.l1, where
+            assert squared <= stated.l2_squared, where
+            if neighbors in one.tight:
+                assert (l1, squared) == (stated.l1, stated.l2_squared), where
+            check_noise(release, neighbors)
+
+
+RANKED = [
+    form("SELECT QUANTILE_CONT(x, 0.25), MEDIAN(x), MIN(x), MAX(x) FROM t", tight=[ADD], x=X, longest=4),
+    form("SELECT MEDIAN(r) FILTER (WHERE flag), QUANTILE_DISC(r, 1) FROM t", r=(NAN, -INF, 0.3, None), flag=(True, None)),
+    form("SELECT g, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x), MAX(x) FROM t GROUP BY g", tight=[ADD], g=G, x=(-9, 1, 9, None)),
+    form("SELECT city, MEDIAN(x), MIN(x) FROM t GROUP BY city", delta="1e-3", city=("oslo", "rome", None), x=(-9, 9)),
+]  # fmt: skip
+
+
+def multisets(one: Form, unit: str, release: Release, index: int) -> list[np.ndarray]:
+    """How often each value is in each group of each table (axes: table, group, value), a neighborhood each."""
+    connection, sizes = loaded(one, unit)
+    inner = f'WITH "t" AS (SELECT {", ".join(TYPES)} FROM every WHERE every.id = ids.id) '
+    inner += write_values(release.aggregate, index)
+    found = read(connection, f"SELECT ids.id AS id, found.* FROM ids, LATERAL ({inner}) AS found")
+    distribution = release.aggregate.distributions[index]
+    if release.group.size is None:
+        keys = found.column("k0").to_pylist()
+        known = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        places, size = np.array([known[key] for key in keys], np.int64), max(1, len(known))
+    else:
+        size = release.group.size
+        places = found.column("g").to_numpy() if release.group.keys else np.zeros(found.num_rows, np.int64)
+    whole = np.zeros((sum(sizes), size, distribution.points), np.int64)
+    lower = 0 if isinstance(distribution, relations.Frequencies) else distribution.kind.lower
+    steps = found.column("v").to_numpy() - lower
+    np.add.at(whole, (found.column("id").to_numpy(), places, steps), found.column("c").to_numpy())
+    return np.split(whole, np.cumsum(sizes)[:-1])
+
+
+def scores(counts: np.ndarray, mechanism: GroupedQuantile) -> np.ndarray:
+    """Of each point, minus the distance of its ranks to the one wanted, times the denominator of the probability."""
+    upto = counts.cumsum(-1)
+    share, parts = mechanism.probability.numerator, mechanism.probability.denominator
+    wanted = share * upto[..., -1:] + mechanism.shift * parts
+    low, high = parts * (upto - counts) - wanted, wanted - parts * upto
+    if mechanism.shift < 0:
+        low[..., 0] = 0
+    if mechanism.shift > 0:
+        high[..., -1] = 0
+    return -np.maximum(0, np.maximum(low, high))
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+@pytest.mark.parametrize("one", RANKED, ids=lambda one: one.sql)
+def test_ranks_move_by_no_more_than_stated(one: Form, unit: str) -> None:
+    """All neighbors: a unit has at most `rows` values in a group, and moves the scores of points as far as was proved."""
+    for bounds in (BOUNDS if one.grouped else [(1, 1), (1, 2), (1, 3)]) if unit == "person" else [(1, 1)]:
+        for neighbors in BOTH:
+            release = release_of(one, unit, neighbors, bounds)
+            moves = dict.fromkeys(range(len(release.choices)), Fraction(0))
+            found = [multisets(one, unit, release, i) for i in range(len(release.aggregate.distributions))]
+            for place, choice in enumerate(release.choices):
+                for counts in found[choice.distribution]:
+                    rows = (
+                        release.aggregate.source.rows
+                        if release.aggregate.distributions[choice.distribution].keep == "even"
+                        else 1
+                    )
+                    assert np.abs(counts[1:].sum(-1) - counts[0].sum(-1)).max(initial=0) <= rows
+                    whole = differences(counts, neighbors)
+                    bins = relations.tally_sensitivity(release.aggregate.source, neighbors)
+                    assert np.abs(whole).sum((-2, -1)).max(initial=0) <= bins
+                    moved = differences(scores(counts, choice.mechanism), neighbors)
+                    most = int(np.abs(moved).max(-1).sum(-1).max(initial=0))
+                    moves[place] = max(moves[place], Fraction(most, choice.mechanism.probability.denominator))
+            for place, choice in enumerate(release.choices):
+                where = f"{choice}, {neighbors}, {unit}, bounds {bounds}"
+                assert moves[place] <= choice.mechanism.sensitivity, where
+                if neighbors in one.tight and choice.mechanism.shift == 0:
+                    assert moves[place] == choice.mechanism.sensitivity, where
+
+
+FREQUENT = [
+    form("SELECT MODE(g), MODE(flag) FROM t", tight=[ADD], g=G, flag=(True, False, None), longest=3),
+    form("SELECT APPROX_TOP_K(x, 2), MODE(x) FILTER (WHERE flag) FROM t", tight=BOTH, x=X, flag=(True, None), longest=3),
+    form("SELECT g, MODE(k) FROM t GROUP BY g", tight=[ADD], g=G, k=(-9, 1, 9, None)),
+    form("SELECT MODE(DATE_TRUNC('month', e)), MODE(d), MODE(r) FROM t", e=(*DAYS, None), d=(DAYS[0], DAYS[2]), r=(NAN, 0.3)),
+    form("SELECT MODE(CASE WHEN x > 0 THEN 'high' WHEN x < 0 THEN 'low' END) FROM t", tight=BOTH, x=X, longest=4),
+    form("SELECT city, MODE(g) FROM t GROUP BY city", delta="1e-3", city=("oslo", "rome", None), g=("a", "b", "z")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+@pytest.mark.parametrize("one", FREQUENT, ids=lambda one: one.sql)
+def test_counts_of_frequent_values_move_by_no_more_than_stated(one: Form, unit: str) -> None:
+    """All neighbors: all counts of values together move as far as was proved; what was not declared counts nowhere."""
+    for bounds in (BOUNDS if one.grouped else [(1, 1), (1, 2), (1, 3)]) if unit == "person" else [(1, 1)]:
+        for neighbors in BOTH:
+            release = release_of(one, unit, neighbors, bounds)
+            most = 0
+            for top in release.tops:
+                for counts in multisets(one, unit, release, top.distribution):
+                    moved = np.abs(differences(counts, neighbors)).sum((-2, -1))
+                    most = max(most, int(moved.max(initial=0)))
+                assert most <= top.mechanism.sensitivity, f"{top}, {neighbors}, {unit}, bounds {bounds}"
+            stated = release.tops[0].mechanism.sensitivity
+            if neighbors in one.tight:
+                assert most == stated, f"{neighbors}, {unit}, bounds {bounds}"
+            assert release.losses(neighbors)
+
+
+@pytest.mark.parametrize("neighbors", BOTH, ids=str)
+@pytest.mark.parametrize(("sql", "places"), [("SELECT MODE(g) FROM t", 1), ("SELECT APPROX_TOP_K(k, 2) FROM t", 2)])
+def test_the_laws_of_frequent_values_are_within_e_to_the_epsilon(sql, places, neighbors) -> None:
+    """The exact law of the chosen values, from the rows of every pair of neighbors: no ratio above e^ε, and near it."""
+    one = form(sql, g=G, longest=3) if places == 1 else form(sql, k=(-9, 1, 9, None), longest=3)
+    release = release_of(one, "person", neighbors, (1, 2))
+    (top,) = release.tops
+    worst = 0.0
+    for counts in multisets(one, "person", release, 0):
+        tables = np.unique(counts[1:, 0], axis=0)
+        others = counts[:1, 0] if neighbors is ADD else tables
+        for mine, theirs in product(tables, others):
+            law, base = dict(top.mechanism.probabilities(mine)), dict(top.mechanism.probabilities(theirs))
+            worst = max(worst, *(abs(math.log(law[key] / base[key])) for key in law))
+    assert top.mechanism.places == places
+    assert 0.35 * float(top.mechanism.epsilon) < worst <= float(top.mechanism.epsilon) + 1e-9
+
+
 @pytest.mark.parametrize("one", ROW_FORMS, ids=lambda one: one.sql)
 def test_one_row(one: Form) -> None:
     check(one, "row")
@@ -387,7 +563,7 @@ def test_rows_of_nobody_count_nowhere() -> None:
     release = release_of(one, "person", ADD, (2, 2))
     rows = [(("p", None), *row) for row in one.pool]
     with DuckDBEngine(catalog("person", ADD), {"t": arrow([rows])}) as engine:
-        assert engine.fetch(write(release.aggregate)).num_rows == 0
+        assert sum(engine.fetch(write(release.aggregate)).column("units").to_pylist()) == 0
 
 
 PEOPLE = st.dictionaries(

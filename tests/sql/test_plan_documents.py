@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from discreet.curator.catalog import Catalog
-from discreet.curator.documents import plan_parts
+from discreet.curator.plan import plan_parts
 from discreet.curator.policy import parse_policy
 from discreet.errors import DiscreetError, InternalError
 from discreet.mechanisms.gaussian import RoundedGaussian

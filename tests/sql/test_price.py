@@ -141,6 +141,26 @@ def test_gaussian_noise_is_taken_exactly_where_it_is_smaller():
     assert isinstance(noise, RoundedGaussian)
 
 
+def test_of_many_counts_in_one_statement_the_smaller_noise_is_taken():
+    for many, kind in ((5, Geometric), (50, RoundedGaussian)):
+        sql = "SELECT " + ", ".join(f"COUNT_IF(age = {age})" for age in range(many)) + " FROM t"
+        ((pure,), (chosen,)) = (
+            plan([sql], catalog(), Terms(1, delta=delta, groups=1, rows=1)).releases for delta in (None, "1e-6")
+        )
+        assert {type(noise) for noise in chosen.noises} == {kind}
+        assert len(chosen.noises) == many
+        widths = [max(noise.interval("0.95") for noise in release.noises) for release in (pure, chosen)]
+        assert widths[1] <= widths[0] * (Fraction(1, 2) if many == 50 else 1)
+
+
+def test_people_are_counted_at_their_own_sensitivity():
+    table = Table("v", [Column("who", "integer"), Column("x", "integer", lower=0, upper=9)], unit=Unit("who"))
+    known = Catalog("h", [table], neighbors="add or remove one")
+    sql = "SELECT COUNT(*), COUNT(DISTINCT who), SUM(x) FROM v"
+    (release,) = plan([sql], known, Terms(1, groups=1, rows=7)).releases
+    assert [noise.sensitivity for noise in release.noises] == [7, 1, 63]
+
+
 @settings(max_examples=25)
 @given(st.integers(1, 10**7), st.integers(1, 5), st.integers(1, 5), st.sampled_from(["0.5", "0.95", "0.999"]))
 def test_error_is_kept_with_the_least_epsilon(error, groups, rows, confidence):

@@ -8,7 +8,8 @@ from discreet.curator.catalog import Column, Table
 from discreet.privacy.unit import Neighbors, Unit
 from discreet.sql.algebra import relations
 from discreet.sql.algebra.expression import field
-from discreet.sql.algebra.relations import Bound, Count, Group, Key, Measure, People, Scan, Sum
+from discreet.sql.algebra.relations import Bound, Count, Group, Key, Measure, People, Sum
+from discreet.sql.algebra.rows import Scan
 
 ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 

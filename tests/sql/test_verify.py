@@ -9,12 +9,14 @@ import pytest
 
 from discreet.curator.catalog import TEXT, Catalog, Column, Table
 from discreet.errors import InternalError
+from discreet.mechanisms.additive import Geometric
 from discreet.privacy.unit import Unit
-from discreet.sql.algebra import functions
+from discreet.sql.algebra import texts
 from discreet.sql.algebra.expression import Call, Constant, Expression, constant, field
-from discreet.sql.algebra.functions import verify_expression
 from discreet.sql.algebra.kinds import Fixed, Text
-from discreet.sql.algebra.relations import Filter, Key
+from discreet.sql.algebra.relations import Key
+from discreet.sql.algebra.rows import Filter
+from discreet.sql.algebra.verification import verify_expression
 from discreet.sql.plan.planner import Terms, plan
 from discreet.sql.plan.query_plan import QueryPlan
 from discreet.sql.release.private_sql import write
@@ -23,21 +25,22 @@ from discreet.sql.release.release import Release
 COLUMNS = [Column("p", "integer"), Column("s", "text"), Column("x", "integer", lower=0, upper=9)]
 KNOWN = Catalog("d", [Table("t", COLUMNS, unit=Unit("p"), groups=1, rows=1)], neighbors="add or remove one")
 CITY = field(COLUMNS[1])
-CUT = functions.substring(CITY, constant(1), constant(5))
+CUT = texts.substring(CITY, constant(1), constant(5))
 TEXTS = [
-    functions.changed_text("lower", CITY),
-    functions.changed_text("upper", functions.changed_text("trim", CITY)),
-    functions.substring(CITY, constant(2), constant(3)),
-    functions.substring(functions.concatenate(CUT, constant("ab")), constant(2), constant(10**6)),
-    functions.concatenate(CITY, constant(" of "), CITY),
-    functions.length_of_text(CITY),
-    functions.like("like", CITY, constant("%o%")),
+    texts.changed_text("lower", CITY),
+    texts.changed_text("upper", texts.changed_text("trim", CITY)),
+    texts.substring(CITY, constant(2), constant(3)),
+    texts.substring(texts.concatenate(CUT, constant("ab")), constant(2), constant(10**6)),
+    texts.concatenate(CITY, constant(" of "), CITY),
+    texts.length_of_text(CITY),
+    texts.like("like", CITY, constant("%o%")),
 ]
 ASKED = [
     "SELECT COUNT(*) FROM t WHERE LOWER(s) LIKE '%a%' AND SUBSTRING(s, 2, 3) || 'x' = 'y'",
     "SELECT COUNT(*) FROM t WHERE COALESCE(TRIM(s), 'q') = 'q' AND LENGTH(UPPER(s)) > 3",
     "SELECT COUNT(*) FROM t WHERE CASE WHEN x > 3 THEN s WHEN x > 2 THEN s || 'b' ELSE 'b' END = 'b'",
     "SELECT SUM(LENGTH(s || s)), COUNT(*) FROM t WHERE NULLIF(s, 'a') IS NOT NULL OR s ILIKE 'o%'",
+    "SELECT LEFT(s, 3), MEDIAN(x), MAX(x) FROM t GROUP BY 1",
     "SELECT LEFT(s, 3), SUM(x) FROM t WHERE s IN ('a', 'b') GROUP BY 1",
 ]
 
@@ -108,6 +111,89 @@ def test_bounds_that_nothing_has_are_refused(bounds: dict[str, int]) -> None:
         one.verify(KNOWN)
 
 
+MEDIAN = "SELECT MEDIAN(x) FROM t"
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"sensitivity": Fraction(1, 4)}, "another sensitivity than ranks have"),
+        ({"probability": Fraction(1, 4)}, "another sensitivity than ranks have"),
+        ({"points": 5}, "another range than its value has"),
+        ({"epsilon": Fraction(1, 8)}, "another ε or δ than its parts have"),
+    ],
+    ids=str,
+)
+def test_quantiles_for_other_ranks_are_refused(changed: dict[str, object], words: str) -> None:
+    made = plan([MEDIAN], KNOWN, Terms(epsilon=1))
+    (release,) = made.releases
+    choice = replace(release.choices[0], mechanism=replace(release.choices[0].mechanism, **changed))
+    wrong = replace(made, releases=(replace(release, choices=(choice, *release.choices[1:])),))
+    with pytest.raises(InternalError, match=words):
+        wrong.verify(KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"sensitivity": 2}, "another sensitivity than counts have"),
+        ({"points": 11}, "other values than are declared"),
+        ({"epsilon": Fraction(1, 8)}, "another ε or δ than its parts have"),
+    ],
+    ids=str,
+)
+def test_modes_of_other_values_or_counts_are_refused(changed: dict[str, object], words: str) -> None:
+    made = plan(["SELECT APPROX_TOP_K(x, 2) FROM t"], KNOWN, Terms(epsilon=1))
+    (release,) = made.releases
+    assert made.verify(KNOWN) == made.loss
+    top = replace(release.tops[0], mechanism=replace(release.tops[0].mechanism, **changed))
+    with pytest.raises(InternalError, match=words):
+        replace(made, releases=(replace(release, tops=(top,)),)).verify(KNOWN)
+
+
+@pytest.mark.parametrize("sql", ["SELECT MEDIAN(x + 1) FROM t", "SELECT MODE(x + 1) FROM t"])
+def test_a_range_of_ranked_values_that_they_do_not_have_is_refused(sql: str) -> None:
+    """Values beyond the range would be ranked where no rank was priced."""
+    made = plan([sql], KNOWN, Terms(epsilon=1))
+    (release,) = made.releases
+    (read,) = release.aggregate.distributions
+    narrow = Fixed(Fraction(1), 1, 5)
+    wrong = replace(read, value=replace(read.value, kind=narrow, domain=range(1, 6)))
+    aggregate = replace(release.aggregate, distributions=(wrong,))
+    choices = tuple(replace(each, mechanism=replace(each.mechanism, points=5)) for each in release.choices)
+    tops = tuple(replace(each, mechanism=replace(each.mechanism, points=5)) for each in release.tops)
+    with pytest.raises(InternalError, match="a range for"):
+        replace(made, releases=(replace(release, aggregate=aggregate, choices=choices, tops=tops),)).verify(KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"noise": Geometric(epsilon=1, sensitivity=2)}, "another sensitivity than bins have"),
+        ({"edges": (4, 2)}, "edges that do not rise"),
+        ({"distribution": 1}, "values that it does not read"),
+    ],
+    ids=str,
+)
+def test_a_histogram_with_other_noise_or_edges_is_refused(changed: dict[str, object], words: str) -> None:
+    made = plan(["SELECT HISTOGRAM(x, [2, 4]) FROM t"], KNOWN, Terms(epsilon=1))
+    (release,) = made.releases
+    assert made.verify(KNOWN) == made.loss
+    wrong = replace(made, releases=(replace(release, tallies=(replace(release.tallies[0], **changed),)),))
+    with pytest.raises(InternalError, match=words):
+        wrong.verify(KNOWN)
+
+
+def test_a_quantile_of_values_that_are_not_read_is_refused() -> None:
+    made = plan([MEDIAN], KNOWN, Terms(epsilon=1))
+    (release,) = made.releases
+    wrong = replace(
+        made, releases=(replace(release, choices=tuple(replace(c, distribution=1) for c in release.choices)),)
+    )
+    with pytest.raises(InternalError, match="values that it does not read"):
+        wrong.verify(KNOWN)
+
+
 def test_people_are_not_named() -> None:
     def by_person(release: Release) -> Release:
         group = replace(release.group, keys=(Key("p", field(COLUMNS[0]), None),))
@@ -129,7 +215,7 @@ def test_rows_are_filtered_by_conditions_alone() -> None:
 
 def test_more_work_on_a_row_than_the_clock_may_tell_is_refused() -> None:
     def dear(release: Release) -> Release:
-        condition = functions.like("ilike", functions.changed_text("lower", CITY), constant("__%"))
+        condition = texts.like("ilike", texts.changed_text("lower", CITY), constant("__%"))
         rows = release.group.source
         for _ in range(10):
             rows = Filter(rows, condition)

@@ -53,7 +53,6 @@ from discreet.mechanisms import (
     Range,
     ReportNoisyMax,
     RoundedGaussian,
-    SpendingBudget,
     Staircase,
     Sum,
 )
@@ -63,7 +62,12 @@ from discreet.privacy.unit import Neighbors
 
 F = Fraction
 SEVEN_TENTHS, HALF = F(7, 10), F(1, 2)
-MANY, SOME = 50_000, 8_000  # draws on each side: of mechanisms that draw many at once, and of the others
+# Draws on each side: of many at once, singly, and singly where fewer prove as much: at half the noise, and of Histogram,
+# where 0.7 of the noise is proven to cost 1.13 ± 0.03 times the claimed ε (8 seeds).
+MANY, SOME, FEW = 50_000, 8_000, 4_000
+# Of Quantile, and of Extreme, whose draws here are the same: half the noise is proven to cost 1.17 ± 0.03 times the
+# claimed ε (10 seeds), by 4,000 draws only 1.10 ± 0.05 times.
+RANKED = 5_000
 ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 LINE = Range(lower=0, upper=17, granularity=1)
 
@@ -142,7 +146,7 @@ CASES = [
     Case(Geometric, lambda f: Geometric(epsilon=1 / f, sensitivity=1), 0, 1, together, MANY),
     Case(Laplace, lambda f: Laplace(epsilon=1 / f, sensitivity=1, granularity="1/4"), 0.0, 1.0),
     Case(Staircase, lambda f: Staircase(epsilon=1 / f, sensitivity=1, granularity="1/4"), 0.0, 1.0),
-    Case(Gaussian, lambda f: Gaussian(sigma=f, sensitivity=1, granularity="1/4"), 0.0, 1.0, delta="0.05", factor=HALF),
+    Case(Gaussian, lambda f: Gaussian(sigma=f, sensitivity=1, granularity="1/4"), 0.0, 1.0, delta="0.05", factor=HALF, samples=FEW),
     Case(
         DiscreteGaussian, lambda f: DiscreteGaussian(sigma=f, squared_sensitivity=1), 0, 1, together, MANY,
         delta="0.05", factor=HALF,
@@ -154,17 +158,17 @@ CASES = [
     Case(Sum, lambda f: Sum(epsilon=1 / f, within=LINE, neighbors=ADD), [3.0], [3.0, 17.0]),
     # one value crosses the range
     Case(Mean, lambda f: Mean(epsilon=1 / f, within=LINE, neighbors=CHANGE, size=2), [3.0, 0.0], [3.0, 17.0]),
-    Case(Histogram, lambda f: Histogram(epsilon=1 / f, categories=["a", "b"], neighbors=ADD), ["a"], ["a", "b"]),
+    Case(Histogram, lambda f: Histogram(epsilon=1 / f, categories=["a", "b"], neighbors=ADD), ["a"], ["a", "b"], samples=FEW),
     Case(RandomizedResponse, lambda f: RandomizedResponse.for_epsilon(epsilon=1 / f), 0, 1, together, MANY),
     Case(discreet.mechanisms.KRR, lambda f: discreet.mechanisms.KRR(epsilon=1 / f, size=4), 0, 1, together, MANY),
     # the first candidate gains a point, the others lose one
-    Case(Exponential, lambda f: Exponential(epsilon=2 / f, sensitivity=1), [0] + [1] * 11, [1] + [0] * 11, factor=HALF),
-    Case(PermuteAndFlip, lambda f: PermuteAndFlip(epsilon=F(3, 2) / f, sensitivity=1), [0, 2], [1, 1], factor=HALF),
-    Case(ReportNoisyMax, lambda f: ReportNoisyMax(epsilon=2 / f, sensitivity=1), [0, 2, 2], [1, 1, 1], factor=HALF),
+    Case(Exponential, lambda f: Exponential(epsilon=2 / f, sensitivity=1), [0] + [1] * 11, [1] + [0] * 11, factor=HALF, samples=FEW),
+    Case(PermuteAndFlip, lambda f: PermuteAndFlip(epsilon=F(3, 2) / f, sensitivity=1), [0, 2], [1, 1], factor=HALF, samples=FEW),
+    Case(ReportNoisyMax, lambda f: ReportNoisyMax(epsilon=2 / f, sensitivity=1), [0, 2, 2], [1, 1, 1], factor=HALF, samples=FEW),
     # four answers come nearer to the threshold, the fifth goes away from it
     Case(
         AboveThreshold, lambda f: AboveThreshold(epsilon=3 / f, sensitivity=1, threshold=1, positives=1),
-        [0, 0, 0, 0, 1], [1, 1, 1, 1, 0], factor=HALF,
+        [0, 0, 0, 0, 1], [1, 1, 1, 1, 0], factor=HALF, samples=FEW,
     ),
     Case(
         PlanarLaplace, lambda f: PlanarLaplace(epsilon=1 / f, unit="km", granularity=1), [0, 0], [1, 0], placed, MANY,
@@ -174,11 +178,11 @@ CASES = [
     Case(
         Quantile,
         lambda f: Quantile(epsilon=2 / f, probability="1/2", within=LINE, neighbors=Neighbors.CHANGE_ONE),
-        [0, 15], [15, 17], factor=HALF, samples=5000,
+        [0, 15], [15, 17], factor=HALF, samples=RANKED,
     ),
     Case(
         Extreme, lambda f: Extreme(epsilon=2 / f, side="max", within=LINE, rank=1),
-        [0, 15], [15, 17], factor=HALF, samples=5000,
+        [0, 15], [15, 17], factor=HALF, samples=RANKED,
     ),
     Case(
         OptimalSelection, lambda f: OptimalSelection(epsilon=1 / f, delta="0.05", keys=1), 3, 2, together, MANY,
@@ -208,7 +212,7 @@ every = pytest.mark.parametrize("case", CASES, ids=[case.kind.__name__ for case 
 def test_every_mechanism_is_audited() -> None:
     mechanisms = {getattr(discreet.mechanisms, name) for name in discreet.mechanisms.__all__}
     oracles = {getattr(discreet.local, name) for name in discreet.local.__all__}
-    expected = (mechanisms - {Channel, Mechanism, Range, SpendingBudget}) | (oracles - {Frequencies, Oracle})
+    expected = (mechanisms - {Channel, Mechanism, Range}) | (oracles - {Frequencies, Oracle})
     assert {case.kind for case in CASES} == expected
     assert len(CASES) == len(expected)
 

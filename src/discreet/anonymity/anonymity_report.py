@@ -183,25 +183,24 @@ def _homogeneity(table: Any, classes: Classes, names: Sequence[str]) -> list[Par
 
 
 def _risks(*named: tuple[str, Risk]) -> list[Part]:
-    rows: list[tuple[Any, ...]] = [
-        (f"{named[0][1].counted} in classes", *[one.rows for _, one in named]),
-        ("classes", *[one.classes for _, one in named]),
-        (f"unique {named[0][1].counted}", *[one.sample_uniques for _, one in named]),
-        ("share unique", *[one.unique_share for _, one in named]),
-        ("prosecutor, highest", *[one.prosecutor.highest for _, one in named]),
-        ("prosecutor, mean", *[one.prosecutor.mean for _, one in named]),
-        (
-            f"share of {named[0][1].counted} above {named[0][1].threshold:.3g}",
-            *[one.prosecutor.at_risk for _, one in named],
-        ),
-        ("marketer", *[one.marketer for _, one in named]),
-    ]
-    if all(one.journalist is not None for _, one in named):
-        rows.insert(7, ("journalist, highest", *[one.journalist.highest for _, one in named if one.journalist]))
-        rows.insert(8, ("journalist, mean", *[one.journalist.mean for _, one in named if one.journalist]))
-    if all(one.population_uniques is not None for _, one in named):
-        still = [one.population_uniques.still_unique for _, one in named if one.population_uniques]
-        rows.append(("unique in the population too (estimate)", *still))
+    risks = [risk for _, risk in named]
+    counted = risks[0].counted
+    columns: dict[str, list[Any]] = {
+        f"{counted} in classes": [risk.rows for risk in risks],
+        "classes": [risk.classes for risk in risks],
+        f"unique {counted}": [risk.sample_uniques for risk in risks],
+        "share unique": [risk.unique_share for risk in risks],
+        "prosecutor, highest": [risk.prosecutor.highest for risk in risks],
+        "prosecutor, mean": [risk.prosecutor.mean for risk in risks],
+        f"share of {counted} above {risks[0].threshold:.3g}": [risk.prosecutor.at_risk for risk in risks],
+        "journalist, highest": [risk.journalist.highest for risk in risks if risk.journalist],
+        "journalist, mean": [risk.journalist.mean for risk in risks if risk.journalist],
+        "marketer": [risk.marketer for risk in risks],
+        "unique in the population too (estimate)": [
+            risk.population_uniques.still_unique for risk in risks if risk.population_uniques
+        ],
+    }
+    rows = [(name, *values) for name, values in columns.items() if len(values) == len(risks)]
     caption = (
         "The prosecutor knows that somebody is in the table; the journalist wants to name anybody; the marketer as "
         f"many as possible (population: {named[-1][1].source})."
@@ -255,8 +254,8 @@ def _pairs(costs: Utility, names: list[str]) -> list[Part]:
         return []
     matrix = np.zeros((len(names), len(names)))
     for pair in costs.pairs:
-        one, two = names.index(pair.first), names.index(pair.second)
-        matrix[one, two] = matrix[two, one] = pair.variation
+        row, column = names.index(pair.first), names.index(pair.second)
+        matrix[row, column] = matrix[column, row] = pair.variation
     changed = sorted(costs.pairs, key=lambda pair: -abs(pair.before - pair.after))[:_FEW]
     rows = [(pair.first, pair.second, pair.before, pair.after, pair.variation) for pair in changed]
     left = f" {len(costs.left_out)} pairs are too large to compare." if costs.left_out else ""
@@ -273,7 +272,9 @@ def _prints(found: Fingerprints, among: str) -> list[Part]:
         Bars([part.name for part in shown], [part.alone for part in shown], "alone"),
         Bars([part.name for part in shown], [found.together - part.without for part in shown], "added to all others"),
     ]
-    sets = [(", ".join(one.columns), len(one.columns), one.share) for one in found.sets[:_FEW]]
+    sets = [
+        (", ".join(column_set.columns), len(column_set.columns), column_set.share) for column_set in found.sets[:_FEW]
+    ]
     more = f" {len(found.sets) - _FEW} more are not shown." if len(found.sets) > _FEW else ""
     reach = "" if found.complete else f" Sets of more than {found.largest} columns were not looked at."
     wanted = f"at least {found.threshold:.0%} of the rows"
@@ -355,12 +356,3 @@ INSTEAD = (
     "know, and the losses of several releases add up. Where answers, statistics or synthetic rows will do, release "
     "those from behind the curator."
 )
-
-
-def limits_text() -> str:
-    """The limits as a plain text, for a terminal or a file beside the data.
-
-    >>> print(limits_text().splitlines()[0])
-    Homogeneity: If all the rows that may be a person's agree on a secret, the secret is told, ...
-    """
-    return "\n".join(f"{limit.name}: {limit.what}" for limit in LIMITS) + "\n" + INSTEAD

@@ -219,18 +219,20 @@ def association(joint: Floats) -> float:
 
 def _joints(recoding: Recoding, first: int, second: int) -> tuple[Floats, Floats]:
     """The joint distribution of two columns over their leaves, before and after."""
-    one, two = recoding.coded.hierarchies[first], recoding.coded.hierarchies[second]
+    mine, theirs = recoding.coded.hierarchies[first], recoding.coded.hierarchies[second]
     codes, rows = recoding.coded.codes, recoding.coded.rows
-    before = np.bincount(codes[first].astype(np.int64) * two.leaves + codes[second], minlength=one.leaves * two.leaves)
-    nodes_one, covers_one, leaves_one = _flat(one)
-    nodes_two, covers_two, leaves_two = _flat(two)
-    cells = nodes_one[_levels(recoding, first), codes[first]] * len(covers_two)
-    cells = cells + nodes_two[_levels(recoding, second), codes[second]]
-    counts = np.bincount(cells, minlength=len(covers_one) * len(covers_two)).reshape(len(covers_one), -1)
-    mass = counts / covers_one[:, None] / covers_two
-    half = np.add.reduce([mass[nodes] for nodes in leaves_one])  # leaves of the first × nodes of the second
-    after = np.add.reduce([half[:, nodes] for nodes in leaves_two])
-    return before.reshape(one.leaves, two.leaves) / rows, after / rows
+    before = np.bincount(
+        codes[first].astype(np.int64) * theirs.leaves + codes[second], minlength=mine.leaves * theirs.leaves
+    )
+    nodes_mine, covers_mine, leaves_mine = _flat(mine)
+    nodes_theirs, covers_theirs, leaves_theirs = _flat(theirs)
+    cells = nodes_mine[_levels(recoding, first), codes[first]] * len(covers_theirs)
+    cells = cells + nodes_theirs[_levels(recoding, second), codes[second]]
+    counts = np.bincount(cells, minlength=len(covers_mine) * len(covers_theirs)).reshape(len(covers_mine), -1)
+    mass = counts / covers_mine[:, None] / covers_theirs
+    half = np.add.reduce([mass[nodes] for nodes in leaves_mine])  # leaves of the first × nodes of the second
+    after = np.add.reduce([half[:, nodes] for nodes in leaves_theirs])
+    return before.reshape(mine.leaves, theirs.leaves) / rows, after / rows
 
 
 def _flat(hierarchy: Hierarchy) -> tuple[Ints, Floats, Ints]:
@@ -251,5 +253,5 @@ def _apart(before: Floats, after: Floats, hierarchy: Hierarchy) -> tuple[float, 
     """The total variation over leaves, and its mean over the levels below the top (`closeness.hierarchical`)."""
     difference = before - after
     levels = [np.bincount(hierarchy.codes[level], difference) for level in range(hierarchy.height)]
-    apart = [float(np.abs(one).sum() / 2) for one in levels]
+    apart = [float(np.abs(level).sum() / 2) for level in levels]
     return apart[0], float(np.mean(apart))

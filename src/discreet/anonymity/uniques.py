@@ -75,7 +75,7 @@ class Fingerprints:
         whole = f"All {len(self.columns)} columns together single out {self.together:.1%} of {self.rows} rows."
         if not self.sets:
             return whole + f" No set of up to {self.largest} columns singles out {self.threshold:.0%}."
-        lines = [f"{one.share:6.1%}  {', '.join(one.columns)}" for one in self.sets]
+        lines = [f"{column_set.share:6.1%}  {', '.join(column_set.columns)}" for column_set in self.sets]
         return "\n".join([whole, f"Minimal sets that single out at least {self.threshold:.0%}:", *lines])
 
     def as_dict(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Fingerprints:
             "all_columns": self.together,
             "largest": self.largest,
             "complete": self.complete,
-            "sets": [{"columns": list(one.columns), "share": one.share} for one in self.sets],
+            "sets": [{"columns": list(column_set.columns), "share": column_set.share} for column_set in self.sets],
             "columns": [
                 {"name": c.name, "distinct": c.distinct, "alone": c.alone, "without": c.without, "twin": c.twin}
                 for c in self.columns
@@ -147,7 +147,7 @@ def unique_sets(
         threshold=float(wanted),
         largest=search.reached,
         together=together / arrow.num_rows,
-        sets=tuple(sorted(sets, key=lambda one: (len(one.columns), -one.share))),
+        sets=tuple(sorted(sets, key=lambda column_set: (len(column_set.columns), -column_set.share))),
         columns=parts,
         looked_at=search.looked_at,
         complete=search.complete,
@@ -182,7 +182,7 @@ class _Search:
                 self.reached, self.complete = len(level[0]) - 1, False
                 break
             sizes = [(places, self._alone_at_most(places)) for places in level]
-            found += [one for one in sizes if one[1] >= self._needed]
+            found += [pair for pair in sizes if pair[1] >= self._needed]
             failed = [places for places, alone in sizes if alone < self._needed]
             level = list(islice(_candidates(failed), most + 1))
         return [(tuple(sorted(self._order[place] for place in places)), alone) for places, alone in found]

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.intervals import clopper_pearson, newcombe
@@ -103,6 +104,15 @@ class Share:
         )
 
     @classmethod
+    def among(cls, hits: NDArray[np.bool_], *, confidence: float) -> "Share":
+        """The share of these people who were hit.
+
+        >>> Share.among(np.array([True, False]), confidence=0.95)
+        50.0 % (1.3–98.7 %; 1 of 2)
+        """
+        return cls.counted(int(hits.sum()), len(hits), confidence=confidence)
+
+    @classmethod
     def known(cls, value: float) -> "Share":
         """A share that follows from what is known, without doubt."""
         if not 0 <= value <= 1:
@@ -118,6 +128,15 @@ class Share:
     def as_dict(self) -> dict[str, Any]:
         """The share as plain values."""
         return {"value": self.value, "low": self.low, "high": self.high, "hits": self.hits, "trials": self.trials}
+
+
+def risk_tolerance(guessing: float) -> float:
+    """A tolerance of 5 points as a normalized risk, but a tenth of what guessing leaves open at most.
+
+    >>> risk_tolerance(0.0), risk_tolerance(0.5), risk_tolerance(0.95)
+    (0.05, 0.1, 0.1)
+    """
+    return min(0.1, 0.05 / (1 - guessing)) if guessing < 1 else 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +285,7 @@ class AttackReport:
 
     def text(self, *, owner: bool = False) -> str:
         """The report as lines."""
-        rows = {name: shown(value) for name, value in self._rows().items()}
+        rows = {name: on_terminal(value) for name, value in self._rows().items()}
         width = max(map(len, rows))
         lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
         lines += [f"- {remark}" for remark in (*self.unread, *self.remarks)]
@@ -332,6 +351,15 @@ class AttackReport:
         shown_first = sorted(self.groups, key=lambda group: _WORST_FIRST.index(group.verdict))[:_SHOWN]
         judged = {group.name: f"{group.success}, outside {group.reference}" for group in shown_first}
         return rows | judged | {"verdict": self.verdict}
+
+
+def on_terminal(value: Any) -> str:
+    """A value as in pages, with plain spaces: a terminal breaks no lines, and people search its text.
+
+    >>> on_terminal("90.0 %")
+    '90.0 %'
+    """
+    return shown(value).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _percent(share: float) -> str:

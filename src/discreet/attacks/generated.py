@@ -295,8 +295,8 @@ def _networks(seed: int) -> Made:
     network = society(nodes=2000, mean=20, seed=seed)
     pair = overlapping(network, node_overlap="0.7", edge_overlap="0.7", seed=seed)
 
-    def edges(one: Any, name: str) -> "pyarrow.Table":
-        return pyarrow.table({"a": [f"{name}{i}" for i in one.source], "b": [f"{name}{i}" for i in one.target]})
+    def edges(network: Any, name: str) -> "pyarrow.Table":
+        return pyarrow.table({"a": [f"{name}{i}" for i in network.source], "b": [f"{name}{i}" for i in network.target]})
 
     def pairs(mine: Any, theirs: Any) -> "pyarrow.Table":
         return pyarrow.table({"person": [f"P{i}" for i in mine], "number": [f"n{i}" for i in theirs]})

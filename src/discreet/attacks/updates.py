@@ -63,7 +63,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.attacks.attack_report import AttackReport, Share
+from discreet.attacks.attack_report import AttackReport, Share, risk_tolerance
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational
 from discreet.intervals import lower_limit, upper_limit
@@ -187,9 +187,9 @@ class UpdateLabels:
         """Name the class with the most negative slope; the guesser names the commonest class."""
         slopes, held = self._checked()
         named = slopes.argmin(axis=1)
-        hits = sum(bool((one == name).any()) for one, name in zip(held, named, strict=True))
+        hits = sum(bool((labels == name).any()) for labels, name in zip(held, named, strict=True))
         common = int(np.bincount(np.concatenate(held)).argmax())
-        guessed = sum(bool((one == common).any()) for one in held)
+        guessed = sum(bool((labels == common).any()) for labels in held)
         silent = int((slopes == slopes[:, :1]).all(axis=1).sum())
         return AttackReport(
             attack="labels from updates",
@@ -199,9 +199,11 @@ class UpdateLabels:
             success=Share.counted(hits, len(held), confidence=self.confidence),
             baseline=Share.counted(guessed, len(held), confidence=self.confidence),
             confidence=self.confidence,
+            tolerance=risk_tolerance(guessed / len(held)),
+            normalized=True,
             facts={
                 "attacker sees": "the last layer's part of each update (white box)",
-                "rows in an update": f"{np.mean([len(one) for one in held]):.4g}",
+                "rows in an update": f"{np.mean([len(labels) for labels in held]):.4g}",
                 "classes": slopes.shape[1],
             },
             unread=(f"{silent} updates have the same slope for every class",) if silent else (),
@@ -210,19 +212,19 @@ class UpdateLabels:
     def _checked(self) -> tuple[NDArray[np.float64], list[NDArray[np.int64]]]:
         try:
             slopes = np.asarray(self.biases, np.float64)
-            held = [np.asarray(one) for one in self.labels]
+            held = [np.asarray(labels) for labels in self.labels]
         except (TypeError, ValueError):
             raise InvalidData("biases: expected one row of numbers for each update, as many as classes") from None
         if slopes.ndim != 2 or slopes.shape[1] < 2 or len(slopes) != len(held) or not held:
             raise InvalidData(f"biases: got shape {slopes.shape} for {len(held)} updates; expected updates × classes")
         if not np.isfinite(slopes).all():
             raise InvalidData("biases: they hold numbers that are not finite; leave such an update out")
-        for place, one in enumerate(held):
-            if one.dtype.kind not in "iu" or one.ndim != 1 or not len(one):
+        for place, labels in enumerate(held):
+            if labels.dtype.kind not in "iu" or labels.ndim != 1 or not len(labels):
                 raise InvalidData(f"labels: those of update {place} are not classes from 0, one for each row")
-            if one.min() < 0 or one.max() >= slopes.shape[1]:
+            if labels.min() < 0 or labels.max() >= slopes.shape[1]:
                 raise InvalidData(f"labels: update {place} has a class outside 0 … {slopes.shape[1] - 1}")
-        return slopes, [one.astype(np.int64) for one in held]
+        return slopes, [labels.astype(np.int64) for labels in held]
 
 
 _SHOWN = 8  # columns of a worst example
@@ -271,20 +273,17 @@ class UpdateRows:
         gaps = [nearest(mine, made, spans) for mine, made in zip(held, claims, strict=True)]
         other = [nearest(drawn.rows(len(mine)), made, spans) for mine, made in zip(held, claims, strict=True)]
         guessed = [nearest(mine, drawn.guesses(len(made)), spans) for mine, made in zip(held, claims, strict=True)]
-        return self._report(held, claims, *(np.concatenate(one) for one in (gaps, other, guessed)))
+        return self._report(held, claims, *(np.concatenate(distances) for distances in (gaps, other, guessed)))
 
     def _report(
         self, held: list[Floats], claims: list[Floats], gaps: Floats, other: Floats, guessed: Floats
     ) -> AttackReport:
         limit = float(rational(self.within, "within", above=0, below=1))
-        shares = [
-            Share.counted(int((one <= limit).sum()), len(one), confidence=self.confidence)
-            for one in (gaps, guessed, other)
-        ]
-        mute = sum(not len(one) for one in claims)
+        shares = [Share.among(distances <= limit, confidence=self.confidence) for distances in (gaps, guessed, other)]
+        mute = sum(not len(claim) for claim in claims)
         ahead = int((gaps < other).sum() + (gaps == other).sum() // 2)
         nearer = Share.counted(ahead, len(gaps), confidence=self.confidence)
-        exact, chance = (int((one <= _EXACT).sum()) for one in (gaps, np.concatenate([other, guessed])))
+        exact, chance = (int((distances <= _EXACT).sum()) for distances in (gaps, np.concatenate([other, guessed])))
         unread = [_MUTE.format(mute)] * bool(mute) + [_FEW.format(exact)] * bool(exact and not chance)
         return AttackReport(
             attack="rows from updates",
@@ -300,7 +299,7 @@ class UpdateRows:
                 "updates": len(held),
                 "rows in an update": f"{len(gaps) / len(held):.4g}",
                 "columns": held[0].shape[1],
-                "claims made for an update": f"{np.mean([len(one) for one in claims]):.4g}",
+                "claims made for an update": f"{np.mean([len(claim) for claim in claims]):.4g}",
                 "recovered if within": f"{100 * limit:g} % of the range",
                 "read to the digit": exact,
                 "distance of the nearest claim, median": f"{100 * float(np.median(gaps)):.3g} % of the range",
@@ -315,14 +314,14 @@ class UpdateRows:
 
     def _checked(self) -> tuple[list[Floats], Floats]:
         outside = _table(self.outside, "outside", None)
-        held = [_table(one, f"rows of update {place}", outside.shape[1]) for place, one in enumerate(self.rows)]
+        held = [_table(rows, f"rows of update {place}", outside.shape[1]) for place, rows in enumerate(self.rows)]
         counts = {"weights": len(self.weights), "biases": len(self.biases), "rows": len(held)}
         if len(set(counts.values())) != 1 or not held:
             raise InvalidData(f"updates: got {counts}; expected one of each for every update")
-        for place, one in enumerate(self.weights):
-            if np.shape(one)[:1] != outside.shape[1:]:
+        for place, weights in enumerate(self.weights):
+            if np.shape(weights)[:1] != outside.shape[1:]:
                 raise InvalidData(
-                    f"weights of update {place}: shape {np.shape(one)}, expected {outside.shape[1]} × units"
+                    f"weights of update {place}: shape {np.shape(weights)}, expected {outside.shape[1]} × units"
                 )
         integer(self.seed, "seed", at_least=0)
         return held, outside
@@ -387,7 +386,7 @@ def _table(given: ArrayLike, name: str, columns: int | None) -> Floats:
 
 def _worst(held: list[Floats], claims: list[Floats], gaps: Floats, limit: float) -> tuple[str, ...]:
     """The rows that came back best: the true one, and what was read."""
-    owner = np.repeat(np.arange(len(held)), [len(one) for one in held])
+    owner = np.repeat(np.arange(len(held)), [len(rows) for rows in held])
     rows = np.concatenate(held)
     made = []
     for place in np.argsort(gaps, kind="stable")[:_WORST]:
@@ -408,8 +407,8 @@ def _chart(gaps: Floats, other: Floats, guessed: Floats, limit: float) -> Chart:
     """For each distance, the share of rows with a claim that near."""
     edges = np.geomspace(1e-8, 1.0, 120)
     lines = [
-        Line(edges, [float((one <= edge).mean()) for edge in edges], label)
-        for one, label in ((gaps, "rows behind the update"), (other, "rows outside"), (guessed, "guessing"))
+        Line(edges, [float((distances <= edge).mean()) for edge in edges], label)
+        for distances, label in ((gaps, "rows behind the update"), (other, "rows outside"), (guessed, "guessing"))
     ]
     marked = Line([limit, limit], [0.0, 1.0], "counts as recovered", dashed=True)
     x = "distance of the nearest claim, in parts of the range"

@@ -63,14 +63,14 @@ def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: st
 
     total = losses.Together(*(_loss(spec) for spec in specs))
     charged = of_group(total, size) if size > 1 else total
-    found = guarantee(charged, delta=delta)
-    epsilon = found.epsilon if found.exact is None else found.exact
-    told: dict[str, Any] = {"epsilon": epsilon, "delta": found.delta, "by": found.by}
+    result = guarantee(charged, delta=delta)
+    epsilon = result.epsilon if result.exact is None else result.exact
+    summary: dict[str, Any] = {"epsilon": epsilon, "delta": result.delta, "by": result.by}
     if every:
-        told |= _each(charged, delta)
-    show.facts(told, as_json=as_json)
+        summary |= _each(charged, delta)
+    show.facts(summary, as_json=as_json)
     if plot:
-        show.save(_profile(charged, found.epsilon), plot)
+        show.save(_profile(charged, result.epsilon), plot)
 
 
 @group.command()
@@ -156,29 +156,29 @@ def _loss(spec: str) -> losses.Loss:
         if steps.denominator != 1:
             raise click.UsageError(f"the sensitivity of discrete-gaussian is a whole number; got {numbers[1]!r}")
         numbers[1] = int(steps)
-    made: losses.Loss = kind(*numbers)
-    return made if match["count"] is None else losses.Repeated(made, int(match["count"]))
+    loss: losses.Loss = kind(*numbers)
+    return loss if match["count"] is None else losses.Repeated(loss, int(match["count"]))
 
 
 def _each(loss: losses.Loss, delta: str) -> dict[str, Any]:
     """What every accountant says, or why it says nothing."""
-    from discreet.privacy.accounting import composition, pld, pure, rdp
+    from discreet.privacy.accounting import composition, pld, rdp
     from discreet.privacy.accounting import zcdp as zcdp_accountant
 
     ways: dict[str, Callable[[], Any]] = {
-        "pure": lambda: pure.epsilon(loss),
+        "pure": lambda: composition.pure(loss),
         "advanced": lambda: composition.advanced(loss, delta=delta),
         "zcdp": lambda: zcdp_accountant.epsilon(zcdp_accountant.rho(loss), delta=delta),
         "rdp": lambda: rdp.epsilon(rdp.curve(loss), delta=delta),
         "pld": lambda: pld.epsilon(loss, delta=delta),
     }
-    told: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     for name, way in ways.items():
         try:
-            told[name] = way()
+            summary[name] = way()
         except DiscreetError as error:
-            told[name] = f"– ({error})"
-    return told
+            summary[name] = f"– ({error})"
+    return summary
 
 
 def _profile(loss: losses.Loss, epsilon: float) -> "Chart":

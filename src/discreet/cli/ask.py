@@ -1,6 +1,5 @@
 """`discreet ask` and `discreet explain`: an analyst's questions, answered, or only priced."""
 
-import datetime as dt
 import json
 import logging
 import os
@@ -12,17 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from discreet.cli import show
+from discreet.cli import remote, show
 from discreet.curator.ledger import Ledger, digest
 from discreet.curator.policy import Policy, read_policy
 from discreet.curator.settings import analyst_name
-from discreet.curator.stores.memory import MemoryStore
 from discreet.curator.stores.reader import ReadOnlyStore
 from discreet.curator.witness import witness_of
 from discreet.errors import DiscreetError, InvalidParameter, InvalidQuery, LedgerConflict, ReleaseFailed
 from discreet.requests import Question
 
 if TYPE_CHECKING:
+    from discreet.client.remote import RemoteDataset
     from discreet.curator.answer import Answer
     from discreet.dataset import Dataset
     from discreet.sql.plan.query_plan import QueryPlan
@@ -35,16 +34,17 @@ OPTION = "--{} {}"
 _TERMS = (
     show.epsilon_option("What the whole question may cost: 0.5", required=False),
     click.option(
-        "--error", metavar="±", help="How far off counts and sums may be, instead of ε: the least ε is found."
+        "--error", metavar="±", help="How far off answers may be, 100 or 5%: the least ε is found, up to --epsilon."
     ),
     show.delta_option("Needed to name groups that come from the data: 1e-8"),
     click.option("--groups", type=int, help="A person counts in at most so many groups; the policy says it otherwise."),
     click.option("--rows", type=int, help="With the weight of at most so many rows in each group; likewise."),
+    click.option("--measure-bounds", is_flag=True, help="Spend a tenth of ε on how much bounding people left out."),
     click.option("--confidence", default="0.95", show_default=True, help="With which each single interval holds."),
     show.analyst_option,
 )
 _STATEMENTS = (
-    click.argument("policy", metavar="POLICY", type=click.Path()),
+    remote.dataset_argument,
     click.argument("sql", metavar="[SQL]...", nargs=-1),
     click.option("--file", "files", type=click.Path(dir_okay=False), multiple=True, help="Read SQL from a file."),
 )
@@ -87,21 +87,25 @@ def ask(
 ) -> None:
     """The private answer to SQL, charged to the budget of POLICY; the same question again is free.
 
+    POLICY is a file, or the URL of a server (`discreet serve`) with a token in DISCREET_TOKEN; DISCREET_URL names it
+    where it is left out.
+
     SQL is a SELECT, or - to read it from standard input. Several statements (or one text with ; between them) are asked
-    together: one ε pays for all of them. State --epsilon or --error.
+    together: one ε pays for all of them. State --epsilon or --error; an error of averages, or a share of the answer
+    (5%), takes both: a tenth of ε finds the sizes, and the rest is spent as far as needed.
 
     Exit codes: 4 where the question is refused, 5 where the budget cannot pay; neither was charged.
     """
-    check_terms(terms)
+    policy, sql = remote.named(policy, sql)
     texts = _read(sql, files)
     _check_form(len(texts), as_json=as_json, as_csv=as_csv, intervals=intervals, plot=plot)
-    with owner_log_to(owner_log), opened(policy) as data:
+    with owner_log_to(owner_log, policy), opened(policy, analyst=terms["analyst"]) as data:
         answers = answers_to(data, texts, terms)
     if as_json:
         documents = [answer.to_json() for answer in answers]
         click.echo(json.dumps(documents[0] if len(documents) == 1 else {"answers": documents}, ensure_ascii=False))
     elif as_csv:
-        click.echo(csv_text(answers[0], intervals=intervals), nl=False)
+        click.echo(answers[0].to_csv(intervals=intervals), nl=False)
         click.echo("\n".join([*answers[0].notes, str(answers[0].receipt)]), err=True)
     else:
         click.echo("\n\n".join(_without_receipt(answer) for answer in answers))
@@ -121,21 +125,25 @@ def explain(policy: str, sql: tuple[str, ...], files: tuple[str, ...], as_json: 
     SQL is as for `discreet ask`: one statement, or several that would be asked together.
     """
     check_terms(terms)
+    policy, sql = remote.named(policy, sql)
     texts = _read(sql, files)
-    with opened(policy, reading=True) as data, stated():
-        analyst = terms.pop("analyst")
-        told = data.explain(Question(texts, **terms), analyst=analyst)
-    click.echo(json.dumps(told.to_json(), ensure_ascii=False) if as_json else str(told))
+    with opened(policy, reading=True, analyst=terms.pop("analyst")) as data, stated():
+        explanation = data.explain(Question(texts, **terms))
+    click.echo(json.dumps(explanation.to_json(), ensure_ascii=False) if as_json else str(explanation))
 
 
 # Asking
 
 
 @contextmanager
-def opened(policy: str, *, reading: bool = False, analyst: str | None = None) -> "Iterator[Dataset]":
-    """The dataset. For `reading`, its ledger is neither made nor written."""
+def opened(policy: str, *, reading: bool = False, analyst: str | None = None) -> "Iterator[Dataset | RemoteDataset]":
+    """The dataset of a policy or a server. For `reading`, its ledger is neither made nor written."""
     import discreet
 
+    if remote.is_url(policy):
+        with remote.connected(policy, analyst=analyst) as far:
+            yield far
+        return
     read = read_policy(policy)
     try:
         data = discreet.open(read, ledger=_to_read(read) if reading else None, analyst=analyst)
@@ -147,19 +155,32 @@ def opened(policy: str, *, reading: bool = False, analyst: str | None = None) ->
         yield data
 
 
-def answers_to(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how: str = OPTION) -> "list[Answer]":
+def answers_to(
+    data: "Dataset | RemoteDataset", texts: Sequence[str], terms: dict[str, Any], how: str = OPTION
+) -> "list[Answer]":
     """The answers, after what there is to warn of, on standard error.
 
     Whatever goes wrong: if something was charged by then, that is said there too.
     """
-    before = ReadOnlyStore(_path(data.policy)).transact(lambda rows: rows.last())
-    analyst, plan = terms["analyst"], None
-    try:
+    from discreet.dataset import Dataset
+
+    if not isinstance(data, Dataset):
         with stated(how):
-            plan = data.plan(Question(texts, **{name: term for name, term in terms.items() if name != "analyst"}))
+            return remote.answers_from(data, texts, {name: term for name, term in terms.items() if name != "analyst"})
+    before = ReadOnlyStore(_path(data.policy)).transact(lambda rows: rows.last())
+    analyst = terms["analyst"]
+    plan: QueryPlan | None = None
+
+    def warn(made: "QueryPlan") -> None:
+        nonlocal plan
+        plan = made
         for warning in data.explain(plan, analyst=analyst).warnings:
             click.echo(f"warning: {warning}", err=True)
-        return list(data.release(plan, analyst=analyst))
+
+    try:
+        question = Question(texts, **{name: term for name, term in terms.items() if name != "analyst"})
+        with stated(how):
+            return data.answers(question, analyst=analyst, before=warn)
     except ReleaseFailed:  # which names the charge itself
         raise
     except (Exception, KeyboardInterrupt) as error:
@@ -174,9 +195,10 @@ def answers_to(data: "Dataset", texts: Sequence[str], terms: dict[str, Any], how
 
 
 def check_terms(terms: dict[str, Any]) -> None:
-    """Refuse an ε beside an error."""
+    """Refuse an ε beside an error, where nothing may be released to find the sizes that the price depends on."""
     if terms["epsilon"] is not None and terms["error"] is not None:
-        raise click.UsageError("state what the answer may cost (--epsilon) or how exact it must be (--error), not both")
+        words = "state what the answer may cost (--epsilon) or how exact it must be (--error), not both"
+        raise click.UsageError(f"{words}: `discreet ask` takes both, and pays for two releases")
 
 
 @contextmanager
@@ -192,8 +214,10 @@ def stated(how: str = OPTION) -> Iterator[None]:
 
 
 @contextmanager
-def owner_log_to(path: str | None) -> Iterator[None]:
+def owner_log_to(path: str | None, policy: str) -> Iterator[None]:
     """Write what the owner alone may know to a file that the owner alone may read."""
+    if path is not None and remote.is_url(policy):
+        raise click.UsageError("--owner-log goes with a policy file; a server has a log of its own")
     if path is None:
         yield
         return
@@ -224,6 +248,8 @@ def _to_read(policy: Policy) -> Ledger:
         store = ReadOnlyStore(path)
         if store.transact(lambda rows: rows.head(policy.catalog.name)) is not None:
             return Ledger(store, witness=witness)
+    from discreet.curator.stores.memory import MemoryStore
+
     return Ledger(MemoryStore(), witness=witness)
 
 
@@ -266,25 +292,25 @@ def separated(text: str) -> tuple[list[str], str]:
         tokens = tokenize(text, read="duckdb")
     except TokenError:
         return [], text
-    found, begin, empty = [], 0, True
+    statements, begin, empty = [], 0, True
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
-            found += [] if empty else [text[begin : token.start].strip()]
+            statements += [] if empty else [text[begin : token.start].strip()]
             begin, empty = token.end + 1, True
         else:
             empty = False
-    return found, "" if empty else text[begin:].strip()
+    return statements, "" if empty else text[begin:].strip()
 
 
 def _read(sql: tuple[str, ...], files: tuple[str, ...]) -> list[str]:
-    given = [_decoded(sys.stdin.buffer.read(), "-") if argument == "-" else argument for argument in sql]
+    arguments = [_decoded(sys.stdin.buffer.read(), "-") if argument == "-" else argument for argument in sql]
     for file in files:
         try:
-            given.append(_decoded(Path(file).read_bytes(), file))
+            arguments.append(_decoded(Path(file).read_bytes(), file))
         except OSError as error:
             raise click.UsageError(f"cannot read {file}: {error.strerror or error}") from None
     texts = []
-    for text in given:
+    for text in arguments:
         whole, rest = separated(text)
         texts += [*whole, rest] if rest else whole
     if not texts:
@@ -315,29 +341,3 @@ def _check_form(count: int, *, as_json: bool, as_csv: bool, intervals: bool, plo
 def _without_receipt(answer: "Answer") -> str:
     """A table and its notes: the receipt, its last line, is one for all answers that were asked together."""
     return str(answer).rpartition("\n")[0]
-
-
-def csv_text(answer: "Answer", *, intervals: bool) -> str:
-    """The table as CSV: a null is an empty field, an empty text is quoted."""
-    table = answer.to_arrow(intervals=intervals)
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    lines = [",".join(map(_field, row)) for row in (table.column_names, *rows)]
-    return "\n".join(lines) + "\n"
-
-
-def _field(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return repr(value)
-        case dt.datetime():
-            text = value.isoformat(sep=" ")
-        case list() | tuple() | dict():
-            text = json.dumps(value, ensure_ascii=False, default=str)
-        case _:
-            text = str(value)
-    plain = text and text == text.strip() and not any(mark in text for mark in ',"\r\n')
-    return text if plain else '"' + text.replace('"', '""') + '"'

@@ -188,7 +188,7 @@ group.generated = {
 
         \b
         discreet attack example town
-        discreet attack single-out town/people.csv town/people.csv town/others.csv --width 3
+        discreet attack single-out town/people.csv town/people.csv town/others.csv
         """,
     ),
     "intersect": Generated(
@@ -281,7 +281,7 @@ group.generated = {
         build=_compose,
     ),
     "reconstruct": Generated(
-        attack="answers.reconstruction.ReconstructionTrial",
+        attack="answers.bit_trials.ReconstructionTrial",
         short_help="Recover secret bits from counts over subsets.",
         help="""Recover secret bits from counts over random subsets (Dinur, Nissim 2003).
 
@@ -307,7 +307,7 @@ group.generated = {
         build=_reconstruct,
     ),
     "difference": Generated(
-        attack="answers.averages.DifferencingTrial",
+        attack="answers.bit_trials.DifferencingTrial",
         short_help="Everybody minus everybody but one.",
         help="""Everybody, and everybody but one: the difference of two counts is one person's secret.
 
@@ -321,7 +321,7 @@ group.generated = {
         build=_trial,
     ),
     "average": Generated(
-        attack="answers.averages.AveragingTrial",
+        attack="answers.bit_trials.AveragingTrial",
         short_help="Ask the same again and again.",
         help="""Ask the same again and again: fresh noise without a ledger averages away.
 

@@ -56,17 +56,17 @@ def check(
     channel = _read(matrix, normalize)
     near = _neighbors(neighbors)
     epsilon, spare = channel.epsilon(near, delta=delta), rational(delta, "delta")
-    told: dict[str, Any] = {"epsilon": epsilon, "delta": spare, "exact": channel.exact}
-    told |= {"inputs": len(channel.inputs), "outputs": len(channel.outputs)}
+    summary: dict[str, Any] = {"epsilon": epsilon, "delta": spare, "exact": channel.exact}
+    summary |= {"inputs": len(channel.inputs), "outputs": len(channel.outputs)}
     if metric is not None:
-        told["epsilon_per_distance"] = channel.d_privacy(_metric(metric))
+        summary["epsilon_per_distance"] = channel.d_privacy(_metric(metric))
     holds = claim is None or _at_most(epsilon, rational(claim, "claim", at_least=0))
     if claim is not None:
-        told["claim_holds"] = holds
+        summary["claim_holds"] = holds
     witness = None if spare else channel.worst(near)
     if witness is not None:
-        told["because"] = str(witness)
-    show.facts(told, as_json=as_json)
+        summary["because"] = str(witness)
+    show.facts(summary, as_json=as_json)
     if not holds:
         raise click.exceptions.Exit(3)
 
@@ -146,10 +146,12 @@ def optimal(inputs: int, epsilon: str, prior: str, error: str, neighbors: str, a
         "squared": lambda y, z: (y - z) ** 2,
         "wrong": lambda y, z: int(y != z),
     }
-    found = optimum(prior=_prior(prior), loss=losses[error], epsilon=epsilon, neighbors=neighbors, inputs=range(inputs))
-    text = to_json(found.channel) if as_json else to_csv(found.channel).replace("\r\n", "\n").rstrip("\n")
+    result = optimum(
+        prior=_prior(prior), loss=losses[error], epsilon=epsilon, neighbors=neighbors, inputs=range(inputs)
+    )
+    text = to_json(result.channel) if as_json else to_csv(result.channel).replace("\r\n", "\n").rstrip("\n")
     click.echo(text)
-    click.echo(f"expected loss {float(found.value):.9g}; certified exactly at ε {epsilon}", err=True)
+    click.echo(f"expected loss {float(result.value):.9g}; certified exactly at ε {epsilon}", err=True)
 
 
 def _read(matrix: str, normalize: bool) -> Any:

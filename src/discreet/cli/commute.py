@@ -1,16 +1,36 @@
 """`discreet commute`: synthetic commuting maps, the priors they need, and a made-up city to try them on."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli.show import delta_option, epsilon_option, facts, json_option, output_option
+from discreet.cli.show import (
+    analyst_option,
+    checked_file,
+    delta_option,
+    epsilon_option,
+    facts,
+    force_option,
+    json_option,
+    output_option,
+    refuse_existing,
+    save,
+)
 
+if TYPE_CHECKING:
+    from discreet.dataset import Dataset
+    from discreet.synthetic.commuting.flows import Places
+    from discreet.synthetic.commuting.plan import CommuteMap
+    from discreet.synthetic.commuting.public_page import Outlines
+
+_IN = click.Path(exists=True, dir_okay=False)
 _OUT = click.Path(dir_okay=False, writable=True)
+_TABLES = (".csv", ".parquet", ".pq")
 _METHODS = click.Choice(["counts", "dirichlet"])
 _PROMISES = click.Choice(["pure", "probabilistic", "approximate"])
 
@@ -24,20 +44,34 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> list[str
     return None if given is None else [edge.strip() for edge in given.split(",") if edge.strip()]
 
 
+_cap_option = click.option("--cap", metavar="KM", help="By public knowledge, nobody commutes farther.")
+_bands_option = click.option(
+    "--bands", callback=_edges, metavar="KM,KM…", help="Put origins together by distance: 1,2,5,10,20"
+)
+_hubs_option = click.option(
+    "--hubs", type=click.IntRange(min=1), help="Put origins together around so many, chosen privately."
+)
+_groups_option = click.option("--groups", type=_IN, help="A CSV: place, region. Public.")
+_origin_option = click.option("--origin", default="origin", show_default=True, help="The column of homes.")
+_destination_option = click.option(
+    "--destination", default="destination", show_default=True, help="The column of places of work."
+)
+
+
 @group.command()
-@click.argument("people", type=click.Path(exists=True, dir_okay=False))
-@click.argument("places", type=click.Path(exists=True, dir_okay=False))
+@click.argument("people", type=_IN)
+@click.argument("places", type=_IN)
 @epsilon_option("What the map may cost: 1")
 @delta_option("For a guarantee that is not pure: 1e-6", default="0")
 @click.option("--method", type=_METHODS, default="counts", show_default=True, help="Noise on counts, or an urn.")
 @click.option("--promise", type=_PROMISES, default="pure", show_default=True)
-@click.option("--cap", metavar="KM", help="By public knowledge, nobody commutes farther.")
-@click.option("--bands", callback=_edges, metavar="KM,KM…", help="Put origins together by distance: 1,2,5,10,20")
-@click.option("--hubs", type=click.IntRange(min=1), help="Put origins together around so many, chosen privately.")
-@click.option("--groups", type=click.Path(exists=True, dir_okay=False), help="A CSV: place, region. Public.")
+@_cap_option
+@_bands_option
+@_hubs_option
+@_groups_option
 @click.option("--accept", metavar="SHARE", help="Draw again until at most this share of people would have to move.")
-@click.option("--origin", default="origin", show_default=True, help="The column of homes.")
-@click.option("--destination", default="destination", show_default=True, help="The column of places of work.")
+@_origin_option
+@_destination_option
 @click.option("--count", help="A column that says how many people a row stands for; one, if left out.")
 @click.option("--persons", is_flag=True, help="Write a row for each synthetic person, not for each flow.")
 @output_option("Write the synthetic map here: .csv or .parquet")
@@ -81,18 +115,118 @@ def synthesize(
             raise click.ClickException(f"{path} exists already; choose another name")
     true = Flows.read(people, Places.read(places), origin=origin, destination=destination, people=count)
     with _told() as told:
-        made = synthesize(true, scheme, each=told)
-    write(made.persons() if persons else made.table(), output)
+        flows = synthesize(true, scheme, each=told)
+    write(flows.persons() if persons else flows.table(), output)
     if report is not None:
-        _page(true, made, scheme, report)
+        _page(true, flows, scheme, report)
     promise = f"ε {settings['epsilon']}" + ("" if settings["delta"] == "0" else f", δ {settings['delta']}")
-    facts({"map": output, "people": made.total, "flows": len(made.people), "promise": promise}, as_json=as_json)
+    facts({"map": output, "people": flows.total, "flows": len(flows.people), "promise": promise}, as_json=as_json)
 
 
-def _page(true: Any, made: Any, scheme: Any, report: str) -> None:
+@group.command()
+@click.argument("policy", type=click.Path())
+@click.argument("places", type=_IN)
+@click.option("--table", help="The private table; the only one, if left out.")
+@epsilon_option("What the map may cost: 1")
+@delta_option("For Gaussian noise, with --promise approximate: 1e-6", default="0")
+@click.option("--promise", type=click.Choice(["pure", "approximate"]), default="pure", show_default=True)
+@_cap_option
+@_bands_option
+@_hubs_option
+@_groups_option
+@_origin_option
+@_destination_option
+@output_option("Write the flows here: .csv or .parquet", callback=checked_file(*_TABLES))
+@click.option("--page", type=_OUT, callback=checked_file(".html"), help="Write a page to publish: a map to choose on.")
+@click.option("--geojson", type=_OUT, callback=checked_file(".geojson", ".json"), help="Write every flow as a line.")
+@click.option("--outlines", type=_IN, help="A GeoJSON file with the outlines of the places, for the page. Public.")
+@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
+@analyst_option
+@force_option
+@json_option
+def release(
+    policy: str,
+    places: str,
+    table: str | None,
+    groups: str | None,
+    output: str | None,
+    page: str | None,
+    geojson: str | None,
+    outlines: str | None,
+    explain: bool,
+    analyst: str | None,
+    force: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Release a map of a private table of POLICY among PLACES (a table: name, coordinates), charged to the budget.
+
+    Where people live and where they work are both protected. What is written is differentially private and safe to
+    publish; the same map again, with other outlines or files, is free.
+    """
+    import discreet
+    from discreet.synthetic.commuting.flows import Places
+
+    for path in (output, page, geojson):
+        refuse_existing(path, force=force)
+    if not explain and output is None and page is None and geojson is None:
+        raise click.UsageError("where to? say -o MAP.csv, --page MAP.html or --geojson MAP.geojson; or --explain")
+    if outlines is not None and page is None:
+        raise click.UsageError("--outlines are for a --page")
+    known = Places.read(places)
+    read = _check_drawing(known, page, geojson, outlines)
+    with discreet.open(policy, analyst=analyst) as data:
+        regions = None if groups is None else _regions(groups)
+        named = table or _only_private_table(data)
+        plan = data.plan(discreet.Commute(table=named, places=known, groups=regions, **settings))
+        if explain:
+            click.echo(plan.explain())
+            return
+        release = data.release(plan)
+    _write_public(release, read, output, page, geojson)
+    flows = release.flows
+    counts = {"people": flows.total, "flows": len(flows.people), "destinations": len(flows.destinations)}
+    files = {"map": output, "page": page, "geojson": geojson}
+    written = {name: path for name, path in files.items() if path is not None}
+    facts(written | counts | {"cost": str(release.receipt)}, as_json=as_json)
+
+
+def _check_drawing(places: "Places", page: str | None, geojson: str | None, outlines: str | None) -> "Outlines | None":
+    """Refuse what could not be drawn, before anything is charged; the outlines."""
+    from discreet.synthetic.commuting.public_page import MOST_PLACES, Outlines
+
+    if geojson is not None and not places.degrees:
+        raise click.UsageError("--geojson needs places with latitude and longitude; these are in km")
+    if page is not None and len(places) > MOST_PLACES:
+        raise click.UsageError(f"--page: {len(places):,} places; a page has at most {MOST_PLACES:,}")
+    return None if outlines is None else Outlines.read(outlines, places)
+
+
+def _write_public(
+    release: "CommuteMap", outlines: "Outlines | None", output: str | None, page: str | None, geojson: str | None
+) -> None:
+    from discreet.tables import write
+
+    public = release.public(outlines)
+    if output is not None:
+        write(public.table(), output)
+    if page is not None:
+        save(public.page(), page)
+    if geojson is not None:
+        Path(geojson).write_text(json.dumps(public.geojson(), ensure_ascii=False), encoding="utf-8")
+
+
+def _only_private_table(data: "Dataset") -> str:
+    private = [table.name for table in data.catalog.tables.values() if table.private]
+    if len(private) != 1:
+        raise click.UsageError(f"which table? say --table with one of {', '.join(private)}")
+    return private[0]
+
+
+def _page(true: Any, synthetic: Any, scheme: Any, report: str) -> None:
     from discreet.synthetic.commuting import Comparison
 
-    Comparison(true, made).page(scheme.explain()).save(report)
+    Comparison(true, synthetic).page(scheme.explain()).save(report)
     click.echo(f"wrote {report}: it compares with true homes; do not publish it", err=True)
 
 
@@ -129,11 +263,11 @@ def prior(people: int, epsilon: str, delta: str | None, cells: int | None, as_js
 
     if (delta is None) != (cells is None):
         raise click.UsageError("--delta and --cells are given together")
-    found = {"pure": float(pure_prior(people, epsilon=epsilon))}
+    priors = {"pure": float(pure_prior(people, epsilon=epsilon))}
     if delta is not None and cells is not None:
-        found["probabilistic"] = float(probabilistic_prior(people, cells, epsilon=epsilon, delta=delta))
-        found["approximate"] = float(approximate_prior(people, cells, epsilon=epsilon, delta=delta))
-    facts(found, as_json=as_json)
+        priors["probabilistic"] = float(probabilistic_prior(people, cells, epsilon=epsilon, delta=delta))
+        priors["approximate"] = float(approximate_prior(people, cells, epsilon=epsilon, delta=delta))
+    facts(priors, as_json=as_json)
 
 
 @group.command()
@@ -146,15 +280,15 @@ def city(blocks: int, workers: int, seed: int, output: str, as_json: bool) -> No
     """Make up a city: people.parquet and places.csv in a folder, to try things on. Nobody in it exists."""
     import pyarrow
 
-    from discreet.synthetic.commuting.city import city as made_up
+    from discreet.synthetic.commuting.flows import city as made_up
     from discreet.tables import write
 
     folder = Path(output)
     if folder.exists():
         raise click.ClickException(f"{output} exists already; choose another name")
-    made = made_up(blocks=blocks, workers=workers, seed=seed)
+    town = made_up(blocks=blocks, workers=workers, seed=seed)
     folder.mkdir(parents=True)
-    write(made.persons(), folder / "people.parquet")
-    names, points = made.places.names, made.places.points
+    write(town.persons(), folder / "people.parquet")
+    names, points = town.places.names, town.places.points
     write(pyarrow.table({"name": names, "x_km": points[:, 0], "y_km": points[:, 1]}), folder / "places.csv")
-    facts({"folder": output, "people": made.total, "places": len(names)}, as_json=as_json)
+    facts({"folder": output, "people": town.total, "places": len(names)}, as_json=as_json)

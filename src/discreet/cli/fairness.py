@@ -11,29 +11,29 @@ _FILE = click.Path(exists=True, dir_okay=False)
 _OUT = click.Path(dir_okay=False, writable=True)
 
 
-def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+def _bins(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
     """age=5 (so many bins) or age=25,45 (edges; a single edge ends with a comma)."""
-    found: dict[str, Any] = {}
-    for one in given:
-        name, mark, cuts = one.partition("=")
+    bins: dict[str, Any] = {}
+    for text in texts:
+        name, mark, cuts = text.partition("=")
         try:
             edges = [float(cut) for cut in cuts.split(",") if cut.strip()]
-            found[name.strip()] = int(cuts) if "," not in cuts else edges
+            bins[name.strip()] = int(cuts) if "," not in cuts else edges
         except ValueError:
             edges = []
         if not mark or not edges:
-            raise click.BadParameter(f"{one!r}: say COLUMN=5 (so many bins) or COLUMN=25,45 (edges)")
-    return found
+            raise click.BadParameter(f"{text!r}: say COLUMN=5 (so many bins) or COLUMN=25,45 (edges)")
+    return bins
 
 
-def _show(found: Any, output: str | None, title: str, *, as_json: bool) -> None:
+def _show(report: Any, output: str | None, title: str, *, as_json: bool) -> None:
     """What was found: on a page, if one is wanted, and on the terminal, in words or as JSON."""
     if output is not None:
-        found.page(title).save(output)
+        report.page(title).save(output)
     if as_json:
-        facts(found.as_dict(), as_json=True)
+        facts(report.as_dict(), as_json=True)
     else:
-        click.echo(found.text())
+        click.echo(report.text())
     if output is not None:
         click.echo(f"wrote {output}", err=True)
 
@@ -98,9 +98,9 @@ def report(
 
     refuse_existing(output, "page", force=force)
     drawn: dict[str, Any] = {"limits": "bootstrap", "replicates": bootstrap} if bootstrap is not None else {}
-    found = fairness_report(data, confidence=confidence, least=least, tolerance=tolerance, **drawn, **columns)
-    _show(found, output, f"Fairness of {Path(data).name}", as_json=as_json)
-    if found.fails:
+    report = fairness_report(data, confidence=confidence, least=least, tolerance=tolerance, **drawn, **columns)
+    _show(report, output, f"Fairness of {Path(data).name}", as_json=as_json)
+    if report.fails:
         raise click.exceptions.Exit(3)
 
 
@@ -124,8 +124,8 @@ def tradeoff(
     refuse_existing(output, "page", force=force)
     table = read_table(data)
     values = [column(table, name).to_pylist() for name in (label, group)]
-    found = traded(numbers(table, score), *values, least=least)
-    _show(found, output, f"What fairness costs: {Path(data).name}", as_json=as_json)
+    report = traded(numbers(table, score), *values, least=least)
+    _show(report, output, f"What fairness costs: {Path(data).name}", as_json=as_json)
 
 
 @group.command()
@@ -169,5 +169,5 @@ def audit(
         if explain:
             click.echo(plan.explain())
             return
-        found = data.release(plan)
-    _show(found, output, "Private fairness audit", as_json=as_json)
+        report = data.release(plan)
+    _show(report, output, "Private fairness audit", as_json=as_json)

@@ -31,7 +31,10 @@ def gallery(exhibits: tuple[str, ...], output: str, seed: int, listed: bool, for
     finished = visit(exhibits or None, seed=seed, progress=_tell)
     page(finished, seed=seed).save(output)
     if as_json:
-        facts({one.exhibit.name: [report.as_dict() for report in one.shown.reports] for one in finished}, as_json=True)
+        facts(
+            {result.exhibit.name: [report.as_dict() for report in result.shown.reports] for result in finished},
+            as_json=True,
+        )
     click.echo(f"wrote {output}", err=True)
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from discreet.cli import local_maps as maps
-from discreet.cli import local_tables as tables
+from discreet.cli import local_views as views
 from discreet.cli import show
 from discreet.errors import InvalidParameter
 
@@ -120,23 +119,23 @@ def estimate(
     collection = Collection(store)
     if recount:
         collection.recount(read)
-    found = collection.estimate(read, confidence=wanted, method=method)
+    result = collection.estimate(read, confidence=wanted, method=method)
     if as_json:
-        click.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        click.echo(json.dumps(result.to_json(), ensure_ascii=False))
     elif as_csv:
-        tables.comma_separated(found)
+        views.comma_separated(result)
     else:
-        tables.table(found)
+        views.table(result)
     if plot and read.places:
-        maps.write(plot, maps.of_store(found), read)
+        views.write(plot, views.of_store(result), read)
     elif plot:
-        show.save(tables.chart(found), plot)
+        show.save(views.chart(result), plot)
 
 
 @group.command(name="map")
 @_SURVEY
 @click.argument("source", type=click.Path())
-@show.output_option("The map: .svg, .png, .pdf or .html", required=True, callback=show.checked_file(*maps.MAPS))
+@show.output_option("The map: .svg, .png, .pdf or .html", required=True, callback=show.checked_file(*views.MAPS))
 @click.option(
     "--latitude", default="lat", show_default=True, help="Of a CSV file: the column of latitudes (or y, in km)."
 )
@@ -162,20 +161,20 @@ def map_(
     to see what a survey would lose: the reports are simulated, the true, noisy and estimated maps drawn, and their
     distances to the truth told (earth mover's, in km).
     """
-    from discreet.local.collection.stores import is_address
+    from discreet.local.collection.collector import is_address
 
     read = _read(survey)
     area = read.area
     if Path(source).suffix.lower() == ".csv" and not is_address(source):
         names = (latitude, longitude, weight)
-        facts, drawn = maps.simulated(read, maps.points(read, source, names), iterations, _entropy(seed))
+        facts, drawn = views.simulated(read, views.points(read, source, names), iterations, _entropy(seed))
     else:
         from discreet.local.collection.collector import Collection
 
-        found = Collection(source).estimate(read, confidence=None, iterations=iterations)
-        facts, drawn = {"reports": found.reports}, maps.of_store(found)
+        result = Collection(source).estimate(read, confidence=None, iterations=iterations)
+        facts, drawn = {"reports": result.reports}, views.of_store(result)
     show.facts({**facts, "cells": f"{area.rows} × {area.columns}", "cell_km": area.cell}, as_json=as_json)
-    maps.write(output, drawn, read)
+    views.write(output, drawn, read)
 
 
 @group.command()
@@ -200,7 +199,7 @@ def page(survey: str, output: str | None, endpoint: str | None, as_json: bool) -
 
 @group.command()
 @_SURVEY
-@click.option("--people", required=True, type=click.IntRange(1, maps.MOST_PEOPLE), help="How many would answer.")
+@click.option("--people", required=True, type=click.IntRange(1, views.MOST_PEOPLE), help="How many would answer.")
 @click.option(
     "--shares",
     default="falling",
@@ -224,14 +223,14 @@ def simulate(
     answers = categorical(weights, people, entropy=entropy)
     tally = randomizer.tally(randomizer.randomize(answers, entropy=entropy))
     wanted = None if read.places else confidence
-    found = estimated(read, tally, reports=people, confidence=wanted, method=method)
+    result = estimated(read, tally, reports=people, confidence=wanted, method=method)
     total = sum(weights)
     truth = [float(weight / total) for weight in weights]
     if not read.places and not as_json:
-        tables.table(found, truth)
-    facts = tables.errors(found, truth)
+        views.table(result, truth)
+    facts = views.errors(result, truth)
     if as_json:
-        facts["answers"] = [row | {"truth": share} for row, share in zip(found.rows(), truth, strict=True)]
+        facts["answers"] = [row | {"truth": share} for row, share in zip(result.rows(), truth, strict=True)]
     show.facts(facts, as_json=as_json)
 
 
@@ -248,23 +247,23 @@ def _explain(survey: "Survey", *, as_json: bool) -> None:
     """What one report tells and costs, in words."""
     from discreet.local.collection.survey_page import cost_words
 
-    told: dict[str, Any] = {"question": survey.question, "randomizer": survey.randomizer}
+    summary: dict[str, Any] = {"question": survey.question, "randomizer": survey.randomizer}
     randomizer: Any = survey.randomizes()
     if survey.places:
-        told |= {"epsilon_per_km": survey.cost, "noise_50_%_within_km": randomizer.interval("0.5")}
-        told |= {"noise_95_%_within_km": randomizer.interval("0.95")}
+        summary |= {"epsilon_per_km": survey.cost, "noise_50_%_within_km": randomizer.interval("0.5")}
+        summary |= {"noise_95_%_within_km": randomizer.interval("0.95")}
     else:
-        told |= {
+        summary |= {
             "epsilon": survey.cost,
             "answers": len(survey.labels),
             "report_fits_the_answer": float(randomizer.truth),
         }
         if hasattr(randomizer, "other"):
-            told["report_fits_another"] = float(randomizer.other)
+            summary["report_fits_another"] = float(randomizer.other)
     most = "epsilon_per_km_at_most" if survey.places else "epsilon_at_most"
-    told |= {"reports_at_most": survey.times, most: survey.times * survey.cost}
-    told["in_words"] = cost_words(survey)
-    show.facts(told, as_json=as_json)
+    summary |= {"reports_at_most": survey.times, most: survey.times * survey.cost}
+    summary["in_words"] = cost_words(survey)
+    show.facts(summary, as_json=as_json)
 
 
 def _charge(survey: "Survey", report: "Report", path: str, allow: str | None) -> None:

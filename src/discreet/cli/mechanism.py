@@ -84,8 +84,8 @@ def laplace(epsilon: str, sensitivity: str, granularity: str | None, **rest: Any
     """Laplace noise on a real number, on a grid."""
     from discreet.mechanisms import Laplace
 
-    made = Laplace(epsilon=epsilon, sensitivity=sensitivity, granularity=granularity)
-    _additive(made, step=float(made.granularity), read=real, **rest)
+    mechanism = Laplace(epsilon=epsilon, sensitivity=sensitivity, granularity=granularity)
+    _additive(mechanism, step=float(mechanism.granularity), read=real, **rest)
 
 
 @group.command()
@@ -103,12 +103,14 @@ def gaussian(
     from discreet.mechanisms import Gaussian
 
     if sigma is not None and epsilon is None and delta is None:
-        made = Gaussian(sigma=sigma, sensitivity=sensitivity, granularity=granularity)
+        mechanism = Gaussian(sigma=sigma, sensitivity=sensitivity, granularity=granularity)
     elif sigma is None and epsilon is not None and delta is not None:
-        made = Gaussian.for_guarantee(epsilon=epsilon, delta=delta, sensitivity=sensitivity, granularity=granularity)
+        mechanism = Gaussian.for_guarantee(
+            epsilon=epsilon, delta=delta, sensitivity=sensitivity, granularity=granularity
+        )
     else:
         raise click.UsageError("state either --sigma, or both --epsilon and --delta")
-    _additive(made, step=float(made.granularity), read=real, sigma=float(made.sigma), **rest)
+    _additive(mechanism, step=float(mechanism.granularity), read=real, sigma=float(mechanism.sigma), **rest)
 
 
 @group.command(short_help="Staircase noise on a real number, on a grid.")
@@ -117,8 +119,8 @@ def staircase(epsilon: str, sensitivity: str, granularity: str | None, **rest: A
     """Staircase noise: the least expected error of all additive noise, on a grid."""
     from discreet.mechanisms import Staircase
 
-    made = Staircase(epsilon=epsilon, sensitivity=sensitivity, granularity=granularity)
-    _additive(made, step=float(made.granularity), read=real, **rest)
+    mechanism = Staircase(epsilon=epsilon, sensitivity=sensitivity, granularity=granularity)
+    _additive(mechanism, step=float(mechanism.granularity), read=real, **rest)
 
 
 @group.command(name="randomized-response", short_help="One bit, told truthfully or not.")
@@ -146,8 +148,8 @@ def randomized_response(
     given = [(value, make) for value, make in forms if value is not None]
     if len(given) != 1:
         raise click.UsageError("state exactly one of --epsilon, --truth, --coins, --keep")
-    made = given[0][1](given[0][0])
-    _finite(made, {"epsilon": made.epsilon, "truth": made.truth, "keep": made.keep}, **rest)
+    mechanism = given[0][1](given[0][0])
+    _finite(mechanism, {"epsilon": mechanism.epsilon, "truth": mechanism.truth, "keep": mechanism.keep}, **rest)
 
 
 @group.command(name="k-rr", short_help="One of k answers, told truthfully or not.")
@@ -156,12 +158,12 @@ def k_rr(epsilon: str, size: str, **rest: Any) -> None:
     """One of k answers, numbered from 0, told truthfully or not."""
     from discreet.mechanisms import KRR
 
-    made = KRR(epsilon=epsilon, size=whole(size, "size"))
-    facts = {"truth": made.truth, "other": made.other}
-    if made.size <= _MOST_CHECKED:
-        _finite(made, facts, **rest)
+    mechanism = KRR(epsilon=epsilon, size=whole(size, "size"))
+    facts = {"truth": mechanism.truth, "other": mechanism.other}
+    if mechanism.size <= _MOST_CHECKED:
+        _finite(mechanism, facts, **rest)
     else:
-        report(made, facts, whole, None, **rest)
+        report(mechanism, facts, whole, None, **rest)
 
 
 @group.command(name="planar-laplace", short_help="Noise on a place.")
@@ -174,17 +176,17 @@ def planar_laplace(epsilon: str, unit: str, granularity: str, **rest: Any) -> No
     """Noise on a place, released as x,y (for example --release 1.5,-2)."""
     from discreet.mechanisms import PlanarLaplace
 
-    made = PlanarLaplace(epsilon=epsilon, unit=unit, granularity=granularity)
+    mechanism = PlanarLaplace(epsilon=epsilon, unit=unit, granularity=granularity)
 
     def chart() -> "Chart":
         from discreet.report import Chart, Points
 
-        points = made.release([[0.0, 0.0]] * 4000)
+        points = mechanism.release([[0.0, 0.0]] * 4000)
         reach = float(abs(points).max())
         ends, title = (-reach, reach), f"4000 draws around one place ({unit})"
         return Chart(title, [Points(points[:, 0], points[:, 1])], x_range=ends, y_range=ends, square=True)
 
-    report(made, {"radius": made.interval(rest["confidence"])}, point, chart, **rest)
+    report(mechanism, {"radius": mechanism.interval(rest["confidence"])}, point, chart, **rest)
 
 
 @group.command(short_help="Choose one of several candidates.")
@@ -201,8 +203,8 @@ def choose(epsilon: str, sensitivity: str, monotone: bool, method: str, **rest: 
     from discreet.mechanisms import Exponential, PermuteAndFlip, ReportNoisyMax
 
     kind = {"exponential": Exponential, "permute-and-flip": PermuteAndFlip, "noisy-max": ReportNoisyMax}[method]
-    made = kind(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
-    report(made, {"scale": made.scale}, wholes, None, **rest)
+    mechanism = kind(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+    report(mechanism, {"scale": mechanism.scale}, wholes, None, **rest)
 
 
 @group.command(short_help="A quantile of the data.")
@@ -222,9 +224,9 @@ def quantile(
     from discreet.privacy.unit import relation
 
     within = Range(lower=lower, upper=upper, granularity=granularity)
-    made = Quantile(epsilon=epsilon, probability=probability, within=within, neighbors=relation(neighbors))
-    facts = {"rank_error": made.interval(rest["confidence"]), "possible_answers": within.points}
-    report(made, facts, reals, None, **rest)
+    mechanism = Quantile(epsilon=epsilon, probability=probability, within=within, neighbors=relation(neighbors))
+    facts = {"rank_error": mechanism.interval(rest["confidence"]), "possible_answers": within.points}
+    report(mechanism, facts, reals, None, **rest)
 
 
 @group.command(short_help="The minimum or maximum of the data.")
@@ -239,8 +241,10 @@ def extreme(epsilon: str, side: str, lower: str, upper: str, granularity: str, *
     """The minimum or maximum of the data, told by a value that few data lie beyond (--release 3,17,5)."""
     from discreet.mechanisms import Extreme, Range
 
-    made = Extreme(epsilon=epsilon, side=side, within=Range(lower=lower, upper=upper, granularity=granularity))
-    report(made, {"rank": made.rank, "rank_error": made.interval(rest["confidence"])}, reals, None, **rest)
+    mechanism = Extreme(epsilon=epsilon, side=side, within=Range(lower=lower, upper=upper, granularity=granularity))
+    report(
+        mechanism, {"rank": mechanism.rank, "rank_error": mechanism.interval(rest["confidence"])}, reals, None, **rest
+    )
 
 
 @group.command(name="select-keys", short_help="Which groups may be named.")
@@ -259,16 +263,16 @@ def select_keys(epsilon: str | None, sigma: str | None, delta: str, keys: str, m
     if (sigma is None, epsilon is None) != (method != "gaussian", method == "gaussian"):
         wanted, other = ("sigma", "epsilon") if method == "gaussian" else ("epsilon", "sigma")
         raise click.UsageError(f"--method {method} needs --{wanted}, and no --{other}")
-    made: Any
+    mechanism: Any
     if method == "gaussian":
-        made = GaussianThreshold(sigma=sigma or 0, delta=delta, keys=most)
+        mechanism = GaussianThreshold(sigma=sigma or 0, delta=delta, keys=most)
     else:
         kind = OptimalSelection if method == "optimal" else LaplaceThreshold
-        made = kind(epsilon=epsilon or 0, delta=delta, keys=most)
-    facts = {"kept_from" if method == "optimal" else "count_error": made.interval(rest["confidence"])}
+        mechanism = kind(epsilon=epsilon or 0, delta=delta, keys=most)
+    facts = {"kept_from" if method == "optimal" else "count_error": mechanism.interval(rest["confidence"])}
     if method != "optimal":
-        facts["threshold"] = made.threshold
-    report(made, facts, wholes, None, **rest)
+        facts["threshold"] = mechanism.threshold
+    report(mechanism, facts, wholes, None, **rest)
 
 
 @group.command(name="above-threshold", short_help="Which answers of a stream exceed a threshold.")
@@ -285,49 +289,49 @@ def above_threshold(
     """Which answers of a stream exceed a threshold (--release 3,17,5), paid for by the positives alone."""
     from discreet.mechanisms import AboveThreshold
 
-    made = AboveThreshold(
+    mechanism = AboveThreshold(
         epsilon=epsilon,
         sensitivity=whole(sensitivity, "sensitivity"),
         threshold=whole(threshold, "threshold"),
         positives=whole(positives, "positives"),
         monotone=monotone,
     )
-    of_threshold, of_answer = made.scales
-    report(made, {"threshold_scale": of_threshold, "answer_scale": of_answer}, wholes, None, **rest)
+    of_threshold, of_answer = mechanism.scales
+    report(mechanism, {"threshold_scale": of_threshold, "answer_scale": of_answer}, wholes, None, **rest)
 
 
-def _additive(made: Any, *, step: float, read: Callable[[str, str], Any], **rest: Any) -> None:
+def _additive(mechanism: Any, *, step: float, read: Callable[[str, str], Any], **rest: Any) -> None:
     """Report a mechanism that adds noise: its interval, its deviation and the shape of the noise."""
     facts = {name: rest.pop(name) for name in ("sigma",) if name in rest}
-    facts |= {"interval": made.interval(rest["confidence"]), "deviation": made.variance**0.5}
-    if not hasattr(made, "probability"):
-        report(made, facts, read, None, **rest)
+    facts |= {"interval": mechanism.interval(rest["confidence"]), "deviation": mechanism.variance**0.5}
+    if not hasattr(mechanism, "probability"):
+        report(mechanism, facts, read, None, **rest)
         return
-    reach = max(1, round(3 * made.variance**0.5 / step))
+    reach = max(1, round(3 * mechanism.variance**0.5 / step))
     places = sorted({round(reach * i / 10) for i in range(-10, 11)})
-    shape = [f"{k * step:.4g}" for k in places], [made.probability(k) / step for k in places]
+    shape = [f"{k * step:.4g}" for k in places], [mechanism.probability(k) / step for k in places]
 
     def chart() -> "Chart":
         from discreet.report import Chart, Line
 
         spread = range(-reach, reach + 1, max(1, reach // 400))
-        line = Line([k * step for k in spread], [made.probability(k) / step for k in spread])
-        return Chart(type(made).__name__, [line], x="noise", y="density")
+        line = Line([k * step for k in spread], [mechanism.probability(k) / step for k in spread])
+        return Chart(type(mechanism).__name__, [line], x="noise", y="density")
 
-    report(made, facts, read, chart, shape=shape, **rest)
+    report(mechanism, facts, read, chart, shape=shape, **rest)
 
 
-def _finite(made: Any, facts: dict[str, Any], **rest: Any) -> None:
+def _finite(mechanism: Any, facts: dict[str, Any], **rest: Any) -> None:
     """Report a mechanism with a few outputs: its channel is checked, not only stated."""
     from discreet.mechanisms import Channel
 
-    channel: Channel = made.channel()
+    channel: Channel = mechanism.channel()
     facts["channel_epsilon"] = channel.epsilon("all")
 
     def chart() -> "Chart":
         from discreet.report import Chart, Heat
 
         matrix = [[float(p) for p in row] for row in channel.matrix]
-        return Chart(type(made).__name__, [Heat(matrix)], x="answer", y="truth")
+        return Chart(type(mechanism).__name__, [Heat(matrix)], x="answer", y="truth")
 
-    report(made, facts, whole, chart, **rest)
+    report(mechanism, facts, whole, chart, **rest)

@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @show.output_option("Write the policy to this file, which must be new.")
-def init(sources: tuple[str, ...], output: str | None) -> None:
+@show.json_option
+def init(sources: tuple[str, ...], output: str | None, as_json: bool) -> None:
     """Draft a policy for one table or several: .parquet or .csv files, or database.duckdb#table.
 
     Only schemas are read, never a value. Every decision that is yours is marked "?".
     """
-    from discreet.curator.draft import draft_policy
+    from discreet.curator.owner.policy_draft import draft_policy
 
     text = draft_policy(*sources, base=Path(output).parent if output else ".")
-    show.text(text, output, f'decide every "?", then run: discreet check {output}')
+    if output or not as_json:
+        show.text(text, output, f'decide every "?", then run: discreet check {output}')
+    if as_json:
+        show.facts({"policy": text, "undecided": text.count('"?"'), "file": output}, as_json=True)
 
 
 @click.command()
@@ -42,7 +46,7 @@ def check(context: click.Context, policy: str, upgrade: bool, with_rows: bool, a
 
     Exit code 3 where the policy does not fit.
     """
-    from discreet.curator.owner import check_schema, exact_view
+    from discreet.curator.owner.exact_view import check_schema, exact_view
     from discreet.curator.policy import explain, read_policy
 
     if upgrade:
@@ -68,24 +72,86 @@ def check(context: click.Context, policy: str, upgrade: bool, with_rows: bool, a
         context.exit(3)
 
 
+def _ranges(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """Columns with their wide ranges: amount=0:100000."""
+    ranges = {}
+    for text in texts:
+        name, equals, ends = text.rpartition("=")
+        low, colon, high = ends.partition(":")
+        if not (name and equals and colon and low and high):
+            raise click.BadParameter(f"got {text!r}, expected a column and a range, such as amount=0:100000")
+        ranges[name] = (low, high)
+    return ranges
+
+
+@click.command()
+@click.argument("policy", type=click.Path())
+@click.argument("table")
+@show.epsilon_option("What the whole choice may cost: 0.1")
+@click.option("--by", callback=show.names, help="Columns that questions group by, with commas between them.")
+@click.option("--column", "columns", multiple=True, callback=_ranges, metavar="NAME=LOW:HIGH",
+              help="Choose lower and upper of a column within this wide, public range.")  # fmt: skip
+@click.option("--quantile", "probability", default="0.95", show_default=True, help="The share of people not cut.")
+@click.option("--most-groups", type=int, default=1000, show_default=True, help="No bound of groups is above this.")
+@click.option("--most-rows", type=int, default=1000, show_default=True, help="No bound of rows is above this.")
+@click.option("--write", is_flag=True, help="Write what was chosen into the policy; the old file is kept beside it.")
+@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
+@show.analyst_option
+@show.json_option
+def bounds(
+    policy: str, table: str, write: bool, explain: bool, analyst: str | None, as_json: bool, **request: Any
+) -> None:
+    """Choose contribution bounds of TABLE, and ranges of its columns, privately: charged to the budget of POLICY.
+
+    Each is a quantile of what people contribute: in how many groups of --by a person is, how many rows a person has in
+    one group, the smallest and largest value of a column that a person has. `check --data` says the same exactly, for
+    the owner alone.
+    """
+    import discreet
+
+    with discreet.open(policy, analyst=analyst) as data:
+        plan = data.plan(discreet.ContributionBounds(table=table, **request))
+        if explain:
+            click.echo(plan.explain())
+            return
+        chosen = data.release(plan)
+    if as_json:
+        show.facts(chosen.to_json(), as_json=True)
+    else:
+        click.echo(str(chosen))
+    if write:
+        from discreet.curator.owner.policy_edit import with_bounds
+        from discreet.curator.policy import policy_text
+
+        old = policy_text(policy)
+        parts = (chosen.table, chosen.contributions, chosen.columns)
+        _rewrite(policy, old, with_bounds(old, *parts, provenance=chosen.provenance))
+
+
 def _upgrade(policy: str) -> None:
-    """Rewrite the file, and keep the old one beside it."""
+    """Put a policy of an earlier version into the words of this one."""
     from discreet.curator.policy import policy_text, upgraded
-    from discreet.durable import settle
 
     old = policy_text(policy)
     new, changes = upgraded(old)
     for change in changes:
         click.echo(f"{policy}: {change}", err=True)
     if changes:
-        Path(f"{policy}.old").write_text(old, encoding="utf-8")
-        beside = Path(f"{policy}.new")
-        with beside.open("wb") as sink:
-            sink.write(new.encode())
-            settle(sink, beside, Path(policy))
-        click.echo(f"{policy}: rewritten; the old one is {policy}.old", err=True)
+        _rewrite(policy, old, new)
     else:
         click.echo(f"{policy}: nothing to rewrite", err=True)
+
+
+def _rewrite(policy: str, old: str, new: str) -> None:
+    """Rewrite the file, and keep the old one beside it."""
+    from discreet.durable import settle
+
+    Path(f"{policy}.old").write_text(old, encoding="utf-8")
+    beside = Path(f"{policy}.new")
+    with beside.open("wb") as sink:
+        sink.write(new.encode())
+        settle(sink, beside, Path(policy))
+    click.echo(f"{policy}: rewritten; the old one is {policy}.old", err=True)
 
 
 def _meaning(policy: "Policy") -> dict[str, Any]:

@@ -18,7 +18,7 @@ _ERRORS = {"interval", "radius", "rank_error", "count_error", "kept_from"}
 
 
 def report(
-    made: Any,
+    mechanism: Any,
     facts: dict[str, Any],
     read: Callable[[str, str], Any],
     chart: "Callable[[], Chart] | None",
@@ -35,11 +35,14 @@ def report(
         raise click.UsageError("there is no picture of this mechanism")
     texts = [*release, *(line.strip() for line in source or () if line.strip())]
     values = [read(text, f"value {place}") for place, text in enumerate(texts, 1)]
-    released = [_told(made.release(value)) for value in values]
-    told = {"mechanism": type(made).__name__, "loss": json.loads(to_json(made.loss)) if as_json else _words(made.loss)}
-    told |= {"confidence": confidence} if _ERRORS & facts.keys() else {}
-    told |= facts | ({"released": released if as_json else _in_full(released)} if released else {})
-    show.facts(told, as_json=as_json)
+    released = [_told(mechanism.release(value)) for value in values]
+    shown_facts = {
+        "mechanism": type(mechanism).__name__,
+        "loss": json.loads(to_json(mechanism.loss)) if as_json else _words(mechanism.loss),
+    }
+    shown_facts |= {"confidence": confidence} if _ERRORS & facts.keys() else {}
+    shown_facts |= facts | ({"released": released if as_json else _in_full(released)} if released else {})
+    show.facts(shown_facts, as_json=as_json)
     if len(released) > 1:
         click.echo(f"each release costs that loss: {len(released)} were made", err=True)
     if shape and not as_json and not released:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from discreet.cli import remote
 from discreet.cli.ask import (
     answers_to,
     check_terms,
@@ -24,8 +25,10 @@ from discreet.cli.ask import (
     terms_options,
 )
 from discreet.curator.catalog import Catalog, contribution
+from discreet.curator.charges import largest_pure
 from discreet.curator.ledger import Ledger
-from discreet.curator.report import largest_pure, short, visible
+from discreet.curator.reports.answer_table import printable
+from discreet.curator.reports.budget_report import short
 from discreet.curator.settings import analyst_name
 from discreet.curator.stores.reader import ReadOnlyStore
 from discreet.errors import DiscreetError, InvalidParameter
@@ -33,6 +36,7 @@ from discreet.exact import rational
 from discreet.privacy.unit import Unit
 
 if TYPE_CHECKING:
+    from discreet.client.remote import RemoteDataset
     from discreet.curator.answer import Answer
     from discreet.dataset import Dataset
 
@@ -44,7 +48,7 @@ _DOT = ".{} {}"
 
 
 @click.command()
-@click.argument("policy", metavar="POLICY", type=click.Path())
+@remote.dataset_argument
 @terms_options
 @owner_log_option
 def shell(policy: str, owner_log: str | None, **terms: Any) -> None:
@@ -54,7 +58,7 @@ def shell(policy: str, owner_log: str | None, **terms: Any) -> None:
     answers, and the exit code is 1 if something was refused.
     """
     check_terms(terms)
-    with owner_log_to(owner_log), opened(policy, analyst=terms["analyst"]) as data:
+    with owner_log_to(owner_log, policy), opened(policy, analyst=terms["analyst"]) as data:
         session = Session(data, terms)
         if sys.stdin.isatty() and sys.stdout.isatty():
             with _line_editing(data.catalog):
@@ -65,7 +69,7 @@ def shell(policy: str, owner_log: str | None, **terms: Any) -> None:
 
 def _converse(session: "Session") -> None:
     """Prompt, read, answer, until Ctrl-D or .quit; Ctrl-C gives up what was typed so far."""
-    name = visible(session.data.catalog.name)
+    name = printable(session.data.catalog.name)
     click.echo(f"{name}: statements end with ; and commands begin with a dot: .help")
     while not session.done:
         try:
@@ -96,7 +100,7 @@ def _read_on(session: "Session") -> bool:
 class Session:
     """What a shell knows: what is stated for the questions to come, what was typed so far, the last answer."""
 
-    data: "Dataset"
+    data: "Dataset | RemoteDataset"
     terms: dict[str, Any]
     as_json: bool = False
     pending: str = ""
@@ -116,6 +120,13 @@ class Session:
 
     def left(self) -> str:
         """The ε that one question of this analyst could cost now."""
+        from discreet.dataset import Dataset
+
+        if not isinstance(self.data, Dataset):
+            try:
+                return short(self.data.remaining, up=False)
+            except DiscreetError:
+                return "?"
         account, analyst, policy = self.data.catalog.name, self.data.analyst, self.data.policy
         try:
             ledger = Ledger(ReadOnlyStore(policy.base / (policy.ledger or "")))
@@ -177,21 +188,22 @@ class Session:
     def _tables(self, _: str) -> None:
         tables = self.data.catalog.tables.values()
         for table in tables:
-            click.echo(f"{visible(table.name)}: " + (f"protects {table.unit}" if table.private else "public"))
+            click.echo(f"{printable(table.name)}: " + (f"protects {table.unit}" if table.private else "public"))
 
     def _columns(self, argument: str) -> None:
         tables = list(self.data.catalog.tables.values())
         if not argument and len(tables) > 1:
             raise click.UsageError(f"of which table: {', '.join(table.name for table in tables)}?")
         table = self.data.catalog.table(argument.strip('";')) if argument else tables[0]
-        click.echo("\n".join(visible(column.describe()) for column in table.columns))
+        click.echo("\n".join(printable(column.describe()) for column in table.columns))
 
     def _explain(self, argument: str) -> None:
         text = argument.strip().rstrip(";").strip()
         if not text:
             raise click.UsageError("write .explain SELECT …")
         with stated(_DOT):
-            self._print(self.data.explain(text, **self.terms))
+            terms = {name: term for name, term in self.terms.items() if name != "analyst"}
+            self._print(self.data.explain(text, **terms))
 
     def _budget(self, _: str) -> None:
         self._print(self.data.budget())

@@ -14,8 +14,8 @@ from discreet.cli.synth_linked import RowsEach
 from discreet.requests import Synthesis
 
 if TYPE_CHECKING:
-    from discreet.curator.engines.csv_format import CsvFormat
     from discreet.dataset import Dataset
+    from discreet.synthetic.plan import SynthesisPlan
     from discreet.synthetic.result import SyntheticTable
 
 _OUT = click.Path(dir_okay=False, writable=True)
@@ -25,35 +25,35 @@ _FORMS = click.Choice(["csv", "parquet"])
 
 
 def _names(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
-    return tuple(name.strip() for one in given for name in one.split(",") if name.strip()) if given else None
+    return tuple(name.strip() for text in given for name in text.split(",") if name.strip()) if given else None
 
 
 def _rows_each(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[RowsEach]:
     found: list[RowsEach] = []
-    for one in given:
-        table, sign, most = one.rpartition("=")
+    for text in given:
+        table, sign, most = text.rpartition("=")
         if not most.strip().isdecimal() or int(most) < 1 or (sign and not table.strip()):
-            raise click.BadParameter(f"{one!r}: write 3, or with several tables visits=3")
+            raise click.BadParameter(f"{text!r}: write 3, or with several tables visits=3")
         found.append((table.strip() or None, int(most)))
     return found
 
 
 def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, list[str]]:
     found = {}
-    for one in given:
-        name, sign, values = one.partition("=")
+    for text in given:
+        name, sign, values = text.partition("=")
         if not sign or not name.strip():
-            raise click.BadParameter(f"{one!r}: write ward=north,south")
+            raise click.BadParameter(f"{text!r}: write ward=north,south")
         found[name.strip()] = [value.strip() for value in values.split(",")]
     return found
 
 
 def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for one in given:
-        name, sign, bins = one.partition("=")
+    for text in given:
+        name, sign, bins = text.partition("=")
         if not sign or not bins.strip():
-            raise click.BadParameter(f"{one!r}: write age=10, or age=0,18,65,120")
+            raise click.BadParameter(f"{text!r}: write age=10, or age=0,18,65,120")
         parts = [part.strip() for part in bins.split(",")]
         found[name.strip()] = int(parts[0]) if len(parts) == 1 and parts[0].isdigit() else parts
     return found
@@ -146,7 +146,7 @@ def synth(
 
 
 def _rules(sentences: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:
-    from discreet.synthetic.rules import rules_in
+    from discreet.synthetic.columns.rules import rules_in
 
     return [*sentences, *(rule for path in paths for rule in rules_in(Path(path).read_text(encoding="utf-8")))]
 
@@ -175,7 +175,7 @@ def _make(
     if report is not None:
         made.page().save(report)
     if owner_report is not None:
-        _owner_page(data, made, owner_report, wish.get("target"), controls)
+        _owner_page(data, plan, made, owner_report, wish.get("target"), controls)
     lost = synth_linked.lost(made.lost(), as_json=as_json)
     facts({"table": out, "rows": len(made.codes), "lost": lost, "cost": str(made.receipt)}, as_json=as_json)
 
@@ -211,33 +211,23 @@ def _only(data: "Dataset") -> str:
     return private[0]
 
 
-def _owner_page(data: "Dataset", made: "SyntheticTable", path: str, target: str | None, controls: str | None) -> None:
+def _owner_page(
+    data: "Dataset", plan: "SynthesisPlan", made: "SyntheticTable", path: str, target: str | None, controls: str | None
+) -> None:
     """Compare with the real rows. They are read past the gate, for whoever can read the owner's files anyway."""
-    from discreet.curator.engines.duckdb import DuckDBEngine
-    from discreet.curator.rows import rows_each
-    from discreet.synthetic.report import Quality
+    from discreet.curator.contribution_draw import rows_each
+    from discreet.curator.owner.exact_view import owner_engine, read_columns
+    from discreet.synthetic.result import Quality
 
-    plan, policy = made.plan, data.policy
-    with DuckDBEngine(policy.catalog, policy.sources, base=policy.base, formats=policy.formats) as engine:
+    with owner_engine(data.policy) as engine:
         rows = engine.fetch(rows_each(plan.table, plan.columns, most=plan.rows_each))
     real, _ = made.schema.encode(rows)
-    fmt = policy.formats.get(plan.table.name)
-    parts = None if controls is None else _attacks(made, rows, _read(made, controls, fmt))
+    parts = None
+    if controls is not None:
+        others = read_columns(controls, plan.columns, like=plan.table.name, policy=data.policy)
+        parts = _attacks(made, rows, others)
     Quality(made.schema, real, made.codes).page(target=target, attacks=parts).save(path)
     click.echo(f"wrote {path}: it compares with real rows; do not publish it", err=True)
-
-
-def _read(made: "SyntheticTable", path: str, fmt: "CsvFormat | None") -> Any:
-    """The synthetic columns of a file, read in the types of the policy; a .csv file is written as the policy's is."""
-    from discreet.curator.catalog import Catalog, Table
-    from discreet.curator.engines.duckdb import DuckDBEngine
-    from discreet.curator.rows import one_row_each
-    from discreet.privacy.unit import Unit
-
-    table = Table("controls", made.plan.columns, unit=Unit())
-    catalog = Catalog("controls", [table], neighbors=made.plan.neighbors)
-    with DuckDBEngine(catalog, {"controls": path}, formats={} if fmt is None else {"controls": fmt}) as engine:
-        return engine.fetch(one_row_each(table, table.columns))
 
 
 def _attacks(made: "SyntheticTable", people: Any, controls: Any) -> list[Any]:
@@ -256,13 +246,13 @@ def _attacks(made: "SyntheticTable", people: Any, controls: Any) -> list[Any]:
             reports.append(Inference(**given, known=known, secret=secret, against="the synthetic table").run())
     rows = [
         [
-            one.attack,
-            one.goal,
-            f"{one.success.value:.3f}",
-            f"{one.control.value:.3f}" if one.control else "",
-            one.verdict,
+            report.attack,
+            report.goal,
+            f"{report.success.value:.3f}",
+            f"{report.control.value:.3f}" if report.control else "",
+            report.verdict,
         ]
-        for one in reports
+        for report in reports
     ]
     return [Heading("What an attacker gains"), Grid(["attack", "goal", "success", "on others", "verdict"], rows)]
 

@@ -15,7 +15,7 @@ from discreet.requests import LinkedSynthesis
 if TYPE_CHECKING:
     from discreet.curator.catalog import Table
     from discreet.dataset import Dataset
-    from discreet.synthetic.linked.result import LinkedTables
+    from discreet.synthetic.linked_tables import LinkedTables
     from discreet.synthetic.quality import LostRows
 
 RowsEach = tuple[str | None, int]
@@ -38,7 +38,7 @@ def make(
     as_json: bool,
 ) -> None:
     """Say what it would cost and do; then, unless that was all, make the tables and write them into a folder."""
-    from discreet.synthetic.linked.result import files
+    from discreet.synthetic.linked_tables import files
 
     _refuse(wish)
     said = by_table([data.catalog.table(name) for name in tables], wish)
@@ -134,7 +134,7 @@ def _mapped(tables: "Sequence[Table]", given: Mapping[str, Any]) -> Iterator[tup
 
 
 def _at_most(tables: "Sequence[Table]", rules: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    from discreet.synthetic.rules import AtMost
+    from discreet.synthetic.columns.rules import AtMost
 
     for text in rules:
         rule = AtMost.read(text)
@@ -143,7 +143,7 @@ def _at_most(tables: "Sequence[Table]", rules: Iterable[str]) -> Iterator[tuple[
 
 
 def _never(tables: "Sequence[Table]", rules: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    from discreet.synthetic.rules import Never
+    from discreet.synthetic.columns.rules import Never
 
     for text in rules:
         rule = Never.read(text)
@@ -219,13 +219,11 @@ def _check_paths(folder: str, tables: Iterable[Path], *reports: str | None) -> N
 
 def _owner_page(data: "Dataset", made: "LinkedTables", path: str) -> None:
     """Compare with the real rows. They are read past the gate, for whoever can read the owner's files anyway."""
-    from discreet.curator.engines.duckdb import DuckDBEngine
-    from discreet.synthetic.report import linked_quality
+    from discreet.curator.owner.exact_view import owner_engine
 
-    policy = data.policy
-    with DuckDBEngine(policy.catalog, policy.sources, base=policy.base, formats=policy.formats) as engine:
+    with owner_engine(data.policy) as engine:
         real = made.plan.read(engine)
-    linked_quality(made, real).save(path)
+    made.quality_page(real).save(path)
     click.echo(f"wrote {path}: it compares with real rows; do not publish it", err=True)
 
 

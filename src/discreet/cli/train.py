@@ -14,7 +14,9 @@ def _names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[st
     return None if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
 
 
-def _widths(_: click.Context, __: click.Parameter, given: str) -> tuple[int, ...]:
+def _widths(_: click.Context, __: click.Parameter, given: str | None) -> tuple[int, ...] | None:
+    if given is None:
+        return None
     try:
         return tuple(int(width) for width in given.split(",") if width.strip())
     except ValueError:
@@ -37,11 +39,9 @@ def _widths(_: click.Context, __: click.Parameter, given: str) -> tuple[int, ...
     help="A network by DP-SGD; linear (a number), logistic or tree (classes).",
 )
 @click.option("--depth", type=click.IntRange(0, 12), default=4, show_default=True, help="How deep a tree is.")
-@click.option(
-    "--hidden", default="32", show_default=True, callback=_widths, help='Widths of hidden layers; "" for none.'
-)
-@click.option("--epochs", default="20", show_default=True, help="How often each example is used, on average.")
-@click.option("--lot", type=click.IntRange(min=1), help="Examples in a lot, on average; a tenth, if left out.")
+@click.option("--hidden", callback=_widths, help='Widths of hidden layers; "" for none; by the number of examples.')
+@click.option("--epochs", help="How often each example is used, on average; 300 lots, if left out.")
+@click.option("--lot", type=click.IntRange(min=1), help="Examples in a lot, on average; 4800, a tenth with --epochs.")
 @click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
 @output_option("Write the model here.")
 @click.option("--report", type=_OUT, help="Write a page with the learning curve.")

@@ -14,13 +14,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.curator.digits import plain_text
-from discreet.curator.rendering import (
+from discreet.curator.reports.answer_table import (
     MOST_GROUPS,
     MOST_ROWS,
     Column,
     chart,
     html_table,
+    plain_text,
     text_table,
 )
 from discreet.errors import InternalError, InvalidParameter, MissingExtra
@@ -231,6 +231,17 @@ class Answer:
             "notes": list(self.notes),
         }
 
+    def to_csv(self, *, intervals: bool = False) -> str:
+        """The table as CSV: a null is an empty field, an empty text is quoted.
+
+        >>> print(_example().to_csv(intervals=True).splitlines()[1])
+        north,1234,1178,1290
+        """
+        table = self.to_arrow(intervals=intervals)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        lines = [",".join(map(_field, row)) for row in (table.column_names, *rows)]
+        return "\n".join(lines) + "\n"
+
     def __str__(self) -> str:
         return text_table(self._columns(MOST_ROWS), len(self), self._footer())
 
@@ -263,9 +274,9 @@ class Answer:
         if label is not None:
             named = [columns[self._place(label, "label")]]
         else:
-            named = [one for one in columns[:place] if not one.has_intervals]
+            named = [column for column in columns[:place] if not column.has_intervals]
         rows = len(drawn.values)
-        labels = [", ".join(plain_text(one.values[row]) for one in named) or str(row + 1) for row in range(rows)]
+        labels = [", ".join(plain_text(column.values[row]) for column in named) or str(row + 1) for row in range(rows)]
         notes = [f"the first {rows} of {len(self)} groups"] if len(self) > rows else []
         chart(drawn, labels, notes + self._stated()).save(target)
 
@@ -352,6 +363,24 @@ def _plain_decimal(value: Decimal) -> Any:
         return int(value)
     near = float(value)
     return near if Decimal(repr(near)) == value else str(value)
+
+
+def _field(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return repr(value)
+        case dt.datetime():
+            text = value.isoformat(sep=" ")
+        case list() | tuple() | dict():
+            text = json.dumps(value, ensure_ascii=False, default=str)
+        case _:
+            text = str(value)
+    plain = text and text == text.strip() and not any(mark in text for mark in ',"\r\n')
+    return text if plain else '"' + text.replace('"', '""') + '"'
 
 
 def _example() -> Answer:

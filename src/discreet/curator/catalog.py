@@ -6,8 +6,9 @@ never privacy.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, time
 from enum import StrEnum
 from fractions import Fraction
 from types import MappingProxyType
@@ -42,18 +43,22 @@ MOST_CONTRIBUTION = 999_999
 """The most groups, and the most rows in each, that one person may be allowed."""
 
 NUMERIC = frozenset({ColumnType.INTEGER, ColumnType.REAL})
+TEMPORAL = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: its type, and for numbers where they lie and how finely they are told apart.
 
-    Values outside [lower, upper] are clamped, values between grid points are snapped. `values` lists what a group may
-    be named; rows with other values are left out of groups. A column that is not nullable leaves out rows where it is
-    null, from every aggregate that uses it.
+    Values outside [lower, upper] are clamped, values between grid points are snapped. Dates and times have bounds too,
+    which are kept as `earliest` and `latest`; a date as the upper bound of times means its last moment. `values` lists
+    what a group may be named; rows with other values are left out of groups. A column that is not nullable leaves out
+    rows where it is null, from every aggregate that uses it.
 
     >>> Column("age", ColumnType.INTEGER, lower=0, upper=120).describe()
     'age: integer from 0 to 120'
+    >>> Column("day", "date", lower="2020-01-01", upper="2026-12-31").latest
+    datetime.date(2026, 12, 31)
     """
 
     name: str
@@ -63,6 +68,8 @@ class Column:
     upper: Fraction | None
     granularity: Fraction | None
     values: tuple[Value, ...] | None
+    earliest: date | None
+    latest: date | None
 
     def __init__(
         self,
@@ -70,18 +77,24 @@ class Column:
         kind: ColumnType | str,
         *,
         nullable: bool = True,
-        lower: Number | None = None,
-        upper: Number | None = None,
+        lower: Number | date | None = None,
+        upper: Number | date | None = None,
         granularity: Number | None = None,
         values: Iterable[Value] | None = None,
+        earliest: date | None = None,
+        latest: date | None = None,
     ) -> None:
         where = f"column {name!r}"
         object.__setattr__(self, "name", words(name, "column", "the name of a column"))
         object.__setattr__(self, "kind", _kind(kind, where))
         object.__setattr__(self, "nullable", _flag(nullable, f"{where}, nullable"))
+        if self.kind in TEMPORAL and earliest is None and latest is None:
+            earliest, latest, lower, upper = _span(self.kind, lower, upper, where)
         bounds = _bounds(self.kind, lower, upper, where)
         object.__setattr__(self, "lower", bounds[0])
         object.__setattr__(self, "upper", bounds[1])
+        object.__setattr__(self, "earliest", earliest)
+        object.__setattr__(self, "latest", latest)
         object.__setattr__(self, "granularity", _granularity(self.kind, granularity, bounds, where))
         object.__setattr__(self, "values", None if values is None else _values(self.kind, values, where))
 
@@ -95,6 +108,8 @@ class Column:
         parts = [f"{self.name}: {self.kind}"]
         if self.lower is not None and self.upper is not None:
             parts.append(f"from {plain(self.lower)} to {plain(self.upper)}")
+        if self.earliest is not None and self.latest is not None:
+            parts.append(f"from {self.earliest} to {self.latest}")
         if self.granularity is not None and self.kind is ColumnType.REAL:
             parts.append(f"in steps of {plain(self.granularity)}")
         if self.values is not None:
@@ -107,11 +122,35 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """How a table without a column for its unit reaches it: `column` holds the `key` of a row of another `table`.
+
+    That the key names one row there is the owner's promise; where it names several, the row counts for each of them,
+    which costs accuracy, never privacy.
+
+    >>> print(Link("order_id", table="orders", key="id"))
+    order_id → orders.id
+    """
+
+    column: str
+    table: str = field(kw_only=True)
+    key: str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        for given in (self.column, self.table, self.key):
+            words(given, "link", "the name of a column or table")
+
+    def __str__(self) -> str:
+        return f"{self.column} → {self.table}.{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """One table: private, with the unit it protects, or public.
 
     Where the unit is a person, `groups` is the most groups of one answer that a person counts in, and `rows` the most
     rows of a person that count in one group, unless a question states its own. They cost accuracy, never privacy.
+    `link` says how rows reach their person where they hold no column for it; `unit` then names where the chain ends.
 
     >>> visits = Table("visits", [Column("patient_id", "integer")], unit=Unit("patient_id"))
     >>> visits.private, visits.column("patient_id").kind
@@ -123,6 +162,7 @@ class Table:
     unit: Unit | None
     groups: int | None
     rows: int | None
+    link: Link | None
 
     def __init__(
         self,
@@ -132,10 +172,12 @@ class Table:
         unit: Unit | None,
         groups: int | None = None,
         rows: int | None = None,
+        link: Link | None = None,
     ) -> None:
         object.__setattr__(self, "name", words(name, "table", "the name of a table"))
         object.__setattr__(self, "columns", tuple(columns))
         object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "link", link)
         for bound, given in (("groups", groups), ("rows", rows)):
             object.__setattr__(self, bound, contribution(given, f"table {name!r}, {bound}", unit))
         if not self.columns:
@@ -146,13 +188,22 @@ class Table:
                 raise InvalidParameter(
                     f"table {name!r}", f"two columns named {column!r}", "different names (in any case)"
                 )
-        if unit is not None and unit.key is not None:
+        if link is not None:
+            self.column(link.column)
+        elif unit is not None and unit.key is not None:
             self.column(unit.key)
 
     @property
     def private(self) -> bool:
         """Whether rows of this table may be read only through the gate."""
         return self.unit is not None
+
+    @property
+    def unit_column(self) -> Column | None:
+        """The table's own column that identifies a person; None where it has none."""
+        if self.unit is None or self.unit.key is None or self.link is not None:
+            return None
+        return self.column(self.unit.key)
 
     def column(self, name: str) -> Column:
         """The column of this name, in any case, as SQL names are."""
@@ -178,21 +229,51 @@ class Catalog:
 
     def __init__(self, name: str, tables: Iterable[Table], *, neighbors: Neighbors | str) -> None:
         object.__setattr__(self, "name", words(name, "dataset", "the name of a dataset"))
-        found: dict[str, Table] = {}
+        by_name: dict[str, Table] = {}
         for table in tables:
-            if table.name.casefold() in found:
+            if table.name.casefold() in by_name:
                 raise InvalidParameter("table", table.name, "different names for tables (in any case)")
-            found[table.name.casefold()] = table
-        if not any(table.private for table in found.values()):
+            by_name[table.name.casefold()] = table
+        if not any(table.private for table in by_name.values()):
             raise InvalidParameter("tables", "no private table", "at least one private table, with its unit")
-        object.__setattr__(self, "tables", MappingProxyType(found))
+        object.__setattr__(self, "tables", MappingProxyType(by_name))
         object.__setattr__(self, "neighbors", relation(neighbors))
+        for table in by_name.values():
+            self.chain(table)
 
     @property
     def protects(self) -> str:
         """Whom a budget over these tables protects, against which change: part of what its ε means."""
         private = sorted((table for table in self.tables.values() if table.private), key=lambda table: table.name)
         return f"{self.neighbors}: " + "; ".join(f"{table.name}, {table.unit}" for table in private)
+
+    def chain(self, table: Table) -> tuple[Table, ...]:
+        """The tables that lead from a table to its unit, the last of which has a column for it; none for most tables.
+
+        >>> orders = Table("orders", [Column("id", "integer"), Column("customer", "integer")], unit=Unit("customer"))
+        >>> link = Link("order_id", table="orders", key="id")
+        >>> items = Table("items", [Column("order_id", "integer")], unit=Unit("orders.customer"), link=link)
+        >>> [table.name for table in Catalog("shop", [orders, items], neighbors="change one").chain(items)]
+        ['orders']
+        """
+        chain: list[Table] = []
+        where, at = f"table {table.name!r}, unit", table
+        while at.link is not None:
+            if at.link.table.casefold() not in self.tables:
+                raise InvalidParameter(where, str(at.link), "a chain of keys through tables of this dataset")
+            parent = self.tables[at.link.table.casefold()]
+            if parent == table or parent in chain:
+                raise InvalidParameter(where, str(at.link), "a chain of keys that ends at a person, not in a circle")
+            if parent.unit is None or parent.unit.key is None:
+                raise InvalidParameter(where, str(at.link), f"a chain that ends at a person, not in {parent.name!r}")
+            kinds = [at.column(at.link.column).kind, parent.column(at.link.key).kind]
+            if kinds[0] is not kinds[1]:
+                raise InvalidParameter(where, f"{at.link}: {kinds[0]} and {kinds[1]}", "two columns of the same type")
+            chain.append(parent)
+            at = parent
+        if chain and table.unit != Unit(f"{at.name}.{at.unit.key if at.unit else None}"):
+            raise InvalidParameter(where, str(table.unit), f"the unit of {at.name!r}, where the chain ends")
+        return tuple(chain)
 
     def table(self, name: str) -> Table:
         """The table of this name, in any case."""
@@ -223,15 +304,53 @@ def _flag(value: bool, where: str) -> bool:
     return value
 
 
+def _span(
+    kind: ColumnType, lower: Number | date | None, upper: Number | date | None, where: str
+) -> tuple[date | None, date | None, None, None]:
+    """The first and the last date or time; a date as the last of times stands for its last moment."""
+    if lower is None and upper is None:
+        return None, None, None, None
+    if lower is None or upper is None:
+        raise InvalidParameter(f"{where}, bounds", "one bound", "both lower and upper, or neither")
+    first, last = (_moment(bound, f"{where}, {name}") for name, bound in (("lower", lower), ("upper", upper)))
+    if kind is ColumnType.DATE:
+        if isinstance(first, datetime) or isinstance(last, datetime):
+            raise InvalidParameter(f"{where}, bounds", f"{first} to {last}", "dates without a time, as 2020-12-31")
+    else:
+        if not isinstance(first, datetime):
+            first = datetime.combine(first, time.min)
+        if not isinstance(last, datetime):
+            last = datetime.combine(last, time.max)
+    if first > last:
+        raise InvalidParameter(f"{where}, bounds", f"lower {first} after upper {last}", "lower ≤ upper")
+    return first, last, None, None
+
+
+def _moment(bound: object, where: str) -> date:
+    """A date or time, from a value of TOML or Python or from ISO text."""
+    if isinstance(bound, str):
+        text = bound.strip()
+        for reader in (date.fromisoformat, datetime.fromisoformat):
+            with suppress(ValueError):
+                bound = reader(text)
+                break
+    if not isinstance(bound, date) or (isinstance(bound, datetime) and bound.tzinfo is not None):
+        raise InvalidParameter(where, bound, "a date or time without a zone, as 2020-12-31")
+    return bound
+
+
 def _bounds(
-    kind: ColumnType, lower: Number | None, upper: Number | None, where: str
+    kind: ColumnType, lower: Number | date | None, upper: Number | date | None, where: str
 ) -> tuple[Fraction | None, Fraction | None]:
     if lower is None and upper is None:
         return None, None
     if kind not in NUMERIC:
-        raise InvalidParameter(f"{where}, bounds", f"bounds of a {kind}", "bounds of an integer or real column only")
+        expected = "bounds of an integer or real column, or of dates or times"
+        raise InvalidParameter(f"{where}, bounds", f"bounds of a {kind}", expected)
     if lower is None or upper is None:
         raise InvalidParameter(f"{where}, bounds", "one bound", "both lower and upper, or neither")
+    if isinstance(lower, date) or isinstance(upper, date):
+        raise InvalidParameter(f"{where}, bounds", f"{lower} to {upper}", "numbers")
     low, high = rational(lower, f"{where}, lower"), rational(upper, f"{where}, upper")
     if low > high:
         raise InvalidParameter(f"{where}, bounds", f"lower {lower} above upper {upper}", "lower ≤ upper")

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import isinf
 
-from discreet.curator.settings import Settings, analyst_name, cap_as_written, settings_of
+from discreet.curator.settings import Allowance, Settings, analyst_name, cap_as_written, settings_of
 from discreet.curator.stores import (
     GENESIS,
     MOST,
@@ -22,10 +22,11 @@ from discreet.curator.stores import (
     trusted,
 )
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, NoGuarantee, UnknownLoss
-from discreet.exact import text_up
+from discreet.exact import float_up, printed_up, text_up
 from discreet.privacy import loss as losses
+from discreet.privacy.accounting.rounding import crossing, decimal_down, decimal_up
 from discreet.privacy.budget import Budget, Spent
-from discreet.privacy.loss import Loss
+from discreet.privacy.loss import Loss, Pure
 
 NOTHING = Spent().to_json()
 """The total of an account that was just opened."""
@@ -33,7 +34,10 @@ NOTHING = Spent().to_json()
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A charge as it was made: `total` and `own` are the account's and the analyst's totals right after it."""
+    """A charge as it was made: `total` and `own` are the account's and the analyst's totals right after it.
+
+    `request` names the request that it was made for, where one was named.
+    """
 
     number: int
     account: str
@@ -45,13 +49,14 @@ class Charge:
     total: Spent
     own: Spent
     hash: str
+    request: str | None = None
 
     @classmethod
     def of(cls, row: Row) -> "Charge":
         """The charge that a row states."""
         loss, total, own = losses.from_json(row.loss or ""), Spent.from_json(row.total), Spent.from_json(row.own)
         statement = row.statement or ""
-        return cls(row.number, row.account, row.who, row.when, statement, row.text, loss, total, own, row.hash)
+        return cls(row.number, row.account, row.who, row.when, statement, row.text, loss, total, own, row.hash, row.why)
 
 
 @lru_cache(maxsize=4096)
@@ -224,14 +229,32 @@ def check_affordable(account: str, settings: Settings, who: str, total: Spent, o
             f"{who!r} has no cap in {account!r}, where only analysts with one may ask; nothing was charged; the owner "
             f"can add [budget.analysts.{who!r}] or [budget.everyone] to the policy"
         )
-    limits, cap = [(f"the budget of {account!r}", settings.budget, total)], settings.cap_of(who)
-    limits += [] if cap is None else [(f"the cap of {who!r} in {account!r}", cap, own)]
-    for what, limit, after in limits:
-        if not limit.allows(after):
-            raise BudgetExceeded(
-                f"{what} cannot pay: this release would bring the total to {limit.describe(after)}, "
-                f"{_excess(limit, after)} more than {limit.describe_limit()}; ask for less, or accept more noise"
-            )
+    _check_limit(f"the budget of {account!r}", settings.budget, total)
+    if (cap := settings.cap_of(who)) is not None:
+        _check_limit(f"the cap of {who!r} in {account!r}", cap, own)
+
+
+def check_allowance(
+    rows: Rows, account: str, who: str, allowance: Allowance, own: Spent, cost: Spent, day: str
+) -> None:
+    """`BudgetExceeded` unless an allowance covers the analyst's own total and what was spent since `day`."""
+    if allowance.total is not None:
+        _check_limit(f"what the token of {who!r} may spend in {account!r}", allowance.total, own)
+    if allowance.daily is None:
+        return
+    recent, row = cost, rows.latest_by(account, who)
+    while row is not None and trusted(row).when >= day:
+        recent += cost_of(losses.from_json(row.loss or ""))[1]
+        row = rows.latest_by(account, who, before=row.number)
+    _check_limit(f"what the token of {who!r} may spend in 24 hours", allowance.daily, recent)
+
+
+def _check_limit(what: str, limit: Budget, after: Spent) -> None:
+    if not limit.allows(after):
+        raise BudgetExceeded(
+            f"{what} cannot pay: this release would bring the total to {limit.describe(after)}, "
+            f"{_excess(limit, after)} more than {limit.describe_limit()}; ask for less, or accept more noise"
+        )
 
 
 def _excess(limit: Budget, after: Spent) -> str:
@@ -283,3 +306,76 @@ def written_total(total: Spent) -> str:
 def read_total(text: str) -> Spent:
     """The total that a row states."""
     return _RECENT.get(text) or Spent.from_json(text)
+
+
+# What is left
+
+_BILLION = Fraction(10**9)
+_FAR = Fraction(10**100)
+
+
+def largest_pure(budget: Budget, spent: Spent) -> Fraction:
+    """The largest ε that one more ε-DP release could cost, rounded down; 0 where nothing is left.
+
+    Guarantee: where the result is above 0, the budget allows these totals plus `Pure(result)`.
+    Proof. Every value but 0 that is returned was tried with `Budget.allows`.
+
+    Exact where the plain sum decides. Where Rényi totals do, found by bisection to 10 digits (each total grows with ε,
+    so what is allowed is an interval from 0); there, less than a billionth of the budget counts as nothing.
+
+    >>> largest_pure(Budget(epsilon=1), Spent.by(Pure("0.7")))
+    Fraction(3, 10)
+    """
+    room = Fraction(0) if spent.epsilon is None else max(budget.epsilon - spent.epsilon, Fraction(0))
+    exact = room if room and _allowed(budget, spent, room) else Fraction(0)
+    if budget.delta == budget.delta_for_keys and exact == room:
+        return exact  # there are no Rényi totals to ask
+    low = _last_allowed(budget, spent, max(exact, budget.epsilon / _BILLION) * (1 + 1 / _BILLION))
+    rounded = decimal_down(low, 10) if low else low
+    return next((room for room in (rounded, low) if room > exact and _allowed(budget, spent, room)), exact)
+
+
+def spent_epsilon(budget: Budget, spent: Spent) -> float:
+    """`Budget.epsilon_of`, rounded up as it prints: a plain sum of three tenths is 0.3.
+
+    >>> spent_epsilon(Budget(epsilon=1), Spent.by(Pure("0.1")).plus(Pure("0.2")))
+    0.3
+    """
+    least = budget.epsilon_of(spent)
+    if isinf(least):
+        return least
+    decided_by_sum = spent.epsilon is not None and float_up(spent.epsilon) == least
+    return printed_up(spent.epsilon if decided_by_sum and spent.epsilon is not None else Fraction(least))
+
+
+def _last_allowed(budget: Budget, spent: Spent, low: Fraction) -> Fraction:
+    """The end of the interval of allowed ε's, to 10 digits and from below; 0 where even `low` is not in it.
+
+    A root of `epsilon_of` says where to look, and halving with `allows` decides: a bad guess costs time, nothing else.
+    """
+    if not _allowed(budget, spent, low):
+        return Fraction(0)
+    high = max(budget.epsilon, 2 * low)
+    while _allowed(budget, spent, high) and high < _FAR:
+        low, high = high, 2 * high
+    guesses = _guesses(budget, spent, low, high)
+    while high - low > low / 10**10:
+        guess = guesses.pop() if guesses else decimal_up((low + high) / 2, 30)
+        if low < guess < high:
+            low, high = (guess, high) if _allowed(budget, spent, guess) else (low, guess)
+    return low
+
+
+def _allowed(budget: Budget, spent: Spent, epsilon: Fraction) -> bool:
+    return budget.allows(spent.plus(Pure(epsilon)))
+
+
+def _guesses(budget: Budget, spent: Spent, low: Fraction, high: Fraction) -> list[Fraction]:
+    """A value close below the end of what is allowed, and one close above."""
+    if high >= _FAR:
+        return []
+    limit = float(budget.epsilon)
+    near, _ = crossing(
+        lambda x: budget.epsilon_of(spent.plus(Pure(Fraction(x)))) - limit, float(low), float(high), relative=1e-11
+    )
+    return [Fraction(near) * (1 + side / _BILLION / 20) for side in (-1, 1)]

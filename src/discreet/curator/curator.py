@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog
-from discreet.curator.draw import salt_text
+from discreet.curator.charges import largest_pure
+from discreet.curator.contribution_draw import salt_text
 from discreet.curator.engines import Engine
 from discreet.curator.ledger import Charge, Ledger, digest
-from discreet.curator.pacing import Pace
 from discreet.curator.plan import Plan
-from discreet.curator.report import down, largest_pure
-from discreet.curator.settings import analyst_name
+from discreet.curator.settings import NO_LIMIT, Allowance, analyst_name
 from discreet.curator.stores import ANSWER_KEY
+from discreet.curator.time_grid import Pace
 from discreet.errors import (
     BudgetExceeded,
     InternalError,
@@ -26,7 +26,7 @@ from discreet.errors import (
     LedgerConflict,
     ReleaseFailed,
 )
-from discreet.exact import plain, printed_up, text_down
+from discreet.exact import plain, printed_down, printed_up, text_down
 from discreet.noise import Entropy
 from discreet.privacy.loss import Pure
 
@@ -86,16 +86,23 @@ class Curator:
     pace: Pace = field(default_factory=Pace)
     least_epsilon: Fraction = Fraction(0)
 
-    def release(self, plan: Plan[Result], *, analyst: str) -> Result:
-        """What the plan releases; free where the same was released before from the same data."""
+    def release(
+        self, plan: Plan[Result], *, analyst: str, allowance: Allowance = NO_LIMIT, request: str | None = None
+    ) -> Result:
+        """What the plan releases; free where the same was released before from the same data.
+
+        `request` names the request that a charge is made for; the receipt of what that very request paid for is the
+        same each time.
+        """
         if plan.verify(self.catalog) != plan.loss:
             raise InternalError("a plan states another loss than its parts have; nothing was charged or read")
         if not plan.private and plan.loss == Pure(0):
             return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
         if cached := self.cached(plan, analyst=analyst):
-            return self._finish(plan, *cached, analyst=analyst, free=True)
+            free = request is None or cached[0].request != request or cached[0].analyst != analyst_name(analyst)
+            return self._finish(plan, *cached, analyst=analyst, free=free)
         engine = _Salted(self.engine, salt_text(self.ledger.salt(self.catalog.name)))
-        key, charge = self._key(plan, analyst), self._charge(plan, analyst)
+        key, charge = self._key(plan, analyst), self._charge(plan, analyst, allowance, request)
         with self.pace.hold():
             return self._finish(plan, charge, self._release(plan, key, charge, engine), analyst=analyst, free=False)
 
@@ -114,7 +121,7 @@ class Curator:
         """What was released before to this analyst (or to anybody, where answers are shared), and its charge."""
         return self.ledger.recall(self._key(plan, analyst))
 
-    def prospect(self, plan: Plan[Result], *, analyst: str) -> dict[str, Any]:
+    def prospect(self, plan: Plan[Result], *, analyst: str, allowance: Allowance = NO_LIMIT) -> dict[str, Any]:
         """What the budget would say to a plan: whether it is affordable or free, what is left, in words too."""
         if not plan.private:
             return {"affordable": True, "free": True, "words": "free: nothing private is read"}
@@ -127,17 +134,22 @@ class Curator:
         account, who = self.catalog.name, analyst_name(analyst)
         settings, spent = self.ledger.settings(account), self.ledger.spent(account)
         budget, cap = settings.budget, settings.cap_of(who)
-        before = down(largest_pure(budget, spent))
+        before = printed_down(largest_pure(budget, spent))
         try:
-            after = down(largest_pure(budget, budget.charge(spent, plan.loss)))
+            after = printed_down(largest_pure(budget, budget.charge(spent, plan.loss)))
             if not settings.admits(who):
                 raise BudgetExceeded(f"{analyst!r} has no cap, and the policy has none for everyone")
-            if cap is not None:
-                cap.charge(self.ledger.spent(account, analyst=analyst), plan.loss)
+            for limit in (cap, allowance.total):
+                if limit is not None:
+                    limit.charge(self.ledger.spent(account, analyst=analyst), plan.loss)
         except BudgetExceeded as refusal:
             return {"affordable": False, "free": False, "before": before, "words": f"cannot be paid: {refusal}"}
         words = f"leaves ε {text_down(after)} of the {text_down(before)} that is left"
         return {"affordable": True, "free": False, "before": before, "after": after, "words": words}
+
+    def remaining(self) -> Fraction:
+        """The largest ε that one release could still cost."""
+        return largest_pure(self.ledger.budget(self.catalog.name), self.ledger.spent(self.catalog.name))
 
     def _key(self, plan: Plan[Result], analyst: str) -> str:
         whose = [] if self.share_answers else [analyst_name(analyst)]
@@ -150,10 +162,12 @@ class Curator:
             least = f"at least {plain(self.least_epsilon)}, the least ε of a question here"
             raise InvalidParameter("epsilon", plain(plan.epsilon), least, hint)
 
-    def _charge(self, plan: Plan[Result], analyst: str) -> Charge:
+    def _charge(self, plan: Plan[Result], analyst: str, allowance: Allowance, request: str | None) -> Charge:
         self.check_price(plan)
-        account, statement = self.catalog.name, digest(plan.text)
-        return self.ledger.charge(account, analyst=analyst, statement=statement, loss=plan.loss, text=plan.text)
+        return self.ledger.charge(
+            self.catalog.name, analyst=analyst, statement=digest(plan.text), loss=plan.loss, text=plan.text,
+            allowance=allowance, request=request,
+        )  # fmt: skip
 
     def _release(self, plan: Plan[Result], key: str, charge: Charge, engine: Engine) -> bytes:
         released = None
@@ -175,15 +189,15 @@ class Curator:
 
     def _unpaid(self, plan: Plan[Result], analyst: str) -> Receipt:
         """Of a plan that reads nothing private: no charge, and nothing to recall."""
-        left = largest_pure(self.ledger.budget(self.catalog.name), self.ledger.spent(self.catalog.name))
-        return Receipt(self.catalog.name, analyst, 0, "", digest(plan.text), plan.loss, 0.0, 0.0, True, down(left))
+        left = printed_down(self.remaining())
+        return Receipt(self.catalog.name, analyst, 0, "", digest(plan.text), plan.loss, 0.0, 0.0, True, left)
 
     def _receipt(self, plan: Plan[Result], charge: Charge, *, free: bool) -> Receipt:
         account = self.catalog.name
-        left = largest_pure(self.ledger.budget(account), self.ledger.spent(account))
+        left = self.remaining() if free else largest_pure(self.ledger.budget(account), charge.total)
         return Receipt(
             account, charge.analyst, charge.number, charge.when, charge.statement, charge.loss,
-            printed_up(plan.epsilon), printed_up(plan.delta), free, down(left),
+            printed_up(plan.epsilon), printed_up(plan.delta), free, printed_down(left),
         )  # fmt: skip
 
 
@@ -192,6 +206,7 @@ def open_curator(
 ) -> tuple[Curator, Sequence[Any]]:
     """The curator of a policy, over its sources or the tables given, and what is to be closed in the end."""
     from discreet.curator.engines.duckdb import DuckDBEngine
+    from discreet.curator.public_values import with_public_values
 
     catalog = policy.catalog
     unknown = [name for name in tables if name.casefold() not in catalog.tables]
@@ -201,8 +216,9 @@ def open_curator(
     engine = DuckDBEngine(catalog, {**policy.sources, **named}, base=policy.base, formats=policy.formats)
     store = None
     try:
+        catalog = with_public_values(catalog, policy.references, engine)
         if not isinstance(ledger, Ledger):
-            ledger, store = _open_ledger(policy, ledger)
+            ledger, store = open_ledger(policy, ledger)
         ledger.open(catalog.name, policy.budget, caps=policy.caps, everyone=policy.everyone, protects=catalog.protects)
     except BaseException:
         for part in (engine, store):
@@ -213,7 +229,8 @@ def open_curator(
     return Curator(catalog, engine, ledger, pace=Pace(policy.time_floor), **terms), [engine, store]
 
 
-def _open_ledger(policy: "Policy", path: str | Path | None) -> tuple[Ledger, Any]:
+def open_ledger(policy: "Policy", path: str | Path | None) -> tuple[Ledger, Any]:
+    """The ledger of a policy, in its file or another, with its witness; and the store, to be closed in the end."""
     from discreet.curator.stores.sqlite import SqliteStore
     from discreet.curator.witness import witness_of
 

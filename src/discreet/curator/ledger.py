@@ -21,6 +21,7 @@ that was published and is given to `verify` is another.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ from discreet.curator.charges import (
     Derived,
     Totals,
     check_affordable,
+    check_allowance,
     check_answer,
     cost_of,
     own_total,
@@ -37,6 +39,8 @@ from discreet.curator.charges import (
     written_total,
 )
 from discreet.curator.settings import (
+    NO_LIMIT,
+    Allowance,
     Settings,
     analyst_name,
     in_words,
@@ -47,6 +51,7 @@ from discreet.curator.settings import (
 )
 from discreet.curator.stores import (
     ANSWER_KEY,
+    MOST,
     WHAT_TO_DO,
     Clock,
     Head,
@@ -77,6 +82,7 @@ __all__ = ["Charge", "Head", "Ledger", "Verification", "digest"]
 T = TypeVar("T")
 
 _PAGE = 500
+_DAY = timedelta(days=1)
 _SALT_BYTES = 32
 _CHEAP, _TAIL = 1000, 100
 """A chain of up to so many rows is verified whole when it is opened; of a longer one, its last rows."""
@@ -173,30 +179,59 @@ class Ledger:
 
         self._note(self._at(account, work))
 
-    def charge(self, account: str, *, analyst: str, statement: str, loss: Loss, text: str | None = None) -> Charge:
+    def charge(
+        self,
+        account: str,
+        *,
+        analyst: str,
+        statement: str,
+        loss: Loss,
+        text: str | None = None,
+        allowance: Allowance = NO_LIMIT,
+        request: str | None = None,
+    ) -> Charge:
         """Check that the budget and the analyst's cap can pay, and charge: durable when this returns, never undone.
 
         `statement` is `digest(text)`; the text itself is kept for the owner's eyes where it is given. The analyst is
-        written as names are compared (`analyst_name`), so that no other spelling escapes a cap.
+        written as names are compared (`analyst_name`), so that no other spelling escapes a cap. `allowance` narrows
+        what this caller may spend; `request` names the request that the charge is for (`requests`).
         Raises `BudgetExceeded`, and nothing is written, where something cannot pay.
         """
         who = analyst_name(analyst)
         check_statement(statement, text)
         if not isinstance(loss, Loss):
             raise InvalidParameter("loss", loss, "a Loss", "a mechanism states its own: mechanism.loss")
+        named = None if request is None else _name(request, "request")
         stated, cost = cost_of(loss)  # before anything is locked
 
         def work(rows: Rows, last: Row) -> tuple[Charge, Head | None]:
             total, own = read_total(last.total) + cost, own_total(rows, account, who) + cost
             check_affordable(account, settings_of(_settings_in_force(rows, account)), who, total, own)
-            draft = Row(account, "charge", written_total(total), written_total(own), who, statement, text, stated)
+            check_allowance(rows, account, who, allowance, own, cost, utc(self._clock.now() - _DAY))
+            totals = (written_total(total), written_total(own))
+            draft = Row(account, "charge", *totals, who, statement, text, stated, why=named)
             row = self._append(rows, last, draft)
-            charge = Charge(row.number, account, who, row.when, statement, text, loss, total, own, row.hash)
+            charge = Charge(row.number, account, who, row.when, statement, text, loss, total, own, row.hash, named)
             return charge, rows.head(account) if self._witness else None
 
         charge, head = self._at(account, work)
         self._note(head)
         return charge
+
+    def record(self, account: str, *, by: str, why: str) -> Head:
+        """Put an owner's act that changes no setting on record: a token that was made or revoked, a head published."""
+        self.amend(account, budget=self.budget(account), by=by, why=why)
+        return self.head(account)
+
+    def requests(self, account: str, *, since: datetime) -> dict[tuple[str, str], Charge]:
+        """The charges since a time that were made for a named request, by analyst and request."""
+        found, number = dict[tuple[str, str], Charge](), MOST
+        while page := self._store.transact(partial(_page_before, number=number, account=account, since=utc(since))):
+            for row in page:
+                if row.kind == "charge" and row.why is not None:
+                    found.setdefault((row.who, row.why), Charge.of(row))
+            number = page[-1].number
+        return found
 
     def accounts(self) -> list[str]:
         """The names of all accounts, in order."""
@@ -286,9 +321,9 @@ class Ledger:
         `published` are heads that were made public before. What only they can show is said at the top of this module.
         A ledger in use may be verified: rows appended meanwhile are left for the next time.
         """
-        found, last = self._verify_chains(account, published)
-        if not found:
-            return found
+        verdict, last = self._verify_chains(account, published)
+        if not verdict:
+            return verdict
         number = outdated = 0
         try:
             while answer := self._store.transact(partial(_next_answer, number=number)):
@@ -296,8 +331,8 @@ class Ledger:
                     break
                 outdated += not answer.key.startswith(ANSWER_KEY)
         except LedgerDamaged as error:
-            return replace(found, trouble=str(error), number=None)
-        return replace(found, unsealed=self._store.transact(lambda rows: rows.unsealed()), outdated=outdated)
+            return replace(verdict, trouble=str(error), number=None)
+        return replace(verdict, unsealed=self._store.transact(lambda rows: rows.unsealed()), outdated=outdated)
 
     def _verify_chains(self, account: str | None, published: Iterable[Head]) -> tuple[Verification, int]:
         """What a walk along the rows found, and the number of the last row that it covered."""
@@ -307,21 +342,21 @@ class Ledger:
         for head in published:
             if account in (None, head.account):
                 public.setdefault(head.number, set()).add(head)
-        found: dict[str, Totals] = {}
+        totals: dict[str, Totals] = {}
         good, number = 0, 0
         try:
             for row in self._walk(account, last):
                 number = row.number
                 demand(account is not None or number == good + 1, f"row {good + 1}, which goes before it, is missing")
-                found.setdefault(row.account, Totals()).step(row, public.pop(number, set()))
+                totals.setdefault(row.account, Totals()).step(row, public.pop(number, set()))
                 good += 1
             number = 0
-            check_ends(heads, {name: one.chain for name, one in found.items()}, set().union(*public.values()))
+            check_ends(heads, {name: total.chain for name, total in totals.items()}, set().union(*public.values()))
         except LedgerDamaged as error:
             where = f"row {number}: " if number else ""
             return Verification(good, tuple(heads.values()), where + str(error), number or None), last
         if account is not None:
-            _known(found.get(account), account)
+            _known(totals.get(account), account)
         return Verification(good, tuple(heads.values())), last
 
     def _verify_if_cheap(self, account: str) -> None:
@@ -329,9 +364,9 @@ class Ledger:
         head = self._store.transact(lambda rows: rows.head(account))
         if head is None or head.length > _CHEAP:
             return
-        found, _ = self._verify_chains(account, ())
-        if not found:
-            raise LedgerDamaged(f"{found.trouble}; {WHAT_TO_DO}")
+        verdict, _ = self._verify_chains(account, ())
+        if not verdict:
+            raise LedgerDamaged(f"{verdict.trouble}; {WHAT_TO_DO}")
 
     def _tail(self, rows: Rows, account: str) -> Row | None:
         """The last row of the account, intact and with totals that follow from the losses; None where it has none."""
@@ -377,6 +412,15 @@ def _page(rows: Rows, *, number: int, account: str | None) -> Sequence[Row]:
     return rows.after(number, limit=_PAGE, account=account)
 
 
+def _page_before(rows: Rows, *, number: int, account: str, since: str) -> list[Row]:
+    """The last rows of the account before a number that are not older than a time, latest first."""
+    page: list[Row] = []
+    while len(page) < _PAGE and (row := rows.latest(account, before=number)) and trusted(row).when >= since:
+        page.append(row)
+        number = row.number
+    return page
+
+
 def _settings_in_force(rows: Rows, account: str) -> str:
     row = rows.settings(account)
     if row is None:
@@ -401,10 +445,10 @@ def _salt(rows: Rows, account: str) -> bytes:
     return salt
 
 
-def _known(found: T | None, account: str) -> T:
-    if found is None:
+def _known(value: T | None, account: str) -> T:
+    if value is None:
         raise InvalidParameter("account", account, "an account of this ledger", "open it first")
-    return found
+    return value
 
 
 def _name(value: str, name: str) -> str:

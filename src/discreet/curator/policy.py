@@ -16,6 +16,7 @@
     epsilon = "3"
     delta = "1e-6"                        # optional: without it, only pure ε-DP releases are paid for
     least_epsilon = "0.001"               # optional: no question costs less
+    default_epsilon = "0.1"               # optional: what a question costs that states neither ε nor an error
 
     [budget.analysts.alice]               # who may ask: alice, up to this;
     epsilon = "1"
@@ -26,7 +27,8 @@
 
     [tables.visits]
     source = "visits.parquet"             # .parquet, .csv, database.duckdb#table, or "python"
-    unit = "patient_id"                   # one person, by this column; or "row"; or "public"
+    unit = "patient_id"                   # one person, by this column; or "row"; or "public"; or, where rows reach
+                                          # their person through another table, "orders.customer via order_id"
     max_groups_per_unit = 3               # optional: a person counts in at most so many groups of one answer,
     max_rows_per_group = 10               # optional: with at most so many rows in each; a question may state its own
 
@@ -41,6 +43,15 @@
     lower = 0
     upper = 120
 
+    [tables.visits.columns.region]
+    type = "text"
+    values = "regions.name"               # or a list; these are the values of a column of a public table
+
+    [tables.visits.columns.day]
+    type = "date"
+    lower = 2020-01-01                    # optional: dates outside are clamped, so days, months, years are known
+    upper = 2026-12-31
+
 Numbers may be written as TOML numbers or, exactly, as text. Whatever is not understood is refused with its place.
 """
 
@@ -52,10 +63,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from discreet.curator.catalog import Catalog, Column, Table
-from discreet.curator.engines.csv_format import RULE, CsvFormat
-from discreet.curator.pacing import FLOOR
+from discreet.curator.catalog import Catalog, Column, Link, Table
+from discreet.curator.engines.csv_files import RULE, CsvFormat
+from discreet.curator.public_values import check_references
 from discreet.curator.settings import caps_by_name, settings_text
+from discreet.curator.time_grid import FLOOR
 from discreet.errors import InvalidParameter
 from discreet.exact import plain, rational, text_down
 from discreet.privacy.budget import Budget
@@ -77,7 +89,7 @@ EVERYTHING = "all"
 
 _LEAST_EPSILON = Fraction(1, 1000)
 _DATASET_FIELDS = ("ledger", "id", "witness", "share_answers", "time_floor")
-_BUDGET_FIELDS = ("delta", "delta_for_keys", "analysts", "everyone", "least_epsilon")
+_BUDGET_FIELDS = ("delta", "delta_for_keys", "analysts", "everyone", "least_epsilon", "default_epsilon")
 BOUNDS = ("max_groups_per_unit", "max_rows_per_group")
 """What bounds the contribution of a person to one answer."""
 
@@ -93,7 +105,8 @@ class Policy:
 
     Sources, the ledger's file and witnesses are relative to `base`. A table whose source is "python" is given when it
     is opened. `everyone` is the cap of each analyst who is not named. `witness` is None for the user's own folder.
-    `formats` says how .csv files are written, for each table that has one. No question costs less than `least_epsilon`.
+    `formats` says how .csv files are written, for each table that has one. No question costs less than `least_epsilon`,
+    and one that states neither ε nor an error costs `default_epsilon`, where the owner states one.
     Answers leave on a time grid from `time_floor` seconds on; 0: at once.
     """
 
@@ -110,7 +123,10 @@ class Policy:
     id: str | None = None
     file: Path | None = None
     least_epsilon: Fraction = Fraction(0)
+    default_epsilon: Fraction | None = None
     time_floor: Fraction = FLOOR
+    references: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Columns (by table and name) whose values are those of a public column, as `table.column`."""
 
     @property
     def settings(self) -> str:
@@ -172,12 +188,12 @@ def parse_policy(text: str) -> Policy:
     top = _fields(document, "the policy", required=("dataset", "budget", "tables"))
     dataset = _fields(top["dataset"], "[dataset]", required=("name", "neighbors"), optional=_DATASET_FIELDS)
     tables = _table(top["tables"], "[tables]")
-    catalog = Catalog(
-        dataset["name"], [_read_table(name, entry) for name, entry in tables.items()], neighbors=dataset["neighbors"]
-    )
+    read = _linked([_read_table(name, entry) for name, entry in tables.items()])
+    catalog = Catalog(dataset["name"], read, neighbors=dataset["neighbors"])
     budget = _fields(top["budget"], "[budget]", required=("epsilon",), optional=_BUDGET_FIELDS)
     caps = _table(budget.pop("analysts", {}), "[budget.analysts]")
     everyone, least = budget.pop("everyone", None), budget.pop("least_epsilon", None)
+    usual = budget.pop("default_epsilon", None)
     whole = Budget(**budget)
     named = caps_by_name({name: _read_cap(f"analysts.{name}", cap) for name, cap in caps.items()}, "[budget.analysts]")
     return Policy(
@@ -194,6 +210,8 @@ def parse_policy(text: str) -> Policy:
             name: _read_format(name, entry.get("csv", {})) for name, entry in tables.items() if _is_csv(entry["source"])
         },
         least_epsilon=_read_least(least, whole),
+        default_epsilon=None if usual is None else _read_default(usual, _read_least(least, whole), whole),
+        references=_references(tables, catalog),
         time_floor=rational(dataset.get("time_floor", FLOOR), "[dataset] time_floor", at_least=0, at_most=3600),
     )
 
@@ -242,6 +260,8 @@ def explain(policy: Policy) -> str:
     else:
         lines.append("There is no δ: groups can only be named if their values are declared, and noise is Laplace-like.")
     lines += [f"No question costs less than ε {plain(policy.least_epsilon)}.", timing(policy)]
+    if policy.default_epsilon is not None:
+        lines.append(f"A question that states neither ε nor an error costs ε {plain(policy.default_epsilon)}.")
     lines += [*caps_in_words(policy), *_record_in_words(policy)]
     for table in catalog.tables.values():
         protects = f"private; protects {table.unit}" if table.private else "public: its rows are told to everybody"
@@ -251,7 +271,7 @@ def explain(policy: Policy) -> str:
         if table.unit is not None and table.unit.key is not None:
             lines.append(f"  A person counts {_share(table)}.")
         for column in table.columns:
-            lines.append(f"  {column.describe()}" + _consequence(table, column))
+            lines.append(f"  {column.describe()}" + _consequence(table, column, policy.references))
     return "\n".join(lines)
 
 
@@ -299,14 +319,18 @@ def _share(table: Table) -> str:
     return f"in {most(table.groups, 'groups')} of one answer, with {most(table.rows, 'rows')} in each"
 
 
-def _consequence(table: Table, column: Column) -> str:
+def _consequence(table: Table, column: Column, references: Mapping[tuple[str, str], str]) -> str:
     if not table.private or (table.unit is not None and column.name == table.unit.key):
         return ""
     can = []
     if column.bounded:
         can.append("can be summed and averaged")
+    if column.earliest is not None:
+        can.append("groups by day, week, month or year cost nothing extra")
     if column.values is not None:
         can.append("groups by its declared values cost nothing extra")
+    if (table.name, column.name) in references:
+        can.append(f"groups by the values of {references[table.name, column.name]} cost nothing extra")
     return f" ({'; '.join(can)})" if can else " (can be counted and filtered; no sums, no free groups)"
 
 
@@ -322,9 +346,9 @@ def _read_table(name: str, entry: Any) -> Table:
     columns = [
         _read_column(where, column, spec) for column, spec in _table(fields["columns"], f"{where} columns").items()
     ]
-    unit = _read_unit(fields["unit"], where)
+    unit, link = _read_unit(fields["unit"], where)
     groups, rows = (fields.get(bound) for bound in BOUNDS)
-    return Table(name, columns, unit=unit, groups=groups, rows=rows)
+    return Table(name, columns, unit=unit, groups=groups, rows=rows, link=link)
 
 
 def _is_csv(source: str) -> bool:
@@ -340,15 +364,63 @@ def _read_format(name: str, entry: Any) -> CsvFormat:
         raise InvalidParameter(f"{where} {error.name}", fields[error.name], error.expected, error.hint) from None
 
 
-def _read_unit(value: Any, where: str) -> Unit | None:
+def _read_unit(value: Any, where: str) -> tuple[Unit | None, Link | None]:
+    """The unit of a table: a column, "row", "public", or "orders.customer via order_id [= id]" for a chain of keys."""
     if not isinstance(value, str) or not value:
-        raise InvalidParameter(f"{where} unit", value, "the column that identifies a person, 'row', or 'public'")
-    return {"public": None, "row": Unit()}.get(value, Unit(value))
+        expected = "the column that identifies a person, 'row', 'public', or 'orders.customer via order_id'"
+        raise InvalidParameter(f"{where} unit", value, expected)
+    end, via, keys = value.partition(" via ")
+    if not via:
+        return {"public": None, "row": Unit()}.get(value, Unit(value)), None
+    own, _, key = (part.strip() for part in keys.partition("="))
+    return Unit(end.strip()), Link(own, table=end.strip().partition(".")[0], key=key or own)
+
+
+def _linked(tables: list[Table]) -> list[Table]:
+    """The tables with the unit at the end of each chain of keys, so that a link may name the next table alone."""
+    by_name = {table.name.casefold(): table for table in tables}
+
+    def end(table: Table) -> Table:
+        for _ in tables:
+            if table.link is None or table.link.table.casefold() not in by_name:
+                return table
+            table = by_name[table.link.table.casefold()]
+        return table
+
+    def linked(table: Table) -> Table:
+        last = end(table)
+        if table.link is None or last.link is not None or last.unit is None or last.unit.key is None:
+            return table
+        unit = Unit(f"{last.name}.{last.unit.key}")
+        stated = table.unit.key.casefold() if table.unit is not None and table.unit.key is not None else ""
+        following = by_name[table.link.table.casefold()]
+        allowed = {unit.key.casefold() if unit.key else "", following.name.casefold()}
+        if following.unit is not None and following.unit.key is not None:
+            allowed.add(f"{following.name}.{following.unit.key}".casefold())
+        if stated not in allowed:
+            raise InvalidParameter(f"[tables.{table.name}] unit", stated, f"{unit.key} via {table.link.column}")
+        return Table(table.name, table.columns, unit=unit, link=table.link, groups=table.groups, rows=table.rows)
+
+    return [linked(table) for table in tables]
 
 
 def _read_column(where: str, name: str, spec: Any) -> Column:
     fields = _fields(spec, f"{where} columns.{name}", required=("type",), optional=_COLUMN_FIELDS[1:])
+    if isinstance(fields.get("values"), str):
+        fields.pop("values")  # of a public column (`_references`)
     return Column(name, fields.pop("type"), **fields)
+
+
+def _references(tables: Mapping[str, Any], catalog: Catalog) -> dict[tuple[str, str], str]:
+    """Which columns have the values of a public column."""
+    stated = {
+        (table, column): spec["values"]
+        for table, entry in tables.items()
+        for column, spec in entry["columns"].items()
+        if isinstance(spec.get("values"), str)
+    }
+    check_references(catalog, stated)
+    return stated
 
 
 def _read_cap(place: str, entry: Any) -> Budget:
@@ -364,6 +436,10 @@ def _read_everyone(stated: Any, budget: Budget, named: Mapping[str, Budget]) -> 
     if stated == EVERYTHING:
         return budget if named else None
     return None if stated is None else _read_cap("everyone", stated)
+
+
+def _read_default(given: Any, least: Fraction, budget: Budget) -> Fraction:
+    return rational(given, "[budget] default_epsilon", above=0, at_least=least, at_most=budget.epsilon)
 
 
 def _read_least(given: Any, budget: Budget) -> Fraction:

@@ -35,6 +35,20 @@ class Settings(NamedTuple):
         return not self.caps or self.cap_of(analyst) is not None
 
 
+class Allowance(NamedTuple):
+    """What one caller may spend beside what the owner's settings grant: in all, and within any 24 hours.
+
+    It only narrows: who may ask at all is said by the settings.
+    """
+
+    total: Budget | None = None
+    daily: Budget | None = None
+
+
+NO_LIMIT = Allowance()
+"""Of a caller who is bound by the owner's settings alone."""
+
+
 # Names
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
@@ -69,13 +83,13 @@ def caps_by_name(caps: Mapping[str, Budget], place: str = "caps") -> dict[str, B
     >>> caps_by_name({"Bob": Budget(epsilon=1)})
     {'bob': Budget(epsilon=Fraction(1, 1), delta=Fraction(0, 1), delta_for_keys=Fraction(0, 1))}
     """
-    found: dict[str, Budget] = {}
+    unique: dict[str, Budget] = {}
     for name, cap in caps.items():
-        if (known := analyst_name(name)) in found:
+        if (known := analyst_name(name)) in unique:
             hint = "names are compared without case and spacing"
             raise InvalidParameter(place, name, f"one cap for {known!r}", hint)
-        found[known] = cap
-    return found
+        unique[known] = cap
+    return unique
 
 
 # As text
@@ -142,9 +156,9 @@ def marks_of(text: str) -> frozenset[str]:
     return frozenset(map(str, json.loads(text).get("marks", ())))
 
 
-def same_settings(one: str, other: str) -> bool:
+def same_settings(first: str, other: str) -> bool:
     """Whether two lines grant the same and protect the same, however names are written."""
-    return (settings_of(one), protection_of(one)) == (settings_of(other), protection_of(other))
+    return (settings_of(first), protection_of(first)) == (settings_of(other), protection_of(other))
 
 
 def in_words(settings: str) -> str:

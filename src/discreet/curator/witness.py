@@ -101,13 +101,13 @@ class Witness:
 
     def sightings(self) -> list[Sighting]:
         """The last sighting of every dataset that shares a mark with this one."""
-        found = []
+        sightings = []
         for folder in self.folders:
             marked = (_datasets(folder / f"{_digest(mark)}.mark") for mark in self.marks)
             identities = {_digest(self.marks[0])}.union(*marked)
             seen = (_last_sighting(folder / f"{identity}.heads") for identity in sorted(identities))
-            found += [sighting for sighting in seen if sighting is not None]
-        return found
+            sightings += [sighting for sighting in seen if sighting is not None]
+        return sightings
 
     def prepare(self) -> None:
         """Make the folders and note the marks; `LedgerUnavailable` where that cannot be written."""
@@ -155,8 +155,13 @@ class Witness:
             return None
         with self._lock:
             newest = self._newest
-        told = newest if newest is not None and newest.account == head.account else head
-        fields = {"account": told.account, "number": told.number, "hash": told.hash, "length": told.length}
+        reported = newest if newest is not None and newest.account == head.account else head
+        fields = {
+            "account": reported.account,
+            "number": reported.number,
+            "hash": reported.hash,
+            "length": reported.length,
+        }
         return fields | {"ledger": self._ledger, "time": _now()}
 
 
@@ -297,13 +302,13 @@ def _parts(path: Path, *, tail: int | None = None) -> list[bytes]:
 
 def _datasets(path: Path) -> set[str]:
     """The datasets that a mark belongs to and that were not forgotten since."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for line in map(_read, _parts(path)):
         if line is not None and "forgotten" in line:
-            found.pop(str(line["forgotten"]), None)
+            names.pop(str(line["forgotten"]), None)
         elif line is not None and "dataset" in line:
-            found[str(line["dataset"])] = None
-    return set(found)
+            names[str(line["dataset"])] = None
+    return set(names)
 
 
 def _last_sighting(path: Path) -> Sighting | None:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import NUMERIC, Catalog, Column, ColumnType, Table
-from discreet.curator.documents import digest, documented, plan_document
+from discreet.curator.contribution_draw import require_same, rows_each
 from discreet.curator.engines import Engine
-from discreet.curator.rows import require_same, rows_each
+from discreet.curator.plan import PrivatePlan, documented, plan_document
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import Number, integer, printed_up, rational
 from discreet.fairness.column_codes import NONE, Bins, Coded, Predictions
@@ -39,7 +39,7 @@ LEAST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class Categories:
     """How a declared column tells units apart: by its values, or by edges between its bounds; all of it public."""
 
     column: Column
@@ -47,19 +47,19 @@ class Ways:
     edges: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, one: Column, bins: "int | Sequence[float] | None") -> "Ways":
+    def of(cls, column: Column, bins: "int | Sequence[float] | None") -> "Categories":
         """From a column of the catalog: declared values, true and false, or bounds and `bins`."""
         if bins is None:
-            declared = _declared(one)
+            declared = _declared(column)
             if declared is None:
                 hint = "declare its values in the policy, or say bins"
-                raise InvalidParameter("group or given", one.name, "a column with declared values", hint)
-            return cls(one, tuple(_text(value) for value in declared))
-        if one.kind not in NUMERIC:
-            raise InvalidParameter("bins", one.name, "a column of numbers")
-        edges = _edges(one, bins)
+                raise InvalidParameter("group or given", column.name, "a column with declared values", hint)
+            return cls(column, tuple(_text(value) for value in declared))
+        if column.kind not in NUMERIC:
+            raise InvalidParameter("bins", column.name, "a column of numbers")
+        edges = _edges(column, bins)
         inner = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
-        return cls(one, (f"< {edges[0]:g}", *inner, f"≥ {edges[-1]:g}"), edges)
+        return cls(column, (f"< {edges[0]:g}", *inner, f"≥ {edges[-1]:g}"), edges)
 
     def places(self, values: Any) -> NDArray[np.int64]:
         """The place of each value, −1 where it is missing or not declared. It fails on no value."""
@@ -71,7 +71,7 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True)
-class FairnessPlan:
+class FairnessPlan(PrivatePlan):
     """Everything about an audit, decided before a row is seen.
 
     Guarantee: `run` gives out what `loss` covers. Proof. `sql` yields one row for each unit, the same whatever the
@@ -82,8 +82,8 @@ class FairnessPlan:
 
     table: Table
     key: Column
-    groups: tuple[Ways, ...]
-    strata: tuple[Ways, ...]
+    groups: tuple[Categories, ...]
+    strata: tuple[Categories, ...]
     label: Column
     truth: tuple[int, ...]
     predictions: Predictions
@@ -99,7 +99,7 @@ class FairnessPlan:
             raise InvalidParameter("table", self.table.name, "a private table", "of public rows make a report")
         if self.predictions.kind is not self.key.kind:
             raise InvalidParameter("predictions", str(self.predictions.kind), f"keys of type {self.key.kind}")
-        used = [one.name.casefold() for one in self.columns]
+        used = [column.name.casefold() for column in self.columns]
         if len(set(used)) < len(used):
             raise InvalidParameter("columns", ", ".join(used), "key, label, groups and given, each column once")
         if self.cells > MOST_CELLS:
@@ -110,12 +110,12 @@ class FairnessPlan:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns that are read."""
-        return (self.key, *(one.column for one in (*self.groups, *self.strata)), self.label)
+        return (self.key, *(axis.column for axis in (*self.groups, *self.strata)), self.label)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Groups, strata, label, and prediction: 0, 1 or none."""
-        return (*(len(one.values) for one in self.groups), prod(len(one.values) for one in self.strata), 2, 3)
+        return (*(len(axis.values) for axis in self.groups), prod(len(axis.values) for axis in self.strata), 2, 3)
 
     @property
     def cells(self) -> int:
@@ -125,8 +125,8 @@ class FairnessPlan:
     @property
     def text(self) -> str:
         """What was asked."""
-        given = f" given {', '.join(one.column.name for one in self.strata)}" if self.strata else ""
-        by = ", ".join(one.column.name for one in self.groups)
+        given = f" given {', '.join(axis.column.name for axis in self.strata)}" if self.strata else ""
+        by = ", ".join(axis.column.name for axis in self.groups)
         return (
             f"audit {len(self.predictions)} predictions {self.predictions.digest[:16]} of {self.label.name} "
             f"by {by}{given} in {self.table.name}"
@@ -149,19 +149,9 @@ class FairnessPlan:
         )
 
     @property
-    def digest(self) -> str:
-        """The name of the plan."""
-        return digest(self.document())
-
-    @property
     def loss(self) -> Loss:
         """What the audit costs."""
         return self.noise.loss
-
-    @property
-    def private(self) -> bool:
-        """It reads private rows."""
-        return True
 
     def verify(self, catalog: Catalog) -> Loss:
         """The loss, from the noise and the sensitivity that the catalog's neighbors imply."""
@@ -193,12 +183,12 @@ class FairnessPlan:
 
     def counted(self, rows: Any) -> NDArray[np.int64]:
         """How many units are in each cell; the last count is of those in none."""
-        named = {one.name: rows.column(place).combine_chunks() for place, one in enumerate(self.columns)}
-        axes = [one.places(named[one.column.name]) for one in (*self.groups, *self.strata)]
+        named = {column.name: rows.column(place).combine_chunks() for place, column in enumerate(self.columns)}
+        axes = [axis.places(named[axis.column.name]) for axis in (*self.groups, *self.strata)]
         label = places(named[self.label.name], _declared(self.label) or ())
         truth = np.append(self.truth, -1)[label]
         predicted = self.predictions.look_up(named[self.key.name])
-        sizes = (*(len(one.values) for one in (*self.groups, *self.strata)), 2, NONE + 1)
+        sizes = (*(len(axis.values) for axis in (*self.groups, *self.strata)), 2, NONE + 1)
         placed = np.all([codes >= 0 for codes in (*axes, truth)], axis=0)
         chosen = tuple(codes[placed] for codes in (*axes, truth, predicted))
         cell = np.full(len(placed), self.cells - 1)
@@ -244,7 +234,7 @@ def plan_audit(request: FairnessAudit, catalog: Catalog) -> FairnessPlan:
     table, delta = catalog.table(request.table), request.delta
     key, label = _key(table, request.key), table.column(request.label)
     predictions = _submitted(request.predictions, key, label, request.prediction, request.positive, request.threshold)
-    groups, strata = _ways(table, request.group, request.given, request.bins)
+    groups, strata = _categories(table, request.group, request.given, request.bins)
     epsilon = rational(request.epsilon, "epsilon", above=0)
     return FairnessPlan(
         table,
@@ -298,14 +288,17 @@ def _submitted(
     )
 
 
-def _ways(
+def _categories(
     table: Table, group: str | Sequence[str], given: str | Sequence[str], bins: Bins | None
-) -> tuple[tuple[Ways, ...], tuple[Ways, ...]]:
+) -> tuple[tuple[Categories, ...], tuple[Categories, ...]]:
     """How groups and strata are told apart. Bins of any other column are refused."""
     cuts = dict(bins or {})
     groups, strata = (
-        tuple(Ways.of(table.column(name), cuts.pop(name, None)) for name in ((one,) if isinstance(one, str) else one))
-        for one in (group, given)
+        tuple(
+            Categories.of(table.column(name), cuts.pop(name, None))
+            for name in ((names,) if isinstance(names, str) else names)
+        )
+        for names in (group, given)
     )
     if cuts or not groups:
         raise InvalidParameter("bins" if cuts else "group", list(cuts), "columns named as group or given")
@@ -339,7 +332,7 @@ def _named(predictions: Any, name: str) -> str:
     from discreet.tables import read_table
 
     names = read_table(predictions, "predictions").column_names
-    return next((one for one in names if one.casefold() == name.casefold()), name)
+    return next((known for known in names if known.casefold() == name.casefold()), name)
 
 
 def _classes(label: Column) -> Coded:
@@ -350,26 +343,26 @@ def _classes(label: Column) -> Coded:
     return Coded(label.name, tuple(_text(value) for value in declared), np.arange(len(declared)))
 
 
-def _declared(one: Column) -> tuple[Any, ...] | None:
-    if one.values is not None and one.kind is not ColumnType.TIMESTAMP:
-        return one.values
-    return (False, True) if one.kind is ColumnType.BOOLEAN else None
+def _declared(column: Column) -> tuple[Any, ...] | None:
+    if column.values is not None and column.kind is not ColumnType.TIMESTAMP:
+        return column.values
+    return (False, True) if column.kind is ColumnType.BOOLEAN else None
 
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _edges(one: Column, bins: "int | Sequence[float]") -> tuple[float, ...]:
+def _edges(column: Column, bins: "int | Sequence[float]") -> tuple[float, ...]:
     if isinstance(bins, Sequence):
         edges = tuple(sorted({float(edge) for edge in bins}))
         if not edges or not np.isfinite(edges).all():
-            raise InvalidParameter(f"bins of {one.name}", bins, "at least one finite edge")
+            raise InvalidParameter(f"bins of {column.name}", bins, "at least one finite edge")
         return edges
-    count = integer(bins, f"bins of {one.name}", at_least=2, at_most=100)
-    if one.lower is None or one.upper is None:
-        raise InvalidParameter(f"bins of {one.name}", bins, "edges", "the column has no declared bounds")
-    return tuple(float(one.lower + (one.upper - one.lower) * k / count) for k in range(1, count))
+    count = integer(bins, f"bins of {column.name}", at_least=2, at_most=100)
+    if column.lower is None or column.upper is None:
+        raise InvalidParameter(f"bins of {column.name}", bins, "edges", "the column has no declared bounds")
+    return tuple(float(column.lower + (column.upper - column.lower) * k / count) for k in range(1, count))
 
 
 def places(values: Any, declared: Sequence[Any]) -> NDArray[np.int64]:
@@ -387,6 +380,6 @@ def places(values: Any, declared: Sequence[Any]) -> NDArray[np.int64]:
     return found
 
 
-documented("ways of a column", names={"edges": "bin_edges"})(Ways)
+documented("ways of a column", names={"edges": "bin_edges"})(Categories)
 documented("geometric")(Geometric)
 documented("rounded gaussian")(RoundedGaussian)

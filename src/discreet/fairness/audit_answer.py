@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.curator.answer import Receipt
-from discreet.fairness.audit import FairnessPlan
 from discreet.fairness.cells import ALL, CONDITIONAL, CRITERIA, METRICS, Axis, Cells, metric
 from discreet.fairness.disparity_report import estimates
 from discreet.fairness.gaps import CAUTIONS, Adjusted, Estimate, Gap, adjusted, family, gap, judged, plain_gap
 from discreet.fairness.noisy_rates import Covers, Noisy, tail
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Page, Part, Text, Verdict
+
+if TYPE_CHECKING:
+    from discreet.fairness.audit import FairnessPlan
 
 _SHOWN = ("selection rate", "true positive rate", "false positive rate", "precision", "accuracy")
 
@@ -61,14 +63,14 @@ class AuditView:
         told: dict[str, Any] = {"by": self.name, "groups": {}}
         for place, name in enumerate(self.groups):
             told["groups"][name] = {"units": self.sizes[place].as_dict()} | {
-                one.replace(" ", "_"): found[place].as_dict() for one, found in self.rates.items()
+                rate.replace(" ", "_"): found[place].as_dict() for rate, found in self.rates.items()
             }
         told["gaps"] = [
             own.as_dict()
             | {side: Both(getattr(own, side), getattr(all_, side)).as_dict() for side in ("difference", "ratio")}
             for own, all_ in self.gaps
         ]
-        told["adjusted"] = None if self.adjusted is None else [one.as_dict() for one in self.adjusted]
+        told["adjusted"] = None if self.adjusted is None else [side.as_dict() for side in self.adjusted]
         told["too_small"] = list(self.small)
         return told
 
@@ -81,7 +83,7 @@ class FairnessAnswer:
     group, `unplaced` that of units whose label, group or stratum is missing or not declared.
     """
 
-    plan: FairnessPlan
+    plan: "FairnessPlan"
     cells: Cells
     views: tuple[AuditView, ...]
     unpredicted: dict[str, Estimate]
@@ -90,7 +92,7 @@ class FairnessAnswer:
 
     def view(self, name: str) -> AuditView:
         """By one attribute ("race") or by an intersection ("race × sex")."""
-        return next(one for one in self.views if one.name == name)
+        return next(view for view in self.views if view.name == name)
 
     def gap(self, criterion: str, covers: Covers = "population") -> Gap:
         """The gap by a criterion in the first view."""
@@ -102,9 +104,9 @@ class FairnessAnswer:
             "audit": self.plan.text,
             "confidence": float(self.plan.confidence),
             "receipt": self.receipt.to_json(),
-            "units_without_prediction": {name: one.as_dict() for name, one in self.unpredicted.items()},
+            "units_without_prediction": {name: estimate.as_dict() for name, estimate in self.unpredicted.items()},
             "units_in_no_cell": self.unplaced.as_dict(),
-            "views": [one.as_dict() for one in self.views],
+            "views": [view.as_dict() for view in self.views],
         }
 
     @property
@@ -126,13 +128,13 @@ class FairnessAnswer:
                 word, sentence, _ = judged(all_, None)
                 lines.append(f"  {own.criterion:<19} {Both(own.difference, all_.difference)}  {word}: {sentence}")
             if view.adjusted is not None:
-                own, all_ = (one.difference for one in view.adjusted)  # type: ignore[assignment]
+                own, all_ = (side.difference for side in view.adjusted)  # type: ignore[assignment]
                 lines.append(f"  {'adjusted parity':<19} {Both(own, all_)}")  # type: ignore[arg-type]
             lines += [f"  {sentence}" for sentence in view.small]
         return "\n".join([*lines, "", *self._apart(), str(self.receipt)])
 
     def _apart(self) -> list[str]:
-        without = sum(one.value for one in self.unpredicted.values())
+        without = sum(estimate.value for estimate in self.unpredicted.values())
         return [
             f"units without a prediction: about {max(0, round(without)):,}; "
             f"with a label or attribute missing or not declared: about {max(0, round(self.unplaced.value)):,}"
@@ -153,10 +155,10 @@ class FairnessAnswer:
         return self.text()
 
 
-def answer(plan: FairnessPlan, released: NDArray[np.int64], receipt: Receipt) -> FairnessAnswer:
+def answer(plan: "FairnessPlan", released: NDArray[np.int64], receipt: Receipt) -> FairnessAnswer:
     """Gaps and limits from the noisy counts that a plan released."""
     counts = released[:-1].reshape(plan.shape)
-    attributes = tuple(Axis(one.column.name, one.values) for one in plan.groups)
+    attributes = tuple(Axis(axis.column.name, axis.values) for axis in plan.groups)
     cells = Cells(counts[..., None, :, :2], attributes, _strata(plan), ALL)
     alpha = float(1 - plan.confidence)
     views = tuple(_view(plan, view, alpha) for view in cells.views())
@@ -165,16 +167,16 @@ def answer(plan: FairnessPlan, released: NDArray[np.int64], receipt: Receipt) ->
     return FairnessAnswer(plan, cells, views, _unpredicted(plan, counts[..., 2], alpha), unplaced, receipt)
 
 
-def _strata(plan: FairnessPlan) -> Axis:
+def _strata(plan: "FairnessPlan") -> Axis:
     if not plan.strata:
         return ALL
     names = [""]
-    for one in plan.strata:
-        names = [f"{before}, {value}" if before else value for before in names for value in one.values]
-    return Axis(" × ".join(one.column.name for one in plan.strata), tuple(names))
+    for axis in plan.strata:
+        names = [f"{before}, {value}" if before else value for before in names for value in axis.values]
+    return Axis(" × ".join(axis.column.name for axis in plan.strata), tuple(names))
 
 
-def _unpredicted(plan: FairnessPlan, counts: NDArray[np.int64], alpha: float) -> dict[str, Estimate]:
+def _unpredicted(plan: "FairnessPlan", counts: NDArray[np.int64], alpha: float) -> dict[str, Estimate]:
     """By the first attribute."""
     axis = plan.groups[0]
     totals = counts.sum(axis=tuple(range(1, counts.ndim)))
@@ -186,28 +188,29 @@ def _count(value: float, width: float) -> Estimate:
     return Estimate(value, max(0.0, value - width), max(0.0, value + width))
 
 
-def _view(plan: FairnessPlan, view: Cells, alpha: float) -> AuditView:
+def _view(plan: "FairnessPlan", view: Cells, alpha: float) -> AuditView:
     groups = view.attributes[0].values
     tables, merged = view.tables()
     sides = [Noisy(plan.noise, covers, plan.least) for covers in ("table", "population")]
     rates = {}
-    for name, one in METRICS.items():
-        found = family(tables, one, merged)
+    for name, measure in METRICS.items():
+        found = family(tables, measure, merged)
         both = [
             estimates(*(np.clip(side, 0, 1)[0] for side in (found.values, *limits.limits(found, alpha))))
             for limits in sides
         ]
         rates[name] = tuple(Both(own, all_) for own, all_ in zip(*both, strict=True))
     gaps = [
-        tuple(plain_gap(tables, one, groups, limits, alpha, merged) for limits in sides) for one in CRITERIA.values()
+        tuple(plain_gap(tables, criterion, groups, limits, alpha, merged) for limits in sides)
+        for criterion in CRITERIA.values()
     ]
     spread = None
     if len(view.strata) > 1:
         by_stratum, parts = view.strata_tables()
-        one = metric("selection rate")
-        strata = family(by_stratum, one, parts, view.strata.values)
+        selection = metric("selection rate")
+        strata = family(by_stratum, selection, parts, view.strata.values)
         gaps.append(tuple(gap(CONDITIONAL, [strata], groups, limits, alpha) for limits in sides))
-        compared = sides[0].usable(family(tables, one, merged))[0]
+        compared = sides[0].usable(family(tables, selection, merged))[0]
         found_spread = [adjusted(strata, compared, groups, limits, alpha) for limits in sides]
         spread = None if None in found_spread else (found_spread[0], found_spread[1])
     width = tail(plan.noise, 4 * merged, alpha / 2)
@@ -238,14 +241,14 @@ def _parts(view: AuditView) -> list[Part]:
         parts.append(Verdict(f"{own.criterion}: {word}.", f"{numbers}{sentence}.", good))
     parts += [Text(sentence) for sentence in view.small]
     rows = [
-        (name, f"{max(0, round(size.value)):,}", *(_short(view.rates[one][place]) for one in _SHOWN))
+        (name, f"{max(0, round(size.value)):,}", *(_short(view.rates[rate][place]) for rate in _SHOWN))
         for place, (name, size) in enumerate(zip(view.groups, view.sizes, strict=True))
     ]
     caption = "Noisy rates; in brackets the limits for the population, each for itself."
     parts.append(Grid((view.name, "units, about", *_SHOWN), rows, caption))
     for name in _SHOWN:
         found = view.rates[name]
-        known = [k for k, one in enumerate(found) if np.isfinite(one.table.value)]
+        known = [k for k, both in enumerate(found) if np.isfinite(both.table.value)]
         if known:
             values, low, high = ([getattr(found[k].population, end) for k in known] for end in ("value", "low", "high"))
             bars = Bars([view.groups[k] for k in known], values, low=low, high=high)
@@ -253,6 +256,6 @@ def _parts(view: AuditView) -> list[Part]:
     return parts
 
 
-def _short(one: Both) -> str:
-    side = one.population
+def _short(both: Both) -> str:
+    side = both.population
     return "–" if not np.isfinite(side.value) else f"{side.value:.3f} ({side.low:.2f}–{side.high:.2f})"

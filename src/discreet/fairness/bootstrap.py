@@ -191,26 +191,26 @@ def bootstrap_gap(
         for (h, t), (hr, tr), name in zip(observed, repeated, names, strict=True)
         for k in range(len(h))
     ]
-    ever = np.any([one.used for one in found], axis=0)
+    ever = np.any([family.used for family in found], axis=0)
     left_out = tuple(name for name, used in zip(groups, ever, strict=True) if not used)
-    found = [one for one in found if one.used.sum() > 1]
+    found = [family for family in found if family.used.sum() > 1]
     if not found:
         return Gap(criterion.name, NOTHING, NOTHING, left_out=left_out)
     least_reach = float(-ndtri(alpha / 2))
     reach = max(
         least_reach,
-        np.quantile(np.max([one.largest() for one in found], axis=0), 1 - alpha, method="higher"),
+        np.quantile(np.max([family.largest() for family in found], axis=0), 1 - alpha, method="higher"),
     )
     width = max(
         least_reach,
-        np.quantile(np.max([one.farthest() for one in found], axis=0), 1 - alpha, method="higher"),
+        np.quantile(np.max([family.farthest() for family in found], axis=0), 1 - alpha, method="higher"),
     )
-    difference = Estimate(*(max(part) for part in zip(*(one.difference(reach) for one in found), strict=True)))
-    ratios = [one.ratio(width) for one in found]
+    difference = Estimate(*(max(part) for part in zip(*(family.difference(reach) for family in found), strict=True)))
+    ratios = [family.ratio(width) for family in found]
     ratio = Estimate(*(float(np.nanmin(side)) if np.isfinite(side).any() else np.nan for side in np.array(ratios).T))
-    where = max(found, key=lambda one: float(np.ptp(one.value)))
+    where = max(found, key=lambda family: float(np.ptp(family.value)))
     high, low = (int(np.flatnonzero(where.used)[place]) for place in (where.value.argmax(), where.value.argmin()))
-    pairs = sum(len(one.value) * (len(one.value) - 1) // 2 for one in found)
+    pairs = sum(len(family.value) * (len(family.value) - 1) // 2 for family in found)
     return Gap(criterion.name, difference, ratio, groups[high], groups[low], where.name, left_out, pairs)
 
 
@@ -278,25 +278,25 @@ def gaps(
     known = [CRITERIA[name] for name in criteria] if criteria is not None else list(CRITERIA.values())
     found = [
         bootstrap_gap(
-            one,
-            [tuple(np.atleast_2d(part) for part in shares(tables, metric(name))) for name in one.metrics],  # type: ignore[misc]
-            [tuple(part[:, None] for part in shares(replicates.tables[view], metric(name))) for name in one.metrics],  # type: ignore[misc]
-            [[name if len(one.metrics) > 1 else ""] for name in one.metrics],
+            rule,
+            [tuple(np.atleast_2d(part) for part in shares(tables, metric(name))) for name in rule.metrics],  # type: ignore[misc]
+            [tuple(part[:, None] for part in shares(replicates.tables[view], metric(name))) for name in rule.metrics],  # type: ignore[misc]
+            [[name if len(rule.metrics) > 1 else ""] for name in rule.metrics],
             cells.attributes[0].values,
             least=least,
             alpha=alpha,
         )
-        for one in known
-        if cells.labeled or not one.labeled
+        for rule in known
+        if cells.labeled or not rule.labeled
     ]
     if len(cells.strata) > 1 and criteria is None:
         by_stratum, _ = cells.strata_tables()
-        one = metric("selection rate")
+        selection = metric("selection rate")
         found.append(
             bootstrap_gap(
                 CONDITIONAL,
-                [shares(by_stratum, one)],  # type: ignore[list-item]
-                [shares(replicates.strata[view], one)],  # type: ignore[list-item]
+                [shares(by_stratum, selection)],  # type: ignore[list-item]
+                [shares(replicates.strata[view], selection)],  # type: ignore[list-item]
                 [cells.strata.values],
                 cells.attributes[0].values,
                 least=least,

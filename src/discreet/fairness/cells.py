@@ -107,7 +107,7 @@ class Cells:
         known, axes = known_rows(required, chosen.axes(), missing)
         level = _levels(score, scores, known, score_bins)
         weights = _weights(arrow, count, chosen.absent)
-        kept = [Coded(one.name, one.values, one.codes[known]) for one in axes]
+        kept = [Coded(part.name, part.values, part.codes[known]) for part in axes]
         return _counted(
             kept,
             len(chosen.group),
@@ -146,7 +146,7 @@ class Cells:
         >>> cells.by("sex", "race").attributes[0].values
         ('f, b', 'f, w', 'm, b', 'm, w')
         """
-        known = [one.name for one in self.attributes]
+        known = [part.name for part in self.attributes]
         for name in names or ("",):
             if name not in known:
                 raise InvalidParameter("group", name, f"some of {', '.join(known)}")
@@ -161,7 +161,7 @@ class Cells:
 
     def views(self) -> "list[Cells]":
         """By each attribute alone; and by all together, if they are several."""
-        names = [one.name for one in self.attributes]
+        names = [part.name for part in self.attributes]
         return [self.by(name) for name in names] + ([self.by(*names)] if len(names) > 1 else [])
 
     def tables(self) -> tuple[Counts, int]:
@@ -269,18 +269,18 @@ def _counted(
     strata, stratum = _crossed(given)
     bins = ALL if level is None else Axis(level.name, level.values)
     labels, predictions = outcome
-    shape = (*(len(one.values) for one in groups), len(strata), len(bins), 2, 2)
+    shape = (*(len(part.values) for part in groups), len(strata), len(bins), 2, 2)
     if prod(shape) > MOST_CELLS:
         hint = "name fewer attributes, or coarsen them (bins)"
         raise InvalidParameter("group and given", f"{prod(shape):,} cells", f"at most {MOST_CELLS:,}", hint)
     zeros = np.zeros(len(predictions), np.int64)
-    parts = [one.codes for one in groups] + [stratum if given else zeros, zeros if level is None else level.codes]
+    parts = [part.codes for part in groups] + [stratum if given else zeros, zeros if level is None else level.codes]
     parts += [zeros if labels is None else labels, predictions]
     place = np.ravel_multi_index(tuple(parts), shape)
     counts = np.bincount(place, weights, minlength=prod(shape)).astype(np.int64).reshape(shape)
     return Cells(
         counts,
-        tuple(Axis(one.name, one.values) for one in groups),
+        tuple(Axis(part.name, part.values) for part in groups),
         strata,
         bins,
         _score_sums(groups, level, scores, weights),
@@ -295,17 +295,17 @@ def _crossed(given: list[Coded]) -> tuple[Axis, Codes]:
     """The strata that occur, of all combinations of legitimate attributes."""
     if not given:
         return ALL, np.zeros(0, np.int64)
-    sizes = tuple(len(one.values) for one in given)
+    sizes = tuple(len(part.values) for part in given)
     if prod(sizes) > 2**62:
         raise InvalidParameter("given", f"{len(given)} attributes", "fewer, or coarser ones")
-    whole = np.ravel_multi_index(tuple(one.codes for one in given), sizes)
+    whole = np.ravel_multi_index(tuple(part.codes for part in given), sizes)
     seen, codes = np.unique(whole, return_inverse=True)
     places = np.unravel_index(seen, sizes)
     values = tuple(
-        ", ".join(one.values[int(place)] for one, place in zip(given, row, strict=True))
+        ", ".join(part.values[int(place)] for part, place in zip(given, row, strict=True))
         for row in zip(*places, strict=True)
     )
-    return Axis(" × ".join(one.name for one in given), values), codes.astype(np.int64)
+    return Axis(" × ".join(part.name for part in given), values), codes.astype(np.int64)
 
 
 def _score_sums(
@@ -313,16 +313,16 @@ def _score_sums(
 ) -> Floats | None:
     if level is None or scores is None or scores.min() < 0 or scores.max() > 1:
         return None
-    shape = (*(len(one.values) for one in groups), len(level.values))
-    place = np.ravel_multi_index((*(one.codes for one in groups), level.codes), shape)
+    shape = (*(len(part.values) for part in groups), len(level.values))
+    place = np.ravel_multi_index((*(part.codes for part in groups), level.codes), shape)
     total = scores if weights is None else scores * weights
     return np.asarray(np.bincount(place, total, minlength=prod(shape)).reshape(shape), np.float64)
 
 
 def _product(axes: Sequence[Axis]) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = [()]
-    for one in axes:
-        found = [(*before, value) for before in found for value in one.values]
+    for attribute in axes:
+        found = [(*before, value) for before in found for value in attribute.values]
     return found
 
 
@@ -359,8 +359,8 @@ class Metric:
 
 
 METRICS = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         Metric("selection rate", "predicted positive", ((0, 1), (1, 1)), _N, labeled=False),
         Metric("base rate", "truly positive", ((1, 0), (1, 1)), _N),
         Metric("accuracy", "predicted rightly", ((0, 0), (1, 1)), _N),
@@ -390,8 +390,8 @@ class Criterion:
 
 
 CRITERIA = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         Criterion("statistical parity", ("selection rate",), "P[Ŷ = 1 | A] is the same in all groups"),
         Criterion("equal opportunity", ("true positive rate",), "P[Ŷ = 1 | Y = 1, A] is the same in all groups"),
         Criterion(
@@ -418,24 +418,24 @@ def metric(name: str) -> Metric:
     return METRICS[name]
 
 
-def shares(counts: ArrayLike, one: Metric) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+def shares(counts: ArrayLike, measure: Metric) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
     """Numerators and denominators of a metric; the last two axes of `counts` are label and prediction.
 
     >>> [int(part) for part in shares([[50, 10], [5, 35]], METRICS["precision"])]
     [35, 45]
     """
     array = np.asarray(counts)
-    hits, tries = (sum(array[..., y, p] for y, p in places) for places in (one.numerator, one.denominator))
+    hits, tries = (sum(array[..., y, p] for y, p in places) for places in (measure.numerator, measure.denominator))
     return np.asarray(hits), np.asarray(tries)
 
 
-def rates(counts: ArrayLike, one: Metric) -> Floats:
+def rates(counts: ArrayLike, measure: Metric) -> Floats:
     """The metric of each table; NaN where nobody is in its denominator.
 
     >>> table = np.array([[50, 10], [5, 35]])  # label 0: 50 predicted 0, 10 predicted 1; label 1: 5 and 35
     >>> {name: round(float(rates(table, one)), 3) for name, one in METRICS.items() if "positive rate" in name}
     {'true positive rate': 0.875, 'false positive rate': 0.167}
     """
-    hits, tries = (np.asarray(part, np.float64) for part in shares(counts, one))
+    hits, tries = (np.asarray(part, np.float64) for part in shares(counts, measure))
     found: Floats = np.divide(hits, tries, out=np.full(hits.shape, np.nan), where=tries > 0)
     return found

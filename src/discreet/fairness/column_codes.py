@@ -169,48 +169,48 @@ def classes(found: Sequence[Coded], positive: Sequence[str]) -> tuple[list[Codes
     >>> classes([label], [])[0][0].tolist()
     [0, 1, -1]
     """
-    known = [Coded(one.name, tuple(_canonical(value) for value in one.values), one.codes) for one in found]
+    known = [Coded(coding.name, tuple(_canonical(value) for value in coding.values), coding.codes) for coding in found]
     wanted = {_canonical(value) for value in positive}
     for value in positive:
-        if not any(_canonical(value) in (*one.values, *_pair(one)) for one in known):
-            named = " or ".join(one.name for one in found)
+        if not any(_canonical(value) in (*coding.values, *_pair(coding)) for coding in known):
+            named = " or ".join(coding.name for coding in found)
             raise InvalidParameter("positive", value, f"a class of {named}", _listed(known))
     codes, notes = [], []
-    for one in known:
-        chosen = _chosen(one, wanted, [other for other in known if other is not one])
-        truth = np.array([*(value in chosen for value in one.values), False], np.int64)
-        codes.append(np.where(one.codes < 0, -1, truth[one.codes]))
-        if len(set(one.values)) > 2:
-            rest = sorted(set(one.values) - chosen, key=_order)
-            notes.append(f"{one.name}: {' or '.join(sorted(chosen, key=_order))} against {', '.join(rest)}.")
+    for coding in known:
+        chosen = _chosen(coding, wanted, [other for other in known if other is not coding])
+        truth = np.array([*(value in chosen for value in coding.values), False], np.int64)
+        codes.append(np.where(coding.codes < 0, -1, truth[coding.codes]))
+        if len(set(coding.values)) > 2:
+            rest = sorted(set(coding.values) - chosen, key=_order)
+            notes.append(f"{coding.name}: {' or '.join(sorted(chosen, key=_order))} against {', '.join(rest)}.")
     return codes, notes
 
 
-def _chosen(one: Coded, wanted: set[str], others: Sequence[Coded]) -> set[str]:
+def _chosen(coding: Coded, wanted: set[str], others: Sequence[Coded]) -> set[str]:
     """The values of a column that are positive."""
-    values = set(one.values)
-    if fractional(one):
+    values = set(coding.values)
+    if fractional(coding):
         hint = "say a threshold, from which on it is positive; or give the column as score"
-        raise InvalidParameter(one.name, "numbers between 0 and 1", "classes", hint)
+        raise InvalidParameter(coding.name, "numbers between 0 and 1", "classes", hint)
     if wanted & values or any(values <= set(other.values) and wanted & set(other.values) for other in others):
         return wanted & values
-    if _pair(one):
+    if _pair(coding):
         return {value for value in values if value.casefold() in _YES}
-    hint = f"{_listed([one])}; say which count as positive: they are compared with the rest"
-    raise InvalidParameter(one.name, f"{len(values)} classes", "two classes, 0 and 1 or the like", hint)
+    hint = f"{_listed([coding])}; say which count as positive: they are compared with the rest"
+    raise InvalidParameter(coding.name, f"{len(values)} classes", "two classes, 0 and 1 or the like", hint)
 
 
-def fractional(one: Coded) -> bool:
+def fractional(coding: Coded) -> bool:
     """Whether values look like probabilities: numbers between 0 and 1, not all whole."""
     try:
-        array = np.array([float(value) for value in one.values])
+        array = np.array([float(value) for value in coding.values])
     except ValueError:
         return False
     return bool(array.size and (array >= 0).all() and (array <= 1).all() and (array % 1 != 0).any())
 
 
-def _pair(one: Coded) -> set[str]:
-    values = {value.casefold() for value in one.values}
+def _pair(coding: Coded) -> set[str]:
+    values = {value.casefold() for value in coding.values}
     return next((pair for pair in _PAIRS if values <= pair), set())
 
 
@@ -219,7 +219,7 @@ def _canonical(value: str) -> str:
 
 
 def _listed(found: Sequence[Coded], most: int = 8) -> str:
-    words = list(dict.fromkeys(value for one in found for value in one.values))
+    words = list(dict.fromkeys(value for coding in found for value in coding.values))
     return "classes are: " + ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
@@ -232,10 +232,10 @@ def known_rows(
     """Which rows are used, and the axes with missing values in their place."""
     if missing not in ("error", "drop", "group"):
         raise InvalidParameter("missing", missing, "'error', 'drop' or 'group'")
-    axes = [one.with_absent() for one in optional] if missing == "group" else list(optional)
+    axes = [coding.with_absent() for coding in optional] if missing == "group" else list(optional)
     length = len(required[0]) if required else len(optional[0].codes)
     known = np.ones(length, bool)
-    for codes in (*required, *(one.codes for one in axes)):
+    for codes in (*required, *(coding.codes for coding in axes)):
         known &= codes >= 0
     lacking = int(length - known.sum())
     if lacking and missing == "error":

@@ -66,7 +66,7 @@ class Conditional:
             "given": self.given,
             "gap": self.gap.as_dict(),
             "adjusted": None if self.adjusted is None else self.adjusted.as_dict(),
-            "strata": [{"stratum": name, "rows": rows, **one.as_dict()} for name, rows, one in self.strata],
+            "strata": [{"stratum": name, "rows": rows, **entry.as_dict()} for name, rows, entry in self.strata],
             "strata_that_cannot_be_compared": self.incomparable,
         }
 
@@ -87,7 +87,7 @@ class View:
 
     def gap(self, criterion: str) -> Gap:
         """The gap by a criterion."""
-        known = {one.criterion: one for one in self.all_gaps}
+        known = {entry.criterion: entry for entry in self.all_gaps}
         if criterion not in known:
             raise InvalidParameter("criterion", criterion, ", ".join(known))
         return known[criterion]
@@ -111,10 +111,10 @@ class View:
         told: dict[str, Any] = {"by": self.name, "groups": {}}
         for place, name in enumerate(self.groups):
             told["groups"][name] = {"rows": self.sizes[place]} | {
-                one.replace(" ", "_"): found[place].as_dict() | {"of": self.tries[one][place]}
-                for one, found in self.rates.items()
+                rate.replace(" ", "_"): found[place].as_dict() | {"of": self.tries[rate][place]}
+                for rate, found in self.rates.items()
             }
-        told["gaps"] = [one.as_dict() for one in self.gaps]
+        told["gaps"] = [entry.as_dict() for entry in self.gaps]
         told["conditional_parity"] = None if self.conditional is None else self.conditional.as_dict()
         told["calibration"] = None if self.calibration is None else self.calibration.as_dict(self.groups)
         told["too_small"] = list(self.small)
@@ -138,14 +138,16 @@ class FairnessReport:
         if self.tolerance is None:
             return ()
         limit = float(self.tolerance)
-        return tuple((view.name, one) for view in self.views for one in view.all_gaps if one.difference.low > limit)
+        return tuple(
+            (view.name, entry) for view in self.views for entry in view.all_gaps if entry.difference.low > limit
+        )
 
     def view(self, name: str) -> View:
         """By one attribute ("race") or by an intersection ("race × sex")."""
-        for one in self.views:
-            if one.name == name:
-                return one
-        raise InvalidParameter("view", name, f"one of {', '.join(one.name for one in self.views)}")
+        for view in self.views:
+            if view.name == name:
+                return view
+        raise InvalidParameter("view", name, f"one of {', '.join(view.name for view in self.views)}")
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON can hold it."""
@@ -157,7 +159,7 @@ class FairnessReport:
             "least": self.least,
             "tolerance": None if self.tolerance is None else float(self.tolerance),
             "notes": list(self.cells.notes),
-            "views": [one.as_dict() for one in self.views],
+            "views": [view.as_dict() for view in self.views],
         }
 
     def text(self) -> str:
@@ -166,9 +168,9 @@ class FairnessReport:
         for view in self.views:
             sizes = ", ".join(f"{name} {rows:,}" for name, rows in zip(view.groups, view.sizes, strict=True) if rows)
             lines += ["", f"by {view.name}: {sizes}"]
-            for one in view.all_gaps:
-                word, sentence, _ = judged(one, self.tolerance)
-                lines.append(f"  {one.criterion:<19} {one.difference!s:<24} {word}: {sentence}")
+            for entry in view.all_gaps:
+                word, sentence, _ = judged(entry, self.tolerance)
+                lines.append(f"  {entry.criterion:<19} {entry.difference!s:<24} {word}: {sentence}")
             if view.conditional is not None and view.conditional.adjusted is not None:
                 lines.append(f"  {'adjusted parity':<19} {view.conditional.adjusted.difference}")
             lines += [f"  {sentence}" for sentence in view.small]
@@ -255,19 +257,19 @@ def _view(view: Cells, place: int, drawn: Replicates | None, limits: Sampling, a
     tables, merged = view.tables()
     sizes = tuple(int(n) for n in tables.sum(axis=(1, 2)))
     rates, tries = {}, {}
-    for name, one in METRICS.items():
-        if view.labeled or not one.labeled:
-            found = family(tables, one, merged)
+    for name, measure in METRICS.items():
+        if view.labeled or not measure.labeled:
+            found = family(tables, measure, merged)
             rates[name] = estimates(found.values[0], *(side[0] for side in limits.limits(found, alpha)))
             tries[name] = tuple(int(n) for n in found.tries[0])
     inside = None
     if drawn is None:
-        known = [one for one in CRITERIA.values() if view.labeled or not one.labeled]
-        gaps = tuple(plain_gap(tables, one, groups, limits, alpha, merged) for one in known)
+        known = [criterion for criterion in CRITERIA.values() if view.labeled or not criterion.labeled]
+        gaps = tuple(plain_gap(tables, criterion, groups, limits, alpha, merged) for criterion in known)
     else:
         found_gaps = bootstrap_gaps(drawn, place, least=limits.least, alpha=alpha)
-        gaps = tuple(one for one in found_gaps if one.criterion != CONDITIONAL.name)
-        inside = next((one for one in found_gaps if one.criterion == CONDITIONAL.name), None)
+        gaps = tuple(entry for entry in found_gaps if entry.criterion != CONDITIONAL.name)
+        inside = next((entry for entry in found_gaps if entry.criterion == CONDITIONAL.name), None)
     conditional = conditional_parity(view, limits, alpha, inside) if len(view.strata) > 1 else None
     calibrated = calibration(view, limits, alpha) if view.labeled and len(view.bins) > 1 else None
     small = smallness(groups, sizes, rates, tries, limits.least)
@@ -278,16 +280,16 @@ def conditional_parity(view: Cells, limits: Limits, alpha: float, inside: Gap | 
     """Parity within strata of a view on one axis; `inside` is its gap, if it is known already."""
     groups = view.attributes[0].values
     tables, merged = view.strata_tables()
-    one = metric("selection rate")
-    strata = family(tables, one, merged, view.strata.values)
+    selection = metric("selection rate")
+    strata = family(tables, selection, merged, view.strata.values)
     whole = gap(CONDITIONAL, [strata], groups, limits, alpha) if inside is None else inside
     single = []
     for k, name in enumerate(view.strata.values):
-        found = gap(CONDITIONAL, [family(tables[k], one, merged, [name])], groups, limits, alpha)
+        found = gap(CONDITIONAL, [family(tables[k], selection, merged, [name])], groups, limits, alpha)
         if np.isfinite(found.difference.value):
             single.append((name, max(0, round(float(strata.tries[k].sum()))), found))
     total, parts = view.tables()
-    compared = limits.usable(family(total, one, parts))[0]
+    compared = limits.usable(family(total, selection, parts))[0]
     single.sort(key=lambda row: -row[2].difference.value)
     spread = adjusted(strata, compared, groups, limits, alpha)
     return Conditional(view.strata.name, whole, spread, tuple(single), len(view.strata) - len(single))
@@ -332,7 +334,7 @@ class Calibration:
         }  # fmt: skip
         if self.means is not None:
             told["mean_score_less_base_rate"] = {
-                name: one.as_dict() for name, one in zip(groups, self.excess, strict=True)
+                name: excess.as_dict() for name, excess in zip(groups, self.excess, strict=True)
             }
             told["mean_distance"] = {
                 name: value if np.isfinite(value) else None for name, value in zip(groups, self.error, strict=True)

@@ -137,10 +137,10 @@ class Gap:
         }
 
 
-def family(tables: NDArray[Any], one: Metric, merged: int = 1, names: Sequence[str] = ("",)) -> Rates:
+def family(tables: NDArray[Any], measure: Metric, merged: int = 1, names: Sequence[str] = ("",)) -> Rates:
     """The rates of a metric, from tables of label × prediction by group, or by family and group."""
-    hits, tries = (np.asarray(part, np.float64) for part in shares(tables, one))
-    inside, rest = one.parts
+    hits, tries = (np.asarray(part, np.float64) for part in shares(tables, measure))
+    inside, rest = measure.parts
     return Rates(tuple(names), np.atleast_2d(hits), np.atleast_2d(tries), (inside * merged, rest * merged))
 
 
@@ -185,8 +185,8 @@ def _differences(rates: Rates, used: Flags, limits: Limits, alpha: float) -> tup
 def widest(value: Floats, low: Floats, high: Floats) -> tuple[float, float, float]:
     """The largest difference of independent estimates, and the limits of it if those of every pair hold together."""
     first, second = np.triu_indices(len(value), 1)
-    one, two = ((value[side], low[side], high[side]) for side in (first, second))
-    a, b = square_and_add(one, two)
+    high_side, two = ((value[side], low[side], high[side]) for side in (first, second))
+    a, b = square_and_add(high_side, two)
     surely, perhaps = np.maximum(np.maximum(a, -b), 0), np.maximum(np.abs(a), np.abs(b))
     return min(float(np.ptp(value)), 1.0), float(surely.max()), float(perhaps.max())
 
@@ -263,7 +263,7 @@ class Adjusted:
         """As JSON can hold it."""
         return {
             "difference": self.difference.as_dict(),
-            "rates": [one.as_dict() for one in self.rates],
+            "rates": [estimate.as_dict() for estimate in self.rates],
             "highest": self.highest,
             "lowest": self.lowest,
             "covered": self.covered,
@@ -353,7 +353,7 @@ def smallness(
             reach = f"its selection rate may be anywhere from {chosen.low:.2f} to {chosen.high:.2f}"
             said.append(f"{name}: {size} rows are too few to say anything; {reach}.")
             continue
-        few = [one for one in tries if tries[one][place] < least]
+        few = [rate for rate in tries if tries[rate][place] < least]
         if few:
             said.append(f"{name}: too few rows for its {_and(few)}.")
     return tuple(said)

@@ -108,7 +108,10 @@ class _Reach:
     def __call__(self, p: Floats) -> Floats:
         """p has a row for each rate. Outside [0, 1] the weights of A and B add up to more than 1."""
         whole = np.abs(1 - p) + np.abs(p)
-        away = np.interp(np.abs(p) / whole, np.linspace(0, 1, len(self.noise)), self.noise) * whole
+        place = np.abs(p) / whole * (len(self.noise) - 1)
+        first = np.minimum(place.astype(np.int64), len(self.noise) - 2)
+        before, after = self.noise[first], self.noise[first + 1]
+        away = (before + (after - before) * (place - first)) * whole
         if self.sampled is None:
             return np.asarray(away)
         place = np.arcsin(np.sqrt(np.clip(p, 0, 1))) * (2 / np.pi) * (_ANGLES - 1)

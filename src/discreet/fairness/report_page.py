@@ -1,18 +1,22 @@
 """A fairness report as a page: a verdict for each gap, rates of groups with error bars, strata, calibration."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from discreet.fairness.cells import CALIBRATION, CONDITIONAL, CRITERIA
-from discreet.fairness.disparity_report import Conditional, FairnessReport, View
 from discreet.fairness.gaps import CAUTIONS, Estimate, judged
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Line, Page, Part, Text, Verdict
+
+if TYPE_CHECKING:
+    from discreet.fairness.disparity_report import Conditional, FairnessReport, View
 
 _MOST_GROUPS = 24
 _FEW = 12
 _SHOWN = ("selection rate", "true positive rate", "false positive rate", "precision", "accuracy")
 
 
-def page(report: FairnessReport, title: str) -> Page:
+def page(report: "FairnessReport", title: str) -> Page:
     """The whole report.
 
     >>> from discreet.fairness.disparity_report import fairness_report
@@ -28,9 +32,9 @@ def page(report: FairnessReport, title: str) -> Page:
     return Page(title, parts, lead=report.lead)
 
 
-def _view(report: FairnessReport, view: View) -> list[Part]:
+def _view(report: "FairnessReport", view: "View") -> list[Part]:
     parts: list[Part] = [Heading(f"By {view.name}")]
-    words = {one.name: one.words for one in (*CRITERIA.values(), CONDITIONAL, CALIBRATION)}
+    words = {criterion.name: criterion.words for criterion in (*CRITERIA.values(), CONDITIONAL, CALIBRATION)}
     for gap in view.all_gaps:
         word, sentence, good = judged(gap, report.tolerance)
         numbers = f"gap {gap.difference}, ratio {gap.ratio}. " if np.isfinite(gap.difference.value) else ""
@@ -42,10 +46,10 @@ def _view(report: FairnessReport, view: View) -> list[Part]:
     return [*parts, *_calibration(view)]
 
 
-def _rates(view: View) -> Grid:
+def _rates(view: "View") -> Grid:
     shown = [name for name in ("base rate", *_SHOWN) if name in view.rates]
     rows = [
-        (name, size, *(_short(view.rates[one][place]) for one in shown))
+        (name, size, *(_short(view.rates[rate][place]) for rate in shown))
         for place, (name, size) in enumerate(zip(view.groups, view.sizes, strict=True))
         if size
     ]
@@ -53,11 +57,11 @@ def _rates(view: View) -> Grid:
     return Grid((view.name, "rows", *shown), rows, caption)
 
 
-def _short(one: Estimate) -> str:
-    return "–" if not np.isfinite(one.value) else f"{one.value:.3f} ({one.low:.2f}–{one.high:.2f})"
+def _short(estimate: Estimate) -> str:
+    return "–" if not np.isfinite(estimate.value) else f"{estimate.value:.3f} ({estimate.low:.2f}–{estimate.high:.2f})"
 
 
-def _charts(view: View) -> list[Part]:
+def _charts(view: "View") -> list[Part]:
     places = [place for place in np.argsort(view.sizes)[::-1] if view.sizes[place]][:_MOST_GROUPS]
     labels = [view.groups[place] for place in places]
     parts: list[Part] = []
@@ -65,7 +69,7 @@ def _charts(view: View) -> list[Part]:
         if name not in view.rates:
             continue
         found = [view.rates[name][place] for place in places]
-        known = [place for place, one in enumerate(found) if np.isfinite(one.value)]
+        known = [place for place, estimate in enumerate(found) if np.isfinite(estimate.value)]
         if not known:
             continue
         values, low, high = ([getattr(found[k], side) for k in known] for side in ("value", "low", "high"))
@@ -74,7 +78,7 @@ def _charts(view: View) -> list[Part]:
     return parts
 
 
-def _conditional(view: View, found: Conditional) -> list[Part]:
+def _conditional(view: "View", found: "Conditional") -> list[Part]:
     parts: list[Part] = [Heading(f"By {view.name}, given {found.given}")]
     if found.adjusted is not None:
         whole = view.gap("statistical parity").difference
@@ -88,13 +92,15 @@ def _conditional(view: View, found: Conditional) -> list[Part]:
                 }
             )
         )
-    rows = [(name, size, str(one.difference), one.highest, one.lowest) for name, size, one in found.strata[:_FEW]]
+    rows = [
+        (name, size, str(entry.difference), entry.highest, entry.lowest) for name, size, entry in found.strata[:_FEW]
+    ]
     more = f" {len(found.strata) - _FEW} more are not shown." if len(found.strata) > _FEW else ""
     caption = f"Gaps of the selection rate within strata, largest first; each with limits of its own.{more}"
     return [*parts, Grid((found.given, "rows", "gap", "highest", "lowest"), rows, caption)] if rows else parts
 
 
-def _calibration(view: View) -> list[Part]:
+def _calibration(view: "View") -> list[Part]:
     found = view.calibration
     if found is None:
         return []

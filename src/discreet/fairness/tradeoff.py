@@ -53,7 +53,7 @@ class Tradeoff:
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         curves: dict[str, Any] = {
-            name: [{"tolerance": one.tolerance, "gap": one.gap, "accuracy": one.accuracy} for one in points]
+            name: [{"tolerance": point.tolerance, "gap": point.gap, "accuracy": point.accuracy} for point in points]
             for name, points in self.curves.items()
         }
         return curves | ({"left out": self.left_out} if self.left_out else {})
@@ -70,7 +70,7 @@ class Tradeoff:
     def chart(self) -> Chart:
         """The curves."""
         lines = [
-            Line([one.gap for one in points], [one.accuracy for one in points], name)
+            Line([point.gap for point in points], [point.accuracy for point in points], name)
             for name, points in self.curves.items()
         ]
         return Chart("Accuracy against the gap allowed", lines, x="gap", y="accuracy")
@@ -152,11 +152,11 @@ class Effect:
         """As JSON can hold it."""
         return {
             "rate": self.name,
-            "epsilon": [None if one is None else printed_up(one) for one in self.epsilons],
+            "epsilon": [None if epsilon is None else printed_up(epsilon) for epsilon in self.epsilons],
             "rows": dict(zip(self.groups, self.sizes, strict=True)),
-            "groups": {name: [one.as_dict() for one in found] for name, found in self.rates.items()},
+            "groups": {name: [estimate.as_dict() for estimate in found] for name, found in self.rates.items()},
             "runs": {name: [list(ends) for ends in found] for name, found in self.runs.items()},
-            "gap": [one.as_dict() for one in self.gaps],
+            "gap": [estimate.as_dict() for estimate in self.gaps],
         }
 
     def lost(self, group: str) -> float:
@@ -165,7 +165,7 @@ class Effect:
 
     def chart(self) -> Chart:
         """The rate of each group against ε, with limits; without privacy as dashed lines."""
-        private = [k for k, one in enumerate(self.epsilons) if one is not None]
+        private = [k for k, epsilon in enumerate(self.epsilons) if epsilon is not None]
         if not private:
             raise InvalidData("there is no ε to draw")
         at = [float(self.epsilons[k] or 0) for k in private]
@@ -183,9 +183,9 @@ class Effect:
     def page(self, title: str = "What ε does to each group") -> Page:
         """The curves, and the gap at every ε."""
         rows = []
-        for k, one in enumerate(self.epsilons):
+        for k, epsilon in enumerate(self.epsilons):
             found = [f"{self.rates[name][k]}{_between(self.runs[name][k])}" for name in self.groups]
-            rows.append(("none" if one is None else plain(one), *found, str(self.gaps[k])))
+            rows.append(("none" if epsilon is None else plain(epsilon), *found, str(self.gaps[k])))
         words = (
             f"Limits at {float(100 * self.confidence):g} % are those of the test rows. Another training run at the "
             "same ε comes out differently: train several times before saying that a group lost."
@@ -216,7 +216,7 @@ def effect(
     """
     if not outcomes:
         raise InvalidData("outcomes: there are none")
-    one, rest = metric(rate), failure_probability(confidence)
+    measure, rest = metric(rate), failure_probability(confidence)
     known = {None if key is None else rational(key, "epsilon", above=0): value for key, value in outcomes.items()}
     order = sorted((key for key in known if key is not None), key=float)
     epsilons: tuple[Fraction | None, ...] = (*order, *([None] if None in known else []))
@@ -226,7 +226,7 @@ def effect(
     found, gaps, runs = [], [], []
     for tables in counted:  # training × group × label × prediction
         mean = tables.mean(axis=0)
-        shares, each = family(mean, one), metric_rates(tables, one)
+        shares, each = family(mean, measure), metric_rates(tables, measure)
         found.append(estimates(shares.values[0], *(side[0] for side in limits.limits(shares, float(rest)))))
         gaps.append(plain_gap(mean, criterion, groups, limits, float(rest)).difference)
         runs.append(list(zip(each.min(axis=0).tolist(), each.max(axis=0).tolist(), strict=True)))

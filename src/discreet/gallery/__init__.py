@@ -42,9 +42,9 @@ def visit(names: Sequence[str] | None = None, *, seed: int, progress: Progress |
 def page(finished: Sequence[Finished], *, seed: int) -> Page:
     """One page: first what falls and what holds, then each exhibit."""
     parts: list[Part] = [Heading("What falls, what holds"), summary(finished), *_legend()]
-    for one in finished:
-        parts += one.parts()
-    seconds = sum(one.seconds for one in finished)
+    for result in finished:
+        parts += result.parts()
+    seconds = sum(result.seconds for result in finished)
     lead = f"Attacks on generated people; nobody in them exists. Seed {seed}; {seconds:.0f} seconds."
     return Page("The gallery of attacks", parts, lead=lead)
 

@@ -91,8 +91,8 @@ def summary(finished: Sequence[Finished]) -> Grid:
     """A line for each attack: what was tried, how often it succeeded, what guessing reaches, what follows."""
     rows = [
         [report.attack, report.against, repr(report.success), repr(report.reference), report.verdict]
-        for one in finished
-        for report in one.shown.reports
+        for result in finished
+        for report in result.shown.reports
     ]
     return Grid(["attack", "against", "success", "guessing or control", "verdict"], rows)
 
@@ -205,7 +205,7 @@ def _fingerprints(seed: int) -> Shown:
     place = town(people=20_000, seed=seed)
     people = place.people.drop_columns(["person"])
     found = unique_sets(people, share="0.5", largest=4)
-    rows = [[", ".join(one.columns), one.share] for one in found.sets[:12]]
+    rows = [[", ".join(unique.columns), unique.share] for unique in found.sets[:12]]
     bars = Bars([column.name for column in found.columns], [column.alone for column in found.columns])
     parts: list[Part] = [
         Text(f"All {len(found.columns)} columns together single out {found.together:.1%} of {found.rows:,} people."),
@@ -380,8 +380,9 @@ def _averaging(seed: int) -> Shown:
 def _reconstruction(seed: int) -> Shown:
     ill, questions = _secret(seed + 2), 4 * _PEOPLE
     subsets = random_subsets(questions, people=_PEOPLE, seed=seed)
-    raw = Raw(ill)
-    budget = Noisy(raw, epsilon=f"1/{questions}", seed=seed)
+    raw, crowd = Raw(ill), _secret(seed + 2, 1500)  # few people would leave open what a budget holds
+    budget = Noisy(Raw(crowd), epsilon="1/1500", seed=seed)
+    among = random_subsets(1500, people=1500, seed=seed)
     reports = [
         Reconstruction(subsets=subsets, truth=ill, answerer=raw, against="exact answers").run(),
         Reconstruction(
@@ -390,9 +391,7 @@ def _reconstruction(seed: int) -> Shown:
         Reconstruction(
             subsets=subsets, truth=ill, answerer=Suppressed(raw, below=5), missing=(0, 4), against="no counts below 5"
         ).run(),
-        Reconstruction(
-            subsets=subsets, truth=ill, answerer=budget, scale=questions, against="ε 1 for all answers"
-        ).run(),
+        Reconstruction(subsets=among, truth=crowd, answerer=budget, scale=1500, against="ε 1 for all answers").run(),
     ]
     noise = against_noise(people=300, questions=1200, ratios=[0, 0.1, 0.2, 0.5, 1, 2, 5], seed=seed)
     paid = against_budget(people=300, questions=1200, epsilons=["0.1", 1, 10, 100, 1000, 10_000], seed=seed)
@@ -453,7 +452,7 @@ _ANSWERS = (
 def _audit(seed: int) -> Shown:
     right = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbor=1, samples=100_000, seed=seed).run()
     found = parade(seed=seed)
-    caught = sum(one.broken for _, one in found)
+    caught = sum(report.broken for _, report in found)
     return Shown(
         [right], [Text(f"Of {len(found)} broken mechanisms the audit catches {caught}."), table(found), bounds(found)]
     )

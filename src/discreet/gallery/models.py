@@ -386,7 +386,7 @@ def _membership(seed: int) -> Shown:
     both = MembershipReport.of(before=before, after=after)
     right = [model.score(sides[1]) for model in (plain, private)]
     told = Text(f"Right about people outside: {right[0]:.1%} without privacy, {right[1]:.1%} by DP-SGD.")
-    return Shown([one.run() for one in (*before, *after)], [*both.curves(), told, _audited(seed)])
+    return Shown([attack.run() for attack in (*before, *after)], [*both.curves(), told, _audited(seed)])
 
 
 def _audited(seed: int) -> Text:
@@ -440,7 +440,7 @@ class _Federation:
         sent = []
         for x, y in zip(self.x, self.y, strict=True):
             _, gradients = network.gradients(parameters, x, y)
-            whole = np.concatenate([one.summed().ravel() / _ROWS for one in gradients]).astype(np.float64)
+            whole = np.concatenate([gradient.summed().ravel() / _ROWS for gradient in gradients]).astype(np.float64)
             sent.append(np.trunc(whole / max(1.0, float(np.sqrt(np.square(whole).sum()))) * _GRID))
         return np.array(sent).astype(np.int64)
 
@@ -448,8 +448,8 @@ class _Federation:
         self, vectors: Sequence[NDArray[Any]] | NDArray[Any], units: int, against: str, *, rows: Any = None
     ) -> AttackReport:
         """Read rows off the first layer of each vector."""
-        layers = [one[: (_INPUTS + 1) * units].reshape(-1, units).astype(np.float64) for one in vectors]
-        weights, biases = [one[:-1] for one in layers], [one[-1] for one in layers]
+        layers = [layer[: (_INPUTS + 1) * units].reshape(-1, units).astype(np.float64) for layer in vectors]
+        weights, biases = [layer[:-1] for layer in layers], [layer[-1] for layer in layers]
         held = list(self.x) if rows is None else rows
         return UpdateRows(
             weights=weights, biases=biases, rows=held, outside=self.outside[:400], bounds=(0, 1), against=against
@@ -490,7 +490,7 @@ def _padded(vectors: NDArray[np.int64], entropy: DeterministicEntropy) -> Floats
     names = [f"client {k:02}" for k in range(len(vectors))]
     people = {name: Identity.new(entropy=entropy) for name in names}
     terms = RoundSettings(
-        round_id=bytes(16), clients={name: one.public for name, one in people.items()}, threshold=2 * len(names) // 3,
+        round_id=bytes(16), clients={name: each.public for name, each in people.items()}, threshold=2 * len(names) // 3,
         colluding=0, length=vectors.shape[1], bound=_GRID, noise=None,
     )  # fmt: skip
     seen: dict[str, Floats] = {}
@@ -511,7 +511,13 @@ def _by_noise(people: _Federation, clear: NDArray[np.int64], drawn: NDArray[Any]
     scale = float(gaussian_multiplier(epsilon=8, delta=_DELTA, method="analytic"))
     levels = [10.0**power for power in range(-6, 1)]
     found = [people.attack(clear + level / scale * drawn, units, "").success for level in levels]
-    line = Line(levels, [one.value for one in found], "", [one.low for one in found], [one.high for one in found])
+    line = Line(
+        levels,
+        [estimate.value for estimate in found],
+        "",
+        [estimate.low for estimate in found],
+        [estimate.high for estimate in found],
+    )
     title, x = "Rows that come back from single updates", "noise in each weight, in clipping norms"
     return Chart(title, [line], x=x, y="share of rows", log_x=True, y_range=(0, 1))
 

@@ -16,7 +16,6 @@ Parameters that were trained privately may be published: everything done with a 
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,11 +28,11 @@ from discreet.curator.catalog import NUMERIC, Column, ColumnType
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import plain
 from discreet.learning.classical.trees import Tree
-from discreet.learning.networks.layers import Dense, Layer, Relu, Tanh
 from discreet.learning.networks.network import Loss as Objective
-from discreet.learning.networks.network import Network, Softmax, Squared
+from discreet.learning.networks.network import Network, Softmax, Squared, dense_network
 from discreet.learning.sgd.gradients import Array, Parameters
-from discreet.tables import column, read_table
+from discreet.tables import column as read_column
+from discreet.tables import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +44,33 @@ class Features:
     def __post_init__(self) -> None:
         if not self.columns:
             raise InvalidParameter("features", "none", "at least one column")
-        for one in self.columns:
-            if not _usable(one):
+        for feature in self.columns:
+            if not _usable(feature):
                 hint = "declare lower and upper, or values, in the policy, or leave it out"
-                raise InvalidParameter("features", one.name, "columns with declared bounds or values", hint)
+                raise InvalidParameter("features", feature.name, "columns with declared bounds or values", hint)
 
     @property
     def width(self) -> int:
         """How many numbers stand for one row."""
-        return sum(_width(one) for one in self.columns)
+        return sum(_width(feature) for feature in self.columns)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The positions of each column's numbers: at most one of them is not 0, so together they have norm 1."""
-        ends = np.cumsum([_width(one) for one in self.columns]).tolist()
-        return tuple(tuple(range(end - _width(one), end)) for one, end in zip(self.columns, ends, strict=True))
+        ends = np.cumsum([_width(feature) for feature in self.columns]).tolist()
+        return tuple(tuple(range(end - _width(feature), end)) for feature, end in zip(self.columns, ends, strict=True))
 
     @property
     def thresholds(self) -> list[list[float]]:
         """Where a tree may split each number: indicators in the middle, numbers at 16 places."""
         even = np.linspace(-1, 1, 18)[1:-1].tolist()
-        split = [[0.5] * _width(one) if one.values is not None else [None, 0.5] for one in self.columns]
+        split = [[0.5] * _width(feature) if feature.values is not None else [None, 0.5] for feature in self.columns]
         return [even if cut is None else [cut] for cuts in split for cut in cuts]
 
     def encode(self, table: Any) -> Array:
         """Rows as numbers."""
         arrow = read_table(table)
-        parts = [_encoded(column(arrow, one.name), one) for one in self.columns]
+        parts = [_encoded(read_column(arrow, feature.name), feature) for feature in self.columns]
         return np.ascontiguousarray(np.concatenate(parts, axis=1), np.float32)
 
 
@@ -95,7 +94,7 @@ class Target:
 
     def encode(self, table: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The class numbers, or numbers between −1 and 1; and for which rows the target is known."""
-        values = column(read_table(table), self.column.name)
+        values = read_column(read_table(table), self.column.name)
         if self.column.values is None and self.column.kind is ColumnType.BOOLEAN:
             flags = _flags(values)
             return np.nan_to_num(flags).astype(np.int64), np.isfinite(flags)
@@ -105,38 +104,48 @@ class Target:
         scaled = _encoded(values, self.column)
         return scaled[:, 0], scaled[:, 1] == 0
 
+    @property
+    def outputs(self) -> int:
+        """How many numbers a network says of it."""
+        return 1 if self.classes is None else len(self.classes)
+
+    @property
+    def objective(self) -> Objective:
+        """What a network that predicts it makes small."""
+        return Squared() if self.classes is None else Softmax()
+
     def decode(self, scaled: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Numbers between −1 and 1 as values within the bounds."""
         low, high = _ends(self.column)
         return low + (np.clip(np.asarray(scaled, np.float64), -1, 1) + 1) * (high - low) / 2
 
 
-def _usable(one: Column) -> bool:
-    declared = one.values is not None or one.kind is ColumnType.BOOLEAN
-    return declared or (one.kind in NUMERIC and one.lower is not None and one.upper is not None)
+def _usable(column: Column) -> bool:
+    declared = column.values is not None or column.kind is ColumnType.BOOLEAN
+    return declared or (column.kind in NUMERIC and column.lower is not None and column.upper is not None)
 
 
-def _width(one: Column) -> int:
-    return 2 if one.values is None else len(one.values) + 1
+def _width(column: Column) -> int:
+    return 2 if column.values is None else len(column.values) + 1
 
 
-def _ends(one: Column) -> tuple[float, float]:
-    if one.lower is None or one.upper is None:
-        raise InvalidData(f"column {one.name!r} has no bounds")
-    low, high = float(one.lower), float(one.upper)
+def _ends(column: Column) -> tuple[float, float]:
+    if column.lower is None or column.upper is None:
+        raise InvalidData(f"column {column.name!r} has no bounds")
+    low, high = float(column.lower), float(column.upper)
     return low, high if high > low else low + 1
 
 
-def _encoded(values: Any, one: Column) -> Array:
+def _encoded(values: Any, column: Column) -> Array:
     """One column: its places, and a last one that says that the value is missing."""
-    if one.values is not None:
-        codes = _places(values, one.values)
-        places = np.zeros((len(codes), len(one.values) + 1), np.float32)
+    if column.values is not None:
+        codes = _places(values, column.values)
+        places = np.zeros((len(codes), len(column.values) + 1), np.float32)
         places[np.arange(len(codes)), codes] = 1  # −1, unknown, is the last place
         return places
-    numbers = _flags(values) if one.kind is ColumnType.BOOLEAN else _numbers(values, one)
+    numbers = _flags(values) if column.kind is ColumnType.BOOLEAN else _numbers(values, column)
     missing = ~np.isfinite(numbers)
-    low, high = (0.0, 1.0) if one.kind is ColumnType.BOOLEAN else _ends(one)
+    low, high = (0.0, 1.0) if column.kind is ColumnType.BOOLEAN else _ends(column)
     scaled = np.where(missing, 0.0, 2 * (np.clip(numbers, low, high) - low) / (high - low) - 1)
     return np.stack([scaled, missing], axis=1).astype(np.float32)
 
@@ -151,7 +160,7 @@ def _flags(values: Any) -> NDArray[np.float64]:
     return found
 
 
-def _numbers(values: Any, one: Column) -> NDArray[np.float64]:
+def _numbers(values: Any, column: Column) -> NDArray[np.float64]:
     import pyarrow
 
     try:
@@ -160,7 +169,7 @@ def _numbers(values: Any, one: Column) -> NDArray[np.float64]:
         try:
             array = values.combine_chunks().cast(pyarrow.string()).cast(pyarrow.float64())
         except pyarrow.ArrowException:
-            raise InvalidData(f"column {one.name!r}: not all its values are numbers") from None
+            raise InvalidData(f"column {column.name!r}: not all its values are numbers") from None
     return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
 
 
@@ -178,7 +187,6 @@ def _key(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-ACTIVATIONS: dict[str, Callable[[], Layer]] = {"relu": Relu, "tanh": Tanh}
 _FORM = "discreet model 1"
 
 
@@ -198,9 +206,8 @@ class Shape:
     activation: str
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise InvalidParameter("activation", self.activation, f"one of {', '.join(ACTIVATIONS)}")
         _require_apart(self.features, self.target)
+        _ = self.network  # refuses an unknown activation, and widths that are none
 
     @property
     def model(self) -> str:
@@ -210,12 +217,9 @@ class Shape:
     @property
     def network(self) -> Network:
         """The network."""
-        layers: list[Layer] = []
-        for width in self.hidden:
-            layers += [Dense(width), ACTIVATIONS[self.activation]()]
-        classes = self.target.classes
-        objective: Objective = Squared() if classes is None else Softmax()
-        return Network([*layers, Dense(1 if classes is None else len(classes))], objective, (self.features.width,))
+        return dense_network(
+            self.features.width, self.hidden, self.activation, self.target.outputs, self.target.objective
+        )
 
     @property
     def words(self) -> str:
@@ -362,22 +366,28 @@ def unpacked(stored: bytes) -> tuple[Parameters, dict[str, Any]]:
 
 
 def _to_plain(shape: Shape | ClassicalShape) -> dict[str, Any]:
-    columns = {"features": [_column(one) for one in shape.features.columns], "target": _column(shape.target.column)}
+    columns = {
+        "features": [_column(column) for column in shape.features.columns],
+        "target": _column(shape.target.column),
+    }
     if isinstance(shape, ClassicalShape):
         return {**columns, "model": shape.model}
     return {**columns, "hidden": list(shape.hidden), "activation": shape.activation}
 
 
 def _from_plain(facts: dict[str, Any]) -> Shape | ClassicalShape:
-    features, target = Features(tuple(Column(**one) for one in facts["features"])), Target(Column(**facts["target"]))
+    features, target = (
+        Features(tuple(Column(**column) for column in facts["features"])),
+        Target(Column(**facts["target"])),
+    )
     if "model" in facts:
         return ClassicalShape(features, target, facts["model"])
     return Shape(features, target, tuple(facts["hidden"]), facts["activation"])
 
 
-def _column(one: Column) -> dict[str, Any]:
+def _column(column: Column) -> dict[str, Any]:
     plainly = {
-        name: None if (v := getattr(one, name)) is None else plain(v) for name in ("lower", "upper", "granularity")
+        name: None if (v := getattr(column, name)) is None else plain(v) for name in ("lower", "upper", "granularity")
     }
-    values = None if one.values is None else list(one.values)
-    return {"name": one.name, "kind": str(one.kind), "nullable": one.nullable, "values": values, **plainly}
+    values = None if column.values is None else list(column.values)
+    return {"name": column.name, "kind": str(column.kind), "nullable": column.nullable, "values": values, **plainly}

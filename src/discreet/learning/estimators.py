@@ -12,11 +12,10 @@
 
 What must be said, because the rows would tell it otherwise: the bounds of the columns, the classes, and about how many
 rows there are (`rows`: it sets the chance to be in a lot; a wrong number costs accuracy, never privacy). Settings that
-are not said are fixed here and the same for all data.
+are not said come from these public facts (`network_plan`), as they do behind a curator.
 """
 
 import copy
-import math
 import warnings
 from typing import Any, Self
 
@@ -27,12 +26,12 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer
 from discreet.learning.classical import inputs
 from discreet.learning.classical.estimator import Classifier, Estimator, Regressor
-from discreet.learning.networks.layers import Dense, Layer, Relu, Tanh
+from discreet.learning.network_plan import expected_noise, plan_network, require_signal
 from discreet.learning.networks.network import Loss as Objective
 from discreet.learning.networks.network import Network, Softmax, Squared, Weighted
 from discreet.learning.sgd.gradients import Parameters
 from discreet.learning.sgd.preprocessing import PrivatePca
-from discreet.learning.sgd.recipe import Adaptive, Recipe, Schedule, Sgd
+from discreet.learning.sgd.recipe import Adaptive, Recipe
 from discreet.learning.sgd.run_state import Bar, State, curve_noise, finished, learning_chart, smoothed
 from discreet.learning.sgd.training import Checkpoint, train
 from discreet.noise import Entropy
@@ -42,28 +41,24 @@ from discreet.report import Chart
 
 Floats = NDArray[np.float64]
 
-_ACTIVATIONS: dict[str, type[Relu] | type[Tanh]] = {"relu": Relu, "tanh": Tanh}
-_LOT = 4800
-_HOPELESS, _DOUBTFUL = 1.0, 0.1
-
 
 class _Trained(Estimator):
     """What the classifier and the regressor share: planning, paying, training."""
 
-    hidden: tuple[int, ...]
+    hidden: tuple[int, ...] | None
     epsilon: Number
     delta: Number
     bounds: Any
     rows: int
     project: int | None
     project_share: Number
-    activation: str
+    activation: str | None
     lot: int | None
-    steps: int
-    clip: Number
-    learning_rate: Number
-    momentum: Number
-    average: Number
+    steps: int | None
+    clip: Number | None
+    learning_rate: Number | None
+    momentum: Number | None
+    average: Number | None
     per_layer: bool
     adaptive: Adaptive | None
     curve: Number
@@ -80,10 +75,9 @@ class _Trained(Estimator):
 
     def explain(self, columns: int) -> str:
         """What `fit` would do and cost for rows of so many columns. Nothing is read, nothing is spent."""
-        pca, recipe = self._planned()
-        network = self._network(columns if pca is None else pca.dimensions)
+        pca, network, recipe = self._plan(columns)
         first = "" if pca is None else f"{pca.dimensions} private components: noise {float(pca.multiplier):.4g}\n"
-        return f"{first}{recipe.words()}\n{_expected(recipe, network)}"
+        return f"{first}{recipe.words()}\n{expected_noise(recipe, network)}"
 
     def learning_curve(self) -> Chart:
         """The noisy loss during the training: paid for with the rest."""
@@ -99,15 +93,11 @@ class _Trained(Estimator):
 
     def _train(self, values: Floats, y: NDArray[Any], weights: Floats | None) -> None:
         """Plan, check, spend, train: in this order."""
-        pca, recipe = self._planned()
+        pca, network, recipe = self._plan(values.shape[1])
         self._box = inputs.box_of((-1, 1) if self._unit() else self.bounds, self._columns())
-        columns = values.shape[1]
-        if pca is not None and pca.dimensions > columns:
-            raise InvalidParameter("project", self.project, f"at most the {columns} columns")
-        network = self._network(columns if pca is None else pca.dimensions)
         if weights is not None:  # a gradient is clipped after it was multiplied: no bound depends on weights
             network, y = Network(network.layers, Weighted(network.loss), network.inputs), np.column_stack([y, weights])
-        _require_hope(recipe, network, self.epsilon)
+        require_signal(recipe, network, self.epsilon, stacklevel=4)
         loss: Loss = recipe.loss if pca is None else Together(pca.loss, recipe.loss)
         spent = guarantee(loss, delta=self.delta).epsilon
         bar = Bar(recipe.steps) if self.progress or self.progress is None else None
@@ -138,33 +128,40 @@ class _Trained(Estimator):
                 stacklevel=4,
             )
 
-    def _planned(self) -> tuple[PrivatePca | None, Recipe]:
-        """The projection and the recipe, from settings alone. The split of the budget is `project_share`, fixed."""
-        rows = integer(self._said_rows(), "rows", at_least=1)
-        lot = min(rows, _LOT if self.lot is None else integer(self.lot, "lot", at_least=1))
+    def _plan(self, columns: int) -> tuple[PrivatePca | None, Network, Recipe]:
+        """Projection, network and recipe, from settings alone. The budget is split by `project_share`, fixed."""
+        rows = integer(self._declared_rows(), "rows", at_least=1)
         pca = None
         if self.project is not None:
             pca = PrivatePca.for_share(
                 self.project, epsilon=self.epsilon, delta=self.delta, share=self.project_share, rows=rows
             )
-        recipe = Recipe.for_budget(
+            if pca.dimensions > columns:
+                raise InvalidParameter("project", self.project, f"at most the {columns} columns")
+        plan = plan_network(
             epsilon=self.epsilon,
             delta=self.delta,
-            rate=f"{lot}/{rows}",
             examples=rows,
+            features=columns if pca is None else pca.dimensions,
+            outputs=self._width(),
+            objective=self._objective(),
+            hidden=self.hidden,
+            activation=self.activation,
+            lot=self.lot,
             steps=self.steps,
             beside=None if pca is None else pca.loss,
             clip=self.clip,
-            optimizer=Sgd(self.learning_rate, self.momentum, Schedule("linear")),
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
             average=self.average,
             per_layer=self.per_layer,
             adaptive=self.adaptive,
             curve=self.curve,
             seed=self.seed,
         )
-        return pca, recipe
+        return pca, plan.network, plan.recipe
 
-    def _said_rows(self) -> int:
+    def _declared_rows(self) -> int:
         if self.rows is None:
             hint = "how many there are exactly may be private: say rows=len(X) if it is not, or a round number near it"
             raise InvalidParameter("rows", None, "about how many rows there are", hint)
@@ -174,16 +171,6 @@ class _Trained(Estimator):
         if isinstance(self.bounds, str) and self.bounds != "unit":
             raise InvalidParameter("bounds", self.bounds, "(low, high), one pair a column, or 'unit' for −1 to 1")
         return isinstance(self.bounds, str)
-
-    def _network(self, inputs: int) -> Network:
-        if self.activation not in _ACTIVATIONS:
-            raise InvalidParameter("activation", self.activation, f"one of {', '.join(_ACTIVATIONS)}")
-        if isinstance(self.hidden, int | str) or not hasattr(self.hidden, "__iter__"):
-            raise InvalidParameter("hidden", self.hidden, "widths of the hidden layers, such as (100,) or ()")
-        layers: list[Layer] = []
-        for width in self.hidden:
-            layers += [Dense(integer(width, "hidden", at_least=1)), _ACTIVATIONS[self.activation]()]
-        return Network([*layers, Dense(self._width())], self._objective(), (inputs,))
 
     def _prepared(self, scaled: Floats) -> Any:
         return scaled if self._projection is None else self._projection.apply(scaled)
@@ -202,13 +189,14 @@ class _Trained(Estimator):
 class DPClassifier(_Trained, Classifier):
     """A network that says which class, trained by DP-SGD within (ε, δ), under "add or remove one row".
 
-    hidden: widths of the hidden layers; () is a softmax regression. bounds: (low, high) for all columns, a pair for
-    each, pairs by name, or "unit" for values from −1 to 1; values beyond are clamped. classes: the labels there are, or
-    "public". rows: about how many rows there are. project: train on so many private principal components, which get
-    `project_share` of the budget. lot, steps, clip, learning_rate, momentum, average, per_layer: see `Recipe`.
-    progress: a bar on the terminal; None shows it where there is one. checkpoint: a `Checkpoint`, so that a `fit` that
-    was killed goes on; it belongs to these settings and rows, others are refused. Clones and folds have none.
-    threads: how many matrix products use; None leaves that to BLAS, which takes all cores.
+    hidden: widths of the hidden layers; () is a softmax regression. What is None among hidden, activation, lot, steps,
+    clip, learning_rate, momentum and average is set by `network_plan` from rows, columns, ε and δ (see `Recipe`).
+    bounds: (low, high) for all columns, a pair for each, pairs by name, or "unit" for values from −1 to 1; values
+    beyond are clamped. classes: the labels there are, or "public". rows: about how many rows there are. project: train
+    on so many private principal components, which get `project_share` of the budget. adaptive, per_layer, curve: see
+    `Recipe`. progress: a bar on the terminal; None shows it where there is one. checkpoint: a `Checkpoint`, so that a
+    `fit` that was killed goes on; it belongs to these settings and rows, others are refused. Clones and folds have
+    none. threads: how many matrix products use; None leaves that to BLAS, which takes all cores.
 
     After `fit`: `predict`, `predict_proba`, `score`, `learning_curve()`; `loss_` the noisy training loss at the end,
     `curve_` at each step, `cost_` what was spent, as a loss, `epsilon_` the same as ε at δ, `recipe_`,
@@ -222,7 +210,7 @@ class DPClassifier(_Trained, Classifier):
 
     def __init__(
         self,
-        hidden: tuple[int, ...] = (100,),
+        hidden: tuple[int, ...] | None = None,
         *,
         epsilon: Number,
         delta: Number,
@@ -231,13 +219,13 @@ class DPClassifier(_Trained, Classifier):
         rows: Any = None,
         project: int | None = None,
         project_share: Number = "1/20",
-        activation: str = "relu",
+        activation: str | None = None,
         lot: int | None = None,
-        steps: int = 300,
-        clip: Number = 1,
-        learning_rate: Number = 2,
-        momentum: Number = "0.9",
-        average: Number = "0.95",
+        steps: int | None = None,
+        clip: Number | None = None,
+        learning_rate: Number | None = None,
+        momentum: Number | None = None,
+        average: Number | None = None,
         per_layer: bool = False,
         adaptive: Adaptive | None = None,
         curve: Number = "1/100",
@@ -287,7 +275,7 @@ class DPRegressor(_Trained, Regressor):
 
     def __init__(
         self,
-        hidden: tuple[int, ...] = (100,),
+        hidden: tuple[int, ...] | None = None,
         *,
         epsilon: Number,
         delta: Number,
@@ -296,13 +284,13 @@ class DPRegressor(_Trained, Regressor):
         rows: Any = None,
         project: int | None = None,
         project_share: Number = "1/20",
-        activation: str = "relu",
+        activation: str | None = None,
         lot: int | None = None,
-        steps: int = 300,
-        clip: Number = 1,
-        learning_rate: Number = "0.5",
-        momentum: Number = "0.9",
-        average: Number = "0.95",
+        steps: int | None = None,
+        clip: Number | None = None,
+        learning_rate: Number | None = None,
+        momentum: Number | None = None,
+        average: Number | None = None,
         per_layer: bool = False,
         adaptive: Adaptive | None = None,
         curve: Number = "1/100",
@@ -343,37 +331,3 @@ def _store(model: Any, settings: dict[str, Any]) -> None:
 
 def _show(bar: Bar, state: State) -> None:
     bar.show(state.step, smoothed(state.losses) if state.losses else None)
-
-
-def drowned(recipe: Recipe, parameters: int) -> float:
-    """The norm of the noise in the mean of all gradients of a run, in clipping norms; rows that all agree would give 1.
-
-    >>> round(drowned(Recipe(rate=1, lot=100, steps=100, multiplier=10, clip=1, optimizer=Sgd(1)), 10_000), 6)
-    1.0
-    """
-    return float(recipe.multiplier / recipe.lot) * math.sqrt(parameters / recipe.steps)
-
-
-def _size(network: Network) -> int:
-    return sum(parameter.size for parameter in network.start(seed=0))
-
-
-def _expected(recipe: Recipe, network: Network) -> str:
-    count = _size(network)
-    each, whole = float(recipe.multiplier / recipe.lot), drowned(recipe, count)
-    return (
-        f"{count:,} parameters; noise in a mean gradient {each:.2g} clipping norms in each, "
-        f"over the run {whole:.2g} of the most that all rows together could say"
-    )
-
-
-def _require_hope(recipe: Recipe, network: Network, epsilon: Number) -> None:
-    """Refuse a run whose noise is larger than anything that the rows could say; warn where it is of that order."""
-    noise = drowned(recipe, _size(network))
-    advice = "take fewer parameters (a smaller `hidden`, `project`), more rows, or a larger ε"
-    if noise > _HOPELESS:
-        raise InvalidParameter(
-            "epsilon", epsilon, "more for so few rows and so many parameters", f"{_expected(recipe, network)}; {advice}"
-        )
-    if noise > _DOUBTFUL:
-        warnings.warn(f"expect little: {_expected(recipe, network)}; {advice}", stacklevel=5)

@@ -5,7 +5,7 @@ columns used. So one unit more or less is one example more or less, and the run 
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 from pathlib import Path
@@ -16,20 +16,21 @@ from numpy.typing import NDArray
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
-from discreet.curator.documents import digest, documented, plan_document
+from discreet.curator.contribution_draw import one_row_each, require_same
 from discreet.curator.engines import Engine
-from discreet.curator.rows import one_row_each, require_same
+from discreet.curator.plan import PrivatePlan, documented, plan_document
 from discreet.errors import InternalError, InvalidData, InvalidParameter
 from discreet.exact import integer, plain, printed_up, rational
 from discreet.learning.classical import DecisionTreeClassifier, LinearRegression, LogisticRegression, Ridge
 from discreet.learning.column_model import ClassicalShape, Features, Model, Shape, Target, packed, unpacked
+from discreet.learning.network_plan import expected_noise, plan_network, require_signal
 from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.sgd.gradients import Array, Parameters
 from discreet.learning.sgd.recipe import Adam, Adaptive, Recipe, Schedule, Sgd
 from discreet.learning.sgd.training import finished, train
 from discreet.noise import Entropy
-from discreet.privacy.calibration import sampled_gaussian_multiplier
-from discreet.privacy.loss import Loss, Pure, Repeated, SampledGaussian
+from discreet.privacy.accounting import guarantee
+from discreet.privacy.loss import Loss, Repeated, SampledGaussian
 from discreet.privacy.unit import Neighbors
 from discreet.report import Chart, Facts, Heading, Line, Page, Part, Text
 from discreet.requests import Training
@@ -40,30 +41,38 @@ class ClassicalRecipe:
     """How a classical model of a `Shape` is learned: its budget, its settings, and what that costs.
 
     `examples` is the public, rough number of units: a budget that cannot work is refused. `penalty` is ‖w‖²/2C of a
-    logistic model's C, `depth` that of a tree. `loss` was found when the plan was made; the gate finds it again.
+    logistic model's C, `depth` that of a tree.
     """
 
     epsilon: Fraction
     delta: Fraction
     examples: int
-    loss: Loss
     depth: int = 4
     C: Fraction = Fraction(1)
 
-    @classmethod
-    def planned(cls, shape: ClassicalShape, **settings: Any) -> "ClassicalRecipe":
-        """The recipe, with its loss."""
-        first = cls(loss=Pure(0), **settings)
-        return replace(first, loss=first.derive(shape))
-
-    def derive(self, shape: ClassicalShape) -> Loss:
+    def loss(self, shape: ClassicalShape) -> Loss:
         """What `fit` will cost, from the settings and the columns alone."""
-        model = self.estimator(shape, None)
-        if isinstance(model, DecisionTreeClassifier):
-            return model.plan().loss
-        if isinstance(model, LogisticRegression):
-            return model.noise(shape.features.width, len(shape.target.classes or ())).loss
-        return model.noise(shape.features.width).loss
+        model, sizes = self.estimator(shape, None), self._sizes(shape)
+        return model.plan().loss if isinstance(model, DecisionTreeClassifier) else model.loss(*sizes)
+
+    def verify(self, shape: ClassicalShape) -> Loss:
+        """The loss, if the noise that `fit` draws and what a row moves cost no more than the budget of the document.
+
+        Guarantee: `fit` costs this. Proof. `moved` reads scales of noise, penalties and steps, and what a row adds,
+        and composes them anew; the stated loss must be within (ε, δ), too.
+        """
+        model, sizes = self.estimator(shape, None), self._sizes(shape)
+        moved = model.plan().moved if isinstance(model, DecisionTreeClassifier) else model.moved(*sizes)
+        stated = self.loss(shape)
+        for loss in (moved, stated):
+            if guarantee(loss, delta=self.delta).epsilon > float(self.epsilon) * (1 + 1e-9):
+                raise InternalError("a row moves a classical model further than its noise is for")
+        return stated
+
+    def _sizes(self, shape: ClassicalShape) -> tuple[int, ...]:
+        """The columns, and for a logistic model the classes."""
+        classes = (len(shape.target.classes or ()),) if shape.model == "logistic" else ()
+        return (shape.features.width, *classes)
 
     def estimator(
         self, shape: ClassicalShape, entropy: Entropy | None
@@ -84,7 +93,7 @@ class ClassicalRecipe:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would tell of noisy sums before the model is released
             model.fit(x.astype(np.float64), y)
-        if model.cost_ != self.loss:
+        if model.cost_ != self.loss(shape):
             raise InternalError("a model was fitted at another cost than was charged")
         if isinstance(model, DecisionTreeClassifier):
             return [model.tree_.feature, model.tree_.threshold, model.tree_.chances]
@@ -101,7 +110,7 @@ class ClassicalRecipe:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingPlan:
+class TrainingPlan(PrivatePlan):
     """Everything about a training run, decided before a row is seen."""
 
     table: Table
@@ -134,7 +143,7 @@ class TrainingPlan:
     @property
     def text(self) -> str:
         """What was asked."""
-        *features, target = [one.name for one in self.columns]
+        *features, target = [column.name for column in self.columns]
         return f"train {target} from {', '.join(features)} of {self.table.name}"
 
     def document(self) -> dict[str, Any]:
@@ -143,19 +152,9 @@ class TrainingPlan:
         return plan_document("training", 1, **parts)
 
     @property
-    def digest(self) -> str:
-        """The name of the plan."""
-        return digest(self.document())
-
-    @property
     def loss(self) -> Loss:
         """What the whole run costs."""
-        return self.recipe.loss
-
-    @property
-    def private(self) -> bool:
-        """It reads private rows."""
-        return True
+        return self.recipe.loss(self._classical) if isinstance(self.recipe, ClassicalRecipe) else self.recipe.loss
 
     def verify(self, catalog: Catalog) -> Loss:
         """The loss, from the noise and from what one example adds to a sum; the columns must be those of the catalog.
@@ -163,13 +162,13 @@ class TrainingPlan:
         Guarantee: `run` costs this. Proof. On the grid of `training.contributions` an example's gradients have a
         squared norm of at most (1 − s)·UNITS², where s is the riders' share, and each rider adds a whole number of at
         most √share·UNITS; the Gaussian noise there has a deviation of multiplier·UNITS. So a step is a sampled Gaussian
-        release whose multiplier is that deviation over the norm of the whole, at most UNITS. The noise of a classical
-        model is planned once more, from its budget and the width of its rows.
+        release whose multiplier is that deviation over the norm of the whole, at most UNITS. Classical models:
+        `ClassicalRecipe.verify`.
         """
         require_same(self.table, self.columns, self.neighbors, catalog)
         recipe = self.recipe
         if isinstance(recipe, ClassicalRecipe):
-            return recipe.derive(self._classical)
+            return recipe.verify(self._classical)
         riders = [recipe.curve, *([] if recipe.adaptive is None else [recipe.adaptive.share])]
         moved = (1 - sum(riders)) * UNITS**2 + sum(isqrt(int(share * UNITS**2)) ** 2 for share in riders)
         if self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE or moved > UNITS**2 or not 0 <= sum(riders) < 1:
@@ -212,13 +211,13 @@ class TrainingPlan:
         if isinstance(recipe, ClassicalRecipe):
             lines |= {"model": recipe.words(self.shape.model), "numbers it reads": str(self.shape.features.width)}
         else:
-            noise = recipe.multiplier * recipe.clip / recipe.lot
+            network = self.shape.network
             lines |= {
                 "network": self.shape.words,
                 "lots": f"{recipe.steps:,} of about {plain(recipe.lot)}; "
                 f"the chance to be in one is {plain(recipe.rate)}",
                 "noise": f"{plain(recipe.multiplier)} clipping norms of {plain(recipe.clip)} on each sum",
-                "noise in a mean gradient": f"{float(noise):.3g} in each coordinate",
+                "expect": expected_noise(recipe, network),
             }
         width = max(map(len, lines))
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
@@ -283,7 +282,7 @@ class TrainedModel:
 documented("features")(Features)
 documented("target")(Target)
 documented("classical model")(ClassicalShape)
-documented("classical recipe", names={"loss": "cost", "depth": "tree_depth"})(ClassicalRecipe)
+documented("classical recipe", names={"depth": "tree_depth"})(ClassicalRecipe)
 documented("network", names={"hidden": "hidden_widths"})(Shape)
 documented("schedule", names={"form": "shape"})(Schedule)
 documented("sgd", names={"rate": "learning_rate"})(Sgd)
@@ -307,13 +306,6 @@ def _smooth(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return means
 
 
-_LEAST_SIGNAL = Fraction(1, 20)
-
-
-OPTIMIZER = Sgd("0.5", momentum="0.9", schedule=Schedule("linear", last="0.1"))
-"""Where none is stated: fixed for every dataset alike, not tuned on data."""
-
-
 def plan_training(request: Training, catalog: Catalog) -> TrainingPlan:
     """The plan of a model, against the owner's catalog. No row is read.
 
@@ -323,8 +315,8 @@ def plan_training(request: Training, catalog: Catalog) -> TrainingPlan:
     >>> catalog = Catalog("clinic", [Table("people", columns, unit=Unit())], neighbors="add or remove one")
     >>> request = Training(table="people", target="ill", epsilon=1, delta="1e-6", examples=10_000, epochs=5)
     >>> made = plan_training(request, catalog)
-    >>> made.recipe.steps, float(made.recipe.multiplier) > 1
-    (50, True)
+    >>> made.recipe.steps, float(made.recipe.multiplier) > 1, made.shape.words
+    (50, True, '2 → 32 → 2')
     """
     table = catalog.table(request.table)
     target = Target(table.column(request.target))
@@ -334,53 +326,41 @@ def plan_training(request: Training, catalog: Catalog) -> TrainingPlan:
     recipe: Recipe | ClassicalRecipe
     shape: Shape | ClassicalShape
     if request.model == "network":
-        hidden = tuple(integer(width, "hidden", at_least=1, at_most=100_000) for width in request.hidden)
-        shape, recipe = Shape(features, target, hidden, request.activation), _recipe(request)
+        shape, recipe = _network(request, features, target)
         delta = rational(request.delta, "delta", above=0, below=1)
     else:
-        chosen, delta = (
-            ClassicalShape(features, target, request.model),
-            rational(request.delta, "delta", at_least=0, below=1),
+        shape = ClassicalShape(features, target, request.model)
+        delta = rational(request.delta, "delta", at_least=0, below=1)
+        recipe = ClassicalRecipe(
+            epsilon=epsilon,
+            delta=delta if request.model != "tree" else Fraction(0),
+            examples=integer(request.examples, "examples", at_least=1),
+            depth=integer(request.depth, "depth", at_least=0, at_most=12),
+            C=rational(request.C, "C", above=0),
         )
-        shape, recipe = (
-            chosen,
-            ClassicalRecipe.planned(
-                chosen,
-                epsilon=epsilon,
-                delta=delta if request.model != "tree" else Fraction(0),
-                examples=integer(request.examples, "examples", at_least=1),
-                depth=integer(request.depth, "depth", at_least=0, at_most=12),
-                C=rational(request.C, "C", above=0),
-            ),
-        )
+        recipe.loss(shape)  # a budget that cannot work is refused now
     return TrainingPlan(table, shape, recipe, catalog.neighbors, epsilon, delta)
 
 
-def _recipe(request: Training) -> Recipe:
-    examples = integer(request.examples, "examples", at_least=1)
-    lot = max(1, examples // 10) if request.lot is None else request.lot
-    lot = integer(lot, "lot", at_least=1, at_most=examples)
-    rate = Fraction(lot, examples)
-    steps = max(1, round(rational(request.epochs, "epochs", above=0) / rate))
-    multiplier = sampled_gaussian_multiplier(epsilon=request.epsilon, delta=request.delta, rate=rate, steps=steps)
-    if multiplier / lot > _LEAST_SIGNAL:
-        noise = f"noise of {float(multiplier / lot):.2g} clipping norms in every coordinate of a mean gradient"
-        raise InvalidParameter(
-            "epsilon",
-            request.epsilon,
-            f"more, for {examples} examples ({noise})",
-            "spend more, or train on more examples",
-        )
-    clip, size = rational(request.clip, "clip", above=0), Fraction(lot)
-    return Recipe(
-        rate=rate,
-        lot=size,
-        steps=steps,
-        multiplier=multiplier,
-        clip=clip,
-        optimizer=OPTIMIZER if request.optimizer is None else request.optimizer,
+def _network(request: Training, features: Features, target: Target) -> tuple[Shape, Recipe]:
+    """The network's shape and recipe, as the estimators plan them; a budget that cannot work is refused."""
+    plan = plan_network(
+        epsilon=request.epsilon,
+        delta=request.delta,
+        examples=request.examples,
+        features=features.width,
+        outputs=target.outputs,
+        objective=target.objective,
+        hidden=request.hidden,
+        activation=request.activation,
+        lot=request.lot,
+        epochs=request.epochs,
+        clip=request.clip,
+        optimizer=request.optimizer,
         **request.recipe,
     )
+    require_signal(plan.recipe, plan.network, request.epsilon, stacklevel=4)
+    return Shape(features, target, plan.hidden, plan.activation), plan.recipe
 
 
 def _all_but(table: Any, target: str) -> list[str]:

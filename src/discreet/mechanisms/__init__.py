@@ -4,7 +4,7 @@ from discreet.mechanisms.additive import DiscreteGaussian, Geometric, Laplace, S
 from discreet.mechanisms.aggregates import Histogram, Mean, Sum
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.gaussian import Gaussian, RoundedGaussian
-from discreet.mechanisms.mechanism import Mechanism, SpendingBudget
+from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.partitions import GaussianThreshold, LaplaceThreshold, OptimalSelection
 from discreet.mechanisms.planar import PlanarLaplace
 from discreet.mechanisms.quantile import Extreme, Quantile, Range
@@ -34,7 +34,6 @@ __all__ = [
     "Range",
     "ReportNoisyMax",
     "RoundedGaussian",
-    "SpendingBudget",
     "Staircase",
     "Sum",
 ]

@@ -15,8 +15,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, float_down, float_up, integer, log_down, log_up, rational, sqrt_bounds
 from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import Grid, Steps, add, whole
-from discreet.mechanisms.mechanism import drawable, failure_probability
+from discreet.mechanisms.mechanism import Grid, Steps, add, drawable, failure_probability, whole
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace, staircase
 from discreet.privacy.accounting.rounding import decimal_up, short_up
 from discreet.privacy.loss import Concentrated, Loss, Pure
@@ -79,10 +78,7 @@ class Geometric:
 
     def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> int | Steps:
         """value + noise: an int for an int, an int64 array for an array. Held at the ends of int64."""
-        steps = whole(value, "value")
-        if steps.ndim == 0:
-            return max(-(2**63), min(2**63 - 1, int(steps) + int(discrete_laplace(self.scale, entropy=entropy))))
-        return add(steps, np.asarray(discrete_laplace(self.scale, steps.shape, entropy=entropy)))
+        return on_integers(value, discrete_laplace, self.scale, entropy)
 
     def interval(self, confidence: Number) -> int:
         """The least w such that |noise| ≤ w with at least this probability, for each number."""
@@ -202,10 +198,7 @@ class DiscreteGaussian:
 
     def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> int | Steps:
         """value + noise: an int for an int, an int64 array for an array. Held at the ends of int64."""
-        steps = whole(value, "value")
-        if steps.ndim == 0:
-            return max(-(2**63), min(2**63 - 1, int(steps) + int(discrete_gaussian(self.sigma, entropy=entropy))))
-        return add(steps, np.asarray(discrete_gaussian(self.sigma, steps.shape, entropy=entropy)))
+        return on_integers(value, discrete_gaussian, self.sigma, entropy)
 
     def interval(self, confidence: Number) -> int:
         """A w such that |noise| ≤ w with at least this probability, for each number by itself."""
@@ -268,6 +261,15 @@ def granularity_of(granularity: Number | None, sensitivity: Fraction, crossings:
             "granularity", granularity, f"at least {float(sensitivity / 2**40):.3g}", "it is too fine"
         )
     return step
+
+
+def on_integers(value: ArrayLike, sampler: object, scale: Fraction, entropy: Entropy | None) -> int | Steps:
+    """Whole numbers plus noise of this scale, held at the ends of int64."""
+    steps = whole(value, "value")
+    if steps.ndim == 0:
+        noise = int(sampler(scale, entropy=entropy))  # type: ignore[operator]
+        return max(-(2**63), min(2**63 - 1, int(steps) + noise))
+    return add(steps, np.asarray(sampler(scale, steps.shape, entropy=entropy)))  # type: ignore[operator]
 
 
 def on_grid(

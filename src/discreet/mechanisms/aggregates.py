@@ -21,8 +21,7 @@ from discreet.exact import Number, float_up, integer, rational
 from discreet.fields import Converted, Integer
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
-from discreet.mechanisms.grid import Grid, Steps
-from discreet.mechanisms.mechanism import failure_probability
+from discreet.mechanisms.mechanism import Grid, Steps, failure_probability
 from discreet.mechanisms.quantile import Range
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss

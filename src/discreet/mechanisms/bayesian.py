@@ -58,15 +58,6 @@ def vulnerability(channel: Channel, prior: Prior) -> Any:
     return _joint(channel, prior).max(axis=0).sum()
 
 
-def bayes_risk(channel: Channel, prior: Prior) -> Any:
-    """The probability that the best guess of the input is wrong.
-
-    >>> bayes_risk(Channel([["3/4", "1/4"], ["1/4", "3/4"]]), "uniform")
-    Fraction(1, 4)
-    """
-    return 1 - vulnerability(channel, prior)
-
-
 def best_test(channel: Channel, first: Label, second: Label) -> Any:
     """The largest Pr[guess x | x] + Pr[guess x' | x'] of any test between two inputs: 1 + total variation.
 
@@ -221,10 +212,10 @@ def _largest_odds_change(channel: Channel, prior: Matrix, near: Graph) -> Fracti
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    result: list[int] = []
     candidate = 2
-    while len(found) < count:
-        if all(candidate % prime for prime in found if prime * prime <= candidate):
-            found.append(candidate)
+    while len(result) < count:
+        if all(candidate % prime for prime in result if prime * prime <= candidate):
+            result.append(candidate)
         candidate += 1
-    return found
+    return result

@@ -135,12 +135,12 @@ class Channel:
         >>> identity(["a", "b"]).ratio("all"), uniform(["a", "b"], [0, 1, 2]).ratio("all")
         (inf, Fraction(1, 1))
         """
-        found = self.worst(neighbors)
-        if found is None:
+        result = self.worst(neighbors)
+        if result is None:
             return Fraction(1) if self.exact else 1.0
-        if not found.neighbor_probability:
+        if not result.neighbor_probability:
             return math.inf
-        ratio = Fraction(found.probability) / Fraction(found.neighbor_probability)
+        ratio = Fraction(result.probability) / Fraction(result.neighbor_probability)
         return ratio if self.exact else printed_up(ratio)
 
     def epsilon(self, neighbors: Neighborhood, *, delta: Number = 0) -> float:
@@ -155,8 +155,8 @@ class Channel:
         """
         spare = rational(delta, "delta", at_least=0, at_most=1)
         if not spare:
-            found = self.worst(neighbors)
-            return divergence.rounded_up(found.log_ratio()) if found else 0.0
+            result = self.worst(neighbors)
+            return divergence.rounded_up(result.log_ratio()) if result else 0.0
         growth = divergence.growth_for_delta(self.matrix, spare, graph(neighbors, self.inputs))
         return math.inf if growth == math.inf else printed_up(divergence.log_ratio_up(Fraction(growth)))
 

@@ -20,11 +20,11 @@ from discreet.mechanisms.additive import (
     granularity_of,
     normal_quantile,
     on_grid,
+    on_integers,
     sensitivity_of,
     sqrt_up,
 )
-from discreet.mechanisms.grid import Steps, add, whole
-from discreet.mechanisms.mechanism import drawable, failure_probability
+from discreet.mechanisms.mechanism import Steps, drawable, failure_probability
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.accounting.rounding import decimal_up, short_up
 from discreet.privacy.loss import GaussianNoise, Loss
@@ -203,10 +203,7 @@ class RoundedGaussian:
 
     def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> int | Steps:
         """value + noise: an int for an int, an int64 array for an array. Held at the ends of int64."""
-        steps = whole(value, "value")
-        if steps.ndim == 0:
-            return max(-(2**63), min(2**63 - 1, int(steps) + int(rounded_gaussian(self.sigma, entropy=entropy))))
-        return add(steps, np.asarray(rounded_gaussian(self.sigma, steps.shape, entropy=entropy)))
+        return on_integers(value, rounded_gaussian, self.sigma, entropy)
 
     def interval(self, confidence: Number) -> int:
         """The least w such that |noise| ≤ w with at least this probability, for each number."""

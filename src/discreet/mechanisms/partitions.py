@@ -23,8 +23,7 @@ from discreet.fields import Integer, Rational
 from discreet.mechanisms.additive import laplace_tail, normal_quantile
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.gaussian import RoundedGaussian
-from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import drawable, failure_probability
+from discreet.mechanisms.mechanism import add, drawable, failure_probability, whole
 from discreet.noise import Entropy, discrete_laplace
 from discreet.noise.uniform import Coins
 from discreet.privacy.loss import Approximate, Loss, Together
@@ -89,8 +88,32 @@ class OptimalSelection:
         return Channel([[1 - p, p] for p in kept], inputs=range(most + 1), outputs=[0, 1])
 
 
+class _Threshold:
+    """Keys whose noisy count reaches a threshold are kept, counts included."""
+
+    @property
+    def threshold(self) -> int:
+        """The least noisy count that is kept."""
+        raise NotImplementedError
+
+    def _noisy(self, counts: NDArray[np.int64], entropy: Entropy | None) -> NDArray[np.int64]:
+        raise NotImplementedError
+
+    def release(
+        self, value: ArrayLike, /, *, entropy: Entropy | None = None
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which keys to keep, and the noisy counts (0 where a key is not kept).
+
+        Keys with no unit at all are never kept: they are not in the data, so naming them would be invention.
+        """
+        counts = _counts(value)
+        noisy = self._noisy(counts, entropy)
+        kept = (noisy >= self.threshold) & (counts > 0)
+        return kept, np.where(kept, noisy, 0)
+
+
 @dataclass(frozen=True, kw_only=True)
-class LaplaceThreshold:
+class LaplaceThreshold(_Threshold):
     """Discrete Laplace noise on each count; keys whose noisy count reaches the threshold are kept, counts included.
 
     Guarantee: (ε,δ)-DP under "add or remove one". Proof. One unit moves `keys` counts by 1 each: ℓ1 sensitivity `keys`,
@@ -125,13 +148,8 @@ class LaplaceThreshold:
         """The least noisy count that is kept."""
         return laplace_tail(self.scale, self.delta / self.keys) + 2
 
-    def release(
-        self, value: ArrayLike, /, *, entropy: Entropy | None = None
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Which keys to keep, and the noisy counts (0 where a key is not kept)."""
-        counts = _counts(value)
-        noisy = add(counts, np.asarray(discrete_laplace(self.scale, counts.shape, entropy=entropy)))
-        return _reaching(counts, noisy, self.threshold)
+    def _noisy(self, counts: NDArray[np.int64], entropy: Entropy | None) -> NDArray[np.int64]:
+        return add(counts, np.asarray(discrete_laplace(self.scale, counts.shape, entropy=entropy)))
 
     def interval(self, confidence: Number) -> int:
         """The least w with |noisy count − count| ≤ w at this confidence, for each count before the threshold."""
@@ -139,7 +157,7 @@ class LaplaceThreshold:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianThreshold:
+class GaussianThreshold(_Threshold):
     """Gaussian noise on each count, rounded; keys whose noisy count reaches the threshold are kept, counts included.
 
     Guarantee: that of continuous Gaussian noise of σ/√keys, plus δ, under "add or remove one". Proof. One unit moves
@@ -173,13 +191,8 @@ class GaussianThreshold:
         """The least noisy count that is kept."""
         return max(2, ceil(Fraction(3, 2) + self.sigma * normal_quantile(self.delta / self.keys)))
 
-    def release(
-        self, value: ArrayLike, /, *, entropy: Entropy | None = None
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Which keys to keep, and the noisy counts (0 where a key is not kept)."""
-        counts = _counts(value)
-        noisy = np.asarray(self._noise.release(counts, entropy=entropy))
-        return _reaching(counts, noisy, self.threshold)
+    def _noisy(self, counts: NDArray[np.int64], entropy: Entropy | None) -> NDArray[np.int64]:
+        return np.asarray(self._noise.release(counts, entropy=entropy))
 
     def interval(self, confidence: Number) -> int:
         """The least w with |noisy count − count| ≤ w at this confidence, for each count before the threshold."""
@@ -212,11 +225,3 @@ def _counts(value: ArrayLike) -> NDArray[np.int64]:
     if counts.ndim != 1 or (counts.size and counts.min() < 0):
         raise InvalidData("counts: expected a one-dimensional list of whole numbers ≥ 0")
     return counts
-
-
-def _reaching(
-    counts: NDArray[np.int64], noisy: NDArray[np.int64], threshold: int
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Keys with no unit at all are never kept: they are not in the data, so naming them would be invention."""
-    kept = (noisy >= threshold) & (counts > 0)
-    return kept, np.where(kept, noisy, 0)

@@ -11,8 +11,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, sqrt_bounds
 from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import Grid, add
-from discreet.mechanisms.mechanism import countable, drawable, failure_probability
+from discreet.mechanisms.mechanism import Grid, add, countable, drawable, failure_probability
 from discreet.noise import Entropy, planar_laplace
 from discreet.privacy.loss import Loss, PerDistance
 

@@ -9,19 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, log_up, plain, rational
-from discreet.fields import Choice, Converted, Rational
+from discreet.fields import Choice, Converted, Integer, Rational
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import Grid, finite
-from discreet.mechanisms.mechanism import countable, failure_probability
+from discreet.mechanisms.mechanism import Grid, countable, failure_probability, finite
 from discreet.mechanisms.stochastic import Label
-from discreet.noise import Entropy, softmax, uniform_below
+from discreet.noise import Entropy, softmax, softmax_each, uniform_below, uniform_each
 from discreet.privacy.loss import BoundedRange, Loss
 from discreet.privacy.unit import Neighbors, relation
 
@@ -85,8 +84,41 @@ class Range:
         return [self.value(step) for step in range(self.points)]
 
 
+class _PointOfRange:
+    """The exponential mechanism over the points of a declared range, which the data cut into stretches of one score."""
+
+    epsilon: Rational
+    within: Converted[Range, Range]
+
+    @property
+    def loss(self) -> Loss:
+        """Bounded range ε."""
+        return BoundedRange(self.epsilon)
+
+    def _stretches(self, values: ArrayLike) -> tuple[_Stretches, Fraction]:
+        """(first point, number of points, score) of each stretch, and the scale of the scores."""
+        raise NotImplementedError
+
+    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
+        """The private answer: a point of the declared range."""
+        (starts, copies, scores), scale = self._stretches(value)
+        chosen = int(softmax(scores, scale, multiplicity=copies, entropy=entropy))
+        step = int(starts[chosen]) + int(uniform_below(int(copies[chosen]), entropy=entropy))
+        return self.within.value(step)
+
+    def probabilities(self, values: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each point of the range, to float precision: a row of the mechanism's channel."""
+        (_, copies, scores), scale = self._stretches(values)
+        return _probabilities(copies, scores, scale)
+
+    def channel(self, datasets: Mapping[Label, ArrayLike]) -> Channel:
+        """The channel from datasets, each with its label, to the points of the range."""
+        rows = np.array([self.probabilities(values) for values in datasets.values()])
+        return Channel(rows, inputs=datasets.keys(), outputs=self.within.listed())
+
+
 @dataclass(frozen=True, kw_only=True)
-class Quantile:
+class Quantile(_PointOfRange):
     """The value below which a share `probability` of the data lies; 1/2 is the median.
 
     Guarantee: ε-bounded range, hence ε-DP. Proof. The score of a point o is −dist(q·n, [#{x < o}, #{x ≤ o}]). Adding or
@@ -106,29 +138,11 @@ class Quantile:
     neighbors: Converted[Neighbors | str, Neighbors] = Converted(lambda value, _: relation(value))
 
     @property
-    def loss(self) -> Loss:
-        """Bounded range ε."""
-        return BoundedRange(self.epsilon)
-
-    @property
     def sensitivity(self) -> Fraction:
         """How far one unit can move a score, in ranks."""
         if self.neighbors is Neighbors.CHANGE_ONE:
             return Fraction(1)
         return max(self.probability, 1 - self.probability)
-
-    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
-        """The private quantile: a point of the declared range."""
-        return _choose(self.within, *self._stretches(value), entropy)
-
-    def probabilities(self, values: ArrayLike) -> NDArray[np.float64]:
-        """The probability of each point of the range, to float precision: a row of the mechanism's channel."""
-        return _probabilities(*self._stretches(values))
-
-    def channel(self, datasets: Mapping[Label, ArrayLike]) -> Channel:
-        """The channel from datasets, each with its label, to the points of the range."""
-        rows = np.array([self.probabilities(values) for values in datasets.values()])
-        return Channel(rows, inputs=datasets.keys(), outputs=self.within.listed())
 
     def _stretches(self, values: ArrayLike) -> tuple[_Stretches, Fraction]:
         starts, copies, below, upto = _cut(self.within.steps(values), self.within.points)
@@ -145,7 +159,7 @@ class Quantile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extreme:
+class Extreme(_PointOfRange):
     """The minimum or maximum, told by a value that only a few data lie beyond.
 
     The true extreme depends on one person alone, so the mechanism aims at the value that `rank` others lie beyond: by
@@ -168,24 +182,6 @@ class Extreme:
         if self.rank is None:
             object.__setattr__(self, "rank", ceil(self.interval("0.95")))
 
-    @property
-    def loss(self) -> Loss:
-        """Bounded range ε."""
-        return BoundedRange(self.epsilon)
-
-    def release(self, value: ArrayLike, /, *, entropy: Entropy | None = None) -> float:
-        """The private extreme: a point of the declared range."""
-        return _choose(self.within, *self._stretches(value), entropy)
-
-    def probabilities(self, values: ArrayLike) -> NDArray[np.float64]:
-        """The probability of each point of the range, to float precision: a row of the mechanism's channel."""
-        return _probabilities(*self._stretches(values))
-
-    def channel(self, datasets: Mapping[Label, ArrayLike]) -> Channel:
-        """The channel from datasets, each with its label, to the points of the range."""
-        rows = np.array([self.probabilities(values) for values in datasets.values()])
-        return Channel(rows, inputs=datasets.keys(), outputs=self.within.listed())
-
     def _stretches(self, values: ArrayLike) -> tuple[_Stretches, Fraction]:
         starts, copies, below, upto = _cut(self.within.steps(values), self.within.points)
         count = upto[-1]
@@ -203,6 +199,111 @@ class Extreme:
         return float_up(2 / self.epsilon * log_up(self.within.points / failure_probability(confidence)))
 
 
+class Multisets(NamedTuple):
+    """Whole numbers from 0 on with how often they occur, in each of `size` groups: one entry a group and number."""
+
+    groups: NDArray[np.int64]
+    values: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedQuantile:
+    """In each of many groups, the point from 0 to points − 1 whose rank is nearest to q·n + shift, of n values.
+
+    A `shift` aims that many ranks beside the quantile; then the first (below: shift < 0) or the last point counts as if
+    it had as many ranks more as are needed, so that small groups are answered by the end of the range.
+    `sensitivity` is the most that one unit moves the scores of a group, added up over all groups.
+
+    Guarantee: ε-bounded range for all groups together, hence ε-DP. Proof. In each group this is the exponential
+    mechanism with scale s = 2·sensitivity/ε: where one unit moves scores by at most D, the log-ratio lies in an
+    interval of length 2D/s (Durfee, Rogers 2019, Lemma 3.2). Groups are drawn independently, so log-ratios add up, and
+    so do the lengths of their intervals: to at most 2·sensitivity/s = ε. Counting an end of the range as having any
+    rank below (above) takes away one of the two terms whose largest is the distance, which moves no faster for that.
+
+    >>> numbers = Multisets(np.array([0, 0, 1]), np.array([3, 7, 5]), np.array([500, 500, 900]), size=2)
+    >>> settings = {"points": 10, "shift": 0, "sensitivity": 1}
+    >>> GroupedQuantile(epsilon=50, probability="3/4", **settings).release(numbers).tolist()
+    [7, 5]
+    """
+
+    epsilon: Rational = Rational(above=0)
+    probability: Converted[Number, Fraction] = Converted(_share)
+    points: Integer = Integer(at_least=1, at_most=2**61)
+    shift: Integer = Integer()
+    sensitivity: Rational = Rational(above=0)
+
+    @property
+    def loss(self) -> Loss:
+        """Bounded range ε."""
+        return BoundedRange(self.epsilon)
+
+    @property
+    def scale(self) -> Fraction:
+        """What ranks are divided by."""
+        return 2 * self.sensitivity / self.epsilon
+
+    def release(self, value: Multisets, /, *, entropy: Entropy | None = None) -> NDArray[np.int64]:
+        """The private quantile of each group."""
+        firsts, starts, copies, scores = self._stretches(value)
+        scale = self.scale * self.probability.denominator
+        chosen = softmax_each(scores, firsts, scale, multiplicity=copies, entropy=entropy)
+        return starts[chosen] + uniform_each(copies[chosen], entropy=entropy)
+
+    def interval(self, confidence: Number) -> float:
+        """How far the rank of an answer can be from the one wanted, in one group, with at least this probability."""
+        return float_up(self.scale * log_up(self.points / failure_probability(confidence)))
+
+    def probabilities(self, value: Multisets) -> list[NDArray[np.float64]]:
+        """For each group, the probability of each point, to float precision: a row of the mechanism's channel."""
+        firsts, _, copies, scores = self._stretches(value)
+        scale = self.scale * self.probability.denominator
+        parts = zip(np.split(copies, firsts[1:]), np.split(scores, firsts[1:]), strict=True)
+        return [_probabilities(each, score, scale) for each, score in parts]
+
+    def _stretches(self, value: Multisets) -> tuple[NDArray[np.int64], ...]:
+        """Where groups begin, and of each stretch its first point, its number of points and its score."""
+        ends = np.repeat(np.arange(value.size), 2)  # the ends of the range stand alone, with whatever is there
+        groups = np.concatenate((value.groups, ends))
+        values = np.concatenate((value.values, np.tile([0, self.points - 1], value.size)))
+        counts = np.concatenate((value.counts, np.zeros(ends.size, np.int64)))
+        order = np.lexsort((values, groups))
+        groups, values, counts = groups[order], values[order], counts[order]
+        new = np.append(True, (np.diff(groups) != 0) | (np.diff(values) != 0)) if groups.size else np.zeros(0, np.bool_)
+        distinct = np.flatnonzero(new)
+        counts = np.add.reduceat(counts, distinct) if groups.size else counts
+        groups, values = groups[distinct], values[distinct]
+        firsts = np.searchsorted(groups, np.arange(value.size))
+        sizes = np.diff(np.append(firsts, groups.size))
+        total = np.cumsum(counts)
+        upto = total - np.repeat(total[firsts] - counts[firsts], sizes)
+        n = np.repeat(upto[firsts + sizes - 1], sizes)
+        share, parts = self.probability.numerator, self.probability.denominator
+        if int(n.max(initial=0)) * parts + abs(self.shift) * parts >= 1 << 60:
+            raise InvalidData("values: got too many to be ranked in 64 bits")
+        wanted = share * n + self.shift * parts
+        low, high = parts * (upto - counts) - wanted, wanted - parts * upto
+        if self.shift < 0:
+            low[firsts] = 0
+        if self.shift > 0:
+            high[firsts + sizes - 1] = 0
+        here = -np.maximum(0, np.maximum(low, high))
+        after = -np.abs(parts * upto - wanted)
+        last = np.zeros(groups.size, np.bool_)
+        last[firsts + sizes - 1] = True
+        gaps = np.where(last, 0, np.append(values[1:], 0) - values - 1)
+        starts = np.stack((values, values + 1), axis=1).ravel()
+        copies = np.stack((np.ones_like(values), gaps), axis=1).ravel()
+        return 2 * firsts, starts, copies, np.stack((here, after), axis=1).ravel()
+
+
+def _probabilities(copies: NDArray[np.int64], scores: NDArray[np.int64], scale: Fraction) -> NDArray[np.float64]:
+    countable(int(copies.sum()), "probabilities")
+    weights = np.repeat(np.exp((scores - scores[copies > 0].max()) / float(scale)), copies)
+    return np.asarray(weights / weights.sum())
+
+
 def _cut(steps: NDArray[np.int64], points: int) -> tuple[NDArray[np.int64], ...]:
     """The range cut at the data: (first point, number of points, #{x < it}, #{x ≤ it}) of each stretch, in order."""
     values, counts = np.unique(steps, return_counts=True)
@@ -211,19 +312,6 @@ def _cut(steps: NDArray[np.int64], points: int) -> tuple[NDArray[np.int64], ...]
     starts[0], starts[1::2], starts[2::2] = 0, values, values + 1
     copies = np.diff(np.append(starts, points))
     return starts, copies, np.repeat(before, 2)[:-1], np.repeat(before, 2)[1:]
-
-
-def _choose(within: Range, stretches: _Stretches, scale: Fraction, entropy: Entropy | None) -> float:
-    starts, copies, scores = stretches
-    chosen = int(softmax(scores, scale, multiplicity=copies, entropy=entropy))
-    return within.value(int(starts[chosen]) + int(uniform_below(int(copies[chosen]), entropy=entropy)))
-
-
-def _probabilities(stretches: _Stretches, scale: Fraction) -> NDArray[np.float64]:
-    _, copies, scores = stretches
-    countable(int(copies.sum()), "probabilities")
-    weights = np.repeat(np.exp((scores - scores[copies > 0].max()) / float(scale)), copies)
-    return np.asarray(weights / weights.sum())
 
 
 def _range(within: Range) -> Range:

@@ -12,8 +12,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_up, plain, rational
 from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import regular
-from discreet.mechanisms.mechanism import countable, failure_probability
+from discreet.mechanisms.mechanism import countable, failure_probability, regular
 from discreet.noise import Entropy, bernoulli, uniform_below
 from discreet.privacy.loss import Loss, Pure
 

@@ -18,8 +18,7 @@ from discreet.exact import Number, float_up, integer, log_up
 from discreet.fields import Converted, Integer, Rational
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import add, whole
-from discreet.mechanisms.mechanism import countable, drawable, failure_probability
+from discreet.mechanisms.mechanism import add, countable, drawable, failure_probability, whole
 from discreet.mechanisms.stochastic import Label
 from discreet.noise import Entropy, accept_each, discrete_laplace, softmax, uniform_below
 from discreet.noise.categorical import exponents
@@ -252,15 +251,15 @@ class AboveThreshold:
 
     def probability(self, answers: ArrayLike, outcome: Iterable[bool]) -> float:
         """The probability of one outcome (a list of booleans as `release` yields), to float precision."""
-        told = list(outcome)
-        if not self._possible(told, len(_scores(answers))):
+        answers_above = list(outcome)
+        if not self._possible(answers_above, len(_scores(answers))):
             return 0.0
         of_threshold, of_answer = (float(scale) for scale in self.scales)
         reach = ceil(60 * of_threshold)
         countable(2 * reach, "probability")
         noise = np.arange(-reach, reach + 1)
         mass = laplace_pmf(noise, of_threshold)
-        for answer, above in zip(_scores(answers), told, strict=False):
+        for answer, above in zip(_scores(answers), answers_above, strict=False):
             gap = max(-(2**60), min(2**60, self.threshold - int(answer) - 1))
             below = laplace_cdf(noise + gap, of_answer)  # P(answer + ν < threshold + noise)
             mass = mass * (1 - below if above else below)

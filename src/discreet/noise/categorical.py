@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.errors import InvalidData
 from discreet.exact import Number, exp_bounds, float_down, rational
 from discreet.noise.entropy import SYSTEM, Entropy
-from discreet.noise.sampler import Integers, Size, sample, shape
-from discreet.noise.table import Enclosure, accept, below
-from discreet.noise.uniform import uniform_below
+from discreet.noise.sampler import Enclosure, Integers, Size, accept, below, sample, shape
+from discreet.noise.uniform import uniform_below, uniform_each
 
 _INT64 = 2**63 - 1
 
@@ -56,6 +55,27 @@ def softmax(
         raise InvalidData("scores: got none, expected at least one candidate")
     copies = None if multiplicity is None else _copies(multiplicity, values)
     return sample(_Softmax(values, rational(scale, "scale", above=0) * denominator, copies), size, entropy)
+
+
+def softmax_each(
+    scores: Integers, starts: Integers, scale: Number, *, multiplicity: Integers, entropy: Entropy | None = None
+) -> Integers:
+    """For each stretch of scores, which begin at `starts`, a position drawn as `softmax` draws it; all at once.
+
+    Scores are below 2^61 in size, and some multiplicity of each stretch is not zero.
+
+    >>> softmax_each(np.array([0, 9, 5]), np.array([0, 2]), "1/100", multiplicity=np.array([1, 1, 7])).tolist()
+    [1, 2]
+    """
+    exact = rational(scale, "scale", above=0)
+    if scores.shape != multiplicity.shape or scores.ndim != 1 or (starts.size and int(starts[0])):
+        raise InvalidData("scores: expected one multiplicity for each, and the first stretch at 0")
+    sizes = np.diff(np.append(starts, scores.size))
+    if sizes.size and (sizes.min() < 1 or np.abs(scores).max() >= 1 << 61 or multiplicity.min() < 0):
+        raise InvalidData("scores: expected at least one in each stretch, below 2^61; multiplicity: none negative")
+    if not starts.size:
+        return np.zeros(0, np.int64)
+    return _Stretches(scores, starts, sizes, exact, multiplicity).draw(SYSTEM if entropy is None else entropy)
 
 
 def exponents(scores: ArrayLike, scale: Number) -> NDArray[np.float64]:
@@ -127,14 +147,66 @@ class _Softmax:
         """Bounds on wᵢ/Wᵢ."""
         gamma = Fraction(int(self._top) - int(self._scores[i])) / self._scale
         copies = 1 if self._copies is None else int(self._copies[i])
-        cover = int(self._covers[i])
+        return _acceptance(gamma, copies, int(self._covers[i]), self._exponent)
 
-        def enclose(bits: int) -> tuple[int, int]:
-            lo, hi = exp_bounds(-gamma, bits + 128 + self._exponent)  # wᵢ = copies·e^−γ·2^exponent
-            ceiling = -(-copies * hi >> 128)
-            return (copies * lo >> 128) // cover, -(-ceiling // cover)
 
-        return enclose
+class _Stretches:
+    """`_Softmax` in each of many stretches: weights Wᵢ ≥ wᵢ are made and accepted alike, each with its 2^k/M."""
+
+    def __init__(self, scores: Integers, starts: Integers, sizes: Integers, scale: Fraction, copies: Integers) -> None:
+        self._scale, self._copies, self._starts, self._sizes = scale, copies, starts, sizes
+        tops = np.maximum.reduceat(np.where(copies > 0, scores, -(1 << 62)), starts)
+        if tops.min() <= -(1 << 61):
+            raise InvalidData("multiplicity: expected some of each stretch not to be zero")
+        self._gaps = np.maximum(np.repeat(tops, sizes) - scores, 0)
+        with np.errstate(all="ignore"):  # whatever the caller set: an underflow must not tell of a score
+            weights = np.exp(-np.minimum(_exponents(-self._gaps, 0, scale), 128)) * copies
+        powers = np.frexp(np.maximum.reduceat(weights, starts))[1].astype(np.int64)
+        self._exponents = np.repeat(62 - np.frexp(sizes.astype(np.float64))[1] - powers, sizes)
+        self._weights = np.ldexp(weights, self._exponents)
+        self._covers = np.where(copies > 0, (self._weights * (1 + 2.0**-40)).astype(np.int64) + 1, 0)
+        self._ends = np.cumsum(self._covers.astype(np.uint64), dtype=np.uint64)  # modulo 2^64: differences are right
+
+    def draw(self, entropy: Entropy) -> Integers:
+        before = self._ends[self._starts] - self._covers[self._starts].astype(np.uint64)
+        last = self._starts + self._sizes - 1
+        totals = (self._ends[last] - before).astype(np.int64)
+        out = np.empty(self._starts.size, np.int64)
+        pending = np.arange(self._starts.size)
+        while pending.size:
+            places = uniform_each(totals[pending], entropy=entropy).astype(np.uint64)
+            out[pending] = self._found(self._starts[pending], last[pending], places, before[pending])
+            pending = pending[~self._accepted(out[pending], entropy)]
+        return out
+
+    def _found(self, low: Integers, high: Integers, places: NDArray[np.uint64], before: NDArray[np.uint64]) -> Integers:
+        """The first position of each stretch whose end is beyond the place: all searched at once, by halves."""
+        for _ in range(int(self._sizes.max()).bit_length()):
+            middle = (low + high) // 2
+            beyond = self._ends[middle] - before > places
+            low, high = np.where(beyond, low, np.minimum(middle + 1, high)), np.where(beyond, middle, high)
+        return low
+
+    def _accepted(self, chosen: Integers, entropy: Entropy) -> NDArray[np.bool_]:
+        words = entropy.words(chosen.size)
+        gap = self._weights[chosen] / self._covers[chosen] - (words >> np.uint64(11)) * 2.0**-53
+        heads: NDArray[np.bool_] = gap > 0
+        for k in np.flatnonzero(np.abs(gap) < 2.0**-40):
+            i = int(chosen[k])
+            parts = (Fraction(int(self._gaps[i])) / self._scale, int(self._copies[i]), int(self._covers[i]))
+            heads[k] = below(int(words[k]), _acceptance(*parts, int(self._exponents[i])), entropy)
+        return heads
+
+
+def _acceptance(gamma: Fraction, copies: int, cover: int, exponent: int) -> Enclosure:
+    """Bounds on wᵢ/Wᵢ, where wᵢ = copies·e^−γ·2^exponent."""
+
+    def enclose(bits: int) -> tuple[int, int]:
+        lo, hi = exp_bounds(-gamma, bits + 128 + exponent)
+        ceiling = -(-copies * hi >> 128)
+        return (copies * lo >> 128) // cover, -(-ceiling // cover)
+
+    return enclose
 
 
 def accept_each(deficits: ArrayLike, scale: Number, *, entropy: Entropy | None = None) -> NDArray[np.bool_]:

@@ -23,8 +23,18 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.entropy import Entropy
-from discreet.noise.sampler import LARGEST, Integers, Size, sample_often
-from discreet.noise.table import Enclosure, Sums, accept, accept_one, cumulative, times
+from discreet.noise.sampler import (
+    LARGEST,
+    Enclosure,
+    Integers,
+    Size,
+    Sums,
+    accept,
+    accept_one,
+    cumulative,
+    sample_often,
+    times,
+)
 
 _GUARD = 64
 

@@ -47,11 +47,13 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, rational
 from discreet.noise.entropy import SYSTEM, Entropy, Words
-from discreet.noise.sampler import LARGEST, Integers, Size, sample_often, shape
-from discreet.noise.table import (
+from discreet.noise.sampler import (
+    LARGEST,
     UNDECIDED,
     Enclosure,
+    Integers,
     Interval,
+    Size,
     Sums,
     accept,
     accept_one,
@@ -59,6 +61,8 @@ from discreet.noise.table import (
     ceiling,
     cumulative,
     pad,
+    sample_often,
+    shape,
     times,
     whole_words,
 )

@@ -19,8 +19,19 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, exp_bounds, integer, rational
 from discreet.noise.entropy import SYSTEM, Entropy
-from discreet.noise.sampler import Integers, Size, sample, shape, sixteen_bits
-from discreet.noise.table import Table, below, ceiling, pad, times, whole_words
+from discreet.noise.sampler import (
+    Integers,
+    Size,
+    Table,
+    below,
+    ceiling,
+    pad,
+    sample,
+    shape,
+    sixteen_bits,
+    times,
+    whole_words,
+)
 
 _WORD = 1 << 64
 _BLOCK = 1 << 17  # coins at a time
@@ -232,8 +243,8 @@ def poisson_sample(p: Number, count: int, *, entropy: Entropy | None = None) -> 
         ends = last + np.cumsum(drawn + heads, dtype=np.int64)
         last = int(ends[-1])
         parts.append(ends if heads.all() else ends[heads])
-    found = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return found[: found.searchsorted(size)]
+    result = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return result[: result.searchsorted(size)]
 
 
 @lru_cache(maxsize=32)

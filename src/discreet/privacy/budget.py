@@ -26,6 +26,7 @@ order that usually wins pays little for the others.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,11 +34,11 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, inf, log
 from threading import Lock
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from discreet.errors import BudgetExceeded, InvalidInput, InvalidParameter, NoGuarantee, UnknownLoss
 from discreet.exact import Number, float_down, float_up, plain, rational, text_down, text_up
-from discreet.privacy.accounting import Guarantee, guarantee, pure, rdp
+from discreet.privacy.accounting import Guarantee, composition, guarantee, rdp
 from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import Loss, Together
 
@@ -157,7 +158,7 @@ class Budget:
     def charge(self, spent: Spent, loss: Loss) -> Spent:
         """The totals after this release, or `BudgetExceeded`. Pure: whoever keeps the totals must keep the result.
 
-        `mechanisms.SpendingBudget` keeps them for you.
+        `Spending` keeps them for you.
         """
         if not isinstance(spent, Spent):
             raise InvalidParameter("spent", spent, "the totals so far", "start with Spent(); pass on what is returned")
@@ -201,7 +202,7 @@ class Budget:
 def _pure_part(loss: Loss) -> Fraction | None:
     """The pure ε of a loss (of the ε in an (ε,δ) loss, whose δ is counted apart), or None where there is none."""
     try:
-        return pure.epsilon(loss, additive_delta=True)
+        return composition.pure(loss, additive_delta=True)
     except NoGuarantee:
         return None
 
@@ -258,49 +259,100 @@ _LOCK = Lock()
 
 
 class Spending:
-    """Counts what estimators, and `choose`, spend within a `with` block, in every thread of this process.
+    """What is spent in this process, without a ledger: releases charge themselves, fits are counted in a `with` block.
 
-    A grid search over k settings and f folds is k·f trainings on overlapping rows, and one more on all of them: the
-    model it returns says what its own training cost, this says what all of them did. Blocks may be nested; each counts.
+    With a `Budget` it is a filter: what cannot be paid is refused before it is made. Without one it only adds up. A
+    grid search over k settings and f folds is k·f trainings on overlapping rows, and one more on all of them: the model
+    it returns says what its own training cost, this says what all of them did. Fits and `choose` are counted within the
+    block, in every thread of this process. Blocks may be nested; each counts.
 
-    Guarantee: everything released within the block costs `Together(*losses)`. Proof. A fit is entered before it begins,
-    with the (ε, δ) that it may cost at most, and its true cost takes that place when it has ended; a fit that was
-    interrupted stays as it was entered. Fits in other processes cannot be counted, and are refused.
+    Guarantee: everything released through it costs `Together(*losses)`; with a budget it is (ε, δ)-DP for it, however
+    releases were chosen. Proof. A release is entered, under a lock, before it is made, and only if `Budget.charge`
+    allows the totals after it: this is the privacy filter. A fit is entered with the (ε, δ) that it may cost at most,
+    and its true cost, a matter of settings, takes that place when it has ended; one that was interrupted stays as it
+    was entered. There are no refunds: whether a release failed may depend on the data. Fits in other processes cannot
+    be counted, and are refused.
 
-    >>> from discreet.privacy.loss import Pure
-    >>> with Spending() as spending:
-    ...     for _ in range(3):
-    ...         with paying(Pure("0.1")):
-    ...             pass  # a release
-    >>> spending.losses[0], spending.guarantee(delta=0).epsilon
-    (Pure(epsilon=Fraction(1, 10)), 0.3...)
+    It lives as long as the process. What must outlive it, or is shared, belongs into a ledger (`discreet.open`).
+
+    >>> from discreet.mechanisms import Geometric
+    >>> spending, count = Spending(Budget(epsilon=1)), Geometric(epsilon="0.7", sensitivity=1)
+    >>> released = spending.release(count, 100)
+    >>> print(spending)
+    ε 0.7 of ε 1, δ 0 spent
+    >>> spending.release(count, 100)
+    Traceback (most recent call last):
+    discreet.errors.BudgetExceeded: this release needs more than is left: ...
     """
 
-    def __init__(self) -> None:
-        self._entries: dict[int, Loss] = {}
-        self._begun = 0
+    def __init__(self, budget: Budget | None = None) -> None:
+        if budget is not None and not isinstance(budget, Budget):
+            raise InvalidParameter("budget", budget, "a Budget, such as Budget(epsilon=1), or none")
+        self._budget, self._process = budget, os.getpid()
+        self._losses: dict[int, Loss] = {}
+        self._ended, self._begun = Spent(), 0
+        self._pending: dict[int, Loss] = {}
+
+    @property
+    def budget(self) -> Budget | None:
+        """What everything together may cost."""
+        return self._budget
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What was spent, in the order in which it was begun."""
         with _LOCK:
-            return tuple(self._entries.values())
+            return tuple(self._losses.values())
 
     @property
     def spent(self) -> Spent:
         """The totals, for `Budget.allows`: they hold even if what was spent next depended on results."""
-        total = Spent()
-        for loss in self.losses:
-            total = total.plus(loss)
-        return total
+        with _LOCK:
+            return self._totals()
 
     def guarantee(self, *, delta: Number) -> Guarantee:
         """The (ε, δ) of all of it together, if what was run did not depend on results, as in a grid search."""
         return guarantee(Together(*self.losses), delta=delta)
 
-    def _next(self) -> int:
+    def release(self, mechanism: Any, value: Any, /, *, entropy: Any = None) -> Any:
+        """Charge one release of this mechanism, then make it; `BudgetExceeded` where that cannot be paid."""
+        if not hasattr(mechanism, "loss") or not callable(getattr(mechanism, "release", None)):
+            raise InvalidParameter("mechanism", type(mechanism).__name__, "a mechanism, such as Laplace(...)")
+        self.charge(mechanism.loss)
+        return mechanism.release(value, entropy=entropy)
+
+    def charge(self, loss: Loss) -> None:
+        """Charge what is released by other means: call it before the release."""
+        with _LOCK:
+            self._end(self._begin(loss), loss)
+
+    def _totals(self) -> Spent:
+        total = self._ended
+        for loss in self._pending.values():
+            total = total.plus(loss)
+        return total
+
+    def _begin(self, most: Loss) -> int:
+        """The place of a release that costs at most this, if it can be paid."""
+        if os.getpid() != self._process:
+            raise InvalidParameter(
+                "budget", "one of another process", "a budget of this process", "two copies would spend it twice"
+            )
+        if self._budget is None:
+            self._totals().plus(most)  # what has no ε is refused
+        else:
+            self._budget.charge(self._totals(), most)
         self._begun += 1
+        self._losses[self._begun] = self._pending[self._begun] = most
         return self._begun
+
+    def _end(self, place: int, loss: Loss | None) -> None:
+        """The true cost of a release that was made; None: it was refused, and not made."""
+        del self._pending[place]
+        if loss is None:
+            del self._losses[place]
+        else:
+            self._losses[place], self._ended = loss, self._ended.plus(loss)
 
     def __enter__(self) -> Self:
         with _LOCK:
@@ -310,6 +362,17 @@ class Spending:
     def __exit__(self, *_: object) -> None:
         with _LOCK:
             _ACTIVE.remove(self)
+
+    def __str__(self) -> str:
+        if self._budget is None:
+            return f"{len(self.losses)} releases"
+        return f"{self._budget.describe(self.spent)} of {self._budget.describe_limit()} spent"
+
+    def __repr__(self) -> str:
+        return f"<Spending: {self}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Spending cannot be copied or pickled: two copies would spend the same budget twice")
 
 
 def counting() -> bool:
@@ -327,18 +390,24 @@ def paying(most: Loss) -> Iterator[Callable[[Loss], None]]:
 
     A release that was refused (`InvalidInput`) was not made, and is taken out again. Every other failure stays.
     """
-    with _LOCK:
-        places = [(spending, spending._next()) for spending in _ACTIVE]
+    places: list[tuple[Spending, int]] = []
 
-        def enter(loss: Loss) -> None:
-            for spending, place in places:
-                spending._entries[place] = loss
-
-        enter(most)
-    try:
-        yield enter
-    except InvalidInput:
+    def end(loss: Loss | None) -> None:
         with _LOCK:
-            for spending, place in places:
-                del spending._entries[place]
+            while places:
+                spending, place = places.pop()
+                spending._end(place, loss)
+
+    try:
+        with _LOCK:
+            for spending in _ACTIVE:
+                place = spending._begin(most)
+                places.append((spending, place))
+    except BaseException:
+        end(None)  # one of the budgets cannot pay, so nothing is released
+        raise
+    try:
+        yield end
+    except InvalidInput:
+        end(None)
         raise

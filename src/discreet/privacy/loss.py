@@ -260,7 +260,7 @@ def disjoint(*losses: "Loss", neighbors: Neighbors | str) -> "Loss":
     return pairs[0] if len(pairs) == 1 else Parallel(*pairs)
 
 
-Loss = (
+Atom = (
     Pure
     | BoundedRange
     | Approximate
@@ -270,10 +270,10 @@ Loss = (
     | DiscreteGaussianNoise
     | SampledGaussian
     | PerDistance
-    | Repeated
-    | Together
-    | Parallel
 )
+"""A loss without parts."""
+
+Loss = Atom | Repeated | Together | Parallel
 """The closed union. Functions of a loss are one `match` that ends in `assert_never`."""
 
 _KINDS: dict[str, type[Any]] = {

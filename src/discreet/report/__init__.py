@@ -6,8 +6,9 @@
 ('<svg', True)
 """
 
-from discreet.report.chart import Bars, Chart, Heat, Intervals, Line, Mark, Points
-from discreet.report.page import Facts, Grid, Heading, Html, Page, Part, Text, Tiles, Verdict
+from discreet.report.chart import Chart
+from discreet.report.marks import Bars, Heat, Intervals, Line, Mark, Points
+from discreet.report.page import Facts, Grid, Heading, Html, Page, Part, Text, Tiles, Verdict, embedded
 
 __all__ = [
     "Bars",
@@ -26,4 +27,5 @@ __all__ = [
     "Text",
     "Tiles",
     "Verdict",
+    "embedded",
 ]

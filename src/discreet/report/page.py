@@ -1,13 +1,18 @@
-"""A report as one HTML page that loads nothing and runs nothing: headings, words, facts, tables, verdicts, charts.
+"""A report as one HTML page that loads nothing: headings, words, facts, tables, verdicts, charts.
+
+It runs nothing either, unless it has a script, which its Content-Security-Policy then names by its hash.
 
 >>> from discreet.report import Facts, Page, Text
 >>> Page("A & B", [Text("x < y"), Facts({"rows": 12})]).html().count("&amp;")
 2
 """
 
+import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from itertools import groupby
@@ -15,8 +20,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from discreet.report.axis import THIN
 from discreet.report.chart import Chart
+from discreet.report.marks import THIN
 
 _TONES = {True: "good", False: "bad", None: "open"}
 _LONG = 4  # headings from which on a page lists them
@@ -82,15 +87,20 @@ Part = Heading | Text | Facts | Grid | Verdict | Tiles | Html | Chart
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Page:
-    """A title, a lead and parts; a long page lists its headings at the top."""
+    """A title, a lead and parts; a long page lists its headings at the top. A script runs in whole pages only."""
 
     title: str
     parts: Sequence[Part]
     lead: str = ""
+    script: str = ""
 
     def html(self) -> str:
         """The whole page."""
-        return _PAGE.format(title=escape(self.title), body=self.fragment())
+        digest = b64encode(sha256(self.script.encode()).digest()).decode()
+        policy, script = (
+            (f" script-src 'sha256-{digest}';", f"<script>{self.script}</script>") if self.script else ("", "")
+        )
+        return _PAGE.format(title=escape(self.title), body=self.fragment(), policy=policy, script=script)
 
     def fragment(self) -> str:
         """The page without its head, for a notebook; its style comes along."""
@@ -103,7 +113,7 @@ class Page:
         return target
 
     def _body(self) -> str:
-        lead = f'<p class="lead">{escape(self.lead)}</p>' if self.lead else ""
+        lead = f'<p class="lead">{escape(shown(self.lead))}</p>' if self.lead else ""
         headings = [part.words for part in self.parts if isinstance(part, Heading)]
         names = _anchors(headings)
         links = "".join(f'<li><a href="#{names[i]}">{escape(words)}</a></li>' for i, words in enumerate(headings))
@@ -129,6 +139,16 @@ def render(parts: Sequence[Part], anchors: Sequence[str] = ()) -> str:
     return "\n".join(body)
 
 
+def embedded(name: str, document: Any) -> Html:
+    """Data for the script of a page, as JSON that cannot end the element it stands in.
+
+    >>> embedded("d", "</script>").html
+    '<script type="application/json" id="d">"\\\\u003c/script>"</script>'
+    """
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return Html(f'<script type="application/json" id="{escape(name)}">{text}</script>')
+
+
 def _anchors(headings: Sequence[str]) -> list[str]:
     """Names to link to, all different."""
     plain = [re.sub(r"\W+", "-", words.lower()).strip("-") or "part" for words in headings]
@@ -140,7 +160,7 @@ def _part(part: Part, anchors: Iterator[str]) -> str:
         case Heading():
             html = f'<h2 id="{next(anchors)}">{escape(part.words)}</h2>'
         case Text():
-            html = f"<p>{escape(part.words)}</p>"
+            html = f"<p>{escape(shown(part.words))}</p>"
         case Facts():
             lines = ((escape(str(name)), _cell(value)) for name, value in part.values.items())
             rows = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in lines)
@@ -148,7 +168,8 @@ def _part(part: Part, anchors: Iterator[str]) -> str:
         case Grid():
             html = _grid(part)
         case Verdict():
-            html = f'<p class="verdict {_TONES[part.good]}"><b>{escape(part.word)}</b> {escape(part.sentence)}</p>'
+            sentence = escape(shown(part.sentence))
+            html = f'<p class="verdict {_TONES[part.good]}"><b>{escape(part.word)}</b> {sentence}</p>'
         case Tiles():
             boxes = (
                 f"<div><strong>{escape(shown(big))}</strong><span>{escape(what)}</span></div>"
@@ -167,12 +188,12 @@ def _part(part: Part, anchors: Iterator[str]) -> str:
 def _grid(grid: Grid) -> str:
     right = [_is_number_column([row[i] for row in grid.rows]) for i in range(len(grid.header))]
     side = [' class="number"' if number else "" for number in right]
-    head = "".join(f"<th{side[i]}>{escape(str(name))}</th>" for i, name in enumerate(grid.header))
+    head = "".join(f"<th{side[i]}>{escape(shown(name))}</th>" for i, name in enumerate(grid.header))
     rows = "".join(
         f"<tr>{''.join(f'<td{side[i]}>{_cell(value)}</td>' for i, value in enumerate(row))}</tr>" for row in grid.rows
     )
     # as a paragraph: a <caption> is as narrow as its table
-    caption = f'<p class="caption">{escape(grid.caption)}</p>' if grid.caption else ""
+    caption = f'<p class="caption">{escape(shown(grid.caption))}</p>' if grid.caption else ""
     table = f'<table class="grid"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     return f'{caption}<div class="wide">{table}</div>'
 
@@ -200,10 +221,10 @@ def _cell(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for people, with thin spaces between thousands.
+    """A value for people: thin spaces between thousands, no line ends before a percent sign.
 
-    >>> shown(0.12345678), shown(1234567), shown(True), shown("936 of 1,030")
-    ('0.1235', '1\u202f234\u202f567', 'yes', '936 of 1\u202f030')
+    >>> shown(0.12345678), shown(1234567), shown(True), shown("936 of 1,030"), shown("5 %")
+    ('0.1235', '1\u202f234\u202f567', 'yes', '936 of 1\u202f030', '5\xa0%')
     """
     match value:
         case None:
@@ -217,16 +238,18 @@ def shown(value: Any) -> str:
         case list() | tuple():
             return ", ".join(shown(part) for part in value)
         case _:
-            return _COMMAS.sub(lambda found: found[0].replace(",", THIN), str(value))
+            text = str(value).replace(" %", "\N{NO-BREAK SPACE}%")
+            return _COMMAS.sub(lambda thousands: thousands[0].replace(",", THIN), text)
 
 
 STYLE = files("discreet.report").joinpath("page.css").read_text(encoding="utf-8")
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none';{policy} style-src 'unsafe-inline'; img-src data:">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title><style>
 body{{margin:0;background:#fff}}@media (prefers-color-scheme:dark){{body{{background:#161a20}}}}</style></head>
-<body>{body}</body></html>
+<body>{body}{script}</body></html>
 """

@@ -128,7 +128,8 @@ def checked_path(path: Any, *endings: str) -> Path:
     allowed = endings or PICTURES
     ending = Path(path).suffix.lower() if isinstance(path, str | Path) else ""
     if ending not in allowed:
-        raise InvalidParameter("path", path, f"a name that ends in {', '.join(allowed[:-1])} or {allowed[-1]}")
+        expected = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+        raise InvalidParameter("path", path, f"a name that ends in {expected}")
     if not Path(path).parent.is_dir():
         raise InvalidParameter("path", str(path), "a file in a folder that exists", "make the folder first")
     if ending in (".png", ".pdf"):

@@ -10,26 +10,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
-from discreet.curator.documents import digest, documented, plan_document
+from discreet.curator.contribution_draw import require_same, rows_each
 from discreet.curator.engines import Engine
-from discreet.curator.rows import require_same, rows_each
+from discreet.curator.plan import PrivatePlan, documented, plan_document
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import plain, printed_up
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import Approximate, GaussianNoise, Loss, Together
 from discreet.privacy.unit import Neighbors
-from discreet.synthetic.bins import Bins
-from discreet.synthetic.choosing import Recipe, Round, choose
-from discreet.synthetic.fine_counts import Cells, Level, count, density, sigma_of
-from discreet.synthetic.marginals import Attributes, cells
-from discreet.synthetic.measuring import (
+from discreet.synthetic.columns.rules import Rule, allowed, named_in
+from discreet.synthetic.columns.schema import Attribute, Schema
+from discreet.synthetic.columns.units import Bins, Codes
+from discreet.synthetic.fit.relaxed import Settings, fit, memory_needed, soft_rows
+from discreet.synthetic.fit.resources import Needs, needs
+from discreet.synthetic.fit.row_sampling import possible
+from discreet.synthetic.measure.adaptive import (
+    Recipe,
+    Round,
+    choose,
+    design_shift,
+    fine_shift,
+    gaussian_within,
+    recipe_loss,
+)
+from discreet.synthetic.measure.fine_counts import Cells, Level, count, density, sigma_of
+from discreet.synthetic.measure.marginals import Attributes, cells
+from discreet.synthetic.measure.noisy_marginals import (
     Design,
     Measurement,
     count_left_out,
@@ -40,16 +53,7 @@ from discreet.synthetic.measuring import (
     share_of,
     unpacked,
 )
-from discreet.synthetic.reading import Codes
-from discreet.synthetic.relaxed import Settings, fit, memory_needed, seconds_needed, soft_rows
-from discreet.synthetic.resources import MANY_ROWS, TYPICAL, needed, rows_needed
-from discreet.synthetic.result import SyntheticTable
-from discreet.synthetic.rows import possible
-from discreet.synthetic.rules import Rule, allowed, named_in
-from discreet.synthetic.schema import Attribute, Schema
-from discreet.synthetic.shifts import design_shift, fine_shift, gaussian_within, recipe_loss
-
-Fitting = Literal["relaxed", "graphical"]
+from discreet.synthetic.result import Fitting, SyntheticTable
 
 KEYS = Fraction(1, 50)
 """The share of the budget for how many rows a person has, where they may have several."""
@@ -64,7 +68,7 @@ _SOME = 100  # values that a column is guessed to have before they are found
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynthesisPlan:
+class SynthesisPlan(PrivatePlan):
     """Everything about a synthetic table that is decided before a row is seen.
 
     discover: columns whose values are found privately, each by an `OptimalSelection`; all others have an attribute in
@@ -122,10 +126,10 @@ class SynthesisPlan:
         hidden = {name for name, _ in self.discover}
         made = Schema(
             [
-                Attribute.found(one, found.get(one.name, []))
-                if one.name in hidden
-                else Attribute.of(one, bins=bins.get(one.name), values=values.get(one.name))
-                for one in self.columns
+                Attribute.found(column, found.get(column.name, []))
+                if column.name in hidden
+                else Attribute.of(column, bins=bins.get(column.name), values=values.get(column.name))
+                for column in self.columns
             ]
         )
         if not fine:
@@ -133,10 +137,10 @@ class SynthesisPlan:
         own, sigma = self.private_bins(made), float(self.sigma_of_fine(made))
         return Schema(
             [
-                one.refined(density(fine[name], cells, sigma), bins=name in own)
-                if (name := one.column.name) in fine and (cells := one.cells) is not None
-                else one
-                for one in made.attributes
+                attribute.refined(density(fine[name], cells, sigma), bins=name in own)
+                if (name := attribute.column.name) in fine and (cells := attribute.cells) is not None
+                else attribute
+                for attribute in made.attributes
             ]
         )
 
@@ -144,12 +148,16 @@ class SynthesisPlan:
         """The columns that are counted finely: those with bins of several values. None where rounds are planned."""
         if self.recipe is not None:
             return {}
-        return {one.column.name: cells for one in schema.attributes if (cells := one.cells) is not None}
+        return {
+            attribute.column.name: cells for attribute in schema.attributes if (cells := attribute.cells) is not None
+        }
 
     def private_bins(self, schema: Schema) -> tuple[str, ...]:
         """The columns whose bins follow from fine counts: no bins were given, and no rule names one of them."""
         public = {name for name, bins in self.bins if not isinstance(bins, str)} | named_in(self.rules)
-        return tuple(name for name in self.fine(schema) if name.casefold() not in {one.casefold() for one in public})
+        return tuple(
+            name for name in self.fine(schema) if name.casefold() not in {known.casefold() for known in public}
+        )
 
     def sigma_of_fine(self, schema: Schema) -> Fraction:
         """The noise on each of the fine counts."""
@@ -178,7 +186,7 @@ class SynthesisPlan:
     @property
     def text(self) -> str:
         """What was asked."""
-        return f"synthesize {', '.join(one.name for one in self.columns)} of {self.table.name}"
+        return f"synthesize {', '.join(column.name for column in self.columns)} of {self.table.name}"
 
     def document(self) -> dict[str, Any]:
         """What is released and how: bins and values as they are used, however they were written."""
@@ -199,11 +207,6 @@ class SynthesisPlan:
         )
 
     @property
-    def digest(self) -> str:
-        """The name of the plan."""
-        return digest(self.document())
-
-    @property
     def loss(self) -> Loss:
         """What the whole costs: finding values, and one Gaussian release of all marginals and the rows a person has."""
         if self.recipe is not None:
@@ -211,21 +214,16 @@ class SynthesisPlan:
         parts = [selection.loss for _, selection in self.discover]
         return Together(*parts, GaussianNoise(self.multiplier)) if parts else GaussianNoise(self.multiplier)
 
-    @property
-    def private(self) -> bool:
-        """It reads private rows."""
-        return True
-
     def verify(self, catalog: Catalog) -> Loss:
         """The loss, from the noise on each count and what one unit moves; table and columns must be the catalog's.
 
         Guarantee: `run` costs this. Proof. Encoding is row by row, and a unit has at most `rows_each` rows, the same
-        whatever the other units are (`curator.rows`). Finding the values of a column costs its selection: a unit has
-        one of them at most (`_discovered`). Given the values, fine counts (`fine_counts.sigma_of`), the marginals in
-        bins that follow from these (`Design.loss`), and where a person has several rows, how many they have, cost at
-        most one Gaussian release of `multiplier`: their squared shifts, in units of the noise, add up to at most
-        1/multiplier². A recipe costs its own loss (`Recipe.loss`). How many rows are left out costs nothing more
-        (`Design.sigma_left_out`); such rows take no part in what a recipe picks.
+        whatever the other units are (`curator.contribution_draw`). Finding the values of a column costs its selection:
+        a unit has one of them at most (`_discovered`). Given the values, fine counts (`fine_counts.sigma_of`), the
+        marginals in bins that follow from these (`Design.loss`), and where a person has several rows, how many they
+        have, cost at most one Gaussian release of `multiplier`: their squared shifts, in units of the noise, add up to
+        at most 1/multiplier². A recipe costs its own loss (`Recipe.loss`). How many rows are left out costs nothing
+        more (`Design.sigma_left_out`); such rows take no part in what a recipe picks.
         """
         require_same(self.table, self.columns, self.neighbors, catalog)
         if any(selection.keys != 1 for _, selection in self.discover):
@@ -251,7 +249,7 @@ class SynthesisPlan:
         found = {name: _discovered(rows.column(name), selection, entropy) for name, selection in self.discover}
         fine = self._fine(rows, self.schema(found), entropy)
         schema = self.schema(found, fine)
-        codes = schema.codes_of(rows.select([one.name for one in self.columns]))
+        codes = schema.codes_of(rows.select([column.name for column in self.columns]))
         head: dict[str, Any] = {"found": found, "fine": fine}
         measured = self._measured(codes[(codes >= 0).all(axis=1)], schema, entropy)
         first = self.design(schema) if self.recipe is None else self.recipe.first
@@ -264,7 +262,7 @@ class SynthesisPlan:
 
     def _fine(self, rows: Any, schema: Schema, entropy: Entropy | None) -> dict[str, list[Level]]:
         """Noisy: where the values of wide columns lie."""
-        attributes = {one.column.name: one for one in schema.attributes}
+        attributes = {attribute.column.name: attribute for attribute in schema.attributes}
         wanted = self.fine(schema)
         sigma = self.sigma_of_fine(schema) if wanted else Fraction(1)
         return {
@@ -309,7 +307,7 @@ class SynthesisPlan:
         Reading and drawing rows need more: `needs`.
         """
         schema = self.guessed(MOST_FOUND)
-        soft = self.settings.rows or soft_rows(10**9)
+        soft = self.settings.rows or soft_rows(10**9, schema.sizes)
         return memory_needed(schema.sizes, self._marginals(schema), rows=soft)
 
     def _marginals(self, schema: Schema) -> list[Attributes]:
@@ -319,20 +317,17 @@ class SynthesisPlan:
         picked = [each for turn in self.recipe.rounds for each in _largest(turn.candidates, schema, turn.picks)]
         return [*self.recipe.first.marginals, *picked]
 
-    def seconds(self) -> float:
-        """About how long fitting takes on one core."""
-        soft = self.settings.rows or soft_rows(self.people or MANY_ROWS)
-        fits = 1 if self.recipe is None else 1 + len(self.recipe.rounds)
-        return seconds_needed(self.guessed().sizes, rows=soft, iterations=fits * self.settings.iterations)
-
-    def needs(self) -> tuple[int, float]:
-        """About how many bytes and seconds of one core the whole takes; `people` says for how many rows."""
-        soft = self.settings.rows or soft_rows(self.people or MANY_ROWS)
-        rows = (self.people or MANY_ROWS) * self.rows_each
-        sizes = self.guessed().sizes
-        memory, seconds = rows_needed(sizes, rows=rows, soft=soft)
-        fitting = memory_needed(sizes, self._marginals(self.guessed()), rows=soft)
-        return memory + fitting, seconds + self.seconds() / TYPICAL
+    def needs(self) -> Needs:
+        """About what the whole takes; `people` says for how many rows."""
+        schema, fits = self.guessed(), 1 if self.recipe is None else 1 + len(self.recipe.rounds)
+        return needs(
+            schema.sizes,
+            self._marginals(schema),
+            self.settings,
+            people=self.people,
+            rows_each=self.rows_each,
+            fits=fits,
+        )
 
     def explain(self) -> str:
         """What it would cost and do, in words."""
@@ -343,16 +338,20 @@ class SynthesisPlan:
             "protects": self._protects(),
             "cost": f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}",
             "columns": ", ".join(
-                f"{one.column.name} ({'found privately' if one.column.name in hidden else one.size})"
-                for one in schema.attributes
+                f"{attribute.column.name} ({'found privately' if attribute.column.name in hidden else attribute.size})"
+                for attribute in schema.attributes
             ),
             "measured": f"{len(made.marginals)} marginals, noise of {float(min(made.sigmas)):.3g} to "
             f"{float(max(made.sigmas)):.3g} rows on each count",
             "useful": f"for more than about {ceil(made.noise_alone(1)):,} rows; with fewer, noise is all there is",
-            **needed(*self.needs(), people=self.people, most=self.seconds()),
+            **self.needs().words(self.people),
         }
         own = self.private_bins(schema)
-        wide = [one.column.name for one in schema.attributes if one.wide and one.column.name not in dict(self.bins)]
+        wide = [
+            attribute.column.name
+            for attribute in schema.attributes
+            if attribute.wide and attribute.column.name not in dict(self.bins)
+        ]
         lines |= told_bins(own, [name for name in wide if name not in own], fine=bool(self.fine(schema)))
         if self.recipe is not None:
             picks = sum(turn.picks for turn in self.recipe.rounds)

@@ -1,6 +1,6 @@
-"""From words to a `SynthesisPlan`: what an owner or analyst says, and what follows from it and from the policy."""
+"""From words to a plan of one table or of linked ones: what is said, and what follows from the policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from importlib.util import find_spec
 from itertools import combinations
@@ -11,15 +11,18 @@ from discreet.errors import InvalidParameter, MissingExtra
 from discreet.exact import integer, plain, rational
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.privacy.calibration import gaussian_multiplier
-from discreet.requests import Synthesis
-from discreet.synthetic.bins import frozen
-from discreet.synthetic.choosing import Recipe, recipe_for
-from discreet.synthetic.marginals import MOST_CELLS, ones, pairs, triples
-from discreet.synthetic.measuring import Design
-from discreet.synthetic.plan import MOST_FOUND, Fitting, SynthesisPlan
-from discreet.synthetic.relaxed import Settings
-from discreet.synthetic.rules import read_rules
-from discreet.synthetic.schema import Attribute, Schema
+from discreet.requests import LinkedSynthesis, Synthesis
+from discreet.synthetic.columns.rules import named_in, read_rules
+from discreet.synthetic.columns.schema import Attribute, Schema
+from discreet.synthetic.columns.units import frozen
+from discreet.synthetic.fit.relaxed import Settings
+from discreet.synthetic.linked_plan import LinkedPlan
+from discreet.synthetic.linked_tables import Part
+from discreet.synthetic.measure.adaptive import Recipe, recipe_for
+from discreet.synthetic.measure.marginals import MOST_CELLS, ones, pairs, triples
+from discreet.synthetic.measure.noisy_marginals import Design
+from discreet.synthetic.plan import MOST_FOUND, SynthesisPlan
+from discreet.synthetic.result import Fitting
 
 _FINDING = Fraction(1, 10)  # of ε and of δ, for all columns whose values are found
 _PICKS = 3  # triples in a round
@@ -113,21 +116,25 @@ def columns_of(table: Table, request: Synthesis) -> tuple[Column, ...]:
     key = table.unit.key if table.unit else None
     out = {table.column(name).name for name in request.exclude}
     return tuple(
-        one for one in table.columns if one.name not in out and (key is None or one.name.casefold() != key.casefold())
+        column
+        for column in table.columns
+        if column.name not in out and (key is None or column.name.casefold() != key.casefold())
     )
 
 
 def _hidden(request: Synthesis, columns: tuple[Column, ...]) -> tuple[str, ...]:
     """The columns whose values are found, in the order of the table."""
     named = {_known(name, "discover", columns) for name in request.discover}
-    for one in columns:
-        if one.name not in named:
+    for column in columns:
+        if column.name not in named:
             continue
-        if one.kind is not ColumnType.TEXT:
-            raise InvalidParameter("discover", one.name, "columns of text", "give bins for numbers and dates")
-        if one.values is not None or one.name in dict(by_column(request.values, "values", columns)):
-            raise InvalidParameter("discover", one.name, "columns without declared values", "leave it out of discover")
-    return tuple(one.name for one in columns if one.name in named)
+        if column.kind is not ColumnType.TEXT:
+            raise InvalidParameter("discover", column.name, "columns of text", "give bins for numbers and dates")
+        if column.values is not None or column.name in dict(by_column(request.values, "values", columns)):
+            raise InvalidParameter(
+                "discover", column.name, "columns without declared values", "leave it out of discover"
+            )
+    return tuple(column.name for column in columns if column.name in named)
 
 
 def schema_of(columns: tuple[Column, ...], request: Synthesis) -> Schema:
@@ -138,11 +145,11 @@ def schema_of(columns: tuple[Column, ...], request: Synthesis) -> Schema:
     return Schema(
         [
             Attribute.of(
-                one,
-                bins=frozen(bins[one.name], one.name) if one.name in bins else None,
-                values=listed(values[one.name], one.name) if one.name in values else None,
+                column,
+                bins=frozen(bins[column.name], column.name) if column.name in bins else None,
+                values=listed(values[column.name], column.name) if column.name in values else None,
             )
-            for one in columns
+            for column in columns
         ]
     )
 
@@ -154,14 +161,14 @@ def by_column(given: Mapping[str, Any], what: str, columns: tuple[Column, ...]) 
     named = [(_known(name, what, columns), value) for name, value in given.items()]
     if len(dict(named)) < len(named):
         raise InvalidParameter(what, list(given), "each column once (in any case)")
-    return [(one.name, dict(named)[one.name]) for one in columns if one.name in dict(named)]
+    return [(column.name, dict(named)[column.name]) for column in columns if column.name in dict(named)]
 
 
 def _known(name: str, what: str, columns: tuple[Column, ...]) -> str:
-    for one in columns:
-        if isinstance(name, str) and one.name.casefold() == name.casefold():
-            return one.name
-    raise InvalidParameter(what, name, f"one of the synthetic columns: {', '.join(one.name for one in columns)}")
+    for column in columns:
+        if isinstance(name, str) and column.name.casefold() == name.casefold():
+            return column.name
+    raise InvalidParameter(what, name, f"one of the synthetic columns: {', '.join(column.name for column in columns)}")
 
 
 def listed(values: Any, name: str) -> tuple[Any, ...]:
@@ -227,7 +234,7 @@ def most_rows(most: int, table: Table) -> int:
 
 def _model(name: str) -> Fitting:
     if name not in get_args(Fitting):
-        raise InvalidParameter("model", name, " or ".join(repr(one) for one in get_args(Fitting)))
+        raise InvalidParameter("model", name, " or ".join(repr(known) for known in get_args(Fitting)))
     if name == "graphical" and find_spec("mbi") is None:
         raise MissingExtra("mbi", "graphical")
     return "graphical" if name == "graphical" else "relaxed"
@@ -238,5 +245,87 @@ def settings_of(given: Settings | None) -> Settings:
     if given is None:
         return Settings()
     if not isinstance(given, Settings):
-        raise InvalidParameter("settings", given, "discreet.synthetic.relaxed.Settings")
+        raise InvalidParameter("settings", given, "discreet.synthetic.fit.relaxed.Settings")
     return given
+
+
+_SAID = ("columns", "exclude", "bins", "values", "at_most", "never", "rules", "rows_per_person")
+
+_CLOSER = 0.8
+"""Rows of other tables depend strongly on few columns: a fit goes on while one of those pairs is off (decision 27)."""
+
+
+def plan_linked(request: LinkedSynthesis, catalog: Catalog) -> LinkedPlan:
+    """The plan of several tables of the same people. No row is read.
+
+    >>> from discreet.curator.catalog import Column, Table
+    >>> from discreet.privacy.unit import Unit
+    >>> who, ill, day = Column("who", "integer"), Column("ill", "boolean"), Column("day", "integer", lower=1, upper=7)
+    >>> both = [Table("people", [who, ill], unit=Unit("who")), Table("visits", [who, day], unit=Unit("who"))]
+    >>> catalog = Catalog("clinic", both, neighbors="add or remove one")
+    >>> tables = {"people": {}, "visits": {"rows_per_person": 3}}
+    >>> made = plan_linked(LinkedSynthesis(tables=tables, epsilon=1, delta="1e-9"), catalog)
+    >>> made.record.names, made.joined(made.others[0]).names
+    (('people.ill', 'rows in visits'), ('people.ill', 'day'))
+    """
+    epsilon = rational(request.epsilon, "epsilon", above=0)
+    delta = rational(request.delta or 0, "delta", above=0, below=1)
+    parts = [_part(catalog, name, said) for name, said in _by_table(request.tables)]
+    first = next((part for part in parts if part.rows_each == 1), None)
+    made = LinkedPlan(
+        people=first,
+        others=tuple(part for part in parts if part is not first),
+        multiplier=gaussian_multiplier(epsilon=epsilon, delta=delta, method="analytic"),
+        neighbors=catalog.neighbors,
+        epsilon=epsilon,
+        delta=delta,
+        count=None if request.people is None else integer(request.people, "people", at_least=1),
+        settings=settings_of(Settings(closer=_CLOSER) if request.settings is None else request.settings),
+    )
+    _check_linked(made)
+    return made
+
+
+def _by_table(tables: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    expected = "names of tables, or a mapping from names to what is said of each"
+    if isinstance(tables, str) or not isinstance(tables, Mapping | Sequence):
+        raise InvalidParameter("tables", tables, expected)
+    names = list(tables)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidParameter("tables", names, expected)
+    if len({name.casefold() for name in names}) < len(names):
+        raise InvalidParameter("tables", names, "each table once")
+    said = dict(tables) if isinstance(tables, Mapping) else {name: {} for name in names}
+    for name, given in said.items():
+        if not isinstance(given, Mapping):
+            raise InvalidParameter(f"tables, {name}", given, f"a mapping of any of {', '.join(_SAID)}")
+        unknown = sorted(str(option) for option in given if option not in _SAID)
+        if unknown:
+            raise InvalidParameter(f"tables, {name}", ", ".join(unknown), f"any of {', '.join(_SAID)}")
+    return list(said.items())
+
+
+def _part(catalog: Catalog, name: str, said: Mapping[str, Any]) -> Part:
+    table = catalog.table(name)
+    if table.unit is None or table.unit.key is None:
+        raise InvalidParameter("tables", name, "private tables whose rows name a person (unit = a column)")
+    request = Synthesis(table=name, epsilon=1, **said)  # what it may cost is said of all tables together
+    columns = columns_of(table, request)
+    schema = schema_of(columns, request)
+    rules = read_rules(request.at_most, request.never, request.rules)
+    fine = tuple(
+        (attribute.column.name, cells) for attribute in schema.attributes if (cells := attribute.cells) is not None
+    )
+    given = {name for name, bins in by_column(request.bins, "bins", columns) if not isinstance(bins, str)}
+    public = {name.casefold() for name in given | named_in(rules)}
+    own = tuple(name for name, _ in fine if name.casefold() not in public)
+    return Part(table, schema, rules, most_rows(request.rows_per_person, table), fine, own)
+
+
+def _check_linked(made: LinkedPlan) -> None:
+    """Refuse, before anything is spent, what cannot be fitted or would be noise."""
+    for schema in (made.record, *(made.joined(part) for part in made.others)):
+        check_pairs(schema)
+    check_memory(made.memory(), made.settings)
+    if made.count is not None:
+        check_noise(made.designs()[0], made.count, made.epsilon)

@@ -8,37 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
-from discreet.synthetic.marginals import (
+from discreet.synthetic.columns.schema import Schema
+from discreet.synthetic.measure.marginals import (
     Attributes,
+    Model,
     checked_attributes,
     checked_codes,
     checked_sizes,
     counts,
 )
-from discreet.synthetic.measuring import Measurement
-from discreet.synthetic.schema import Schema
+from discreet.synthetic.measure.noisy_marginals import Measurement
 
 Floats = NDArray[np.float64]
-
-
-class Model(Protocol):
-    """A fitted table: what it expects in each cell of any marginal."""
-
-    @property
-    def total(self) -> float:
-        """The number of rows."""
-        ...
-
-    def marginal(self, attributes: Attributes) -> Floats:
-        """The counts expected in each cell."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +131,9 @@ def residuals(measurements: Sequence[Measurement], model: Model) -> tuple[Residu
     (Residual(attributes=(0,), misfit=1.0),)
     """
     found = []
-    for one in measurements:
-        gap = (model.marginal(one.attributes) - one.counts) / one.sigma
-        found.append(Residual(one.attributes, float(np.mean(gap * gap))))
+    for measurement in measurements:
+        gap = (model.marginal(measurement.attributes) - measurement.counts) / measurement.sigma
+        found.append(Residual(measurement.attributes, float(np.mean(gap * gap))))
     return tuple(found)
 
 

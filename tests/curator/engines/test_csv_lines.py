@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.curator.catalog import Catalog, Column, Table
-from discreet.curator.draft import draft_policy
-from discreet.curator.engines import csv_lines
-from discreet.curator.engines.csv_format import ENCODINGS, MAX_LINE, CsvFormat, read_fields, read_header
-from discreet.curator.engines.csv_lines import read_records
+from discreet.curator.engines import csv_files
+from discreet.curator.engines.csv_files import ENCODINGS, MAX_LINE, CsvFormat, read_fields, read_header, read_records
 from discreet.curator.engines.duckdb import DuckDBEngine
+from discreet.curator.owner.policy_draft import draft_policy
 from discreet.errors import InvalidParameter
 from discreet.privacy.unit import Unit
 
@@ -111,7 +110,7 @@ def test_another_line_changes_one_record(lines, line, place, block, ends, tmp_pa
     for version in (lines, others):
         path.write_bytes(b"h,h" + ends + b"".join(one + ends for one in version))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(csv_lines, "_BLOCK", block)
+            patch.setattr(csv_files, "_BLOCK", block)
             found.append(records(path))
         assert found[-1] == [by_the_rule((one + ends).removesuffix(b"\n"), 2) for one in version]
     assert [record for i, record in enumerate(found[0]) if i != place] == [
@@ -166,7 +165,7 @@ def test_the_last_line_may_lack_its_end(line, tmp_path):
 @pytest.mark.parametrize("block", [1000, MAX_LINE - 1, MAX_LINE + 1, 4 << 20])
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
 def test_a_line_is_read_up_to_the_limit(block, ends, tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_lines, "_BLOCK", block)
+    monkeypatch.setattr(csv_files, "_BLOCK", block)
     for length, sign in itertools.product((MAX_LINE - 1, MAX_LINE, MAX_LINE + 1, MAX_LINE + 2), (b"x", b"\r")):
         line = b"1," + sign * (length - 2)
         (tmp_path / "t.csv").write_bytes(b"h,h" + ends + ends.join([b"1,2", line, b"3,4"]) + ends)
@@ -180,7 +179,7 @@ def test_of_a_long_line_little_is_kept():
     file = io.BytesIO(b"a\n" + b"x" * (20 * MAX_LINE) + b"\nb")
     tracemalloc.start()
     try:
-        longest = max(len(block) for block in csv_lines._blocks(file, size))
+        longest = max(len(block) for block in csv_files._blocks(file, size))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

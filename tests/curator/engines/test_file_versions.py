@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from discreet.curator.catalog import Catalog, Column, Table
-from discreet.curator.engines import file_versions
-from discreet.curator.engines.duckdb import DuckDBEngine
-from discreet.curator.engines.file_versions import FileVersions
+from discreet.curator.engines import duckdb as file_versions
+from discreet.curator.engines.duckdb import DuckDBEngine, FileVersions
 from discreet.errors import InvalidData
 from discreet.privacy.unit import Unit
 

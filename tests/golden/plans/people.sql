@@ -8,5 +8,5 @@ reads visits, protects one person, by patient_id (add or remove one)
   count of people: geometric noise, scale 2, l1 sensitivity 1, within ±6
 note: rows without patient_id are left out
 loss: Pure(epsilon=Fraction(1, 2))
-private SQL: SELECT count(*) AS units, CAST(greatest(least(coalesce(sum(t0), 0), 2305843009213693952), -2305843009213693952) AS BIGINT) AS m0 FROM (SELECT 1 AS t0 FROM (SELECT u, count(*) AS n FROM (SELECT u FROM (SELECT "patient_id" AS u, "emergency" AS "c_emergency" FROM "visits") WHERE u IS NOT NULL AND "c_emergency") GROUP BY u))
+private SQL: SELECT count(*) AS units, count(*) AS m0 FROM (SELECT 1 AS one FROM (SELECT u, count(*) AS n FROM (SELECT u FROM (SELECT "patient_id" AS u, "emergency" AS "c_emergency" FROM "visits") WHERE u IS NOT NULL AND "c_emergency") GROUP BY u))
 after it: SELECT "released_1"."released_1_a0" AS "people", "released_1"."released_1_low0_1" AS "released_1_low_of_0", "released_1"."released_1_high0_1" AS "released_1_high_of_0" FROM "released_1"

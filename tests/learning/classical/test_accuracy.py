@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("sklearn")
-from sklearn import cluster, decomposition, linear_model, naive_bayes, preprocessing, tree
+from tests.conftest import LazyModule
 
 from discreet.learning import classical
 from discreet.noise import DeterministicEntropy
 
+cluster, decomposition = LazyModule("sklearn.cluster"), LazyModule("sklearn.decomposition")
+linear_model, naive_bayes = LazyModule("sklearn.linear_model"), LazyModule("sklearn.naive_bayes")
+preprocessing, tree = LazyModule("sklearn.preprocessing"), LazyModule("sklearn.tree")
 RNG = np.random.default_rng(3)
 X = np.clip(RNG.normal([0.5, -1, 2], [1, 0.5, 0.8], (20_000, 3)), -4, 4)
 Y = np.clip(X @ [1.0, -2.0, 0.5] + 0.3 + RNG.normal(0, 0.1, len(X)), -12, 12)

@@ -7,9 +7,6 @@ import warnings
 
 import pytest
 
-pytest.importorskip("sklearn")
-from sklearn.utils.estimator_checks import check_estimator
-
 import discreet.learning
 from discreet.learning import classical
 from discreet.noise import DeterministicEntropy
@@ -33,6 +30,8 @@ WEIGHTS_ABOVE_ONE = {
     "check_sample_weights_not_overwritten",
     "check_sample_weight_equivalence_on_dense_data",
 }
+
+FRACTIONS = {"CategoricalNB": {"check_classifiers_one_label_sample_weights"}}
 
 
 class Still:
@@ -64,6 +63,7 @@ MODELS = {
 
 
 def results(name, **more):
+    check_estimator = pytest.importorskip("sklearn.utils.estimator_checks").check_estimator
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = check_estimator(getattr(discreet.learning, name)(**MODELS[name], **more), on_fail=None, on_skip=None)
@@ -74,19 +74,20 @@ def results(name, **more):
 @pytest.mark.parametrize("name", MODELS)
 def test_all_pass_with_noise_held_still(name):
     found = results(name, entropy=Still())
-    assert found["failed"] - WEIGHTS_ABOVE_ONE == set()
+    assert found["failed"] - WEIGHTS_ABOVE_ONE == FRACTIONS.get(name, set())
     assert found["skipped"] <= SKIPPED
 
 
 def test_a_list_of_those_that_cannot_pass_is_kept_where_users_look():
     assert all(
-        f"`{name}`" in classical.__doc__ for name in FIT_TWICE | WEIGHTS_ABOVE_ONE | SKIPPED - {"check_array_api_input"}
+        f"`{name}`" in classical.__doc__
+        for name in {*FIT_TWICE, *WEIGHTS_ABOVE_ONE, *SKIPPED, *FRACTIONS["CategoricalNB"]} - {"check_array_api_input"}
     )
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_only_those_fail_that_fit_twice(name):
-    assert results(name)["failed"] <= FIT_TWICE | WEIGHTS_ABOVE_ONE
+    assert results(name)["failed"] <= FIT_TWICE | WEIGHTS_ABOVE_ONE | FRACTIONS.get(name, set())
 
 
 def test_the_list_is_complete():

@@ -37,18 +37,21 @@ pytestmark = pytest.mark.filterwarnings("ignore:expect little")
 EPSILON = Fraction(3, 2)
 DELTA = Fraction(1, 10**5)
 BOUNDS = (-2, 3)
+STATISTICS = {"method": "statistics"}
 
 MODELS = [
-    lambda **b: LinearRegression(**b, bounds=BOUNDS, target_bounds=(-1, 2)),
-    lambda **b: LinearRegression(**b, bounds=BOUNDS, target_bounds=(5, 9), fit_intercept=False, norm="0.7"),
-    lambda **b: Ridge(**b, bounds=[(0, 1), (5, 9)], target_bounds=(-1, 2), norm=1),
+    lambda **b: LinearRegression(**b, **STATISTICS, bounds=BOUNDS, target_bounds=(-1, 2)),
+    lambda **b: LinearRegression(
+        **b, **STATISTICS, bounds=BOUNDS, target_bounds=(5, 9), fit_intercept=False, norm="0.7"
+    ),
+    lambda **b: Ridge(**b, **STATISTICS, bounds=[(0, 1), (5, 9)], target_bounds=(-1, 2), norm=1),
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="steps", max_iter=3),
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1, 2], method="steps", norm="0.5", max_iter=3),
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="steps", l1="0.8", max_iter=3),
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="gradient", max_iter=3),
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1, 2], method="gradient", norm="0.5", max_iter=3),
     lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="steps", one_hot=[[0, 1]], max_iter=3),
-    lambda **b: LinearRegression(**b, bounds=BOUNDS, target_bounds=(-1, 2), one_hot=[[0, 1]]),
+    lambda **b: LinearRegression(**b, **STATISTICS, bounds=BOUNDS, target_bounds=(-1, 2), one_hot=[[0, 1]]),
     lambda **b: PCA(**b, bounds=BOUNDS, norm=None, one_hot=[[0, 1]]),
     lambda **b: KMeans(**b, bounds=BOUNDS, n_clusters=3, max_iter=3, one_hot=[[0, 1]]),
     lambda **b: GaussianNB(**b, bounds=BOUNDS, classes=[0, 1, 2]),
@@ -138,13 +141,17 @@ def test_categories(codes):
 
 
 @given(
-    codes=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 1)), min_size=1, max_size=12),
+    codes=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 1), st.floats(0, 1)), min_size=1, max_size=12
+    ),
+    unweighted=st.booleans(),
 )
-def test_scores_of_splits(codes):
+def test_scores_of_splits(codes, unweighted):
     x, y = np.array([[c[0]] for c in codes]), np.array([c[1] for c in codes])
     at, cuts = np.array([c[2] for c in codes]), [np.array([0.5, 1.5, 2.5])]
-    more = trees.split_scores(x, y, at, 2, 3, cuts, np.array([0]))
-    less = trees.split_scores(x[:-1], y[:-1], at[:-1], 2, 3, cuts, np.array([0]))
+    rows = trees.Rows.of(x, y, None if unweighted else np.array([c[3] for c in codes]))
+    more = trees.split_scores(rows, at, 2, 3, cuts, np.array([0]))
+    less = trees.split_scores(rows.part(np.arange(len(codes)) < len(codes) - 1), at[:-1], 2, 3, cuts, np.array([0]))
     moved = np.abs(more - less)
     assert moved.max() <= trees._GRID
     assert not moved[1 - at[-1]].any()  # the other node is not touched
@@ -153,9 +160,11 @@ def test_scores_of_splits(codes):
 def test_scores_reach_their_sensitivity_and_are_exact():
     x, y = np.zeros((4, 1), np.int64), np.array([0, 0, 0, 0])
     cuts = [np.array([0.5])]
-    four = trees.split_scores(x, y, np.zeros(4, np.int64), 1, 2, cuts, np.array([0]))
-    three = trees.split_scores(x[1:], y[1:], np.zeros(3, np.int64), 1, 2, cuts, np.array([0]))
-    assert int(four[0, 0] - three[0, 0]) == trees._GRID
+    for weights in (None, np.ones(4)):
+        rows = trees.Rows.of(x, y, weights)
+        four = trees.split_scores(rows, np.zeros(4, np.int64), 1, 2, cuts, np.array([0]))
+        three = trees.split_scores(rows.part(np.arange(4) > 0), np.zeros(3, np.int64), 1, 2, cuts, np.array([0]))
+        assert int(four[0, 0] - three[0, 0]) == trees._GRID
     big = np.array([[1 << 24, 1]])
     assert trees._purity(big)[0] == ((1 << 48) + 1) * trees._GRID // ((1 << 24) + 1)
 

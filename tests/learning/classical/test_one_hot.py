@@ -2,11 +2,7 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("sklearn")
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+from tests.conftest import LazyModule
 
 from discreet.errors import InvalidParameter
 from discreet.learning.classical import PCA, KMeans, LinearRegression, LogisticRegression, one_hot_columns
@@ -15,6 +11,8 @@ from discreet.learning.classical.inputs import box_of
 from discreet.learning.classical.one_hot import groups_of
 from discreet.noise import DeterministicEntropy
 
+compose, pipelines = LazyModule("sklearn.compose"), LazyModule("sklearn.pipeline")
+preprocessing = LazyModule("sklearn.preprocessing")
 COLUMNS = ["'age'", "'eye'", "'heart'", "'lung'"]
 LETTERS = [["a", "b", "c"], ["x", "y"]]
 
@@ -60,13 +58,17 @@ def test_columns_are_found_by_name_and_position(one_hot, expected):
         ["eye"],
         [1],
         "eye",
-        MinMaxScaler(),
         [[None]],
     ],
 )
 def test_what_cannot_be_read_is_refused(one_hot):
     with pytest.raises(InvalidParameter, match="one_hot"):
         groups_of(one_hot, COLUMNS)
+
+
+def test_a_transformer_without_categories_is_refused():
+    with pytest.raises(InvalidParameter, match="one_hot"):
+        groups_of(preprocessing.MinMaxScaler(), COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_what_cannot_be_read_is_refused(one_hot):
     ],
 )
 def test_an_encoder_makes_the_columns_it_is_said_to_make(drop, expected):
-    encoder = OneHotEncoder(categories=LETTERS, drop=drop, sparse_output=False)
+    encoder = preprocessing.OneHotEncoder(categories=LETTERS, drop=drop, sparse_output=False)
     assert one_hot_columns(encoder) == expected
     made = encoder.fit_transform([["a", "x"], ["b", "y"], ["c", "x"]])
     assert made.shape[1] == sum(map(len, expected))
@@ -90,20 +92,20 @@ def test_an_encoder_makes_the_columns_it_is_said_to_make(drop, expected):
 def test_categories_that_are_found_in_the_data_are_refused(settings):
     categories = {"categories": LETTERS} if settings else {}
     with pytest.raises(InvalidParameter, match="fact about it"):
-        one_hot_columns(OneHotEncoder(**settings, **categories).fit([["a", "x"], ["b", "y"], ["c", "y"]]))
+        one_hot_columns(preprocessing.OneHotEncoder(**settings, **categories).fit([["a", "x"], ["b", "y"], ["c", "y"]]))
 
 
 def test_a_pipeline_with_a_column_transformer():
     rng = np.random.default_rng(1)
     rows = np.array([[rng.choice(["a", "b", "c"]), rng.uniform(), rng.choice(["x", "y"])] for _ in range(3000)], object)
-    encoder = OneHotEncoder(categories=LETTERS, sparse_output=False)
-    columns = ColumnTransformer([("number", MinMaxScaler(), [1]), ("words", encoder, [0, 2])])
+    encoder = preprocessing.OneHotEncoder(categories=LETTERS, sparse_output=False)
+    columns = compose.ColumnTransformer([("number", preprocessing.MinMaxScaler(), [1]), ("words", encoder, [0, 2])])
     with pytest.raises(InvalidParameter, match="not fitted"):
         one_hot_columns(columns)
     model = LogisticRegression(
         epsilon=3, delta="1e-6", bounds=(0, 1), classes=[False, True], one_hot=columns, entropy=DeterministicEntropy(1)
     )
-    pipeline = Pipeline([("columns", columns), ("model", model)]).fit(rows, rows[:, 0] == "a")
+    pipeline = pipelines.Pipeline([("columns", columns), ("model", model)]).fit(rows, rows[:, 0] == "a")
     assert one_hot_columns(columns) == [[1, 2, 3], [4, 5]]
     assert pipeline.score(rows, rows[:, 0] == "a") > 0.95
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidParameter
 from discreet.learning.classical.exact_sums import UNIT, Part, planned, products, reach_of, snapped
 from discreet.learning.classical.inputs import box_of
-from discreet.learning.classical.transformers import moment_part, moment_sums
+from discreet.learning.classical.moments import moment_part, moment_sums
 from discreet.noise import DeterministicEntropy
 
 DRAWS = 40_000

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
 pytest.importorskip("pandas")
 import pandas as pd
-from sklearn.pipeline import make_pipeline
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.learning.classical import PCA, DecisionTreeClassifier, KMeans, RandomForestClassifier, StandardScaler
@@ -41,6 +39,7 @@ def test_transformed_columns_have_names(model, names):
 
 
 def test_a_pipeline_passes_names_on():
+    make_pipeline = pytest.importorskip("sklearn.pipeline").make_pipeline
     pipeline = make_pipeline(StandardScaler(**BUDGET), PCA(**{**BUDGET, "bounds": (-3, 3)}, norm=3, n_components=1))
     shown = pipeline.set_output(transform="pandas").fit_transform(X)
     assert list(shown.columns) == pipeline.get_feature_names_out().tolist() == ["pca0"]

@@ -16,11 +16,10 @@ import pytest
 from discreet.curator.ledger import Ledger
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import InvalidData, InvalidParameter, LedgerUnavailable, ReleaseFailed
-from discreet.learning.federated import Arrival, InProcessClients, Member, run, state_file
+from discreet.learning.federated import Arrival, InProcessClients, Member, rounds, run
 from discreet.learning.federated.exchange import Declined, decode_answer
 from discreet.learning.federated.member import seeded_identity
-from discreet.learning.federated.rounds import STOPPED
-from discreet.learning.federated.state_file import StateFile
+from discreet.learning.federated.rounds import STOPPED, StateFile
 from discreet.learning.networks.layers import Dense
 from discreet.learning.networks.network import Network, Softmax
 from discreet.noise import DeterministicEntropy
@@ -484,7 +483,7 @@ def test_the_notebook_survives_a_failed_write(tmp_path, monkeypatch):
 
 
 def test_the_notebook_is_for_one_process_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(state_file, "_PATIENCE", 0.05)
+    monkeypatch.setattr(rounds, "_PATIENCE", 0.05)
     notebook = StateFile(tmp_path / "state")
     with notebook.open(), pytest.raises(LedgerUnavailable, match="in use"), StateFile(tmp_path / "state").open():
         pytest.fail("two had it")

@@ -12,11 +12,10 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.stores.memory import MemoryStore
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import BudgetExceeded, InvalidData, LedgerConflict, LedgerUnavailable, ReleaseFailed
-from discreet.learning.federated import Account, InProcessClients, Member, Secure, run, state_file
+from discreet.learning.federated import Account, InProcessClients, Member, Secure, rounds, run
 from discreet.learning.federated.exchange import OTHER_RUN, UNPAID, Declined, decode_answer
 from discreet.learning.federated.member import seeded_identity
-from discreet.learning.federated.rounds import STOPPED
-from discreet.learning.federated.state_file import StateFile
+from discreet.learning.federated.rounds import STOPPED, StateFile
 from discreet.learning.networks.layers import Dense
 from discreet.learning.networks.network import Network, Softmax
 from discreet.learning.sgd.recipe import Adam, Adaptive
@@ -192,7 +191,7 @@ def test_damaged_files_are_refused(tmp_path, part):
 
 
 def test_two_coordinators_cannot_conduct_one_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(state_file, "_PATIENCE", 0)
+    monkeypatch.setattr(rounds, "_PATIENCE", 0)
     kind = plan()
     fleet = InProcessClients(kind, NETWORK, DATA, seed=7)
     with StateFile(tmp_path / "run").open(), pytest.raises(LedgerUnavailable, match="in use by another process"):

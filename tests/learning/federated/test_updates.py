@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 
 from discreet.errors import InvalidData
 from discreet.learning.federated import Federation, Local, Secure
-from discreet.learning.federated import client_updates as module
-from discreet.learning.federated.client_updates import length, update
+from discreet.learning.federated import aggregation as module
+from discreet.learning.federated.aggregation import length, update
 from discreet.learning.federated.exchange import squared_norm
 from discreet.learning.networks.layers import Dense, Relu
 from discreet.learning.networks.network import Network, Softmax, Squared

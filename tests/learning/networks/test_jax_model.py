@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from tests.conftest import LazyModule
 
 from discreet.errors import InvalidData, InvalidParameter, MissingExtra
 from discreet.learning.networks.images import Conv2D, MaxPool2D
@@ -18,9 +20,8 @@ from discreet.learning.sgd.run_state import Checkpoint
 from discreet.learning.sgd.training import RIDERS, State, contributions, finished, train
 from discreet.noise import DeterministicEntropy
 
-jax = pytest.importorskip("jax", reason="the extra 'jax' is not installed")
-import jax.numpy as jnp  # noqa: E402
-
+pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="the extra 'jax' is not installed")
+jax, jnp = LazyModule("jax"), LazyModule("jax.numpy")
 DENSE = Network([Dense(20), Relu(), Dense(3)], Softmax(), (7,))
 IMAGES = Network([Conv2D(4, 3, 2, "same"), Relu(), MaxPool2D(2, 1), Flatten(), Dense(3)], Softmax(), (9, 8, 2))
 

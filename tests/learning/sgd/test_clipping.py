@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.learning.sgd import clipping as module
-from discreet.learning.sgd import quantize
-from discreet.learning.sgd.clipping import MOST, UNITS, Clip, ClippedSum, Clipping, clipped_sum
+from discreet.learning.sgd.clipping import MOST, UNITS, Clip, ClippedSum, Clipping, Total, clipped_sum
 from discreet.learning.sgd.gradients import Outer, Rows
-from discreet.learning.sgd.quantize import Total
 
 F = Fraction
 TINY, SMALLEST, HUGE = np.float32(1e-40), np.float32(2.0**-126), np.float32(3.4e38)
@@ -225,7 +223,7 @@ def test_a_one_that_is_not_written_down_counts_like_others(kind, shape):
 
 def ways(monkeypatch, gradients: list, **settings) -> ClippedSum:
     for name, value in settings.items():
-        monkeypatch.setattr(*(Total, "rows") if name == "rows" else (quantize, name), value)
+        monkeypatch.setattr(*(Total, "rows") if name == "rows" else (module, name), value)
     return clipped_sum(gradients, Clip(1))
 
 
@@ -252,7 +250,7 @@ def test_sums_that_leave_float32_are_added_up_in_float64(shape, monkeypatch):
     many = clipped_sum([Outer(np.repeat(left, 9000, axis=0), np.repeat(right, 9000, axis=0))], Clip("1e-6")).units[0]
     assert abs(int(alone[0, 0])) > 0.99 * UNITS
     assert (many == 9000 * alone).all()
-    monkeypatch.setattr(quantize, "_EXACT", 2.0**60)  # the check has a reason
+    monkeypatch.setattr(module, "_EXACT", 2.0**60)  # the check has a reason
     alone = clipped_sum([Outer(left * np.float32(1.1), right)], Clip("1e-6")).units[0]
     lot = [Outer(np.repeat(left * np.float32(1.1), 9000, axis=0), np.repeat(right, 9000, axis=0))]
     assert not (clipped_sum(lot, Clip("1e-6")).units[0] == 9000 * alone).all()

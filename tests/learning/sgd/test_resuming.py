@@ -95,7 +95,7 @@ def test_other_noise_of_the_components_alone_is_refused(tmp_path):
     x, y = table(1)
     network, recipe = (model := classifier(tmp_path / "run").fit(x, y)).network_, model.recipe_
     scaled, places = model._box.scaled(x), (y == "yes").astype(int)
-    released = {"dimensions": 2, "multiplier": model._planned()[0].multiplier, "rows": 600, "whiten": "1/4"}
+    released = {"dimensions": 2, "multiplier": model._plan(x.shape[1])[0].multiplier, "rows": 600, "whiten": "1/4"}
     for change in ({"multiplier": 9}, {"rows": 601}, {"whiten": "1/2"}):
         with pytest.raises(InvalidData, match="checkpoint of another projection"):
             training.train(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter, NoGuarantee
-from discreet.privacy.accounting import Guarantee, composition, delta_for, guarantee, pld, profile, pure, rdp, zcdp
+from discreet.privacy.accounting import Guarantee, composition, delta_for, guarantee, pld, profile, rdp, zcdp
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
@@ -73,7 +73,7 @@ def test_least_of_all_and_monotone(plan: Loss, exponent: float) -> None:
     delta = 10**exponent
     best = guarantee(plan, delta=delta).epsilon
     for accountant in (
-        lambda: float(pure.epsilon(plan)),
+        lambda: float(composition.pure(plan)),
         lambda: composition.advanced(plan, delta=delta),
         lambda: zcdp.epsilon(zcdp.rho(plan), delta=delta),
         lambda: rdp.epsilon(rdp.curve(plan), delta=delta),

@@ -1,4 +1,4 @@
-"""Basic, advanced and optimal composition of (ε, δ)."""
+"""Pure, basic, advanced and optimal composition."""
 
 import itertools
 import math
@@ -10,18 +10,76 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import NoGuarantee
-from discreet.privacy.accounting import composition, pure
+from discreet.privacy.accounting import composition
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
+    Concentrated,
+    DiscreteGaussianNoise,
     GaussianNoise,
     LaplaceNoise,
+    Loss,
     Parallel,
     PerDistance,
     Pure,
     Repeated,
+    SampledGaussian,
     Together,
 )
+
+# Pure ε adds up exactly
+
+
+@pytest.mark.parametrize(
+    ("loss", "epsilon"),
+    [
+        (Together(), 0),
+        (Pure("0.1"), Fraction(1, 10)),
+        (BoundedRange("1/3"), Fraction(1, 3)),
+        (LaplaceNoise(7), Fraction(1, 7)),
+        (Approximate(2, 0), 2),
+        (Repeated(Pure("0.1"), 10**6), 10**5),
+        (Together(Pure("0.1"), Pure("0.2")), Fraction(3, 10)),
+        (Parallel(Pure(1), Together(Pure(1), Pure("0.01")), Pure("0.5")), Fraction(101, 100)),
+        (Repeated(Parallel(Pure(1), LaplaceNoise("0.5")), 3), 6),
+        (Together(SampledGaussian(0, 1), DiscreteGaussianNoise(1, 0), Concentrated(0)), 0),
+    ],
+)
+def test_pure_is_exact(loss: Loss, epsilon: Fraction) -> None:
+    assert composition.pure(loss) == epsilon
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        GaussianNoise(10**9),
+        DiscreteGaussianNoise(10**9, 1),
+        SampledGaussian("1e-9", 10**9),
+        Concentrated("1e-30"),
+        Approximate(1, "1e-30"),
+        Parallel(Pure(1), GaussianNoise(1)),
+        Together(Pure(1), Repeated(GaussianNoise(1), 1)),
+    ],
+)
+def test_refused_with_advice(loss: Loss) -> None:
+    with pytest.raises(NoGuarantee, match="ask with delta > 0"):
+        composition.pure(loss)
+
+
+def test_distance_needs_a_radius() -> None:
+    with pytest.raises(NoGuarantee, match="within"):
+        composition.pure(PerDistance(1, "km", 0))
+    assert composition.pure(PerDistance(1, "km", 0).within(3)) == 3
+
+
+def test_beside_an_additive_delta() -> None:
+    loss = Together(Repeated(Approximate(1, "1e-9"), 2), Pure("0.5"))
+    assert composition.pure(loss, additive_delta=True) == Fraction(5, 2)
+    with pytest.raises(NoGuarantee):
+        composition.pure(Together(loss, GaussianNoise(1)), additive_delta=True)
+
+
+# (ε, δ)
 
 
 def exact_delta(epsilon: mp.mpf, each: str, count: int) -> mp.mpf:
@@ -107,7 +165,7 @@ def test_optimal_of_approximate_is_the_theorem() -> None:
 def test_optimal_is_never_worse_than_the_others(count: int, each: float, delta: float) -> None:
     loss = Repeated(Pure(each), count)
     ours = composition.optimal_epsilon(loss, delta=delta)
-    assert ours <= float(pure.epsilon(loss)) * (1 + 1e-12)
+    assert ours <= float(composition.pure(loss)) * (1 + 1e-12)
     assert ours <= composition.advanced(loss, delta=delta)
 
 

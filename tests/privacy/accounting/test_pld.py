@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter, NoGuarantee
-from discreet.privacy.accounting import composition, pld, profile, pure, rdp
+from discreet.privacy.accounting import composition, pld, profile, rdp
 from discreet.privacy.accounting import dominating_pairs as pairs
 from discreet.privacy.accounting import loss_lattice as lattice
 from discreet.privacy.accounting.itemization import Normal, bill
@@ -253,7 +253,7 @@ def test_never_above_renyi_or_pure_and_falling_in_delta(plan: Loss, exponent: fl
     epsilon = pld.epsilon(plan, delta=delta)
     assert epsilon <= rdp.epsilon(rdp.curve(plan), delta=delta) * (1 + 1e-4) + 1e-9
     with contextlib.suppress(NoGuarantee):
-        assert epsilon <= float(pure.epsilon(plan)) * (1 + 1e-11)
+        assert epsilon <= float(composition.pure(plan)) * (1 + 1e-11)
     assert pld.epsilon(plan, delta=min(delta * 10, 0.9)) <= epsilon * (1 + 1e-4) + 1e-12
     assert pld.epsilon(Together(plan, Pure("0.01")), delta=delta) >= epsilon * (1 - 1e-4) - 1e-12
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from discreet.errors import NoGuarantee
-from discreet.privacy.accounting import composition, delta_for, guarantee, pld, profile, pure, rdp, zcdp
+from discreet.privacy.accounting import composition, delta_for, guarantee, pld, profile, rdp, zcdp
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
@@ -41,7 +41,7 @@ KINDS: list[Loss] = [
 ]
 
 ACCOUNTANTS: dict[str, Callable[[Loss], object]] = {
-    "pure": pure.epsilon,
+    "pure": composition.pure,
     "basic": composition.basic,
     "advanced": lambda loss: composition.advanced(loss, delta="1e-6"),
     "optimal ε": lambda loss: composition.optimal_epsilon(loss, delta="1e-6"),

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import NoGuarantee
-from discreet.privacy.accounting import composition, delta_for, guarantee, pld, profile, pure, rdp, zcdp
+from discreet.privacy.accounting import composition, delta_for, guarantee, pld, profile, rdp, zcdp
 from discreet.privacy.accounting.item_merging import merged
 from discreet.privacy.accounting.itemization import Choice, Item, Normal, bill, covers
-from discreet.privacy.accounting.profile_envelope import Envelope, concentrated, concentrated_deltas, envelope, knots
+from discreet.privacy.accounting.profile import Envelope, concentrated, concentrated_deltas, envelope, knots
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,
@@ -130,7 +130,7 @@ def epsilon_of(loss: Loss, delta: float) -> float:
 
 def other_bounds(loss: Loss, delta: float) -> Iterator[float]:
     for answer in (
-        lambda: float(pure.epsilon(loss)),
+        lambda: float(composition.pure(loss)),
         lambda: composition.advanced(loss, delta=delta),
         lambda: zcdp.epsilon(zcdp.rho(loss), delta=delta),
         lambda: rdp.epsilon(rdp.curve(loss), delta=delta),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
 from discreet.exact import exp_down, exp_up
-from discreet.synthetic.commuting.prior import GRAIN, approximate_prior, probabilistic_prior, pure_prior
+from discreet.synthetic.commuting.urn import GRAIN, approximate_prior, probabilistic_prior, pure_prior
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
 
@@ -123,7 +123,7 @@ def beta_binomial_tail(first, people, inside, outside):
     data=st.data(),
 )
 def test_tails_are_bounded_from_above_and_closely(people, cells, grains, epsilon, data):
-    from discreet.synthetic.commuting.prior import _Case
+    from discreet.synthetic.commuting.urn import _Case
 
     prior = Fraction(grains, GRAIN)
     case = _Case(people, cells, prior, epsilon)
@@ -140,7 +140,7 @@ def test_tails_are_bounded_from_above_and_closely(people, cells, grains, epsilon
 
 
 def test_blocks_cover_every_count_once():
-    from discreet.synthetic.commuting.prior import _blocks
+    from discreet.synthetic.commuting.urn import _blocks
 
     for people in (1, 2, 99, 100, 101, 12_345):
         starts, ends = _blocks(people)
@@ -149,7 +149,7 @@ def test_blocks_cover_every_count_once():
 
 
 def test_a_block_is_no_better_than_its_counts():
-    from discreet.synthetic.commuting.prior import _Case
+    from discreet.synthetic.commuting.urn import _Case
 
     case = _Case(3000, 40, Fraction(8), Fraction(1))
     for start, end in ((200, 202), (1000, 1010)):

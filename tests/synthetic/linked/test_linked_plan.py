@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.synthetic.linked.made import (
+from tests.synthetic.linked.clinic_tables import (
     ADD,
     ASKED,
     CHANGE,
@@ -25,10 +25,10 @@ from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, Rel
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.unit import Unit
 from discreet.requests import LinkedSynthesis
-from discreet.synthetic.linked import plan as planned
-from discreet.synthetic.linked.planner import plan_linked
-from discreet.synthetic.measuring import Design
-from discreet.synthetic.relaxed import Settings
+from discreet.synthetic import linked_plan
+from discreet.synthetic.fit.relaxed import Settings
+from discreet.synthetic.measure.noisy_marginals import Design
+from discreet.synthetic.planner import plan_linked
 
 BOTH = {"people": {}, "visits": {"rows_per_person": 2}}
 
@@ -87,7 +87,7 @@ def test_what_the_budget_cannot_pay_is_refused_and_nothing_is_read(tmp_path, mon
 
 def test_a_failure_is_opaque_and_stays_charged(tmp_path, monkeypatch):
     with opened(tmp_path) as data:
-        monkeypatch.setattr(planned, "measure", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(linked_plan, "measure", lambda *_, **__: 1 / 0)
         with pytest.raises(ReleaseFailed) as caught:
             made(data)
         assert "division" not in str(caught.value)
@@ -137,7 +137,7 @@ def test_a_plan_that_was_tampered_with_is_refused_at_the_gate(monkeypatch):
     with pytest.raises(InternalError, match="one row each"):
         replace(one, people=many)
     quiet = Design(one.record.sizes, ((0,),), (1,), neighbors=ADD)
-    monkeypatch.setattr(planned, "design", lambda *_, **__: quiet)
+    monkeypatch.setattr(linked_plan, "design", lambda *_, **__: quiet)
     with pytest.raises(InternalError, match="less noise"):
         one.verify(catalog())
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
-from tests.synthetic.linked.made import ASKED, QUICK, clinic, made, opened
+from tests.synthetic.linked.clinic_tables import ASKED, QUICK, clinic, made, opened
 
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
@@ -14,13 +14,12 @@ from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Unit
 from discreet.requests import LinkedSynthesis
-from discreet.synthetic.constraints import Allowed, at_most
-from discreet.synthetic.linked.planner import plan_linked
-from discreet.synthetic.linked.result import _copied, _stopping, files
-from discreet.synthetic.measuring import Measurement, total
-from discreet.synthetic.relaxed import RelaxedTable, Settings
-from discreet.synthetic.report import linked_quality
-from discreet.synthetic.rows import draw, draw_given, possible
+from discreet.synthetic.fit.relaxed import RelaxedTable, Settings
+from discreet.synthetic.fit.row_sampling import draw, draw_given, possible
+from discreet.synthetic.linked_tables import _copied, _stopping, files
+from discreet.synthetic.measure.marginals import Allowed, at_most
+from discreet.synthetic.measure.noisy_marginals import Measurement, total
+from discreet.synthetic.planner import plan_linked
 
 RULED = {
     "people": {"bins": {"age": 10}, "never": ["sex=f, age=0 to 9", "sex=m, age=90 to 99"]},
@@ -144,7 +143,7 @@ def test_a_person_with_more_rows_than_are_used(tmp_path):
 
 
 def test_how_many_rows_is_drawn_from_bins_where_there_may_be_many(tmp_path):
-    people = 2000
+    people = 1000
     tables = clinic(people)
     many = np.where(np.arange(people) % 2, 60, 3)
     who = np.repeat(np.arange(people), many)
@@ -221,8 +220,8 @@ def test_empty_tables_and_one_row(tmp_path, empty):
         assert set(visits["patient"].tolist()) | set(tests["id"].tolist()) <= set(people["id"].tolist())
         assert "Synthetic people, visits, tests" in found.page().html()
         real = found.plan.read(data._curator.engine)
-        assert "not private" in linked_quality(found, real).html()
-        assert linked_quality(found, real).html().count("Nothing to compare") >= len(set(empty))
+        assert "not private" in found.quality_page(real).html()
+        assert found.quality_page(real).html().count("Nothing to compare") >= len(set(empty))
 
 
 def test_null_keys_are_nobody(tmp_path):
@@ -375,7 +374,7 @@ def test_pages(strong):
         assert words in public
     assert "owner" not in public
     assert found._repr_html_() in public
-    private = linked_quality(found, real).html()
+    private = found.quality_page(real).html()
     for words in ("For the owner's eyes only", "Do not publish it", "Quality of synthetic people, visits, tests", "2-way total variation", "rows in visits"):  # fmt: skip
         assert words in private.replace("&#x27;", "'")
 

@@ -9,11 +9,11 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from tests.synthetic.linked.made import ADD, CHANGE, PEOPLE, TESTS, VISITS, Fetching, catalog
+from tests.synthetic.linked.clinic_tables import ADD, CHANGE, PEOPLE, TESTS, VISITS, Fetching, catalog
 
 from discreet.requests import LinkedSynthesis
-from discreet.synthetic import measuring
-from discreet.synthetic.linked.planner import plan_linked
+from discreet.synthetic.measure import noisy_marginals
+from discreet.synthetic.planner import plan_linked
 
 OTHERS = {
     "people": [(0, 1, "y"), (2, 0, "x"), (2, 1, "x"), (3, 0, None), (None, 0, "x")],
@@ -53,7 +53,7 @@ def noiseless(monkeypatch):
     """No noise; how much there would have been, as it is asked for."""
     asked = []
     monkeypatch.setattr(
-        measuring,
+        noisy_marginals,
         "rounded_gaussian",
         lambda sigma, shape, *, entropy: asked.append(Fraction(sigma)) or np.zeros(shape, np.int64),
     )

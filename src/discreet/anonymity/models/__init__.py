@@ -336,12 +336,12 @@ def _suppressed_rows(
     gone = classes.of_row < 0
     if not gone.any():
         return None
-    one = Classes.numbered(np.where(gone, 0, -1), weights=classes.weights)
+    hidden = Classes.numbered(np.where(gone, 0, -1), weights=classes.weights)
     columns = [*secrets, *(bound.column for bound in bounds if isinstance(bound, BoundColumn))]
     failing = [
         bound.model.name
         for bound in bounds
-        if not isinstance(bound, BoundPresence) and not bool(bound.holds(one).all())
+        if not isinstance(bound, BoundPresence) and not bool(bound.holds(hidden).all())
     ]
     told = any(bool((column.codes[gone] >= 0).any()) for column in columns)
     return SuppressedRows(rows=int(weights[gone].sum()), failing=tuple(failing), told=told)
@@ -369,5 +369,5 @@ def _mask(suppressed: Any, rows: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _many(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
+def _many(count: int, singular: str, several: str) -> str:
+    return f"{count} {singular if count == 1 else several}"

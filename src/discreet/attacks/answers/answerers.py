@@ -12,17 +12,17 @@ others wrap an answerer, so defenses are put on top of one another.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.attacks.attack_report import setting
-from discreet.errors import BudgetExceeded, InvalidData, InvalidInput, InvalidParameter
+from discreet.attacks.attack_report import AttackReport, Share, risk_tolerance
+from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational, text_up
 from discreet.mechanisms.additive import Geometric, Laplace
 from discreet.noise import DeterministicEntropy, Entropy
@@ -31,8 +31,6 @@ Answerer: TypeAlias = Callable[[Any], float | None]
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 _NO_LEDGER = ", no ledger"
-_MOST_CELLS = 400_000_000
-ANSWERS = ("raw", "rounded", "suppressed", "noisy", "budget")
 
 
 class Asked(Protocol):
@@ -49,13 +47,13 @@ def ask_all(answerer: Answerer, questions: Iterable[Any]) -> Floats:
     >>> ask_all(Limited(Raw([True, True]), answers=2), [[0], [0, 1], [1]])
     array([ 1.,  2., nan])
     """
-    return np.array([math.nan if (answer := one(answerer, q)) is None else answer for q in questions], np.float64)
+    return np.array([math.nan if (answer := ask(answerer, q)) is None else answer for q in questions], np.float64)
 
 
-def one(answerer: Answerer, question: Any) -> float | None:
+def ask(answerer: Answerer, question: Any) -> float | None:
     """One answer, checked to be a finite number or a refusal.
 
-    >>> one(lambda question: "many", "how many?")
+    >>> ask(lambda question: "many", "how many?")
     Traceback (most recent call last):
     ...
     discreet.errors.InvalidData: the answerer gave a str; expected a finite number, or None for a refusal
@@ -81,7 +79,7 @@ def words(answerer: Any, total: Number | None = None) -> str:
     'exact counts, geometric noise at ε 0.1 each, ε 1 in all'
     """
     said = str(getattr(answerer, "words", "an answerer"))
-    return said if total is None else f"{said.removesuffix(_NO_LEDGER)}, ε {_short(total)} in all"
+    return said if total is None else f"{said.removesuffix(_NO_LEDGER)}, ε {short(total)} in all"
 
 
 def bits(values: ArrayLike, name: str, *, least: int = 1) -> Bits:
@@ -101,6 +99,25 @@ def bits(values: ArrayLike, name: str, *, least: int = 1) -> Bits:
     if wrong.size:
         raise InvalidData(f"{name}: a value at position {wrong[0]} is neither 0 nor 1")
     return array.astype(np.bool_)
+
+
+def report_on_bits(guesses: Bits, truth: Bits, *, confidence: float, **more: Any) -> AttackReport:
+    """The report of an attack on secret bits, beside a guesser who knows how common they are.
+
+    >>> report_on_bits(np.array([True]), np.array([True]), attack="", against="", goal="", confidence=0.95).risk.value
+    0.0
+    """
+    share = float(truth.mean())
+    guessing = max(share, 1 - share)
+    return AttackReport(
+        people=len(truth),
+        success=Share.among(guesses == truth, confidence=confidence),
+        baseline=Share.known(guessing),
+        confidence=confidence,
+        tolerance=risk_tolerance(guessing),
+        normalized=True,
+        **more,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +232,7 @@ class Noisy:
     @property
     def words(self) -> str:
         """What stands between the attacker and the data."""
-        return f"{words(self.answerer)}, {self.noise} noise at ε {_short(self.epsilon)} each{_NO_LEDGER}"
+        return f"{words(self.answerer)}, {self.noise} noise at ε {short(self.epsilon)} each{_NO_LEDGER}"
 
     def __call__(self, question: Any) -> float | None:
         """The answer, with noise of its own."""
@@ -300,7 +317,7 @@ class Curator:
     @property
     def words(self) -> str:
         """What stands between the attacker and the data."""
-        return f"the curator, ε {_short(self.epsilon)} a question"
+        return f"the curator, ε {short(self.epsilon)} a question"
 
     def __call__(self, question: Any) -> float | None:
         """The private answer, or None when the budget cannot pay for it."""
@@ -311,94 +328,6 @@ class Curator:
                 self.on_refusal(refusal)
             return None
         return only(answer.table)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnsweredBits:
-    """Secret bits, generated or given, and how questions about them are answered: the start of a trial attack.
-
-    `answers` is raw, rounded (to `base`), suppressed (`below`), noisy (`epsilon` for each answer, no ledger), budget
-    (`epsilon` for all answers together) or, where a trial allows it, cached (noisy, the same question the same answer).
-    """
-
-    answers: str = setting(
-        "raw counts; rounded; small ones suppressed; noisy without a ledger; within a budget.",
-        default="raw",
-        kind=ANSWERS,
-    )
-    people: int | None = setting("Generate the bits of so many.", default=None, least=2, most=5000)
-    rate: float = setting("Share of 1 among generated bits.", default=0.5, kind="share")
-    truth: ArrayLike | None = setting(
-        "Secret bits of your own instead: 1 and 0, or yes and no.", default=None, kind="bits", repr=False
-    )
-    base: int = setting("Of rounding.", default=5, least=1)
-    below: int = setting("Counts suppressed below this.", default=5, least=1)
-    epsilon: Number | None = setting("noisy, cached: of each answer; budget: for all answers together.", default=None)
-    seed: int = setting("Choose and draw the same again.", default=0, least=0)
-    confidence: float = 0.95
-
-    usual: ClassVar[int] = 400  # people, where nobody says how many
-
-    def __post_init__(self) -> None:
-        random = self.answers in ("noisy", "cached", "budget")
-        if self.people is not None and self.truth is not None:
-            raise InvalidInput("people generates secrets, truth reads them: give one of the two")
-        if random and self.epsilon is None:
-            what = "for all answers together" if self.answers == "budget" else "of each answer"
-            raise InvalidInput(f"answers: {self.answers} needs an ε {what}, such as epsilon 1")
-        if not random and self.epsilon is not None:
-            raise InvalidInput(f"epsilon goes with noisy answers or a budget, not with {self.answers} answers")
-
-    @property
-    def secret(self) -> Bits:
-        """The bits."""
-        if self.truth is not None:
-            return bits(self.truth, "truth")
-        return population(self.people or self.usual, self.rate, self.seed)
-
-    @property
-    def total(self) -> Fraction | None:
-        """ε of all answers about one person, behind a budget."""
-        return self._exact if self.answers == "budget" else None
-
-    @property
-    def words(self) -> str:
-        """How a report calls a budget."""
-        return f"noisy counts within a budget of ε {_short(self._exact)}" if self.answers == "budget" else ""
-
-    @property
-    def _exact(self) -> Fraction:
-        return Fraction(0) if self.epsilon is None else rational(self.epsilon, "epsilon", above=0)
-
-    def each(self, questions: int) -> Fraction:
-        """ε of one answer."""
-        return self._exact / questions if self.answers == "budget" else self._exact
-
-    def answerer(self, questions: int, stream: int = 0) -> Answerer:
-        """Who answers so many questions."""
-        exact = Raw(self.secret)
-        match self.answers:
-            case "raw":
-                return exact
-            case "rounded":
-                return Rounded(exact, base=self.base)
-            case "suppressed":
-                return Suppressed(exact, below=self.below)
-        noisy = Noisy(exact, epsilon=self.each(questions), seed=self.seed * 1_000_003 + stream)
-        if self.answers == "cached":
-            return Remembered(noisy)
-        return noisy if self.answers == "noisy" else Limited(noisy, answers=questions)
-
-    def for_each(self, questions: int) -> "Answerer | Fresh":
-        """The same, but behind a budget each person is attacked with the whole of it."""
-        if self.answers != "budget":
-            return self.answerer(questions)
-        return Fresh(lambda person: self.answerer(questions, person), f"{self.words}, anew for each person")
-
-    def check_work(self, cells: int, advice: str) -> None:
-        """Refuse questions that no memory holds."""
-        if cells > _MOST_CELLS:
-            raise InvalidInput(f"so many questions about {len(self.secret):,} people are too many; {advice}")
 
 
 def population(people: int, rate: float, seed: int) -> Bits:
@@ -440,32 +369,6 @@ def only(table: Any) -> float:
     return float(table.column(0)[0].as_py())
 
 
-def histogram(dataset: Asked, sql: str, *, epsilon: Number, by: str, cells: Sequence[Any]) -> Floats:
-    """One histogram workload: a SELECT of groups and one count, all cells at once for one ε; NaN where refused.
-
-    Cells are disjoint, so the ε of one cell is the ε of all (parallel composition). The result is in the order of
-    `cells`; a group that was not released is NaN.
-
-    >>> from types import SimpleNamespace
-    >>> import pyarrow
-    >>> released = pyarrow.table({"cell": [2, 1], "n": [7, 5]})
-    >>> fake = SimpleNamespace(ask=lambda sql, epsilon: SimpleNamespace(table=released))
-    >>> sql = "SELECT cell, COUNT(*) AS n FROM t GROUP BY cell"
-    >>> histogram(fake, sql, epsilon=1, by="cell", cells=[1, 2, 3])
-    array([ 5.,  7., nan])
-    """
-    rational(epsilon, "epsilon", above=0)
-    try:
-        table = dataset.ask(sql, epsilon=epsilon).table
-    except BudgetExceeded:
-        return np.full(len(cells), math.nan)
-    values = [name for name in table.column_names if name != by]
-    if by not in table.column_names or len(values) != 1:
-        raise InvalidParameter("sql", table.column_names, f"the column {by!r} and one count")
-    found = dict(zip(table.column(by).to_pylist(), table.column(values[0]).to_pylist(), strict=True))
-    return np.array([math.nan if found.get(cell) is None else found[cell] for cell in cells], np.float64)
-
-
 def _positions(chosen: NDArray[Any], people: int) -> NDArray[np.int64]:
     if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
         raise InvalidData(
@@ -478,5 +381,6 @@ def _positions(chosen: NDArray[Any], people: int) -> NDArray[np.int64]:
     return chosen.astype(np.int64)
 
 
-def _short(number: Number) -> str:
+def short(number: Number) -> str:
+    """An ε in four digits, rounded up."""
     return text_up(rational(number, "epsilon"), 4)

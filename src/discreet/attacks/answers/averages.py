@@ -8,8 +8,8 @@ groups and takes the mean of the differences: rounding hides no mean.
 >>> from discreet.attacks.answers.answerers import Raw, Rounded
 >>> from discreet.attacks.answers.averages import Differencing, pairs_about
 >>> ill = np.random.default_rng(7).random(60) < 0.4
->>> one = pairs_about(range(60), of=60, groups=1, seed=1)
->>> Differencing(pairs=one, truth=ill, answerer=Raw(ill)).run().success.value
+>>> single = pairs_about(range(60), of=60, groups=1, seed=1)
+>>> Differencing(pairs=single, truth=ill, answerer=Raw(ill)).run().success.value
 1.0
 >>> many = pairs_about(range(60), of=60, groups=100, seed=1)
 >>> Differencing(pairs=many, truth=ill, answerer=Rounded(Raw(ill), base=5)).run().verdict
@@ -34,13 +34,13 @@ when the budget is spent, so m cannot grow.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.attacks.answers.answerers import ANSWERS, AnsweredBits, Answerer, Fresh, bits, one, words
-from discreet.attacks.attack_report import AttackReport, Share, setting
+from discreet.attacks.answers.answerers import Answerer, Fresh, ask, bits, report_on_bits, words
+from discreet.attacks.attack_report import AttackReport, Share, risk_tolerance
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational, text_up
 from discreet.mechanisms.bayesian import guess_bound
@@ -73,13 +73,12 @@ class Differencing:
         share = float(truth.mean())
         means = np.array([math.nan if d is None else d for d in found])
         guessed = likeliest(means, [0, 1], [1 - share, share]) == 1
-        return AttackReport(
+        return report_on_bits(
+            guessed,
+            truth,
             attack="differencing",
             against=words(self.answerer, None if isinstance(self.answerer, Fresh) else self.epsilon),
             goal="learn a person's secret bit",
-            people=len(truth),
-            success=Share.counted(int((guessed == truth).sum()), len(truth), confidence=self.confidence),
-            baseline=Share.known(max(share, 1 - share)),
             confidence=self.confidence,
             facts={
                 "pairs of questions a person": f"{np.mean([len(p) for p in self.pairs]):.4g}",
@@ -109,7 +108,7 @@ def difference(answerer: Answerer, pairs: Iterable[Pair]) -> float | None:
     """
     found = []
     for larger, smaller in pairs:
-        first, second = one(answerer, larger), one(answerer, smaller)
+        first, second = ask(answerer, larger), ask(answerer, smaller)
         if first is not None and second is not None:
             found.append(first - second)
     return math.fsum(found) / len(found) if found else None
@@ -206,9 +205,11 @@ class Averaging:
             against=words(self.answerer, None if isinstance(self.answerer, Fresh) else self.epsilon),
             goal="know a count exactly",
             people=len(truth),
-            success=Share.counted(int(hit.sum()), len(truth), confidence=self.confidence),
+            success=Share.among(hit, confidence=self.confidence),
             baseline=Share.known(prior),
             confidence=self.confidence,
+            tolerance=risk_tolerance(prior),
+            normalized=True,
             facts={
                 "questions a count": f"{np.mean([len(asked) for asked in self.questions]):.4g}",
                 "answers that count, mean": f"{np.mean([len(g.answers) for g in gathered]):.4g}",
@@ -276,7 +277,7 @@ def gather(answerer: Answerer, questions: Iterable[Any], *, until_refused: bool 
     by_question: dict[Any, list[float]] = {}
     refused = 0
     for asked in questions:
-        answer = one(answerer, asked)
+        answer = ask(answerer, asked)
         if answer is not None:
             by_question.setdefault(_key(asked), []).append(answer)
             continue
@@ -314,61 +315,3 @@ def _charts(gathered: Sequence[Gathered], truth: Floats) -> tuple[Chart, ...]:
 
 def _key(asked: Any) -> Any:
     return asked if isinstance(asked, str) else (type(asked).__name__, np.asarray(asked).tobytes())
-
-
-@dataclass(frozen=True, kw_only=True)
-class DifferencingTrial(AnsweredBits):
-    """Differences of counts about generated people, or about bits of one's own.
-
-    >>> DifferencingTrial(people=60).run().success.value
-    1.0
-    """
-
-    people: int | None = setting("Generate the bits of so many.  [200]", default=None, least=2, most=5000)
-    groups: int = setting("Pairs of questions about each person.", default=1, least=1)
-
-    usual: ClassVar[int] = 200
-
-    def __post_init__(self) -> None:
-        AnsweredBits.__post_init__(self)
-        self.check_work(2 * len(self.secret) ** 2 * self.groups, "take fewer groups")
-
-    def run(self) -> AttackReport:
-        """Ask, and judge."""
-        people = len(self.secret)
-        return Differencing(
-            pairs=pairs_about(range(people), of=people, groups=self.groups, seed=self.seed),
-            truth=self.secret,
-            answerer=self.for_each(2 * self.groups),
-            epsilon=self.total,
-            confidence=self.confidence,
-        ).run()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AveragingTrial(AnsweredBits):
-    """The same question again and again about generated people, or about bits of one's own.
-
-    >>> AveragingTrial(people=50, answers="noisy", epsilon="0.5", repeats=200).run().verdict
-    'falls'
-    """
-
-    answers: str = setting(
-        "raw counts; rounded; small ones suppressed; noisy without a ledger; within a budget; noisy, but cached and "
-        "given again.",
-        default="raw",
-        kind=(*ANSWERS, "cached"),
-    )
-    people: int | None = setting("Generate the bits of so many.  [400]", default=None, least=2, most=5000)
-    repeats: int = setting("How often each is asked.", default=100, least=1, most=100_000)
-
-    def run(self) -> AttackReport:
-        """Ask, and judge."""
-        return Averaging(
-            questions=[[[person]] * self.repeats for person in range(len(self.secret))],
-            truth=self.secret.astype(int),
-            answerer=self.for_each(self.repeats),
-            possible=(0, 1),
-            epsilon=self.total,
-            confidence=self.confidence,
-        ).run()

@@ -55,10 +55,13 @@ class Intersection:
         self._check()
         sets, truth = self.candidates(self.known)
         unfit = self._unfit(sets)
-        shares = [self._share(_pinned(one, truth)) for one in (*sets, np.logical_and.reduce(sets))]
+        shares = [
+            Share.among(_pinned(candidates, truth), confidence=self.confidence)
+            for candidates in (*sets, np.logical_and.reduce(sets))
+        ]
         together = np.logical_and.reduce(sets)
         alone = {f"pinned by release {i} alone": share for i, share in enumerate(shares[:-1], 1)}
-        sizes = [float(one.sum(axis=1).mean()) for one in (*sets, together)]
+        sizes = [float(candidates.sum(axis=1).mean()) for candidates in (*sets, together)]
         single = together.sum(axis=1) == 1
         return AttackReport(
             attack="intersection",
@@ -164,10 +167,7 @@ class Intersection:
 
     def _control(self) -> Share:
         sets, truth = self.candidates(self.outside)
-        return self._share(_pinned(np.logical_and.reduce(sets), truth))
-
-    def _share(self, hit: NDArray[np.bool_]) -> Share:
-        return Share.counted(int(hit.sum()), len(hit), confidence=self.confidence)
+        return Share.among(_pinned(np.logical_and.reduce(sets), truth), confidence=self.confidence)
 
     def _check(self) -> None:
         if isinstance(self.releases, str | Mapping) or not len(self.releases):

@@ -28,17 +28,16 @@ How many secret bits come back, against the noise and against the budget.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from math import sqrt
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.attacks.answers.answerers import AnsweredBits, Answerer, ask_all, bits, population, words
-from discreet.attacks.attack_report import AttackReport, Share, setting
-from discreet.errors import InvalidData, InvalidInput, InvalidParameter
+from discreet.attacks.answers.answerers import Answerer, ask_all, bits, population, report_on_bits, words
+from discreet.attacks.attack_report import AttackReport, Share
+from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.mechanisms.additive import Geometric
 from discreet.noise import DeterministicEntropy
@@ -47,8 +46,6 @@ from discreet.report import Chart, Line
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 METHODS = ("least squares", "lp")
-_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)  # of the noise to √n
-_TOTALS = ("0.1", "1", "10", "100", "1000", "10000", "100000")
 _MOST_CELLS = 400_000_000
 
 
@@ -80,13 +77,12 @@ class Reconstruction:
         share = float(truth.mean())
         guessed = self._solve(subsets, answers, share) > 0.5
         refused = int(np.isnan(answers).sum())
-        return AttackReport(
+        return report_on_bits(
+            guessed,
+            truth,
             attack=f"reconstruction by {'linear programming' if self.method == 'lp' else self.method}",
             against=self.against or ("given answers" if self.answerer is None else words(self.answerer)),
             goal="recover a person's secret bit",
-            people=len(truth),
-            success=Share.counted(int((guessed == truth).sum()), len(truth), confidence=self.confidence),
-            baseline=Share.known(max(share, 1 - share)),
             confidence=self.confidence,
             facts={
                 "questions": len(answers),
@@ -246,19 +242,6 @@ class Hashed:
         return [f"({column} * {a} + {b}) % {self.prime} < {self.prime // 2}" for a, b in self.factors]
 
 
-def cells(codes: Sequence[Any]) -> tuple[list[Any], Bits]:
-    """The subsets of a histogram: everybody with the same public value. The values, and a mask for each.
-
-    >>> cells(["north", "south", "north"])[1].tolist()
-    [[True, False, True], [False, True, False]]
-    """
-    values = list(dict.fromkeys(codes))
-    numbers = {value: row for row, value in enumerate(values)}
-    masks = np.zeros((len(values), len(codes)), np.bool_)
-    masks[[numbers[code] for code in codes], np.arange(len(codes))] = True
-    return values, masks
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """Shares of recovered bits along an axis, beside what guessing from the marginal gives."""
@@ -278,81 +261,50 @@ class Recovery:
         return Chart(self.words, [line, flat], x=self.axis, y="bits recovered", log_x=True, y_range=(0, 1))
 
 
-def against_noise(
-    *,
-    people: int,
-    questions: int,
-    ratios: Sequence[float],
-    seed: int,
-    rate: float = 0.5,
-    method: str = "least squares",
-    confidence: float = 0.95,
-) -> Recovery:
-    """Random subset questions with geometric noise of scale ratio·√n each, on generated bits of the given rate."""
-    root = Fraction(sqrt(integer(people, "people", at_least=2))).limit_denominator(10**6)
+def against_noise(*, ratios: Sequence[float], people: int, **settings: Any) -> Recovery:
+    """Random subset questions with geometric noise of scale ratio·√n each; settings as of `against_budget`."""
+    root = Fraction(math.sqrt(integer(people, "people", at_least=2))).limit_denominator(10**6)
     scales = [rational(ratio, "ratios", at_least=0) * root for ratio in ratios]
-    shares, guessing = _recover(people, questions, scales, seed, rate, method, confidence)
-    return Recovery(
-        words=f"{people} people, {questions} questions, {method}",
-        axis="noise of each answer / √n",
-        values=tuple(float(ratio) for ratio in ratios),
-        shares=shares,
-        guessing=guessing,
-    )
+    return _recover("noise of each answer / √n", ratios, scales, people=people, **settings)
 
 
-def against_budget(
-    *,
-    people: int,
-    questions: int,
-    epsilons: Sequence[Number],
-    seed: int,
-    rate: float = 0.5,
-    method: str = "least squares",
-    confidence: float = 0.95,
-) -> Recovery:
+def against_budget(*, epsilons: Sequence[Number], questions: int, **settings: Any) -> Recovery:
     """The same behind a curator that splits a total ε evenly: noise of scale questions/ε on each answer.
+
+    Settings: `people`, whose bits are 1 with probability `rate` (½), `questions`, `seed`, `method`, `confidence`.
 
     >>> curve = against_budget(people=100, questions=200, epsilons=[1, 2000], seed=1)
     >>> curve.shares[0].value < 0.7, curve.shares[1].value > 0.95
     (True, True)
     """
     totals = [rational(epsilon, "epsilons", above=0) for epsilon in epsilons]
-    scales = [questions / total for total in totals]
-    shares, guessing = _recover(people, questions, scales, seed, rate, method, confidence)
-    return Recovery(
-        words=f"{people} people, {questions} questions, {method}",
-        axis="ε in all",
-        values=tuple(float(total) for total in totals),
-        shares=shares,
-        guessing=guessing,
-    )
+    return _recover("ε in all", totals, [questions / total for total in totals], questions=questions, **settings)
 
 
 def _recover(
+    axis: str,
+    values: Sequence[Number],
+    scales: Sequence[Fraction],
+    *,
     people: int,
     questions: int,
-    scales: Sequence[Fraction],
     seed: int,
-    rate: float,
-    method: str,
-    confidence: float,
-) -> tuple[tuple[Share, ...], float]:
+    rate: float = 0.5,
+    method: str = "least squares",
+    confidence: float = 0.95,
+) -> Recovery:
     secret = population(people, rate, seed)
     subsets = random_subsets(questions, people=people, seed=seed)
     truth = subsets.astype(np.float64) @ secret
-    reports = [
-        Reconstruction(
-            subsets=subsets,
-            truth=secret,
-            answers=_noisy(truth, scale, seed),
-            scale=scale,
-            method=method,
-            confidence=confidence,
-        ).run()
-        for scale in scales
-    ]
-    return tuple(report.success for report in reports), reports[0].baseline.value if reports else 0.5
+    common: dict[str, Any] = {"subsets": subsets, "truth": secret, "method": method, "confidence": confidence}
+    reports = [Reconstruction(answers=_noisy(truth, scale, seed), scale=scale, **common).run() for scale in scales]
+    return Recovery(
+        words=f"{people} people, {questions} questions, {method}",
+        axis=axis,
+        values=tuple(float(value) for value in values),
+        shares=tuple(report.success for report in reports),
+        guessing=reports[0].baseline.value if reports else 0.5,
+    )
 
 
 def _noisy(truth: Floats, scale: Fraction, seed: int) -> Floats:
@@ -360,52 +312,3 @@ def _noisy(truth: Floats, scale: Fraction, seed: int) -> Floats:
         return truth
     noise = Geometric(epsilon=1 / scale, sensitivity=1)
     return np.asarray(noise.release(truth.astype(np.int64), entropy=DeterministicEntropy(seed)), np.float64)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReconstructionTrial(AnsweredBits):
-    """Recover bits from counts over random subsets; with `curve` also at other noises or budgets.
-
-    >>> ReconstructionTrial(people=60, answers="rounded").run().verdict
-    'falls'
-    """
-
-    people: int | None = setting("Generate the bits of so many.  [1000]", default=None, least=2, most=5000)
-    questions: int | None = setting("How many subsets are asked for.  [4 for each person]", default=None, least=1)
-    method: str = setting("How it is solved.", default="least-squares", kind=("least-squares", "lp"))
-    curve: bool = setting("Also draw what comes back against the noise, or against the budget.", default=False)
-
-    usual: ClassVar[int] = 1000
-
-    def __post_init__(self) -> None:
-        AnsweredBits.__post_init__(self)
-        if self.curve and self.answers not in ("noisy", "budget"):
-            raise InvalidInput("--curve goes with answers that are noisy or within a budget: it is drawn against those")
-        self.check_work(self._count * len(self.secret), "ask fewer questions")
-
-    @property
-    def _count(self) -> int:
-        return self.questions or 4 * len(self.secret)
-
-    def run(self) -> AttackReport:
-        """Ask, solve, and judge."""
-        people, count, method = len(self.secret), self._count, self.method.replace("-", " ")
-        report = Reconstruction(
-            subsets=random_subsets(count, people=people, seed=self.seed),
-            truth=self.secret,
-            answerer=self.answerer(count),
-            method=method,
-            scale=1 / self.each(count) if self.epsilon is not None else 0,
-            missing=(0, self.below - 1) if self.answers == "suppressed" else None,
-            against=self.words,
-            confidence=self.confidence,
-        ).run()
-        if not self.curve:
-            return report
-        common: dict[str, Any] = {"people": people, "questions": count, "seed": self.seed, "method": method}
-        common |= {"rate": float(self.secret.mean()), "confidence": self.confidence}
-        budget = self.answers == "budget"
-        curve = against_budget(epsilons=_TOTALS, **common) if budget else against_noise(ratios=_RATIOS, **common)
-        shares = zip(curve.values, curve.shares, strict=True)
-        facts = {f"recovered at {value:g} ({curve.axis})": share for value, share in shares}
-        return replace(report, charts=(curve.chart(), *report.charts), facts={**report.facts, **facts})

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from discreet.attacks.attack_report import AttackReport
-from discreet.attacks.audit.finding import Counts, Finding, Tested, ratio_bound
+from discreet.attacks.audit.finding import Counts, Finding, Tested, doubt_of, ratio_bound
 from discreet.attacks.audit.outputs import Outputs, Raised, Reader, joined, settled
 from discreet.attacks.audit.scores import Event, choose
 from discreet.errors import InvalidData, InvalidParameter
@@ -71,7 +71,7 @@ class Audit:
     def __post_init__(self) -> None:
         integer(self.samples, "samples", at_least=2 * _FEWEST)
         integer(self.seed, "seed", at_least=0)
-        _doubt(self.confidence)
+        doubt_of(self.confidence)
         claim(self.claimed, self.delta)
         _arguments(self.mechanism)
         if not all(callable(event) for event in self.events):
@@ -99,13 +99,13 @@ class Audit:
         learned = [joined([reader.read(batch) for batch in side]) for side in first]
         events = choose(*learned, delta=float(delta), deviations=self._deviations, trials=fresh, most=_EVENTS)
         sides = [joined([reader.read(batch) for batch in draws.batches(data, fresh)]) for data in self._sides]
-        doubt = _doubt(self.confidence) / (2 * max(1, len(events)))
+        doubt = doubt_of(self.confidence) / (2 * max(1, len(events)))
         tested = tuple(_test(event, sides[0], sides[1], delta, doubt) for event in events)
         return Finding(
             name=self.name or getattr(self.mechanism, "__name__", "a mechanism").replace("<lambda>", "a mechanism"),
             delta=delta,
             claimed=epsilon,
-            confidence=1 - _doubt(self.confidence),
+            confidence=1 - doubt_of(self.confidence),
             draws=sum(map(len, (*learned, *sides))),
             tested=tuple(sorted(tested, key=lambda event: -event.rank)),
             sides=(sides[0], sides[1]),
@@ -118,7 +118,7 @@ class Audit:
     @property
     def _deviations(self) -> float:
         """How many standard deviations one limit lies from its count."""
-        return NormalDist().inv_cdf(1 - float(_doubt(self.confidence)) / (2 * _EVENTS))
+        return NormalDist().inv_cdf(1 - float(doubt_of(self.confidence)) / (2 * _EVENTS))
 
 
 class _Draws:
@@ -226,13 +226,6 @@ def claim(claimed: Claim | None, delta: Number | None) -> tuple[Fraction | None,
     return rational(claimed, "claimed", at_least=0), spare
 
 
-def _doubt(confidence: Number) -> Fraction:
-    exact = rational(confidence, "confidence", above=0, below=1)
-    if 1 - exact < Fraction(1, 10**9):
-        raise InvalidParameter("confidence", confidence, "at most 1 − 1e-9")
-    return 1 - exact
-
-
 def _arguments(mechanism: Callable[..., Any]) -> int:
     """How many arguments must be given to the mechanism."""
     hint = "wrap it: lambda data: …, lambda data, n: … or lambda data, n, rng: …"
@@ -242,10 +235,9 @@ def _arguments(mechanism: Callable[..., Any]) -> int:
         parameters = inspect.signature(mechanism).parameters.values()
     except (TypeError, ValueError):
         raise InvalidParameter("mechanism", mechanism, "a function with a signature", hint) from None
-    needed = [
-        one for one in parameters if one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
-    ]
-    if not 1 <= len(needed) <= 3 or any(one.kind is one.KEYWORD_ONLY for one in needed):
+    given = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    needed = [p for p in given if p.default is p.empty]
+    if not 1 <= len(needed) <= 3 or any(p.kind is p.KEYWORD_ONLY for p in needed):
         raise InvalidParameter("mechanism", mechanism, "a function of (data), (data, n) or (data, n, rng)", hint)
     return len(needed)
 

@@ -32,6 +32,7 @@ class LabelOf:
     words: str
     of: Callable[[Outputs], Labels]
     told: Callable[[int], str] = str
+    summary: str = ""  # for a set of many labels, with a place for their number; "" lists some of them
 
 
 def numbers(outputs: Outputs) -> Iterator[NumberOf]:

@@ -33,11 +33,24 @@ from numpy.typing import NDArray
 from discreet.attacks.attack_report import AttackReport, Share
 from discreet.attacks.audit.outputs import Floats, Outputs
 from discreet.attacks.audit.scores import Event
-from discreet.exact import float_up, printed_up
+from discreet.errors import InvalidParameter
+from discreet.exact import Number, float_up, printed_up, rational
 from discreet.intervals import lower_limit, upper_limit
 from discreet.report import Bars, Chart, Line, Points
 
-_SPARE = 1 - Fraction(1, 1 << 20)  # confidences are floats: this much of the doubt covers their rounding
+SPARE = 1 - Fraction(1, 1 << 20)  # confidences and tails are floats: this much of the doubt covers their rounding
+
+
+def doubt_of(confidence: Number) -> Fraction:
+    """1 − confidence, exactly.
+
+    >>> doubt_of("0.95")
+    Fraction(1, 20)
+    """
+    exact = rational(confidence, "confidence", above=0, below=1)
+    if 1 - exact < Fraction(1, 10**9):
+        raise InvalidParameter("confidence", confidence, "at most 1 − 1e-9")
+    return 1 - exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +69,13 @@ class Counts:
         >>> round(a, 3), round(b, 3)
         (0.876, 0.124)
         """
-        confidence = 1 - doubt * _SPARE
+        confidence = 1 - doubt * SPARE
         low = lower_limit(self.hits, self.trials, confidence=confidence)
         return float(low), float(upper_limit(self.other_hits, self.other_trials, confidence=confidence))
 
     def far_limits(self, doubt: Fraction) -> tuple[float, float]:
         """The opposite ends: at most this often on the likelier side, at least this often on the other."""
-        confidence = 1 - doubt * _SPARE
+        confidence = 1 - doubt * SPARE
         high = upper_limit(self.hits, self.trials, confidence=confidence)
         return float(high), float(lower_limit(self.other_hits, self.other_trials, confidence=confidence))
 

@@ -122,7 +122,7 @@ class Reader:
         array = _regular(listed)
         if array is not None and array.shape[1] == self.columns:
             return _of_array(array, self.width)
-        return joined([self._single(one) for one in listed])
+        return joined([self._single(output) for output in listed])
 
     def _single(self, output: Any) -> Outputs:
         array = _regular([output])
@@ -185,9 +185,13 @@ def _regular(outputs: Any) -> NDArray[Any] | None:
     kinds = set(map(type, outputs))
     if kinds <= {bool, int, float} or all(issubclass(kind, np.number | np.bool_) for kind in kinds):
         return _flat(_array(outputs))
-    if kinds == {np.ndarray} and len({one.shape for one in outputs}) == 1:
+    if kinds == {np.ndarray} and len({output.shape for output in outputs}) == 1:
         return _flat(np.stack(outputs))
-    if kinds <= {list, tuple} and len({len(one) for one in outputs}) == 1 and _types(outputs) <= {bool, int, float}:
+    if (
+        kinds <= {list, tuple}
+        and len({len(output) for output in outputs}) == 1
+        and _types(outputs) <= {bool, int, float}
+    ):
         return _flat(_array(outputs))
     return None
 
@@ -204,7 +208,7 @@ def _array(outputs: Any) -> NDArray[Any]:
 
 
 def _types(outputs: Any) -> set[type]:
-    return {type(leaf) for one in outputs for leaf in (one if isinstance(one, list | tuple) else (one,))}
+    return {type(leaf) for output in outputs for leaf in (output if isinstance(output, list | tuple) else (output,))}
 
 
 def _flat(array: NDArray[Any]) -> NDArray[Any] | None:
@@ -273,7 +277,7 @@ def _walk(thing: Any, values: list[float], form: list[str], whole: list[str]) ->
         entries = sorted(thing.items(), key=lambda entry: repr(entry[0]))
         _nested([part for key, value in entries for part in (_Key(key), value)], "{}", values, form, whole)
     elif isinstance(thing, set | frozenset):
-        _nested([_Key(one) for one in sorted(thing, key=repr)], "{}", values, form, whole)
+        _nested([_Key(output) for output in sorted(thing, key=repr)], "{}", values, form, whole)
     elif isinstance(thing, list | tuple):
         _nested(thing, "[]", values, form, whole)
     else:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.attacks.audit.features import LabelOf, NumberOf, labels, lowest_bit, numbers
 from discreet.attacks.audit.outputs import Floats, Labels, Outputs
+from discreet.threads import blas_threads
 
 _BINS = 48
 _FEW = 12  # outputs that can be listed
@@ -141,6 +142,8 @@ def _cells(feature: LabelOf, here: Labels, there: Labels, values: Mapping[int, f
     def told(threshold: float, above: bool) -> str:
         chosen = known[(ratios >= threshold) if above else (ratios <= threshold)]
         runs = _runs(set(chosen.tolist()), values)
+        if len(chosen) > 4 and feature.summary:
+            return feature.summary.format(len(chosen))
         return f"answers {runs}" if runs else f"{feature.words} is {_listed(feature, chosen)}"
 
     return Score(feature.words, of, told, plain=feature.words == "the output" and len(known) <= _FEW)
@@ -218,7 +221,9 @@ def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> I
     values = number.of(x)
     if (values == np.rint(values)).all():
         return
-    found = _cells(LabelOf(f"where {number.words} lies and its lowest bit", of, told), of(x), of(other), {})
+    summary = f"the lowest bit of {number.words}, by where it lies, is one of {{:,}} that floating-point noise leaves"
+    feature = LabelOf(f"where {number.words} lies and its lowest bit", of, told, summary)
+    found = _cells(feature, of(x), of(other), {})
     if found is not None:
         yield found
 
@@ -260,7 +265,8 @@ def _logistic(x: Outputs, other: Outputs) -> Score:
         value = np.logaddexp(0, -margins).mean() + _RIDGE * float(weights @ weights) / 2
         return float(value), rows.T @ pull / len(sides) + _RIDGE * weights
 
-    weights = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
+    with blas_threads(1):
+        weights = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
     return Score(
         "logistic regression",
         lambda some: np.asarray(_expanded(some.numbers, center, spread) @ weights),

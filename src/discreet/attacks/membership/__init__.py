@@ -11,7 +11,7 @@ drawn by fair `coins` or by independent trials, a lower bound on ε beside the c
 before and after.
 """
 
-from discreet.attacks.membership.attack import MembershipAttack, MembershipFinding
+from discreet.attacks.membership.attack import MembershipAttack, MembershipFinding, trials
 from discreet.attacks.membership.black_box import (
     Checkpoints,
     Lira,
@@ -25,7 +25,6 @@ from discreet.attacks.membership.black_box import (
 from discreet.attacks.membership.membership_report import MembershipReport
 from discreet.attacks.membership.one_run import epsilon_of_guesses, one_run
 from discreet.attacks.membership.scores import EpsilonBound, Roc, Scores, check_apart, flags
-from discreet.attacks.membership.trials import trials
 from discreet.attacks.membership.white_box import (
     CanaryGradients,
     GradientAlignment,

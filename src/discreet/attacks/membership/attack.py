@@ -1,6 +1,18 @@
-"""What a membership attack found, as a value and as a report: the curve, and ε at least beside ε claimed.
+"""What all membership attacks share: who was in, what was claimed; a finding as a value and as a report.
 
-What all membership attacks share: who was in, how they came to be in, what was claimed; find, and report.
+A finding has the curve, and ε at least beside ε claimed. From many independent training runs the lower bound on ε
+(`trials`) comes from true- and false-positive rates at a threshold: half of the scores choose thresholds, the other
+half counts; the theorem and its proof stand in `attacks.audit.finding` (Clopper, Pearson 1934; for membership:
+Jagielski, Ullman, Oprea 2020, "Auditing differentially private machine learning", and Nasr et al. 2021, "Adversary
+instantiation").
+
+>>> import numpy as np
+>>> from discreet.attacks.membership.scores import Scores
+>>> from discreet.attacks.membership.attack import trials
+>>> rng = np.random.default_rng(1)
+>>> scores = Scores.pair(1 + rng.laplace(size=20_000), rng.laplace(size=20_000))  # ε = 1
+>>> 0.85 < trials(scores, delta=0, confidence="0.95").epsilon < 1
+True
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,8 +25,10 @@ from numpy.typing import ArrayLike
 
 from discreet.attacks.attack_report import AttackReport, Share
 from discreet.attacks.audit.audit import Claim, claim
-from discreet.attacks.membership.one_run import one_run
+from discreet.attacks.audit.finding import SPARE, Counts, doubt_of, epsilon_at_least
+from discreet.attacks.membership.one_run import Gaussian, normal_shift, one_run
 from discreet.attacks.membership.scores import (
+    Bools,
     Design,
     EpsilonBound,
     Family,
@@ -23,12 +37,11 @@ from discreet.attacks.membership.scores import (
     Roc,
     Scores,
     design_of,
-    doubt_of,
     family_of,
     roc_chart,
 )
-from discreet.attacks.membership.trials import trials
-from discreet.exact import Number, float_up, integer
+from discreet.exact import Number, float_up, integer, rational
+from discreet.intervals import lower_limit, upper_limit
 from discreet.report import Bars, Chart
 
 RATES = (0.01, 0.001)  # false-positive rates that are told
@@ -52,45 +65,21 @@ class MembershipFinding:
     sees: str
     against: str
     scores: Scores = field(repr=False)
-    roc: Roc = field(repr=False)
     design: Design
     curve: Family
     claimed: Fraction | None
     delta: Fraction
     confidence: Fraction
     seed: int
-    bound: EpsilonBound | None
+    roc: Roc = field(init=False, repr=False)
+    bound: EpsilonBound | None = field(init=False)
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        attack: str,
-        sees: str,
-        against: str,
-        scores: Scores,
-        design: Design,
-        curve: Family,
-        claimed: Fraction | None,
-        delta: Fraction,
-        confidence: Fraction,
-        seed: int,
-    ) -> "MembershipFinding":
-        """Judge the scores."""
-        return cls(
-            attack=attack,
-            sees=sees,
-            against=against,
-            scores=scores,
-            roc=Roc.of(scores),
-            design=design,
-            curve=curve,
-            claimed=claimed,
-            delta=delta,
-            confidence=confidence,
-            seed=seed,
-            bound=bound_of(scores, design, curve, delta=delta, confidence=confidence, seed=seed),
+    def __post_init__(self) -> None:
+        bound = bound_of(
+            self.scores, self.design, self.curve, delta=self.delta, confidence=self.confidence, seed=self.seed
         )
+        object.__setattr__(self, "roc", Roc.of(self.scores))
+        object.__setattr__(self, "bound", bound)
 
     @property
     def broken(self) -> bool:
@@ -108,8 +97,7 @@ class MembershipFinding:
 
     def at(self, confidence: Fraction) -> "MembershipFinding":
         """The same scores, judged with another confidence."""
-        bound = bound_of(self.scores, self.design, self.curve, delta=self.delta, confidence=confidence, seed=self.seed)
-        return replace(self, confidence=confidence, bound=bound)
+        return replace(self, confidence=confidence)
 
     def rates(self) -> dict[float, Point]:
         """True positives at low false-positive rates."""
@@ -176,7 +164,7 @@ class MembershipFinding:
         first, second = (Roc.of(half) for half in self.scores.halves(self.seed))
         sure = float(self.confidence)
         tried = [(rate, first.at(rate, confidence=sure)) for rate in _TRIED]
-        rate, best = max(tried, key=lambda one: _lead(one[1]))
+        rate, best = max(tried, key=lambda trial: _lead(trial[1]))
         if _lead(best) < _CLEAR:
             rate, best = tried[-1]
         place = int((second.thresholds >= best.threshold).sum()) - 1
@@ -211,14 +199,14 @@ def crowded(scores: Scores, *, confidence: float) -> tuple[str, ...]:
     from scipy.stats import hypergeom
 
     outside, count = len(scores.outside), len(scores)
-    places = sorted({max(1, round(rate * outside)) for rate in _TRIED})
-    doubt = (1 - confidence) / (2 * len(places))
+    ranks = np.array(sorted({max(1, round(rate * outside)) for rate in _TRIED}))
+    doubt = (1 - confidence) / (2 * len(ranks))
     found = []
     for sign, words in _ENDS:
         inside, others = sign * scores.inside, np.sort(sign * scores.outside)[::-1]
-        beyond = [int((inside > others[k - 1]).sum()) for k in places]
-        tails = [hypergeom.cdf(k - 1, count, outside, j + k - 1) for k, j in zip(places, beyond, strict=True)]
-        if min(tails) < doubt:
+        beyond = [int((inside > others[k - 1]).sum()) for k in ranks]
+        tails = hypergeom.cdf(ranks - 1, count, outside, np.array(beyond) + ranks - 1)
+        if tails.min() < doubt:
             found.append(words)
     return tuple(found)
 
@@ -253,18 +241,18 @@ def bound_of(
 
 def beside(found: list[MembershipFinding], title: str) -> Chart:
     """ε at least beside ε claimed, for each finding; no claim is a gap."""
-    names = [one.attack if len(found) > 1 else one.against for one in found]
-    proven = [0.0 if one.bound is None else one.bound.epsilon for one in found]
+    names = [finding.attack if len(found) > 1 else finding.against for finding in found]
+    proven = [0.0 if finding.bound is None else finding.bound.epsilon for finding in found]
     bars = [Bars(names, proven, "ε is at least")]
-    if any(one.claimed is not None for one in found):
-        claimed = [0.0 if one.claimed is None else float_up(one.claimed) for one in found]
+    if any(finding.claimed is not None for finding in found):
+        claimed = [0.0 if finding.claimed is None else float_up(finding.claimed) for finding in found]
         bars = [Bars(names, claimed, "ε claimed"), *bars]
     return Chart(title, bars, y="ε")
 
 
 def _lead(point: Point) -> float:
     """True above false positives, in standard deviations (pooled)."""
-    sides = [(one.hits or 0, one.trials or 1) for one in (point.true, point.false)]
+    sides = [(share.hits or 0, share.trials or 1) for share in (point.true, point.false)]
     pooled = (sides[0][0] + sides[1][0] + 1) / (sides[0][1] + sides[1][1] + 2)
     spread = sqrt(pooled * (1 - pooled) * (1 / sides[0][1] + 1 / sides[1][1]))
     return (point.true.value - point.false.value) / spread
@@ -314,7 +302,7 @@ class MembershipAttack:
         for what each design must fulfil.
         """
         epsilon, delta = claim(self.claimed, self.delta)
-        return MembershipFinding.of(
+        return MembershipFinding(
             attack=self.attack,
             sees=self.sees,
             against=self.against,
@@ -330,3 +318,116 @@ class MembershipAttack:
     def run(self) -> AttackReport:
         """Attack, and judge: `charts` hold the curve, `facts` the rates and the bound beside the claim."""
         return self.find().report()
+
+
+_THRESHOLDS = 240
+_EVENTS = 2  # thresholds that the second half is counted at
+
+
+def trials(scores: Scores, *, delta: Number, confidence: Number, curve: Family = "any", seed: int = 0) -> EpsilonBound:
+    """The bound that the scores of independent runs prove, in both directions and both orientations.
+
+    Guarantee: if each score is from a run of its own (with the target for members, without it for the others), all
+    runs are independent and the training is (ε,δ)-DP, the bound exceeds ε with probability at most 1 − confidence.
+    Proof. The half that is counted is chosen by lot and independent of the thresholds; then the theorem of
+    `audit.finding` holds for the K = 2 events {score ≥ t} or {score < t}, each likelier on the side named by the
+    first half, with 2K one-sided limits at doubt α/2K. With `curve="gaussian"` (Nasr et al. 2023, "Tight auditing of
+    differentially private machine learning") the same limits a ≤ TPR ≤ Φ(Φ⁻¹(FPR) + μ), FPR ≤ b give
+    μ ≥ Φ⁻¹(a) − Φ⁻¹(b), and ε is that of μ at δ.  ∎
+    """
+    spare, doubt = rational(delta, "delta", at_least=0, below=1), doubt_of(confidence)
+    first, second = scores.halves(integer(seed, "seed", at_least=0))
+    share, family = doubt / (2 * _EVENTS), family_of(curve, spare)
+    events = _choose(first, spare, share, family)
+    found = [(*_best(event.counts(second), spare, share, family), event) for event in events]
+    epsilon, counts, event = max(found, key=lambda bound: bound[0])
+    return EpsilonBound(
+        epsilon=max(0.0, epsilon),
+        delta=spare,
+        confidence=1 - doubt,
+        theorem="Clopper–Pearson limits of independent runs, thresholds chosen on other runs (Jagielski et al. 2020)"
+        + (", for a Gaussian curve (Nasr et al. 2023)" if curve == "gaussian" else ""),
+        counted=_words(event, counts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """Scores at or above the threshold, or below it; likelier for members, or for the others."""
+
+    threshold: float
+    above: bool
+
+    def counts(self, scores: Scores) -> Counts:
+        inside, outside = (self._holds(side) for side in (scores.inside, scores.outside))
+        return Counts(
+            hits=int(inside.sum()), trials=len(inside), other_hits=int(outside.sum()), other_trials=len(outside)
+        )
+
+    def _holds(self, values: Floats) -> Bools:
+        return np.asarray(values >= self.threshold if self.above else values < self.threshold)
+
+
+def _best(counts: Counts, delta: Fraction, doubt: Fraction, curve: Family) -> tuple[float, Counts]:
+    """The better of the bounds on the event and on its complement: both rest on the same two limits."""
+    if curve == "gaussian":
+        return Gaussian(normal_shift(*counts.limits(doubt))).epsilon(float(delta)), counts
+    bounds = [(epsilon_at_least(side, delta=delta, doubt=doubt), side) for side in (counts, counts.complement)]
+    return max(bounds, key=lambda bound: bound[0])
+
+
+def _choose(scores: Scores, delta: Fraction, doubt: Fraction, curve: Family) -> list[_Event]:
+    """The most promising events: high and low scores, each by the event itself and by its complement.
+
+    The promise is the bound on these scores, at a doubt divided by the number of thresholds: a threshold that leads by
+    luck in the tails is not taken.
+    """
+    thresholds = _candidates(scores.values)
+    confidence = float(1 - doubt * SPARE / len(thresholds))
+    inside, outside = np.sort(scores.inside), np.sort(scores.outside)
+    found: list[tuple[float, _Event]] = []
+    for above in (True, False):
+        hits, alarms = (_count(side, thresholds, above=above) for side in (inside, outside))
+        low = lower_limit(hits, len(inside), confidence=confidence)
+        high = upper_limit(alarms, len(outside), confidence=confidence)
+        for promise in [_shifts(low, high)] if curve == "gaussian" else _ratios(low, high, float(delta)):
+            place = int(np.argmax(promise))
+            found.append((float(promise[place]), _Event(float(thresholds[place]), above)))
+    return [event for _, event in sorted(found, key=lambda pair: -pair[0])[:_EVENTS]]
+
+
+def _shifts(low: Floats, high: Floats) -> Floats:
+    """μ at each threshold."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(np.clip(low, 1e-15, 1 - 1e-15)) - ndtri(np.clip(high, 1e-15, 1 - 1e-15)))
+
+
+def _ratios(low: Floats, high: Floats, delta: float) -> list[Floats]:
+    """Both bounds at each threshold: by the event, and by its complement."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        direct = np.log(np.maximum(low - delta, 0) / high)
+        turned = np.log(np.maximum(1 - high - delta, 0) / (1 - low))
+    return [np.asarray(np.fmax(bound, -np.inf)) for bound in (direct, turned)]
+
+
+def _candidates(values: Floats) -> Floats:
+    """Values that the scores take: all if they are few, else quantiles, closer together towards both ends."""
+    distinct = np.unique(values)
+    if len(distinct) <= _THRESHOLDS:
+        return distinct
+    ranks = np.unique(np.geomspace(1, len(distinct) // 2, _THRESHOLDS // 2).astype(np.int64)) - 1
+    return np.unique(np.concatenate([distinct[ranks], distinct[len(distinct) - 1 - ranks]]))
+
+
+def _count(ordered: Floats, thresholds: Floats, *, above: bool) -> Floats:
+    below = np.searchsorted(ordered, thresholds, side="left")
+    return np.asarray(len(ordered) - below if above else below, np.float64)
+
+
+def _words(event: _Event, counts: Counts) -> str:
+    side = "high" if event.above else "low"
+    return (
+        f"a {side} score or its contrary: {counts.hits:,} of {counts.trials:,} runs on one side, "
+        f"{counts.other_hits:,} of {counts.other_trials:,} on the other"
+    )

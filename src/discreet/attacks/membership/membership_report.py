@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from discreet.attacks.attack_report import AttackReport
+from discreet.attacks.attack_report import AttackReport, on_terminal
 from discreet.attacks.membership.attack import RATES, MembershipAttack, MembershipFinding
 from discreet.attacks.membership.scores import Roc, roc_chart
 from discreet.errors import InvalidData
 from discreet.exact import float_up
 from discreet.report import Bars, Chart, Grid, Heading, Page, Part, Text, Verdict
-from discreet.report.page import shown
 
 _LEAD = "Who sees the model, can they tell whose data it was trained on?"
 
@@ -54,22 +53,22 @@ class MembershipReport:
         bounds, each wrong with probability at most α/n.
         """
         found = [[attack.find() for attack in side] for side in (before, after)]
-        levels = {one.confidence for side in found for one in side}
+        levels = {finding.confidence for side in found for finding in side}
         if len(levels) != 1:
             raise InvalidData("report: give attacks, all with one confidence")
         level = levels.pop()
-        count = sum(one.bound is not None for side in found for one in side)
-        both = [tuple(_stricter(one, level, count) for one in side) for side in found]
+        count = sum(finding.bound is not None for side in found for finding in side)
+        both = [tuple(_stricter(finding, level, count) for finding in side) for side in found]
         return cls(before=both[0], after=both[1], confidence=float(level), title=title)
 
     @property
     def broken(self) -> bool:
         """Whether a bound is above its claim."""
-        return any(one.broken for one in (*self.before, *self.after))
+        return any(finding.broken for finding in (*self.before, *self.after))
 
     def reports(self) -> tuple[AttackReport, ...]:
         """Each attack's own report."""
-        return tuple(one.report() for one in (*self.before, *self.after))
+        return tuple(finding.report() for finding in (*self.before, *self.after))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -77,8 +76,8 @@ class MembershipReport:
             "title": self.title,
             "confidence": self.confidence,
             "broken": self.broken,
-            "before": [one.report().as_dict() for one in self.before],
-            "after": [one.report().as_dict() for one in self.after],
+            "before": [finding.report().as_dict() for finding in self.before],
+            "after": [finding.report().as_dict() for finding in self.after],
         }
 
     def json(self) -> str:
@@ -87,7 +86,7 @@ class MembershipReport:
 
     def text(self) -> str:
         """The table and what it means, as lines."""
-        rows = [[shown(cell) for cell in row] for row in (_HEADER, *self._rows())]
+        rows = [[on_terminal(cell) for cell in row] for row in (_HEADER, *self._rows())]
         widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADER))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         verdict = self._verdict()
@@ -110,7 +109,9 @@ class MembershipReport:
     def _sides(self) -> list[tuple[str, MembershipFinding]]:
         """Every finding with its side; where there is one side only it needs no name."""
         names = ("before", "after") if self.before and self.after else ("", "")
-        return [(name, one) for name, side in zip(names, (self.before, self.after), strict=True) for one in side]
+        return [
+            (name, finding) for name, side in zip(names, (self.before, self.after), strict=True) for finding in side
+        ]
 
     def _rows(self) -> list[list[Any]]:
         return [
@@ -129,14 +130,14 @@ class MembershipReport:
         ]
 
     def _verdict(self) -> Verdict:
-        claimed = [one for _, one in self._sides() if one.claimed is not None and one.bound is not None]
+        claimed = [finding for _, finding in self._sides() if finding.claimed is not None and finding.bound is not None]
         sure = f"{100 * self.confidence:g} %"
         if self.broken:
             return Verdict("broken", f"A claim is refuted: a bound on ε lies above it, with {sure} confidence.", False)
         if not claimed:
             return Verdict("no claim tested", "No attack could test a claimed ε.", None)
         said = f"No bound on ε lies above its claim, with {sure} confidence."
-        if any(one.report().verdict in ("falls", "leaks") for one in claimed):
+        if any(finding.report().verdict in ("falls", "leaks") for finding in claimed):
             return Verdict("not refuted", f"{said} But members are found: the claim itself allows it.", None)
         return Verdict("not refuted", said, True)
 
@@ -144,7 +145,7 @@ class MembershipReport:
         """What the strongest attack on each side means, in plain words."""
         made = []
         for name in dict.fromkeys(side for side, _ in self._sides()):
-            best = max((one.report() for side, one in self._sides() if side == name), key=_gain)
+            best = max((finding.report() for side, finding in self._sides() if side == name), key=_gain)
             opening = f"{name.capitalize()}: the" if name else "The"
             outside = best.reference if best.control is None else best.control
             made.append(
@@ -155,25 +156,25 @@ class MembershipReport:
 
     def curves(self) -> list[Chart]:
         """One chart for each attack, with the curves before and after, on logarithmic axes."""
-        names = list(dict.fromkeys(one.attack for _, one in self._sides()))
+        names = list(dict.fromkeys(finding.attack for _, finding in self._sides()))
         charts = []
         for name in names:
             curves: dict[str, Roc] = {}
-            for side, one in self._sides():
-                if one.attack == name:
+            for side, finding in self._sides():
+                if finding.attack == name:
                     label = side or "attack"
                     again = sum(drawn.split(" ")[0] == label for drawn in curves)
-                    curves[f"{label} ({again + 1})" if again else label] = one.roc
+                    curves[f"{label} ({again + 1})" if again else label] = finding.roc
             charts.append(roc_chart(f"{name}: ROC", curves, confidence=self.confidence))
         return charts
 
     def _bounds(self) -> list[Part]:
-        shown_ones = [(side, one) for side, one in self._sides() if one.bound is not None]
-        if not shown_ones:
+        bounded = [(side, finding) for side, finding in self._sides() if finding.bound is not None]
+        if not bounded:
             return [Text("No attack had members drawn in a way that allows a conclusion about ε.")]
-        names = [f"{one.attack}, {side}" if side else one.attack for side, one in shown_ones]
-        claims = [0.0 if one.claimed is None else float_up(one.claimed) for _, one in shown_ones]
-        proven = [one.bound.epsilon for _, one in shown_ones if one.bound is not None]
+        names = [f"{finding.attack}, {side}" if side else finding.attack for side, finding in bounded]
+        claims = [0.0 if finding.claimed is None else float_up(finding.claimed) for _, finding in bounded]
+        proven = [finding.bound.epsilon for _, finding in bounded if finding.bound is not None]
         bars = [Bars(names, claims, "ε claimed"), Bars(names, proven, "ε is at least")]
         return [Chart("ε at least, beside ε claimed (no bar: nothing claimed)", bars, y="ε")]
 

@@ -75,7 +75,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from discreet.attacks.membership.scores import SPARE, EpsilonBound, Family, Floats, Scores, doubt_of, family_of
+from discreet.attacks.audit.finding import SPARE, doubt_of
+from discreet.attacks.membership.scores import EpsilonBound, Family, Floats, Scores, family_of
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 
@@ -309,7 +310,7 @@ def _invert(canaries: int, guesses: int, right: int, delta: Fraction, doubt: Fra
     def plain(epsilon: float) -> bool:
         if _tail(right, guesses, epsilon) > level:
             return False
-        early = any(one(**counts, epsilon=epsilon, delta=spare) <= level for one in (p_value_late, p_value))
+        early = any(bound(**counts, epsilon=epsilon, delta=spare) <= level for bound in (p_value_late, p_value))
         return early or refuted(Plain(epsilon, spare), **counts, level=level)
 
     def gaussian(mu: float) -> bool:

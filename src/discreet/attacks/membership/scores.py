@@ -44,10 +44,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.attacks.attack_report import Share
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, rational
 from discreet.intervals import clopper_pearson
 from discreet.report import Chart, Line
-from discreet.report.chart import Mark
+from discreet.report.marks import Mark
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -208,8 +207,6 @@ Design = Literal["coins", "trials", "unknown"]
 Family = Literal["any", "gaussian"]
 DESIGNS = ("coins", "trials", "unknown")
 
-SPARE = 1 - Fraction(1, 1 << 20)  # tails are floats: this much of the doubt covers their rounding
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpsilonBound:
@@ -229,18 +226,6 @@ class EpsilonBound:
         (True, False)
         """
         return claimed is not None and self.epsilon > claimed
-
-
-def doubt_of(confidence: Number) -> Fraction:
-    """1 − confidence, exactly.
-
-    >>> doubt_of("0.95")
-    Fraction(1, 20)
-    """
-    exact = rational(confidence, "confidence", above=0, below=1)
-    if 1 - exact < Fraction(1, 10**9):
-        raise InvalidParameter("confidence", confidence, "at most 1 − 1e-9")
-    return 1 - exact
 
 
 def family_of(curve: str, delta: Fraction) -> Family:

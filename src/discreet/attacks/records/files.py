@@ -149,9 +149,9 @@ def _entries(table: Any, where: str, names: Sequence[str]) -> dict[str, Column]:
         raise InvalidParameter("columns", ", ".join(names), "three or four names: person, item, rating and perhaps day")
     present = read_table(table, where).column_names
     optional = tuple(names) == RATING_COLUMNS and names[-1] not in present
-    if optional and not set(RATING_COLUMNS) & set(present):
-        told = "say which columns hold person, item, rating and day: --columns user,film,stars,time"
-        raise InvalidData(f"{where}: it has the columns {', '.join(present[:20])}; {told}")
+    if tuple(names) == RATING_COLUMNS and not set(RATING_COLUMNS[:3]) <= set(present):
+        hint = "say which columns hold person, item, rating and day: --columns user,film,stars,time"
+        raise InvalidData(f"{where}: it has the columns {', '.join(present[:20])}; {hint}")
     wanted = names[:3] if optional else names
     read = columns(table, wanted, where=where)
     found = dict(zip(RATING_COLUMNS, read.values(), strict=False))
@@ -209,7 +209,7 @@ def _network(table: Any, more: Column, where: str, directed: bool) -> tuple[Netw
     except InvalidData as error:
         raise InvalidData(f"{where}: {error}") from None
     alike = [source, target, more] if len({kind(c) for c in (source, target, more)}) == 1 else []
-    every = np.concatenate(alike or [as_texts(one) for one in (source, target, more)])
+    every = np.concatenate(alike or [as_texts(column) for column in (source, target, more)])
     return network, distinct(every, np.concatenate(codes))
 
 

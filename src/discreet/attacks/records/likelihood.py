@@ -16,6 +16,7 @@ are people outside it, and tell above which score somebody outside is named at a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Errors:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Likelihood:
     """The log-likelihood ratio of each record, summed over known ratings. Make one with `Likelihood.of`."""
 
@@ -148,7 +149,7 @@ class Likelihood:
             day = (day + off.astype(np.int64) * rng.choice([-1, 1], len(day))).astype(np.int32)
         return replace(known, rating=self.levels[drawn].astype(np.float32), day=day)
 
-    @property
+    @cached_property
     def _of_ratings(self) -> Floats:
         """P(known level | released level), a column for each released level."""
         count = len(self.levels)
@@ -157,7 +158,7 @@ class Likelihood:
         chance = self.errors.steps[apart] / np.where(apart == 0, 1, both)
         return np.asarray(chance / chance.sum(axis=0))
 
-    @property
+    @cached_property
     def _of_days(self) -> Floats:
         """P(known day | released day) by the class of their distance."""
         longest = max(self.bin_days * len(self.by_day), 2 * _DAYS[-1])

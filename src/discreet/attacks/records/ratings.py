@@ -16,7 +16,7 @@ True
 """
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,35 +78,6 @@ class Ratings:
         size = int(who.max()) + 1 if people is None else people, int(what.max()) + 1 if items is None else items
         order = _order(who, what, size[0])
         return cls.of_sorted(who[order], what[order], how[order], None if when is None else when[order], *size)
-
-    @classmethod
-    def of_matrix(cls, ratings: Any, days: Any = None) -> "Ratings":
-        """Ratings from a scipy.sparse matrix of people × items; a second one of the same entries holds the days.
-
-        What is stored is an entry, a stored zero as well.
-
-        >>> from scipy.sparse import csr_array
-        >>> Ratings.of_matrix(csr_array([[5, 0, 3], [0, 0, 4]])).person.tolist()
-        [0, 0, 1]
-        """
-        from scipy import sparse
-
-        for name, given in (("ratings", ratings), *(() if days is None else (("days", days),))):
-            if not sparse.issparse(given) or len(getattr(given, "shape", ())) != 2:
-                raise InvalidParameter(name, f"a {type(given).__name__}", "a scipy.sparse matrix of people × items")
-        table: Any = cast(Any, ratings).tocoo()
-        (person, item), (people, items) = table.coords, table.shape
-        found = cls.of(person, item, table.data, people=people, items=items)
-        if days is None:
-            return found
-        dates: Any = cast(Any, days).tocoo()
-        if dates.shape != table.shape:
-            raise InvalidData(f"days: got a matrix of shape {dates.shape}, expected {table.shape}")
-        who, what = dates.coords
-        when = cls.of(who, what, np.ones(dates.nnz), dates.data, people=people, items=items)
-        if not (np.array_equal(when.person, found.person) and np.array_equal(when.item, found.item)):
-            raise InvalidData("days: the matrix stores other entries than that of the ratings; store a day for each")
-        return cls.of_sorted(found.person, found.item, found.rating, when.day, people, items)
 
     @classmethod
     def of_sorted(cls, who: Ints, what: Ints, how: Floats, when: Ints | None, people: int, items: int) -> "Ratings":
@@ -365,21 +336,6 @@ def _order(who: Ints, what: Ints, people: int) -> Ints:
     return order
 
 
-_MOST_CELLS = 100_000_000
-
-
-def thinned(ratings: Ratings, *, share: Number, seed: int) -> Ratings:
-    """Each entry is published with this probability.
-
-    >>> from discreet.attacks.records.ratings import catalog
-    >>> len(thinned(catalog(people=200, items=100, mean=20, seed=1), share="0.5", seed=1)) < 3000
-    True
-    """
-    chance = float(rational(share, "share", at_least=0, at_most=1))
-    rng = np.random.default_rng(integer(seed, "seed", at_least=0))
-    return ratings.where(rng.random(len(ratings)) < chance)
-
-
 def coarse(ratings: Ratings, *, days: int) -> Ratings:
     """Dates are published as the middle of periods of `days` days.
 
@@ -401,26 +357,3 @@ def common(ratings: Ratings, *, items: int) -> Ratings:
     """
     most = np.argsort(-ratings.support, kind="stable")[: integer(items, "items", at_least=1)]
     return ratings.where(np.isin(ratings.item, most))
-
-
-def flipped(ratings: Ratings, *, share: Number, seed: int) -> Ratings:
-    """Randomized response on every cell of people × items: whether it is filled is reversed with probability `share`.
-
-    Ratings (1 to 5) and days (between the first and the last) of the cells that come out filled are drawn uniformly,
-    so that a cell tells only whether it was filled, and that with ln((1 − share)/share) (Warner 1965). A simulation,
-    with ordinary random numbers; all cells are touched, so it is for small catalogs.
-
-    >>> from discreet.attacks.records.ratings import catalog
-    >>> len(flipped(catalog(people=200, items=100, mean=20, seed=1), share="0.5", seed=1)) > 9000
-    True
-    """
-    chance = float(rational(share, "share", at_least=0, at_most=1))
-    if ratings.people * ratings.items > _MOST_CELLS:
-        raise InvalidParameter("ratings", f"{ratings.people} × {ratings.items} cells", f"at most {_MOST_CELLS} cells")
-    rng = np.random.default_rng(integer(seed, "seed", at_least=0))
-    cells = rng.random((ratings.items, ratings.people)) < chance
-    cells[ratings.item, ratings.person] ^= True
-    what, who = (axis.astype(np.int32) for axis in np.nonzero(cells))
-    how = rng.integers(1, BEST + 1, len(who)).astype(np.float32)
-    when = None if ratings.day is None else rng.integers(ratings.day.min(), ratings.day.max() + 1, len(who), np.int32)
-    return Ratings.of_sorted(who, what, how, when, ratings.people, ratings.items)

@@ -292,10 +292,10 @@ class _Judge:
         return ~self.inside
 
     def inside_share(self, event: NDArray[np.bool_]) -> Share:
-        return Share.counted(int(event[self.inside].sum()), int(self.inside.sum()), confidence=self.confidence)
+        return Share.among(event[self.inside], confidence=self.confidence)
 
     def outside_share(self, event: NDArray[np.bool_]) -> Share:
-        return Share.counted(int(event[self.outside].sum()), int(self.outside.sum()), confidence=self.confidence)
+        return Share.among(event[self.outside], confidence=self.confidence)
 
 
 def _facts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Judge) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Known:
         """Latitudes and longitudes of texts that are places; NaN where they are not."""
         place = re.compile(rf"\s*({_NUMBER})\s*,\s*({_NUMBER})\s*")
         found = [place.fullmatch(text) for text in self.texts.tolist()]
-        points = np.array([[math.nan] * 2 if one is None else list(map(float, one.groups())) for one in found])
+        points = np.array([[math.nan] * 2 if match is None else list(map(float, match.groups())) for match in found])
         return points[:, 0], points[:, 1]
 
     @cached_property

@@ -129,19 +129,16 @@ def by_secret(
 def _compared(name: str, told: list[Mask], plain: Mask, confidence: float, *, looks: int, share: float) -> Comparison:
     """Success among the people of a secret, beside the controls who have it and the answer that is always the same."""
     wide = 1 - (1 - confidence) / looks
-    limits = [(counted(hits, confidence), counted(hits, wide)) for hits in told]
+    limits = [(Share.among(hits, confidence=confidence), Share.among(hits, confidence=wide)) for hits in told]
     success = replace(limits[0][0], low=limits[0][1].low)
     control = replace(limits[1][0], high=limits[1][1].high)
     if share > control.value:
         control = Share.known(share)
-    always = Share.known(float(plain[0])) if plain.all() or not plain.any() else counted(plain, confidence)
+    always = (
+        Share.known(float(plain[0])) if plain.all() or not plain.any() else Share.among(plain, confidence=confidence)
+    )
     reference = always if always.value >= max(control.value, 1e-12) else control
     return Comparison(name=name, success=success, reference=reference, tolerance=_TOLERANCE)
-
-
-def counted(hits: Mask, confidence: float) -> Share:
-    """How many of these are hits."""
-    return Share.counted(int(hits.sum()), len(hits), confidence=confidence)
 
 
 Table = dict[str, Column]
@@ -201,9 +198,9 @@ class Inference:
             against=self.against,
             goal=f"tell the {self.secret} of a person from {', '.join(known)}",
             people=sizes[0],
-            success=counted(right[0][: sizes[0]], self.confidence),
-            baseline=counted(plain[: sizes[0]], self.confidence),
-            control=counted(right[1][: sizes[1]], self.confidence),
+            success=Share.among(right[0][: sizes[0]], confidence=self.confidence),
+            baseline=Share.among(plain[: sizes[0]], confidence=self.confidence),
+            control=Share.among(right[1][: sizes[1]], confidence=self.confidence),
             confidence=self.confidence,
             facts={"released rows": len(told), "people of the control": sizes[1]},
             worst=names,
@@ -262,9 +259,9 @@ class Linkability:
             against=self.against,
             goal=f"join a person's {', '.join(left)} with their {', '.join(right)}",
             people=len(joined[0]),
-            success=counted(joined[0], self.confidence),
+            success=Share.among(joined[0], confidence=self.confidence),
             baseline=Share.known(1 / len(next(iter(people.values())))),
-            control=counted(joined[1], self.confidence),
+            control=Share.among(joined[1], confidence=self.confidence),
             confidence=self.confidence,
             facts={
                 "released rows": len(spaces[0].of_row),
@@ -412,7 +409,7 @@ def _joined(spaces: list[Space], near: list[Near]) -> Mask:
     pairs = np.unique(left * spaces[1].classes + right)
     result = np.zeros(len(near[0].starts) - 1, bool)
     for person in range(len(result)):
-        a, b = (one.classes[one.starts[person] : one.starts[person + 1]] for one in near)
+        a, b = (side.classes[side.starts[person] : side.starts[person + 1]] for side in near)
         result[person] = _meet(a, b, pairs, spaces[1].classes)
     return result
 

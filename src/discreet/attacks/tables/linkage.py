@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.tables.columns import Codes, Column, as_texts, coded, columns, missing, positions
-from discreet.attacks.tables.inference import Secrets, by_secret, counted
+from discreet.attacks.tables.inference import Secrets, by_secret
 from discreet.attacks.tables.matching import Fit, Join, unread
 from discreet.attacks.tables.rules import Exact, Rule
 from discreet.errors import InvalidData
@@ -91,7 +91,7 @@ class Linkage:
             against=self.against,
             goal="name the person of a released row",
             people=len(inside),
-            success=Share.counted(int(named[inside].sum()), len(inside), confidence=self.confidence),
+            success=Share.among(named[inside], confidence=self.confidence),
             baseline=Share.known(1 / held.rows),
             control=control if len(outside) else None,
             confidence=self.confidence,
@@ -198,9 +198,9 @@ class LinkedSecret:
             against=self.against,
             goal=f"learn the {self.secret} of a person through the row linked with them",
             people=int(inside.sum()),
-            success=counted(right[inside], self.confidence),
-            baseline=counted(plain, self.confidence),
-            control=counted(right[outside], self.confidence) if outside.any() else None,
+            success=Share.among(right[inside], confidence=self.confidence),
+            baseline=Share.among(plain, confidence=self.confidence),
+            control=Share.among(right[outside], confidence=self.confidence) if outside.any() else None,
             confidence=self.confidence,
             facts={
                 "released rows": held.rows,
@@ -284,15 +284,6 @@ def fingerprint(table: Any, names: Sequence[str]) -> list[tuple[str, float]]:
         chosen.append((best, tried[best]))
         left.remove(best)
     return chosen
-
-
-def fingerprint_chart(steps: Sequence[tuple[str, float]], title: str = "Uniqueness by columns together") -> Chart:
-    """The share of unique rows, column by column.
-
-    >>> len(fingerprint_chart([("fonts", 0.1), ("plugins", 0.8)]).marks)
-    1
-    """
-    return Chart(title, [Bars([f"+ {name}" for name, _ in steps], [share for _, share in steps])], y="share unique")
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,4 +378,4 @@ def _remarks(held: _Held) -> tuple[str, ...]:
     foreign = [name for name in join.names if name not in coarse and not join.agreement(name)]
     said = [f"{join.unfit(name)} different labels of column {name!r} fit nobody on the list" for name in coarse]
     said += [f"no released value of column {name!r} fits anybody on the list" for name in foreign]
-    return tuple(f"{one}; if they are coarsened, explain them: Coarse(covers=…)" for one in said)
+    return tuple(f"{sentence}; if they are coarsened, explain them: Coarse(covers=…)" for sentence in said)

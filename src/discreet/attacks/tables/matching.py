@@ -211,8 +211,8 @@ def _matches(sides: list[_Side], rows: list[Codes], folk: list[Codes]) -> Iterat
     groups = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
     for combination, classes in zip(combinations.T, groups, strict=True):
         labels = [side.owners[i][codes] for side, i, codes in zip(sides, combination, folk, strict=True)]
-        held = np.flatnonzero(np.all([one >= 0 for one in labels], axis=0))
-        theirs, mine = keyed([[one[held] for one in labels], [codes[classes] for codes in rows]])
+        held = np.flatnonzero(np.all([place >= 0 for place in labels], axis=0))
+        theirs, mine = keyed([[place[held] for place in labels], [codes[classes] for codes in rows]])
         sort = np.argsort(mine)
         place = np.minimum(np.searchsorted(mine[sort], theirs), len(mine) - 1)
         found = mine[sort][place] == theirs

@@ -177,10 +177,10 @@ class Coarse(Rule):
         """Each label covers what it stands for."""
         known = Known(values)
         found = [np.flatnonzero(covered(label, known, self.covers)) for label in as_texts(labels)]
-        total = sum(len(one) for one in found)
+        total = sum(len(covered) for covered in found)
         if total > _MOST_PAIRS:
             raise InvalidParameter("labels", f"{total:,} label-value pairs", f"at most {_MOST_PAIRS:,}")
-        starts = np.concatenate([[0], np.cumsum([len(one) for one in found])])
+        starts = np.concatenate([[0], np.cumsum([len(covered) for covered in found])])
         return Relation(starts, np.concatenate(found or [np.empty(0, np.int64)]), len(values))
 
     def strange(self, label: str) -> bool:

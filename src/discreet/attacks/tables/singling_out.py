@@ -52,7 +52,7 @@ class SinglingOut:
     columns: Sequence[str] | None = setting(
         "Columns to speak about; by default all of RELEASED.", default=None, kind="columns"
     )
-    width: int = setting("How many columns a sentence is about.", default=1, least=1)
+    width: int | None = setting("How many columns a sentence is about.  [3, or all of fewer]", default=None, least=1)
     against: str = setting("How the report calls it.", default="the released table")
     reach: Number = setting("How far numbers may be off, as a share of the rows.", default="0.005")
     tries: int = setting("How many sentences are tried.", default=2000, least=1)
@@ -62,7 +62,8 @@ class SinglingOut:
     def run(self) -> AttackReport:
         """Single out, and judge."""
         names = names_of(self.columns if self.columns is not None else list(columns(self.released)), "columns")
-        width = integer(self.width, "width", at_least=1, at_most=len(names))
+        usual = min(3, len(names))
+        width = usual if self.width is None else integer(self.width, "width", at_least=1, at_most=len(names))
         reach = float(rational(self.reach, "reach", at_least=0, below=1))
         rng = np.random.default_rng(integer(self.seed, "seed", at_least=0))
         released, people, controls = read_tables(self, names)
@@ -72,7 +73,8 @@ class SinglingOut:
         possible = _one(said) if width == 1 else _many(said, rows, width, reach, wanted, rng)
         sentences = _fewest(possible, said, wanted, rng)
         if not sentences:
-            raise InvalidData("released: every column is missing everywhere; there is nothing to say about anybody")
+            what = "every column is missing everywhere" if width == 1 else f"no row has values in {width} columns"
+            raise InvalidData(f"released: {what}; there is nothing to say about anybody")
         sizes = len(people[names[0]]), len(controls[names[0]])
         equal = min(sizes)
         counts = [_counted(said, sentences, table, size, equal, rng) for table, size in zip((1, 2), sizes, strict=True)]
@@ -160,8 +162,8 @@ class _Labels:
 
 
 def _clause(released: Column, people: Column, controls: Column) -> _Clause:
-    if {kind(one) for one in (released, people, controls)} in ({"number"}, {"date"}):
-        tables = tuple(as_numbers(one) for one in (released, people, controls))
+    if {kind(column) for column in (released, people, controls)} in ({"number"}, {"date"}):
+        tables = tuple(as_numbers(column) for column in (released, people, controls))
         return _Numbers(tables, np.sort(tables[0][~np.isnan(tables[0])]))
     (labels,) = coded(released)
     values = coded(people, controls)
@@ -218,7 +220,7 @@ def _counted(
 
 
 def _isolated(counts: Codes, confidence: float) -> Share:
-    return Share.counted(int((counts == 1).sum()), len(counts), confidence=confidence)
+    return Share.among(counts == 1, confidence=confidence)
 
 
 def _by_weight(weights: NDArray[np.float64], people: int) -> Share:

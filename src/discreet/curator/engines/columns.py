@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.curator.catalog import TEXT, Column, ColumnType, Table
-from discreet.curator.engines.csv_format import CsvFormat
+from discreet.curator.engines.csv_files import CsvFormat
 from discreet.errors import InvalidParameter
 
 CSV, ARROW, PARQUET, GENERATED = "field of a CSV file", "text of Arrow", "text of Parquet", "a generated column"
@@ -69,11 +69,13 @@ def find(table: Table, column: Column, names: list[Any]) -> int:
     >>> find(table, table.column("age"), ["sex", "Age"])
     1
     """
-    found = [at for at, name in enumerate(names) if isinstance(name, str) and name.casefold() == column.name.casefold()]
-    if len(found) == 1:
-        return found[0]
-    got = f"{len(found)} columns of this name (in any case)" if found else "no such column in its source"
-    hint = "rename or drop the others" if found else "the source has: " + ", ".join(str(name) for name in names[:20])
+    places = [
+        at for at, name in enumerate(names) if isinstance(name, str) and name.casefold() == column.name.casefold()
+    ]
+    if len(places) == 1:
+        return places[0]
+    got = f"{len(places)} columns of this name (in any case)" if places else "no such column in its source"
+    hint = "rename or drop the others" if places else "the source has: " + ", ".join(str(name) for name in names[:20])
     raise InvalidParameter(f"table {table.name!r}, column {column.name!r}", got, "one column", hint)
 
 
@@ -147,7 +149,7 @@ def _short(table: Table, column: Column, read: str) -> str:
     whole or not at all. (Names that are cut would merge people. With or without one of two merged people, all groups
     that the two count in may be others, which is twice what the bounds allow for one.)
     """
-    if table.unit is not None and table.unit.key is not None and table.column(table.unit.key) == column:
+    if table.unit_column == column:
         return f"CASE WHEN strlen({read}) <= {4 * TEXT} THEN {read} END"
     return f"substring({read}, 1, {TEXT})"
 

@@ -15,7 +15,7 @@ column of the type itself, a TRY_CAST, or a CASE over them, and these yield NULL
   real column stay what they are, except in pandas, where NaN means that a value is missing.
 
 Guarantee: what a query counts of one row does not depend on the others. Proof. A line of a CSV file is a record of its
-own (`csv_lines`). DuckDB leaves out parts of a Parquet file whose statistics say that nothing in them can matter, and
+own (`csv_files`). DuckDB leaves out parts of a Parquet file whose statistics say that nothing in them can matter, and
 statistics disregard what this module turns rows into: NaN, hence `can_have_nan`, and text that is not UTF-8, hence
 `_expression` passes all text of Parquet through a function that hides its statistics. Views and generated columns of a
 database, which may compute anything, are refused.
@@ -28,15 +28,16 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.curator.catalog import Catalog, Table
 from discreet.curator.engines.columns import TYPES, literal, quoted
-from discreet.curator.engines.csv_format import CsvFormat
-from discreet.curator.engines.file_versions import FileVersions, Stat, stat_of
+from discreet.curator.engines.csv_files import CsvFormat
 from discreet.curator.engines.sources import Source, read_sources
 from discreet.errors import InvalidData
 
@@ -107,6 +108,12 @@ class DuckDBEngine:
         self._check_unchanged(before)
         return table
 
+    def fetch_public(self, sql: str, table: str) -> "pyarrow.Table":
+        """The rows of a SELECT that reads one public table; no other table is copied for it."""
+        self._load([table])
+        with self._connection.cursor() as cursor:
+            return cursor.sql(sql).to_arrow_table()
+
     def close(self) -> None:
         """Let go of files and memory; afterwards nothing can be fetched."""
         self._connection.close()
@@ -118,24 +125,23 @@ class DuckDBEngine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _load(self) -> None:
-        """Copy the tables of Python and the CSV files that have not been copied yet."""
+    def _load(self, tables: Collection[str] | None = None) -> None:
+        """Copy the tables of Python and the CSV files that have not been copied yet: these, or all."""
         with self._lock:
-            while self._waiting:
-                table, source = self._waiting[-1]
+            for table, source in [entry for entry in self._waiting if tables is None or entry[0] in tables]:
                 if source.rows is not None:
                     _insert(self._connection, table, source, source.rows())
-                self._waiting.pop()
+                self._waiting.remove((table, source))
                 self._sources[table] = source.without_rows()
 
-    def _stats(self) -> dict[str, list[Stat]]:
+    def _stats(self) -> dict[str, "list[Stat]"]:
         return {table: [stat_of(path) for path in source.files()] for table, source in self._sources.items()}
 
     def _digests(self) -> dict[str, tuple[str, str]]:
         files = {table: source.files() for table, source in self._sources.items()}
         return {table: (self._sources[table].name, self._versions.digest(paths)) for table, paths in files.items()}
 
-    def _check_unchanged(self, before: Mapping[str, list[Stat]]) -> None:
+    def _check_unchanged(self, before: Mapping[str, "list[Stat]"]) -> None:
         """Refuse if the data are not those of the opening, or if a file was touched since `before`; then for good.
 
         For good, because what was copied in the meantime may be neither the old data nor the new.
@@ -201,3 +207,104 @@ def _insert(connection: "duckdb.DuckDBPyConnection", table: str, source: Source,
         connection.execute(f"{into} SELECT {source.select} FROM {quoted(source.relation)}")  # noqa: S608
     finally:
         connection.unregister(source.relation)
+
+
+# Which data are in a file
+
+SMALL = 64 << 20
+"""The largest file whose contents are digested, in bytes; reading one takes a fraction of a second."""
+
+_SETTLED_NS = 2_000_000_000
+"""How old a change must be for the file's times to tell it from a later one: clocks of file systems are coarse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What the system says of a file; -1 throughout where there is none.
+
+    The time of the last write (`mtime`) can be set back; the time of the last change of status (`ctime`) cannot.
+    """
+
+    path: str
+    size: int = -1
+    mtime_ns: int = -1
+    ctime_ns: int = -1
+    inode: int = -1
+    device: int = -1
+
+
+def stat_of(path: Path) -> Stat:
+    """What the system says of a file now.
+
+    >>> stat_of(Path("no such file")).size
+    -1
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return Stat(str(path))
+    return Stat(str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+
+
+class FileVersions:
+    """Digests of files, computed again only after a file changed. Threads may share it.
+
+    A digest is of what the system says of a file and, where it is small, of its contents. What the system says alone
+    would do, but for file systems whose clocks are coarse or can be set. The contents alone would do too, but the
+    ledger keeps answers under a key that is made from this digest: whoever gets to read the ledger, an auditor say, and
+    knows all rows but one could try what the last one may be until the digest fits. The file's times and its place on
+    the disk, which others hardly know, stand in the way of that.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "people.csv"
+    >>> _ = file.write_text("age\\n30\\n")
+    >>> versions = FileVersions()
+    >>> before, times = versions.digest([file]), os.stat(file)
+    >>> _ = file.write_text("age\\n31\\n")
+    >>> os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    >>> versions.digest([file]) == before
+    False
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[Stat, str]] = {}
+        self._lock = threading.Lock()
+
+    def digest(self, paths: Sequence[Path]) -> str:
+        """One digest for some files, in their order."""
+        with self._lock:
+            parts = [self._one(path) for path in paths]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def _one(self, path: Path) -> str:
+        stat = stat_of(path)
+        known = self._known.get(path)
+        if known is not None and known[0] == stat:
+            return known[1]
+        digest = _digest(path, stat)
+        if _is_settled(path, stat):
+            self._known[path] = (stat, digest)
+        return digest
+
+
+def _digest(path: Path, stat: Stat) -> str:
+    contents = _contents(path)
+    if contents is None:
+        return repr(stat)
+    return repr((contents, replace(stat, ctime_ns=-1)))  # reading a file for a backup may change its ctime
+
+
+def _contents(path: Path) -> str | None:
+    """The digest of a small file; None of a large one, and of one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size <= SMALL:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        pass
+    return None
+
+
+def _is_settled(path: Path, stat: Stat) -> bool:
+    """Whether the file has been as it is for a while: if not, a change that follows may leave its times as they are."""
+    return stat_of(path) == stat and time.time_ns() - stat.ctime_ns > _SETTLED_NS

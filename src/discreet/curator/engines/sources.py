@@ -23,9 +23,7 @@ from discreet.curator.engines.columns import (
     quoted,
     select,
 )
-from discreet.curator.engines.csv_format import CsvFormat, read_header
-from discreet.curator.engines.csv_lines import read_records
-from discreet.curator.engines.frames import Frame
+from discreet.curator.engines.csv_files import CsvFormat, read_header, read_records
 from discreet.errors import InvalidParameter
 from discreet.noise import SystemEntropy
 
@@ -225,9 +223,9 @@ def _database_table(
     chosen = "WHERE database_name = ? AND lower(name) = lower(?) ORDER BY schema_name <> 'main', schema_name"
     tables = "SELECT * FROM (SELECT database_name, schema_name, table_name AS name FROM duckdb_tables())"
     views = "SELECT * FROM (SELECT database_name, schema_name, view_name AS name FROM duckdb_views())"
-    found = connection.execute(f"{tables} {chosen}", [alias, inside]).fetchone()
-    if found is not None:
-        return found[1], found[2]
+    row = connection.execute(f"{tables} {chosen}", [alias, inside]).fetchone()
+    if row is not None:
+        return row[1], row[2]
     view = connection.execute(f"{views} {chosen}", [alias, inside]).fetchone()
     got, hint = inside, "name a table in it"
     if view is not None:
@@ -238,6 +236,8 @@ def _database_table(
 
 def _python_source(table: Table, given: Any) -> Source:
     import pyarrow
+
+    from discreet.curator.engines.frames import Frame  # tables of Python alone need it
 
     frame = Frame(given, f"table {table.name!r}")
     places = [find(table, column, frame.names) for column in table.columns]

@@ -72,7 +72,10 @@ class Row:
     text: str | None = None  # of a charge: the text, where it was given
     loss: str | None = None  # of a charge: JSON
     settings: str | None = None  # of an opening or amendment: budget and caps, JSON
-    why: str | None = None  # of an amendment, its reason; of an answer, the number of the charge that paid for it
+    why: str | None = (
+        None  # of an amendment, its reason; of a charge, the request it was made for, where one was named;
+    )
+    # of an answer, the number of the charge that paid for it
     number: int = 0  # over the whole ledger, without gaps
     when: str = ""  # UTC, never before the row before it
     clock: str | None = None  # what the clock said, where it had gone back

@@ -65,8 +65,8 @@ class _MemoryRows:
         return Head(account, len(chain), chain[-1].number, chain[-1].hash) if chain else None
 
     def heads(self) -> Sequence[Head]:
-        found = (self.head(account) for account in sorted({row.account for row in self.rows}))
-        return [head for head in found if head is not None]
+        heads = (self.head(account) for account in sorted({row.account for row in self.rows}))
+        return [head for head in heads if head is not None]
 
     def row(self, number: int) -> Row | None:
         return self._latest(lambda row: row.number == number)
@@ -85,8 +85,8 @@ class _MemoryRows:
         return sorted({row.who for row in self.rows if (row.account, row.kind) == (account, "charge")})
 
     def after(self, number: int, *, limit: int, account: str | None = None) -> Sequence[Row]:
-        found = [row for row in self.rows if row.number > number and account in (None, row.account)]
-        return found[:limit]
+        rows = [row for row in self.rows if row.number > number and account in (None, row.account)]
+        return rows[:limit]
 
     def append(self, row: Row) -> None:
         if row.number <= self.last():

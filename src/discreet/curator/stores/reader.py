@@ -1,4 +1,4 @@
-"""A ledger's SQLite file, for reading alone: by owners who look at the books, and by analysts who only plan.
+"""A ledger's SQLite file, for reading alone: by owners who look at it, and by analysts who only plan.
 
 Neither the file is changed nor is one made beside it, so a ledger on a read-only disk, or of another user, can be read.
 """
@@ -36,10 +36,10 @@ class ReadOnlyStore:
     >>> folder = tempfile.TemporaryDirectory()
     >>> with SqliteStore(f"{folder.name}/ledger.db") as store:
     ...     Ledger(store).open("clinic", Budget(epsilon=1))
-    >>> books = Ledger(ReadOnlyStore(f"{folder.name}/ledger.db"))
-    >>> books.accounts(), bool(books.verify())
+    >>> ledger = Ledger(ReadOnlyStore(f"{folder.name}/ledger.db"))
+    >>> ledger.accounts(), bool(ledger.verify())
     (['clinic'], True)
-    >>> books.open("another", Budget(epsilon=1))
+    >>> ledger.open("another", Budget(epsilon=1))
     Traceback (most recent call last):
     discreet.errors.LedgerUnavailable: the ledger ... is open for reading alone; nothing was written; ...
     >>> folder.cleanup()
@@ -71,8 +71,8 @@ class ReadOnlyStore:
         raise LedgerUnavailable(f"the ledger {self._path} is opened and closed all the time; try again")
 
     def _state(self) -> tuple[bool, int, int, int]:
-        found = self._path.stat()
-        return Path(f"{self._path}-wal").exists(), found.st_ino, found.st_size, found.st_mtime_ns
+        status = self._path.stat()
+        return Path(f"{self._path}-wal").exists(), status.st_ino, status.st_size, status.st_mtime_ns
 
     def _unchanged(self, before: tuple[bool, int, int, int]) -> bool:
         try:

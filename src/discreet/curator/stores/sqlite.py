@@ -104,14 +104,14 @@ class SqliteStore(GroupCommit):
 
     def _run(self, connection: sqlite3.Connection) -> None:
         rows = _SqliteRows(connection)
-        for one in self._waiting_works():
+        for waiter in self._waiting_works():
             connection.execute("SAVEPOINT work")
             try:
-                one.result = one.work(rows)
+                waiter.result = waiter.work(rows)
             except BaseException as error:  # whatever a work raises is its caller's
                 if hasattr(error, "sqlite_errorcode"):
                     raise  # the file failed, not the work: so does the batch
-                one.error = _explained(error, self._file.path) if isinstance(error, sqlite3.Error) else error
+                waiter.error = _explained(error, self._file.path) if isinstance(error, sqlite3.Error) else error
                 connection.execute("ROLLBACK TO work")
             connection.execute("RELEASE work")
 
@@ -186,8 +186,8 @@ class _File:
         return connection
 
     def check_in_place(self) -> None:
-        found = self.path.stat() if self.path.is_file() else None
-        identity = found and (found.st_dev, found.st_ino)
+        status = self.path.stat() if self.path.is_file() else None
+        identity = status and (status.st_dev, status.st_ino)
         if identity is None or self._identity not in (None, identity):
             raise LedgerDamaged(
                 f"the ledger {self.path} is not a file, or was removed or replaced while it was in use; nothing was "
@@ -215,13 +215,13 @@ class _SqliteRows:
         return int(self._execute("SELECT coalesce(max(number), 0) FROM rows").fetchone()[0])
 
     def head(self, account: str) -> Head | None:
-        found = self._execute(
-            "SELECT account, length, number, hash FROM heads WHERE account = ?", (account,)
-        ).fetchone()
-        return found and Head(*found)
+        head = self._execute("SELECT account, length, number, hash FROM heads WHERE account = ?", (account,)).fetchone()
+        return head and Head(*head)
 
     def heads(self) -> Sequence[Head]:
-        return [Head(*one) for one in self._execute("SELECT account, length, number, hash FROM heads ORDER BY account")]
+        return [
+            Head(*head) for head in self._execute("SELECT account, length, number, hash FROM heads ORDER BY account")
+        ]
 
     def row(self, number: int) -> Row | None:
         return self._one("WHERE number = ?", number)
@@ -237,16 +237,16 @@ class _SqliteRows:
         return self._one(where, account, analyst, before)
 
     def spellings(self, account: str) -> Sequence[str]:
-        found = self._execute("SELECT DISTINCT who FROM rows WHERE account = ? AND kind = 'charge'", (account,))
-        return sorted(who for (who,) in found)
+        names = self._execute("SELECT DISTINCT who FROM rows WHERE account = ? AND kind = 'charge'", (account,))
+        return sorted(who for (who,) in names)
 
     def after(self, number: int, *, limit: int, account: str | None = None) -> Sequence[Row]:
         if account is None:
-            found = self._execute(_ROW + "WHERE number > ? ORDER BY number LIMIT ?", (number, limit))
+            rows = self._execute(_ROW + "WHERE number > ? ORDER BY number LIMIT ?", (number, limit))
         else:
             where = "WHERE account = ? AND number > ? ORDER BY number LIMIT ?"
-            found = self._execute(_ROW + where, (account, number, limit))
-        return [Row(*one) for one in found]
+            rows = self._execute(_ROW + where, (account, number, limit))
+        return [Row(*row) for row in rows]
 
     def append(self, row: Row) -> None:
         try:
@@ -270,19 +270,19 @@ class _SqliteRows:
             ) from None
 
     def kept(self, key: str) -> Kept | None:
-        found = self._execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
-        return found and Kept(*found)
+        answer = self._execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
+        return answer and Kept(*answer)
 
     def next_kept(self, number: int) -> Kept | None:
-        found = self._execute("SELECT * FROM answers WHERE row > ? ORDER BY row LIMIT 1", (number,)).fetchone()
-        return found and Kept(*found)
+        answer = self._execute("SELECT * FROM answers WHERE row > ? ORDER BY row LIMIT 1", (number,)).fetchone()
+        return answer and Kept(*answer)
 
     def unsealed(self) -> int:
         return int(self._execute("SELECT count(*) FROM unsealed_answers").fetchone()[0])
 
     def salt(self, account: str) -> bytes | None:
-        found = self._execute("SELECT salt FROM salts WHERE account = ?", (account,)).fetchone()
-        return None if found is None else bytes(found[0])
+        row = self._execute("SELECT salt FROM salts WHERE account = ?", (account,)).fetchone()
+        return None if row is None else bytes(row[0])
 
     def keep_salt(self, account: str, salt: bytes) -> None:
         try:
@@ -291,8 +291,8 @@ class _SqliteRows:
             raise LedgerConflict("this account has a salt already") from None
 
     def _one(self, where: str, *values: str | int) -> Row | None:
-        found = self._execute(_ROW + where, values).fetchone()
-        return found and Row(*found)
+        row = self._execute(_ROW + where, values).fetchone()
+        return row and Row(*row)
 
 
 # Trouble in words

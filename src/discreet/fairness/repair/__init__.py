@@ -4,7 +4,6 @@ All repairs are fitted to the rows given: on other rows a gap is closed up to ch
 """
 
 from discreet.fairness.repair.reduction import Mixture, reduction, repaired
-from discreet.fairness.repair.rows import reweigh
-from discreet.fairness.repair.thresholds import Rule, Thresholds, equalize
+from discreet.fairness.repair.thresholds import Rule, Thresholds, equalize, reweigh
 
 __all__ = ["Mixture", "Rule", "Thresholds", "equalize", "reduction", "repaired", "reweigh"]

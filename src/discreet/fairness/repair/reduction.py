@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from discreet.errors import InternalError, InvalidParameter, MissingExtra
 from discreet.exact import Number, integer, rational
 from discreet.fairness.cells import Criterion
-from discreet.fairness.repair.rows import Codes, Floats, People, linear, thrown
+from discreet.fairness.repair.thresholds import Codes, Floats, People, linear, thrown
 from discreet.noise import Entropy
 
 _DUST = 1e-9

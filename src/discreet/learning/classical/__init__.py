@@ -1,7 +1,7 @@
 """Classical models with the scikit-learn API, exact noise and declared bounds.
 
 =========================  ============================================================================================
-`LinearRegression`         noisy XᵀX and Xᵀy, an adaptive ridge; `Ridge` with a penalty
+`LinearRegression`         objective perturbation, or noisy XᵀX and Xᵀy; `Ridge` with a penalty
 `LogisticRegression`       objective perturbation, or noisy steps along clipped gradients
 `GaussianNB`               noisy moments of each class; `CategoricalNB` noisy counts of categories
 `DecisionTreeClassifier`   splits by the exponential mechanism; `RandomForestClassifier` over disjoint parts of the rows
@@ -30,6 +30,7 @@ fit twice and want the same result:
   SCIPY_ARRAY_API is not set).
 - `check_sample_weights_list`, `check_sample_weights_not_overwritten` and
   `check_sample_weight_equivalence_on_dense_data` use weights above 1, which are refused.
+- `check_classifiers_one_label_sample_weights` gives `CategoricalNB` fractions, which are no categories.
 - `check_clustering` asks for `labels_`, a fact about each training row. `KMeans` does not keep it, and is not run
   through that check because it does not derive from scikit-learn's `ClusterMixin`.
 
@@ -39,9 +40,8 @@ The classifiers pass with `classes="public"`; with declared classes a label outs
 from discreet.learning.classical.estimator import Choice, choose, closeness, correct_answers
 from discreet.learning.classical.linear import LinearRegression, Ridge
 from discreet.learning.classical.logistic import LogisticRegression
-from discreet.learning.classical.naive_bayes import CategoricalNB, GaussianNB
+from discreet.learning.classical.moments import PCA, CategoricalNB, GaussianNB, StandardScaler
 from discreet.learning.classical.one_hot import one_hot_columns
-from discreet.learning.classical.transformers import PCA, StandardScaler
 from discreet.learning.classical.trees import DecisionTreeClassifier, RandomForestClassifier
 from discreet.learning.classical.unsupervised import Histogram, KernelDensity, KMeans
 

@@ -182,6 +182,21 @@ def _possible(noise: Noise, parts: Sequence[Part], epsilon: Number, rows: int | 
         )
 
 
+def moved(noise: Noise, parts: Sequence[Part]) -> Loss:
+    """What releases with this noise cost, from its scales and from what a row adds: not from what `planned` states.
+
+    Proof: that of `planned`, read backwards; a Gaussian of deviation 1 that is shifted by r has the multiplier 1/r.
+
+    >>> moved(planned([Part(2, 4, 1)], epsilon=1, delta=0), [Part(2, 4, 1)])
+    Pure(epsilon=Fraction(1, 1))
+    """
+    pairs = list(zip(parts, noise.scales, strict=True))
+    if not noise.gaussian:
+        return Pure(sum((part.l1 * part.times / scale for part, scale in pairs), Fraction(0)))
+    shift = sum((part.square * part.times / scale**2 for part, scale in pairs), Fraction(0))
+    return GaussianNoise(1 / root_up(shift))
+
+
 def warn_of_noise(size: float, rows: int | None, *, level: int) -> None:
     """Warn, before anything is paid, that noise of this size (a norm, in rows) will drown what `rows` rows can say.
 

@@ -58,6 +58,14 @@ class Box:
         middle[kept], half[kept] = self.center[kept], self.half[kept]
         return Box(self.low, self.high, middle, half)
 
+    def through_zero(self) -> "Box":
+        """The same bounds with 0 as the center of every column: z is in proportion to x.
+
+        >>> box_of([(20, 60)], ["a"]).through_zero().scaled(np.array([[30.0]])).tolist()
+        [[0.5]]
+        """
+        return Box(self.low, self.high, np.zeros(len(self.low)), np.maximum(np.abs(self.low), np.abs(self.high)))
+
     def upward(self) -> "Box":
         """The same bounds with low as the center of every column: z is from 0 to 1.
 

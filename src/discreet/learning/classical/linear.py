@@ -1,18 +1,23 @@
-"""Linear and ridge regression from noisy sufficient statistics: XᵀX and Xᵀy, summed exactly, released once.
+"""Linear and ridge regression, in two ways; which one is taken depends on settings alone.
 
-After Vu, Slavkovic 2009 and Wang 2018 ("Revisiting differentially private linear regression", AdaSSP), with whole sums
-and exact noise. Everything after the noise is post-processing, the choice of the ridge too (`adaptive_solution`).
+"objective" (`objective.perturbed`) draws noise for each weight once, and minimizes a loss that is a parabola for small
+residuals and straight for large ones. "statistics" draws noise for XᵀX and Xᵀy, summed exactly (Vu, Slavkovic 2009;
+Wang 2018, "Revisiting differentially private linear regression", AdaSSP); everything after is post-processing, the
+choice of the ridge too (`adaptive_solution`). It has no bias where residuals are skewed, but noise for each pair of
+columns: from three columns or categories on it is much the worse (decision 33).
 """
 
 import math
 import warnings
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
+from discreet.errors import InvalidParameter
 from discreet.exact import Number, rational
-from discreet.learning.classical import inputs
+from discreet.learning.classical import exact_sums, inputs, objective
 from discreet.learning.classical.estimator import Floats, Regressor
 from discreet.learning.classical.exact_sums import (
     UNIT,
@@ -31,13 +36,20 @@ from discreet.learning.classical.exact_sums import (
     warn_of_noise,
     weighted,
 )
+from discreet.learning.classical.objective import Perturbation, perturbation, perturbed
 from discreet.learning.classical.one_hot import groups_of
 from discreet.noise import Entropy
+from discreet.privacy.loss import Loss, Pure
 
 _SHARES = Fraction(9, 20), Fraction(7, 20), Fraction(1, 5)  # of Σzzᵀ, Σz·y and Σz, after that of the count and Σy
 _SHARES_THROUGH_ZERO = Fraction(1, 2), Fraction(1, 2)
 _RIDGES = 40  # each twice the one before
 _CAUTION = 1.0  # how many of its own deviations an estimated loss is raised by
+_COUNT = Fraction(1, 50)  # the share of the noisy count before objective perturbation
+_LEAST = Fraction(1, 4)  # of the penalty: a ridge of 1. A smaller one asks for more noise on the weights themselves
+_MOVED = 0.005  # how far noise may move predictions, as a mean square in half widths of the target
+_WEAK = 6  # times what drowns sums of rows, noise on weights is taken for, in the warning
+_UNBIASED = 1.5  # so many times the noise is borne for a method without bias
 
 
 class Ridge(Regressor):
@@ -50,20 +62,21 @@ class Ridge(Regressor):
     one_hot         columns that are indicators of one category, which have norm 1 together: lists of names or
                     positions, a list for each category, or an encoder (`one_hot_columns`). Columns given by name then
                     need no bounds. Rows with several indicators of one category are shortened
+    method          "objective", "statistics", or None: the one that is expected to err less (`_plan`)
     rows            about how many rows there are, if that is public: an ε that cannot work is refused, one that will
-                    give little is warned of. The number is not needed otherwise; a noisy count is among the sums
+                    give little is warned of. The number is not needed otherwise
 
     `fit` takes weights of rows, from 0 to 1. Predictions are held within `target_bounds`. Where noise asks for a ridge
     beyond the penalty, `ridge_` says how much was added to XᵀX of the scaled columns; `inf` means that noise drowned
-    all and predictions are the noisy mean.
+    all statistics, and predictions are the noisy mean.
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP (ε-DP for delta=0).
-    Proof. A row adds to the sums the upper triangle of zzᵀ, z·y, UNIT·z and (UNIT², UNIT·y). z is clamped, snapped and
-    within `exact_sums.reach_of` (`exact_sums.snapped`), |y| ≤ UNIT; so the first is bounded in
-    `exact_sums.triangle_part`, the next two by ‖z·y‖ ≤ ‖z‖·UNIT in both norms, and the last by 2·UNIT² and, squared,
-    2·UNIT⁴. Each has a fixed share of the budget (`exact_sums.planned`). What is computed from the noisy sums is
-    post-processing. A weight w of
-    a row multiplies z, y and the constant UNIT by √w, which makes nothing longer (`exact_sums.weighted`).
+    Proof. "objective": in `objective`; the scale of residuals there is public. "statistics": a row adds to the sums the
+    upper triangle of zzᵀ, z·y, UNIT·z and (UNIT², UNIT·y). z is clamped, snapped and within `exact_sums.reach_of`
+    (`exact_sums.snapped`), |y| ≤ UNIT; so the first is bounded in `exact_sums.triangle_part`, the next two by
+    ‖z·y‖ ≤ ‖z‖·UNIT in both norms, and the last by 2·UNIT² and, squared, 2·UNIT⁴. Each has a fixed share of the budget
+    (`exact_sums.planned`). What is computed from the noisy sums is post-processing. A weight w of a row multiplies z, y
+    and the constant UNIT by √w, which makes nothing longer (`exact_sums.weighted`).
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 2000)[:, None]
@@ -87,12 +100,13 @@ class Ridge(Regressor):
         fit_intercept: bool = True,
         norm: Number | None = None,
         one_hot: Any = None,
+        method: str | None = None,
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         self.epsilon, self.delta, self.bounds, self.target_bounds = epsilon, delta, bounds, target_bounds
         self.alpha, self.fit_intercept, self.norm, self.one_hot = alpha, fit_intercept, norm, one_hot
-        self.rows, self.entropy = rows, entropy
+        self.method, self.rows, self.entropy = method, rows, entropy
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn, and spend `cost_`."""
@@ -104,30 +118,80 @@ class Ridge(Regressor):
         goal = inputs.box_of(self.target_bounds, ["y"], "target_bounds")
         alpha = float(rational(self._alpha(), "alpha", at_least=0))
         weights = inputs.weights(sample_weight, len(values))
-        roots = None if weights is None else np.sqrt(weights)
         reach = reach_of(values.shape[1], norm=self.norm, groups=groups)
-        noise = self._noise(reach, values.shape[1])
-        z, target, ones = snapped(values, box, reach), snapped(targets[:, None], goal), np.full((len(values), 1), UNIT)
-        exact = statistics(weighted(z, roots), weighted(target, roots), weighted(ones, roots), self.fit_intercept)
-        noisy = [noise.add(part, sums, self.entropy) / UNIT**2 for part, sums in enumerate(exact)]
-        self.cost_ = noise.loss
-        self._solve(noisy, [noisy_float(noise.deviation(part)) for part in range(len(noisy))], alpha, box, goal)
+        plan = self._plan(reach, values.shape[1])
+        if not self.fit_intercept:
+            box, goal = box.through_zero(), goal.through_zero()
+        elif isinstance(plan, Once):
+            goal = goal.centered()
+        z, y, self._goal = snapped(values, box, reach), snapped(targets[:, None], goal), goal
+        if isinstance(plan, Once):
+            self._minimize(z, y, weights, plan, alpha, box)
+        else:
+            self._sum(z, y, weights, plan, alpha, box)
         return self
 
     def predict(self, X: Any) -> Floats:
         """w·x + intercept, within the declared bounds of the target."""
-        found = self._later(X) @ self.coef_ + self.intercept_
-        return np.asarray(np.clip(found, self._goal.low[0], self._goal.high[0]), np.float64)
+        values = self._later(X) @ self.coef_ + self.intercept_
+        return np.asarray(np.clip(values, self._goal.low[0], self._goal.high[0]), np.float64)
 
-    def noise(self, columns: int) -> Noise:
-        """The noise that `fit` will draw for rows of so many columns, and its loss, from settings alone."""
+    def loss(self, columns: int) -> Loss:
+        """What `fit` will cost for rows of so many columns, from settings alone."""
         groups = groups_of(self.one_hot, [str(j) for j in range(columns)])
-        return self._noise(reach_of(columns, norm=self.norm, groups=groups), columns)
+        return self._plan(reach_of(columns, norm=self.norm, groups=groups), columns).loss
 
-    def _noise(self, reach: Reach, columns: int) -> Noise:
-        noise = planned(self._parts(reach), epsilon=self.epsilon, delta=self.delta, rows=self.rows)
-        warn_of_noise(noisy_float(noise.deviation(1)) * math.sqrt(columns), self.rows, level=4)
-        return noise
+    def moved(self, columns: int) -> Loss:
+        """The same from the noise that `fit` draws and from what a row moves, not from what was planned."""
+        reach = reach_of(columns, norm=self.norm, groups=groups_of(self.one_hot, [str(j) for j in range(columns)]))
+        plan = self._plan(reach, columns)
+        if isinstance(plan, Noise):
+            return exact_sums.moved(plan, self._parts(reach))
+        constant = int(self.fit_intercept)
+        weights = objective.moved(plan.weights, columns + constant, 1, reach.l1 + constant * UNIT)
+        return Pure(1 / plan.count.scales[0] + weights.epsilon)
+
+    def _plan(self, reach: Reach, columns: int) -> "Once | Noise":
+        """How the budget is spent, from settings alone; both ways are compared by their noise in sums of rows."""
+        if self.method not in (None, "objective", "statistics"):
+            raise InvalidParameter("method", self.method, '"objective", "statistics" or None')
+        parts, constant, size = self._parts(reach), int(self.fit_intercept), math.sqrt(columns)
+        given = (reach.with_constant if constant else reach, columns + constant, self.epsilon)
+        once = Once.planned(*given)
+        sums = planned(parts, epsilon=self.epsilon, delta=self.delta)
+        first = math.hypot(once.deviation * math.sqrt(columns + constant), 4 * float(once.weights.penalty))
+        gain = noisy_float(sums.deviation(0)) * size / first
+        if self.method == "objective" or (self.method is None and gain > _UNBIASED):
+            once = Once.planned(*given, self.rows)
+            warn_of_noise(_WEAK * once.deviation * size, self.rows, level=4)
+            return once
+        sums = planned(parts, epsilon=self.epsilon, delta=self.delta, rows=self.rows)
+        warn_of_noise(noisy_float(sums.deviation(1)) * size, self.rows, level=4)
+        return sums
+
+    def _minimize(self, z: Ints, y: Ints, weights: Floats | None, plan: "Once", alpha: float, box: inputs.Box) -> None:
+        """Weights of scores 2(v·w − y)/step, by objective perturbation; XᵀX weighs a quarter there."""
+        goal = self._goal
+        self.ridge_ = plan.ridge(len(z), z.shape[1], self.entropy)
+        more = np.maximum((self.ridge_ + alpha / box.half**2) / 4 - float(plan.weights.penalty), 0.0)
+        if self.fit_intercept:
+            z, more = np.hstack([np.full((len(z), 1), UNIT), z]), np.concatenate([[0.0], more])
+        offset = np.asarray(y * (2 / (plan.step * UNIT)), np.float64)
+        scores = perturbed(z, offset, plan.weights, self.entropy, weights, more)[:, 0] * (plan.step / 2)
+        self.cost_ = plan.loss
+        constant, slopes = (scores[0], scores[1:]) if self.fit_intercept else (0.0, scores)
+        self.coef_ = slopes / box.half * goal.half[0]
+        at_center = goal.center[0] + goal.half[0] * constant
+        self.intercept_ = float(at_center - self.coef_ @ box.center) if self.fit_intercept else 0.0
+
+    def _sum(self, z: Ints, y: Ints, weights: Floats | None, noise: Noise, alpha: float, box: inputs.Box) -> None:
+        """Weights from noisy sums."""
+        roots = None if weights is None else np.sqrt(weights)
+        ones = np.full((len(z), 1), UNIT)
+        exact = statistics(weighted(z, roots), weighted(y, roots), weighted(ones, roots), self.fit_intercept)
+        noisy = [noise.add(part, sums, self.entropy) / UNIT**2 for part, sums in enumerate(exact)]
+        self.cost_ = noise.loss
+        self._solve(noisy, [noisy_float(noise.deviation(part)) for part in range(len(noisy))], alpha, box)
 
     def _alpha(self) -> Number:
         return self.alpha
@@ -141,9 +205,7 @@ class Ridge(Regressor):
         last = [Part(2 * square, 2 * square * square, square, base)] if self.fit_intercept else []
         return [triangle_part(reach, shares[0]), *sums, *last]
 
-    def _solve(
-        self, noisy: list[Floats], deviations: list[float], alpha: float, box: inputs.Box, goal: inputs.Box
-    ) -> None:
+    def _solve(self, noisy: list[Floats], deviations: list[float], alpha: float, box: inputs.Box) -> None:
         """Coefficients in the units of the data, from noisy sums of scaled values."""
         inner, right, mean_y, follows, drift = mirrored(noisy[0], len(box.half)), noisy[1], 0.0, deviations[1], 0.0
         mean = np.zeros(len(right))
@@ -158,9 +220,9 @@ class Ridge(Regressor):
             warnings.warn(
                 "expect little: noise drowned the features, and predictions are the noisy mean of the target",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        self._goal = goal
+        goal = self._goal
         self.coef_ = weights / box.half * goal.half[0]
         at_center = goal.center[0] + goal.half[0] * (mean_y - mean @ weights)
         self.intercept_ = float(at_center - self.coef_ @ box.center) if self.fit_intercept else 0.0
@@ -186,15 +248,65 @@ class LinearRegression(Ridge):
         fit_intercept: bool = True,
         norm: Number | None = None,
         one_hot: Any = None,
+        method: str | None = None,
         rows: int | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         self.epsilon, self.delta, self.bounds, self.target_bounds = epsilon, delta, bounds, target_bounds
         self.fit_intercept, self.norm, self.one_hot = fit_intercept, norm, one_hot
-        self.rows, self.entropy = rows, entropy
+        self.method, self.rows, self.entropy = method, rows, entropy
 
     def _alpha(self) -> Number:
         return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A noisy count, then weights by objective perturbation.
+
+    Guarantee: costs `loss`, ε. Proof. The count costs its share of ε, a row adding at most 1 to it; the weights cost
+    the rest, whatever ridge is added to their penalty: it is chosen from the count and from settings
+    (`objective`: larger penalties are free).
+    """
+
+    step: float
+    count: Noise
+    weights: Perturbation
+
+    @classmethod
+    def planned(cls, reach: Reach, columns: int, epsilon: Number, rows: int | None = None) -> "Once":
+        """How to spend ε on rows v within `reach`, of so many columns.
+
+        The loss is straight from residuals of `step` half widths of the target on, about √ε/2, a power of two: a
+        smaller one means less noise, and more bias where residuals are skewed.
+        """
+        target = rational(epsilon, "epsilon", above=0)
+        step = 2.0 ** min(max(round(math.log2(float(target)) / 2 - 1), -3), 2)
+        count = planned([Part(1, 1, 1)], epsilon=target * _COUNT, delta=0)
+        free = Fraction(reach.square, UNIT * UNIT) / (Fraction("1.9") * target)  # the determinant then costs nothing
+        sizes, least = {"l1": reach.l1, "square": reach.square}, max(free, _LEAST)
+        rest = perturbation(columns, 1, **sizes, least=least, epsilon=target * (1 - _COUNT), rows=rows)
+        return cls(step, count, rest)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise in each coordinate of Xᵀ·residuals."""
+        return 2 * self.step * self.weights.deviation
+
+    @property
+    def loss(self) -> Loss:
+        """What a release costs."""
+        return Pure(sum(loss.epsilon for loss in (self.count.loss, self.weights.noise.loss) if isinstance(loss, Pure)))
+
+    def ridge(self, rows: int, columns: int, entropy: Entropy | None) -> float:
+        """The ridge on XᵀX, from a noisy count.
+
+        Noise of deviation s moves predictions by a mean square of Σ s²λ/(λ + ridge)²/rows, λ being the eigenvalues of
+        XᵀX, so by at most columns·s²/(4·ridge·rows): this is held to `_MOVED`, and the ridge to √columns·s at least.
+        """
+        count = max(float(self.count.add(0, np.array([rows]), entropy)[0]), 1.0)
+        blur = self.deviation * math.sqrt(columns)
+        return max(blur, blur**2 / (4 * _MOVED * count), 4 * float(self.weights.penalty))
 
 
 def statistics(z: Ints, y: Ints, ones: Ints, constant: bool) -> list[Ints]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
-from discreet.learning.classical import inputs
+from discreet.learning.classical import exact_sums, inputs, objective
 from discreet.learning.classical.estimator import Classifier
 from discreet.learning.classical.exact_sums import (
     UNIT,
@@ -42,10 +42,11 @@ from discreet.learning.classical.exact_sums import (
     warn_of_noise,
     weighted,
 )
-from discreet.learning.classical.naive_bayes import normalized
+from discreet.learning.classical.moments import normalized
 from discreet.learning.classical.objective import Perturbation, perturbation, perturbed
 from discreet.learning.classical.one_hot import groups_of
 from discreet.noise import Entropy
+from discreet.privacy.loss import Loss
 
 STEPS = 100
 _COUNT = Fraction(1, 50)  # the share of the noisy count
@@ -241,11 +242,23 @@ class LogisticRegression(Classifier):
         self.intercept_ = found[0] - self.coef_ @ box.center
         return self
 
-    def noise(self, columns: int, classes: int) -> Noise:
-        """The noise that `fit` will draw for rows of so many columns, and its loss, from settings alone."""
+    def loss(self, columns: int, classes: int) -> Loss:
+        """What `fit` will cost for rows of so many columns and so many classes, from settings alone."""
+        return self._plan_of(columns, classes)[0].noise.loss
+
+    def moved(self, columns: int, classes: int) -> Loss:
+        """The same from the noise that `fit` draws and from what a row moves, not from what was planned."""
+        (plan, reach), outputs = self._plan_of(columns, classes), classes if classes > 2 else 1
+        if isinstance(plan, Perturbation):
+            return objective.moved(plan, columns + 1, classes, reach.l1)
+        if plan.clipped:
+            return exact_sums.moved(plan.noise, descent_parts(reach, outputs, columns + 1, plan.steps))
+        return exact_sums.moved(plan.noise, gradient_parts(reach, outputs, plan.steps))
+
+    def _plan_of(self, columns: int, classes: int) -> "tuple[Perturbation | Steps, Reach]":
         groups = groups_of(self.one_hot, [str(j) for j in range(columns)])
-        reach = reach_of(columns, norm=self.norm, l1=self.l1, groups=groups)
-        return self._plan(columns, reach.with_constant, 1 / rational(self.C, "C", above=0), classes).noise
+        reach = reach_of(columns, norm=self.norm, l1=self.l1, groups=groups).with_constant
+        return self._plan(columns, reach, 1 / rational(self.C, "C", above=0), classes), reach
 
     def _plan(self, columns: int, reach: Reach, penalty: Fraction, classes: int) -> "Perturbation | Steps":
         """How the budget is spent, from settings alone; `reach` is that of v = (1, z)."""

@@ -15,12 +15,13 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.classical import inputs
 from discreet.learning.classical.estimator import Classifier, Floats
-from discreet.learning.classical.exact_sums import Ints
+from discreet.learning.classical.exact_sums import Ints, weighted
 from discreet.mechanisms import Exponential, Geometric
 from discreet.noise import DeterministicEntropy, Entropy, uniform_below
 from discreet.privacy.loss import BoundedRange, Loss, Parallel, Pure, Repeated, Together
 
 _GRID = 1 << 16
+_WEIGHT = 1 << 8  # of a row of weight 1; divides _GRID
 _DEEPEST = 12
 
 
@@ -48,8 +49,9 @@ class TreePlan:
 
     Guarantee: growing and counting a tree costs `loss` under "add or remove one".
     Proof. A row is in one node of each level, so choosing all splits of a level costs what choosing one does, and they
-    are chosen with `Exponential` from scores of sensitivity `_GRID` (`split_scores`). A row is in one leaf and adds 1
-    to one count there: geometric noise of scale 1/leaf. Levels and leaves compose.
+    are chosen with `Exponential` from scores of sensitivity `_GRID` (`split_scores`). A row is in one leaf and adds 1,
+    or with weights at most `_WEIGHT` (`Rows`), to one count there: geometric noise of that over leaf. Levels and
+    leaves compose.
     """
 
     depth: int
@@ -57,11 +59,41 @@ class TreePlan:
     leaf: Fraction
 
     @property
+    def moved(self) -> Loss:
+        """The same from the mechanisms that `grown` makes: a row moves scores by _GRID and one leaf by 1."""
+        each = Exponential(epsilon=self.split, sensitivity=_GRID).loss if self.depth else Pure(0)
+        return Together(Repeated(each, max(self.depth, 1)), Geometric(epsilon=self.leaf, sensitivity=1).loss)
+
+    @property
     def loss(self) -> Loss:
         """All levels, then the leaves."""
         return (
             Together(Repeated(BoundedRange(self.split), self.depth), Pure(self.leaf)) if self.depth else Pure(self.leaf)
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows between which candidates they lie, their classes, and how much each counts: from 0 to `unit`."""
+
+    codes: Ints
+    groups: Ints
+    amounts: Ints
+    unit: int
+
+    @classmethod
+    def of(cls, codes: Ints, groups: Ints, weights: Floats | None) -> "Rows":
+        """Weights from 0 to 1 are cut to whole numbers of 1/_WEIGHT, so that sums are exact."""
+        unit = 1 if weights is None else _WEIGHT
+        return cls(codes, groups, weighted(np.full((len(codes), 1), unit), weights)[:, 0], unit)
+
+    def part(self, chosen: NDArray[np.bool_]) -> "Rows":
+        """Some of the rows."""
+        return Rows(self.codes[chosen], self.groups[chosen], self.amounts[chosen], self.unit)
+
+    def sums(self, places: Ints, count: int) -> Ints:
+        """How much the rows at each of `count` places add: whole numbers, exact below 2⁵³."""
+        return np.bincount(places, self.amounts, count).astype(np.int64)
 
 
 class DecisionTreeClassifier(Classifier):
@@ -73,6 +105,8 @@ class DecisionTreeClassifier(Classifier):
     thresholds   how many candidates a feature has; or, for each column, a list of its own (public knowledge)
     split_share  how much of ε goes to the choice of splits; the rest to the leaves' counts
     rows         about how many rows there are, if that is public: an ε that cannot work is refused
+
+    `fit` takes weights of rows, from 0 to 1.
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is ε-DP; proof in `TreePlan`.
 
@@ -98,14 +132,15 @@ class DecisionTreeClassifier(Classifier):
         self.epsilon, self.bounds, self.classes, self.max_depth = epsilon, bounds, classes, max_depth
         self.thresholds, self.split_share, self.rows, self.entropy = thresholds, split_share, rows, entropy
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn, and spend `cost_`."""
         plan = self.plan()
         values, groups = self._begin_classes(X, y)
         box = inputs.box_of(self.bounds, self._columns())
         cuts = _cuts(self.thresholds, box)
-        every = np.arange(values.shape[1])
-        self.tree_ = grown(binned(values, cuts), groups, len(self.classes_), cuts, plan, every, self.entropy)
+        every, weights = np.arange(values.shape[1]), inputs.weights(sample_weight, len(values))
+        rows = Rows.of(binned(values, cuts), groups, weights)
+        self.tree_ = grown(rows, len(self.classes_), cuts, plan, every, self.entropy)
         self.cost_ = plan.loss
         return self
 
@@ -164,7 +199,7 @@ class RandomForestClassifier(Classifier):
         self.n_estimators, self.max_features, self.seed = n_estimators, max_features, seed
         self.thresholds, self.split_share, self.rows, self.entropy = thresholds, split_share, rows, entropy
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn, and spend `cost_`."""
         trees = integer(self.n_estimators, "n_estimators", at_least=1, at_most=10**4)
         each = None if self.rows is None else max(1, integer(self.rows, "rows", at_least=1) // trees)
@@ -172,11 +207,10 @@ class RandomForestClassifier(Classifier):
         values, groups = self._begin_classes(X, y)
         cuts = _cuts(self.thresholds, inputs.box_of(self.bounds, self._columns()))
         subsets = _subsets(trees, values.shape[1], self.max_features, self.seed)
-        codes = binned(values, cuts)
+        rows = Rows.of(binned(values, cuts), groups, inputs.weights(sample_weight, len(values)))
         part = np.asarray(uniform_below(trees, len(values), entropy=self.entropy))
         self.estimators_ = [
-            grown(codes[part == t], groups[part == t], len(self.classes_), cuts, plan, subsets[t], self.entropy)
-            for t in range(trees)
+            grown(rows.part(part == t), len(self.classes_), cuts, plan, subsets[t], self.entropy) for t in range(trees)
         ]
         self.cost_ = Parallel(*[plan.loss] * trees)
         return self
@@ -194,32 +228,26 @@ class RandomForestClassifier(Classifier):
 
 
 def grown(
-    codes: NDArray[np.int64],
-    groups: Ints,
-    classes: int,
-    cuts: Sequence[Floats],
-    plan: TreePlan,
-    features: Ints,
-    entropy: Entropy | None,
+    rows: Rows, classes: int, cuts: Sequence[Floats], plan: TreePlan, features: Ints, entropy: Entropy | None
 ) -> Tree:
     """Choose the splits level by level, then count the leaves: all that sees rows. Guarantee and proof: `TreePlan`."""
     inner = 2**plan.depth - 1
     feature, threshold = np.zeros(inner, np.int64), np.zeros(inner)
     column, cut = _candidates(cuts, features)
-    at, split = np.zeros(len(codes), np.int64), np.zeros(inner, np.int64)
+    at, split = np.zeros(len(rows.codes), np.int64), np.zeros(inner, np.int64)
     for level in range(plan.depth):
         chooser = Exponential(epsilon=plan.split, sensitivity=_GRID)
-        scores = split_scores(codes, groups, at, 2**level, classes, cuts, features)
+        scores = split_scores(rows, at, 2**level, classes, cuts, features)
         for place in range(2**level):
             best = chooser.release(scores[place], entropy=entropy)
             node = 2**level - 1 + place
             feature[node], split[node] = column[best], cut[best]
             threshold[node] = cuts[column[best]][cut[best]]
         nodes = at + 2**level - 1
-        at = 2 * at + (codes[np.arange(len(codes)), feature[nodes]] > split[nodes])
-    counts = np.bincount(at * classes + groups, minlength=(inner + 1) * classes).reshape(inner + 1, classes)
-    noisy = Geometric(epsilon=plan.leaf, sensitivity=1).release(counts.astype(np.int64), entropy=entropy)
-    released = np.asarray(noisy, np.float64)
+        at = 2 * at + (rows.codes[np.arange(len(at)), feature[nodes]] > split[nodes])
+    counts = rows.sums(at * classes + rows.groups, (inner + 1) * classes).reshape(inner + 1, classes)
+    noisy = Geometric(epsilon=plan.leaf, sensitivity=rows.unit).release(counts, entropy=entropy)
+    released = np.asarray(noisy, np.float64) / rows.unit
     return Tree(feature, threshold, settled(released, plan.leaf), importances(released, feature, len(cuts)))
 
 
@@ -244,35 +272,33 @@ def _mixed(counts: Floats) -> Floats:
     return np.asarray(total - (counts**2).sum(axis=1) / np.maximum(total, 1e-300), np.float64)
 
 
-def split_scores(
-    codes: Ints, groups: Ints, at: Ints, nodes: int, classes: int, cuts: Sequence[Floats], features: Ints
-) -> Ints:
+def split_scores(rows: Rows, at: Ints, nodes: int, classes: int, cuts: Sequence[Floats], features: Ints) -> Ints:
     """For each node, the purity of every candidate split: Σ over both sides of ⌊_GRID·Σ_c n_c²/n⌋, a whole number.
 
     It is n minus n times the Gini impurity after the split, so that the purest split has the highest score.
 
-    Guarantee: one row more or less changes a score by at most _GRID. Proof. It changes one side. With S = Σn_c², one
-    row of class a more changes S/n by (2·n_a·n + n − S)/(n(n + 1)). As n_a² ≤ S ≤ n²: at most
-    (2·n_a·n + n − n_a²)/(n(n + 1)) ≤ 1 (at n_a = n), at least (n − n²)/(n(n + 1)) > −1; an empty side goes from 0 to 1.
-    Flooring values at most _GRID apart, a whole number, leaves them at most _GRID apart.
+    Guarantee: one row more or less changes a score by at most _GRID. Proof. It changes one side, where it adds at most
+    1 to n_a of its class a. With S = Σn_c², S/n has the slope (2·n_a·n − S)/n² along n_a. As n_a² ≤ S ≤ n², it is at
+    most (2·n_a·n − n_a²)/n² ≤ 1 and at least −1; from an empty side S/n goes from 0 to what was added. Flooring values
+    at most _GRID apart, a whole number, leaves them at most _GRID apart.
     """
-    found = []
+    scores = []
     for j in features:
         bins = len(cuts[j]) + 1
-        cells = np.bincount((at * bins + codes[:, j]) * classes + groups, minlength=nodes * bins * classes)
-        upto = cells.reshape(nodes, bins, classes).cumsum(axis=1).astype(np.int64)
+        cells = rows.sums((at * bins + rows.codes[:, j]) * classes + rows.groups, nodes * bins * classes)
+        upto = cells.reshape(nodes, bins, classes).cumsum(axis=1)
         left, total = upto[:, :-1], upto[:, -1:]
-        found.append(_purity(left) + _purity(total - left))
-    return np.concatenate(found, axis=1)
+        scores.append(_purity(left, rows.unit) + _purity(total - left, rows.unit))
+    return np.concatenate(scores, axis=1)
 
 
-def _purity(counts: Ints) -> Ints:
-    """⌊_GRID·Σn_c²/n⌋ in whole arithmetic: n²·2¹⁶ fits 63 bits for up to 2²³ rows; beyond, Python's integers do it."""
-    total = counts.sum(axis=-1)
-    if total.size and int(total.max()) >= 1 << 23:
+def _purity(counts: Ints, unit: int = 1) -> Ints:
+    """⌊_GRID·Σn_c²/n⌋ for counts in units, in whole arithmetic; where n²·_GRID/unit has no 63 bits, in Python's."""
+    total, scale = counts.sum(axis=-1), _GRID // unit
+    if total.size and int(total.max()) ** 2 * scale >= 1 << 63:
         counts, total = counts.astype(object), total.astype(object)
     squares = (counts * counts).sum(axis=-1)
-    return np.asarray(squares * _GRID // np.maximum(total, 1), np.int64)
+    return np.asarray(squares * scale // np.maximum(total, 1), np.int64)
 
 
 def settled(noisy: Floats, leaf: Fraction) -> Floats:
@@ -317,8 +343,8 @@ def _cuts(thresholds: Any, box: inputs.Box) -> list[Floats]:
         return [np.linspace(box.low[j], box.high[j], count + 2)[1:-1] for j in range(columns)]
     if len(thresholds) != columns:
         raise InvalidParameter("thresholds", f"{len(thresholds)} lists for {columns} columns", "a list for each column")
-    cuts = [np.unique(np.array([float(rational(cut, "thresholds")) for cut in one])) for one in thresholds]
-    if any(not len(one) for one in cuts):
+    cuts = [np.unique(np.array([float(rational(cut, "thresholds")) for cut in column])) for column in thresholds]
+    if not all(map(len, cuts)):
         raise InvalidParameter("thresholds", "an empty list", "at least one number for each column")
     return cuts
 

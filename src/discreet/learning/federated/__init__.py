@@ -60,9 +60,8 @@ from discreet.learning.federated.crypto import Identity
 from discreet.learning.federated.exchange import Arrival, Dropped, Transport
 from discreet.learning.federated.federation import Federation, Local, Secure
 from discreet.learning.federated.member import Account, InProcessClients, Member
-from discreet.learning.federated.messages import Message, decode
+from discreet.learning.federated.messages import Message, RoundSettings, decode
 from discreet.learning.federated.noise_shares import GaussianShare, NoiseShare, PolyaShare
-from discreet.learning.federated.round_settings import RoundSettings
 from discreet.learning.federated.rounds import Outcome, RoundReport, run
 
 __all__ = [

@@ -40,6 +40,7 @@ from discreet.learning.federated.messages import (
     Masked,
     Message,
     Roster,
+    RoundSettings,
     Sharing,
     Survivors,
     Unmasking,
@@ -48,7 +49,6 @@ from discreet.learning.federated.messages import (
     in_order,
     pack,
 )
-from discreet.learning.federated.round_settings import RoundSettings
 from discreet.noise import Entropy
 
 _STEPS = ("advertise", "share", "mask", "agree", "unmask", "done")
@@ -307,7 +307,7 @@ def _whole(values: ArrayLike, terms: RoundSettings) -> NDArray[np.int64]:
     except (ValueError, TypeError):
         raise InvalidData("values: expected a vector of whole numbers") from None
     if array.dtype.kind not in "iu":
-        hint = "snap to a grid first (mechanisms.grid.Grid.snap), which refuses NaN and infinity"
+        hint = "snap to a grid first (mechanisms.mechanism.Grid.snap), which refuses NaN and infinity"
         raise InvalidData(f"values: got numbers of type {array.dtype}, expected whole numbers; {hint}")
     if array.shape != (terms.length,):
         raise InvalidData(f"values: got the shape {array.shape}, expected ({terms.length},)")

@@ -36,6 +36,7 @@ from discreet.learning.federated.messages import (
     Masked,
     Message,
     Roster,
+    RoundSettings,
     Sharing,
     Signed,
     Survivors,
@@ -43,7 +44,6 @@ from discreet.learning.federated.messages import (
     context_of,
     decode,
 )
-from discreet.learning.federated.round_settings import RoundSettings
 from discreet.noise import Entropy
 
 _S = TypeVar("_S", bound=Signed)

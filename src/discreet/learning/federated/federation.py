@@ -24,9 +24,8 @@ from typing import Any, Literal, get_args
 from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.exact import Number, integer, plain, rational, sqrt_bounds
 from discreet.fields import Converted, Integer, Rational
-from discreet.learning.federated.messages import pack
+from discreet.learning.federated.messages import RoundSettings, pack
 from discreet.learning.federated.noise_shares import GaussianShare, shared_loss, slack
-from discreet.learning.federated.round_settings import RoundSettings
 from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.sgd.recipe import Adaptive, Optimizer, Recipe, multiplier_for
 from discreet.privacy.accounting import guarantee

@@ -32,8 +32,7 @@ from discreet.learning.federated.exchange import Arrival
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.member import Member
 from discreet.learning.federated.messages import pack
-from discreet.learning.federated.rounds import Each, Outcome, run
-from discreet.learning.federated.state_file import StateFile
+from discreet.learning.federated.rounds import Each, Outcome, StateFile, run
 from discreet.learning.networks.network import Network
 from discreet.noise import Entropy
 

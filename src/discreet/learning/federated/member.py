@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.curator.ledger import Ledger, digest
 from discreet.errors import BudgetExceeded, InvalidData, InvalidParameter, NoGuarantee
 from discreet.exact import integer
+from discreet.learning.federated.aggregation import Contribution, length, update
 from discreet.learning.federated.client import Client
-from discreet.learning.federated.client_updates import Contribution, length, update
 from discreet.learning.federated.crypto import KEY, Identity, random_key
 from discreet.learning.federated.exchange import (
     NAN,

@@ -14,7 +14,7 @@ accuracy, so `reach` bounds the noise of the whole sum except with probability `
                                        Laplace noise exactly. For counts and short vectors
 =================  ==================  =============================================================================
 
-Why these. Both are drawn exactly by lazy inversion (`noise.table`). Sums of discrete Gaussians are not discrete
+Why these. Both are drawn exactly by lazy inversion (`noise.sampler`). Sums of discrete Gaussians are not discrete
 Gaussians, but so close to them once σ ≥ 2 that the correction has no digit left in ρ (see `GaussianShare`). Skellam
 noise is infinitely divisible, but its Rényi bound is larger than the Gaussian's and large Poisson variables would need
 a sampler of their own. Binomial noise has bounded support, hence no bound of the Rényi kind at all.
@@ -33,8 +33,7 @@ from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.exact import Number, exp_bounds, exp_up, integer, log_up, rational, sqrt_bounds
 from discreet.noise import Entropy, discrete_gaussian
 from discreet.noise.entropy import SYSTEM
-from discreet.noise.sampler import Integers
-from discreet.noise.table import Sums, Table, cumulative
+from discreet.noise.sampler import Integers, Sums, Table, cumulative
 from discreet.privacy.accounting import delta_for, guarantee
 from discreet.privacy.accounting.rounding import decimal_down, decimal_up
 from discreet.privacy.loss import Approximate, Concentrated, Loss, Pure, Repeated, SampledGaussian, Together

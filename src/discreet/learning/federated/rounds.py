@@ -17,12 +17,20 @@ process and real clients over a network; sums are of whole numbers, so the same 
 >>> outcome = run(plan, network, InProcessClients(plan, network, {"ann": rows, "bob": rows, "eve": rows}))
 >>> len(outcome.reports), outcome.reports[-1].arrived, outcome.parameters[0].shape
 (5, ('ann', 'bob', 'eve'), (4, 2))
+
+A `StateFile` has what must not be forgotten between two messages: the coordinator's progress, or the state of a client
+on Flower (`Member.saved`). A SuperNode starts a new process for every message, so a member's state has to be somewhere
+between two phases. Flower's own place, `Context.state`, will not do: a process hands it back after its answer has left,
+so a crash in between would make the client forget what it has sent; it is in memory, so a restart would; and it is new
+for every run, so whoever starts runs could ask for more rounds than were agreed on. A file that is on disk before the
+answer leaves has none of these faults.
 """
 
 import hashlib
 import json
+import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -30,13 +38,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.errors import InvalidData, InvalidParameter, ReleaseFailed
+from discreet import durable
+from discreet.errors import InvalidData, InvalidParameter, LedgerUnavailable, ReleaseFailed
 from discreet.learning.federated.aggregation import Aggregation, RoundSum, SecureAggregation, TrustedAggregation
 from discreet.learning.federated.crypto import random_key
 from discreet.learning.federated.exchange import NEVER, Dropped, Transport
 from discreet.learning.federated.federation import Federation
 from discreet.learning.federated.messages import pack, unpack
-from discreet.learning.federated.state_file import StateFile
 from discreet.learning.networks.network import Network
 from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.sgd.gradients import Array, Ints, Parameters
@@ -224,6 +232,50 @@ def _step(state: State, noisy: Ints, federation: Federation) -> float | None:
     """The next model from a noisy sum, and the noisy loss of this one, if the federation keeps a curve."""
     step(state, noisy, federation.recipe, UNITS * federation.grain)
     return state.losses[-1] if federation.curve else None
+
+
+_PATIENCE = 60.0  # seconds
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class StateFile:
+    """One client's file, for one process at a time; read and written by its owner only.
+
+    Guarantee: what `write` was given is on disk when it returns, and a crash leaves the old content or the new one.
+
+    The file holds the secret of the round that is running, in the clear: keep it on an encrypted disk, beside the
+    client's identity. Deleting it forgets what was spent: a coordinator may then begin anew.
+
+    >>> import tempfile
+    >>> notebook = StateFile(Path(tempfile.mkdtemp()) / "ann.state")
+    >>> with notebook.open():
+    ...     before = notebook.read()
+    ...     notebook.write(b"round 1")
+    >>> before, notebook.read()
+    (None, b'round 1')
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def open(self) -> AbstractContextManager[None]:
+        """Nobody else has it meanwhile: two messages at once cannot both find the same state."""
+        return durable.locked(self.path, patience=_PATIENCE)
+
+    def read(self) -> bytes | None:
+        """What was written last; None if nothing ever was."""
+        try:
+            if self.path.stat().st_mode & _OTHERS:
+                raise LedgerUnavailable(f"{self.path} can be read by others than its owner; use chmod 600, and ask why")
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LedgerUnavailable(f"{self.path} cannot be read: {error.strerror}; nothing was sent") from None
+
+    def write(self, state: bytes) -> None:
+        """Replace the content."""
+        durable.replace(self.path, state)
 
 
 @dataclass(slots=True)

@@ -216,8 +216,8 @@ class _Kind:
         return _jax().ShapeDtypeStruct((count, *self.shape), self.dtype)
 
     @property
-    def one(self) -> Any:
-        """A placeholder for one."""
+    def placeholder(self) -> Any:
+        """What stands for one of them while a function is traced."""
         return _jax().ShapeDtypeStruct(self.shape, self.dtype)
 
 
@@ -261,14 +261,14 @@ def _gradients(loss: LossFunction, tree: Any, leaves: Sequence[Array], examples:
     """Losses and gradients, one example after the other."""
     jax = _jax()
 
-    def one(values: Any, example: Any, target: Any) -> Any:
+    def loss_of_example(values: Any, example: Any, target: Any) -> Any:
         return loss(jax.tree_util.tree_unflatten(tree, values), example, target)
 
     def each(values: Any, xs: Any, ys: Any) -> list[Any]:
-        cost, gradients = jax.lax.map(lambda row: jax.value_and_grad(one)(values, *row), (xs, ys))
+        cost, gradients = jax.lax.map(lambda row: jax.value_and_grad(loss_of_example)(values, *row), (xs, ys))
         return [cost, *gradients]
 
-    shape = _result(one, "loss", loss, leaves, examples.one, targets.one).shape
+    shape = _result(loss_of_example, "loss", loss, leaves, examples.placeholder, targets.placeholder).shape
     if shape:
         raise InvalidParameter("result of loss", shape, "one number, of shape ()", "add or average what it gives")
     part = max(1, min(_MOST, _ROOM // (4 * sum(leaf.size for leaf in leaves))))
@@ -278,20 +278,20 @@ def _gradients(loss: LossFunction, tree: Any, leaves: Sequence[Array], examples:
 def _prediction(predict: Callable[[Any, Any], Any], tree: Any, leaves: Sequence[Array], examples: _Kind) -> _Program:
     jax = _jax()
 
-    def one(values: Any, example: Any) -> Any:
+    def prediction(values: Any, example: Any) -> Any:
         return predict(jax.tree_util.tree_unflatten(tree, values), example)
 
-    _result(one, "predict", predict, leaves, examples.one)
-    each = jax.vmap(one, in_axes=(None, 0))
+    _result(prediction, "predict", predict, leaves, examples.placeholder)
+    each = jax.vmap(prediction, in_axes=(None, 0))
     return _compiled(lambda values, xs: [each(values, xs)], "predict", _MOST, leaves, examples.rows(_MOST))
 
 
-def _result(one: Callable[..., Any], name: str, function: Any, leaves: Sequence[Array], *data: Any) -> Any:
+def _result(of_example: Callable[..., Any], name: str, function: Any, leaves: Sequence[Array], *data: Any) -> Any:
     """The placeholder of what a function gives for one example: one array of numbers."""
     if not callable(function):
         raise InvalidParameter(name, function, "a function written in JAX")
     try:
-        found = _jax().eval_shape(one, list(leaves), *data)
+        found = _jax().eval_shape(of_example, list(leaves), *data)
     except Exception as error:
         shapes = " and ".join(f"{given.dtype} of shape {given.shape}" for given in data)
         why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
-from discreet.learning.networks.layers import Dense, Layer
+from discreet.learning.networks.layers import Dense, Layer, Relu, Tanh
 from discreet.learning.sgd.gradients import Array, Augment, Gradient, Parameters, Rows, Shape
 from discreet.noise import DeterministicEntropy
 from discreet.noise.normal import rounded_gaussian
@@ -295,3 +295,22 @@ class Network:
         if place != len(parameters):
             raise InvalidData(f"{len(parameters)} parameters for a network of {place}")
         return shared
+
+
+ACTIVATIONS: dict[str, Callable[[], Layer]] = {"relu": Relu, "tanh": Tanh}
+
+
+def dense_network(inputs: int, hidden: Sequence[int], activation: str, outputs: int, loss: Loss) -> Network:
+    """A network of dense layers, with an activation after each hidden one.
+
+    >>> [p.shape for p in dense_network(3, (4,), "relu", 2, Softmax()).start(seed=1)]
+    [(4, 4), (5, 2)]
+    """
+    if activation not in ACTIVATIONS:
+        raise InvalidParameter("activation", activation, f"one of {', '.join(ACTIVATIONS)}")
+    if isinstance(hidden, int | str) or not hasattr(hidden, "__iter__"):
+        raise InvalidParameter("hidden", hidden, "widths of the hidden layers, such as (100,) or ()")
+    layers: list[Layer] = []
+    for width in hidden:
+        layers += [Dense(integer(width, "hidden", at_least=1, at_most=100_000)), ACTIVATIONS[activation]()]
+    return Network([*layers, Dense(outputs)], loss, (inputs,))

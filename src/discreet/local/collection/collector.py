@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer
-from discreet.local.collection.stores import Batch, Counts, opened
+from discreet.local.collection.stores import Batch, Counts, ReportStore
 from discreet.local.collection.survey import MOST_LINE, Report, Survey
 from discreet.local.estimation.frequencies import Floats
 from discreet.local.estimation.linear_maps import ChannelModel, DenseModel, KRRModel
 from discreet.local.oracles.hashing import HashingModel, OptimizedHashing
-from discreet.local.oracles.krr import KRR
 from discreet.local.oracles.oracle import Integers
+from discreet.local.oracles.responses import KRR
 from discreet.local.places.planar import PlanarReport
 from discreet.mechanisms.mechanism import failure_probability
 
@@ -56,7 +56,7 @@ class Collection:
 
     def __init__(self, store: str | Path, *, patience: float = 10.0) -> None:
         """`patience`: how many seconds to wait while another program has the file, or for a server to answer."""
-        self.store = opened(store, patience=patience)
+        self.store = open_store(store, patience=patience)
 
     def add(self, survey: Survey, lines: Iterable[Line], *, received: datetime | None = None) -> Counts:
         """Store the reports among the lines; the store is made if there is none.
@@ -90,10 +90,36 @@ class Collection:
     ) -> "Estimate":
         """The shares of the answers; see `estimate`. It says, too, how many lines were dropped and why."""
         counts, tally = self.store.read(survey)
-        found = estimate(
+        result = estimate(
             survey, tally, reports=counts.accepted, confidence=confidence, method=method, iterations=iterations
         )
-        return replace(found, counts=counts)
+        return replace(result, counts=counts)
+
+
+def open_store(address: str | Path, *, patience: float) -> ReportStore:
+    """The store at a path, or at an address `postgresql://user@host/database`.
+
+    `patience` is how many seconds to wait while another program has the file, or for a server to answer.
+
+    >>> open_store("reports.duckdb", patience=1)
+    DuckdbReports('reports.duckdb')
+    """
+    if isinstance(address, str) and is_address(address):
+        from discreet.local.collection.postgres_store import PostgresReports
+
+        return PostgresReports(address, patience=patience)
+    from discreet.local.collection.duckdb_store import DuckdbReports
+
+    return DuckdbReports(address, patience=patience)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a database, not a path.
+
+    >>> is_address("postgresql://ann@localhost/surveys"), is_address("reports.duckdb")
+    (True, False)
+    """
+    return text.lower().startswith(("postgresql://", "postgres://"))
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -144,21 +170,21 @@ def sift(survey: Survey, lines: Iterable[Line], seen: Counter[str] | None = None
     shape = () if randomizer.report_width is None else (randomizer.report_width,)
     seen = Counter() if seen is None else seen
     dropped: dict[str, list[str]] = {name: [] for name in _REASONS}
-    found: dict[str, Any] = {}  # by id; a later report of the same id is a replay
+    result: dict[str, Any] = {}  # by id; a later report of the same id is a replay
     replayed = 0
     for key, payload in _each(survey, lines, many=bool(shape)):
         if key in dropped:
             dropped[key].append(_line_key(key, payload, seen))
         elif not _fits(payload, shape):
             dropped["out_of_domain"].append(_line_key("out_of_domain", key, seen))
-        elif key in found:
+        elif key in result:
             replayed += 1
         else:
-            found[key] = payload
-    reports = np.array(list(found.values()), np.int64).reshape(-1, *shape)
+            result[key] = payload
+    reports = np.array(list(result.values()), np.int64).reshape(-1, *shape)
     fine = randomizer.valid(reports) if len(reports) else np.zeros(0, np.bool_)
-    ids = [key for key, kept in zip(found, fine.tolist(), strict=True) if kept]
-    wrong = [key for key, kept in zip(found, fine.tolist(), strict=True) if not kept]
+    ids = [key for key, kept in zip(result, fine.tolist(), strict=True) if kept]
+    wrong = [key for key, kept in zip(result, fine.tolist(), strict=True) if not kept]
     dropped["out_of_domain"] += [_line_key("out_of_domain", key, seen) for key in wrong]
     counts = Counts(**{name: len(keys) for name, keys in dropped.items()}, replayed=replayed)
     return Batch(ids, reports[fine], counts, dropped)
@@ -166,8 +192,8 @@ def sift(survey: Survey, lines: Iterable[Line], seen: Counter[str] | None = None
 
 def _line_key(reason: str, text: Any, seen: Counter[str]) -> str:
     """32 hexadecimal digits that tell a dropped line from others, and its repetitions in one file from each other."""
-    told = text.strip() if isinstance(text, str) else repr(text)[:MOST_LINE]
-    line = sha256(f"{reason}\n{told}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    content = text.strip() if isinstance(text, str) else repr(text)[:MOST_LINE]
+    line = sha256(f"{reason}\n{content}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     seen[line] += 1
     return line if seen[line] == 1 else sha256(f"{line} {seen[line]}".encode()).hexdigest()[:32]
 
@@ -178,9 +204,9 @@ def _each(survey: Survey, lines: Iterable[Line], *, many: bool) -> Iterator[tupl
     read = json.loads if many else int
     for line in lines:
         text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-        found = quick.fullmatch(text) if isinstance(text, str) else None
-        if found is not None:
-            yield found[2], read(found[1])
+        result = quick.fullmatch(text) if isinstance(text, str) else None
+        if result is not None:
+            yield result[2], read(result[1])
         elif not isinstance(text, str) or text.strip():
             yield _careful(survey, text)
 
@@ -285,9 +311,9 @@ def estimate(
         return _estimate_places(survey, randomizer, np.asarray(tally), count, confidence, method or "ibu", iterations)
     if method == "ibu":
         return _by_ibu(survey, _model(survey), np.asarray(tally), count, confidence, iterations)
-    found = randomizer.estimate(tally, reports=count)
-    low, high = (None, None) if confidence is None else found.interval(confidence)
-    return Estimate(survey, "inversion", count, found.shares, low, high, confidence)
+    result = randomizer.estimate(tally, reports=count)
+    low, high = (None, None) if confidence is None else result.interval(confidence)
+    return Estimate(survey, "inversion", count, result.shares, low, high, confidence)
 
 
 # Estimating
@@ -316,8 +342,8 @@ def _estimate_places(
     shares = np.asarray(invert(model, tally), np.float64)
     if confidence is None:
         return Estimate(survey, method, reports, shares, noisy=noisy)
-    found = bootstrap(model, tally, confidence=confidence, method="inversion", replicates=_replicates(confidence))
-    return Estimate(survey, method, reports, shares, found.low, found.high, confidence, noisy)
+    result = bootstrap(model, tally, confidence=confidence, method="inversion", replicates=_replicates(confidence))
+    return Estimate(survey, method, reports, shares, result.low, result.high, confidence, noisy)
 
 
 def _by_ibu(
@@ -335,15 +361,15 @@ def _by_ibu(
 
     quick = noisy is None or survey.area.size > _MANY_CELLS
     steps = iterations if iterations is not None else (_FAST_STEPS if quick and noisy is not None else _PLAIN_STEPS)
-    found = ibu(model, tally, iterations=steps, accelerate=quick, memory=2, stop="gain" if noisy is None else None)
+    result = ibu(model, tally, iterations=steps, accelerate=quick, memory=2, stop="gain" if noisy is None else None)
     if confidence is None:
-        return Estimate(survey, "ibu", reports, found.shares, noisy=noisy)
-    taken = max(found.iterations, 1)
+        return Estimate(survey, "ibu", reports, result.shares, noisy=noisy)
+    taken = max(result.iterations, 1)
     replicated = bootstrap(
         model, tally, confidence=confidence, iterations=taken, accelerate=quick, replicates=_replicates(confidence)
     )
     low, high = np.clip(replicated.low, 0, 1), np.clip(replicated.high, 0, 1)
-    return Estimate(survey, "ibu", reports, found.shares, low, high, confidence, noisy)
+    return Estimate(survey, "ibu", reports, result.shares, low, high, confidence, noisy)
 
 
 def _model(survey: Survey) -> ChannelModel:

@@ -16,11 +16,8 @@ is not written down. A loss that would pass the total is refused with `BudgetExc
 """
 
 import json
-import os
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -29,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.durable import lock, settle
+from discreet import durable
 from discreet.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -41,7 +38,7 @@ from discreet.errors import (
     UnknownLoss,
 )
 from discreet.exact import Number, integer, plain, rational, text_down, text_up
-from discreet.privacy.accounting import pure
+from discreet.privacy.accounting.composition import pure
 from discreet.privacy.loss import Loss, Together, from_json, to_json
 
 _FORMAT, _VERSION = "discreet device account", 1
@@ -62,7 +59,7 @@ class Sent:
     @property
     def epsilon(self) -> Fraction:
         """What it cost."""
-        return pure.epsilon(self.loss)
+        return pure(self.loss)
 
     def words(self) -> str:
         """One sentence for the person."""
@@ -111,7 +108,7 @@ class DeviceAccount:
         most = None if times is None else integer(times, "times", at_least=1)
         with locked(self.path):
             entries = self._read()
-            already = sum(one.survey == entry.survey for one in entries)
+            already = sum(earlier.survey == entry.survey for earlier in entries)
             if most is not None and already >= most:
                 raise BudgetExceeded(
                     f"{already} of at most {most} reports to {entry.survey!r} were sent; nothing was sent"
@@ -222,12 +219,12 @@ def _damaged(path: Path, why: str) -> LedgerDamaged:
 
 
 def _total(entries: list[Sent]) -> Fraction:
-    return pure.epsilon(Together(*(entry.loss for entry in entries)))
+    return pure(Together(*(entry.loss for entry in entries)))
 
 
 def _pure(loss: Loss) -> Loss:
     """A loss that has an ε without δ; others are refused (d-privacy must say within which distance)."""
-    pure.epsilon(loss)
+    pure(loss)
     return loss
 
 
@@ -269,58 +266,27 @@ def _short(epsilon: Fraction, rounded: Callable[[Fraction], str] = text_up) -> s
 # Small files on a device
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """One process and thread at a time, by a lock on a file beside `path`; waits a while, then refuses.
-
-    >>> with locked(Path(tempfile.mkdtemp()) / "state.json"):
-    ...     pass
-    """
-    try:
-        file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise LedgerUnavailable(f"{path} cannot be locked: {error.strerror}; nothing was sent") from None
-    try:
-        _wait(file, path)
-        yield
-    finally:
-        os.close(file)  # which releases the lock
-
-
-def _wait(file: int, path: Path) -> None:
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            lock(file, wait=False)
-            return
-        except OSError:
-            if time.monotonic() > until:
-                raise LedgerUnavailable(f"{path} is in use by another process; nothing was sent; try again") from None
-        time.sleep(0.005)
+def locked(path: Path) -> AbstractContextManager[None]:
+    """One process and thread at a time; see `durable.locked`."""
+    return durable.locked(path, patience=_PATIENCE)
 
 
 def write(path: Path, text: str) -> None:
     """Replace a file by one with this text, on disk when this returns; a kill leaves the old one or the new one.
 
+    >>> import tempfile
     >>> write(Path(tempfile.mkdtemp()) / "state.json", "{}")
     """
-    name, content = "", text.encode()
+    content = text.encode()
     if len(content) > _MOST_BYTES:
         raise LedgerUnavailable(f"{path} is full: it may hold {_MOST_BYTES} bytes; nothing was sent; begin a new one")
-    try:
-        file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable by its owner only
-        with os.fdopen(file, "wb") as out:
-            out.write(content)
-            settle(out, Path(name), path)
-    except OSError as error:
-        with suppress(OSError):
-            os.unlink(name)
-        raise LedgerUnavailable(f"{path} cannot be written: {error.strerror}; nothing was sent") from None
+    durable.replace(path, content)
 
 
 def read(path: Path) -> str:
     """The text of a small file.
 
+    >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "state.json"
     >>> write(place, "{}")
     >>> read(place)
@@ -328,10 +294,10 @@ def read(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            found = file.read(_MOST_BYTES + 1)
-        if len(found) > _MOST_BYTES:
+            result = file.read(_MOST_BYTES + 1)
+        if len(result) > _MOST_BYTES:
             raise LedgerDamaged(f"{path} is larger than {_MOST_BYTES} bytes; nothing was sent; restore it from a copy")
-        return found.decode()
+        return result.decode()
     except OSError as error:
         raise LedgerUnavailable(f"{path} cannot be read: {error.strerror}; nothing was sent") from None
     except UnicodeDecodeError:
@@ -345,7 +311,7 @@ def parsed(text: str) -> object:
     ({'a': 1}, None)
     """
     try:
-        found: object = json.loads(text)
+        result: object = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found
+    return result

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import InvalidParameter
-from discreet.local.collection.stores import (
-    COUNTED,
-    ENOUGH,
-    Batch,
-    Counts,
-    changed,
-    kept_tally,
-    tally_of_codes,
-    tally_of_words,
-)
+from discreet.local.collection.stores import COUNTED, Batch, Counts, ReportStore, SurveyRows, changed
 from discreet.local.collection.survey import Survey
 from discreet.local.oracles.oracle import Integers
 
@@ -70,7 +61,7 @@ _FOREIGN = (
 _LOCKS: dict[Path, threading.RLock] = {}
 
 
-class DuckdbReports:
+class DuckdbReports(ReportStore):
     """The reports in the file `path`, which the first `append` makes.
 
     **Replays.** A batch is joined to the stored ids with the batch as the hash table: one pass over 16 bytes a stored
@@ -89,7 +80,8 @@ class DuckdbReports:
         moment = received.astimezone(UTC).replace(tzinfo=None)
         with self._opened(write=True) as connection:
             connection.execute("BEGIN")
-            number = _number(connection, survey, make=True)
+            rows = _Rows(connection, survey, make=True)
+            number = rows.number
             place = _one(connection, "SELECT coalesce(max(batch), 0) + 1 FROM batches")
             connection.register("batch", _table(batch))
             connection.execute(_KEYED)
@@ -99,33 +91,16 @@ class DuckdbReports:
             counts = batch.counts(stored, _drop(connection, batch, number))
             values = [number, place, moment, *asdict(counts).values()]
             connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-            _add_up(connection, survey, number, place)
+            rows.add_up(place)
             connection.execute("DROP TABLE incoming")
             connection.execute("DROP TABLE seen")
             connection.execute("COMMIT")
         return counts
 
-    def counts(self, survey: Survey) -> Counts:
-        """The sums over all batches."""
-        with self._opened(write=False) as connection:
-            return _counts(connection, survey)
-
-    def read(self, survey: Survey) -> tuple[Counts, Integers]:
-        """Counts and tally; no other program can write in between."""
-        with self._opened(write=False) as connection:
-            counts = _counts(connection, survey)
-            return counts, _tally(connection, survey, counts.accepted)
-
-    def recount(self, survey: Survey) -> tuple[Counts, Integers]:
-        """All reports, counted anew; refused if they are not what was counted before."""
-        with self._opened(write=False) as connection:
-            counts = _counts(connection, survey)
-            found, wide = _tally(connection, survey, counts.accepted), survey.randomizes().report_width
-            if wide is not None:
-                words = _words(connection, _number(connection, survey), wide, after=0)
-                if not np.array_equal(found, tally_of_words(survey, words, counts.accepted)):
-                    raise changed()
-            return counts, found
+    @contextmanager
+    def _rows(self, survey: Survey) -> "Iterator[_Rows]":
+        with self._opened(write=False) as connection:  # no other program can write meanwhile
+            yield _Rows(connection, survey)
 
     # Opening
 
@@ -249,66 +224,56 @@ def _number(connection: "duckdb.DuckDBPyConnection", survey: Survey, *, make: bo
     return number
 
 
-def _counts(connection: "duckdb.DuckDBPyConnection", survey: Survey) -> Counts:
-    sums = ", ".join(f"coalesce(sum({name}), 0)::BIGINT" for name in COUNTED)
-    number = _number(connection, survey)
-    rows = connection.execute(f"SELECT {sums} FROM batches WHERE survey = ?", [number]).fetchall()  # noqa: S608
-    return Counts(*rows[0])
+class _Rows(SurveyRows):
+    """The rows of a survey over an open connection."""
 
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", survey: Survey, *, make: bool = False) -> None:
+        self.connection, self.survey, self.number = connection, survey, _number(connection, survey, make=make)
 
-def _tally(connection: "duckdb.DuckDBPyConnection", survey: Survey, accepted: int) -> Integers:
-    number, wide = _number(connection, survey), survey.randomizes().report_width
-    if wide is not None:
-        return _tally_of_words(connection, survey, number, wide, accepted)
-    query = "SELECT report, count(*) AS many FROM reports WHERE survey = ? GROUP BY report"
-    found = connection.execute(query, [number]).fetchnumpy()
-    if np.ma.is_masked(found["report"]):
-        raise changed()
-    return tally_of_codes(survey, np.asarray(found["report"], np.int64), np.asarray(found["many"], np.int64), accepted)
+    def counts(self) -> Counts:
+        sums = ", ".join(f"coalesce(sum({name}), 0)::BIGINT" for name in COUNTED)
+        query = f"SELECT {sums} FROM batches WHERE survey = ?"  # noqa: S608
+        return Counts(*self.connection.execute(query, [self.number]).fetchall()[0])
 
-
-def _tally_of_words(
-    connection: "duckdb.DuckDBPyConnection", survey: Survey, number: int | None, wide: int, accepted: int
-) -> Integers:
-    """What was added up before, and the few reports that were not."""
-    until, counted = _counted(connection, number)
-    if _one(connection, "SELECT count(*) FROM reports WHERE survey = ?", number) != accepted:
-        raise changed()
-    sums = connection.sql("SELECT sums FROM tallies WHERE survey = ?", params=[number]).to_arrow_table()
-    kept = kept_tally(survey, (one.values.to_numpy(zero_copy_only=False) for one in sums.column(0)))
-    return kept + tally_of_words(survey, _words(connection, number, wide, after=until), accepted - counted)
-
-
-def _add_up(connection: "duckdb.DuckDBPyConnection", survey: Survey, number: int | None, place: int) -> None:
-    """Once there are enough rows of words that nobody added up: do, and keep their sum."""
-    wide = survey.randomizes().report_width
-    if wide is None:
-        return
-    until, _ = _counted(connection, number)
-    query = "SELECT sum(accepted) FROM batches WHERE survey = ? AND batch > ?"
-    waiting = _one(connection, query, number, until)
-    if waiting >= ENOUGH:
-        sums = tally_of_words(survey, _words(connection, number, wide, after=until), waiting)
-        connection.execute("INSERT INTO tallies VALUES (?, ?, ?, ?)", [number, place, waiting, sums.tolist()])
-
-
-def _counted(connection: "duckdb.DuckDBPyConnection", number: int | None) -> tuple[int, int]:
-    """Up to which batch reports of a survey were added up, and how many they are."""
-    query = "SELECT coalesce(max(until), 0), coalesce(sum(counted), 0)::BIGINT FROM tallies WHERE survey = ?"
-    until, counted = connection.execute(query, [number]).fetchall()[0]
-    return int(until), int(counted)
-
-
-def _words(connection: "duckdb.DuckDBPyConnection", number: int | None, wide: int, *, after: int) -> Iterator[Integers]:
-    """The rows of words of later batches, some 16 MB at a time."""
-    if number is None:
-        return
-    rows = connection.sql("SELECT words FROM reports WHERE survey = ? AND batch > ?", params=[number, after])
-    for part in rows.to_arrow_reader(max(2048, (1 << 21) // wide)):
-        column = part.column(0)
-        if column.null_count or (np.asarray(column.value_lengths()) != wide).any() or column.flatten().null_count:
+    def codes(self) -> tuple[Integers, Integers]:
+        query = "SELECT report, count(*) AS many FROM reports WHERE survey = ? GROUP BY report"
+        table = self.connection.execute(query, [self.number]).fetchnumpy()
+        if np.ma.is_masked(table["report"]):
             raise changed()
-        yield column.flatten().to_numpy(zero_copy_only=False).reshape(-1, wide)
+        return np.asarray(table["report"], np.int64), np.asarray(table["many"], np.int64)
+
+    def stored(self) -> int:
+        return _one(self.connection, "SELECT count(*) FROM reports WHERE survey = ?", self.number)
+
+    def words(self, *, after: int) -> Iterator[Integers]:
+        wide = self.survey.randomizes().report_width or 1
+        if self.number is None:
+            return
+        query = "SELECT words FROM reports WHERE survey = ? AND batch > ?"
+        for part in self.connection.sql(query, params=[self.number, after]).to_arrow_reader(
+            max(2048, (1 << 21) // wide)
+        ):
+            column = part.column(0)
+            if column.null_count or (np.asarray(column.value_lengths()) != wide).any() or column.flatten().null_count:
+                raise changed()
+            yield column.flatten().to_numpy(zero_copy_only=False).reshape(-1, wide)
+
+    def sums(self) -> Iterator[Integers]:
+        table = self.connection.sql("SELECT sums FROM tallies WHERE survey = ?", params=[self.number]).to_arrow_table()
+        for sums in table.column(0):
+            yield sums.values.to_numpy(zero_copy_only=False)
+
+    def counted(self) -> tuple[int, int]:
+        query = "SELECT coalesce(max(until), 0), coalesce(sum(counted), 0)::BIGINT FROM tallies WHERE survey = ?"
+        until, counted = self.connection.execute(query, [self.number]).fetchall()[0]
+        return int(until), int(counted)
+
+    def waiting(self, after: int) -> int:
+        query = "SELECT sum(accepted) FROM batches WHERE survey = ? AND batch > ?"
+        return _one(self.connection, query, self.number, after)
+
+    def keep(self, until: int, counted: int, sums: Integers) -> None:
+        self.connection.execute("INSERT INTO tallies VALUES (?, ?, ?, ?)", [self.number, until, counted, sums.tolist()])
 
 
 def _one(connection: "duckdb.DuckDBPyConnection", query: str, *values: int | None) -> int:

@@ -111,10 +111,10 @@ class Memoized:
 
     def remember(self, value: int, *, entropy: Entropy | None = None) -> Integers:
         """The permanent response to one value: throw these coins once and keep the outcome."""
-        told = read_values(value, self.size)
-        if told.size != 1:
-            raise InvalidParameter("value", f"{told.size} of them", "one value; each person has a memory")
-        return np.asarray(self.first.randomize(told, entropy=entropy)[0])
+        known = read_values(value, self.size)
+        if known.size != 1:
+            raise InvalidParameter("value", f"{known.size} of them", "one value; each person has a memory")
+        return np.asarray(self.first.randomize(known, entropy=entropy)[0])
 
     def report(self, kept: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
         """A fresh report from a permanent response."""
@@ -199,17 +199,17 @@ class Device:
         Proof. One process at a time holds the lock; a response is read from the file, or written to it and synced
         before its first use.
         """
-        told = self._told(value)
+        known = self._told(value)
         with locked(self.path):
             memory = self._load()
-            before = memory.get(told)
+            before = memory.get(known)
             if before is None and len(memory) >= self.values:
                 raise BudgetExceeded(
                     f"survey {self.survey!r} may be answered about {self.values} different value(s) from this device; "
                     "this is another one; nothing was sent"
                 )
-            words, count = before or ([int(w) for w in self.memoized.remember(told, entropy=entropy)], 0)
-            memory[told] = (words, count + 1)
+            words, count = before or ([int(w) for w in self.memoized.remember(known, entropy=entropy)], 0)
+            memory[known] = (words, count + 1)
             write(self.path, self._text(memory))
         cost = _cost(self.memoized, count + 1) - _cost(self.memoized, count)
         return self.memoized.report(np.array([words], np.int64), entropy=entropy), Pure(cost)

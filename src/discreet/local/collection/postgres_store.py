@@ -15,16 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter, MissingExtra
-from discreet.local.collection.stores import (
-    COUNTED,
-    ENOUGH,
-    Batch,
-    Counts,
-    changed,
-    kept_tally,
-    tally_of_codes,
-    tally_of_words,
-)
+from discreet.local.collection.stores import COUNTED, Batch, Counts, ReportStore, SurveyRows, changed
 from discreet.local.collection.survey import Survey
 from discreet.local.oracles.oracle import Integers
 
@@ -88,7 +79,7 @@ _BIGINT = 20  # its number among the types
 _BLOCK = 1 << 24
 
 
-class PostgresReports:
+class PostgresReports(ReportStore):
     """The reports in the database at `address`: `postgresql://user@host:port/database`, as libpq reads it.
 
     Passwords belong in `~/.pgpass`, `PGPASSWORD` or a service file, where other users of the machine do not see them;
@@ -110,37 +101,19 @@ class PostgresReports:
         """Add what is new, in one transaction."""
         with self._opened(write=True) as connection:
             connection.execute(_DURABLE)
-            number = _number(connection, survey, make=True)
+            rows = _Rows(connection, survey, make=True)
+            number = rows.number
             place = _place(connection, survey, number)
             stored = _insert(connection, batch, number, place, received) if batch.ids else 0
             counts = batch.counts(stored, _drop(connection, batch, number))
             connection.execute(_BATCH, [number, place, received, *asdict(counts).values()])
-            _add_up(connection, survey, number, place)
+            rows.add_up(place)
         return counts
 
-    def counts(self, survey: Survey) -> Counts:
-        """The sums over all batches."""
-        with self._opened(write=False) as connection:
-            return _counts(connection, _number(connection, survey))
-
-    def read(self, survey: Survey) -> tuple[Counts, Integers]:
-        """Counts and tally, of one snapshot."""
-        with self._opened(write=False) as connection:
-            number = _number(connection, survey)
-            counts = _counts(connection, number)
-            return counts, _tally(connection, survey, number, counts.accepted)
-
-    def recount(self, survey: Survey) -> tuple[Counts, Integers]:
-        """All reports, counted anew; refused if they are not what was counted before."""
-        with self._opened(write=False) as connection:
-            number, wide = _number(connection, survey), survey.randomizes().report_width
-            counts = _counts(connection, number)
-            found = _tally(connection, survey, number, counts.accepted)
-            if wide is not None:
-                words = _rows(connection, number, wide, after=0)
-                if not np.array_equal(found, tally_of_words(survey, words, counts.accepted)):
-                    raise changed()
-            return counts, found
+    @contextmanager
+    def _rows(self, survey: Survey) -> "Iterator[_Rows]":
+        with self._opened(write=False) as connection:  # one snapshot
+            yield _Rows(connection, survey)
 
     # Opening
 
@@ -286,52 +259,52 @@ def _drop(connection: "Connection", batch: Batch, number: int | None) -> dict[st
     return {reason: len(keys) - connection.execute(_DROP, [number, keys]).rowcount for reason, keys in lines.items()}
 
 
-def _counts(connection: "Connection", number: int | None) -> Counts:
-    sums = ", ".join(f"coalesce(sum({name}), 0)::bigint" for name in COUNTED)
-    query = f"SELECT {sums} FROM discreet_collection.batches WHERE survey = %s"  # noqa: S608
-    row = connection.execute(query, [number]).fetchone()
-    return Counts(*(row or ()))
+class _Rows(SurveyRows):
+    """The rows of a survey over an open connection."""
 
+    def __init__(self, connection: "Connection", survey: Survey, *, make: bool = False) -> None:
+        self.connection, self.survey, self.number = connection, survey, _number(connection, survey, make=make)
 
-def _tally(connection: "Connection", survey: Survey, number: int | None, accepted: int) -> Integers:
-    wide = survey.randomizes().report_width
-    if wide is None:
-        found = np.concatenate(list(_copied(connection, _CODES.format(number or 0), _COUNTED_CODES)))
-        return tally_of_codes(survey, found["code"].astype(np.int64), found["many"].astype(np.int64), accepted)
-    return _tally_of_words(connection, survey, number, wide, accepted)
+    def counts(self) -> Counts:
+        sums = ", ".join(f"coalesce(sum({name}), 0)::bigint" for name in COUNTED)
+        query = f"SELECT {sums} FROM discreet_collection.batches WHERE survey = %s"  # noqa: S608
+        return Counts(*self._row(query, self.number))
 
+    def codes(self) -> tuple[Integers, Integers]:
+        rows = np.concatenate(list(_copied(self.connection, _CODES.format(self.number or 0), _COUNTED_CODES)))
+        return rows["code"].astype(np.int64), rows["many"].astype(np.int64)
 
-def _tally_of_words(connection: "Connection", survey: Survey, number: int | None, wide: int, accepted: int) -> Integers:
-    """What was added up before, and the few reports that were not."""
-    until, counted = connection.execute(_COUNTED, [number]).fetchone() or (0, 0)
-    all_of_it = "SELECT count(*) FROM discreet_collection.reports WHERE survey = %s"
-    if connection.execute(all_of_it, [number]).fetchone() != (accepted,):
-        raise changed()
-    size = len(tally_of_words(survey, [], 0))
-    sums = f"SELECT sums FROM discreet_collection.tallies WHERE survey = {number or 0}"  # noqa: S608
-    kept = (_unpacked(part, size) for part in _copied(connection, sums, np.dtype([("fields", ">i2"), *_words(size)])))
-    before = kept_tally(survey, (row for rows in kept for row in rows))
-    return before + tally_of_words(survey, _rows(connection, number, wide, after=until), accepted - counted)
+    def stored(self) -> int:
+        query = "SELECT count(*) FROM discreet_collection.reports WHERE survey = %s"
+        return int(self._row(query, self.number)[0])
 
+    def words(self, *, after: int) -> Iterator[Integers]:
+        where = f"WHERE survey = {self.number or 0} AND batch > {after}"
+        query = f"SELECT words FROM discreet_collection.reports {where}"  # noqa: S608
+        return self._arrays(query, self.survey.randomizes().report_width or 1)
 
-def _add_up(connection: "Connection", survey: Survey, number: int | None, place: int) -> None:
-    """Once there are enough rows of words that nobody added up: do, and keep their sum."""
-    wide = survey.randomizes().report_width
-    if wide is None:
-        return
-    until, _ = connection.execute(_COUNTED, [number]).fetchone() or (0, 0)
-    waiting = (connection.execute(_WAITING, [number, until]).fetchone() or (0,))[0]
-    if waiting >= ENOUGH:
-        sums = tally_of_words(survey, _rows(connection, number, wide, after=until), waiting)
-        connection.execute(_TALLY, [number, place, waiting, sums.tolist()])
+    def sums(self) -> Iterator[Integers]:
+        query = f"SELECT sums FROM discreet_collection.tallies WHERE survey = {self.number or 0}"  # noqa: S608
+        for rows in self._arrays(query, self.survey.randomizes().tally_size):
+            yield from rows
 
+    def counted(self) -> tuple[int, int]:
+        until, counted = self._row(_COUNTED, self.number)
+        return int(until), int(counted)
 
-def _rows(connection: "Connection", number: int | None, wide: int, *, after: int) -> Iterator[Integers]:
-    """The rows of words of later batches."""
-    where = f"WHERE survey = {number or 0} AND batch > {after}"
-    query = f"SELECT words FROM discreet_collection.reports {where}"  # noqa: S608
-    for part in _copied(connection, query, np.dtype([("fields", ">i2"), *_words(wide)])):
-        yield _unpacked(part, wide)
+    def waiting(self, after: int) -> int:
+        return int(self._row(_WAITING, self.number, after)[0])
+
+    def keep(self, until: int, counted: int, sums: Integers) -> None:
+        self.connection.execute(_TALLY, [self.number, until, counted, sums.tolist()])
+
+    def _row(self, query: str, *values: int | None) -> tuple[Any, ...]:
+        return self.connection.execute(query, values).fetchone() or ()
+
+    def _arrays(self, query: str, wide: int) -> Iterator[Integers]:
+        """The arrays that a query returns, each of that many numbers."""
+        for part in _copied(self.connection, query, np.dtype([("fields", ">i2"), *_words(wide)])):
+            yield _unpacked(part, wide)
 
 
 # PostgreSQL's binary form of COPY: a signature; rows: how many fields, then the size and the bytes of each; an end

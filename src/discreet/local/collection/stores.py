@@ -1,4 +1,4 @@
-"""Where reports are kept: a DuckDB file, or a PostgreSQL database, both behind one protocol.
+"""Where reports are kept: a DuckDB file, or a PostgreSQL database, both of one class.
 
 A store is append-only: it has no operation that changes or removes a report, and what was changed by other means is
 refused when it is read. Rows of words are added up when they are stored, a few thousand together, and their sums are
@@ -15,20 +15,17 @@ Reports hold nothing that anybody would have to be trusted with. Which of them c
 Of a dropped line only a digest is kept, to know it again; whoever guesses the line can check the guess.
 """
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from discreet.errors import InvalidData
 from discreet.local.collection.survey import Survey
 from discreet.local.oracles.oracle import Integers
-
-ADDRESSES = ("postgresql://", "postgres://")
-"""How the address of a database begins; anything else is the path of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,50 +83,99 @@ class Batch:
         return Counts(**new) + Counts(accepted=stored, replayed=len(self.ids) - stored + sum(again.values()))
 
 
-class ReportStore(Protocol):
+class ReportStore(ABC):
     """Where reports are kept; see this module for what it promises. It holds nothing open between calls."""
 
+    @abstractmethod
     def append(self, survey: Survey, batch: Batch, received: datetime) -> Counts:
         """Add the reports that are new, and the counts of the batch; the store is made if there is none."""
-        ...
+
+    @abstractmethod
+    def _rows(self, survey: Survey) -> "AbstractContextManager[SurveyRows]":
+        """What is stored of a survey, at one moment of the store."""
 
     def counts(self, survey: Survey) -> Counts:
         """What became of all lines so far for this survey."""
-        ...
+        with self._rows(survey) as rows:
+            return rows.counts()
 
     def read(self, survey: Survey) -> tuple[Counts, Integers]:
         """The counts and, of the same moment, the tally that the survey's randomizer estimates from."""
-        ...
+        with self._rows(survey) as rows:
+            counts = rows.counts()
+            return counts, rows.tally(counts.accepted)
 
     def recount(self, survey: Survey) -> tuple[Counts, Integers]:
         """The same from the reports alone; refused if it is not what `read` says."""
-        ...
+        with self._rows(survey) as rows:
+            counts = rows.counts()
+            tally = rows.tally(counts.accepted)
+            if survey.randomizes().report_width is not None:
+                words = tally_of_words(survey, rows.words(after=0), counts.accepted)
+                if not np.array_equal(tally, words):
+                    raise changed()
+            return counts, tally
 
 
-def opened(address: str | Path, *, patience: float) -> ReportStore:
-    """The store at a path, or at an address `postgresql://user@host/database`.
+class SurveyRows(ABC):
+    """What a database holds of one survey, inside a transaction."""
 
-    `patience` is how many seconds to wait while another program has the file, or for a server to answer.
+    survey: Survey
 
-    >>> opened("reports.duckdb", patience=1)
-    DuckdbReports('reports.duckdb')
-    """
-    if isinstance(address, str) and is_address(address):
-        from discreet.local.collection.postgres_store import PostgresReports
+    @abstractmethod
+    def counts(self) -> Counts:
+        """The sums over all batches."""
 
-        return PostgresReports(address, patience=patience)
-    from discreet.local.collection.duckdb_store import DuckdbReports
+    @abstractmethod
+    def codes(self) -> tuple[Integers, Integers]:
+        """The reports that are single numbers, and how many there are of each."""
 
-    return DuckdbReports(address, patience=patience)
+    @abstractmethod
+    def stored(self) -> int:
+        """How many reports there are."""
 
+    @abstractmethod
+    def words(self, *, after: int) -> Iterator[Integers]:
+        """The rows of words of batches after that one, some 16 MB at a time."""
 
-def is_address(text: str) -> bool:
-    """Whether a text is the address of a database, not a path.
+    @abstractmethod
+    def sums(self) -> Iterator[Integers]:
+        """The sums of words that were kept."""
 
-    >>> is_address("postgresql://ann@localhost/surveys"), is_address("reports.duckdb")
-    (True, False)
-    """
-    return text.lower().startswith(ADDRESSES)
+    @abstractmethod
+    def counted(self) -> tuple[int, int]:
+        """Up to which batch reports were added up, and how many they are."""
+
+    @abstractmethod
+    def waiting(self, after: int) -> int:
+        """How many reports were accepted in batches after that one."""
+
+    @abstractmethod
+    def keep(self, until: int, counted: int, sums: Integers) -> None:
+        """Keep the sums of so many reports, of batches up to that one."""
+
+    def tally(self, accepted: int) -> Integers:
+        """The tally of so many reports: codes are counted; of words, sums are read, and the few not yet in them."""
+        if self.survey.randomizes().report_width is None:
+            return tally_of_codes(self.survey, *self.codes(), accepted)
+        until, counted = self.counted()
+        if self.stored() != accepted:
+            raise changed()
+        total = tally_of_words(self.survey, self.words(after=until), accepted - counted)
+        for sums in self.sums():
+            if sums.shape != total.shape:
+                raise changed()
+            total += sums
+        return total
+
+    def add_up(self, batch: int) -> None:
+        """Once there are enough rows of words that nobody added up: do, and keep their sum."""
+        if self.survey.randomizes().report_width is None:
+            return
+        until, _ = self.counted()
+        waiting = self.waiting(until)
+        if waiting >= ENOUGH:
+            self.keep(batch, waiting, tally_of_words(self.survey, self.words(after=until), waiting))
 
 
 # What a database counted, as a tally
@@ -168,22 +214,6 @@ def tally_of_words(survey: Survey, parts: Iterable[Integers], expected: int) -> 
         seen += len(rows)
     if seen != expected:
         raise changed()
-    return total
-
-
-def kept_tally(survey: Survey, sums: Iterable[Integers]) -> Integers:
-    """What was added up before, together; each sum has a number for each value.
-
-    >>> bits = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="symmetric unary",
-    ...               epsilon=1, times=1)
-    >>> kept_tally(bits, [np.array([1, 2]), np.array([3, 0])])
-    array([4, 2])
-    """
-    total = tally_of_words(survey, [], 0)
-    for one in sums:
-        if one.shape != total.shape:
-            raise changed()
-        total += one
     return total
 
 

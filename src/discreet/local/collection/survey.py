@@ -42,10 +42,9 @@ import numpy as np
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, log_down, plain, rational, sqrt_bounds
 from discreet.fields import Choice, Converted, Integer
-from discreet.local.oracles.hadamard import HadamardResponse
 from discreet.local.oracles.hashing import OptimizedHashing
-from discreet.local.oracles.krr import KRR
 from discreet.local.oracles.oracle import Oracle
+from discreet.local.oracles.responses import KRR, HadamardResponse
 from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
 from discreet.local.places.areas import Area
 from discreet.local.places.planar import PlanarReport, per_km

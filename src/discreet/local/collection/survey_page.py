@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import exp_up, rational, text_down, text_up
 from discreet.local.collection.survey import Survey
-from discreet.local.oracles.hadamard import HadamardResponse
 from discreet.local.oracles.hashing import Field, OptimizedHashing
-from discreet.local.oracles.krr import KRR
 from discreet.local.oracles.oracle import Oracle
+from discreet.local.oracles.responses import KRR, HadamardResponse
 from discreet.local.oracles.sets import OptimizedUnary, SubsetSelection, SymmetricUnary
 from discreet.local.places import areas
 from discreet.local.places.areas import Area
@@ -113,14 +112,14 @@ def how_words(survey: Survey) -> str:
     if survey.places:
         return f"{before} {_moved(survey.planar())} From many one can tell where how many people are."
     oracle = survey.oracle()
-    told = f"{text_up(100 * oracle.truth, 3)} %"  # type: ignore[attr-defined]
+    chance = f"{text_up(100 * oracle.truth, 3)} %"  # type: ignore[attr-defined]
     match oracle:
         case KRR():
-            what = f"With probability {told} the report is your answer, else another one, by chance."
+            what = f"With probability {chance} the report is your answer, else another one, by chance."
         case HadamardResponse() | OptimizedHashing():
-            what = f"The report is a code that fits many answers; with probability {told} yours is among them."
+            what = f"The report is a code that fits many answers; with probability {chance} yours is among them."
         case _:
-            what = f"The report is a set of answers; with probability {told} yours is among them."
+            what = f"The report is a set of answers; with probability {chance} yours is among them."
     return f"{before} {what} One report leaves open what you said; from many one can tell how many people said what."
 
 
@@ -252,10 +251,10 @@ def _policy(template: str, origin: str | None) -> str:
 
 
 def _hash(part: re.Pattern[str], template: str) -> str:
-    found = part.findall(template)
-    if len(found) != 1 or _MARK.search(found[0]):
+    result = part.findall(template)
+    if len(result) != 1 or _MARK.search(result[0]):
         raise InternalError("the template of the page must have one script and one style, the same for all surveys")
-    return f"'sha256-{b64encode(sha256(found[0].encode()).digest()).decode()}'"
+    return f"'sha256-{b64encode(sha256(result[0].encode()).digest()).decode()}'"
 
 
 def _data(document: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ bits of its values, more of them each round, through any frequency oracle; only 
 before can be named, all others are one answer, "another". So domains stay small: candidates × 2^step + 1. This is
 prefix extension (Bassily, Nissim, Stemmer, Thakurta 2017; Wang, Li, Jha 2019), one round after the other.
 
->>> from discreet.local.oracles.krr import KRR
+>>> from discreet.local.oracles.responses import KRR
 >>> from discreet.local.estimation.heavy_hitters import PrefixExtension, encode
 >>> words = PrefixExtension(lambda size: KRR(epsilon=4, size=size), width=2, step=4, keep=4)
 >>> found = words.find(encode(["hi"] * 6000 + ["ok"] * 4000, width=2), confidence="0.999999")
@@ -141,7 +141,7 @@ class PrefixExtension:
         """The question of the first round."""
         return Round(min(self.step, 8 * self.width), 0, (b"",), self.width)
 
-    def following(self, asked: Round, estimate: Frequencies, confidence: Number) -> Round | None:
+    def following(self, current: Round, estimate: Frequencies, confidence: Number) -> Round | None:
         """The next question, about the prefixes that are certainly there; None if there is none of them.
 
         Kept are those whose lower bound is above zero, at most `keep`, the most frequent first: with the given
@@ -149,16 +149,16 @@ class PrefixExtension:
         """
         low, _ = estimate.interval(confidence)
         top = np.argsort(-estimate.shares[:-1], kind="stable")[: self.keep]
-        kept = tuple(sorted(asked.prefix(int(answer)) for answer in top if low[answer] > 0))
-        length = min(asked.length + self.step, 8 * self.width)
-        return Round(length, asked.length, kept, self.width) if kept else None
+        kept = tuple(sorted(current.prefix(int(answer)) for answer in top if low[answer] > 0))
+        length = min(current.length + self.step, 8 * self.width)
+        return Round(length, current.length, kept, self.width) if kept else None
 
-    def hitters(self, asked: Round, estimate: Frequencies, people: int, confidence: Number) -> tuple[Hitter, ...]:
+    def hitters(self, current: Round, estimate: Frequencies, people: int, confidence: Number) -> tuple[Hitter, ...]:
         """The values found in the last round, the most frequent first, with counts among all people."""
         low, high = estimate.interval(confidence)
         top = np.argsort(-estimate.shares[:-1], kind="stable")[: self.keep]
         return tuple(
-            Hitter(asked.prefix(int(k)), *(people * float(v[k]) for v in (estimate.shares, low, high)))
+            Hitter(current.prefix(int(k)), *(people * float(v[k]) for v in (estimate.shares, low, high)))
             for k in top
             if low[k] > 0
         )
@@ -171,20 +171,20 @@ class PrefixExtension:
         """
         rows = _read_strings(values, self.width)
         group = np.asarray(uniform_below(self.rounds, len(rows), entropy=entropy))
-        asked: Round | None = self.first()
+        current: Round | None = self.first()
         for turn in range(self.rounds):
             members = rows[group == turn]
-            if asked is None or not len(members):
+            if current is None or not len(members):
                 return ()
-            estimate = self._ask(asked, members, entropy)
+            estimate = self._ask(current, members, entropy)
             if turn == self.rounds - 1:
-                return self.hitters(asked, estimate, len(rows), confidence)
-            asked = self.following(asked, estimate, confidence)
+                return self.hitters(current, estimate, len(rows), confidence)
+            current = self.following(current, estimate, confidence)
         return ()
 
-    def _ask(self, asked: Round, members: Strings, entropy: Entropy | None) -> Frequencies:
-        oracle = self.oracle(asked.size)
-        reports = oracle.randomize(asked.answers(members), entropy=entropy)
+    def _ask(self, current: Round, members: Strings, entropy: Entropy | None) -> Frequencies:
+        oracle = self.oracle(current.size)
+        reports = oracle.randomize(current.answers(members), entropy=entropy)
         return oracle.estimate(oracle.tally(reports), reports=len(members))
 
 

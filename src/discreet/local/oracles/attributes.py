@@ -7,7 +7,7 @@ Splitting leaves each attribute ε/d, and its variances grow with d²; sampling 
 people, and they grow with d (Nguyên, Xiao, Yang, Hui, Shin, Shin 2016; Wang et al. 2019, on several attributes):
 sampling wins.
 
->>> from discreet.local.oracles.krr import KRR
+>>> from discreet.local.oracles.responses import KRR
 >>> people = [[0, 3], [1, 4], [1, 1]]
 >>> sampled = Sample(epsilon=1, sizes=[2, 5], oracle=KRR)
 >>> len(sampled.estimate(sampled.tally(sampled.randomize(people)), reports=3))
@@ -29,8 +29,7 @@ from discreet.exact import Number, exp_down, integer, log_down
 from discreet.local.estimation.frequencies import ConfidenceBounds, Evidence, Floats, Frequencies
 from discreet.local.oracles.oracle import Epsilon, Integers, Oracle, PureLDP, as_rows, read_epsilon, well_formed_rows
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import regular
-from discreet.mechanisms.mechanism import countable
+from discreet.mechanisms.mechanism import countable, regular
 from discreet.noise import Entropy, uniform_below
 from discreet.noise.entropy import SYSTEM
 
@@ -129,7 +128,7 @@ class Split(_Attributes):
     Guarantee: ε-LDP for the whole tuple. Proof. The d reports have independent coins: ε's add up (Dwork, Roth 2014,
     basic composition).
 
-    >>> from discreet.local.oracles.krr import KRR
+    >>> from discreet.local.oracles.responses import KRR
     >>> both = Split(epsilon=1, sizes=[2, 3], oracle=KRR)
     >>> both.oracles[0].epsilon, both.channel().epsilon("all") <= 1
     (Fraction(1, 2), True)
@@ -163,7 +162,7 @@ class Sample(_Attributes):
 
     The first word of a report is the attribute, then come its words, then zeros.
 
-    >>> from discreet.local.oracles.krr import KRR
+    >>> from discreet.local.oracles.responses import KRR
     >>> sampled = Sample(epsilon=1, sizes=[2, 3], oracle=KRR)
     >>> sampled.randomize([[0, 2]]).shape, sampled.channel().epsilon("all")
     ((1, 2), 1.0)
@@ -238,7 +237,7 @@ class SampleWithFakes(_Attributes):
     is e^(ε') (`channel` shows it; so do the tests). With k-RR it holds between tuples that differ in one attribute, if
     all attributes have one size: then hiding which one was sampled does pay.
 
-    >>> from discreet.local.oracles.krr import KRR
+    >>> from discreet.local.oracles.responses import KRR
     >>> hidden = SampleWithFakes(epsilon=1, sizes=[2, 2], oracle=KRR)
     >>> hidden.channel().epsilon("all")
     1.0

@@ -13,6 +13,7 @@ at most half a step, which intervals include; where the numbers lie on the grid 
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,7 @@ from discreet.local.estimation.frequencies import Bounded, Mean, MeanEvidence, S
 from discreet.local.oracles.oracle import CodeReports, Epsilon, Integers, PureLDP, read_codes, well_formed
 from discreet.mechanisms import RandomizedResponse
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import finite, regular
-from discreet.mechanisms.mechanism import countable
+from discreet.mechanisms.mechanism import countable, finite, regular
 from discreet.noise import Entropy, bernoulli, uniform_below
 from discreet.noise.entropy import SYSTEM
 
@@ -91,6 +91,7 @@ class _Numeric(CodeReports, PureLDP):
         given = rational(value, "value", at_least=self.lower, at_most=self.upper)
         return float(self._moment(int((given - self.lower) / self.step + Fraction(1, 2))) * self.step**2)
 
+    @cached_property
     def _worst(self) -> Fraction:
         """The largest variance over all indices: it is quadratic and symmetric in the index."""
         return max(self._moment(0), self._moment(self.steps // 2), self._moment((self.steps + 1) // 2))
@@ -130,6 +131,7 @@ class _Numeric(CodeReports, PureLDP):
             evidence = evidence.moved(float(self.lower), float(self.step), float(self.step / 2))
         return Mean(value, variance / reports, reports, float(self.lower), float(self.upper), evidence)
 
+    @cached_property
     def _least(self) -> Fraction:
         """The least variance over all indices, which are 0 … steps; it is quadratic and symmetric in the index."""
         return min(self._moment(0), self._moment(Fraction(self.steps, 2)))
@@ -150,7 +152,7 @@ class StochasticRounding(_Numeric):
     (4.683, True)
     """
 
-    @property
+    @cached_property
     def response(self) -> RandomizedResponse:
         """What is done with the rounded bit."""
         return RandomizedResponse.for_epsilon(epsilon=self.epsilon)
@@ -206,7 +208,7 @@ class Piecewise(_Numeric):
     (4, 14, 2.0)
     """
 
-    @property
+    @cached_property
     def window(self) -> int:
         """W: how many codes are likely."""
         return max(1, round(self.steps * exp_down(-self.epsilon / 2)))
@@ -216,14 +218,14 @@ class Piecewise(_Numeric):
         """N + W."""
         return self.steps + self.window
 
-    @property
+    @cached_property
     def _likely(self) -> tuple[Fraction, Fraction]:
         """(a, b): the probability of a code in the window, and of one outside."""
         growth = exp_down(self.epsilon)
         outside = 1 / (self.steps + self.window * growth)
         return growth * outside, outside
 
-    @property
+    @cached_property
     def _affine(self) -> tuple[Fraction, Fraction]:
         """(c, g) with E[code | k] = c + g·k."""
         (a, b), w, m = self._likely, self.window, self.codes
@@ -247,8 +249,8 @@ class Piecewise(_Numeric):
         ((total, count),), (shift, gain) = _read(sums, reports, self.codes), self._affine
         index = (Fraction(total, count) - shift) / gain
         reach, spread = float((self.codes - 1) / gain), self._spread(squares, count)
-        terms = (float(index), float(self._worst()), reach, count, 0.0, float(self._least()), spread)
-        return self._mean(index, self._worst(), count, Bounded(*terms))
+        terms = (float(index), float(self._worst), reach, count, 0.0, float(self._least), spread)
+        return self._mean(index, self._worst, count, Bounded(*terms))
 
     @property
     def _unit(self) -> int:
@@ -317,17 +319,17 @@ class Hybrid(_Numeric):
     (13, 2.0)
     """
 
-    @property
+    @cached_property
     def piecewise(self) -> Piecewise:
         """The part that reports one of many codes."""
         return Piecewise(epsilon=self.epsilon, lower=self.lower, upper=self.upper, steps=self.steps)
 
-    @property
+    @cached_property
     def rounding(self) -> StochasticRounding:
         """The part that reports a bit."""
         return StochasticRounding(epsilon=self.epsilon, lower=self.lower, upper=self.upper, steps=self.steps)
 
-    @property
+    @cached_property
     def alpha(self) -> Fraction:
         """The probability of the piecewise part."""
         return 1 - exp_down(-self.epsilon / 2) if self.epsilon > _HYBRID_FROM else Fraction(0)
@@ -374,8 +376,8 @@ class Hybrid(_Numeric):
         if not many and not self.alpha:
             return self.rounding.estimate([bits, few], reports=count)
         index, reach = total / count, float(most - least)
-        terms = (float(index), float(self._worst()), reach, count, 0.0, float(self._least()))
-        return self._mean(index, self._worst(), count, Bounded(*terms))
+        terms = (float(index), float(self._worst), reach, count, 0.0, float(self._least))
+        return self._mean(index, self._worst, count, Bounded(*terms))
 
     @property
     def _extremes(self) -> tuple[Fraction, Fraction]:

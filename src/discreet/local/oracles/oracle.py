@@ -18,8 +18,7 @@ from discreet.exact import Number, integer, rational
 from discreet.fields import Converted, Integer
 from discreet.local.estimation.frequencies import Frequencies, Support, support_variance
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import regular
-from discreet.mechanisms.mechanism import countable
+from discreet.mechanisms.mechanism import countable, regular
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure
 
@@ -175,7 +174,7 @@ class SupportOracle(PureLDP):
 def sift(oracle: Oracle, reports: ArrayLike) -> tuple[Integers, int]:
     """The well-formed reports, as int64, and how many were dropped.
 
-    >>> from discreet.local.oracles.krr import KRR
+    >>> from discreet.local.oracles.responses import KRR
     >>> sift(KRR(epsilon=1, size=3), [0, 2, 7, float("nan")])
     (array([0, 2]), 2)
     """

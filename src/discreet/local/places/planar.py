@@ -26,8 +26,7 @@ from discreet.local.places.areas import Area, Floats, Integers
 from discreet.mechanisms import PlanarLaplace
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.grid import add
-from discreet.mechanisms.mechanism import countable, drawable, failure_probability
+from discreet.mechanisms.mechanism import add, countable, drawable, failure_probability
 from discreet.noise import Entropy, discrete_laplace, uniform_below
 from discreet.privacy.loss import Loss, PerDistance
 

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_up, rational, text_up
-from discreet.privacy.accounting import composition, pld, profile, pure, rdp, zcdp
+from discreet.privacy.accounting import composition, pld, profile, rdp, zcdp
 from discreet.privacy.accounting.itemization import NOTHING, Choice, bill, known, uncovered
 from discreet.privacy.accounting.rounding import no_delta_left
 from discreet.privacy.loss import Approximate, Concentrated, Loss, Parallel, Pure, Repeated, Together
@@ -70,8 +70,8 @@ def delta_for(loss: Loss, *, epsilon: Number) -> Guarantee:
     """The least δ, rounded up, that any accountant can prove for this loss at this ε.
 
     >>> from discreet.privacy.loss import LaplaceNoise, Repeated
-    >>> found = delta_for(Repeated(LaplaceNoise(10), 100), epsilon=3)
-    >>> found.by, round(float(found.delta), 4)
+    >>> result = delta_for(Repeated(LaplaceNoise(10), 100), epsilon=3)
+    >>> result.by, round(float(result.delta), 4)
     ('pld', 0.0012)
     """
     at = rational(epsilon, "epsilon", at_least=0)
@@ -111,33 +111,25 @@ def _branches(loss: Loss) -> list[Loss]:
 
 
 def _epsilons(loss: Loss, delta: Fraction) -> Answers:
-    yield "pure", lambda: pure.epsilon(loss)
+    yield "pure", lambda: composition.pure(loss)
     if not delta:
         return
     yield "basic", lambda: _basic_epsilon(loss, delta)
     yield "advanced", lambda: composition.advanced(loss, delta=delta)
     yield "zcdp", lambda: zcdp.epsilon(zcdp.rho(loss), delta=delta)
-    match _sharpest(loss):
-        case "optimal":
-            yield "optimal", lambda: composition.optimal_epsilon(loss, delta=delta)
-        case "profile":
-            yield "profile", lambda: profile.epsilon(loss, delta=delta)
-        case by:
-            yield by, lambda: pld.epsilon(loss, delta=delta)
+    by = _sharpest(loss)
+    sharp = {"optimal": composition.optimal_epsilon, "profile": profile.epsilon}.get(by, pld.epsilon)
+    yield by, lambda: sharp(loss, delta=delta)
     yield "rdp", lambda: rdp.epsilon(rdp.curve(loss), delta=delta)
 
 
 def _deltas(loss: Loss, epsilon: Fraction) -> Answers:
-    yield "pure", lambda: 0.0 if pure.epsilon(loss) <= epsilon else 1.0
+    yield "pure", lambda: 0.0 if composition.pure(loss) <= epsilon else 1.0
     yield "basic", lambda: _basic_delta(loss, epsilon)
     yield "zcdp", lambda: zcdp.delta(zcdp.rho(loss), epsilon=epsilon)
-    match _sharpest(loss):
-        case "optimal":
-            yield "optimal", lambda: composition.optimal_delta(loss, epsilon=epsilon)
-        case "profile":
-            yield "profile", lambda: profile.delta(loss, epsilon=epsilon)
-        case by:
-            yield by, lambda: pld.delta(loss, epsilon=epsilon)
+    by = _sharpest(loss)
+    sharp = {"optimal": composition.optimal_delta, "profile": profile.delta}.get(by, pld.delta)
+    yield by, lambda: sharp(loss, epsilon=epsilon)
     yield "rdp", lambda: rdp.delta(rdp.curve(loss), epsilon=epsilon)
 
 
@@ -175,7 +167,7 @@ def _basic_delta(loss: Loss, epsilon: Fraction) -> Fraction:
 
 def _least(answers: Answers, *, enough: float | Fraction | None = None) -> tuple[float | Fraction, str]:
     """The least answer and who gave it, or why there is none; the first that is not above what is `enough` will do."""
-    found: dict[str, float | Fraction] = {}
+    result: dict[str, float | Fraction] = {}
     reasons: dict[str, str] = {}
     for by, answer in answers:
         try:
@@ -186,10 +178,10 @@ def _least(answers: Answers, *, enough: float | Fraction | None = None) -> tuple
         if value > sys.float_info.max:
             reasons[by] = "ε is beyond 1e308; this loss protects nobody"
             continue
-        found[by.removesuffix(" alone")] = value
+        result[by.removesuffix(" alone")] = value
         if value == 0 or by == "pld alone" or (enough is not None and value <= enough):
             break
-    if not found:
+    if not result:
         raise NoGuarantee(reasons.get("rdp", reasons["pure"]))
-    by = min(found, key=lambda name: found[name])
-    return found[by], by
+    by = min(result, key=lambda name: result[name])
+    return result[by], by

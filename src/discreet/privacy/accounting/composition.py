@@ -1,4 +1,4 @@
-"""Composition theorems for (ε, δ): basic, advanced, and the optimal one for equal losses."""
+"""Composition theorems: pure ε; (ε, δ) by the basic and the advanced theorem, and the optimal one for equal losses."""
 
 import math
 from collections.abc import Sequence
@@ -9,12 +9,13 @@ from typing import assert_never
 import numpy as np
 
 from discreet.errors import NoGuarantee
-from discreet.exact import Number, float_down, float_up, rational
+from discreet.exact import Number, float_down, float_up, rational, text_up
 from discreet.privacy.accounting.gaussian_tails import Array
-from discreet.privacy.accounting.itemization import Algebra, Atom, bill, fold
+from discreet.privacy.accounting.itemization import Algebra, bill, fold, rationals
 from discreet.privacy.accounting.rounding import crossing, log, loss_up, no_delta_left, raised, snapped, unbounded
 from discreet.privacy.loss import (
     Approximate,
+    Atom,
     BoundedRange,
     Concentrated,
     DiscreteGaussianNoise,
@@ -38,6 +39,23 @@ class Sums:
     delta: Fraction
     mean: float
     square: Fraction
+
+
+def pure(loss: Loss, *, additive_delta: bool = False) -> Fraction:
+    """The least ε for which basic composition gives ε-DP, exactly.
+
+    With `additive_delta` the δ of (ε, δ) parts is left out: the release is then ε-DP except with the probability
+    that `basic` adds up, and the caller must count that apart.
+
+    Guarantee: every release of this loss is ε-DP. ε's add over releases on the same data, also when each is
+    chosen after seeing the ones before (Dwork, McSherry, Nissim, Smith 2006); over disjoint parts the unit
+    is in one part only, so the largest counts (McSherry 2009, Thm 4).
+
+    >>> from discreet.privacy.loss import LaplaceNoise, Parallel, Pure, Repeated, Together
+    >>> pure(Together(Repeated(Pure("0.1"), 3), Parallel(LaplaceNoise(5), LaplaceNoise(2))))
+    Fraction(4, 5)
+    """
+    return fold(loss, rationals(_beside_delta if additive_delta else _pure_atom))
 
 
 def basic(loss: Loss) -> tuple[Fraction, Fraction]:
@@ -208,3 +226,28 @@ def _hockey_stick(losses: Array, masses: Array, epsilon: float) -> float:
     """Σ over losses above ε of mass·(1 − e^(ε − loss)), raised by the error of the terms."""
     above = losses > epsilon
     return raised(-float((masses[above] * np.expm1(epsilon - losses[above])).sum()), _BINOMIAL_SLACK)
+
+
+def _beside_delta(atom: Atom) -> Fraction:
+    return atom.epsilon if isinstance(atom, Approximate) else _pure_atom(atom)
+
+
+def _pure_atom(atom: Atom) -> Fraction:
+    match atom:
+        case Pure(limit) | BoundedRange(limit):
+            return limit
+        case LaplaceNoise(multiplier):
+            return 1 / multiplier
+        case Approximate(limit, 0):
+            return limit
+        case DiscreteGaussianNoise(_, 0) | SampledGaussian(0, _) | Concentrated(0):
+            return Fraction(0)
+        case Approximate(_, delta):
+            raise NoGuarantee(f"a loss of δ = {text_up(delta)} is not pure ε-DP for any ε; ask with delta > 0")
+        case GaussianNoise() | DiscreteGaussianNoise() | SampledGaussian() | Concentrated():
+            raise NoGuarantee(
+                f"{type(atom).__name__} is not pure ε-DP for any ε, because of its tails; ask with delta > 0"
+            )
+        case PerDistance(_, unit):
+            raise NoGuarantee(unbounded(unit))
+    assert_never(atom)

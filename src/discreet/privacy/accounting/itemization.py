@@ -15,6 +15,7 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import (
     Approximate,
+    Atom,
     BoundedRange,
     Concentrated,
     DiscreteGaussianNoise,
@@ -28,19 +29,6 @@ from discreet.privacy.loss import (
     SampledGaussian,
     Together,
 )
-
-Atom = (
-    Pure
-    | BoundedRange
-    | Approximate
-    | Concentrated
-    | LaplaceNoise
-    | GaussianNoise
-    | DiscreteGaussianNoise
-    | SampledGaussian
-    | PerDistance
-)
-"""A loss without parts."""
 
 _NEARLY_ALL = 1 - Fraction(1, 10**9)
 """A sample this large is taken for everybody, which costs no less."""

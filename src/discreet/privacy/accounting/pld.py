@@ -48,7 +48,7 @@ from discreet.privacy.accounting.loss_lattice import (
     rounded,
     window,
 )
-from discreet.privacy.accounting.profile_envelope import Envelope, envelope, knots
+from discreet.privacy.accounting.profile import Envelope, envelope, knots
 from discreet.privacy.accounting.rounding import SLACK, crossing, no_delta_left, raised, short_up
 from discreet.privacy.loss import Approximate, Concentrated, DiscreteGaussianNoise, Loss, Pure
 
@@ -248,19 +248,19 @@ def _search(paired: Paired, delta: float) -> float:
     rough = _rough(paired, delta)
     theta = _saddle(rough, math.log(delta))
     near = cumulants(rough, theta)
-    found = _look(paired, rough, theta, near.mean, delta)
+    result = _look(paired, rough, theta, near.mean, delta)
     for _ in range(4):
-        if found is not None and abs(found - near.mean) <= 0.1 * near.mean:
+        if result is not None and abs(result - near.mean) <= 0.1 * near.mean:
             break
-        theta = _tilt_to(rough, found) if found is not None else 1.5 * theta + _unit_tilt(near)
+        theta = _tilt_to(rough, result) if result is not None else 1.5 * theta + _unit_tilt(near)
         near = cumulants(rough, theta)
-        again = _look(paired, rough, theta, near.mean if found is None else found, delta)
-        if found is not None:
-            return min(found, again) if again is not None else found
-        found = again
-    if found is None:
+        again = _look(paired, rough, theta, near.mean if result is None else result, delta)
+        if result is not None:
+            return min(result, again) if again is not None else result
+        result = again
+    if result is None:
         raise NoGuarantee("the numerical accountant found no ε for this δ; the Rényi accountant may answer")
-    return found
+    return result
 
 
 def _look(paired: Paired, rough: Sequence[Lattice], theta: float, epsilon: float, delta: float) -> float | None:

@@ -7,10 +7,11 @@ from typing import assert_never
 
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, rational, text_up
-from discreet.privacy.accounting.itemization import Atom, fold, rationals
+from discreet.privacy.accounting.itemization import fold, rationals
 from discreet.privacy.accounting.rounding import SLACK, log, loss_up, raised, short_up, unbounded
 from discreet.privacy.loss import (
     Approximate,
+    Atom,
     BoundedRange,
     Concentrated,
     DiscreteGaussianNoise,

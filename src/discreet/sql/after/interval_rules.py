@@ -1,6 +1,6 @@
 """Intervals through arithmetic and outer queries: interval arithmetic, written as SQL.
 
-The outermost SELECT is a block itself, or reads blocks (in FROM, or named by WITH and read once) and public tables.
+The outermost SELECT is a block itself, or reads blocks (in FROM, or named by WITH) and public tables.
 Where it is anything else, its columns have no intervals. A value that is computed from m different aggregates has an
 interval that holds with the stated confidence, because each of the m is given an interval that fails with 1/m of the
 failure probability (Bonferroni).
@@ -105,11 +105,19 @@ def _both(inner: Pair | None, change: Callable[[exp.Expr], exp.Expr]) -> Pair | 
     return None if inner is None else (change(inner[0].copy()), change(inner[1].copy()))
 
 
+_ENDS = {"dp_interval_low": 0, "dp_interval_high": 1}
+
+
+def interval_ends(tree: exp.Expr) -> list[exp.Anonymous]:
+    """The calls of DP_INTERVAL_LOW and DP_INTERVAL_HIGH in a query, innermost first."""
+    return [node for node in tree.find_all(exp.Anonymous) if node.name.casefold() in _ENDS][::-1]
+
+
 _ITSELF = "\0"
 """Under this name, FROM reads the block that the outermost SELECT itself is."""
 
-BoundsOf = Callable[[str, int, int], Pair]
-"""From a released table, the index of an aggregate and a share of the failure probability to its bounds."""
+BoundsOf = Callable[[str, int, int], Pair | None]
+"""From a released table, the index of an aggregate and a share of the failure probability to its bounds, if any."""
 
 
 @dataclass(slots=True)
@@ -137,6 +145,25 @@ class Lineage:
                 self.intervals.append((part.alias_or_name, low, high))
         self.tree.set("expressions", [*self.tree.expressions, *hidden])
 
+    def end_of(self, node: exp.Anonymous) -> exp.Expr | None:
+        """The end of the interval of a value, as DP_INTERVAL_LOW or _HIGH asks for it; None where none is known."""
+        sources = self._sources()
+        if sources is None or len(node.expressions) != 1:
+            return None
+        whole = exp.Paren(this=node.expressions[0].copy())
+        if _ITSELF in sources:
+            self._write_out(whole)
+        used = self._used(whole, sources)
+        pair = interval_of(whole, partial(self._interval, sources, len(used))) if used else None
+        return None if pair is None else pair[_ENDS[node.name.casefold()]]
+
+    def _write_out(self, value: exp.Expr) -> None:
+        """Replace aliases of the SELECT's own columns by what they stand for."""
+        named = {part.alias.casefold(): part.this for part in self.tree.expressions if isinstance(part, exp.Alias)}
+        for column in list(value.find_all(exp.Column)):
+            if not column.table and column.name.casefold() in named:
+                column.replace(exp.Paren(this=named[column.name.casefold()].copy()))
+
     def _sources(self) -> "dict[str, Any] | None":
         """What FROM reads, by alias: a block, or the names of a public table's columns; None where it is not simple."""
         if any(self.tree.args.get(name) for name in ("distinct", "group", "having", "laterals", "pivots")):
@@ -163,13 +190,23 @@ class Lineage:
         clause = self.tree.args.get("with_")
         for part in clause.expressions if clause is not None else ():
             if part.alias.casefold() == node.name.casefold():
-                once = (
-                    sum(table.name.casefold() == node.name.casefold() for table in self.tree.find_all(exp.Table)) == 1
+                plain = (
+                    self._can_have_hidden(node.name.casefold())
+                    and not part.args["alias"].columns
+                    and self._block(part.this) is not None
                 )
-                plain = once and not part.args["alias"].columns and self._block(part.this) is not None
                 return part.this if plain else None
         known = self.catalog.tables.get(node.name.casefold())
         return None if known is None else {column.name.casefold() for column in known.columns}
+
+    def _can_have_hidden(self, name: str) -> bool:
+        """Whether a table that WITH names may get further columns: read once, or nowhere as a whole row."""
+        if sum(table.name.casefold() == name for table in self.tree.find_all(exp.Table)) == 1:
+            return True
+        stars = [star for star in self.tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
+        joins = any(join.args.get("method") for join in self.tree.find_all(exp.Join))
+        rows = any(column.name.casefold() == name for column in self.tree.find_all(exp.Column))
+        return not (stars or joins or rows or self.tree.find(exp.Columns, exp.Pivot))
 
     def _block(self, node: Any) -> str | None:
         """The released table that a SELECT reads, if it is a block whose rows can be told apart."""

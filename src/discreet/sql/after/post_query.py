@@ -4,7 +4,8 @@ All of it is post-processing. An interval covers the number that the same bounde
 what bounding changed is told in the notes of the answer.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 from sqlglot import ErrorLevel, exp
 
 from discreet.curator.catalog import Catalog, ColumnType
-from discreet.errors import InvalidParameter, InvalidQuery
-from discreet.mechanisms.grid import Grid, add
+from discreet.errors import InternalError, InvalidParameter, InvalidQuery
+from discreet.mechanisms.mechanism import Grid, add
 from discreet.sql.after import sandbox
-from discreet.sql.after.interval_rules import Lineage, Pair
-from discreet.sql.algebra.relations import Sum
-from discreet.sql.algebra.rules import Derived, Direct, Mean, Total
+from discreet.sql.after.interval_rules import Lineage, Pair, interval_ends
+from discreet.sql.algebra.relations import Frequencies, Sum
+from discreet.sql.algebra.rules import Bin, Direct, Mean, Named, Rank, Spread, Total
 from discreet.sql.release.release import (
     Release,
     arrow_column,
@@ -27,21 +28,29 @@ from discreet.sql.release.release import (
     in_one_piece,
     numbers_of,
     shown_keys,
+    value_names,
 )
 from discreet.sql.text.blocks import Parts
-from discreet.sql.text.statement import DIALECT
+from discreet.sql.text.statement import DIALECT, start_of
 
 if TYPE_CHECKING:
     import pyarrow
 
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+Steps = NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a released table comes from: a release, and which of its derived numbers are its columns."""
+    """Where a released table comes from: a release, and which of its derived numbers are its columns.
+
+    With `sets` of keys, the table has totals over the other keys, one set after the other.
+    """
 
     name: str
     release: int
     columns: tuple[int, ...]
+    sets: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +89,27 @@ def post_query_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -
     tree: Any = parts.post_query.copy()
     columns: dict[BoundColumn, None] = {}
 
-    def bounds_of(source: str, index: int, share: int) -> Pair:
+    named = {
+        (block.name, i) for block in parts.blocks for i, call in enumerate(block.aggregates) if call.function == "mode"
+    }
+
+    def bounds_of(source: str, index: int, share: int) -> Pair | None:
+        if (source, index) in named:  # a name has no interval: its note says how frequent it is
+            return None
         end = BoundColumn(source, index, share)
         columns[end] = None
         low, high = (exp.column(end.name(side), table=source, quoted=True) for side in ("low", "high"))
         return low, high
 
+    released = {source.name for source in sources}
+    for node in interval_ends(tree):
+        inside = node.find_ancestor(exp.Select)
+        end = None if inside is None else Lineage(inside, released, catalog, bounds_of).end_of(node)
+        if end is None:
+            hint = "ask for the ends of an aggregate, or of sums, differences, products and quotients of them"
+            unknown = f"no interval is known for {node.name.upper()} here"
+            raise InvalidQuery(unknown, hint, text=parts.text, start=start_of(node))
+        node.replace(exp.Paren(this=end))
     intervals: list[tuple[str, str, str]] = []
     if isinstance(tree, exp.Select) and sources:
         lineage = Lineage(tree, {source.name for source in sources}, catalog, bounds_of)
@@ -125,23 +149,88 @@ def _table(
     import pyarrow as pa
 
     measures = [numbers_of(noisy.column(f"m{i}")) for i in range(len(release.noises))]
+    chosen = [numbers_of(noisy.column(f"q{i}")) for i in range(len(release.choices))]
     group = release.group
     if release.selection is None:
         keys = group_names(group)
     else:
         keys = [shown_keys(key, noisy.column(f"k{i}")) for i, key in enumerate(group.keys)]
+    if source.sets:
+        levels = [_totals(source, query, release, keys, measures, some, failure_probability) for some in source.sets]
+        return pa.concat_tables(levels)
     columns = {f"{source.name}_k{i}": key for i, key in enumerate(keys)}
+    columns |= _numbers_and_bounds(source, query, release, measures, chosen, failure_probability, _bins(release, noisy))
+    columns |= _names(source, release, noisy)
+    if not columns:  # keys alone were asked for, and there are none
+        columns["one"] = arrow_column(np.array([1]))
+    return pa.table(columns)
+
+
+def _totals(
+    source: Source,
+    query: PostQuery,
+    release: Release,
+    keys: list[Any],
+    measures: list[Steps],
+    some: tuple[int, ...],
+    failure_probability: Fraction,
+) -> "pyarrow.Table":
+    """The totals for one set of keys: the others are null; g0, g1, … say which those are."""
+    import pyarrow as pa
+
+    from discreet.sql.after.totals import AddedNoise, level_of
+
+    cells = [in_one_piece(key) for key in keys]
+    level = level_of([cells[i] for i in some], len(cells[0]))
+    size = level.cells.size
+    columns: dict[str, Any] = {}
+    for i, key in enumerate(cells):
+        here = key.take(arrow_column(level.first)) if i in some else pa.nulls(size, key.type)
+        columns[f"{source.name}_k{i}"] = here
+        columns[f"{source.name}_g{i}"] = arrow_column(np.full(size, int(i not in some)))
+    totals = [level.totals(each) for each in measures]
+    parts = []
+    for times in np.unique(level.cells) if size else (1,):
+        places = np.flatnonzero(level.cells == times)
+        added = replace(release, noises=tuple(AddedNoise(noise, int(times)) for noise in release.noises))  # type: ignore[misc]
+        sums = [total[places] for total in totals]
+        parts.append((places, _numbers_and_bounds(source, query, added, sums, [], failure_probability)))
+    order = arrow_column(np.argsort(np.concatenate([places for places, _ in parts])))
+    for name in parts[0][1]:
+        columns[name] = pa.concat_arrays([part[name] for _, part in parts]).take(order)
+    return pa.table(columns)
+
+
+def _numbers_and_bounds(
+    source: Source,
+    query: PostQuery,
+    release: Release,
+    measures: list[Steps],
+    chosen: list[Steps],
+    failure_probability: Fraction,
+    counted: "Bins | None" = None,
+) -> dict[str, Any]:
+    """The columns of a released table beside its keys."""
+    columns, counted = {}, counted or {}
     for i, index in enumerate(source.columns):
-        values = derived_values(release, release.derived[index], measures)
+        derived = release.derived[index]
+        if isinstance(derived, Named):
+            continue
+        values = derived_values(derived, measures, chosen, counted)
         columns[f"{source.name}_a{i}"] = arrow_column(values.numbers, values.missing)
     for end in query.bounds:
         if end.source == source.name:
             derived = release.derived[source.columns[end.index]]
-            low, high = derived_interval(release, derived, measures, failure_probability / end.parts)
-            columns[end.name("low")], columns[end.name("high")] = arrow_column(low), arrow_column(high)
-    if not columns:  # keys alone were asked for, and there are none
-        columns["one"] = arrow_column(np.array([1]))
-    return pa.table(columns)
+            failure = failure_probability / end.parts
+            if isinstance(derived, Named):
+                raise InternalError("the ends of a name were asked for")
+            if isinstance(derived, Bin):
+                bounds: Sequence[Numbers] = _bin_interval(release, derived, counted, failure)
+            else:
+                bounds = derived_interval(release, derived, measures, chosen, failure)
+            for side, ends in zip(("low", "high"), bounds, strict=True):
+                columns[end.name(side)] = arrow_column(ends, np.isnan(ends))
+    return columns
 
 
 def empty_tables(query: PostQuery, releases: tuple[Release, ...], catalog: Catalog) -> "dict[str, pyarrow.Table]":
@@ -152,9 +241,16 @@ def empty_tables(query: PostQuery, releases: tuple[Release, ...], catalog: Catal
     for source in query.sources:
         release = releases[source.release]
         fields = [(f"{source.name}_k{i}", arrow_type(key.value.kind)) for i, key in enumerate(release.group.keys)]
+        if source.sets:
+            fields += [(f"{source.name}_g{i}", pa.int64()) for i in range(len(release.group.keys))]
         for i, index in enumerate(source.columns):
             derived = release.derived[index]
-            whole = isinstance(derived, Direct | Total) and derived.step == 1
+            if isinstance(derived, Named):
+                of = release.aggregate.distributions[derived.distribution]
+                fields.append((f"{source.name}_a{i}", arrow_type(of.value.kind)))
+                continue
+            whole = derived.kind.step == 1 if isinstance(derived, Rank) else isinstance(derived, Bin)
+            whole = whole or (isinstance(derived, Direct | Total) and derived.step == 1)
             fields.append((f"{source.name}_a{i}", pa.int64() if whole else pa.float64()))
         fields += [
             (end.name(side), pa.float64())
@@ -206,10 +302,6 @@ def run(query: PostQuery, tables: "dict[str, pyarrow.Table]") -> "tuple[pyarrow.
     return visible, {name: tuple(in_one_piece(end) for end in pair) for name, pair in hidden.items()}
 
 
-Numbers = NDArray[np.int64] | NDArray[np.float64]
-Steps = NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
 class Values:
     """Released numbers, one a group; `missing` where there is none (a mean of nothing)."""
@@ -218,8 +310,43 @@ class Values:
     missing: NDArray[np.bool_] | None = None
 
 
-def derived_values(release: Release, derived: Derived, measures: list[Steps]) -> Values:
-    """The numbers that an aggregate has in each group."""
+Bins = dict[tuple[int, int], Steps]
+"""The noisy counts of histograms, by histogram and bin."""
+
+
+_Measured = Direct | Mean | Total | Spread | Rank
+
+
+def _bins(release: Release, noisy: "pyarrow.Table") -> Bins:
+    places = [(i, bin_) for i, tally in enumerate(release.tallies) for bin_ in range(len(tally.edges) + 1)]
+    return {(i, bin_): numbers_of(noisy.column(f"h{i}_{bin_}")) for i, bin_ in places}
+
+
+def _names(source: Source, release: Release, noisy: "pyarrow.Table") -> dict[str, Any]:
+    """The columns of a released table that are most frequent values."""
+    columns = {}
+    for i, index in enumerate(source.columns):
+        derived = release.derived[index]
+        if isinstance(derived, Named):
+            of = release.aggregate.distributions[derived.distribution]
+            if not isinstance(of, Frequencies):
+                raise InternalError("a name was chosen among values that are not declared")
+            codes = numbers_of(noisy.column(f"t{derived.top}_{derived.place}"))
+            columns[f"{source.name}_a{i}"] = value_names(of, codes)
+    return columns
+
+
+def _bin_interval(
+    release: Release, derived: Bin, counted: Bins, failure_probability: Fraction
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A count and its noise; never negative."""
+    width = release.tallies[derived.tally].noise.interval(1 - failure_probability)
+    count = counted[derived.tally, derived.bin].astype(np.float64)
+    return np.maximum(count - width, 0), np.maximum(count + width, 0)
+
+
+def derived_values(derived: _Measured | Bin, measures: list[Steps], chosen: list[Steps], counted: Bins) -> Values:
+    """The numbers that an aggregate has in each group, from noisy measures, chosen quantiles and counted bins."""
     match derived:
         case Direct():
             return Values(_numbers(measures[derived.measure], derived.step))
@@ -230,16 +357,59 @@ def derived_values(release: Release, derived: Derived, measures: list[Steps]) ->
             total, count = measures[derived.total], measures[derived.count]
             mean = (derived.offset + total / np.maximum(count, 1)) * float(derived.kind.step)
             return Values(_held(mean, derived), count < 1)
+        case Spread():
+            from discreet.sql.after.spreads import spread_values
+
+            return Values(*spread_values(derived, measures))
+        case Bin():
+            return Values(counted[derived.tally, derived.bin])
+        case Rank():
+            return Values(_numbers(_ranked(derived, chosen), derived.kind.step))
+
+
+def _ranked(rank: Rank, chosen: list[Steps]) -> Steps:
+    """Quantiles of the same values in the order of their probabilities."""
+    ordered = np.sort([chosen[peer] for peer in rank.peers], axis=0)[rank.peers.index(rank.target)]
+    return np.asarray(ordered + (rank.kind.lower or 0))
+
+
+def _rank_interval(
+    release: Release, rank: Rank, chosen: list[Steps], failure_probability: Fraction
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """From the target below to the target above; NaN where they were made for a larger failure probability.
+
+    A target that is aimed w + 1 ranks below q·n, with an error of at most w ranks, has at most q·n − 1 values before it
+    (or is the lower bound), so it is not above the quantile, interpolated or not; and so on the other side. Where the
+    released value is outside, the interval is made wider.
+    """
+    value, ends = _ranked(rank, chosen), 1 if None in (rank.low, rank.high) else 2
+    lower, upper = rank.kind.lower or 0, rank.kind.upper or 0
+    aimed = [release.choices[target].mechanism for target in (rank.low, rank.high) if target is not None]
+    if any(each.interval(1 - failure_probability / ends) + 1 > abs(each.shift) for each in aimed):
+        return np.full(value.shape, np.nan), np.full(value.shape, np.nan)
+    low = np.full_like(value, lower) if rank.low is None else np.minimum(chosen[rank.low] + lower, value)
+    high = np.full_like(value, upper) if rank.high is None else np.maximum(chosen[rank.high] + lower, value)
+    first, last = (_numbers(end, rank.kind.step).astype(np.float64) for end in (low, high))
+    return first, last
 
 
 def derived_interval(
-    release: Release, derived: Derived, measures: list[Steps], failure_probability: Fraction
+    release: Release, derived: _Measured, measures: list[Steps], chosen: list[Steps], failure_probability: Fraction
 ) -> tuple[NDArray[np.float64] | Steps, NDArray[np.float64] | Steps]:
     """Confidence bounds that hold the number without noise, with probability at least 1 − `failure_probability`.
 
     A number made of two measures uses half of it for each: both lie within their widths with at least the probability
-    stated, and the bounds are the extremes over such pairs. Counts are never negative, nor are their bounds.
+    stated, and the bounds are the extremes over such pairs; of m measures, an m-th. Counts are never negative, nor are
+    their bounds. NaN where there is no bound.
     """
+    if isinstance(derived, Rank):
+        return _rank_interval(release, derived, chosen, failure_probability)
+    if isinstance(derived, Spread):
+        from discreet.sql.after.spreads import spread_interval
+
+        share = failure_probability / len(derived.indices)
+        low, high = spread_interval(derived, measures, lambda index: release.noises[index].interval(1 - share))
+        return _below(low), _above(high)
     if isinstance(derived, Direct):
         width = release.noises[derived.measure].interval(1 - failure_probability)
         bounds = [add(measures[derived.measure], np.int64(sign * width)) for sign in (-1, 1)]  # type: ignore[arg-type]

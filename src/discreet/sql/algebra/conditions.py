@@ -6,8 +6,20 @@ from fractions import Fraction
 from math import ceil, floor
 
 from discreet.exact import plain
-from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Scalar, Unsupported, call, constant
-from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth, common_step
+from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Scalar, call, constant
+from discreet.sql.algebra.kinds import (
+    MOST,
+    Day,
+    Fixed,
+    Kind,
+    Moment,
+    Nothing,
+    Real,
+    Text,
+    Truth,
+    Unsupported,
+    common_step,
+)
 
 
 def compare(operation: str, left: Expression, right: Expression) -> Expression:
@@ -75,7 +87,7 @@ def condition(value: Expression) -> Expression:
 def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Expression:
     """CASE WHEN … THEN … ELSE … END; its values are known where all branches are constants."""
     values = of_one_kind([*(value for _, value in branches), otherwise], "CASE")
-    kind = union([value.kind for value in values])
+    kind = union(_kinds(values))
     domain = None
     if all(isinstance(value, Constant) for value in values):
         domain = _distinct([value.value for value in values if isinstance(value, Constant)])
@@ -87,7 +99,7 @@ def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expressio
 def coalesce(arguments: Sequence[Expression]) -> Expression:
     """The first that is not null."""
     values = of_one_kind(arguments, "COALESCE")
-    kind, nullable = union([value.kind for value in values]), all(value.nullable for value in values)
+    kind, nullable = union(_kinds(values)), all(value.nullable for value in values)
     domains = [value.domain for value in values]
     domain = None
     if isinstance(kind, Text) and all(known is not None for known in domains):
@@ -184,9 +196,34 @@ def union(kinds: Sequence[Kind]) -> Kind:
     if isinstance(found[0], Text):
         return Text(max(kind.length for kind in found if isinstance(kind, Text)))
     if not numbers:
-        return found[0]
+        return _all_dates(found)
     lowers, uppers = [kind.lower for kind in numbers], [kind.upper for kind in numbers]
     return Fixed(numbers[0].step, all_known(lowers, min), all_known(uppers, max))
+
+
+def _kinds(values: Sequence[Expression]) -> list[Kind]:
+    """Their kinds; a date that is written in the statement is its own bound beside dates that have bounds."""
+    kinds = [value.kind for value in values]
+    if not any(isinstance(kind, Day | Moment) and kind.lower for kind in kinds):
+        return kinds
+    written = [value.value if isinstance(value, Constant) else None for value in values]
+    return [
+        type(kind)(day, day) if isinstance(kind, Day | Moment) and day else kind  # type: ignore[arg-type]
+        for kind, day in zip(kinds, written, strict=True)
+    ]
+
+
+def _all_dates(kinds: Sequence[Kind]) -> Kind:
+    """Dates or times from the first of all bounds to the last, where all are known; other kinds are alike anyway."""
+    days = [kind for kind in kinds if isinstance(kind, Day)]
+    times = [kind for kind in kinds if isinstance(kind, Moment)]
+    if days:
+        first, last = [kind.lower for kind in days if kind.lower], [kind.upper for kind in days if kind.upper]
+        return Day(min(first), max(last)) if len(first) == len(last) == len(kinds) else Day()
+    if times:
+        begins, ends = [kind.lower for kind in times if kind.lower], [kind.upper for kind in times if kind.upper]
+        return Moment(min(begins), max(ends)) if len(begins) == len(ends) == len(kinds) else Moment()
+    return kinds[0]
 
 
 def beside(left: Expression, right: Expression) -> Expression:

@@ -4,8 +4,8 @@ Nodes are frozen values that know their kind, whether they can be null, and, whe
 all values they can take (`domain`), so that groups can be named without looking at data.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from datetime import date, datetime
 from fractions import Fraction
@@ -13,21 +13,15 @@ from fractions import Fraction
 from discreet.curator.catalog import TEXT, Column, ColumnType
 from discreet.curator.engines.columns import literal
 from discreet.exact import plain
+from discreet.sql.algebra.calendar import Calendar, calendar_of
 from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth
+from discreet.sql.algebra.kinds import Unsupported as Unsupported  # noqa: PLC0414 (also imported from here)
 
 Scalar = int | str | bool | date | datetime | None
 """What a constant holds; numbers as whole numbers of their kind's step."""
 
-Domain = tuple[Scalar, ...] | range
+Domain = tuple[Scalar, ...] | range | Calendar
 """All values of an expression but null, numbers in steps."""
-
-
-class Unsupported(Exception):
-    """An operation does not accept these arguments; becomes an `InvalidQuery` that points at the text."""
-
-    def __init__(self, problem: str, hint: str = "") -> None:
-        super().__init__(problem)
-        self.problem, self.hint = problem, hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +30,15 @@ class Field:
 
     column: Column
     kind: Kind
+    source: int = 0
+    """Which scan of a relation it belongs to."""
+    optional: bool = False
+    """Whether an outer join can leave it out, which makes it null."""
 
     @property
     def nullable(self) -> bool:
         """Whether it can be null."""
-        return self.column.nullable
+        return self.column.nullable or self.optional
 
     @property
     def domain(self) -> Domain | None:
@@ -54,6 +52,30 @@ class Field:
 
     def __str__(self) -> str:
         return self.column.name
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A column that a step over rows computes: an aggregate per person, a rank, a column of a union (`rows`)."""
+
+    source: int
+    index: int
+    kind: Kind
+    nullable: bool
+    domain: Domain | None = None
+    optional: bool = False
+    """Whether an outer join can leave it out, which makes it null."""
+    name: str = dataclass_field(default="", compare=False, repr=False)
+    """For people: what it is called changes nothing about it."""
+    clamp: tuple[int, int] | None = dataclass_field(default=None, compare=False, repr=False)
+    """Between how many steps it is held where it is added up, if it has no bounds of its own."""
+
+    def __str__(self) -> str:
+        return self.name or f"column {self.index + 1} of step {self.source}"
+
+
+Leaf = Field | Slot
+"""A column that rows have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +124,14 @@ class Call:
     nullable: bool
     domain: Domain | None = None
     size: int = dataclass_field(init=False, compare=False, repr=False)
-    """How many nodes it has."""
+    """How many nodes are written for it."""
     work: int = dataclass_field(init=False, compare=False, repr=False)
     """The most nanoseconds that all of them take on one row."""
 
     def __post_init__(self) -> None:
-        size = 1 + sum(argument.size if isinstance(argument, Call) else 1 for argument in self.arguments)
-        needed = work_of(self.operation, self.arguments) + sum(map(work_on_a_row, self.arguments))
+        times = _TIMES.get(self.operation, 1)
+        size = 1 + times * sum(argument.size if isinstance(argument, Call) else 1 for argument in self.arguments)
+        needed = work_of(self.operation, self.arguments) + times * sum(map(work_on_a_row, self.arguments))
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "work", needed)
 
@@ -134,7 +157,7 @@ class Call:
                 return f"{name}({', '.join(parts)})"
 
 
-Expression = Field | Constant | Call
+Expression = Field | Slot | Constant | Call
 
 _LARGEST = 5000
 """Nodes of one expression: some rules use an argument several times, so a short text can grow."""
@@ -157,11 +180,15 @@ def _same(value: Call, inner: str) -> str:
     return f"({inner} / {plain(1 / factor)})" if factor.numerator == 1 else f"({inner} * {plain(factor)})"
 
 
-def field(column: Column) -> Field:
+def field(column: Column, source: int = 0) -> Field:
     """The expression that a column of the catalog is."""
     if column.bounded and column.lower is not None and column.upper is not None and column.granularity is not None:
         step = column.granularity
-        return Field(column, Fixed(step, int(column.lower / step), int(column.upper / step)))
+        return Field(column, Fixed(step, int(column.lower / step), int(column.upper / step)), source)
+    if isinstance(column.earliest, datetime) and isinstance(column.latest, datetime):
+        return Field(column, Moment(column.earliest, column.latest), source)
+    if column.earliest is not None:
+        return Field(column, Day(column.earliest, column.latest), source)
     kinds: dict[ColumnType, Kind] = {
         ColumnType.INTEGER: Fixed(Fraction(1), None, None),
         ColumnType.REAL: Real(),
@@ -170,7 +197,7 @@ def field(column: Column) -> Field:
         ColumnType.DATE: Day(),
         ColumnType.TIMESTAMP: Moment(),
     }
-    return Field(column, kinds[column.kind])
+    return Field(column, kinds[column.kind], source)
 
 
 CUT_TEXTS = "compute less of it on private rows, or cut long texts first: SUBSTRING(x, 1, 50)"
@@ -187,15 +214,29 @@ def too_much_work(nanoseconds: int) -> str:
     return f"this can take {nanoseconds / 1000:,.0f} µs on one row, expected at most {MOST_WORK // 1000}"
 
 
-def fields_of(value: Expression) -> list[Field]:
-    """The columns that an expression is made of."""
+def leaves_of(value: Expression) -> list[Leaf]:
+    """The columns of rows that an expression is made of."""
     match value:
-        case Field():
+        case Field() | Slot():
             return [value]
         case Call():
-            return [found for argument in value.arguments for found in fields_of(argument)]
+            return [leaf for argument in value.arguments for leaf in leaves_of(argument)]
         case _:
             return []
+
+
+def fields_of(value: Expression) -> list[Field]:
+    """The columns of tables that an expression is made of."""
+    return [leaf for leaf in leaves_of(value) if isinstance(leaf, Field)]
+
+
+def substitute(value: Expression, replacements: Mapping[Expression, Expression]) -> Expression:
+    """An expression with parts replaced by others of the same kind, nulls and values."""
+    if value in replacements:
+        return replacements[value]
+    if not isinstance(value, Call):
+        return value
+    return replace(value, arguments=tuple(substitute(argument, replacements) for argument in value.arguments))
 
 
 def constant(value: Scalar | Fraction) -> Constant:
@@ -257,6 +298,8 @@ def all_of(kind: Kind) -> Domain | None:
             return (False, True)
         case Fixed(_, int(lower), int(upper)):
             return range(lower, upper + 1)
+        case Day(date() as first, date() as last):
+            return calendar_of("day", first, last)
         case _:
             return None
 
@@ -278,13 +321,26 @@ GATES = frozenset({"case", "coalesce", "and", "or"})
 """Operations that DuckDB evaluates only as far as a row needs them."""
 
 _PRICES = {
-    "floor": 40, "modulo": 5, "least": 5, "greatest": 5, "truncate": 15, "to_day": 10, "year": 25, "quarter": 25,
+    "floor": 70, "modulo": 5, "least": 5, "greatest": 5, "truncate": 15, "to_day": 10, "year": 25, "quarter": 25,
     "month": 25, "week": 25, "day": 25, "dayofyear": 25, "dayofweek": 25, "isodow": 25, "hour": 25, "minute": 25,
-    "second": 25,
+    "second": 25, "microsecond_number": 5, "moment_of_number": 10, "day_number": 5, "day_of_number": 10,
+    "plus_months": 60, "make_date": 300, "format_date": 500, "text_of": 100, "square_root": 30, "quotient": 400,
+    "sign": 5, "ln": 300, "log10": 300, "log2": 300, "exp": 300,
 }  # fmt: skip
 _ORDINARY = 2
 
-_TENTHS_PER_CHARACTER = {"lower": 70, "upper": 70, "trim": 35, "length": 2, "substring": 10, "concatenate": 5}
+_TIMES = dict.fromkeys(("day_of_number", "moment_of_number"), 3) | {"make_date": 4} | dict.fromkeys(
+    ("plus_months", "square_root", "parsed_date", "ln", "log10", "log2", "exp", "year", "quarter", "month", "week",
+     "day", "dayofyear", "dayofweek", "isodow", "hour", "minute", "second"), 2
+)  # fmt: skip
+"""How often the SQL of an operation holds that of an argument, where that is more than once."""
+
+_TENTHS_PER_CHARACTER = {
+    "lower": 70, "upper": 70, "trim": 35, "length": 2, "substring": 10, "concatenate": 5, "split_part": 90,
+    "replace": 110, "parsed_number": 20, "parsed_date": 30,
+}  # fmt: skip
+_ONCE = {"split_part": 100, "replace": 100, "parsed_number": 100, "parsed_date": 500}
+"""Nanoseconds that an operation on texts takes beside those for each character."""
 _COMPARISONS = frozenset({"equal", "differ", "less", "less_equal", "greater", "greater_equal"})
 _GROUPED = 5
 """Tenths of nanoseconds for each character of a key: hashed, compared and kept."""
@@ -298,7 +354,10 @@ def work_of(operation: str, arguments: Sequence[Expression]) -> int:
     """
     texts = [length_of(argument) for argument in arguments if isinstance(argument.kind, Text)]
     if operation in _TENTHS_PER_CHARACTER:
-        return _ORDINARY + -(-sum(texts) * _TENTHS_PER_CHARACTER[operation] // 10)
+        once = _ONCE.get(operation, _ORDINARY)
+        return once + -(-sum(texts) * _TENTHS_PER_CHARACTER[operation] // 10)
+    if operation == "matches":
+        return _ORDINARY + _work_of_pattern(arguments)
     if operation in ("like", "ilike"):
         return _ORDINARY + _work_of_like(operation, arguments)
     if operation == "in":
@@ -327,3 +386,11 @@ def _work_of_like(operation: str, arguments: Sequence[Expression]) -> int:
     size, pattern = length_of(arguments[0]), getattr(arguments[1], "value", "")
     lowered = 7 * size if operation == "ilike" else 0
     return lowered + size * (3 * len(pattern) if "_" in pattern else 6)
+
+
+def _work_of_pattern(arguments: Sequence[Expression]) -> int:
+    """A text is read once; whichever texts first need steps from state to state also pay for building them."""
+    size, pattern = length_of(arguments[0]), getattr(arguments[1], "value", "")
+    from discreet.sql.algebra import patterns
+
+    return 8 * size + 30 * patterns.automaton(pattern).steps

@@ -1,31 +1,29 @@
-"""Operations that give numbers, dates and texts, each with its kind and its interval; ranges derived again.
+"""Operations that give numbers, each with its kind and its interval.
 
-With `conditions`, this is the closed list of operations on private rows. Every operation is *total*: whatever a row
-holds, it gives a value or null, never an error, so nothing about a row can be read off a failure. Guarantee: a node of
-kind `Fixed` with bounds evaluates to null or to whole steps within them. Proof, by induction: columns are clamped when
-they are read; each rule gives the exact range of its operation over the ranges of its arguments, or a larger one
-(interval arithmetic, Moore 1966); `expression.call` refuses what 62 bits cannot hold.
+With `conditions`, `dates` and `texts`, this is the closed list of operations on private rows. Every operation is
+*total*: whatever a row holds, it gives a value or null, never an error, so nothing about a row can be read off a
+failure. Guarantee: a node of kind `Fixed` with bounds evaluates to null or to whole steps within them. Proof, by
+induction: columns are clamped when they are read; each rule gives the exact range of its operation over the ranges of
+its arguments, or a larger one (interval arithmetic, Moore 1966); `expression.call` refuses what 62 bits cannot hold.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from math import floor, isqrt
 
-from discreet.curator.catalog import TEXT
-from discreet.errors import InternalError
 from discreet.sql.algebra.conditions import (
     WHOLE,
     all_known,
     case,
-    coalesce,
     compare,
     in_common_step,
     in_steps,
+    is_null,
     range_of,
     step_of,
 )
-from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Unsupported, all_of, call, constant
-from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Text, Truth
+from discreet.sql.algebra.expression import Constant, Expression, call, constant
+from discreet.sql.algebra.kinds import MOST, Fixed, Truth, Unsupported
 
 
 def add(left: Expression, right: Expression) -> Expression:
@@ -53,11 +51,9 @@ def multiply(left: Expression, right: Expression) -> Expression:
 
 
 def divide(left: Expression, right: Expression) -> Expression:
-    """left ÷ a constant that is not zero: exact, since only the step changes."""
+    """left ÷ right: exact where right is a constant, since only the step changes; else cut to a grid (`_quotient`)."""
     if not isinstance(right, Constant) or right.number is None:
-        raise Unsupported(
-            "a division by something that varies", "divide by a constant, or divide the aggregates instead"
-        )
+        return _quotient(left, right)
     if right.number == 0:
         raise Unsupported("a division by zero", "divide by another constant")
     return _renamed("/", left, 1 / right.number)
@@ -173,209 +169,125 @@ def _renamed(sign: str, value: Expression, factor: Fraction) -> Expression:
     return call("same", value, kind=Fixed(step, a, b))
 
 
-DATE_PARTS: dict[str, tuple[int, int]] = {
-    "year": (-5877641, 5881580),
-    "quarter": (1, 4),
-    "month": (1, 12),
-    "week": (1, 53),
-    "day": (1, 31),
-    "dayofyear": (1, 366),
-    "dayofweek": (0, 6),
-    "isodow": (1, 7),
-    "hour": (0, 23),
-    "minute": (0, 59),
-    "second": (0, 59),
-}
-"""The parts of dates and times, and the range that each has whatever the date."""
+GRIDS = tuple(Fraction(1, 10**digits) for digits in (6, 4, 2, 0))
+"""The steps of results that are not whole: the finest that fits is taken."""
 
-TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour", "minute")
+_MOST_QUOTIENT = 2**126
 
 
-def date_part(name: str, value: Expression) -> Expression:
-    """The year, month, … of a date or time."""
-    if name not in DATE_PARTS:
-        raise Unsupported(f"the part {name!r} of a date", f"one of {', '.join(DATE_PARTS)}")
-    if isinstance(value.kind, Day) and name in ("hour", "minute", "second"):
-        raise Unsupported(f"the {name} of a date", "take it from a time (timestamp)")
-    _expect_date(value, Day | Moment, name.upper())
-    lower, upper = DATE_PARTS[name]
-    return call(name, value, kind=Fixed(Fraction(1), lower, upper))
+def _quotient(left: Expression, right: Expression) -> Expression:
+    """left ÷ right, cut towards zero to a grid; null where right is 0.
 
-
-def truncate_date(unit: str, value: Expression) -> Expression:
-    """The first moment of the year, month, … that a date or time lies in."""
-    if unit not in TRUNCATIONS:
-        raise Unsupported(f"DATE_TRUNC to {unit!r}", f"one of {', '.join(TRUNCATIONS)}")
-    _expect_date(value, Day | Moment, "DATE_TRUNC")
-    kind = Moment() if isinstance(value.kind, Moment) and unit in ("hour", "minute") else Day()
-    return call("truncate", value, constant(unit), kind=kind)
-
-
-def day_of(value: Expression) -> Expression:
-    """The date of a time."""
-    _expect_date(value, Day | Moment, "CAST to DATE")
-    return value if isinstance(value.kind, Day) else call("to_day", value, kind=Day())
-
-
-def _expect_date(value: Expression, kind: object, what: str) -> None:
-    if not isinstance(value.kind, kind):  # type: ignore[arg-type]
-        raise Unsupported(f"{what} of {value.kind}", "use a column of the right kind")
-
-
-PATTERN = 100
-"""The most characters that a pattern of LIKE has."""
-
-LONGER = 3
-"""How many times longer a text can become in other letter cases."""
-
-
-def changed_text(operation: str, value: Expression) -> Expression:
-    """lower, upper or trim."""
-    size = _text_length(operation.upper(), value)
-    return call(operation, value, kind=Text(LONGER * size))
-
-
-def length_of_text(value: Expression) -> Expression:
-    """The number of characters."""
-    size = _text_length("LENGTH", value)
-    return call("length", value, kind=Fixed(WHOLE, 0, size))
-
-
-def substring(value: Expression, start: Expression, size: Expression) -> Expression:
-    """`size` characters from the character `start` on, which counts from 1."""
-    most = _text_length("SUBSTRING", value)
-    for name, part, least in (("start", start, 1), ("length", size, 0)):
-        whole = isinstance(part, Constant) and part.number is not None and part.number.denominator == 1
-        if not whole or not isinstance(part, Constant) or not least <= (part.number or 0) <= 10**6:
-            raise Unsupported(f"SUBSTRING with this {name}", f"a whole number from {least} to 1000000")
-    kept = size.value if isinstance(size, Constant) and isinstance(size.value, int) else most
-    return call("substring", value, start, size, kind=Text(min(most, kept)))
-
-
-def like(operation: str, value: Expression, pattern: Expression) -> Expression:
-    """LIKE and ILIKE with a constant pattern."""
-    _text_length(operation.upper(), value)
-    if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
-        raise Unsupported(f"{operation.upper()} with a pattern that varies", "write the pattern as text")
-    if len(pattern.value) > PATTERN:
-        raise Unsupported(f"{operation.upper()} with a pattern this long", f"use at most {PATTERN} characters")
-    return call(operation, value, pattern, kind=Truth())
-
-
-def concatenate(*arguments: Expression) -> Expression:
-    """One text after the other."""
-    size = sum(_text_length("||", value) for value in arguments)
-    if size > 10 * TEXT:
-        raise Unsupported("a text that can grow so long", "put fewer, or shorter, texts together")
-    return call("concatenate", *arguments, kind=Text(size))
-
-
-def _text_length(what: str, value: Expression) -> int:
-    """The most characters that a text has."""
-    if not isinstance(value.kind, Text):
-        raise Unsupported(f"{what} of {value.kind}", "use a column of the right kind")
-    return value.kind.length
-
-
-def verify_expression(value: Expression) -> None:
-    """Raise `InternalError` unless every operation states what follows from its arguments: kind, nulls and values.
-
-    Guarantee: what passes, over columns that the catalog has, evaluates to null, to steps within its stated bounds, or
-    to a text of at most its stated length.
+    Proof of the range. In steps, the quotient is x·p/(y·q) with p/q = ratio of steps. For y of one sign it is monotone
+    in x and in y, so its extremes over a ≤ x ≤ b and the divisors that are not 0 are at ends: of x, of y, and at
+    y = ±1 where 0 is inside. Cutting is monotone too.
     """
-    if isinstance(value, Constant) and not _holds(value):
-        raise InternalError("a plan states a range for a constant that does not hold it")
-    if not isinstance(value, Call):
-        return
-    for argument in value.arguments:
-        verify_expression(argument)
-    try:
-        kind, nullable, domain = _derived_again(value)
-    except Unsupported:
-        raise InternalError(f"a plan has {value.operation} of what it cannot be of") from None
-    if kind != value.kind:
-        what = {Fixed: "range", Text: "length"}.get(type(value.kind), "kind")
-        raise InternalError(f"a plan states a {what} for {value.operation} that it does not have")
-    if nullable != value.nullable or domain != value.domain:
-        raise InternalError(f"a plan states values for {value.operation} that it does not have")
+    (a, b), (c, d) = range_of("/", left), range_of("/", right)
+    ends = [y for y in (c, d, *(side for side in (-1, 1) if c <= side <= d)) if y]
+    if not ends:
+        raise Unsupported("a division by zero", "divide by something else")
+    for grid in GRIDS:
+        ratio = step_of(left) / (step_of(right) * grid)
+        corners = [_cut(x * ratio.numerator, y * ratio.denominator) for x in (a, b) for y in ends]
+        sizes = max(abs(a), abs(b)) * ratio.numerator, max(abs(c), abs(d)) * ratio.denominator
+        if max(map(abs, corners)) < MOST and max(sizes) < _MOST_QUOTIENT:
+            nullable = left.nullable or right.nullable or c <= 0 <= d
+            factors = constant(ratio.numerator), constant(ratio.denominator)
+            kind = Fixed(grid, min(corners), max(corners))
+            return call("quotient", left, right, *factors, kind=kind, nullable=nullable)
+    raise Unsupported("a division that can give such large numbers", "use narrower bounds, or divide the aggregates")
 
 
-def _holds(argument: Constant) -> bool:
-    """Whether the kind of a constant holds its value."""
-    match argument.kind, argument.value:
-        case Fixed(_, lower, upper), int(value):
-            return (lower is None or lower <= value) and (upper is None or value <= upper)
-        case Text(length), str(value):
-            return len(value) <= length
-        case ((Fixed() | Text()), value):
-            return value is None
-        case _:
-            return True
+def _cut(top: int, bottom: int) -> int:
+    """A quotient cut towards zero."""
+    size = abs(top) // abs(bottom)
+    return size if (top < 0) == (bottom < 0) else -size
 
 
-def _derived_again(value: Call) -> tuple[Kind | None, bool, Domain | None]:
-    """Kind, whether it can be null, and all values, from the operation and its arguments alone."""
-    parts = value.arguments
-    match value.operation:
-        case "case":
-            node = case(list(zip(parts[:-1:2], parts[1:-1:2], strict=True)), parts[-1])
-        case "coalesce":
-            node = coalesce(parts)
-        case "least" | "greatest":
-            node = extreme(value.operation == "greatest", parts)
-        case name:
-            kind = _kind_again(value)
-            nullable = name != "is_null" and any(part.nullable for part in parts)
-            return kind, nullable, None if kind is None else all_of(kind)
-    return node.kind, node.nullable, node.domain
+def sign(value: Expression) -> Expression:
+    """−1, 0 or 1."""
+    a, b = range_of("SIGN", value)
+    return call("sign", value, kind=Fixed(WHOLE, (a > 0) - (a < 0), (b > 0) - (b < 0)))
 
 
-def _kind_again(value: Call) -> Kind | None:  # noqa: PLR0911, PLR0912 (one branch an operation)
-    parts, kinds = value.arguments, [argument.kind for argument in value.arguments]
-    match value.operation, kinds:
-        case name, _ if name in _CONDITIONS:
-            return Truth()
-        case "absolute", _:
-            return absolute(parts[0]).kind
-        case (("add" | "subtract" | "multiply"), _):
-            rules = {"add": add, "subtract": subtract, "multiply": multiply}
-            return rules[value.operation](parts[0], parts[1]).kind
-        case "negate", [Fixed(step, int(a), int(b))]:
-            return Fixed(step, -b, -a)
-        case "same", [Fixed(_, lower, upper)] if isinstance(value.kind, Fixed):
-            return Fixed(value.kind.step, lower, upper)
-        case "times", [Fixed(step, int(a), int(b)), _] if (by := _whole(parts[1])) > 0:
-            return Fixed(step / by, a * by, b * by)
-        case "floor", [Fixed(_, int(a), int(b)), _] if (by := _whole(parts[1])) > 0:
-            return Fixed(WHOLE, a // by, b // by)
-        case "modulo", [Fixed(step, int(a), int(b)), _] if a >= 0 and (by := _whole(parts[1])) > 0:
-            return Fixed(step, 0, min(b, by - 1))
-        case "number", _:
-            return Fixed(WHOLE, 0, 1)
-        case "length", [Text(length)]:
-            return Fixed(WHOLE, 0, length)
-        case name, _ if name in DATE_PARTS:
-            return Fixed(WHOLE, *DATE_PARTS[name])
-        case "truncate", [kind, _] if isinstance(parts[1], Constant):
-            return Moment() if isinstance(kind, Moment) and parts[1].value in ("hour", "minute") else Day()
-        case "to_day", _:
-            return Day()
-        case (("lower" | "upper" | "trim"), [Text(length)]):
-            return Text(LONGER * length)
-        case "substring", [Text(length), _, _]:
-            return Text(min(_whole(parts[2]), length))
-        case "concatenate", _ if all(isinstance(kind, Text) for kind in kinds):
-            return Text(sum(kind.length for kind in kinds if isinstance(kind, Text)))
-        case _:
-            return None
+def truncate_number(value: Expression) -> Expression:
+    """Cut towards zero to a whole number."""
+    lower, upper = range_of("TRUNC", value)
+    if lower >= 0:
+        return floor_of(value)
+    if upper <= 0:
+        return floor_of(value, up=True)
+    return case([(compare("less", value, constant(0)), floor_of(value, up=True))], floor_of(value))
 
 
-_CONDITIONS = frozenset(
-    {"equal", "differ", "less", "less_equal", "greater", "greater_equal", "and", "or", "not", "in", "is_null"}
-    | {"like", "ilike"}
-)
-"""Operations that are true or false."""
+_MOST_POWER = 16
 
 
-def _whole(value: Expression) -> int:
-    return value.value if isinstance(value, Constant) and isinstance(value.value, int) else 0
+def power(value: Expression, exponent: Expression) -> Expression:
+    """A number to a power that is written in the statement: 0.5, or whole from 0 to 16."""
+    by = exponent.number if isinstance(exponent, Constant) else None
+    if by == Fraction(1, 2):
+        return square_root(value)
+    if by is None or by.denominator != 1 or not 0 <= by <= _MOST_POWER:
+        raise Unsupported("POWER with this exponent", f"0.5, or a whole number from 0 to {_MOST_POWER}")
+    lower, _ = range_of("POWER", value)
+    if by == 0:
+        return constant(1)
+    size = absolute(value) if lower < 0 and by > 1 else value
+    result = size if by % 2 == 0 else value
+    for _ in range(int(by) - 1):
+        result = multiply(result, size)
+    return result
+
+
+_MOST_ROOT = 2**50
+_FINEST_ROOT = 10**6
+
+
+def square_root(value: Expression) -> Expression:
+    """√value to the nearest step of a grid; null where it is negative.
+
+    Guarantee: the same steps on every engine. Proof. With n whole, n < 2^50, the engine computes the nearest whole
+    number to √n in floating point. √n is no multiple of 1/2 unless whole, and its distance from k + 1/2 is more than
+    1/(8k + 8); n is a float exactly and IEEE 754 rounds √n correctly, so it is off by at most 2^−53·(k + 1), which is
+    less, since k < 2^25. So rounding decides as it would for √n itself.
+    """
+    lower, upper = range_of("SQRT", value)
+    if upper < 0:
+        raise Unsupported("SQRT of numbers that are all negative", "use numbers ≥ 0")
+    step = step_of(value)
+    digits = step.denominator
+    while (
+        digits * 10 <= _FINEST_ROOT
+        and upper * step.numerator * step.denominator * (digits // step.denominator * 10) ** 2 < _MOST_ROOT
+    ):
+        digits *= 10
+    times = step * digits**2
+    if upper * times >= _MOST_ROOT:
+        raise Unsupported(f"SQRT of {value.kind}", "use narrower bounds, or ROUND it first")
+    ends = [_nearest_root(max(0, end) * int(times)) for end in (lower, upper)]
+    nullable = value.nullable or lower < 0
+    return call("square_root", value, constant(int(times)), kind=Fixed(Fraction(1, digits), *ends), nullable=nullable)
+
+
+def _nearest_root(whole: int) -> int:
+    root = isqrt(whole)
+    return root + (whole - root * root > root)
+
+
+def bucket(value: Expression, low: Expression, high: Expression, count: Expression) -> Expression:
+    """WIDTH_BUCKET: which of `count` equal parts a number is in, from 1; 0 below them, count + 1 above."""
+    ends = [part.number if isinstance(part, Constant) else None for part in (low, high, count)]
+    if any(end is None for end in ends):
+        raise Unsupported("WIDTH_BUCKET with limits that vary", "write the limits and the number of buckets")
+    first, last, parts = (end or Fraction(0) for end in ends)
+    if first >= last or parts.denominator != 1 or not 1 <= parts <= 10**6:
+        raise Unsupported(
+            "WIDTH_BUCKET with these limits", "a lower limit below the upper one, and 1 to 1000000 buckets"
+        )
+    held = extreme(False, [extreme(True, [value, low]), high])
+    share = divide(subtract(held, low), constant((last - first) / parts))
+    inside = add(floor_of(share), constant(1))
+    outside = [(compare("less", value, low), constant(0)), (compare("greater_equal", value, high), constant(parts + 1))]
+    absent = [(is_null(value), constant(None))] if value.nullable else []
+    return case([*absent, *outside], inside)

@@ -6,6 +6,7 @@ that its steps cannot leave, so nothing overflows and a sum has a sensitivity.
 """
 
 from dataclasses import dataclass
+from datetime import date, datetime
 from fractions import Fraction
 from math import gcd, lcm
 
@@ -13,6 +14,14 @@ from discreet.exact import plain
 
 MOST = 2**62
 """No expression may reach this many steps: it could not be computed in 64 bits."""
+
+
+class Unsupported(Exception):
+    """An operation does not accept these arguments; becomes an `InvalidQuery` that points at the text."""
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.hint = problem, hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +79,24 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """Dates."""
+    """Dates from the first to the last; of the years 1 to 9999 where no bound is known."""
+
+    lower: date | None = None
+    upper: date | None = None
 
     def __str__(self) -> str:
-        return "dates"
+        return "dates" if self.lower is None else f"dates from {self.lower} to {self.upper}"
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Times without a zone."""
+    """Times without a zone from the first to the last; of the years 1 to 9999 where no bound is known."""
+
+    lower: datetime | None = None
+    upper: datetime | None = None
 
     def __str__(self) -> str:
-        return "times"
+        return "times" if self.lower is None else f"times from {self.lower} to {self.upper}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,58 +2,23 @@
 
 ::
 
-    Scan ─ Filter ─ Group ─ Bound ─ Aggregate
+    Rows ─ Group ─ Bound ─ Aggregate          (`rows`: scans, filters, joins, steps over one person's rows)
 
 What one unit can do to an `Aggregate` follows from its `Bound` alone, so an aggregate without one cannot be written.
 """
 
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
 
-from discreet.curator.catalog import Table
 from discreet.errors import InternalError
 from discreet.exact import plain
-from discreet.privacy.unit import Neighbors, Unit
-from discreet.sql.algebra.expression import Domain, Expression, work_of_key, work_on_a_row
+from discreet.privacy.unit import Neighbors
+from discreet.sql.algebra import conditions
+from discreet.sql.algebra.calendar import Calendar
+from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Field, Slot, work_of_key, work_on_a_row
 from discreet.sql.algebra.kinds import Fixed
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """The rows of a private table, each column as it is treated."""
-
-    table: Table
-
-    @property
-    def unit(self) -> Unit:
-        """Whose rows they are."""
-        if self.table.unit is None:
-            raise InternalError(f"table {self.table.name!r} is public and was scanned as private")
-        return self.table.unit
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """The rows for which a condition is true."""
-
-    source: "Scan | Filter"
-    condition: Expression
-
-
-Rows = Scan | Filter
-"""Rows of units: what a unit's rows become depends on that unit alone."""
-
-
-def scan_of(rows: Rows) -> Scan:
-    """The scan beneath all filters."""
-    while isinstance(rows, Filter):
-        rows = rows.source
-    return rows
-
-
-def conditions_of(rows: Rows) -> list[Expression]:
-    """The conditions of all filters, innermost first."""
-    return [*conditions_of(rows.source), rows.condition] if isinstance(rows, Filter) else []
-
+from discreet.sql.algebra.rows import Rows, expressions_above_scans, expressions_of, is_scanned
 
 LARGEST_DOMAIN = 10_000_000
 """No more groups than these are answered."""
@@ -80,6 +45,17 @@ class Key:
     def size(self) -> int | None:
         """How many groups it makes, null included where it can be null."""
         return None if self.domain is None else len(self.domain) + self.value.nullable
+
+
+def declared_condition(key: Key) -> Expression | None:
+    """The condition that a key is one of its values; None where it always is."""
+    if key.domain is None:
+        return None
+    stated = isinstance(key.value, Field) and key.value.column.values is not None
+    if isinstance(key.domain, range | Calendar) or not (stated or isinstance(key.value, Slot)):
+        return None
+    inside = conditions.among(key.value, [Constant(value, key.value.kind) for value in key.domain])
+    return conditions.either(inside, conditions.is_null(key.value)) if key.value.nullable else inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +135,87 @@ class Sum:
         return f"sum of {self.value}" + (f" about {plain(self.offset * self.kind.step)}" if self.offset else "")
 
 
-Measure = Count | People | Sum
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """How many different values there are; of each unit at most `Bound.rows` of them, by the fair draw, in a cell."""
+
+    value: Expression
+
+    def __str__(self) -> str:
+        return f"count of distinct {self.value}"
+
+
+Measure = Count | People | Sum | Distinct
 """A whole number in each cell, which each unit changes by a bounded amount."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The values of a bounded number in each cell, as a multiset that is ranked: what quantiles are chosen from.
+
+    `keep` says which of a unit's values in a cell count. "even": at most `Bound.rows` of them, evenly spaced in their
+    order from an offset of the fair draw, so each of n > rows counts with probability rows/n. "least" or "greatest":
+    that one value.
+    """
+
+    value: Expression
+    keep: Literal["even", "least", "greatest"]
+
+    @property
+    def kind(self) -> Fixed:
+        """The kind of the value, whose bounds are known."""
+        if not isinstance(self.value.kind, Fixed) or not self.value.kind.bounded:
+            raise InternalError("a quantile without bounds was planned")
+        return self.value.kind
+
+    @property
+    def points(self) -> int:
+        """How many values there can be."""
+        return (self.kind.upper or 0) - (self.kind.lower or 0) + 1
+
+    def __str__(self) -> str:
+        each = {"even": "values of", "least": "least values a unit of", "greatest": "greatest values a unit of"}
+        return f"{each[self.keep]} {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """How often each of the declared values of an expression occurs in each cell: what modes are chosen from.
+
+    Of a unit's values in a cell, those count that a `Distribution` with `keep` "even" would count.
+    """
+
+    value: Expression
+
+    @property
+    def keep(self) -> Literal["even"]:
+        """Which of a unit's values count, as in a `Distribution`."""
+        return "even"
+
+    @property
+    def domain(self) -> Domain:
+        """The values that there can be, null aside; known beforehand."""
+        domain = values_of(self.value)
+        if domain is None:
+            raise InternalError("a mode of values that are not declared was planned")
+        return domain
+
+    @property
+    def points(self) -> int:
+        """How many values there can be."""
+        return len(self.domain)
+
+    def __str__(self) -> str:
+        return f"frequencies of {self.value}"
+
+
+def values_of(value: Expression) -> Domain | None:
+    """The values that an expression takes beside null, also where a FILTER makes others null; None: not known."""
+    if isinstance(value, Call) and value.operation == "case" and value.domain is None:
+        _, inner, *others = value.arguments
+        if len(others) == 1 and isinstance(others[0], Constant) and others[0].value is None:
+            return values_of(inner)
+    return domain_of(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +224,31 @@ class Aggregate:
 
     source: Bound
     measures: tuple[Measure, ...]
+    distributions: tuple[Distribution | Frequencies, ...] = ()
 
     @property
     def parts(self) -> list[Expression]:
-        """All expressions that are computed on each row: conditions, keys, values of measures."""
+        """All expressions that are computed on each row: conditions, steps, keys, values of measures and ranks."""
         group = self.source.source
-        values = [measure.value for measure in self.measures if measure.value is not None]
-        return [*conditions_of(group.source), *(key.value for key in group.keys), *values]
+        values = [part.value for part in (*self.measures, *self.distributions) if part.value is not None]
+        return [*expressions_of(group.source), *(key.value for key in group.keys), *values]
+
+    @property
+    def parts_above_scans(self) -> list[Expression]:
+        """Those that are computed only on rows that a join, a step or a condition below it has chosen."""
+        group = self.source.source
+        if is_scanned(group.source):
+            return []
+        values = [part.value for part in (*self.measures, *self.distributions) if part.value is not None]
+        declared = [] if group.size is None else [declared_condition(key) for key in group.keys]  # not asked as such
+        above = [part for part in expressions_above_scans(group.source) if part not in declared]
+        return [*above, *(key.value for key in group.keys), *values]
 
     @property
     def work(self) -> int:
         """The most nanoseconds that one row takes: all expressions, and being grouped by its keys."""
-        grouped = sum(work_of_key(key.value) for key in self.source.source.keys)
+        numbered = [part.value for part in self.distributions if isinstance(part, Frequencies)]
+        grouped = sum(work_of_key(value) for value in (*(key.value for key in self.source.source.keys), *numbered))
         return sum(work_on_a_row(part) for part in self.parts) + grouped
 
 
@@ -203,10 +271,13 @@ def sensitivity_of(measure: Measure, bound: Bound, neighbors: Neighbors) -> Sens
     that add t, between n/R times the ends, count as ⌊t·R/n + h⌋ with 0 ≤ h < 1, which lies between the same ends since
     they are whole.) Let c = max(a, b). *Add or remove one* moves the total by one v: ℓ1 ≤ G·c, ℓ2² ≤ G·c².
     *Change one* replaces v by w. In k groups where both are, it moves by at most a + b; in at most 2(G − k) where one
-    of them is, by at most c. There are `size` groups, so 2G − k ≤ size. Since a + b ≤ 2c, ℓ1 is greatest at the least
-    such k; ℓ2² is linear in k, so greatest at the least or at k = G. Clamping totals moves no two further apart.
+    of them is, by at most c. (`Distinct` is not such a sum. It counts the values of a union of sets that depend on one
+    unit each, with at most R values in at most G groups: taking a set out of a group takes away at most R, putting one
+    in adds at most R, so both together move by at most R, which is a + b with a = 0 and b = R.) There are `size`
+    groups, so 2G − k ≤ size. Since a + b ≤ 2c, ℓ1 is greatest at the least such k; ℓ2² is linear in k, so greatest at
+    the least or at k = G. Clamping totals moves no two further apart.
     """
-    low, high = _reach_of_a_unit(measure, bound)
+    low, high = contribution_range(measure, bound)
     most, spread, groups = max(1, -low, high), max(1, high - low), bound.groups
     if neighbors is Neighbors.ADD_OR_REMOVE_ONE:
         return Sensitivity(groups * most, groups * most**2)
@@ -214,6 +285,37 @@ def sensitivity_of(measure: Measure, bound: Bound, neighbors: Neighbors) -> Sens
     both = 0 if size is None else max(0, 2 * groups - size)
     l1 = both * spread + 2 * (groups - both) * most
     return Sensitivity(l1, max(groups * spread**2, both * spread**2 + 2 * (groups - both) * most**2))
+
+
+def rank_sensitivity(distribution: Distribution, probability: Fraction, bound: Bound, neighbors: Neighbors) -> Fraction:
+    """The most that a change of one unit moves rank scores, as `GroupedQuantile` has them, added up over all groups.
+
+    Guarantee: for any two datasets that differ in one unit, the largest moves of any point's score in each group add up
+    to at most this, for the quantile of this probability. Proof. Of n values, the score of a point o is minus the
+    distance of q·n + shift to [#{x < o}, #{x ≤ o}]. A unit has at most R values in each of at most G groups (R = 1
+    where it keeps one). Putting b ≤ R values into a group moves each of the two counts by some c with 0 ≤ c ≤ b and q·n
+    by q·b, so their differences move by c − q·b, between −q·b and (1 − q)·b: by at most R·m with m = max(q, 1 − q).
+    Taking them out is the reverse. *Add or remove one*: G groups, each by R·m. *Change one*: in k groups where both
+    the old and the new values are, the moves add up to between −q·R − (1 − q)·R and the opposite, at most R; in at most
+    2(G − k) others, by R·m each. Since R ≤ 2·R·m, the sum is greatest at the least k with 2G − k ≤ `size`.
+    """
+    rows = Fraction(bound.rows if distribution.keep == "even" else 1)
+    alone, groups = rows * max(probability, 1 - probability), bound.groups
+    if neighbors is not Neighbors.CHANGE_ONE:
+        return groups * alone
+    size = bound.source.size
+    both = 0 if size is None else max(0, 2 * groups - size)
+    return both * rows + 2 * (groups - both) * alone
+
+
+def tally_sensitivity(bound: Bound, neighbors: Neighbors) -> int:
+    """The most that a change of one unit moves the counts of all bins, or values, of all groups, in ℓ1.
+
+    Guarantee: for any two datasets that differ in one unit, the counts differ by at most this. Proof. A unit has at
+    most R values in each of at most G groups, each counted once: a vector v ≥ 0 whose numbers add up to at most G·R.
+    *Add or remove one* moves the counts by one v, *change one* by v − w, at most 2·G·R.
+    """
+    return bound.groups * bound.rows * (2 if neighbors is Neighbors.CHANGE_ONE else 1)
 
 
 def keys_changed(bound: Bound, neighbors: Neighbors) -> int:
@@ -224,12 +326,12 @@ def keys_changed(bound: Bound, neighbors: Neighbors) -> int:
     return bound.groups * (1 if neighbors is Neighbors.ADD_OR_REMOVE_ONE else 2)
 
 
-def _reach_of_a_unit(measure: Measure, bound: Bound) -> tuple[int, int]:
-    """Between what one unit adds to one group."""
+def contribution_range(measure: Measure, bound: Bound) -> tuple[int, int]:
+    """The least and the most that one unit adds to one group where it counts."""
     match measure:
         case People():
             return 0, 1
-        case Count():
+        case Count() | Distinct():
             return 0, bound.rows
         case Sum():
             lower, upper = (measure.kind.lower or 0) - measure.offset, (measure.kind.upper or 0) - measure.offset

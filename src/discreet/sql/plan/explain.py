@@ -8,19 +8,23 @@ from html import escape
 from math import ceil
 from typing import Any
 
-from discreet.exact import Number, printed_up, text_up
+from discreet.exact import Number, plain, printed_up, text_up
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.privacy import loss as losses
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors
 from discreet.sql.algebra import relations
-from discreet.sql.algebra.expression import Call, Expression, Field, fields_of
+from discreet.sql.algebra.expression import Call, Expression, Field, Slot, fields_of
 from discreet.sql.algebra.kinds import Fixed, Kind
-from discreet.sql.algebra.relations import Count, Key, Measure, Sum, conditions_of, scan_of
-from discreet.sql.algebra.rules import Derived, Direct, Mean
+from discreet.sql.algebra.relations import Count, Distinct, Distribution, Frequencies, Key, Measure, Sum
+from discreet.sql.algebra.rows import Scan, at_most_one_row, conditions_of, private_tables, scans_of, unit_of
+from discreet.sql.algebra.rules import Bin, Derived, Direct, Mean, Named, Rank, Spread
 from discreet.sql.release import private_sql
-from discreet.sql.release.release import Noise, Release
+from discreet.sql.release.release import Choice, Noise, Release, Tally, Top
+
+Read = Measure | Distribution | Frequencies
+"""What is read from private rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,9 @@ def explanation(
     """Everything that can be said about a plan before it is paid for."""
     sure = 1 - failure_probability(confidence)
     described = tuple(_described(release, neighbors, sure) for release in releases)
-    remarks = dict.fromkeys(note for release in releases for note in notes(release, release.aggregate.measures))
+    read = [(release, [*release.aggregate.measures, *release.aggregate.distributions]) for release in releases]
+    remarks = dict.fromkeys(note for release, parts in read for note in notes(release, parts))
+    remarks |= dict.fromkeys(note for release in releases for note in accuracy_of_names(release, release.derived, sure))
     cautions = dict.fromkeys(words for release in releases for words in warnings(release, release.derived, sure))
     return Explanation(tuple(texts), epsilon, delta, loss, sure, described, tuple(remarks), tuple(cautions))
 
@@ -98,7 +104,14 @@ def warnings(release: Release, numbers: Sequence[Derived], sure: Fraction) -> li
     """Why some of these numbers may be worth less than their price, as far as that is public."""
     remarks = []
     for number in numbers:
-        measure = release.aggregate.measures[number.indices[0]]
+        measure = parts_of(release, number)[0]
+        if isinstance(number, Direct) and (few := _units_needed(release, number, sure)) >= _MANY_ROWS:
+            who = "rows" if unit_of(release.group.source).key is None else "people"
+            where = " in a group" if release.group.keys else ""
+            remarks.append(
+                f"{measure} of fewer than {few:,} {who}{where} is smaller than its own error: state more ε, or let a "
+                "person count in fewer groups and rows"
+            )
         if not isinstance(measure, Sum):
             continue
         loose = _loose(measure)
@@ -110,6 +123,14 @@ def warnings(release: Release, numbers: Sequence[Derived], sure: Fraction) -> li
         if isinstance(number, Mean) and (few := _rows_needed(release, number, sure)) >= _MANY_ROWS:
             remarks.append(f"a mean of {measure.value} over fewer than {few:,} rows is known no better than its bounds")
     return remarks
+
+
+def _units_needed(release: Release, number: Direct, sure: Fraction) -> int:
+    """With fewer units, what they add at most is less than the width of the interval."""
+    measure = release.aggregate.measures[number.measure]
+    width = release.noises[number.measure].interval(sure)
+    low, high = relations.contribution_range(measure, release.aggregate.source)
+    return ceil(Fraction(width) / max(1, -low, high))
 
 
 def _loose(measure: Sum) -> Call | None:
@@ -142,20 +163,32 @@ def _error_times_rows(release: Release, mean: Mean, sure: Fraction) -> Fraction:
     return (wide + ((mean.kind.upper or 0) - mean.offset) * far) * mean.kind.step
 
 
-def is_bounded(release: Release, measures: Sequence[Measure]) -> bool:
+def parts_of(release: Release, number: Derived) -> list[Read]:
+    """The measures that a number is made of, or the distribution that it is chosen from."""
+    if isinstance(number, Rank | Bin | Named):
+        return [release.aggregate.distributions[number.distribution]]
+    return [release.aggregate.measures[index] for index in number.indices]
+
+
+def is_bounded(release: Release, measures: Sequence[Read]) -> bool:
     """Whether bounding or clamping can take something from these measures, which no interval then tells."""
     bound, group = release.aggregate.source, release.group
     drops = bool(group.keys) and (group.size is None or bound.groups < group.size)
-    weighs = any(isinstance(measure, Count | Sum) for measure in measures)
-    return bool(_clamped(measures)) or (scan_of(group.source).unit.key is not None and (drops or weighs))
+    weighs = any(isinstance(measure, Count | Sum | Distinct) or _is_even(measure) for measure in measures)
+    several = unit_of(group.source).key is not None and not at_most_one_row(group.source)
+    return bool(_clamped(measures) or _clamped_counts(measures)) or (several and (drops or weighs))
 
 
-def notes(release: Release, measures: Sequence[Measure]) -> list[str]:
+def _is_even(measure: Read) -> bool:
+    return isinstance(measure, Distribution | Frequencies) and measure.keep == "even"
+
+
+def notes(release: Release, measures: Sequence[Read]) -> list[str]:
     """What is bounded, clipped, dropped or selected for these measures, in words: every answer carries them."""
-    bound, group, table = release.aggregate.source, release.group, scan_of(release.group.source).table
-    person = table.unit.key if table.unit is not None else None
+    bound, group = release.aggregate.source, release.group
+    person = unit_of(group.source).key
     remarks = []
-    if person is not None:
+    if person is not None and not at_most_one_row(group.source):
         weighs = any(isinstance(measure, Count | Sum) for measure in measures)
         if group.keys and (group.size is None or bound.groups < group.size):
             remarks.append(f"a person counts in at most {_many(bound.groups, 'group')}; their others are left out")
@@ -165,9 +198,24 @@ def notes(release: Release, measures: Sequence[Measure]) -> list[str]:
                 f"a person weighs at most as much as {_many(bound.rows, 'row')}{where}: where there are more, each "
                 "weighs less, so counts and sums shrink, while averages and shares keep their size"
             )
+        if any(isinstance(measure, Distinct) for measure in measures):
+            where = " in each group" if group.keys else ""
+            remarks.append(f"of a person's different values at most {bound.rows}{where} are counted, by a fair draw")
+        if even := [measure for measure in measures if _is_even(measure)]:
+            where = " in each group" if group.keys else ""
+            named = ["quantiles and histograms"] if any(isinstance(m, Distribution) for m in even) else []
+            named += ["most frequent values"] if any(isinstance(m, Frequencies) for m in even) else []
+            remarks.append(
+                f"{' and '.join(named)} are of at most {_many(bound.rows, 'row')} a person{where}: where there are "
+                "more, so many of them, evenly spaced in their order"
+            )
+    if person is not None:
         remarks.append(f"rows without {person} are left out")
     remarks += [f"{field.column.name} is clamped to {field.kind}" for field in dict.fromkeys(_clamped(measures))]
+    remarks += [f"{value} of a person is clamped to {kind}" for value, kind in dict.fromkeys(_clamped_counts(measures))]
     remarks += [f"only declared values of {key.name} are answered" for key in group.keys if _listed(key)]
+    listed = [m.value for m in measures if isinstance(m, Frequencies) and not isinstance(m.value.kind, Fixed)]
+    remarks += [f"only declared values of {value} are counted" for value in listed]
     if release.selection is not None:
         sure = release.selection.interval("0.95")
         who = "rows" if person is None else "people"
@@ -181,9 +229,21 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
-def _clamped(measures: Sequence[Measure]) -> list[Field]:
-    values = [measure.value for measure in measures if isinstance(measure, Sum)]
-    return [field for value in values for field in fields_of(value) if field.column.bounded]
+def _clamped(measures: Sequence[Read]) -> list[Field]:
+    values = [measure.value for measure in measures if isinstance(measure, Sum | Distribution | Frequencies)]
+    return [field for value in values for field in fields_of(value) if field.column.bounded or field.column.earliest]
+
+
+def _clamped_counts(measures: Sequence[Read]) -> list[tuple[Expression, Kind]]:
+    """Counts and sums of one person's rows that have no bounds of their own, and what they are clamped to."""
+    calls = [part for m in measures if isinstance(m, Sum | Distribution | Frequencies) for part in _calls(m.value)]
+    return [
+        (slot, part.kind)
+        for part in calls
+        if part.operation == "least" and isinstance(part.arguments[0], Call)
+        if part.arguments[0].operation == "greatest" and isinstance(slot := part.arguments[0].arguments[0], Slot)
+        if isinstance(slot.kind, Fixed) and not slot.kind.bounded
+    ]
 
 
 def _listed(key: Key) -> bool:
@@ -192,10 +252,12 @@ def _listed(key: Key) -> bool:
 
 def _described(release: Release, neighbors: Neighbors, sure: Fraction) -> dict[str, Any]:
     bound, group = release.aggregate.source, release.group
-    scan = scan_of(group.source)
+    others = [scan.table.name for scan in scans_of(group.source) if not isinstance(scan, Scan)]
+    values = _values(release)
     return {
-        "table": scan.table.name,
-        "protects": str(scan.unit),
+        "table": " and ".join(table.name for table in private_tables(group.source)),
+        **({"public tables": list(dict.fromkeys(others))} if others else {}),
+        "protects": str(unit_of(group.source)),
         "neighbors": str(neighbors),
         "filters": [str(condition) for condition in conditions_of(group.source)],
         "groups": {
@@ -209,16 +271,27 @@ def _described(release: Release, neighbors: Neighbors, sure: Fraction) -> dict[s
             | {"noise only": is_bounded(release, [measure])}
             for measure, noise in zip(release.aggregate.measures, release.noises, strict=True)
         ],
+        **({"histograms": [_tally(release, tally, sure) for tally in release.tallies]} if release.tallies else {}),
+        **({"most frequent": [_top(release, top, sure) for top in release.tops]} if release.tops else {}),
+        **({"choices": [_choice(release, choice, sure) for choice in release.choices]} if release.choices else {}),
         "numbers": [
-            _number(release, index, sure) | {"noise only": is_bounded(release, _measures(release, number))}
+            _number(release, index, sure) | {"noise only": is_bounded(release, parts_of(release, number))}
             for index, number in enumerate(release.derived)
         ],
-        "sql": private_sql.write(release.aggregate),
+        "sql": "; ".join([private_sql.write(release.aggregate), *values]),
     }
 
 
-def _measures(release: Release, number: Derived) -> list[Measure]:
-    return [release.aggregate.measures[index] for index in number.indices]
+def _values(release: Release) -> list[str]:
+    """The SQL that reads values beside the measures, where there are some."""
+    aggregate, person = release.aggregate, unit_of(release.group.source).key is not None
+    different = [i for i, measure in enumerate(aggregate.measures) if person and isinstance(measure, Distinct)]
+    if not aggregate.distributions and not different:
+        return []
+    from discreet.sql.release.values_sql import write_distinct, write_values
+
+    ranked = [write_values(aggregate, index) for index in range(len(aggregate.distributions))]
+    return [*(write_distinct(aggregate, index) for index in different), *ranked]
 
 
 def _only(described: dict[str, Any]) -> str:
@@ -251,12 +324,86 @@ def _measure(measure: Measure, noise: Noise, size: relations.Sensitivity, sure: 
     }
 
 
-def _number(release: Release, index: int, sure: Fraction) -> dict[str, Any]:
+def _tally(release: Release, tally: Tally, sure: Fraction) -> dict[str, Any]:
+    return {
+        "of": str(release.aggregate.distributions[tally.distribution].value),
+        "bins": len(tally.edges) + 1,
+        "scale": float(tally.noise.scale),
+        "sensitivity": float(tally.noise.sensitivity),
+        "loss": json.loads(losses.to_json(tally.noise.loss)),
+        "error": float(tally.noise.interval(sure)),
+    }
+
+
+def _choice(release: Release, choice: Choice, sure: Fraction) -> dict[str, Any]:
+    mechanism = choice.mechanism
+    return {
+        "of": str(release.aggregate.distributions[choice.distribution]),
+        "probability": float(mechanism.probability),
+        "shift": mechanism.shift,
+        "sensitivity": float(mechanism.sensitivity),
+        "loss": json.loads(losses.to_json(mechanism.loss)),
+        "error in ranks": mechanism.interval(sure),
+    }
+
+
+def _top(release: Release, top: Top, sure: Fraction) -> dict[str, Any]:
+    mechanism = top.mechanism
+    return {
+        "of": str(release.aggregate.distributions[top.distribution].value),
+        "places": mechanism.places,
+        "values": mechanism.points,
+        "sensitivity": float(mechanism.sensitivity),
+        "loss": json.loads(losses.to_json(mechanism.loss)),
+        "epsilon": printed_up(mechanism.epsilon),
+        "error": mechanism.interval(sure),
+    }
+
+
+def accuracy_of_names(release: Release, numbers: Sequence[Derived], sure: Fraction) -> list[str]:
+    """How much less frequent than the most frequent value the one that is named can be, in words.
+
+    >>> from discreet.mechanisms.frequent import GroupedMode
+    >>> round(GroupedMode(epsilon=1, points=20, places=1, sensitivity=1).interval("0.95"), 2)
+    6.0
+    """
+    remarks = []
+    for index in dict.fromkeys(number.top for number in numbers if isinstance(number, Named)):
+        top, where = release.tops[index], " of its group" if release.group.keys else ""
+        value, far = release.aggregate.distributions[top.distribution].value, ceil(top.mechanism.interval(sure))
+        what = "the value named" if top.mechanism.places == 1 else "the value named at place j"
+        due = f"the largest count{where}" if top.mechanism.places == 1 else f"the j-th largest count{where}"
+        remarks.append(
+            f"{what} for {value} has a count of at least {due} − {far:,}, with probability {100 * float(sure):g} % each"
+        )
+    return remarks
+
+
+def _number(release: Release, index: int, sure: Fraction) -> dict[str, Any]:  # noqa: PLR0911 (one return a form)
     """The error that a number will have, as far as it can be told before its groups are counted."""
     derived = release.derived[index]
     if isinstance(derived, Direct):
         error = float(release.noises[derived.measure].interval(sure) * derived.step)
         return {"number": str(release.aggregate.measures[derived.measure]), "error": error}
+    if isinstance(derived, Bin):
+        value, noise = release.aggregate.distributions[derived.distribution].value, release.tallies[derived.tally].noise
+        return {
+            "number": f"count {derived.bin} of the histogram of {value}",
+            "error": float(noise.interval(sure)),
+            "bin": derived.bin,
+        }
+    if isinstance(derived, Named):
+        value = release.aggregate.distributions[derived.distribution].value
+        below = release.tops[derived.top].mechanism.interval(sure)
+        return {"number": f"most frequent value {derived.place + 1} of {value}", "error": below, "place": derived.place}
+    if isinstance(derived, Rank):
+        words = {0: "minimum", 1: "maximum"} if None in (derived.low, derived.high) else {}
+        mechanism = release.choices[derived.target].mechanism
+        name = words.get(int(mechanism.probability), f"quantile {plain(mechanism.probability)}")
+        value = release.aggregate.distributions[derived.distribution].value
+        return {"number": f"{name} of {value}", "ranks": mechanism.interval(sure) + abs(mechanism.shift)}
+    if isinstance(derived, Spread):
+        return _spread(release, derived, sure)
     summed = release.aggregate.measures[derived.total].value
     if isinstance(derived, Mean):
         error = float(_error_times_rows(release, derived, sure))
@@ -269,9 +416,28 @@ def _number(release: Release, index: int, sure: Fraction) -> dict[str, Any]:
     return {"number": f"sum of {summed}", "error": float((wide + abs(derived.offset) * far) * derived.step)}
 
 
+def _spread(release: Release, spread: Spread, sure: Fraction) -> dict[str, Any]:
+    """To first order in 1/n: what noise of each width does to a variance or covariance, at the worst mean."""
+    values = [release.aggregate.measures[sums.total].value for sums in (spread.x, spread.y) if sums is not None]
+    name = f"{spread.statistic} of {' and '.join(map(str, values))}"
+    if spread.statistic not in ("variance", "covariance"):
+        return {"number": name, "error": None}
+    x, y = spread.x, spread.y or spread.x
+    width = {index: release.noises[index].interval(1 - (1 - sure) / len(spread.indices)) for index in spread.indices}
+    second = spread.product if spread.product is not None else x.square
+    steps = width[second if second is not None else x.total] + 2 * x.reach * y.reach * width[spread.count]
+    steps += x.reach * width[y.total] + y.reach * width[x.total]
+    return {"number": name, "error × rows": float(steps * x.kind.step * y.kind.step), "rows needed": 0}
+
+
+def _epsilon(described: dict[str, Any]) -> str:
+    return text_up(Fraction(str(described["loss"]["epsilon"])))
+
+
 def _lines(release: dict[str, Any]) -> list[str]:
     groups, bounds = release["groups"], release["bounds"]
-    lines = [f"reads {release['table']}, protects {release['protects']} ({release['neighbors']})"]
+    beside = f" beside {', '.join(release['public tables'])}" if "public tables" in release else ""
+    lines = [f"reads {release['table']}{beside}, protects {release['protects']} ({release['neighbors']})"]
     lines += [f"  where {condition}" for condition in release["filters"]]
     if groups["keys"]:
         keys = ", ".join(f"{key['name']} ({key['values'] or 'from the data'})" for key in groups["keys"])
@@ -292,12 +458,39 @@ def _lines(release: dict[str, Any]) -> list[str]:
             f"{measure['norm']} sensitivity {measure['sensitivity']:.6g}, "
             f"within ±{measure['error']:.6g}{_only(measure)}"
         )
+    for counts in release.get("histograms", ()):
+        lines.append(
+            f"  histogram of {counts['of']}, {counts['bins']} counts: geometric noise, scale {counts['scale']:.6g}, l1 "
+            f"sensitivity {counts['sensitivity']:.6g}, within ±{counts['error']:.6g}"
+        )
+    for top in release.get("most frequent", ()):
+        many = "most frequent value" if top["places"] == 1 else f"{top['places']} most frequent values"
+        lines.append(
+            f"  {many} of {top['of']}, of {top['values']:,} declared: chosen with ε {text_up(top['epsilon'])}, l1 "
+            f"sensitivity {top['sensitivity']:.6g}, a count at most {top['error']:.4g} below the one due"
+        )
+    for choice in release.get("choices", ()):
+        aim = (
+            f", {abs(choice['shift'])} ranks {'below' if choice['shift'] < 0 else 'above'} it"
+            if choice["shift"]
+            else ""
+        )
+        lines.append(
+            f"  {choice['of']}: quantile {choice['probability']:g}{aim} chosen with ε {_epsilon(choice)}, rank "
+            f"sensitivity {choice['sensitivity']:g}, within ±{choice['error in ranks']:.4g} ranks"
+        )
     measured = {measure["measure"] for measure in release["measures"]}
     for number in release["numbers"]:
         if "error × rows" in number:
             few = f"; below {number['rows needed']:,} rows, no better known than its bounds"
             error = f"within about ±{number['error × rows']:.6g} ÷ the rows of its group{_only(number)}"
             lines.append(f"  {number['number']}: {error}{few if number['rows needed'] > 1 else ''}")
+        elif "bin" in number or "place" in number:
+            continue
+        elif "ranks" in number:
+            lines.append(f"  {number['number']}: within about ±{number['ranks']:.4g} ranks{_only(number)}")
+        elif number["error"] is None:
+            lines.append(f"  {number['number']}: its error depends on the rows of its group and on their variance")
         elif number["number"] not in measured:
             lines.append(f"  {number['number']}, from the two: within ±{number['error']:.6g}{_only(number)}")
     return lines

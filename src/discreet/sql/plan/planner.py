@@ -1,16 +1,17 @@
 """SQL ─ parse ─ resolve ─ bound ─ sensitivity ─ mechanism choice ─→ QueryPlan. No row is touched."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from textwrap import shorten
+from typing import Any
 
 from discreet.curator.catalog import Catalog, contribution
 from discreet.errors import InvalidParameter, InvalidQuery
-from discreet.exact import Number
+from discreet.exact import Number, rational
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.privacy.unit import Unit
-from discreet.sql.after import post_query, sandbox
+from discreet.sql.after import left_out, post_query, sandbox
 from discreet.sql.after.post_query import Source, post_query_of
 from discreet.sql.algebra import expression, rules
 from discreet.sql.algebra.expression import CUT_TEXTS, too_much_work, work_on_a_row
@@ -22,6 +23,8 @@ from discreet.sql.text.blocks import Block, split
 
 _LEAST_FAILURE_PROBABILITY = Fraction(1, 10**100)
 
+_CONFIDENCE = "0.95"
+
 MOST_STATEMENTS = 100
 """No more statements are planned together: one ε pays for all of them, and one clock runs over all of them."""
 
@@ -31,7 +34,8 @@ class Terms:
     """What an analyst states beside the SQL: ε or an error, δ, contribution bounds, the confidence of intervals.
 
     `epsilon` is the total for everything that is asked together. `error` asks for the least ε at which every count and
-    sum is within it, with the stated confidence.
+    sum is within it, with the stated confidence. `measure_bounds` spends a tenth of ε on what bounding left out.
+    `default_epsilon` is what the owner states for questions that state neither.
     """
 
     epsilon: Number | None = None
@@ -39,7 +43,9 @@ class Terms:
     delta: Number | None = None
     groups: int | None = None
     rows: int | None = None
-    confidence: Number = "0.95"
+    confidence: Number = _CONFIDENCE
+    measure_bounds: bool = False
+    default_epsilon: Number | None = None
 
 
 def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
@@ -57,7 +63,29 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
         raise InvalidQuery("this statement is nested too deeply", "write it with fewer levels") from None
 
 
+def _stated(texts: Sequence[str], terms: Terms) -> Terms:
+    """The terms, with those that the texts state themselves; what is stated twice must be the same."""
+    if not any(isinstance(text, str) and "differential_privacy" in text.casefold() for text in texts):
+        return terms
+    from discreet.sql.text.options import same, without_options
+
+    for text in texts:
+        for name, option in without_options(text)[1].items():
+            given = getattr(terms, name)
+            usual = name == "confidence" and given == _CONFIDENCE
+            if given is not None and not usual and not same(given, option.value):
+                hint = f"{name} {given} was stated beside this text; state it in one place"
+                twice = f"{name} is stated twice, with different values"
+                raise InvalidQuery(twice, hint, text=text, start=option.start)
+            changed: Any = int(option.value) if name in ("groups", "rows") else option.value
+            terms = replace(terms, **{name: changed})
+    return terms
+
+
 def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
+    terms = _stated(texts, terms)
+    if terms.epsilon is None and terms.error is None:
+        terms = replace(terms, epsilon=terms.default_epsilon)
     if failure_probability(terms.confidence) < _LEAST_FAILURE_PROBABILITY:
         raise InvalidParameter("confidence", terms.confidence, "at most 1 − 1e-100")
     limits = Limits(*(contribution(given, name, Unit("person")) for name, given in
@@ -65,9 +93,13 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     if len(texts) > MOST_STATEMENTS:
         hint = "ask them in several batches, each with its own epsilon"
         raise InvalidParameter("statements", f"{len(texts):,} of them", f"at most {MOST_STATEMENTS} together", hint)
-    parts = [split(text, catalog) for text in texts]
+    parts = [split(text, catalog, limits) for text in texts]
     drafts, indices = _shared([block for part in parts for block in part.blocks], limits)
-    releases = _priced([rules.apply_rules(draft) for draft in drafts], catalog, terms)
+    drafts = left_out.with_counts(drafts) if terms.measure_bounds else drafts
+    bounded = [rules.apply_rules(draft) for draft in drafts]
+    whole = left_out.measurements(bounded) if terms.measure_bounds else []
+    releases = _priced(bounded, [draft for _, draft in whole], catalog, terms)
+    measured = tuple((measurement, len(bounded) + place) for place, (measurement, _) in enumerate(whole))
     _check_work(releases)
     post_queries = tuple(
         post_query_of(part, tuple(_source(block, indices, drafts) for block in part.blocks), catalog) for part in parts
@@ -80,7 +112,7 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
         )  # what cannot be computed is found before paying
     loss = together([cost for release in releases for cost in release.losses(catalog.neighbors)])
     epsilon, delta = price.total(releases, epsilon=terms.epsilon, delta=terms.delta)
-    return QueryPlan(post_queries, releases, catalog.neighbors, loss, epsilon, delta, terms.confidence)
+    return QueryPlan(post_queries, releases, catalog.neighbors, loss, epsilon, delta, terms.confidence, measured)
 
 
 def _check_work(releases: Sequence[Release]) -> None:
@@ -92,6 +124,13 @@ def _check_work(releases: Sequence[Release]) -> None:
         name = shorten(str(dearest), 60, placeholder=" …")
         most = f"{name} alone takes {work_on_a_row(dearest) / 1000:,.0f} µs"
         raise InvalidQuery(too_much_work(needed), f"{most}; {CUT_TEXTS}")
+    above = [part for release in releases for part in release.aggregate.parts_above_scans]
+    if sum(map(work_on_a_row, above)) > expression.SWITCHED:
+        dearest = max(above, key=work_on_a_row)
+        name, size = shorten(str(dearest), 60, placeholder=" …"), sum(map(work_on_a_row, above)) / 1000
+        problem = f"this can take {size:,.1f} µs on a row that a join or step has chosen"
+        hint = f"expected at most {expression.SWITCHED // 1000}; {name} takes most of it; {CUT_TEXTS}"
+        raise InvalidQuery(problem, hint)
 
 
 Cell = tuple[object, ...]
@@ -114,19 +153,39 @@ def _shared(blocks: Sequence[Block], limits: Limits) -> tuple[list[Draft], dict[
 
 def _source(block: Block, indices: dict[Cell, int], drafts: list[Draft]) -> Source:
     index = indices[block.rows, block.keys]
-    return Source(block.name, index, tuple(drafts[index].calls.index(wanted) for wanted in block.aggregates))
+    columns = {call: column for column, call in enumerate(drafts[index].calls)}
+    return Source(block.name, index, tuple(columns[wanted] for wanted in block.aggregates), block.sets)
 
 
-def _priced(drafts: list[Draft], catalog: Catalog, terms: Terms) -> tuple[Release, ...]:
+def _priced(drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Terms) -> tuple[Release, ...]:
+    """The releases of the drafts, then those that measure what bounding left out: `left_out.SHARE` of all ε is theirs.
+
+    Guarantee: together they cost no more than was stated. Proof. The drafts are priced within the rest of ε and within
+    δ; the others add geometric noise, whose ε's are the share that was set apart; ε's and δ's add up.
+    """
     if not drafts:
         return ()
-    if (terms.epsilon is None) == (terms.error is None):
-        got = "neither" if terms.epsilon is None else "both"
-        raise InvalidParameter(
-            "epsilon, error", got, "one of them", "state what the answer may cost, or how exact it is"
-        )
+    if terms.epsilon is not None and terms.error is not None:
+        hint = "asking takes both, in two steps: the ε of the second follows from what the first releases"
+        raise InvalidParameter("epsilon, error", "both", "one of them in a plan", hint)
+    if terms.epsilon is None and terms.error is None:
+        hint = "state what the answer may cost, or how exact it is"
+        raise InvalidParameter("epsilon, error", "neither", "one of them", hint)
+    if price.is_relative(terms.error):
+        hint = "state epsilon too, the most that a first release of sizes and a second one may cost together"
+        raise InvalidQuery("a relative error depends on how large the answers are", hint)
+    rest, share = 1 - left_out.SHARE if whole else Fraction(1), left_out.SHARE
     if terms.epsilon is not None:
-        return price.by_epsilon(drafts, catalog.neighbors, epsilon=terms.epsilon, delta=terms.delta)
-    return price.by_error(
-        drafts, catalog.neighbors, error=terms.error or 0, confidence=terms.confidence, delta=terms.delta
-    )
+        stated = rational(terms.epsilon, "epsilon", above=0)
+        made = price.by_epsilon(
+            drafts, catalog.neighbors, epsilon=stated * rest, delta=terms.delta, confidence=terms.confidence
+        )
+        apart = stated * share
+    else:
+        made = price.by_error(
+            drafts, catalog.neighbors, error=terms.error or 0, confidence=terms.confidence, delta=terms.delta
+        )
+        apart = price.total(made, epsilon=None, delta=None)[0] * share / rest
+    if not whole:
+        return made
+    return (*made, *price.by_epsilon(whole, catalog.neighbors, epsilon=apart, delta=None, confidence=terms.confidence))

@@ -5,21 +5,24 @@ selections of keys. With a δ, Gaussian noise is considered beside geometric noi
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from math import floor, log, prod
+from math import ceil, floor, log, prod
 
 from discreet.errors import InternalError, InvalidParameter, InvalidQuery, NoGuarantee
 from discreet.exact import Number, plain, rational
 from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.frequent import GroupedMode
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.mechanisms.partitions import OptimalSelection
+from discreet.mechanisms.quantile import GroupedQuantile
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.unit import Neighbors
 from discreet.sql.algebra import relations
-from discreet.sql.algebra.relations import Aggregate, Bound, Group
-from discreet.sql.algebra.rules import Direct, Draft
-from discreet.sql.release.release import Noise, Release
+from discreet.sql.algebra.relations import Aggregate, Bound, Frequencies, Group
+from discreet.sql.algebra.rules import Bin, Direct, Draft, Named, Rank, Spread
+from discreet.sql.release.release import Choice, Noise, Release, Tally, Top
 
 _JUDGED_AT = Fraction(95, 100)
 _WIDEST = 2**52
@@ -27,22 +30,32 @@ _WIDEST = 2**52
 _LARGEST_SHOWN = 10**30
 
 
+def is_relative(error: Number | None) -> bool:
+    """Whether an error is a share of the answer: 5%."""
+    return isinstance(error, str) and error.strip().endswith("%")
+
+
 def by_epsilon(
-    drafts: Sequence[Draft], neighbors: Neighbors, *, epsilon: Number, delta: Number | None
+    drafts: Sequence[Draft], neighbors: Neighbors, *, epsilon: Number, delta: Number | None, confidence: Number
 ) -> tuple[Release, ...]:
     """The releases that cost ε (and at most δ) in all, with the smaller noise of the two kinds."""
     total = rational(epsilon, "epsilon", above=0)
     extra = None if delta is None else rational(delta, "delta", above=0, below=1)
-    parts = sum(len(draft.measures) for draft in drafts) + _selections(drafts)
+    parts = sum(len(draft.measures) for draft in drafts) + _selections(drafts) + _quantiles(drafts)
     if not parts:
         raise InvalidQuery("nothing is measured here", "ask for COUNT, SUM or AVG")
     share = total / parts
     each = _shared(extra, drafts)
+    chosen = [_choices(draft, neighbors, share, confidence) for draft in drafts]
+    counted = [_tallies(draft, neighbors, [share] * len(draft.tallies)) for draft in drafts]
+    named = [_tops(draft, neighbors, [share] * len(draft.tops)) for draft in drafts]
     pure = [_geometric(draft, neighbors, [share] * len(draft.measures), share, each) for draft in drafts]
-    if extra is None:
-        return tuple(pure)
-    normal = _gaussian(drafts, neighbors, total, share, extra)
-    return tuple(normal if normal is not None and _wider(pure, normal) else pure)
+    normal = None if extra is None else _gaussian(drafts, neighbors, total, share, extra)
+    releases = normal if normal is not None and _wider(pure, normal) else pure
+    parts_of_each = zip(releases, chosen, counted, named, strict=True)
+    return tuple(
+        replace(release, choices=some, tallies=counts, tops=tops) for release, some, counts, tops in parts_of_each
+    )
 
 
 def by_error(
@@ -50,7 +63,8 @@ def by_error(
 ) -> tuple[Release, ...]:
     """The releases of least ε whose counts and sums are within the error, each with this confidence.
 
-    The error of a mean depends on how many rows there are, so it cannot be promised.
+    So are the counts of a histogram; and a value that is named as one of the most frequent occurs at most that much
+    less often. The error of a mean depends on how many rows there are, so it cannot be promised.
     """
     wanted = rational(error, "error", above=0)
     extra = None if delta is None else rational(delta, "delta", above=0, below=1)
@@ -61,26 +75,50 @@ def by_error(
             _least(relations.sensitivity_of(measure, _bound(draft), neighbors).l1, width, confidence)
             for measure, width in zip(draft.measures, widths, strict=True)
         ]
-        naming = sum(epsilons, Fraction(0)) / len(epsilons) if epsilons else None
-        if naming is None:
+        if draft.targets:
+            hint = "state epsilon: the interval of the answer says how far it can be"
+            raise InvalidQuery("a quantile is off by ranks, so its error cannot be promised", hint)
+        binned, named = _least_of_counts(draft, neighbors, wanted, confidence)
+        every = [*epsilons, *binned, *named]
+        if not every:
             raise InvalidQuery("nothing here has an error", "ask for COUNT or SUM, or state epsilon")
         each = _shared(extra, drafts)
-        releases.append(_geometric(draft, neighbors, epsilons, naming, each))
+        release = _geometric(draft, neighbors, epsilons, sum(every, Fraction(0)) / len(every), each)
+        counts, tops = _tallies(draft, neighbors, binned), _tops(draft, neighbors, named)
+        releases.append(replace(release, tallies=counts, tops=tops))
     return tuple(releases)
+
+
+def _least_of_counts(
+    draft: Draft, neighbors: Neighbors, wanted: Fraction, confidence: Number
+) -> tuple[list[Fraction], list[Fraction]]:
+    """The least ε's at which each histogram, and each list of frequent values, is within the error, in counts."""
+    if not draft.tallies and not draft.tops:
+        return [], []
+    width, size = _width(wanted, Fraction(1)), relations.tally_sensitivity(_bound(draft), neighbors)
+    binned = [_least(size, width, confidence)] * len(draft.tallies)
+    named = []
+    for index, places in draft.tops:
+        choice = GroupedMode(epsilon=1, points=draft.distributions[index].points, places=places, sensitivity=size)
+        named.append(decimal_up(Fraction(choice.interval(confidence)) / width, 4))  # its error is ∝ 1/ε
+    return binned, named
 
 
 def total(releases: Sequence[Release], *, epsilon: Number | None, delta: Number | None) -> tuple[Fraction, Fraction]:
     """ε and δ of all releases together: sums where noise is geometric; what was stated where Gaussian noise fits it.
 
     Guarantee: everything released is (ε, δ)-DP. Proof. Geometric noise and selections compose by adding ε's and δ's.
-    Gaussian noise was fitted to what is left of the stated ε and δ after the selections (`_gaussian`), and adding the
-    two gives what was stated.
+    Gaussian noise was fitted to what is left of the stated ε and δ after the selections and the quantiles
+    (`_gaussian`), and adding them gives what was stated.
     """
     named = [release.selection for release in releases if release.selection is not None]
     noises = [noise for release in releases for noise in release.noises]
     if any(isinstance(noise, RoundedGaussian) for noise in noises):
         return rational(epsilon or 0, "epsilon", above=0), rational(delta or 0, "delta", above=0)
     pure = sum((noise.epsilon for noise in noises if isinstance(noise, Geometric)), Fraction(0))
+    pure += sum((tally.noise.epsilon for release in releases for tally in release.tallies), Fraction(0))
+    pure += sum((top.mechanism.epsilon for release in releases for top in release.tops), Fraction(0))
+    pure += sum((choice.mechanism.epsilon for release in releases for choice in release.choices), Fraction(0))
     return pure + sum(selection.epsilon for selection in named), sum(
         (selection.delta for selection in named), Fraction(0)
     )
@@ -90,20 +128,27 @@ def _widths(draft: Draft, wanted: Fraction) -> list[int]:
     """The error that each measure may have, in steps."""
     widths: dict[int, int] = {}
     for derived in draft.derived:
+        if isinstance(derived, Rank | Bin | Named):
+            continue
         if not isinstance(derived, Direct):
-            hint = "ask for SUM and COUNT with an error, or state epsilon"
-            raise InvalidQuery("the error of AVG depends on how many rows there are, so none can be promised", hint)
-        width = floor(wanted / derived.step)
-        if width > _WIDEST:
-            got = plain(wanted) if wanted < _LARGEST_SHOWN else "more than 1e30"
-            most = plain(_WIDEST * derived.step)
-            raise InvalidParameter("error", got, f"at most {most}", "noise is never that wide")
-        if width < 1:
-            raise InvalidParameter(
-                "error", plain(wanted), f"at least {plain(derived.step)}", "noise comes in such steps"
-            )
-        widths[derived.measure] = width
+            hint = "state epsilon too, the most that a first release of sizes and a second one may cost together"
+            what = "AVG"
+            if isinstance(derived, Spread):
+                what, hint = f"the {derived.statistic}", "ask for SUM and COUNT with an error, or state epsilon"
+            raise InvalidQuery(f"the error of {what} depends on how many rows there are, so none can be promised", hint)
+        widths[derived.measure] = _width(wanted, derived.step)
     return [widths[index] for index in range(len(draft.measures))]
+
+
+def _width(wanted: Fraction, step: Fraction) -> int:
+    """An error in steps."""
+    width = floor(wanted / step)
+    if width > _WIDEST:
+        got = plain(wanted) if wanted < _LARGEST_SHOWN else "more than 1e30"
+        raise InvalidParameter("error", got, f"at most {plain(_WIDEST * step)}", "noise is never that wide")
+    if width < 1:
+        raise InvalidParameter("error", plain(wanted), f"at least {plain(step)}", "noise comes in such steps")
+    return width
 
 
 def _least(size: int, width: int, confidence: Number) -> Fraction:
@@ -149,7 +194,8 @@ def _gaussian(
         return None
     spare = delta / 2 if naming else delta
     try:
-        multiplier = gaussian_multiplier(epsilon=epsilon - naming * share, delta=spare, method="analytic")
+        apart = (naming + _quantiles(drafts)) * share
+        multiplier = gaussian_multiplier(epsilon=epsilon - apart, delta=spare, method="analytic")
     except NoGuarantee:
         return None
     releases = []
@@ -161,6 +207,56 @@ def _gaussian(
         ]
         releases.append(_release(draft, noises, _selection(draft, neighbors, share, _shared(delta - spare, drafts))))
     return releases
+
+
+_TOGETHER = 4
+"""Of so many numbers that are asked for together, the interval of an expression of all holds."""
+
+
+def _choices(draft: Draft, neighbors: Neighbors, share: Fraction, confidence: Number) -> tuple[Choice, ...]:
+    """The mechanism of each target: aimed beside the quantile by one rank more than its error at the confidence.
+
+    A value of an expression of several numbers has a part of the failure probability: so ends are made for that.
+    """
+    failure = failure_probability(confidence) / min(_TOGETHER, max(1, len(draft.calls)))
+    choices = []
+    for target in draft.targets:
+        distribution = draft.distributions[target.distribution]
+        if isinstance(distribution, Frequencies):
+            raise InternalError("ranks of values without an order were priced")
+        size = relations.rank_sensitivity(distribution, target.probability, _bound(draft), neighbors)
+        settings = {"epsilon": share * target.share, "probability": target.probability, "sensitivity": size}
+        straight = GroupedQuantile(**settings, points=distribution.points, shift=0)
+        shift = target.side * (ceil(straight.interval(1 - failure / target.ends)) + 1)
+        choices.append(Choice(target.distribution, replace(straight, shift=shift)))
+    return tuple(choices)
+
+
+def _quantiles(drafts: Sequence[Draft]) -> Fraction:
+    """How many parts of the ε all quantiles and histograms have."""
+    ranked = sum((target.share for draft in drafts for target in draft.targets), Fraction(0))
+    return ranked + sum(len(draft.tallies) + len(draft.tops) for draft in drafts)
+
+
+def _tallies(draft: Draft, neighbors: Neighbors, epsilons: Sequence[Fraction]) -> tuple[Tally, ...]:
+    """All bins of a histogram are released together, with noise for what one unit moves in all of them."""
+    size = relations.tally_sensitivity(_bound(draft), neighbors)
+    return tuple(
+        Tally(distribution, edges, Geometric(epsilon=epsilon, sensitivity=size))
+        for (distribution, edges), epsilon in zip(draft.tallies, epsilons, strict=True)
+    )
+
+
+def _tops(draft: Draft, neighbors: Neighbors, epsilons: Sequence[Fraction]) -> tuple[Top, ...]:
+    """Frequent values are chosen by counts, of which one unit moves all together by so much."""
+    size = relations.tally_sensitivity(_bound(draft), neighbors)
+    return tuple(
+        Top(
+            index,
+            GroupedMode(epsilon=epsilon, points=draft.distributions[index].points, places=places, sensitivity=size),
+        )
+        for (index, places), epsilon in zip(draft.tops, epsilons, strict=True)
+    )
 
 
 def _wider(left: Sequence[Release], right: Sequence[Release]) -> bool:
@@ -199,7 +295,8 @@ def _selections(drafts: Sequence[Draft]) -> int:
 
 
 def _release(draft: Draft, noises: Sequence[Noise], selection: OptimalSelection | None) -> Release:
-    return Release(Aggregate(_bound(draft), draft.measures), tuple(noises), selection, draft.derived)
+    aggregate = Aggregate(_bound(draft), draft.measures, draft.distributions)
+    return Release(aggregate, tuple(noises), selection, draft.derived)
 
 
 def _bound(draft: Draft) -> Bound:

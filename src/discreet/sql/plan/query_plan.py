@@ -7,43 +7,72 @@ from typing import Any
 
 from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog
-from discreet.curator.documents import digest, documented, plan_document, plan_parts, to_document
 from discreet.curator.engines import Engine
 from discreet.curator.engines.columns import quoted
+from discreet.curator.plan import digest, documented, plan_document, plan_parts
 from discreet.errors import InternalError
 from discreet.exact import Number
 from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.frequent import GroupedMode
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.mechanisms.partitions import OptimalSelection
+from discreet.mechanisms.quantile import GroupedQuantile
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure, Together
 from discreet.privacy.unit import Neighbors
 from discreet.sql.after import post_query
+from discreet.sql.after.left_out import Measurement, left_out
 from discreet.sql.after.post_query import PostQuery
-from discreet.sql.algebra.expression import MOST_WORK, Call, Constant, Field, field, fields_of
-from discreet.sql.algebra.functions import verify_expression
+from discreet.sql.algebra.calendar import Calendar
+from discreet.sql.algebra.expression import MOST_WORK, SWITCHED, Call, Constant, Field, Slot, work_on_a_row
 from discreet.sql.algebra.kinds import MOST, Day, Fixed, Moment, Nothing, Real, Text, Truth
 from discreet.sql.algebra.relations import (
     LARGEST_DOMAIN,
     Aggregate,
     Bound,
     Count,
-    Filter,
+    Distinct,
+    Distribution,
+    Frequencies,
     Group,
     Key,
-    Measure,
     People,
-    Scan,
     Sum,
-    conditions_of,
     domain_of,
-    scan_of,
 )  # fmt: skip
+from discreet.sql.algebra.rows import (
+    Compute,
+    Exists,
+    Filter,
+    Join,
+    Order,
+    Part,
+    PersonAggregate,
+    Projection,
+    PublicScan,
+    Scan,
+    Step,
+    Window,
+    WindowCall,
+    at_most_one_row,
+    is_unit,
+    unit_of,
+)
 from discreet.sql.algebra.rules import Derived
-from discreet.sql.plan.explain import Explanation, explanation, is_bounded, notes, warnings
+from discreet.sql.plan.explain import (
+    Explanation,
+    Read,
+    accuracy_of_names,
+    explanation,
+    is_bounded,
+    notes,
+    parts_of,
+    warnings,
+)
 from discreet.sql.plan.price import total
-from discreet.sql.release.release import Release
+from discreet.sql.plan.verify_rows import verify_part, verify_rows
+from discreet.sql.release.release import Choice, Release, Tally, Top
 
 _CHOSEN = (
     "rows were left out after noise was added (WHERE, HAVING, QUALIFY or LIMIT over released values): the intervals of "
@@ -53,7 +82,10 @@ _CHOSEN = (
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """One or more statements, priced together. `epsilon` and `delta` are the total for all of them."""
+    """One or more statements, priced together. `epsilon` and `delta` are the total for all of them.
+
+    `measured` pairs what bounding can take from a release with the release that measures it (`left_out`).
+    """
 
     post_queries: tuple[PostQuery, ...]
     releases: tuple[Release, ...]
@@ -62,6 +94,7 @@ class QueryPlan:
     epsilon: Fraction
     delta: Fraction
     confidence: Number
+    measured: tuple[tuple[Measurement, int], ...] = ()
 
     @property
     def text(self) -> str:
@@ -101,6 +134,9 @@ class QueryPlan:
             _verify_groups(release)
         if sum(release.aggregate.work for release in parts["releases"]) > MOST_WORK:
             raise InternalError("a plan takes more time on one row than the clock may tell")
+        above = [part for release in parts["releases"] for part in release.aggregate.parts_above_scans]
+        if sum(map(work_on_a_row, above)) > SWITCHED:
+            raise InternalError("a plan takes more time on rows that were chosen than the clock may tell")
         for name in (name for query in self.post_queries for name in query.publics):
             if catalog.table(name).private:
                 raise InternalError(f"a plan reads the private table {name!r} as if it were public")
@@ -121,11 +157,15 @@ class QueryPlan:
 
     def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> tuple[Answer, ...]:
         """One answer for each statement, computed from released values and public tables."""
+        noisy = self.noisy_tables(released)
+        return tuple(self._answer(query, noisy, receipt, engine) for query in self.post_queries)
+
+    def noisy_tables(self, released: bytes) -> list:  # type: ignore[type-arg]
+        """What `run` released, a table for each release."""
         import pyarrow as pa
 
         source = pa.BufferReader(released)
-        noisy = [pa.ipc.open_stream(source).read_all() for _ in self.releases]
-        return tuple(self._answer(query, noisy, receipt, engine) for query in self.post_queries)
+        return [pa.ipc.open_stream(source).read_all() for _ in self.releases]
 
     def _answer(self, query: PostQuery, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
         tables = post_query.released_tables(query, self.releases, noisy, failure_probability(self.confidence))
@@ -134,15 +174,26 @@ class QueryPlan:
         table, intervals = post_query.run(query, tables)
         sure = 1 - failure_probability(self.confidence)
         bounded = any(is_bounded(release, measures) for release, _, measures in self._used(query))
-        return Answer(table, intervals, sure, receipt, self._notes(query, sure), bounded)
+        notes = (*self._left_out(query, noisy, sure), *self._notes(query, sure))
+        return Answer(table, intervals, sure, receipt, notes, bounded)
 
-    def _used(self, query: PostQuery) -> Iterator[tuple[Release, list[Derived], list[Measure]]]:
+    def _left_out(self, query: PostQuery, noisy: list, sure: Fraction) -> Iterator[str]:  # type: ignore[type-arg]
+        """What bounding left out of the releases that a statement reads, where that was measured."""
+        read = {source.release for source in query.sources}
+        for measurement, whole in self.measured:
+            index = measurement.release
+            if index in read:
+                parts = self.releases[index], noisy[index], self.releases[whole], noisy[whole]
+                yield left_out(measurement, *parts, sure)
+
+    def _used(self, query: PostQuery) -> Iterator[tuple[Release, list[Derived], list[Read]]]:
         """The releases that a statement reads, with the numbers and measures it uses: a batch may release more."""
         for source in query.sources:
             release = self.releases[source.release]
             numbers = [release.derived[column] for column in source.columns]
-            indices = sorted({index for number in numbers for index in number.indices})
-            yield release, numbers, [release.aggregate.measures[index] for index in indices]
+            used = {part for number in numbers for part in parts_of(release, number)}
+            everything = (*release.aggregate.measures, *release.aggregate.distributions)
+            yield release, numbers, [part for part in everything if part in used]
 
     def _notes(self, query: PostQuery, sure: Fraction) -> tuple[str, ...]:
         """What is to be known of the numbers of a statement, warnings first."""
@@ -151,37 +202,41 @@ class QueryPlan:
             f"warning: {words}" for release, numbers, _ in used for words in warnings(release, numbers, sure)
         )
         remarks |= dict.fromkeys(note for release, _, measures in used for note in notes(release, measures))
+        remarks |= dict.fromkeys(
+            note for release, numbers, _ in used for note in accuracy_of_names(release, numbers, sure)
+        )
+        for source in (source for source in query.sources if source.sets):
+            where = " that were named" if self.releases[source.release].selection is not None else ""
+            remarks[f"totals are sums of the released groups{where}, and leave out what these leave out"] = None
         if query.chosen and query.intervals:
             remarks[_CHOSEN] = None
         return tuple(remarks)
 
 
 def _verify_rows(release: Release, catalog: Catalog) -> None:
-    """What is read on each row: the catalog's table and columns, and operations that are what they say."""
-    table = scan_of(release.group.source).table
-    if to_document(catalog.table(table.name)) != to_document(table) or not table.private:
-        raise InternalError(f"a plan was made for another table {table.name!r} than the catalog's")
-    for part in release.aggregate.parts:
-        verify_expression(part)
-    for read in (read for part in release.aggregate.parts for read in fields_of(part)):
-        if read != field(table.column(read.column.name)):
-            raise InternalError(f"a plan was made for another column {read.column.name!r} than the catalog's")
-    if not all(isinstance(condition.kind, Truth | Nothing) for condition in conditions_of(release.group.source)):
-        raise InternalError("a plan filters rows by something that is neither true nor false")
+    """What is read on each row: the catalog's tables and columns, and operations that are what they say."""
+    verify_rows(release.group.source, catalog)
+    group = release.group
+    read = (*release.aggregate.measures, *release.aggregate.distributions)
+    values = [part.value for part in read if part.value is not None]
+    for part in (*(key.value for key in group.keys), *values):
+        verify_part(part, group.source)
 
 
 def _verify_groups(release: Release) -> None:
     """What is answered, and what one unit adds to it: values of keys, bounds, the ranges of sums."""
-    bound, group, unit = release.aggregate.source, release.group, scan_of(release.group.source).unit
+    bound, group, unit = release.aggregate.source, release.group, unit_of(release.group.source)
     for key in group.keys:
         if key.domain != domain_of(key.value):
             raise InternalError("a plan names other groups than those that are declared")
-        if isinstance(key.value, Field) and unit.key is not None and key.value.column.name == unit.key:
+        if is_unit(key.value, group.source):
             raise InternalError("a plan names people")
     if (group.size or 0) > LARGEST_DOMAIN:
         raise InternalError("a plan answers more groups than are answered")
     weighs = [measure for measure in release.aggregate.measures if not isinstance(measure, People)]
-    most = (1, 1) if unit.key is None else (group.size or bound.groups, bound.rows if weighs else 1)
+    single = unit.key is None or at_most_one_row(group.source)
+    ranked = any(distribution.keep == "even" for distribution in release.aggregate.distributions)
+    most = (1, 1) if single else (group.size or bound.groups, bound.rows if weighs or ranked else 1)
     if not (1 <= bound.groups <= most[0] and 1 <= bound.rows <= most[1]):
         raise InternalError("a plan states contribution bounds that its groups and measures do not have")
     if unit.key is None and len(weighs) < len(release.aggregate.measures):
@@ -210,24 +265,45 @@ for _name, _class, _names in (
     ("real", Real, {}),
     ("text", Text, {"length": "max_characters"}),
     ("boolean", Truth, {}),
-    ("date", Day, {}),
-    ("timestamp", Moment, {}),
+    ("days of a span", Calendar, {}),
     ("null", Nothing, {}),
-    ("column value", Field, {}),
     ("constant", Constant, {}),
     ("operation", Call, {"operation": "name"}),
-    ("scan", Scan, {}),
+    ("public scan", PublicScan, {}),
     ("filter", Filter, {"source": "rows"}),
+    ("exists", Exists, {"source": "rows"}),
+    ("step", Step, {"source": "rows", "index": "number"}),
+    ("aggregate of a person", PersonAggregate, {}),
+    ("order", Order, {}),
+    ("window", Window, {"source": "rows", "index": "number"}),
+    ("window call", WindowCall, {}),
+    ("computed columns", Compute, {"source": "rows", "index": "number"}),
+    ("part", Part, {}),
+    ("projection", Projection, {"index": "number"}),
     ("group", Group, {"source": "rows"}),
     ("bound", Bound, {"source": "groups", "groups": "max_groups_per_unit", "rows": "max_rows_per_group"}),
     ("count of rows", Count, {}),
     ("count of people", People, {}),
+    ("count of distinct values", Distinct, {}),
     ("sum", Sum, {}),
-    ("aggregate", Aggregate, {"source": "bounded"}),
+    ("distribution", Distribution, {}),
+    ("frequencies", Frequencies, {}),
+    ("most frequent values", Top, {}),
+    ("grouped mode", GroupedMode, {}),
+    ("quantile", Choice, {}),
+    ("grouped quantile", GroupedQuantile, {}),
+    ("histogram", Tally, {}),
     ("geometric", Geometric, {}),
     ("rounded gaussian", RoundedGaussian, {}),
     ("key selection", OptimalSelection, {"keys": "keys_per_unit"}),
 ):
     documented(_name, names=_names)(_class)
+documented("date", defaults={"lower": None, "upper": None})(Day)
+documented("timestamp", defaults={"lower": None, "upper": None})(Moment)
+documented("column value", defaults={"source": 0, "optional": False})(Field)
+documented("scan", defaults={"source": 0, "chain": ()})(Scan)
+documented("join", defaults={"lookup": ()})(Join)
+documented("slot", omit={"name": "", "clamp": None}, defaults={"optional": False})(Slot)
 documented("key", omit={"name": ""})(Key)
-documented("release", omit={"derived": ()})(Release)
+documented("aggregate", names={"source": "bounded"}, defaults={"distributions": ()})(Aggregate)
+documented("release", omit={"derived": ()}, defaults={"choices": (), "tallies": (), "tops": ()})(Release)

@@ -10,172 +10,218 @@ gates is a column of a projection below WHERE (`_apart`), which DuckDB computes 
 below a projection and reads no statistics (`engines.duckdb`). What is left above are gates over columns.
 """
 
-from collections.abc import Mapping
-from math import isfinite
-
-from discreet.curator import draw
-from discreet.curator.catalog import TEXT, Column, ColumnType
-from discreet.curator.engines.columns import literal, quoted
+from discreet.curator import contribution_draw as draw
+from discreet.curator.catalog import ColumnType
+from discreet.curator.engines.columns import literal
 from discreet.errors import InternalError
-from discreet.sql.algebra.expression import GATES, SWITCHED, Call, Constant, Expression, Field, fields_of, work_on_a_row
-from discreet.sql.algebra.kinds import Day, Fixed, Kind, Moment, Real, Text, Truth
+from discreet.sql.algebra.expression import (
+    SWITCHED,
+    Domain,
+    work_on_a_row,
+)
+from discreet.sql.algebra.kinds import Day, Fixed, Kind, Moment, Text, Truth
 from discreet.sql.algebra.relations import (
     Aggregate,
     Bound,
     Count,
+    Distinct,
     Group,
+    Key,
     Measure,
     People,
-    Scan,
     Sum,
-    conditions_of,
-    scan_of,
+    contribution_range,
+    declared_condition,
 )
+from discreet.sql.algebra.rows import (
+    Filter,
+    at_most_one_row,
+    expressions_of,
+    unit_of,
+    unit_type,
+)
+from discreet.sql.release.expression_sql import held, integer_sql
+from discreet.sql.release.rows_sql import select_rows
 
-TOTAL = 2**61
-"""Totals are held within ±TOTAL."""
-
-_BINARY = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "times": "*",
-    "modulo": "%",
-    "equal": "=",
-    "differ": "<>",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-    "like": "LIKE",
-    "concatenate": "||",
-    "and": "AND",
-    "or": "OR",
-}
-_FUNCTIONS = {
-    "lower": "lower",
-    "upper": "upper",
-    "trim": "trim",
-    "length": "length",
-    "substring": "substring",
-    "absolute": "abs",
-    "least": "least",
-    "greatest": "greatest",
-    "coalesce": "coalesce",
-}
+_WORD_BITS = 63
+"""How many bits a number that is never negative has in a BIGINT."""
 
 
 def write(aggregate: Aggregate) -> str:
-    """One row for each group that is present: keys k0, k1, …, the number of units `units`, measures m0, m1, …
+    """One row for each group that is present: the number of units `units`, measures m0, m1, …
 
-    Columns of measures are BIGINT and never null. Rows come in no particular order. The salt of the draw is the
-    parameter `draw.SALT`.
+    Where groups are declared, `g` is the number of the group (`group_number`); with no key there is none. Elsewhere the
+    keys are k0, k1, … Columns of measures are BIGINT and never null. Rows come in no particular order. The salt of the
+    draw is the parameter `draw.SALT`. Where the unit is a person, what stands for a `Distinct` is the number of units:
+    `values_sql.write_distinct` counts its values.
     """
-    bound, group = aggregate.source, aggregate.source.source
-    rows = _rows(aggregate)
-    keys = [f"k{i}" for i in range(len(group.keys))]
-    if scan_of(group.source).unit.key is None:
+    group = aggregate.source.source
+    rows, names = named_rows(aggregate)
+    if unit_of(group.source).key is None or at_most_one_row(group.source):
         measures = [f"{_of_rows(i, measure)} AS m{i}" for i, measure in enumerate(aggregate.measures)]
-        return _grouped([*keys, "count(*) AS units", *measures], rows, keys)
-    measures = [f"{_held(f'sum(t{i})')} AS m{i}" for i in range(len(aggregate.measures))]
-    return _grouped([*keys, "count(*) AS units", *measures], _chosen(bound, aggregate.measures, rows), keys)
+        return _grouped([*names, "count(*) AS units", *measures], rows, names)
+    measures = [f"{_of_cells(i, measure)} AS m{i}" for i, measure in enumerate(aggregate.measures)]
+    chosen = _chosen(aggregate.source, aggregate.measures, rows, names)
+    return _grouped([*names, "count(*) AS units", *measures], chosen, names)
+
+
+def named_rows(aggregate: Aggregate) -> tuple[str, list[str]]:
+    """The rows that count, with u, values v0, v1, … and what names their group: k0, k1, … or g; and those names."""
+    group = aggregate.source.source
+    rows, names = _rows(aggregate), [f"k{i}" for i in range(len(group.keys))]
+    if not names or group.size is None:
+        return rows, names
+    values = [f"v{i}" for i, measure in enumerate(aggregate.measures) if measure.value is not None]
+    unit = [] if unit_of(group.source).key is None else ["u"]
+    columns = ", ".join([*unit, f"{group_number(group)} AS g", *values])
+    return f"SELECT * FROM (SELECT {columns} FROM ({rows})) WHERE g IS NOT NULL", ["g"]
+
+
+def drawn_cells(bound: Bound, cells: str, names: list[str]) -> tuple[str, str, str]:
+    """Cells with their place in the draw of a unit's groups; the name of that column, and SQL for their offset."""
+    if names == ["g"]:
+        return draw.with_place(cells, unit_part(bound.source), "g"), "p", draw.place_offset_sql("p")
+    digest = draw.digest_sql([unit_part(bound.source), *key_parts(bound.source)])
+    return f"SELECT *, {digest} AS d FROM ({cells})", "d", draw.offset_sql("d")
+
+
+def group_number(group: Group) -> str:
+    """Which of the declared groups a row is in, from its keys k0, k1, …; null where it is in none of them.
+
+    Groups are counted like digits: the last key changes fastest; null comes after the values of a key.
+    """
+    number = ""
+    for i, key in enumerate(group.keys):
+        digit = _key_number(key, f"k{i}")
+        number = f"({number} * {key.size} + {digit})" if number else digit
+    return number
+
+
+def _key_number(key: Key, name: str) -> str:
+    """The place of a value among those of its key, null last."""
+    if key.domain is None:
+        raise InternalError("a declared domain was expected")
+    digit = value_number(key.domain, key.value.kind, name)
+    return f"CASE WHEN {name} IS NULL THEN {len(key.domain)}::BIGINT ELSE {digit} END" if key.value.nullable else digit
+
+
+def value_number(domain: Domain, kind: Kind, name: str) -> str:
+    """The place of a value among those declared, a BIGINT; null where it has none. Total, like every expression."""
+    if isinstance(domain, range):
+        digit = f"CASE WHEN {name} BETWEEN {integer_sql(domain.start)} AND {integer_sql(domain.stop - 1)} "
+        digit += f"THEN {name} - {integer_sql(domain.start)} END"
+    else:
+        text = {Text: name, Moment: f"CAST(epoch_us({name}) AS VARCHAR)"}.get(type(kind), f"CAST({name} AS VARCHAR)")
+        values = ", ".join(literal(draw.plain_text(value)) for value in domain if value is not None)
+        digit = f"CAST(enum_code(TRY_CAST({text} AS ENUM({values}))) AS BIGINT)"
+    return digit
 
 
 def _rows(aggregate: Aggregate) -> str:
     """The rows that count, with the unit u, the keys k0, … and the values v0, … of the measures.
 
-    Rows that are null in a column that the policy declares never null are left out, so that it never is.
+    That keys have declared values is not asked here: what has none has no number (`group_number`).
     """
-    group, measures, parts = aggregate.source.source, aggregate.measures, aggregate.parts
-    scan, conditions = scan_of(group.source), conditions_of(group.source)
-    read = {field.column: None for part in parts for field in fields_of(part)}
-    source, apart = _apart(parts, _read(scan, list(read)))
-    columns = [f"{expression(key.value, apart)} AS k{i}" for i, key in enumerate(group.keys)]
-    columns += [f"{expression(m.value, apart)} AS v{i}" for i, m in enumerate(measures) if m.value is not None]
-    tests = [f"{_name(column)} IS NOT NULL" for column in read if not column.nullable]
-    tests += [expression(condition, apart) for condition in conditions]
-    if scan.unit.key is not None:
-        columns.insert(0, "u")
-        tests.insert(0, "u IS NOT NULL")
-    where = f" WHERE {' AND '.join(tests)}" if tests else ""
-    return f"SELECT {', '.join(columns or ['1 AS one'])} FROM ({source}){where}"
+    group = aggregate.source.source
+    declared = [] if group.size is None else [declared_condition(key) for key in group.keys]
+    rows = group.source
+    while isinstance(rows, Filter) and rows.condition in declared:
+        rows = rows.source
+    columns = {f"k{i}": key.value for i, key in enumerate(group.keys)}
+    columns |= {f"v{i}": m.value for i, m in enumerate(aggregate.measures) if m.value is not None}
+    parts = [*expressions_of(rows), *columns.values()]
+    return select_rows(rows, columns, switched=sum(map(work_on_a_row, parts)) <= SWITCHED)
 
 
-def _apart(parts: list[Expression], source: str) -> tuple[str, dict[int, str]]:
-    """The source with columns d0, d1, … for operations that no condition may switch; which operation is which column.
-
-    An operation whose arguments hold such columns comes one projection later. Operations are told apart by `id`.
-    """
-    if sum(map(work_on_a_row, parts)) <= SWITCHED:
-        return source, {}
-    names: dict[int, str] = {}
-    levels: dict[int, int] = {}  # of a column: how many projections lie below the one that it is in, and that one
-    layers: list[list[str]] = []
-
-    def set_apart(value: Expression) -> int:
-        """Put every operation that stands alone or in gates apart; how many projections are needed below."""
-        if not isinstance(value, Call):
-            return 0
-        if value.operation in GATES:
-            return max(map(set_apart, value.arguments))
-        if id(value) not in names:
-            levels[id(value)] = 1 + max(map(needed, value.arguments))
-            layers.extend([] for _ in range(levels[id(value)] - len(layers)))
-            sql = _call(value, names)
-            names[id(value)] = f"d{len(names)}"
-            layers[levels[id(value)] - 1].append(f"{sql} AS {names[id(value)]}")
-        return levels[id(value)]
-
-    def needed(value: Expression) -> int:
-        """The same for what stands inside an operation: only what is within its gates is put apart."""
-        if not isinstance(value, Call):
-            return 0
-        if value.operation in GATES or id(value) in names:
-            return set_apart(value)
-        return max(map(needed, value.arguments))
-
-    for part in parts:
-        set_apart(part)
-    for columns in layers:
-        source = f"SELECT *, {', '.join(columns)} FROM ({source})"
-    return source, names
-
-
-def _read(scan: Scan, columns: list[Column]) -> str:
-    """The columns that are used, each as it is treated, under names that no other column of these queries has."""
-    parts = [f"{treated(column)} AS {_name(column)}" for column in columns]
-    if scan.unit.key is not None:
-        parts.insert(0, f"{quoted(scan.table.column(scan.unit.key).name)} AS u")
-    return f"SELECT {', '.join(parts or ['1 AS one'])} FROM {quoted(scan.table.name)}"
-
-
-def _chosen(bound: Bound, measures: tuple[Measure, ...], rows: str) -> str:
+def _chosen(bound: Bound, measures: tuple[Measure, ...], rows: str, names: list[str]) -> str:
     """One row for each unit and group that counts, with what the unit adds there to each measure: t0, t1, …"""
-    keys = [f"k{i}" for i in range(len(bound.source.keys))]
-    totals = {f"t{i}": _of_cell(i, measure) for i, measure in enumerate(measures) if measure.value is not None}
-    parts = ["u", *keys, "count(*) AS n", *(f"{total} AS {name}" for name, total in totals.items())]
-    cells = f"SELECT {', '.join(parts)} FROM ({rows}) GROUP BY {', '.join(['u', *keys])}"
-    digest = draw.digest_sql(_drawn(bound.source))
-    if bound.source.size is None or bound.groups < bound.source.size:
-        names = [*keys, "n", *totals]
+    totals = [f"{_of_cell(i, m)} AS t{i}" for i, m in enumerate(measures) if m.value is not None]
+    cells = _grouped(["u", *names, "count(*) AS n", *totals], rows, ["u", *names])
+    if names != ["g"]:
+        return _chosen_by_digest(bound, measures, cells, names)
+    drops = bound.source.size is None or bound.groups < bound.source.size
+    if drops or any(_is_rounded(measure) for measure in measures):
+        cells = draw.with_place(cells, unit_part(bound.source), "g")
+    offset = draw.place_offset_sql("p")
+    added = [(i, measure) for i, measure in enumerate(measures) if not _is_constant(measure)]
+    weighed = [f"{_weighed(i, measure, bound, offset)} AS t{i}" for i, measure in added]
+    weighed_cells = f"SELECT {', '.join(['u', 'g', *(['p'] if drops else []), *weighed])} FROM ({cells})"
+    if not drops:
+        return weighed_cells
+    packing = _packing(bound, added)
+    if packing is None:
+        return _smallest_structs(bound, ["g", *(f"t{i}" for i, _ in added)], weighed_cells)
+    return _smallest_words(bound, packing, weighed_cells)
+
+
+Packing = list[tuple[str, int, int, int]]
+"""What a word holds from its lowest bit on: the name of a number, its least value, where it begins, how many bits."""
+
+
+def _packing(bound: Bound, measures: list[tuple[int, Measure]]) -> Packing | None:
+    """How a cell fits a word of 63 bits whose highest are its place in the draw; None where it does not.
+
+    The number of the group comes right below the place, so that equal places, which one unit does not have, would go
+    by the group.
+    """
+    packing: Packing = []
+    begin = 0
+    for index, measure in reversed(measures):
+        low, high = contribution_range(measure, bound)
+        width = (high - low).bit_length()
+        packing.append((f"t{index}", low, begin, width))
+        begin += width
+    width = max(1, ((bound.source.size or 1) - 1).bit_length())
+    packing.append(("g", 0, begin, width))
+    return packing if begin + width + draw.PLACE_BITS <= _WORD_BITS else None
+
+
+def _smallest_words(bound: Bound, packing: Packing, cells: str) -> str:
+    """The cells with the smallest places, each as one whole number."""
+    begin = sum(width for _, _, _, width in packing)
+    shifted = [(f"({name} - {integer_sql(low)})" if low else name, at) for name, low, at, _ in packing]
+    word = " + ".join([f"p * {2**begin}", *(f"{value} * {2**at}" if at else value for value, at in shifted)])
+    best = f"SELECT unnest(min({word}, {bound.groups})) AS c FROM ({cells}) GROUP BY u"
+    cut = [(name, low, f"((c >> {at}) & {2**width - 1})") for name, low, at, width in packing]
+    parts = [f"{value} + {integer_sql(low)} AS {name}" if low else f"{value} AS {name}" for name, low, value in cut]
+    return f"SELECT {', '.join(parts)} FROM ({best})"
+
+
+def _smallest_structs(bound: Bound, names: list[str], cells: str) -> str:
+    """The same where a cell does not fit one number."""
+    packed = ", ".join(f"{name} := {name}" for name in ["p", *names])
+    best = f"SELECT unnest(min(struct_pack({packed}), {bound.groups})) AS c FROM ({cells}) GROUP BY u"
+    return f"SELECT {', '.join(f'c.{name} AS {name}' for name in names)} FROM ({best})"
+
+
+def _chosen_by_digest(bound: Bound, measures: tuple[Measure, ...], cells: str, keys: list[str]) -> str:
+    """The same where groups have no numbers: keys come from the data, or there is one group."""
+    digest = draw.digest_sql([unit_part(bound.source), *key_parts(bound.source)])
+    if keys:
+        names = [*keys, "n", *(f"t{i}" for i, measure in enumerate(measures) if measure.value is not None)]
         packed = ", ".join([f"d := {digest}", *(f"{name} := {name}" for name in names)])
         best = f"SELECT u, unnest(min(struct_pack({packed}), {bound.groups})) AS c FROM ({cells}) GROUP BY u"
         cells = f"SELECT {', '.join(f'c.{name} AS {name}' for name in ('d', *names))} FROM ({best})"
         digest = "d"
-    weighed = [f"{_weighed(i, measure, bound, digest)} AS t{i}" for i, measure in enumerate(measures)]
+    offset = draw.offset_sql(digest)
+    weighed = [f"{_weighed(i, m, bound, offset)} AS t{i}" for i, m in enumerate(measures) if not _is_constant(m)]
     return f"SELECT {', '.join([*keys, *weighed]) or '1 AS one'} FROM ({cells})"
 
 
-def _drawn(group: Group) -> list[draw.Part]:
-    """What names a cell in the draw: the unit and the keys."""
-    table = scan_of(group.source).table
-    if table.unit is None or table.unit.key is None:
+def unit_part(group: Group) -> draw.Part:
+    """What names the unit in the draw."""
+    kind = unit_type(group.source)
+    if kind is None:
         raise InternalError("groups were to be drawn where the unit is a row")
-    unit = ("u", table.column(table.unit.key).kind, False)
-    return [unit, *((f"k{i}", _type(key.value.kind), key.value.nullable) for i, key in enumerate(group.keys))]
+    return "u", kind, False
 
 
-def _type(kind: Kind) -> ColumnType:
+def key_parts(group: Group) -> list[draw.Part]:
+    """What names a cell in the draw beside the unit, where groups have no numbers."""
+    return [(f"k{i}", column_type(key.value.kind), key.value.nullable) for i, key in enumerate(group.keys)]
+
+
+def column_type(kind: Kind) -> ColumnType:
     """The type that the values of a key have in the engine: numbers are whole steps."""
     match kind:
         case Fixed():
@@ -197,162 +243,56 @@ def _grouped(columns: list[str], source: str, keys: list[str]) -> str:
 
 
 def _of_rows(index: int, measure: Measure) -> str:
-    """A measure over rows that are units of their own."""
+    """A measure over rows of which each unit has one at most."""
     match measure:
-        case Count():
+        case Count() | People():
             return "count(*)" if measure.value is None else f"count(v{index})"
-        case Sum():
-            return _held(f"sum(v{index} - {_int(measure.offset)})")
-        case People():
-            raise InternalError("people cannot be counted where the unit is a row")
+        case Sum():  # the offset is taken off once for all values, in 128 bits
+            back = f" - {measure.offset}::HUGEINT * count(v{index})" if measure.offset else ""
+            return held(f"sum(v{index}){back}")
+        case Distinct():
+            return f"count(DISTINCT v{index})"
 
 
 def _of_cell(index: int, measure: Measure) -> str:
     """What the rows of one unit in one group add up to; where every row counts, that is n."""
     match measure:
-        case Count() | People():
+        case Count() | People() | Distinct():
             return f"count(v{index})"
         case Sum():
-            return f"coalesce(sum(v{index} - {_int(measure.offset)}), 0)::HUGEINT"
+            return f"coalesce(sum(v{index} - {integer_sql(measure.offset)}), 0)"
 
 
-def _weighed(index: int, measure: Measure, bound: Bound, digest: str) -> str:
+def _is_constant(measure: Measure) -> bool:
+    """Whether every unit that counts in a group adds one."""
+    return isinstance(measure, Distinct) or (isinstance(measure, People) and measure.value is None)
+
+
+def _of_cells(index: int, measure: Measure) -> str:
+    """What the units of a group add up to."""
+    return "count(*)" if _is_constant(measure) else held(f"sum(t{index})")
+
+
+def _is_rounded(measure: Measure) -> bool:
+    """Whether weighing a long contribution down rounds it, so that an offset is needed."""
+    return not isinstance(measure, People) and measure.value is not None
+
+
+def _weighed(index: int, measure: Measure, bound: Bound, offset: str) -> str:
     """⌊t·rows/n + h⌋ where n > rows, h in steps of 2^−16: floored by a shift that keeps the dividend ≥ 0.
 
-    Where t is n, that is `rows`, whatever h is.
+    Where t is n, that is `rows`, whatever h is. It lies within `contribution_range`, whose ends are less than 2^62, so
+    what was added up in 128 bits is a BIGINT again: no cast fails.
     """
     t = f"t{index}"
     if isinstance(measure, People):
-        return "1" if measure.value is None else f"least({t}, 1)"
+        return f"least({t}, 1)"
     if measure.value is None:
         return f"least(n, {bound.rows})"
-    steps, offset = f"{draw.OFFSETS}::HUGEINT", f"{draw.offset_sql(digest)}::HUGEINT"
-    share = f"{bound.rows}::HUGEINT * {steps} + n * {offset}) // (n * {steps})"
+    steps = f"{draw.OFFSETS}::HUGEINT"
+    share = f"{bound.rows}::HUGEINT * {steps} + n * {offset}::HUGEINT) // (n * {steps})"
     if not isinstance(measure, Sum) or not measure.reach:
-        return f"CASE WHEN n <= {bound.rows} THEN {t} ELSE ({t} * {share} END"
+        return f"CASE WHEN n <= {bound.rows} THEN CAST({t} AS BIGINT) ELSE CAST(({t} * {share} AS BIGINT) END"
     back = measure.reach * bound.rows
-    return f"CASE WHEN n <= {bound.rows} THEN {t} ELSE (({t} + {measure.reach}::HUGEINT * n) * {share} - {back} END"
-
-
-def _held(total: str) -> str:
-    return f"CAST(greatest(least(coalesce({total}, 0), {TOTAL}), -{TOTAL}) AS BIGINT)"
-
-
-def treated(column: Column) -> str:
-    """A column clamped to its bounds and, where it is real, as whole steps of its grid; NaN is null; texts are cut."""
-    name = quoted(column.name)
-    if column.kind is ColumnType.TEXT:
-        return f"substring({name}, 1, {TEXT})"
-    if not column.bounded or column.lower is None or column.upper is None or column.granularity is None:
-        return name
-    step = column.granularity
-    low, high = _int(int(column.lower / step)), _int(int(column.upper / step))
-    if column.kind is ColumnType.INTEGER:
-        return f"CASE WHEN {name} < {low} THEN {low} WHEN {name} > {high} THEN {high} ELSE {name} END"
-    steps = f"{name} * {_float(float(1 / step))}"
-    below = f"{name} <= {_float(float(column.lower))} OR {steps} <= {_float(float(column.lower / step))}"
-    above = f"{name} >= {_float(float(column.upper))} OR {steps} >= {_float(float(column.upper / step))}"
-    return (
-        f"CASE WHEN {name} IS NULL OR isnan({name}) THEN NULL WHEN {below} THEN {low} WHEN {above} THEN {high} "
-        f"ELSE least({high}, greatest({low}, TRY_CAST(round({steps}) AS BIGINT))) END"
-    )
-
-
-# Expressions
-
-
-def expression(value: Expression, apart: Mapping[int, str]) -> str:
-    """An expression as SQL; numbers as whole steps. `apart` names the operations that are columns already, by id."""
-    match value:
-        case Field():
-            return _name(value.column)
-        case Constant():
-            return _constant(value)
-        case Call():
-            return apart[id(value)] if id(value) in apart else _call(value, apart)
-
-
-def _call(value: Call, apart: Mapping[int, str]) -> str:
-    arguments = [_beside(argument, value.arguments[0], apart) for argument in value.arguments]
-    match value.operation:
-        case name if name in _BINARY:
-            return "(" + f" {_BINARY[name]} ".join(arguments) + ")"
-        case name if name in _FUNCTIONS:
-            return f"{_FUNCTIONS[name]}({', '.join(arguments)})"
-        case "same":
-            return arguments[0]
-        case "negate":
-            return f"(-{arguments[0]})"
-        case "not":
-            return f"(NOT {arguments[0]})"
-        case "is_null":
-            return f"({arguments[0]} IS NULL)"
-        case "in":
-            return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
-        case "number":
-            return f"CAST({arguments[0]} AS BIGINT)"
-        case "ilike":  # as DuckDB defines it, but whole pieces of the pattern are searched for, as in LIKE
-            return f"(lower({arguments[0]}) LIKE lower({arguments[1]}))"
-        case "case":
-            pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
-            return "CASE " + " ".join(f"WHEN {when} THEN {then}" for when, then in pairs) + f" ELSE {arguments[-1]} END"
-        case "floor":
-            return _floor(value, *arguments)
-        case "truncate":
-            kind = "TIMESTAMP" if isinstance(value.kind, Moment) else "DATE"
-            return f"TRY(CAST(date_trunc({arguments[1]}, {arguments[0]}) AS {kind}))"
-        case "to_day":
-            return f"TRY(CAST({arguments[0]} AS DATE))"
-        case name if isinstance(value.kind, Fixed) and value.kind.bounded:  # a part of a date
-            found = f"TRY(CAST(date_part('{name}', {arguments[0]}) AS BIGINT))"
-            return f"CASE WHEN {found} BETWEEN {value.kind.lower} AND {value.kind.upper} THEN {found} END"
-        case name:
-            raise InternalError(f"no SQL is known for {name!r}")
-
-
-def _floor(node: Call, value: str, divisor: str) -> str:
-    """⌊value/divisor⌋: shifted by whole divisors so that nothing is negative when it is cut."""
-    inner, by = node.arguments
-    least = inner.kind.lower if isinstance(inner.kind, Fixed) and inner.kind.lower is not None else 0
-    size = by.value if isinstance(by, Constant) and isinstance(by.value, int) else 1
-    shift = max(0, -(least // size))
-    if not shift:
-        return f"({value} // {divisor})"
-    return f"CAST(({value}::HUGEINT + {shift * size}) // {divisor} - {shift} AS BIGINT)"
-
-
-def _beside(argument: Expression, first: Expression, apart: Mapping[int, str]) -> str:
-    """An argument; a number compared with a column of reals is written as a float."""
-    if isinstance(argument, Constant) and isinstance(first.kind, Real) and argument.number is not None:
-        return _float(float(argument.number))
-    return expression(argument, apart)
-
-
-def _constant(value: Constant) -> str:
-    match value.value:
-        case None:
-            return "NULL"
-        case bool():
-            return "TRUE" if value.value else "FALSE"
-        case int():
-            return _int(value.value)
-        case str():
-            return literal(value.value)
-        case _:
-            kind = "DATE" if isinstance(value.kind, Day) else "TIMESTAMP"
-            return f"{kind} '{value.value}'"
-
-
-def _int(value: int | None) -> str:
-    return f"({value})::BIGINT" if value is not None and value < 0 else f"{value}::BIGINT"
-
-
-def _float(value: float) -> str:
-    if not isfinite(value):
-        raise InternalError("a bound beyond all floats was planned")
-    return f"CAST('{value!r}' AS DOUBLE)"
-
-
-def _name(column: Column) -> str:
-    """What a column is called once it is treated: never u, n, k0, v0, t0, … whatever the owner calls it."""
-    return quoted(f"c_{column.name}")
+    shared = f"(({t} + {measure.reach}::HUGEINT * n) * {share} - {back}"
+    return f"CASE WHEN n <= {bound.rows} THEN CAST({t} AS BIGINT) ELSE CAST({shared} AS BIGINT) END"

@@ -11,15 +11,30 @@ from numpy.typing import NDArray
 from discreet.curator.engines import Engine
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Geometric
+from discreet.mechanisms.frequent import GroupedMode
 from discreet.mechanisms.gaussian import RoundedGaussian
-from discreet.mechanisms.grid import Grid
+from discreet.mechanisms.mechanism import Grid
 from discreet.mechanisms.partitions import OptimalSelection
+from discreet.mechanisms.quantile import GroupedQuantile, Multisets
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors
 from discreet.sql.algebra.expression import Domain
 from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Text, Truth
-from discreet.sql.algebra.relations import Aggregate, Group, Key, Sensitivity, keys_changed, sensitivity_of
+from discreet.sql.algebra.relations import (
+    Aggregate,
+    Distinct,
+    Distribution,
+    Frequencies,
+    Group,
+    Key,
+    Sensitivity,
+    keys_changed,
+    rank_sensitivity,
+    sensitivity_of,
+    tally_sensitivity,
+)
+from discreet.sql.algebra.rows import unit_of
 from discreet.sql.algebra.rules import Derived
 from discreet.sql.release import private_sql
 
@@ -31,16 +46,52 @@ Noise = Geometric | RoundedGaussian
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """A quantile of one of the distributions of an aggregate, in every group."""
+
+    distribution: int
+    mechanism: GroupedQuantile
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A histogram of one of the distributions, in every group: how many values are up to each edge, and above all."""
+
+    distribution: int
+    edges: tuple[int, ...]
+    noise: Geometric
+
+    def counts(self, values: Multisets, lower: int, entropy: Entropy | None) -> NDArray[np.int64]:
+        """The noisy counts, one row a group and one column a bin; values are in steps from the lower bound."""
+        bins = np.searchsorted(np.array(self.edges, np.int64), values.values + lower, side="left")
+        exact = np.zeros((values.size, len(self.edges) + 1), np.int64)
+        np.add.at(exact, (values.groups, bins), values.counts)
+        return np.asarray(self.noise.release(exact.ravel(), entropy=entropy)).reshape(exact.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The most frequent values of one of the frequencies of an aggregate, in every group."""
+
+    distribution: int
+    mechanism: GroupedMode
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """The measures of an aggregate, each with its noise, and how its groups are named.
 
-    `selection` is there exactly where keys come from the data. `derived` says which numbers the analyst gets.
+    `selection` is there exactly where keys come from the data. `derived` says which numbers the analyst gets. `choices`
+    are the quantiles that are chosen from distributions, `tallies` the histograms of them, `tops` frequent values.
     """
 
     aggregate: Aggregate
     noises: tuple[Noise, ...]
     selection: OptimalSelection | None
     derived: tuple[Derived, ...]
+    choices: tuple[Choice, ...] = ()
+    tallies: tuple[Tally, ...] = ()
+    tops: tuple[Top, ...] = ()
 
     @property
     def group(self) -> Group:
@@ -52,9 +103,11 @@ class Release:
 
         Guarantee: for datasets that are neighbors in this sense, the released measures and names of groups are
         together as private as these losses say. Proof. Each measure is a vector of whole numbers, whose sensitivity
-        `sensitivity_of` proves; its mechanism was made for that. Names come from the catalog alone, or are
-        selected by the number of units, which one unit changes by one in at most `keys_changed` groups; which
-        measures are shown depends on the selected names only, and is post-processing.
+        `sensitivity_of` proves; its mechanism was made for that. Quantiles are chosen in all groups with a mechanism
+        for the `rank_sensitivity` of their distribution, frequent values for the `tally_sensitivity`. Names come from
+        the catalog alone, or are selected by the number of units, which one unit changes by one in at most
+        `keys_changed` groups; which measures and quantiles are shown depends on the selected names only, and is
+        post-processing.
         """
         bound, group = self.aggregate.source, self.group
         if (group.size is None) != (self.selection is not None):
@@ -63,7 +116,12 @@ class Release:
             raise InternalError("a plan has a measure without noise")
         for measure, noise in zip(self.aggregate.measures, self.noises, strict=True):
             _check_noise(noise, sensitivity_of(measure, bound, neighbors))
-        costs = [noise.loss for noise in self.noises]
+        costs: list[Loss] = [noise.loss for noise in self.noises]
+        for tally in self.tallies:
+            _check_tally(tally, self.aggregate, neighbors)
+            costs.append(tally.noise.loss)
+        costs += [_checked_choice(choice, self.aggregate, neighbors).loss for choice in self.choices]
+        costs += [_checked_top(top, self.aggregate, neighbors).loss for top in self.tops]
         if self.selection is not None:
             if self.selection.keys != keys_changed(bound, neighbors):
                 raise InternalError("a plan selects groups for other keys than one unit can change")
@@ -71,21 +129,83 @@ class Release:
         return costs
 
     def run(self, engine: Engine, entropy: Entropy | None) -> "pyarrow.Table":
-        """Read private rows and release: noisy measures m0, m1, … and, where they were selected, keys k0, k1, …"""
+        """Read private rows and release: noisy measures m0, m1, … and, where they were selected, keys k0, k1, …
+
+        Quantiles are columns q0, q1, …, in steps from the lower bound of their value; t0_0, t0_1, … are the most
+        frequent values, by their number among those declared.
+        """
         if engine.dialect != "duckdb":
             raise InternalError(f"no SQL is written for engines that speak {engine.dialect!r}")
-        exact = engine.fetch(private_sql.write(self.aggregate))
-        return self._selected(exact, entropy) if self.selection is not None else self._declared(exact, entropy)
+        exact = self._with_distinct(engine.fetch(private_sql.write(self.aggregate)), engine)
+        table = self._selected(exact, entropy) if self.selection is not None else self._declared(exact, entropy)
+        for index, distribution in enumerate(self.aggregate.distributions):
+            from discreet.sql.release.values_sql import write_values
+
+            values = engine.fetch(write_values(self.aggregate, index))
+            if isinstance(distribution, Frequencies):
+                numbered = self._ranked(values, table, 0)
+                for place, top in enumerate(self.tops):
+                    if top.distribution == index:
+                        for which, codes in enumerate(top.mechanism.release(numbered, entropy=entropy).T):
+                            table = table.append_column(f"t{place}_{which}", arrow_column(codes))
+                continue
+            ranked = self._ranked(values, table, distribution.kind.lower or 0)
+            for place, tally in enumerate(self.tallies):
+                if tally.distribution == index:
+                    for bin_, counts in enumerate(tally.counts(ranked, distribution.kind.lower or 0, entropy).T):
+                        table = table.append_column(f"h{place}_{bin_}", arrow_column(counts))
+            for place, choice in enumerate(self.choices):
+                if choice.distribution == index:
+                    chosen = choice.mechanism.release(ranked, entropy=entropy)
+                    table = table.append_column(f"q{place}", arrow_column(chosen))
+        return table
+
+    def _with_distinct(self, exact: "pyarrow.Table", engine: Engine) -> "pyarrow.Table":
+        """The exact measures, with numbers of different values, which are counted apart where a unit is a person."""
+        if unit_of(self.group.source).key is None:
+            return exact
+        names = [name for name in exact.column_names if name == "g" or name.startswith("k")]
+        for index, measure in enumerate(self.aggregate.measures):
+            if isinstance(measure, Distinct):
+                from discreet.sql.release.values_sql import write_distinct
+
+                found = engine.fetch(write_distinct(self.aggregate, index))
+                places = np.zeros(found.num_rows, np.int64)
+                if names:
+                    places = _matched([found.column(name) for name in names], [exact.column(name) for name in names])
+                counts = np.zeros(exact.num_rows, np.int64)
+                counts[places[places >= 0]] = _whole_numbers(found, "c")[places >= 0]
+                column = exact.column_names.index(f"m{index}")
+                exact = exact.set_column(column, f"m{index}", arrow_column(counts))
+        return exact
+
+    def _ranked(self, values: "pyarrow.Table", shown: "pyarrow.Table", lower: int) -> Multisets:
+        """The values of each group that is shown, in steps from the lower bound."""
+        steps, counts = _whole_numbers(values, "v") - lower, _whole_numbers(values, "c")
+        if self.selection is None:
+            return Multisets(self._indices(values), steps, counts, self.group.size or 1)
+        keys = [f"k{i}" for i in range(len(self.group.keys))]
+        found = _matched([values.column(key) for key in keys], [shown.column(key) for key in keys])
+        inside = found >= 0
+        return Multisets(found[inside], steps[inside], counts[inside], shown.num_rows)
+
+    def _indices(self, found: "pyarrow.Table") -> NDArray[np.int64]:
+        """Where each row that an engine found belongs among the declared groups; with no key, there is one group."""
+        indices = _whole_numbers(found, "g") if self.group.keys else np.zeros(found.num_rows, np.int64)
+        if indices.min(initial=0) < 0 or indices.max(initial=0) >= (self.group.size or 1):
+            raise InternalError("the engine gave a group that was not declared")
+        return indices
 
     def _declared(self, exact: "pyarrow.Table", entropy: Entropy | None) -> "pyarrow.Table":
         """All groups of the declared domain, those that are absent from the data too."""
         import pyarrow as pa
 
-        indices, inside = group_indices(self.group, exact)
-        columns = {}
+        indices = self._indices(exact)
+        size = self.group.size or 1
+        columns = {} if self.noises else {"groups": arrow_column(np.arange(size))}
         for i, noise in enumerate(self.noises):
-            counts = np.zeros(self.group.size or 1, np.int64)
-            counts[indices] = _whole_numbers(exact, f"m{i}")[inside]
+            counts = np.zeros(size, np.int64)
+            counts[indices] = _whole_numbers(exact, f"m{i}")
             columns[f"m{i}"] = arrow_column(np.asarray(noise.release(counts, entropy=entropy)))
         return pa.table(columns)
 
@@ -102,6 +222,57 @@ class Release:
         for i, noise in enumerate(self.noises):
             columns[f"m{i}"] = arrow_column(np.asarray(noise.release(_whole_numbers(shown, f"m{i}"), entropy=entropy)))
         return pa.table(columns)
+
+
+def _check_tally(tally: Tally, aggregate: Aggregate, neighbors: Neighbors) -> None:
+    known = 0 <= tally.distribution < len(aggregate.distributions)
+    of = aggregate.distributions[tally.distribution] if known else None
+    if not isinstance(of, Distribution) or of.keep != "even":
+        raise InternalError("a plan counts values that it does not read")
+    if list(tally.edges) != sorted(set(tally.edges)):
+        raise InternalError("a plan counts values between edges that do not rise")
+    if tally.noise.sensitivity != tally_sensitivity(aggregate.source, neighbors):
+        raise InternalError("a plan counts values with noise for another sensitivity than bins have")
+
+
+def _checked_choice(choice: Choice, aggregate: Aggregate, neighbors: Neighbors) -> GroupedQuantile:
+    if not 0 <= choice.distribution < len(aggregate.distributions):
+        raise InternalError("a plan chooses from values that it does not read")
+    distribution, mechanism = aggregate.distributions[choice.distribution], choice.mechanism
+    if not isinstance(distribution, Distribution) or mechanism.points != distribution.points:
+        raise InternalError("a plan chooses from another range than its value has")
+    if mechanism.sensitivity != rank_sensitivity(distribution, mechanism.probability, aggregate.source, neighbors):
+        raise InternalError("a plan chooses quantiles for another sensitivity than ranks have")
+    return mechanism
+
+
+def _checked_top(top: Top, aggregate: Aggregate, neighbors: Neighbors) -> GroupedMode:
+    known = 0 <= top.distribution < len(aggregate.distributions)
+    of = aggregate.distributions[top.distribution] if known else None
+    if not isinstance(of, Frequencies) or top.mechanism.points != of.points:
+        raise InternalError("a plan chooses among other values than are declared")
+    if top.mechanism.sensitivity != tally_sensitivity(aggregate.source, neighbors):
+        raise InternalError("a plan chooses frequent values for another sensitivity than counts have")
+    return top.mechanism
+
+
+def _matched(keys: "list[pyarrow.ChunkedArray]", among: "list[pyarrow.ChunkedArray]") -> NDArray[np.int64]:
+    """The place of each combination of keys among others that are distinct; −1 where it is not among them.
+
+    >>> import pyarrow as pa
+    >>> _matched([pa.chunked_array([["a", None, "b", "a"]])], [pa.chunked_array([["b", "a"]])]).tolist()
+    [1, -1, 0, 1]
+    """
+    import pyarrow as pa
+
+    size, codes = len(keys[0]), np.zeros(len(keys[0]) + len(among[0]), np.int64)
+    for key, other in zip(keys, among, strict=True):
+        encoded = in_one_piece(pa.chunked_array([*key.chunks, *other.chunks], key.type)).dictionary_encode("encode")
+        digits = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+        _, codes = np.unique(codes * max(1, len(encoded.dictionary)) + digits, return_inverse=True)
+    places = np.full(int(codes.max(initial=0)) + 1, -1, np.int64)
+    places[codes[size:]] = np.arange(len(among[0]))
+    return np.asarray(places[codes[:size]])
 
 
 def _check_noise(noise: Noise, needed: Sensitivity) -> None:
@@ -125,22 +296,8 @@ def _whole_numbers(table: "pyarrow.Table", name: str) -> NDArray[np.int64]:
 Indices = NDArray[np.int64]
 
 
-def group_indices(group: Group, found: "pyarrow.Table") -> tuple[Indices, NDArray[np.bool_]]:
-    """Where each row that an engine found belongs among all groups; rows outside the declared domain are left out.
-
-    The groups are counted like digits: the last key changes fastest; null comes after the values of a key.
-    """
-    index = np.zeros(found.num_rows, np.int64)
-    inside = np.ones(found.num_rows, np.bool_)
-    for i, key in enumerate(group.keys):
-        digit, known = _key_indices(key, found.column(f"k{i}"))
-        index = index * (key.size or 1) + digit
-        inside &= known
-    return index[inside], inside
-
-
 def group_names(group: Group) -> "list[pyarrow.Array]":
-    """The keys of all groups, one array a key, in the order of `places`."""
+    """The keys of all groups, one array a key, in the order of `private_sql.group_number`."""
     total, after = group.size or 1, 1
     arrays = []
     for key in reversed(group.keys):
@@ -149,6 +306,12 @@ def group_names(group: Group) -> "list[pyarrow.Array]":
         arrays.append(_key_values(key).take(arrow_column(digits)))
         after *= size
     return arrays[::-1]
+
+
+def value_names(frequencies: Frequencies, numbers: Indices) -> "pyarrow.Array":
+    """Declared values by their number, as the analyst sees them."""
+    value = frequencies.value
+    return _domain_values(frequencies.domain, value.kind).take(arrow_column(numbers))
 
 
 def shown_keys(key: Key, steps: "pyarrow.ChunkedArray") -> Any:
@@ -179,38 +342,20 @@ def arrow_type(kind: Kind) -> Any:
             raise InternalError(f"a key of kind {kind} was planned")
 
 
-def _key_indices(key: Key, column: "pyarrow.ChunkedArray") -> tuple[Indices, NDArray[np.bool_]]:
-    """The place of each value among the values of its key, and whether it has one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if key.domain is None:
-        raise InternalError("a declared domain was expected")
-    absent = nulls_of(column)
-    if isinstance(key.domain, range):
-        digit = np.where(absent, 0, numbers_of(column) - key.domain.start)
-        known = (digit >= 0) & (digit < len(key.domain))
-    else:
-        index = pc.index_in(column, value_set=arrow_list(key.domain, column.type)).cast(pa.int64())
-        known = ~nulls_of(index)
-        digit = np.where(known, numbers_of(index), 0)
-    if key.value.nullable:
-        return np.where(absent, len(key.domain), digit), known | absent
-    return digit, known & ~absent
-
-
 def _key_values(key: Key) -> "pyarrow.Array":
     """The values of a key as the analyst sees them, null last where it can be null."""
     import pyarrow as pa
 
     if key.domain is None:
         raise InternalError("a declared domain was expected")
-    kind = key.value.kind
-    if isinstance(kind, Fixed):
-        listed = arrow_column(_key_numbers(kind, _steps(key.domain)))
-    else:
-        listed = arrow_list(key.domain, arrow_type(kind))
+    listed = _domain_values(key.domain, key.value.kind)
     return pa.concat_arrays([listed, pa.nulls(1, listed.type)]) if key.value.nullable else listed
+
+
+def _domain_values(domain: Domain, kind: Kind) -> "pyarrow.Array":
+    if isinstance(kind, Fixed):
+        return arrow_column(_key_numbers(kind, _steps(domain)))
+    return arrow_list(domain, arrow_type(kind))
 
 
 def _steps(domain: Domain) -> Indices:

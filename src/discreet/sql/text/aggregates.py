@@ -2,40 +2,46 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
-from typing import Any
+from fractions import Fraction
+from math import floor, prod
+from typing import Any, Literal
 
 from sqlglot import ErrorLevel, exp
 
-from discreet.curator.catalog import Table
 from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions, functions
-from discreet.sql.algebra.expression import Constant, Expression, Field, Unsupported, constant
-from discreet.sql.algebra.kinds import Fixed, Nothing, Real
-from discreet.sql.algebra.relations import LARGEST_DOMAIN, Key, domain_of
-from discreet.sql.algebra.rules import AggregateCall
-from discreet.sql.text.expressions import Scope, translate
+from discreet.sql.algebra.expression import Constant, Expression, Slot, constant
+from discreet.sql.algebra.kinds import MOST, Fixed, Nothing, Real, Unsupported
+from discreet.sql.algebra.relations import LARGEST_DOMAIN, Key, domain_of, values_of
+from discreet.sql.algebra.rows import Rows, is_unit
+from discreet.sql.algebra.rules import AggregateCall, Statistic, derive
+from discreet.sql.text.expressions import translate
+from discreet.sql.text.function_rules import Scope
+from discreet.sql.text.grouping import grouping_sets, has_sets
 from discreet.sql.text.statement import DIALECT, Statement
 
 MOST_AGGREGATES = 200
+MOST_PLACES = 100
 
 
 @dataclass(slots=True)
 class Rewriting:
-    """A block while its text is rewritten; `found` are the aggregates that it asks for.
+    """A block while its text is rewritten; `found` numbers the aggregates that it asks for.
 
-    `columns` are the private columns in scope, `unit` the one that identifies people, `aliases` the names of outputs,
+    `sets` are the sets of keys that GROUPING SETS, ROLLUP or CUBE ask for; none where there is one set, of all keys.
+    `columns` are the private columns in scope, `rows` what they belong to, `aliases` the names of outputs,
     and `nested` rewrites a query inside it, which sees released values only.
     """
 
     statement: Statement
     name: str
     columns: Scope
-    unit: str | None
+    rows: Rows
     keys: tuple[Key, ...]
     aliases: set[str]
     nested: Callable[[Any], Any]
-    found: list[AggregateCall] = field(default_factory=list)
+    sets: tuple[tuple[int, ...], ...] = ()
+    found: dict[AggregateCall, int] = field(default_factory=dict)
 
     def column(self, letter: str, index: int) -> exp.Column:
         """A column of the released table: k0, k1, … are keys and a0, a1, … aggregates."""
@@ -52,6 +58,7 @@ def rewrite(block: Rewriting, select: exp.Select) -> None:
         _children(block, window, aliases=False)
     select.set("expressions", projections)
     select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(block.name, quoted=True))))
+    select.set("joins", None)
     having = select.args.get("having")
     select.set("having", None)
     select.set("group", None)
@@ -83,6 +90,8 @@ def _rewritten(block: Rewriting, node: Any, *, aliases: bool = False) -> Any:  #
             return _children(block, node, aliases, but="this")
         case exp.Ordered():  # an alias counts where it stands alone
             return _children(block, node, aliases and isinstance(node.this, exp.Column))
+        case exp.Grouping() | exp.GroupingId():
+            return _grouping(block, node)
         case _ if is_aggregate(node):
             return _aggregate(block, node)
         case exp.Column():
@@ -117,13 +126,131 @@ def _children(block: Rewriting, node: Any, aliases: bool, *, but: str = "") -> A
     return node
 
 
-def _aggregate(block: Rewriting, node: Any) -> exp.Column:
-    call = aggregate_call(node, block.columns, block.statement, block.unit)
-    if call not in block.found:
-        block.found.append(call)
+def _aggregate(block: Rewriting, node: Any) -> exp.Expr:
+    """An aggregate as a column of the released table; several quantiles as a list of columns."""
+    several = _quantiles(node)
+    if several:
+        return exp.Array(expressions=[_aggregate(block, each) for each in several])
+    read = _histogram if _is_histogram(node) else _most_frequent if _is_top(node) else None
+    if read is not None:
+        try:
+            calls = read(node, block.columns, block.statement)
+        except Unsupported as error:
+            block.statement.refuse(node, error.problem, error.hint)
+        return exp.Array(expressions=[_number(block, node, call) for call in calls])
+    return _number(block, node, aggregate_call(node, block.columns, block.statement, block.rows))
+
+
+def _is_histogram(node: Any) -> bool:
+    inner = node.this if isinstance(node, exp.Filter) else node
+    return isinstance(inner, exp.Anonymous) and inner.name.casefold() == "histogram"
+
+
+def _histogram(node: Any, scope: Scope, statement: Statement) -> list[AggregateCall]:
+    """HISTOGRAM(x, [a, b, …]): how many values are ≤ a, > a and ≤ b, …, and above the last."""
+    only = None
+    if isinstance(node, exp.Filter):
+        only, node = conditions.condition(translate(node.expression.this, scope, statement)), node.this
+    hint = "write the edges as rising numbers: HISTOGRAM(x, [10, 20, 50])"
+    listed = node.expressions[1].expressions if len(node.expressions) == 2 else []
+    edges = [translate(part, scope, statement) for part in listed]
+    numbers = [edge.number for edge in edges if isinstance(edge, Constant) and edge.number is not None]
+    if not numbers or len(numbers) < len(edges) or len(edges) > MOST_AGGREGATES:
+        raise Unsupported("HISTOGRAM without a list of edges", hint)
+    value = _ranked_value(translate(node.expressions[0], scope, statement), node)
+    step = value.kind.step if isinstance(value.kind, Fixed) else Fraction(1)
+    steps = tuple(floor(number / step) for number in numbers)
+    if list(steps) != sorted(set(steps)) or max(map(abs, steps)) >= MOST:
+        raise Unsupported("HISTOGRAM with edges that do not rise by a step of the value", hint)
+    shown = _where(only, value)
+    return [AggregateCall("bin", shown, edges=steps, bin=index) for index in range(len(steps) + 1)]
+
+
+def _is_top(node: Any) -> bool:
+    return isinstance(node.this if isinstance(node, exp.Filter) else node, exp.ApproxTopK)
+
+
+def _most_frequent(node: Any, scope: Scope, statement: Statement) -> list[AggregateCall]:
+    """APPROX_TOP_K(x, k): the k most frequent of the declared values of x, each a column."""
+    only = None
+    if isinstance(node, exp.Filter):
+        only, node = conditions.condition(translate(node.expression.this, scope, statement)), node.this
+    _plain(node, "this", "expression")
+    places, hint = node.expression, f"write a number from 1 to {MOST_PLACES}, say APPROX_TOP_K(x, 3)"
+    if not isinstance(places, exp.Literal) or places.is_string or not places.name.isdecimal():
+        raise Unsupported("APPROX_TOP_K without a number", hint)
+    if not 1 <= int(places.name) <= MOST_PLACES:
+        raise Unsupported(f"the {places.name} most frequent values", hint)
+    value = _named_value(translate(node.this, scope, statement), "APPROX_TOP_K")
+    count, known = int(places.name), len(values_of(value) or ())
+    if count > known:
+        raise Unsupported(f"the {count} most frequent of {known} values", f"write a number from 1 to {known}")
+    shown = _where(only, value)
+    return [AggregateCall("mode", shown, places=count, place=place) for place in range(count)]
+
+
+def _named_value(value: Expression, name: str) -> Expression:
+    """A value of which one can be named: all that it can be are known beforehand."""
+    value = _within_limits(value)
+    known = values_of(value)
+    if known is None or not len(known):
+        grouped = "SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1"
+        hint = f"declare its values in the policy, or name groups with a delta: {grouped}"
+        raise Unsupported(f"{name} of {value}, whose values are not declared", hint)
+    return value
+
+
+def _number(block: Rewriting, node: Any, call: AggregateCall) -> exp.Column:
+    """The column of the released table that an aggregate is."""
+    if block.sets and call.function in _NOT_ADDED:
+        what = f"totals are sums of released groups, and so there is none of {_NOT_ADDED[call.function]}"
+        block.statement.refuse(node, what, "ask for each set of keys in a question of its own: batch them")
+    index = block.found.setdefault(call, len(block.found))
     if len(block.found) > MOST_AGGREGATES:
         block.statement.refuse(node, f"more than {MOST_AGGREGATES} aggregates in one SELECT", "ask for fewer at a time")
-    return block.column("a", block.found.index(call))
+    return block.column("a", index)
+
+
+def _grouping(block: Rewriting, node: Any) -> exp.Expr:
+    """GROUPING(a, b): a bit for each key, 1 where its row is a total over it."""
+    bits = []
+    for part in node.expressions:
+        index = _key_of(block, part)
+        if index is None or not block.sets:
+            block.statement.refuse(node, f"{node.sql()} of what is not in ROLLUP, CUBE or GROUPING SETS", "name a key")
+        bits.append(block.column("g", index))
+    value: exp.Expr = exp.Literal.number(0)
+    for bit in bits:
+        value = exp.Add(this=exp.Mul(this=exp.paren(value), expression=exp.Literal.number(2)), expression=bit)
+    return bits[0] if len(bits) == 1 else exp.paren(value)
+
+
+_NOT_ADDED = {
+    "people": "COUNT(DISTINCT unit): a person may be in several groups",
+    "distinct": "COUNT(DISTINCT x): a value may be in several groups",
+    "quantile": "a quantile",
+    "least": "MIN",
+    "greatest": "MAX",
+    "bin": "HISTOGRAM",
+    "mode": "MODE",
+}
+
+
+def _quantiles(node: Any) -> list[Any]:
+    """QUANTILE_CONT(x, [a, b, …]) as one quantile after the other; nothing for any other aggregate."""
+    places = {exp.PercentileCont: "expression", exp.PercentileDisc: "expression", exp.Quantile: "quantile"}
+    function = next((part for part in node.find_all(*places)), None)
+    if function is None:
+        return []
+    names = [name for name in (places[type(function)], "this") if isinstance(function.args.get(name), exp.Array)]
+    if not names:
+        return []
+    single = []
+    for part in function.args[names[0]].expressions:
+        copy = node.copy()
+        copy.find(type(function)).set(names[0], part.copy())
+        single.append(copy)
+    return single
 
 
 def _column(block: Rewriting, node: exp.Column, aliases: bool) -> exp.Column:
@@ -151,32 +278,44 @@ def _key_of(block: Rewriting, node: Any) -> int | None:
     return values.index(value) if value in values else None
 
 
-def keys_of(statement: Statement, select: exp.Select, columns: Scope, table: Table) -> tuple[Key, ...]:
-    """What a block groups by."""
+def keys_of(
+    statement: Statement, select: exp.Select, columns: Scope, rows: Rows
+) -> tuple[tuple[Key, ...], tuple[tuple[int, ...], ...]]:
+    """What a block groups by; and, where it asks for several sets of keys, which keys each has."""
     clause = select.args.get("group")
     if clause is None:
-        return ()
-    if clause.args.get("all"):
+        return (), ()
+    sets = grouping_sets(statement, clause) if has_sets(clause) else []
+    if sets:
+        listed = [[grouped_by(statement, part, select, columns) for part in some] for some in sets]
+        parts = [part for some in listed for part in some]
+    elif clause.args.get("all"):
         parts = [(part.alias_or_name, part.unalias()) for part in select.expressions if not has_aggregate(part)]
     else:
-        parts = [_grouped_by(statement, part, select, columns) for part in clause.expressions]
+        parts = [grouped_by(statement, part, select, columns) for part in clause.expressions]
     for name, value in clause.args.items():
         if value and name not in ("expressions", "all"):
             statement.refuse(clause, f"GROUP BY {name.upper()} is not supported", "list what to group by")
     keys: dict[Expression, Key] = {}
     for name, part in parts:
         value = translate(part, columns, statement)
-        _check_key(statement, part, value, table)
+        _check_key(statement, part, value, rows)
         keys.setdefault(value, Key(name or part.sql(dialect=DIALECT), value, domain_of(value)))
     total = prod(key.size or 1 for key in keys.values())
     if total > LARGEST_DOMAIN:
         statement.refuse(
             clause, f"this makes {total:,} groups", f"group by less: at most {LARGEST_DOMAIN:,} are answered"
         )
-    return tuple(keys.values())
+    values = list(keys)
+    if sets and not keys:
+        statement.refuse(clause, "GROUPING SETS without a key", "name a key, or leave GROUP BY out")
+    if not sets:
+        return tuple(keys.values()), ()
+    indices = [{values.index(translate(part, columns, statement)) for _, part in some} for some in listed]
+    return tuple(keys.values()), tuple(tuple(sorted(some)) for some in indices)
 
 
-def _grouped_by(statement: Statement, part: Any, select: exp.Select, columns: Scope) -> tuple[str, Any]:
+def grouped_by(statement: Statement, part: Any, select: exp.Select, columns: Scope) -> tuple[str, Any]:
     """A part of GROUP BY: a number or an alias stands for a projection."""
     if isinstance(part, exp.Literal) and not part.is_string:
         if not part.name.isdecimal() or not 1 <= int(part.name) <= len(select.expressions):
@@ -190,19 +329,19 @@ def _grouped_by(statement: Statement, part: Any, select: exp.Select, columns: Sc
     return part.alias_or_name, part
 
 
-def _check_key(statement: Statement, part: Any, value: Expression, table: Table) -> None:
+def _check_key(statement: Statement, part: Any, value: Expression, rows: Rows) -> None:
     if isinstance(value.kind, Real | Nothing):
         statement.refuse(part, f"GROUP BY of {value.kind}", "declare bounds and granularity, or group ranges: CASE …")
-    unit = table.unit.key if table.unit else None
-    if isinstance(value, Field) and unit is not None and value.column.name.casefold() == unit.casefold():
-        statement.refuse(part, "GROUP BY of the unit would name people", "group by something that people share")
+    if is_unit(value, rows):
+        hint = "group by something that people share, or let an outer query aggregate over people"
+        statement.refuse(part, "GROUP BY of the unit would name people", hint)
 
 
 _FURTHER = frozenset({  # aggregates of DuckDB that the parser does not know as such
     "approx_top_k", "arbitrary", "arg_max_null", "arg_max_nulls_last", "arg_min_null", "arg_min_nulls_last",
     "bitstring_agg", "combine_aggr", "count_star", "countif", "decimal_average", "entropy", "favg", "fsum", "histogram",
     "histogram_exact", "kahan_sum", "kurtosis_pop", "listagg", "lttb", "mad", "mean", "product", "reservoir_quantile",
-    "sem", "sum_no_overflow", "sumkahan", "variant_group_object",
+    "sem", "sum_no_overflow", "sumkahan", "var", "variant_group_object",
 })  # fmt: skip
 
 
@@ -232,23 +371,62 @@ def has_aggregate(node: Any) -> bool:
             return False
 
 
-def aggregate_call(node: Any, scope: Scope, statement: Statement, unit: str | None) -> AggregateCall:
+def aggregate_call(node: Any, scope: Scope, statement: Statement, rows: Rows) -> AggregateCall:
     """The aggregate that a part of the text asks for."""
     try:
-        return _aggregate_call(node, scope, statement, unit)
+        return _aggregate_call(node, scope, statement, rows)
     except Unsupported as error:
         statement.refuse(node, error.problem, error.hint)
 
 
-def _aggregate_call(node: Any, scope: Scope, statement: Statement, unit: str | None) -> AggregateCall:
+_SPREADS: dict[type[exp.Expr], tuple[Statistic, bool]] = {
+    exp.Variance: ("variance", True),
+    exp.VariancePop: ("variance", False),
+    exp.Stddev: ("deviation", True),
+    exp.StddevSamp: ("deviation", True),
+    exp.StddevPop: ("deviation", False),
+}
+_PAIRS: dict[type[exp.Expr], tuple[Statistic | Literal["count", "mean", "mean of y"], bool]] = {
+    exp.CovarSamp: ("covariance", True),
+    exp.CovarPop: ("covariance", False),
+    exp.Corr: ("correlation", False),
+    exp.RegrSlope: ("slope", False),
+    exp.RegrIntercept: ("intercept", False),
+    exp.RegrR2: ("determination", False),
+    exp.RegrCount: ("count", False),
+    exp.RegrAvgx: ("mean", False),
+    exp.RegrAvgy: ("mean of y", False),
+}
+"""Statistics of pairs (y, x), of the rows where both are not null; whether they are divided by n − 1."""
+_INSTEAD: dict[type[exp.Expr], str] = {
+    exp.LogicalAnd: "count instead: COUNT_IF(NOT condition), and see whether it is near 0",
+    exp.LogicalOr: "count instead: COUNT_IF(condition), and see whether it is above its interval",
+    exp.AnyValue: "group by it, or ask for MEDIAN or MODE",
+    exp.First: "ask for MIN or MAX of a bounded number",
+    exp.Last: "ask for MIN or MAX of a bounded number",
+    exp.ArgMax: "group by the first value and compare MAX of the second",
+    exp.ArgMin: "group by the first value and compare MIN of the second",
+}
+_OTHERWISE = {
+    "approx_distinct": "ask for COUNT(DISTINCT x)",
+    "approx_quantile": "ask for QUANTILE_CONT(x, 0.9)",
+    "count_star": "ask for COUNT(*)",
+}
+_KNOWN = "ask for COUNT, SUM, AVG, VARIANCE, CORR, MEDIAN, QUANTILE_CONT, MIN, MAX or MODE"
+_ALIASES: dict[str, Any] = {"var": exp.Variance, "mean": exp.Avg}
+
+
+def _aggregate_call(node: Any, scope: Scope, statement: Statement, rows: Rows) -> AggregateCall:  # noqa: PLR0911, PLR0912, PLR0915 (one return a function)
     only = None
     if isinstance(node, exp.Filter):
         only, node = conditions.condition(translate(node.expression.this, scope, statement)), node.this
+    if isinstance(node, exp.Anonymous) and node.name.casefold() in _ALIASES and len(node.expressions) == 1:
+        node = _ALIASES[node.name.casefold()](this=node.expressions[0])
     inner, distinct = node.this, False
     if isinstance(inner, exp.Distinct):
         distinct = True
         if len(inner.expressions) != 1 or inner.args.get("on"):
-            raise Unsupported("DISTINCT of several values", "count distinct people only: COUNT(DISTINCT unit)")
+            raise Unsupported("DISTINCT of several values", "count one at a time: COUNT(DISTINCT x)")
         inner = inner.expressions[0]
     match node:
         case exp.Count() if distinct and isinstance(inner, exp.Star):
@@ -256,8 +434,12 @@ def _aggregate_call(node: Any, scope: Scope, statement: Statement, unit: str | N
         case exp.Count() if inner is None or (isinstance(inner, exp.Star) and not any(inner.args.values())):
             return AggregateCall("count", _where(only, None))
         case exp.Count() if distinct:
-            _check_unit(translate(inner, scope, statement), unit)
-            return AggregateCall("people", _where(only, None))
+            value = translate(inner, scope, statement)
+            if is_unit(value, rows):
+                return AggregateCall("people", _where(only, None))
+            if isinstance(value.kind, Nothing):
+                raise Unsupported("COUNT(DISTINCT NULL)", "count the different values of a column")
+            return AggregateCall("distinct", _where(only, value))
         case exp.Count():
             _plain(node, "this", "big_int")
             return AggregateCall("count", _where(only, _present(translate(inner, scope, statement))))
@@ -271,18 +453,122 @@ def _aggregate_call(node: Any, scope: Scope, statement: Statement, unit: str | N
             return AggregateCall("sum" if isinstance(node, exp.Sum) else "mean", _where(only, _summable(value, node)))
         case exp.Sum() | exp.Avg():
             raise Unsupported("SUM or AVG of DISTINCT values", "leave DISTINCT out")
+        case exp.Min() | exp.Max():  # of distinct values, they are the same
+            _plain(node, "this")
+            value = _ranked_value(translate(inner, scope, statement), node)
+            return AggregateCall("least" if isinstance(node, exp.Min) else "greatest", _where(only, value))
+        case exp.Mode() | exp.WithinGroup(this=exp.Mode()) if not distinct:
+            value = _named_value(translate(_mode_of(node), scope, statement), "MODE")
+            return AggregateCall("mode", _where(only, value), places=1)
+        case exp.Mode():
+            raise Unsupported("MODE of DISTINCT values, each of which is there once", "leave DISTINCT out")
+        case exp.Median() | exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile() | exp.WithinGroup() if not (
+            distinct
+        ):
+            inner, probability = _quantile_of(node)
+            value = _ranked_value(translate(inner, scope, statement), node)
+            return AggregateCall("quantile", _where(only, value), probability=probability)
+        case _ if type(node) in _SPREADS and not distinct:
+            _plain(node, "this")
+            statistic, sample = _SPREADS[type(node)]
+            value = _summable(functions.number_of(translate(inner, scope, statement)), node)
+            return _checked(AggregateCall(statistic, _where(only, value), sample=sample), node)
+        case _ if type(node) in _PAIRS and not distinct:
+            _plain(node, "this", "expression")
+            y, x = (_summable(functions.number_of(translate(part, scope, statement)), node)
+                    for part in (inner, node.expression))  # fmt: skip
+            return _of_pairs(node, x, y, only)
         case _:
             known = isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
             name = node.sql_name() if known else node.name or node.key
-            raise Unsupported(f"{name.upper()} is not supported yet", "ask for COUNT, COUNT(DISTINCT unit), SUM or AVG")
+            if type(node) in _INSTEAD:
+                raise Unsupported(f"{name.upper()} depends on one row", _INSTEAD[type(node)])
+            raise Unsupported(f"{name.upper()} is not supported yet", _OTHERWISE.get(name.casefold(), _KNOWN))
 
 
-def _check_unit(value: Expression, unit: str | None) -> None:
-    """COUNT(DISTINCT x) counts people, so x must be what identifies them."""
-    if unit is None:
-        raise Unsupported("COUNT(DISTINCT …) where the unit is a row", "use COUNT(*)")
-    if not isinstance(value, Field) or value.column.name.casefold() != unit.casefold():
-        raise Unsupported(f"COUNT(DISTINCT {value})", f"only people can be counted so: COUNT(DISTINCT {unit})")
+def _mode_of(node: Any) -> Any:
+    """What MODE(x), or MODE() WITHIN GROUP (ORDER BY x), is of."""
+    if not isinstance(node, exp.WithinGroup):
+        _plain(node, "this")
+        if node.this is None:
+            raise Unsupported("MODE of nothing", "write MODE(x)")
+        return node.this
+    order = node.expression.expressions
+    if len(order) != 1 or node.this.this is not None:
+        raise Unsupported("MODE in the order of several values", "WITHIN GROUP (ORDER BY x), of one value")
+    return order[0].this
+
+
+def _quantile_of(node: Any) -> tuple[Any, Fraction]:
+    """What is ranked, and which quantile is wanted."""
+    match node:
+        case exp.Median():
+            _plain(node, "this")
+            return node.this, Fraction(1, 2)
+        case exp.WithinGroup(this=exp.PercentileCont() | exp.PercentileDisc()):
+            order = node.expression.expressions
+            if len(order) != 1:
+                raise Unsupported(
+                    "a quantile in the order of several values", "WITHIN GROUP (ORDER BY x), of one value"
+                )
+            share = _probability(node.this.this)
+            return order[0].this, 1 - share if order[0].args.get("desc") else share
+        case exp.PercentileCont() | exp.PercentileDisc():
+            return node.this, _probability(node.expression)
+        case exp.Quantile():
+            return node.this, _probability(node.args.get("quantile"))
+        case _:
+            raise Unsupported(f"{node.this.sql_name()} … WITHIN GROUP is not supported yet", "use PERCENTILE_CONT")
+
+
+def _probability(node: Any) -> Fraction:
+    """A share from 0 to 1 that is written out, with at most six decimals."""
+    hint = "write a number from 0 to 1 with at most six decimals, say QUANTILE_CONT(x, 0.25)"
+    if not isinstance(node, exp.Literal) or node.is_string:
+        raise Unsupported("a quantile without a number", hint)
+    share = Fraction(node.name)
+    if not 0 <= share <= 1 or share.denominator > 10**6:
+        raise Unsupported(f"the quantile {node.name}", hint)
+    return share
+
+
+def _ranked_value(value: Expression, node: Any) -> Expression:
+    named = node.this if isinstance(node, exp.WithinGroup) else node
+    name = named.name.upper() if isinstance(named, exp.Anonymous) else named.sql_name()
+    number = _within_limits(functions.number_of(value))
+    if not isinstance(number.kind, Fixed):
+        raise Unsupported(f"{name} of {number.kind}", "rank a number: declare lower, upper and granularity for it")
+    if not number.kind.bounded:
+        hint = "declare bounds in the policy, or clamp: LEAST(GREATEST(x, low), high)"
+        raise Unsupported(f"{name} of {value}, which has no bounds", hint)
+    return number
+
+
+def _of_pairs(node: Any, x: Expression, y: Expression, only: Expression | None) -> AggregateCall:
+    """A statistic of the rows where both values are there."""
+    tests = [conditions.opposite(conditions.is_null(value)) for value in (x, y) if value.nullable]
+    tests += [] if only is None else [only]
+    shown = conditions.both(*tests) if len(tests) > 1 else tests[0] if tests else None
+    x, y = (_where(shown, value) or value for value in (x, y))
+    match _PAIRS[type(node)]:
+        case "count", _:
+            return AggregateCall("count", _present(x))
+        case "mean", _:
+            return AggregateCall("mean", x)
+        case "mean of y", _:
+            return AggregateCall("mean", y, x)
+        case statistic, sample:
+            return _checked(AggregateCall(statistic, x, y, sample), node)
+
+
+def _checked(call: AggregateCall, node: Any) -> AggregateCall:
+    """The same call; refused where squares or products of its values do not fit 64 bits."""
+    try:
+        derive(call, {}, {call.value})
+    except Unsupported:
+        hint = "use narrower bounds or a coarser step: ROUND(x, 2)"
+        raise Unsupported(f"{node.sql_name()} of values whose squares do not fit 64 bits", hint) from None
+    return call
 
 
 def _present(value: Expression) -> Expression | None:
@@ -292,8 +578,18 @@ def _present(value: Expression) -> Expression | None:
     return value if value.nullable else None
 
 
+def _within_limits(value: Expression) -> Expression:
+    """A count or sum per person without bounds, clamped to what the contribution bounds let a person add."""
+    if not isinstance(value, Slot) or value.clamp is None or not isinstance(value.kind, Fixed) or value.kind.bounded:
+        return value
+    low, high = (Constant(end, Fixed(value.kind.step, end, end)) for end in value.clamp)
+    within = functions.extreme(False, [functions.extreme(True, [value, low]), high])
+    return conditions.case([(conditions.is_null(value), constant(None))], within) if value.nullable else within
+
+
 def _summable(value: Expression, node: Any) -> Expression:
     name = node.sql_name()
+    value = _within_limits(value)
     match value.kind:
         case Fixed() as kind if kind.bounded:
             return value

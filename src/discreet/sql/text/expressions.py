@@ -1,21 +1,26 @@
 """From the parser's tree to expressions of the closed list; whatever is not on the list is refused with its place."""
 
 import re
-from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from sqlglot import ErrorLevel, exp
 
 from discreet.curator.catalog import TEXT
-from discreet.sql.algebra import conditions, functions
-from discreet.sql.algebra.expression import Constant, Expression, Unsupported, constant
-from discreet.sql.algebra.kinds import Fixed, Real
+from discreet.sql.algebra import conditions, dates, functions, texts
+from discreet.sql.algebra.expression import Constant, Expression, constant
+from discreet.sql.algebra.kinds import Day, Moment, Unsupported
+from discreet.sql.text.function_rules import FUNCTION_RULES, MORE, Go, Rule, binary, unary
+from discreet.sql.text.function_rules import Scope as Scope  # noqa: PLC0414 (also imported from here)
 from discreet.sql.text.statement import DIALECT, Statement
 
-Scope = Mapping[str, Expression]
-"""What names mean: `column` and `table.column`, in lower case."""
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A name that two sources have."""
+
+    name: str
 
 
 def translate(node: Any, scope: Scope, statement: Statement) -> Expression:
@@ -37,15 +42,17 @@ def condition_of(node: Any, scope: Scope, statement: Statement) -> Expression:
 def _translated(node: Any, scope: Scope, statement: Statement) -> Expression:
     rule = _RULES.get(type(node))
     if rule is None:
-        statement.refuse(node, f"{_name(node, statement)} is not supported on private rows", _hint(node))
+        query = node.this if isinstance(node, exp.Subquery) else node
+        hint = statement.two_questions(query) if isinstance(query, exp.Query) else _hint(node)
+        statement.refuse(node, f"{_name(node, statement)} is not supported on private rows", hint)
+    if isinstance(node, exp.RegexpLike) and "~" in statement.text:
+        statement.refuse(node, "~ is not supported on private rows", "write REGEXP_MATCHES(x, 'pattern')")
     for name, given in node.args.items():
         if given and name not in (*_USUAL, *_FURTHER.get(type(node), ())):
             further = name.rstrip("_").upper()
             statement.refuse(node, f"{_name(node, statement)} with {further} is not supported", "leave that out")
     return rule(node, lambda part: translate(part, scope, statement), scope)
 
-
-Go = Callable[[Any], Expression]
 
 _USUAL = ("this", "expression", "expressions")
 _FURTHER: dict[type, tuple[str, ...]] = {  # what else a node may carry; anything more would be lost in translation
@@ -71,13 +78,23 @@ _FURTHER: dict[type, tuple[str, ...]] = {  # what else a node may carry; anythin
     exp.ILike: ("negate",),
     exp.Greatest: ("ignore_nulls",),
     exp.Least: ("ignore_nulls",),
+    exp.DateDiff: ("unit", "date_part_boundary"),
+    exp.DateAdd: ("unit",),
+    exp.DateFromParts: ("year", "month", "day"),
+    exp.WidthBucket: ("min_value", "max_value", "num_buckets"),
+    exp.SplitPart: ("delimiter", "part_index"),
+    exp.Replace: ("replacement",),
+    exp.TimeToStr: ("format",),
 }
 
 
 def _column(node: exp.Column, _: Go, scope: Scope) -> Expression:
     name = ".".join(part.name for part in node.parts).casefold()
+    if isinstance(scope.get(name), Ambiguous):
+        raise Unsupported(f"the column {node.name!r} is in more than one table", f"write table.{node.name}")
     if name in scope:
-        return scope[name]
+        value: Expression = scope[name]
+        return value
     known = sorted({str(key) for key in scope if "." not in key})
     raise Unsupported(f"there is no column {node.sql()!r} here", f"there are: {', '.join(known)}")
 
@@ -97,45 +114,6 @@ def _number(text: str) -> Fraction:
         return Fraction(text.replace("_", ""))
     except ValueError:
         raise Unsupported(f"the number {text!r}", "write a plain decimal number") from None
-
-
-def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:
-    target = node.to.this.value if isinstance(node.to, exp.DataType) else ""
-    inner = go(node.this)
-    match target:
-        case "DATE" if isinstance(inner, Constant) and isinstance(inner.value, str):
-            return constant(conditions.iso(date, inner.value))
-        case "TIMESTAMP" | "DATETIME" | "TIMESTAMPNTZ" if isinstance(inner, Constant) and isinstance(inner.value, str):
-            return constant(conditions.iso(datetime, inner.value))
-        case "DATE":
-            return functions.day_of(inner)
-        case "DOUBLE" | "FLOAT":
-            return functions.add(_castable(inner, target), constant(0))
-        case "DECIMAL":
-            sizes = [int(part.name) for part in node.to.expressions] or [18, 3]
-            digits = sizes[1] if len(sizes) > 1 else 0
-            most = 10 ** max(0, sizes[0] - digits)
-            return functions.within(functions.round_to(_castable(inner, target), digits), most, target)
-        case "INT" | "BIGINT" | "SMALLINT" | "TINYINT" | "INT128":
-            most = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31}.get(target, 2**62)
-            name = _WRITTEN.get(target, target)
-            return functions.within(functions.round_to(_castable(inner, name), 0), most, name)
-        case _:
-            raise Unsupported(f"CAST to {target or node.to}", "cast to DATE, DOUBLE or INTEGER, or leave it out")
-
-
-_WRITTEN = {"INT": "INTEGER", "INT128": "HUGEINT"}
-"""Types that the parser calls otherwise than analysts do."""
-
-
-def _castable(inner: Expression, target: str) -> Expression:
-    """A number, or a truth value as one, that can be cast to a type of numbers."""
-    number = functions.number_of(inner)
-    if not isinstance(number.kind, Fixed | Real):
-        hint = "if it holds numbers, declare the column as integer or real in the policy"
-        raise Unsupported(f"CAST of {number.kind} to {target}", hint)
-    conditions.range_of("CAST", number)
-    return number
 
 
 def _is(node: exp.Is, go: Go, scope: Scope) -> Expression:
@@ -205,11 +183,17 @@ def _round(node: exp.Round, go: Go, scope: Scope) -> Expression:
     return functions.round_to(go(node.this), int(decimals))
 
 
-def _extreme(largest: bool) -> Callable[[Any, Go, Scope], Expression]:
-    return lambda node, go, _: functions.extreme(largest, [go(part) for part in (node.this, *node.expressions)])
+def _extreme(largest: bool) -> Rule:
+    def rule(node: Any, go: Go, _: Scope) -> Expression:
+        values = [go(part) for part in (node.this, *node.expressions)]
+        if any(isinstance(value.kind, Day | Moment) for value in values):
+            return dates.outermost(largest, values)
+        return functions.extreme(largest, values)
+
+    return rule
 
 
-def _floor(up: bool) -> Callable[[Any, Go, Scope], Expression]:
+def _floor(up: bool) -> Rule:
     def rule(node: Any, go: Go, _: Scope) -> Expression:
         if node.args.get("decimals") is not None:
             raise Unsupported("FLOOR or CEIL to decimals", "use ROUND(x, decimals)")
@@ -220,86 +204,47 @@ def _floor(up: bool) -> Callable[[Any, Go, Scope], Expression]:
 
 def _substring(node: exp.Substring, go: Go, scope: Scope) -> Expression:
     start, size = node.args.get("start"), node.args.get("length")
-    return functions.substring(
-        go(node.this), go(start) if start else constant(1), go(size) if size else constant(10**6)
-    )
+    return texts.substring(go(node.this), go(start) if start else constant(1), go(size) if size else constant(10**6))
 
 
 def _left(node: exp.Left, go: Go, scope: Scope) -> Expression:
-    return functions.substring(go(node.this), constant(1), go(node.expression))
+    return texts.substring(go(node.this), constant(1), go(node.expression))
 
 
 def _trim(node: exp.Trim, go: Go, scope: Scope) -> Expression:
     if node.args.get("position") or node.expression:
         raise Unsupported("TRIM of particular characters", "write TRIM(x)")
-    return functions.changed_text("trim", go(node.this))
+    return texts.changed_text("trim", go(node.this))
 
 
 def _concat(node: exp.Concat, go: Go, scope: Scope) -> Expression:
-    return functions.concatenate(*(conditions.coalesce([go(part), constant("")]) for part in node.expressions))
+    return texts.concatenate(*(conditions.coalesce([go(part), constant("")]) for part in node.expressions))
 
 
-def _extract(node: exp.Extract, go: Go, scope: Scope) -> Expression:
-    name = node.this.name.casefold()
-    return functions.date_part(_PARTS.get(name, name), go(node.expression))
-
-
-def _truncate(node: Any, go: Go, scope: Scope) -> Expression:
-    return functions.truncate_date(node.args["unit"].name.casefold(), go(node.this))
-
-
-def _part(name: str) -> Callable[[Any, Go, Scope], Expression]:
-    return lambda node, go, _: functions.date_part(name, go(node.this))
-
-
-def _like(operation: str) -> Callable[[Any, Go, Scope], Expression]:
+def _like(operation: str) -> Rule:
     def rule(node: Any, go: Go, _: Scope) -> Expression:
-        matches = functions.like(operation, go(node.this), go(node.expression))
+        matches = texts.like(operation, go(node.this), go(node.expression))
         return conditions.opposite(matches) if node.args.get("negate") else matches
 
     return rule
 
 
-def _anonymous(node: exp.Anonymous, go: Go, scope: Scope) -> Expression:
-    """Functions that the parser knows by name only."""
-    if node.name.casefold() in ("date_part", "datepart") and len(node.expressions) == 2:
-        name = go(node.expressions[0])
-        if isinstance(name, Constant) and isinstance(name.value, str):
-            return functions.date_part(
-                _PARTS.get(name.value.casefold(), name.value.casefold()), go(node.expressions[1])
-            )
-    raise Unsupported(f"{node.name.upper()}() is not supported on private rows", _hint(node))
+def _compare(name: str) -> Rule:
+    return binary(lambda value, other: conditions.compare(name, value, other))
 
 
-_PARTS = {"dow": "dayofweek", "doy": "dayofyear"}
-
-
-def _two(operation: Callable[[Expression, Expression], Expression]) -> Callable[[Any, Go, Scope], Expression]:
-    return lambda node, go, _: operation(go(node.this), go(node.expression))
-
-
-def _compare(name: str) -> Callable[[Any, Go, Scope], Expression]:
-    return _two(lambda value, other: conditions.compare(name, value, other))
-
-
-def _one(operation: Callable[[Expression], Expression]) -> Callable[[Any, Go, Scope], Expression]:
-    return lambda node, go, _: operation(go(node.this))
-
-
-_RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
+_RULES: dict[type, Rule] = {
     exp.Column: _column,
     exp.Literal: _literal,
     exp.Boolean: lambda node, _, __: constant(bool(node.this)),
     exp.Null: lambda _, __, ___: constant(None),
     exp.Paren: lambda node, go, _: go(node.this),
-    exp.Add: _two(functions.add),
-    exp.Sub: _two(functions.subtract),
-    exp.Mul: _two(functions.multiply),
-    exp.Div: _two(functions.divide),
-    exp.IntDiv: _two(functions.floor_divide),
-    exp.Mod: _two(functions.modulo),
-    exp.Neg: _one(functions.negate),
-    exp.Abs: _one(functions.absolute),
+    exp.Mul: binary(functions.multiply),
+    exp.Div: binary(functions.divide),
+    exp.IntDiv: binary(functions.floor_divide),
+    exp.Mod: binary(functions.modulo),
+    exp.Neg: unary(functions.negate),
+    exp.Abs: unary(functions.absolute),
     exp.Floor: _floor(False),
     exp.Ceil: _floor(True),
     exp.Round: _round,
@@ -311,9 +256,9 @@ _RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
     exp.LTE: _compare("less_equal"),
     exp.GT: _compare("greater"),
     exp.GTE: _compare("greater_equal"),
-    exp.And: _two(conditions.both),
-    exp.Or: _two(conditions.either),
-    exp.Not: _one(conditions.opposite),
+    exp.And: binary(conditions.both),
+    exp.Or: binary(conditions.either),
+    exp.Not: unary(conditions.opposite),
     exp.Is: _is,
     exp.In: _in,
     exp.Between: _between,
@@ -321,35 +266,17 @@ _RULES: dict[type, Callable[[Any, Go, Scope], Expression]] = {
     exp.If: _if,
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
-    exp.Cast: _cast,
-    exp.TryCast: _cast,
-    exp.Lower: _one(lambda one: functions.changed_text("lower", one)),
-    exp.Upper: _one(lambda one: functions.changed_text("upper", one)),
+    exp.Lower: unary(lambda value: texts.changed_text("lower", value)),
+    exp.Upper: unary(lambda value: texts.changed_text("upper", value)),
     exp.Trim: _trim,
-    exp.Length: _one(functions.length_of_text),
+    exp.Length: unary(texts.length_of_text),
     exp.Substring: _substring,
     exp.Left: _left,
     exp.Like: _like("like"),
     exp.ILike: _like("ilike"),
-    exp.Anonymous: _anonymous,
-    exp.DPipe: _two(functions.concatenate),
+    exp.DPipe: binary(texts.concatenate),
     exp.Concat: _concat,
-    exp.Extract: _extract,
-    exp.TimestampTrunc: _truncate,
-    exp.DateTrunc: _truncate,
-    exp.Year: _part("year"),
-    exp.Quarter: _part("quarter"),
-    exp.Month: _part("month"),
-    exp.Week: _part("week"),
-    exp.WeekOfYear: _part("week"),
-    exp.Day: _part("day"),
-    exp.DayOfMonth: _part("day"),
-    exp.DayOfYear: _part("dayofyear"),
-    exp.DayOfWeek: _part("dayofweek"),
-    exp.DayOfWeekIso: _part("isodow"),
-    exp.Hour: _part("hour"),
-    exp.Minute: _part("minute"),
-    exp.Second: _part("second"),
+    **FUNCTION_RULES,
 }
 
 
@@ -388,4 +315,4 @@ def _hint(node: Any) -> str:
         case exp.CurrentDate() | exp.CurrentTimestamp():
             return "write the date"
         case _:
-            return "the guide lists what is; compute anything further from the aggregates"
+            return MORE

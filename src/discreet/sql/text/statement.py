@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, NoReturn
 
 import sqlglot
-from sqlglot import TokenType, exp
+from sqlglot import ErrorLevel, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from discreet.errors import InvalidParameter, InvalidQuery
@@ -15,6 +15,7 @@ DIALECT = "duckdb"
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # what it has to say, we say
 _LONGEST = 50_000
 _DEEPEST = 200
+_LONGEST_SHOWN = 300
 
 
 class Statement:
@@ -22,11 +23,50 @@ class Statement:
 
     def __init__(self, text: str, columns: Collection[str] = ()) -> None:
         self.text = text
-        self.tree = _parsed(text, columns)
+        self.tree = _parsed(_without_clause(text), columns)
 
     def refuse(self, node: Any, problem: str, hint: str = "") -> NoReturn:
         """Raise `InvalidQuery`, pointing at the part of the text that a node came from."""
         raise InvalidQuery(problem, hint, text=self.text, start=start_of(node)) from None
+
+    def two_questions(self, query: exp.Query) -> str:
+        """How to ask for what a query inside this statement gives, first, and then to write its answer there."""
+        if _is_correlated(query):
+            step = "JOIN (SELECT unit, AVG(x) AS a FROM t GROUP BY unit) AS s USING (unit) WHERE x > a"
+            return f"a value of each person is a step of its own: {step}"
+        first, rest = query.copy(), self.tree.copy()
+        first.set("with_", self.tree.args.get("with_"))
+        if not any(part.alias == table.name for part in _named(self.tree) for table in query.find_all(exp.Table)):
+            first.set("with_", query.args.get("with_"))
+        same = [part for part in rest.find_all(exp.Query) if part == query]
+        for part in same:
+            outer = part.parent if isinstance(part.parent, exp.Subquery) else part
+            outer.replace(exp.Var(this="(…)" if isinstance(outer.parent, exp.In) else "…"))
+        texts = [part.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE) for part in (first, rest)]
+        if not same or max(map(len, texts)) > _LONGEST_SHOWN:
+            return "ask it as a question of its own, and write its answer here"
+        return f"ask two questions: {texts[0]}; and then, with its answer in place of …: {texts[1]}"
+
+
+def _named(tree: exp.Expr) -> list[Any]:
+    """What WITH names at the top of a statement."""
+    clause = tree.args.get("with_")
+    return [] if clause is None else list(clause.expressions)
+
+
+def _is_correlated(query: exp.Query) -> bool:
+    """Whether a query speaks of a table by a name that it does not read itself."""
+    known = {table.alias_or_name.casefold() for table in query.find_all(exp.Table, exp.Subquery)}
+    return any(column.table and column.table.casefold() not in known for column in query.find_all(exp.Column))
+
+
+def _without_clause(text: str) -> str:
+    """The text without terms that it states itself."""
+    if not isinstance(text, str) or "differential_privacy" not in text.casefold():
+        return text
+    from discreet.sql.text.options import without_options
+
+    return without_options(text)[0]
 
 
 def start_of(node: Any) -> int | None:

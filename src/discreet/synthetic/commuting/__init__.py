@@ -6,12 +6,11 @@
 1000
 """
 
-from discreet.synthetic.commuting.city import city
 from discreet.synthetic.commuting.evaluation import Comparison
-from discreet.synthetic.commuting.flows import Flows, Places
-from discreet.synthetic.commuting.prior import approximate_prior, probabilistic_prior, pure_prior
+from discreet.synthetic.commuting.flows import Flows, Places, city
 from discreet.synthetic.commuting.scheme import Acceptance, Scheme
 from discreet.synthetic.commuting.synthesis import synthesize
+from discreet.synthetic.commuting.urn import approximate_prior, probabilistic_prior, pure_prior
 
 __all__ = [
     "Acceptance",

@@ -3,15 +3,15 @@
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
-from discreet.curator.documents import digest, documented, plan_document, to_document
+from discreet.curator.contribution_draw import one_row_each, require_same
 from discreet.curator.engines import Engine
-from discreet.curator.rows import one_row_each, require_same
+from discreet.curator.plan import PrivatePlan, digest, documented, plan_document, to_document
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import float_up
 from discreet.noise import Entropy
@@ -23,9 +23,13 @@ from discreet.synthetic.commuting.flows import Flows, Places
 from discreet.synthetic.commuting.scheme import Acceptance, Scheme
 from discreet.synthetic.commuting.synthesis import check, sigma_of_flows, synthesize
 
+if TYPE_CHECKING:
+    from discreet.report import Page
+    from discreet.synthetic.commuting.public_page import Outlines, PublicMap
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CommutePlan:
+class CommutePlan(PrivatePlan):
     """Everything about a map that is decided before a row is seen. Where people work is secret too."""
 
     table: Table
@@ -71,11 +75,6 @@ class CommutePlan:
         )
 
     @property
-    def digest(self) -> str:
-        """The name of the plan."""
-        return digest(self.document())
-
-    @property
     def loss(self) -> Loss:
         """What the whole map costs."""
         return self.scheme.loss
@@ -89,11 +88,6 @@ class CommutePlan:
     def delta(self) -> Fraction:
         """δ of the whole."""
         return self.scheme.delta
-
-    @property
-    def private(self) -> bool:
-        """It reads private rows."""
-        return True
 
     def verify(self, catalog: Catalog) -> Loss:
         """The loss, from the noise of each release and what one unit moves; table and columns must be the catalog's.
@@ -131,7 +125,7 @@ class CommutePlan:
         known = pyarrow.array(self.places.names)
         ends = [compute.index_in(compute.cast(rows.column(n), pyarrow.string()), value_set=known) for n in (0, 1)]
         both = compute.and_(compute.is_valid(ends[0]), compute.is_valid(ends[1]))
-        origin, destination = (np.asarray(compute.filter(one, both), np.int64) for one in ends)
+        origin, destination = (np.asarray(compute.filter(codes, both), np.int64) for codes in ends)
         made = synthesize(Flows(self.places, origin, destination, np.ones_like(origin)), self.scheme, entropy=entropy)
         return json.dumps([part.tolist() for part in (made.origin, made.destination, made.people)]).encode()
 
@@ -155,6 +149,22 @@ class CommuteMap:
     def table(self) -> Any:
         """origin, destination, people: an Arrow table."""
         return self.flows.table()
+
+    def page(self, outlines: Any = None) -> "Page":
+        """A page to choose a place of work on and see where its people live; it may be published.
+
+        `outlines`: a GeoJSON file, or what was read from one, with polygons named like the places.
+        """
+        from discreet.synthetic.commuting.public_page import Outlines
+
+        return self.public(None if outlines is None else Outlines.read(outlines, self.flows.places)).page()
+
+    def public(self, outlines: "Outlines | None" = None) -> "PublicMap":
+        """The flows with error bands: as a page, a table and GeoJSON to publish."""
+        from discreet.synthetic.commuting.public_page import PublicMap
+
+        plan = self.plan
+        return PublicMap(self.flows, plan.scheme, self.receipt, plan.table.name, plan.digest, outlines)
 
 
 def plan_commute(request: Commute, catalog: Catalog) -> CommutePlan:

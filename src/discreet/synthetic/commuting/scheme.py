@@ -211,5 +211,5 @@ def _edges(bands: Sequence[Number]) -> tuple[Fraction, ...]:
 
 def _one_of(value: str, name: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise InvalidParameter(name, value, " or ".join(repr(one) for one in known))
+        raise InvalidParameter(name, value, " or ".join(repr(choice) for choice in known))
     return value

@@ -15,9 +15,8 @@ from discreet.noise import Entropy, bernoulli, rounded_gaussian
 from discreet.noise.entropy import SYSTEM
 from discreet.privacy.calibration import gaussian_multiplier
 from discreet.synthetic.commuting.flows import Floats, Flows, Integers, Places
-from discreet.synthetic.commuting.prior import approximate_prior, probabilistic_prior, pure_prior
 from discreet.synthetic.commuting.scheme import Scheme
-from discreet.synthetic.commuting.urn import draw
+from discreet.synthetic.commuting.urn import approximate_prior, draw, probabilistic_prior, pure_prior
 
 Progress = Callable[[int, int], None]
 """Called with how many destinations are done, and how many there are."""
@@ -46,10 +45,10 @@ def synthesize(flows: Flows, scheme: Scheme, *, entropy: Entropy | None = None, 
     made = [_candidate(flows, scheme, source, each)]
     while not bernoulli(scheme.accept.stop, entropy=source):
         made.append(_candidate(flows, scheme, source, each))
-    near = [_near(flows, one, scheme, source) for one in made]
-    for one, accepted in zip(made, near, strict=True):
+    near = [_near(flows, candidate, scheme, source) for candidate in made]
+    for candidate, accepted in zip(made, near, strict=True):
         if accepted:
-            return one
+            return candidate
     raise NotAccepted("no synthetic map was near enough to the true one; its ε is spent: allow more, or another method")
 
 
@@ -91,7 +90,7 @@ def apart_by(flows: Flows, made: Flows) -> int:
     >>> apart_by(Flows(towns, [0], [0], [5]), Flows(towns, [0, 1], [0, 0], [3, 2]))
     4
     """
-    both = [(one.destination * len(one.places) + one.origin, one.people) for one in (flows, made)]
+    both = [(flow.destination * len(flow.places) + flow.origin, flow.people) for flow in (flows, made)]
     pairs = np.concatenate([both[0][0], both[1][0]])
     people = np.concatenate([both[0][1], -both[1][1]])
     _, where = np.unique(pairs, return_inverse=True)
@@ -104,7 +103,7 @@ def _candidate(flows: Flows, scheme: Scheme, entropy: Entropy, each: Progress | 
     made: list[tuple[Integers, int, Integers]] = []
     ends, totals = _totals(flows, scheme, entropy)
     for done, (end, total) in enumerate(zip(ends.tolist(), totals.tolist(), strict=True)):
-        support = _Support.of(flows.places, end, scheme, regions)
+        support = Support.of(flows.places, end, scheme, regions)
         counts = support.counted(flows.places, *flows.to(end))
         grouped = _flows(counts, total, scheme, len(ends), entropy)
         people = support.spread(grouped, weights, entropy)
@@ -220,12 +219,15 @@ def whole(values: Floats, total: int) -> Integers:
 
 
 @dataclass(frozen=True, eq=False)
-class _Support:
+class Support:
+    """The possible origins of a destination, and the group in which each is counted."""
+
     places: Integers  # the origins that are possible
     group: Integers  # the group of each of them
 
     @classmethod
-    def of(cls, places: Places, end: int, scheme: Scheme, regions: Integers | None) -> "_Support":
+    def of(cls, places: Places, end: int, scheme: Scheme, regions: Integers | None) -> "Support":
+        """Of a destination; `regions` are those of all places, where the scheme has some."""
         km = places.distances(end)
         inside = np.arange(len(places)) if scheme.cap is None else np.flatnonzero(km <= float_down(scheme.cap))
         if not len(inside):
@@ -267,10 +269,15 @@ class _Support:
 def _regions(places: Places, scheme: Scheme, weights: Floats) -> Integers | None:
     """The region of each place, by public knowledge or around privately chosen hubs."""
     if scheme.groups is not None:
-        region = dict(scheme.groups)
-        return np.unique([region[name] for name in places.names], return_inverse=True)[1]
+        return region_of_places(places, scheme)
     if scheme.hubs is None:
         return None
     hubs = np.sort(np.argsort(-weights, kind="stable")[: scheme.hubs])
     nearest = [int(hubs[np.argmin(places.distances(place, hubs))]) for place in range(len(places))]
     return np.array(nearest, np.int64)
+
+
+def region_of_places(places: Places, scheme: Scheme) -> Integers:
+    """The number of each place's public region."""
+    region = dict(scheme.groups or ())
+    return np.unique([region[name] for name in places.names], return_inverse=True)[1]

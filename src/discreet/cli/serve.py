@@ -1,0 +1,180 @@
+"""`discreet serve` and `discreet token`: the curator as a place, and who may come in."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discreet.cli import show
+from discreet.curator.policy import Policy, read_policy
+from discreet.curator.settings import Allowance
+from discreet.errors import InvalidParameter
+from discreet.privacy.budget import Budget
+from discreet.server.tokens import Role, Token, TokenFile, new_token, tokens_path
+
+if TYPE_CHECKING:
+    from discreet.server.service import Limits
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("policies", metavar="POLICY...", nargs=-1, required=True, type=click.Path())
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0: any that is free.")
+@click.option("--tls-cert", type=_FILE, help="The certificate chain, in PEM form.")
+@click.option("--tls-key", type=_FILE, help="Its private key, in PEM form.")
+@click.option("--behind-proxy", multiple=True, metavar="ADDRESS", help="A proxy whose X-Forwarded-For is believed.")
+@click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="A web page of another place that may call.")
+@click.option("--clear-text", is_flag=True, help="Listen without TLS beyond this machine. Tokens can be overheard.")
+@click.option("--max-body", type=click.IntRange(1), help="Bytes of a request.  [default: 10000000]")
+@click.option("--threads", type=click.IntRange(1, 1000), help="Questions at the same time.  [default: 128]")
+def serve(
+    policies: tuple[str, ...],
+    host: str,
+    port: int,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    behind_proxy: tuple[str, ...],
+    allow_origin: tuple[str, ...],
+    clear_text: bool,
+    max_body: int | None,
+    threads: int | None,
+) -> None:
+    """Serve the datasets of POLICY… over HTTP, to callers with a token (`discreet token create`).
+
+    Files, ledger and tokens belong to the user who runs this; callers never touch them. It stops on Ctrl-C or SIGTERM,
+    after what was charged has been answered or put on record.
+    """
+    from discreet.server.run import Address
+    from discreet.server.run import serve as run
+
+    address = Address(
+        host=host, port=port, certificate=tls_cert, key=tls_key, proxies=behind_proxy, origins=allow_origin,
+        clear_text=clear_text,
+    )  # fmt: skip
+    run(policies, address, _limits(body=max_body, threads=threads))
+
+
+def _limits(**stated: Any) -> "Limits":
+    from discreet.server.service import Limits
+
+    return Limits(**{name: value for name, value in stated.items() if value is not None})
+
+
+@click.group()
+def token() -> None:
+    """Who may come in: make, list and revoke the tokens of a dataset."""
+
+
+@token.command()
+@click.argument("policies", metavar="POLICY...", nargs=-1, required=True, type=click.Path())
+@click.argument("name", metavar="NAME")
+@click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What its holder may do.")
+@click.option("--epsilon", metavar="ε", help="Its holder may spend at most this, beside what the policy says.")
+@click.option("--delta", metavar="δ", help="With --epsilon: the δ of that limit.")
+@click.option("--daily", metavar="ε", help="Its holder may spend at most this within 24 hours.")
+@click.option("--expires", metavar="TIME", help="After how long it ends: 90d, 12h, 30m; never, if left out.")
+def create(
+    policies: tuple[str, ...],
+    name: str,
+    role: str,
+    epsilon: str | None,
+    delta: str | None,
+    daily: str | None,
+    expires: str | None,
+) -> None:
+    """Make a token for NAME, to be given to that person alone, and print it: it is shown once, and kept nowhere.
+
+    NAME is who is charged: caps of the policy ([budget.analysts.NAME], [budget.everyone]) hold for it. With several
+    policies, one token opens all of their datasets.
+    """
+    if delta is not None and epsilon is None:
+        raise click.UsageError("--delta goes with --epsilon")
+    daily_cap = None if daily is None else Budget(epsilon=daily, delta=delta or 0)
+    allowance = Allowance(None if epsilon is None else Budget(epsilon=epsilon, delta=delta or 0), daily_cap)
+    text, read = new_token(), [read_policy(policy) for policy in policies]
+    for policy in read:
+        _check_admitted(policy, name, role)
+        lifetime = None if expires is None else _lifetime(expires)
+        _, made = TokenFile(tokens_path(policy)).create(name, role, lifetime=lifetime, allowance=allowance, text=text)
+        _record(policy, f"made token {made.id} for {made.name} ({made.role})")
+    click.echo(text)
+
+
+def _check_admitted(policy: Policy, name: str, role: str) -> None:
+    """Say at once, on standard error, that an analyst could not ask anything."""
+    from discreet.curator.settings import Settings, analyst_name
+
+    settings = Settings(policy.budget, policy.caps, policy.everyone)
+    if role == Role.ANALYST and not settings.admits(analyst_name(name)):
+        words = f"{name} has no cap in {policy.catalog.name} and there is none for everyone: questions will be refused"
+        click.echo(f"warning: {words}; add [budget.analysts.{name}] to the policy", err=True)
+
+
+@token.command(name="list")
+@click.argument("policy", metavar="POLICY", type=click.Path())
+@show.json_option
+def list_(policy: str, as_json: bool) -> None:
+    """The tokens of POLICY: whose they are, their roles, whether they are valid."""
+    now = datetime.now(UTC)
+    entries = [_facts(token, now) for token in TokenFile(tokens_path(read_policy(policy))).all()]
+    if as_json:
+        click.echo(json.dumps({"tokens": entries}, ensure_ascii=False))
+        return
+    if not entries:
+        click.echo("no token yet: discreet token create POLICY NAME --role analyst", err=True)
+    for entry in entries:
+        limits = "".join(f", {what} ε {entry[what]}" for what in ("total", "daily") if entry[what] is not None)
+        until = f", until {str(entry['expires'])[:16]}" if entry["expires"] else ""
+        click.echo(f"{entry['id']}  {entry['state']:<8} {entry['role']:<10} {entry['name']}{limits}{until}")
+
+
+@token.command()
+@click.argument("policy", metavar="POLICY", type=click.Path())
+@click.argument("which", metavar="ID|NAME")
+@show.json_option
+def revoke(policy: str, which: str, as_json: bool) -> None:
+    """Revoke a token of POLICY by its id, or all tokens of a name: at once, also in a server that runs."""
+    read = read_policy(policy)
+    revoked = TokenFile(tokens_path(read)).revoke(which)
+    for token in revoked:
+        _record(read, f"revoked token {token.id} of {token.name} ({token.role})")
+    show.facts({"revoked": [token.id for token in revoked]}, as_json=as_json)
+
+
+def _facts(token: Token, now: datetime) -> dict[str, Any]:
+    limits = {"total": token.allowance.total, "daily": token.allowance.daily}
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": str(token.role),
+        "state": token.state(now),
+        "created": token.created.isoformat(),
+        "expires": None if token.expires is None else token.expires.isoformat(),
+        **{name: None if budget is None else show.number(budget.epsilon) for name, budget in limits.items()},
+    }
+
+
+def _lifetime(text: str) -> timedelta:
+    parts = re.fullmatch(r"(\d{1,6})([dhm])", text.strip())
+    if parts is None:
+        raise InvalidParameter("--expires", text, "a number of days, hours or minutes: 90d, 12h, 30m")
+    return timedelta(**{{"d": "days", "h": "hours", "m": "minutes"}[parts[2]]: int(parts[1])})
+
+
+def _record(policy: Policy, why: str) -> None:
+    """Put an act of the owner on the ledger's record, by the user who does it."""
+    from discreet.curator.curator import open_ledger
+    from discreet.dataset import user_name
+
+    ledger, store = open_ledger(policy, None)
+    with store:
+        ledger.open(
+            policy.catalog.name, policy.budget, caps=policy.caps, everyone=policy.everyone,
+            protects=policy.catalog.protects,
+        )  # fmt: skip
+        ledger.record(policy.catalog.name, by=user_name(), why=why)

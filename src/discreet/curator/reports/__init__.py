@@ -1,0 +1,1 @@
+"""What people read: tables of answers, the budget, the privacy statement."""

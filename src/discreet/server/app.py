@@ -1,0 +1,162 @@
+"""The HTTP server as an application: routes, what every request passes through, and a check that each names a right."""
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from discreet import __version__
+from discreet.errors import DiscreetError, InternalError, InvalidParameter
+from discreet.server import problems
+from discreet.server.access import Right
+from discreet.server.jobs import Jobs
+from discreet.server.routes import health, jobs, questions, record, reports, surveys
+from discreet.server.service import Service, log
+from discreet.wire import problem_document
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+OPEN = health.OPEN | surveys.OPEN
+"""Paths that need no token."""
+
+BY_TOKEN = frozenset({"/v1/datasets", "/v1/jobs/{job}", "/v1/jobs/{job}/result"})
+"""Paths that tell a caller of what is the caller's own: they look at the token themselves."""
+
+_SAFE_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+
+
+def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
+    """The application over open datasets. `origins`: web pages of other places that may call it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.limiter = anyio.CapacityLimiter(service.limits.threads)
+        yield
+        service.closing = True
+        await anyio.to_thread.run_sync(app.state.jobs.close)
+
+    app = FastAPI(
+        title="discreet",
+        version=__version__,
+        description="Private tables behind a privacy budget: every answer is differentially private and charged.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service, app.state.jobs = service, Jobs(service.limits)
+    for module in (health, questions, record, jobs, reports, surveys):
+        app.include_router(module.router)
+    app.add_exception_handler(problems.Refused, problems.on_refused)
+    app.add_exception_handler(DiscreetError, problems.on_error)
+    app.add_exception_handler(RequestValidationError, problems.on_invalid)
+    app.add_exception_handler(HTTPException, problems.on_http)
+    app.add_exception_handler(Exception, problems.on_failure)
+    app.add_middleware(Passage, service=service, origins=tuple(origins))
+    for route in app.routes:
+        if isinstance(route, APIRoute):
+            right_of(route)
+    return app
+
+
+def right_of(route: APIRoute) -> Right | None:
+    """The right that a route asks for; None where it needs no token, or sees to its caller's own things."""
+    named = [getattr(dependency.call, "right", None) for dependency in route.dependant.dependencies]
+    rights: list[Right] = [right for right in named if right is not None]
+    if len(rights) == 1:
+        return rights[0]
+    if rights or route.path not in OPEN | BY_TOKEN:
+        raise InternalError(f"the route {route.path} names {len(rights)} rights; it must name one")
+    return None
+
+
+class Passage:
+    """What every request passes through: a size, an origin, headers that are safe, a line in the log."""
+
+    def __init__(self, app: Any, *, service: Service, origins: tuple[str, ...]) -> None:
+        self._app, self._service, self._origins = app, service, origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        name, start, status = uuid.uuid4().hex, time.monotonic(), 500
+        scope.setdefault("state", {})
+        headers = dict(scope["headers"])
+
+        async def sending(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                kept = [header for header in message.get("headers", []) if header[0] != b"cache-control"]
+                message["headers"] = [*kept, *_SAFE_HEADERS, (b"x-request-id", name.encode())]
+            await send(message)
+
+        try:
+            refusal = self._refusal(headers)
+            if refusal is not None:
+                await _refuse(sending, *refusal)
+            else:
+                await self._app(scope, _limited(receive, sending, self._service.limits.body), sending)
+        except _TooLarge:
+            await _refuse(sending, _size(self._service.limits.body), 413)
+        finally:
+            path = getattr(scope.get("route"), "path", "unknown")
+            self._service.count("requests", scope["method"], path, str(status))
+            milliseconds = round(1000 * (time.monotonic() - start), 1)
+            caller = scope["state"].get("caller", "")
+            log(request=name, method=scope["method"], path=path, status=status, ms=milliseconds, token=caller)
+
+    def _refusal(self, headers: dict[bytes, bytes]) -> tuple[DiscreetError, int] | None:
+        """Why a request is not looked at, from its headers alone."""
+        size = headers.get(b"content-length", b"0")
+        if not size.isdigit() or int(size) > self._service.limits.body:
+            return _size(self._service.limits.body), 413
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if origin and origin not in self._origins and urlsplit(origin).netloc.encode() != headers.get(b"host", b""):
+            return InvalidParameter("Origin", origin, "a page of this server", "start it with --allow-origin"), 403
+        return None
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _size(most: int) -> DiscreetError:
+    return InvalidParameter("body", "a larger one", f"at most {most} bytes", "the owner can raise --max-body")
+
+
+def _limited(receive: Receive, _: Send, most: int) -> Receive:
+    """Receiving, up to so many bytes."""
+    size = 0
+
+    async def receiving() -> MutableMapping[str, Any]:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > most:
+            raise _TooLarge
+        return message
+
+    return receiving
+
+
+async def _refuse(send: Send, error: DiscreetError, status: int) -> None:
+    response = problems.document(problem_document(error, status=status), status)
+    await send({"type": "http.response.start", "status": status, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": response.body})

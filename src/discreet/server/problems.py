@@ -1,0 +1,98 @@
+"""Errors as an HTTP client sees them: a status and a problem document, in the words of the command line."""
+
+import json
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from discreet import errors
+from discreet.errors import DiscreetError
+from discreet.wire import PROBLEM, problem_document
+
+_STATUS: dict[type[DiscreetError], int] = {
+    errors.InvalidInput: 422,
+    errors.BudgetExceeded: 402,
+    errors.AccessDenied: 403,
+    errors.ReleaseFailed: 500,
+    errors.NotAccepted: 409,
+    errors.LedgerConflict: 409,
+    errors.LedgerUnavailable: 503,
+    errors.ServerUnavailable: 503,
+    errors.UnknownLoss: 422,
+    errors.NoGuarantee: 422,
+}
+"""The status of each kind of error; 500 for those that are not here."""
+
+_WAIT = {429: "1", 503: "1"}
+
+
+class Refused(Exception):
+    """An error with the status and the headers that a route wants for it."""
+
+    def __init__(self, error: DiscreetError, status: int, **headers: str) -> None:
+        super().__init__(str(error))
+        self.error, self.status, self.headers = error, status, headers
+
+
+def status_of(error: DiscreetError) -> int:
+    """The status of an error: that of the nearest kind in the table.
+
+    >>> status_of(errors.BudgetExceeded("nothing is left")), status_of(errors.InternalError("broken"))
+    (402, 500)
+    """
+    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
+
+
+def problem(error: DiscreetError, status: int | None = None, **headers: str) -> Response:
+    """The response that tells an error."""
+    code = status or status_of(error)
+    waiting = {"retry-after": _WAIT[code]} if code in _WAIT else {}
+    return document(problem_document(error, status=code), code, **(waiting | headers))
+
+
+def document(content: dict[str, Any], status: int, **headers: str) -> Response:
+    """A problem document as a response."""
+    text = json.dumps(content, ensure_ascii=False)
+    return Response(text.encode("utf-8", "backslashreplace"), status, headers, media_type=PROBLEM)
+
+
+async def on_refused(_: Request, refused: Exception) -> Response:
+    """The response to what a route refused."""
+    if not isinstance(refused, Refused):
+        raise refused
+    return problem(refused.error, refused.status, **refused.headers)
+
+
+async def on_error(_: Request, error: Exception) -> Response:
+    """The response to an error of discreet."""
+    if not isinstance(error, DiscreetError):
+        raise error
+    return problem(error)
+
+
+async def on_invalid(_: Request, error: Exception) -> Response:
+    """The response to a request that does not fit its schema: where, and what was expected; no value is repeated."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    refusal = errors.InvalidParameter(where, first["type"], str(first["msg"]), "see /openapi.json")
+    return problem(refusal, 400 if first["type"] == "json_invalid" else 422)
+
+
+async def on_http(_: Request, error: Exception) -> Response:
+    """The response to what the framework refuses: no such path, no such method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    code = {404: "no-such-path", 405: "no-such-method", 413: "too-large"}.get(error.status_code, "refused")
+    words = {404: "there is no such path; see /openapi.json", 405: "this path has no such method; see /openapi.json"}
+    content = {"type": f"urn:discreet:problem:{code}", "code": code, "status": error.status_code}
+    detail = words.get(error.status_code, str(error.detail))
+    return document(content | {"title": detail, "detail": detail}, error.status_code, **dict(error.headers or {}))
+
+
+async def on_failure(_: Request, __: Exception) -> Response:
+    """The response to anything else: nothing of it is told."""
+    return problem(errors.InternalError("the server failed; its owner finds the reason in the log"), 500)

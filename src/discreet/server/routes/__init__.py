@@ -1,0 +1,1 @@
+"""The paths of the HTTP server, one module for each part of what callers do."""

@@ -1,0 +1,77 @@
+"""Who calls: the token of a request, and the session that a route asks for by naming a right."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from fastapi import Request
+
+from discreet.errors import AccessDenied, ServerUnavailable
+from discreet.server.access import Right
+from discreet.server.problems import Refused
+from discreet.server.service import Service, Throttled, UnknownDataset
+from discreet.server.session import Session
+from discreet.server.tokens import Token
+
+Result = TypeVar("Result")
+Caller = Callable[..., Coroutine[Any, Any, Session]]
+
+_CHALLENGE = {"www-authenticate": 'Bearer realm="discreet"'}
+
+
+def service_of(request: Request) -> Service:
+    """The service behind a request."""
+    service: Service = request.app.state.service
+    return service
+
+
+async def tokens_of(request: Request) -> dict[str, Token]:
+    """What the token of a request opens, by dataset."""
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not text:
+        refusal = AccessDenied("a token is needed: send the header Authorization: Bearer TOKEN")
+        raise Refused(refusal, 401, **_CHALLENGE)
+    address = request.client.host if request.client else ""
+    try:
+        tokens = service_of(request).tokens(text.strip(), address)
+    except Throttled as refusal:
+        raise _throttled(refusal) from None
+    except AccessDenied as refusal:
+        raise Refused(refusal, 401, **_CHALLENGE) from None
+    request.state.caller = next(iter(tokens.values())).id
+    return tokens
+
+
+def allowed(right: Right) -> Caller:
+    """A dependency of a route: the session of the caller with the dataset of the path, if the role has the right."""
+
+    async def session(request: Request) -> Session:
+        tokens = await tokens_of(request)
+        try:
+            return service_of(request).session(tokens, request.path_params["dataset"], right)
+        except UnknownDataset as refusal:
+            raise Refused(refusal, 404) from None
+
+    session.right = right  # type: ignore[attr-defined]
+    return session
+
+
+async def in_thread(request: Request, session: Session, work: Callable[[], Result]) -> Result:
+    """The result of work that may take a while, in a thread of its own, within the limits of the server.
+
+    Who waits too long is told so; the work goes on, since it may be charged.
+    """
+    service = service_of(request)
+    try:
+        with service.work(session.token):
+            with anyio.move_on_after(service.limits.seconds):
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=request.app.state.limiter)
+    except Throttled as refusal:
+        raise _throttled(refusal) from None
+    words = f"there is no answer yet after {service.limits.seconds:g} s; ask the same again: it is not charged twice"
+    raise Refused(ServerUnavailable(words), 503, **{"retry-after": "5"})
+
+
+def _throttled(refusal: Throttled) -> Refused:
+    return Refused(refusal, 429, **{"retry-after": str(max(1, round(refusal.wait)))})

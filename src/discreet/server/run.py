@@ -1,0 +1,138 @@
+"""Running the server: sockets, TLS, the log, and an end that finishes what was charged."""
+
+import contextlib
+import json
+import logging
+import os
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import InvalidParameter, MissingExtra
+from discreet.server.service import LOG, Limits, Service
+from discreet.server.session import Place, open_places
+from discreet.wire import is_loopback
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where a server listens, and how it proves who it is."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    certificate: Path | None = None
+    key: Path | None = None
+    proxies: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    clear_text: bool = False
+
+    def check(self) -> None:
+        """Refuse to send tokens and answers in the clear, but on this machine."""
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidParameter("--tls-cert, --tls-key", "one of them", "both, or none")
+        for name, path in (("--tls-cert", self.certificate), ("--tls-key", self.key)):
+            if path is not None and not path.is_file():
+                raise InvalidParameter(name, str(path), "a file in PEM form")
+        if self.certificate is None and not is_loopback(self.host) and not (self.clear_text or self.proxies):
+            hint = "or --behind-proxy ADDRESS where a proxy on a safe network does TLS, or --clear-text"
+            raise InvalidParameter(
+                "--host", self.host, "--tls-cert and --tls-key, since tokens would travel open", hint
+            )
+
+
+class JsonLines(logging.Formatter):
+    """Lines of JSON: the time, the level and what the server says; of a failure, its trace for the owner."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        facts: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+        }
+        text = record.getMessage()
+        try:
+            facts |= json.loads(text)
+        except (ValueError, TypeError):
+            facts["message"] = text
+        if record.exc_info:
+            facts["trace"] = self.formatException(record.exc_info)
+        return json.dumps(facts, ensure_ascii=False)
+
+
+def log_to(stream: Any) -> None:
+    """Have the server's log written as lines of JSON."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    LOG.handlers[:] = [handler]
+    LOG.setLevel(logging.INFO)
+    LOG.propagate = False
+
+
+def exposed(places: Iterable[Place]) -> list[str]:
+    """Files that other users of the machine can read, though they should not."""
+    found = []
+    for place in places:
+        policy = place.policy
+        files = [policy.base / (policy.ledger or ""), place.tokens.path]
+        private = [name for name, table in policy.catalog.tables.items() if table.private]
+        files += [policy.base / source for name, source in policy.sources.items() if name.casefold() in private]
+        for path in files:
+            with contextlib.suppress(OSError):
+                if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH):
+                    found.append(str(path))
+    return found
+
+
+def serve(policies: Sequence[str], address: Address, limits: Limits | None = None) -> None:
+    """Open the datasets and serve them until the process is told to stop; then finish what is under way."""
+    try:
+        import uvicorn
+
+        from discreet.server.app import create_app
+    except ImportError:
+        raise MissingExtra("fastapi, uvicorn", "server") from None
+    address.check()
+    os.umask(0o077)
+    log_to(sys.stderr)
+    service = Service(open_places(list(policies)), limits or Limits())
+    try:
+        for path in exposed(service.places.values()):
+            LOG.warning("other users of this machine can read or write %s: chmod 600", path)
+        config = uvicorn.Config(
+            create_app(service, origins=address.origins),
+            host=address.host,
+            port=address.port,
+            ssl_certfile=address.certificate,
+            ssl_keyfile=address.key,
+            proxy_headers=bool(address.proxies),
+            forwarded_allow_ips=list(address.proxies),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=65,
+            limit_concurrency=20_000,
+            timeout_graceful_shutdown=600,
+        )
+        scheme = "http" if address.certificate is None else "https"
+        server = _server(config, f"{scheme}://{address.host}", sorted(service.places))
+        server.run()
+    finally:
+        service.close()
+
+
+def _server(config: Any, url: str, datasets: list[str]) -> Any:
+    """A server of uvicorn that says on the log where it listens, once it does."""
+    import uvicorn
+
+    class Announcing(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            for server in self.servers:
+                for socket in server.sockets:
+                    LOG.info(json.dumps({"listening": f"{url}:{socket.getsockname()[1]}", "datasets": datasets}))
+
+    return Announcing(config)

@@ -1,0 +1,282 @@
+"""One caller on one dataset: what HTTP, PostgreSQL and the console do for somebody, they do through a `Session`.
+
+A `Place` is a dataset that is open for callers: its tables, its ledger, its tokens. Every release goes through
+`Dataset.release`, as on the command line, for the analyst of the token and within the token's allowance.
+"""
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import discreet
+from discreet.curator.ledger import Ledger, digest
+from discreet.curator.policy import Policy, read_policy
+from discreet.errors import AccessDenied, BudgetExceeded, InvalidParameter, LedgerConflict, ReleaseFailed
+from discreet.exact import printed_down
+from discreet.requests import Question, Request
+from discreet.server.tokens import Token, TokenFile, tokens_path
+
+if TYPE_CHECKING:
+    from discreet.curator.answer import Answer
+    from discreet.curator.catalog import Catalog
+    from discreet.curator.reports.budget_report import BudgetReport
+    from discreet.dataset import Dataset
+    from discreet.sql.plan.explain import Explanation
+    from discreet.sql.plan.query_plan import QueryPlan
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+REQUESTS_FOR = timedelta(days=1)
+"""How long a named request is recognized when it is repeated."""
+
+_PLANS, _ANSWERS, _LEFT_FOR = 2_000, 2_000, 1.0
+
+
+class Recent(Generic[Key, Value]):
+    """The values that were used last, up to a number of them. Threads may share it.
+
+    >>> recent = Recent(2)
+    >>> for key in "abac": recent.put(key, key.upper())
+    >>> recent.get("a"), recent.get("b")
+    ('A', None)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> Value | None:
+        """The value of a key, if it is remembered."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key]
+
+    def put(self, key: Key, value: Value) -> None:
+        """Remember a value; the one that was not used for longest is forgotten."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+
+
+class OneAtATime:
+    """Lets one thread at a time do the same thing; the others wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way: dict[Hashable, tuple[threading.Lock, int]] = {}
+
+    @contextmanager
+    def __call__(self, what: Hashable) -> Iterator[None]:
+        """Wait until nobody else does this, and do it."""
+        with self._lock:
+            turn, count = self._under_way.get(what, (threading.Lock(), 0))
+            self._under_way[what] = (turn, count + 1)
+        try:
+            with turn:
+                yield
+        finally:
+            with self._lock:
+                turn, count = self._under_way[what]
+                if count == 1:
+                    del self._under_way[what]
+                else:
+                    self._under_way[what] = (turn, count - 1)
+
+
+class Place:
+    """A dataset that is open for callers, and opened anew where its data have changed."""
+
+    def __init__(self, policy: str | Path | Policy, *, tokens: TokenFile | None = None, **opening: Any) -> None:
+        self.policy = policy if isinstance(policy, Policy) else read_policy(policy)
+        self.tokens = tokens or TokenFile(tokens_path(self.policy))
+        self._opening = opening
+        self._data = discreet.open(self.policy, **opening)
+        self._ledger: Ledger = self._data.ledger
+        self._lock = threading.Lock()
+        self._left: tuple[float, float] | None = None
+        self.plans: Recent[tuple[str, Question], QueryPlan] = Recent(_PLANS)
+        self.answers: Recent[tuple[str, str, Question], list[Answer]] = Recent(_ANSWERS)
+        self.turns = OneAtATime()
+        self.requests = self._requests(REQUESTS_FOR)
+
+    @property
+    def name(self) -> str:
+        """The name of the dataset."""
+        return self.policy.catalog.name
+
+    @property
+    def ledger(self) -> Ledger:
+        """The record of what was charged."""
+        return self._ledger
+
+    def data(self) -> "Dataset":
+        """The dataset as its data are now."""
+        if self._data.is_current:
+            return self._data
+        with self._lock:
+            if not self._data.is_current:
+                self._data = discreet.open(self.policy, **(self._opening | {"ledger": self._ledger}))
+        return self._data
+
+    def remaining(self) -> float:
+        """The ε that one release could still cost, at most a second old."""
+        left, now = self._left, time.monotonic()
+        if left is None or now - left[1] > _LEFT_FOR:
+            left = self._left = (printed_down(self._data.remaining), now)
+        return left[0]
+
+    def note_requests(self) -> None:
+        """Read the newest named requests from the ledger: after a failure, a charge may have been made."""
+        self.requests |= self._requests(timedelta(minutes=10))
+
+    def _requests(self, age: timedelta) -> dict[tuple[str, str], tuple[int, str]]:
+        charges = self._ledger.requests(self.name, since=datetime.now(UTC) - age)
+        return {name: (charge.number, charge.statement) for name, charge in charges.items()}
+
+    def close(self) -> None:
+        """Close the dataset. What was charged stays charged."""
+        self._data.close()
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one caller may do with one dataset."""
+
+    place: Place
+    token: Token
+
+    @property
+    def data(self) -> "Dataset":
+        """The dataset, for the analyst of the token and within its allowance."""
+        return self.place.data().acting_as(self.token.name, allowance=self.token.allowance)
+
+    @property
+    def catalog(self) -> "Catalog":
+        """What is publicly known of the tables."""
+        return self.place.data().catalog
+
+    def plan(self, question: Question) -> "QueryPlan":
+        """The plan of a question; one that was planned before is not planned again."""
+        data = self.data
+        key = (data.version, question)
+        plan = self.place.plans.get(key)
+        if plan is None:
+            plan = data.plan(question)
+            self.place.plans.put(key, plan)
+        return plan
+
+    def explain(self, question: "Question | QueryPlan") -> "Explanation":
+        """What asking would cost and do, and what is left. Free."""
+        plan = self.plan(question) if isinstance(question, Question) else question
+        explanation: Explanation = self.data.explain(plan)
+        return explanation
+
+    def answers(self, question: Question, *, key: str | None = None, only_free: bool = False) -> "list[Answer]":
+        """The answers to a question. The same question again is free, and the same request (`key`) never pays twice.
+
+        Guarantee: a request that was charged under a key is not charged again. Proof. The key is on the ledger's record
+        with the charge. Requests of one analyst under one key take turns, and one whose key is on record gets the
+        answer that was kept, or a failure.
+        """
+        data, request = self.data, None if key is None else hashlib.sha256(key.encode()).hexdigest()
+        whose = (data.version, self.token.name, question)
+        if request is None and (known := self.place.answers.get(whose)) is not None:
+            remaining = self.place.remaining()
+            return [replace(answer, receipt=replace(answer.receipt, remaining=remaining)) for answer in known]
+        two_steps = question.epsilon is not None and question.error is not None
+        plan = None if two_steps else self.plan(question)
+        if only_free and (plan is None or not data.is_free(plan)):
+            raise BudgetExceeded("this would be charged, and only what is free was asked for")
+        with self.place.turns((self.token.name, "request", request)) if request else _nothing():
+            if request is not None:
+                self._check_repeated(question, request, data)
+            with self.place.turns((self.token.name, question if plan is None else plan.digest)):
+                return self._released(question, data, whose, request)
+
+    def _released(self, question: Question, data: "Dataset", whose: Any, request: str | None) -> "list[Answer]":
+        try:
+            answers = data.answers(question, key=request, planner=self.plan)
+        except BaseException:
+            if request is not None:
+                self.place.note_requests()
+            raise
+        receipt = answers[0].receipt
+        if request is not None and not receipt.free:
+            self.place.requests[self.token.name, request] = (receipt.charge, receipt.statement)
+        free = [replace(answer, receipt=replace(receipt, free=True)) for answer in answers]
+        self.place.answers.put(whose, free)
+        return answers
+
+    def _check_repeated(self, question: Question, request: str, data: "Dataset") -> None:
+        """Refuse a key that was used for another question, or whose charge gave no answer."""
+        known = self.place.requests.get((self.token.name, request))
+        if known is None:
+            return
+        number, statement = known
+        if digest(";\n".join(question.statements)) != statement:
+            raise LedgerConflict(
+                "this idempotency key was used for another question; nothing was charged; use a new key"
+            )
+        settled = question if question.epsilon is None or question.error is None else None
+        if settled is not None and not data.is_free(self.plan(settled)):
+            raise ReleaseFailed(
+                f"charge #{number} was made for this request, but gave no answer: the server stopped or the release "
+                "failed; ask again without the key, or with a new one, which is charged anew"
+            )
+
+    def release(self, request: Request) -> Any:
+        """What a request other than a question releases; the same request again is free."""
+        data = self.data
+        plan = data.plan(request)
+        with self.place.turns((self.token.name, plan.digest)):
+            return data.release(plan)
+
+    def budget(self) -> "BudgetReport":
+        """What was spent and is left; an analyst sees no other analyst."""
+        report = self.data.budget()
+        if self.token.role == "owner":
+            return report
+        return replace(report, analysts=tuple(row for row in report.analysts if row.analyst == self.token.name))
+
+    def check_still_valid(self) -> None:
+        """`AccessDenied` where the token was revoked or has expired since."""
+        if self.token.id not in {token.id for token in self.place.tokens.valid(self.token.name)}:
+            raise AccessDenied("this token was revoked or has expired; ask the owner for a new one")
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def open_places(policies: "list[str]", **opening: Any) -> dict[str, Place]:
+    """The datasets of several policies by their names; all are closed again where one cannot be opened."""
+    places: dict[str, Place] = {}
+    try:
+        for policy in policies:
+            place = Place(policy, **opening)
+            if place.name in places:
+                place.close()
+                raise InvalidParameter("policies", policy, "policies of datasets with different names")
+            places[place.name] = place
+    except BaseException:
+        for place in places.values():
+            place.close()
+        raise
+    return places
+
+
+Planner = Callable[[Question], "QueryPlan"]

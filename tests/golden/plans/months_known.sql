@@ -1,0 +1,14 @@
+-- epsilon: 1
+SELECT DATE_TRUNC('month', arrival) AS month, COUNT(*) AS n FROM stays GROUP BY 1
+---
+costs ε 1
+reads stays, protects one person, by patient_id (add or remove one)
+  grouped by month (5): 5 groups, all answered
+  one unit: at most 2 groups, the weight of 2 rows in each
+  count of rows: geometric noise, scale 4, l1 sensitivity 4, within ±12 (noise only)
+note: a person counts in at most 2 groups; their others are left out
+note: a person weighs at most as much as 2 rows in each group: where there are more, each weighs less, so counts and sums shrink, while averages and shares keep their size
+note: rows without patient_id are left out
+loss: Pure(epsilon=Fraction(1, 1))
+private SQL: SELECT g, count(*) AS units, CAST(greatest(least(coalesce(sum(t0), 0), 2305843009213693952), -2305843009213693952) AS BIGINT) AS m0 FROM (SELECT ((c >> 0) & 3) AS t0, ((c >> 2) & 7) AS g FROM (SELECT unnest(min(p * 32 + t0 + g * 4, 2)) AS c FROM (SELECT u, g, p, least(n, 2) AS t0 FROM (SELECT *, xor(p8, p8 >> 16) AS p FROM (SELECT *, (xor(p7, p7 >> 16) * 73244475) & 4294967295 AS p8 FROM (SELECT *, (xor(p6, p6 >> 16) * 73244475) & 4294967295 AS p7 FROM (SELECT *, xor(xor(p5, p5 >> 16), xor(g, CAST('0x' || substring(md5($salt), 17, 8) AS BIGINT))) AS p6 FROM (SELECT *, (xor(p4, p4 >> 16) * 73244475) & 4294967295 AS p5 FROM (SELECT *, (xor(p3, p3 >> 16) * 73244475) & 4294967295 AS p4 FROM (SELECT *, xor(xor(p2, p2 >> 16), xor(((u >> 32) & 4294967295), CAST('0x' || substring(md5($salt), 9, 8) AS BIGINT))) AS p3 FROM (SELECT *, (xor(p1, p1 >> 16) * 73244475) & 4294967295 AS p2 FROM (SELECT *, (xor(p0, p0 >> 16) * 73244475) & 4294967295 AS p1 FROM (SELECT *, xor((u & 4294967295), CAST('0x' || substring(md5($salt), 1, 8) AS BIGINT)) AS p0 FROM (SELECT u, g, count(*) AS n FROM (SELECT * FROM (SELECT u, CAST(enum_code(TRY_CAST(CAST(k0 AS VARCHAR) AS ENUM('2024-11-01', '2024-12-01', '2025-01-01', '2025-02-01', '2025-03-01'))) AS BIGINT) AS g FROM (SELECT u, TRY(CAST(date_trunc('month', "c_arrival") AS DATE)) AS k0 FROM (SELECT "patient_id" AS u, CASE WHEN "arrival" < DATE '2024-11-15' THEN DATE '2024-11-15' WHEN "arrival" > DATE '2025-03-10' THEN DATE '2025-03-10' ELSE "arrival" END AS "c_arrival" FROM "stays") WHERE u IS NOT NULL AND "c_arrival" IS NOT NULL)) WHERE g IS NOT NULL) GROUP BY u, g)))))))))))) GROUP BY u)) GROUP BY g
+after it: SELECT "released_1"."released_1_k0" AS "month", "released_1"."released_1_a0" AS "n", "released_1"."released_1_low0_1" AS "released_1_low_of_1", "released_1"."released_1_high0_1" AS "released_1_high_of_1" FROM "released_1"

@@ -1,0 +1,19 @@
+-- epsilon: 1
+SELECT region, emergency, COUNT(*) AS n, AVG(age) AS age, GROUPING(region) AS total FROM visits GROUP BY ROLLUP (region, emergency)
+---
+costs ε 1
+reads visits, protects one person, by patient_id (add or remove one)
+  where (region in ('north', 'south', 'east', 'west'))
+  grouped by region (4), emergency (3): 12 groups, all answered
+  one unit: at most 3 groups, the weight of 10 rows in each
+  count of rows: geometric noise, scale 60, l1 sensitivity 30, within ±180 (noise only)
+  sum of age about 60: geometric noise, scale 3600, l1 sensitivity 1800, within ±10785 (noise only)
+  mean of age: within about ±26540 ÷ the rows of its group (noise only); below 222 rows, no better known than its bounds
+note: a person counts in at most 3 groups; their others are left out
+note: a person weighs at most as much as 10 rows in each group: where there are more, each weighs less, so counts and sums shrink, while averages and shares keep their size
+note: rows without patient_id are left out
+note: age is clamped to 0 to 120
+note: only declared values of region are answered
+loss: Together(losses=(Pure(epsilon=Fraction(1, 2)), Pure(epsilon=Fraction(1, 2))))
+private SQL: SELECT g, count(*) AS units, CAST(greatest(least(coalesce(sum(t0), 0), 2305843009213693952), -2305843009213693952) AS BIGINT) AS m0, CAST(greatest(least(coalesce(sum(t1), 0), 2305843009213693952), -2305843009213693952) AS BIGINT) AS m1 FROM (SELECT ((c >> 0) & 2047) + (-600)::BIGINT AS t1, ((c >> 11) & 15) AS t0, ((c >> 15) & 15) AS g FROM (SELECT unnest(min(p * 524288 + (t1 - (-600)::BIGINT) + t0 * 2048 + g * 32768, 3)) AS c FROM (SELECT u, g, p, least(n, 10) AS t0, CASE WHEN n <= 10 THEN CAST(t1 AS BIGINT) ELSE CAST(((t1 + 60::HUGEINT * n) * 10::HUGEINT * 65536::HUGEINT + n * (((xor(p, CAST('0x' || substring(md5($salt), 25, 8) AS BIGINT)) * 73244475) & 4294967295) >> 16)::HUGEINT) // (n * 65536::HUGEINT) - 600 AS BIGINT) END AS t1 FROM (SELECT *, xor(p8, p8 >> 16) AS p FROM (SELECT *, (xor(p7, p7 >> 16) * 73244475) & 4294967295 AS p8 FROM (SELECT *, (xor(p6, p6 >> 16) * 73244475) & 4294967295 AS p7 FROM (SELECT *, xor(xor(p5, p5 >> 16), xor(g, CAST('0x' || substring(md5($salt), 17, 8) AS BIGINT))) AS p6 FROM (SELECT *, (xor(p4, p4 >> 16) * 73244475) & 4294967295 AS p5 FROM (SELECT *, (xor(p3, p3 >> 16) * 73244475) & 4294967295 AS p4 FROM (SELECT *, xor(xor(p2, p2 >> 16), xor(((u >> 32) & 4294967295), CAST('0x' || substring(md5($salt), 9, 8) AS BIGINT))) AS p3 FROM (SELECT *, (xor(p1, p1 >> 16) * 73244475) & 4294967295 AS p2 FROM (SELECT *, (xor(p0, p0 >> 16) * 73244475) & 4294967295 AS p1 FROM (SELECT *, xor((u & 4294967295), CAST('0x' || substring(md5($salt), 1, 8) AS BIGINT)) AS p0 FROM (SELECT u, g, count(*) AS n, coalesce(sum(v1 - 60::BIGINT), 0) AS t1 FROM (SELECT * FROM (SELECT u, (CAST(enum_code(TRY_CAST(k0 AS ENUM('north', 'south', 'east', 'west'))) AS BIGINT) * 3 + CASE WHEN k1 IS NULL THEN 2::BIGINT ELSE CAST(enum_code(TRY_CAST(CAST(k1 AS VARCHAR) AS ENUM('false', 'true'))) AS BIGINT) END) AS g, v1 FROM (SELECT u, "c_region" AS k0, "c_emergency" AS k1, "c_age" AS v1 FROM (SELECT "patient_id" AS u, substring("region", 1, 1000) AS "c_region", "emergency" AS "c_emergency", CASE WHEN "age" < 0::BIGINT THEN 0::BIGINT WHEN "age" > 120::BIGINT THEN 120::BIGINT ELSE "age" END AS "c_age" FROM "visits") WHERE u IS NOT NULL AND "c_region" IS NOT NULL AND "c_age" IS NOT NULL)) WHERE g IS NOT NULL) GROUP BY u, g)))))))))))) GROUP BY u)) GROUP BY g
+after it: SELECT "released_1"."released_1_k0" AS "region", "released_1"."released_1_k1" AS "emergency", "released_1"."released_1_a0" AS "n", "released_1"."released_1_a1" AS "age", "released_1"."released_1_g0" AS "total", "released_1"."released_1_low0_1" AS "released_1_low_of_2", "released_1"."released_1_high0_1" AS "released_1_high_of_2", "released_1"."released_1_low1_1" AS "released_1_low_of_3", "released_1"."released_1_high1_1" AS "released_1_high_of_3" FROM "released_1"
