@@ -336,9 +336,11 @@ def test_replies_that_are_no_answers_are_said_to_be_none(content, words):
 
 def test_a_huge_reply_is_not_read(monkeypatch):
     monkeypatch.setattr(transport, "_LARGEST", 1000)
-    with Scripted(LISTED, reply(b"x" * 5000, kind=wire.ARROW)) as server:
-        with pytest.raises(errors.ServerUnavailable, match="more than 1000 bytes"):
-            connect(server.url, token=TOKEN).ask(COUNT, epsilon=1)
+    with (
+        Scripted(LISTED, reply(b"x" * 5000, kind=wire.ARROW)) as server,
+        pytest.raises(errors.ServerUnavailable, match="more than 1000 bytes"),
+    ):
+        connect(server.url, token=TOKEN).ask(COUNT, epsilon=1)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"[" * 100_000, b'{"datasets": 1}', b'{"datasets": [1]}', b"\xff"])
