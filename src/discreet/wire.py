@@ -281,10 +281,11 @@ def budget_of(document: Any) -> "BudgetReport":
             )
             for row in document["analysts"]
         )  # fmt: skip
-        limits = [_fraction(document[name]) for name in ("epsilon", "delta", "delta_for_keys")]
+        epsilon, delta, delta_for_keys = (_fraction(document[name]) for name in ("epsilon", "delta", "delta_for_keys"))
         return BudgetReport(
-            str(document["dataset"]), *limits, float(document["spent"]), _fraction(document["delta_spent"]),
-            float(document["remaining"]), int(document["charges"]), analysts, Head(**document["head"]),
+            str(document["dataset"]), epsilon, delta, delta_for_keys, float(document["spent"]),
+            _fraction(document["delta_spent"]), float(document["remaining"]), int(document["charges"]), analysts,
+            Head(**document["head"]),
         )  # fmt: skip
     except _UNREADABLE as error:
         raise _not("budget report", error) from None

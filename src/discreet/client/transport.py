@@ -218,5 +218,5 @@ def _trouble(error: Exception, *, sent: bool, seconds: float) -> str:
 
 def _pause(attempt: int, stated: float) -> float:
     """Seconds before the next attempt: twice as long each time, of which up to half is left to chance."""
-    longest = min(_LONGEST_PAUSE, max(stated, _PAUSE * 2 ** (attempt - 1)))
+    longest = min(_LONGEST_PAUSE, max(stated, _PAUSE * 2.0 ** (attempt - 1)))
     return longest * (0.5 + int(SYSTEM.words(1)[0] >> 11) / 2**54)
