@@ -383,7 +383,13 @@ KINDS = {
 }
 """Every error of discreet by its stable name."""
 
-_FIELDS = ("name", "got", "expected", "hint", "problem", "start", "package", "extra")
+_FIELDS: Mapping[type[DiscreetError], tuple[str, ...]] = {
+    InvalidParameter: ("name", "got", "expected", "hint"),
+    errors.InvalidQuery: ("problem", "hint", "start"),
+    errors.MissingExtra: ("package", "extra"),
+}
+"""What errors say beside their words, in parts."""
+
 _CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
@@ -394,7 +400,8 @@ def problem_document(error: DiscreetError, *, status: int) -> dict[str, Any]:
     'budget-exceeded'
     """
     code = problem_code(type(error))
-    facts = {name: getattr(error, name) for name in _FIELDS if getattr(error, name, None) not in (None, "")}
+    own = next((names for kind, names in _FIELDS.items() if isinstance(error, kind)), ())
+    facts = {name: getattr(error, name) for name in own if getattr(error, name) not in (None, "")}
     title = (type(error).__doc__ or "").split("\n")[0]
     document = {"type": f"urn:discreet:problem:{code}", "code": code, "status": status, "title": title}
     return document | {"detail": str(error)} | ({"facts": facts} if facts else {})
@@ -411,10 +418,9 @@ def error_of(document: Mapping[str, Any]) -> DiscreetError:
     if kind is None:
         return ServerUnavailable(detail or "the server answered with something that is no answer")
     facts = document.get("facts")
-    known = {name: value for name, value in facts.items() if name in _FIELDS} if isinstance(facts, dict) else {}
-    if issubclass(kind, InvalidParameter | errors.InvalidQuery | errors.MissingExtra):
-        known = dict.fromkeys(_FIELDS, "") | {"start": None} | known
-    return errors.restored(kind, detail, known)
+    own = next((names for parent, names in _FIELDS.items() if issubclass(kind, parent)), ())
+    told = facts if isinstance(facts, dict) else {}
+    return errors.restored(kind, detail, {name: told.get(name, None if name == "start" else "") for name in own})
 
 
 # Places

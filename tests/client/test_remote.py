@@ -92,7 +92,7 @@ def test_explanations_budgets_and_catalogs_come_whole(server, ann):
     assert float(ann.remaining) == pytest.approx(49.7)
     assert ann.catalog == near.catalog
     assert ann.tables == ["visits"]
-    assert "one person, by patient_id" in ann.statement()
+    assert "one person, that is all rows with the same patient_id" in ann.statement()
     assert ann.statement_document()
     assert len(charges(server)) == 1
 

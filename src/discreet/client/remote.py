@@ -42,9 +42,10 @@ def connect(
     Traceback (most recent call last):
     discreet.errors.InvalidParameter: url: got 'http://server.example.org', expected https://, since the token...
     """
+    secret = Token((os.environ.get("DISCREET_TOKEN") or "") if token is None else token)
+    token = None  # reports of failures show the variables of a function
     place = address_of(os.environ.get("DISCREET_URL") if url is None else url, insecure=insecure)
-    secret = Token.of(os.environ.get("DISCREET_TOKEN") if token is None else token)
-    server = Server(place, secret, timeout)
+    server = Server(place, secret.checked(), timeout)
     entries = _listed(server.document("GET", "/v1/datasets"))
     wanted = dataset if dataset is not None else place.dataset
     names = ", ".join(sorted(entries))

@@ -89,17 +89,15 @@ class Token:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = text.strip()
 
-    @classmethod
-    def of(cls, text: str | None) -> "Token":
-        """The token of a text; an error never repeats it."""
-        stripped = (text or "").strip()
-        if not re.fullmatch(r"[!-~]{1,1000}", stripped):
-            got = "a text that is none" if stripped else "none"
+    def checked(self) -> "Token":
+        """This token, if it can be one; an error never repeats it."""
+        if not re.fullmatch(r"[!-~]{1,1000}", self._text):
+            got = "a text that is none" if self._text else "none"
             hint = "the owner makes one: discreet token create; give it, or set DISCREET_TOKEN"
             raise InvalidParameter("token", got, "the token that the owner of the dataset gave you", hint)
-        return cls(stripped)
+        return self
 
     def header(self) -> str:
         """What is sent to the server."""

@@ -110,6 +110,7 @@ def serve(policies: Sequence[str], address: Address, limits: Limits | None = Non
             ssl_keyfile=address.key,
             proxy_headers=bool(address.proxies),
             forwarded_allow_ips=list(address.proxies),
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
