@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +14,10 @@ from tests.browser import browser  # noqa: F401 (a fixture)
 from discreet.curator import time_grid
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.noise.entropy import Words
+
+# Started in the background, this process ignores Ctrl-C, and so would every program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Shared machines are slow at times; in CI the same examples every time, so that a landing is not a lottery.
 settings.register_profile("here", deadline=None, print_blob=True)

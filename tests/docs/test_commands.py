@@ -1,7 +1,8 @@
 """Every command in the documentation runs, and prints what the page says ("..." stands for anything).
 
 Plain calls of `discreet` and Python scripts run in this process; what needs a shell (pipes, files, exit codes) runs in
-one, with the program as it is installed.
+one, with the program as it is installed. A server that a page starts listens on a free port in place of the page's, and
+ends with the page.
 """
 
 import contextlib
@@ -10,8 +11,12 @@ import io
 import os
 import re
 import shlex
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -27,6 +32,8 @@ BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SKIPPED = ("make ", "git ", "pip ")  # installs and CI run these
 SHELL = re.compile(r"[|<>;&$`\\*?~\n]")  # what a shell would make something of, outside quotation marks
 SCRIPT = re.compile(r"python - <<'END'\n(.*)\nEND", re.DOTALL)
+PORT = re.compile(r"--port (\d+)")
+PATIENCE = 120  # seconds for a server to listen, on a busy machine
 
 
 def steps(block: str) -> list[tuple[str, str]]:
@@ -63,8 +70,38 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
         return _inside(lambda: exec(code, {"__name__": "__main__"}))
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     env |= {"PYTHONPATH": str(Path(discreet.__file__).parents[1])}  # the same sources as in this process
-    done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:  # a server would keep pipes open
+        shell = ["bash", "-c", command]
+        done = subprocess.run(shell, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False)
+        if "& " in command and (port := PORT.search(command)):
+            wait_for(int(port[1]))
+        out.seek(0), err.seek(0)
+        return done.returncode, out.read() + err.read()
+
+
+def wait_for(port: int) -> None:
+    """Until something listens there."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"nothing listens on port {port} after {PATIENCE} seconds")
+
+
+def with_free_ports(text: str) -> str:
+    """The page with free ports in place of those that its servers name: two runs at once do not meet."""
+    for name in set(PORT.findall(text)):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            text = re.sub(rf"\b{name}\b", str(free.getsockname()[1]), text)
+    return text
+
+
+def end_servers(folder: Path) -> None:
+    """End what a page left running in its folder, as where it stopped before its own `kill`."""
+    for file in folder.glob("*.pid"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(file.read_text()), signal.SIGTERM)
 
 
 def _inside(call):
@@ -106,14 +143,17 @@ def test_commands_of_a_page(page, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
     checker = doctest.OutputChecker()
-    for block in BLOCK.findall(page.read_text()):
-        for command, expected in steps(block):
-            if command.startswith(SKIPPED):
-                continue
-            code, printed = run(command, monkeypatch)
-            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-            assert not expected or checker.check_output(expected, printed, flags), f"{command}\n{printed}"
-            assert expected or code == 0, f"{command}\n{printed}"
+    try:
+        for block in BLOCK.findall(with_free_ports(page.read_text())):
+            for command, expected in steps(block):
+                if command.startswith(SKIPPED):
+                    continue
+                code, printed = run(command, monkeypatch)
+                flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+                assert not expected or checker.check_output(expected, printed, flags), f"{command}\n{printed}"
+                assert expected or code == 0, f"{command}\n{printed}"
+    finally:
+        end_servers(tmp_path)
 
 
 STARTS = """

@@ -2,6 +2,7 @@
 
 import itertools
 import signal
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -110,8 +111,7 @@ def test_rejected_points_are_drawn_again_and_only_those(monkeypatch):
     verdicts = iter([[True, False, True], [False], [True]])
     monkeypatch.setattr(sampler, "_accepted", lambda p, entropy: np.array(next(verdicts)))
     seen = []
-    import discreet.noise.geometric as module
-
+    module = sys.modules["discreet.noise.geometric"]  # the package has a function of this name
     original = module.discrete_laplace
     monkeypatch.setattr(module, "discrete_laplace", lambda *a, **k: seen.append(original(*a, **k)) or seen[-1])
     out = np.empty((3, 2), np.int64)
