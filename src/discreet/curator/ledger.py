@@ -109,6 +109,7 @@ class Ledger:
         self._clock = clock or SystemClock()
         self._witness = witness
         self._derived = Derived()
+        self._salts: dict[str, bytes] = {}
 
     def open(
         self,
@@ -273,7 +274,9 @@ class Ledger:
 
         It seeds draws that must be the same each time and yet be foreseen by nobody: which rows of a person count.
         """
-        return self._at(account, lambda rows, _: _salt(rows, account))
+        if account not in self._salts:
+            self._salts[account] = self._at(account, lambda rows, _: _salt(rows, account))
+        return self._salts[account]
 
     def remember(self, key: str, charge_number: int, answer: bytes) -> None:
         """Keep the answer that this charge paid for, so that the same question is free from now on.

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from discreet import __version__
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
@@ -60,7 +61,7 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
     )
     app.state.service, app.state.jobs = service, Jobs(service.limits)
     for module in (health, questions, record, jobs, reports, surveys):
-        app.include_router(module.router)
+        app.router.routes.extend(module.router.routes)
     app.add_exception_handler(problems.Refused, problems.on_refused)
     app.add_exception_handler(DiscreetError, problems.on_error)
     app.add_exception_handler(RequestValidationError, problems.on_invalid)
@@ -68,13 +69,15 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
     app.add_exception_handler(Exception, problems.on_failure)
     app.add_middleware(Passage, service=service, origins=tuple(origins))
     for route in app.routes:
-        if isinstance(route, APIRoute):
+        if getattr(route, "path", None) != app.openapi_url:
             right_of(route)
     return app
 
 
-def right_of(route: APIRoute) -> Right | None:
+def right_of(route: BaseRoute) -> Right | None:
     """The right that a route asks for; None where it needs no token, or sees to its caller's own things."""
+    if not isinstance(route, APIRoute):
+        raise InternalError(f"{type(route).__name__} {getattr(route, 'path', '')} is not a route that names a right")
     named = [getattr(dependency.call, "right", None) for dependency in route.dependant.dependencies]
     rights: list[Right] = [right for right in named if right is not None]
     if len(rights) == 1:

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+_NAMED = 2000
+"""Of so many statements the names of parameters are remembered."""
+
+
 class DuckDBEngine:
     """The tables of a catalog in one embedded DuckDB. Threads may share it.
 
@@ -78,6 +82,7 @@ class DuckDBEngine:
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._connection = _connect(self._folder)
         self._lock = threading.Lock()
+        self._named: dict[str, tuple[str, ...]] = {}
         try:
             self._sources = dict(read_sources(self._connection, catalog, sources, Path(base), formats or {}))
             self._waiting = [(table, source) for table, source in self._sources.items() if source.rows]
@@ -102,11 +107,19 @@ class DuckDBEngine:
         self._check_unchanged(before)
         self._load()
         with self._connection.cursor() as cursor:
-            wanted = {name for part in cursor.extract_statements(sql) for name in part.named_parameters}
-            values = dict.fromkeys(wanted, salt)  # the salt is the only parameter that there is
+            values = dict.fromkeys(self._parameters(cursor, sql), salt)  # the salt is the only parameter that there is
             table = cursor.sql(sql, params=values or None).to_arrow_table()
         self._check_unchanged(before)
         return table
+
+    def _parameters(self, cursor: "duckdb.DuckDBPyConnection", sql: str) -> tuple[str, ...]:
+        """The names of the parameters of a SELECT, which is parsed for them once: the same is asked again and again."""
+        known = self._named.get(sql)
+        if known is None:
+            known = tuple({name for part in cursor.extract_statements(sql) for name in part.named_parameters})
+            if len(self._named) < _NAMED:
+                self._named[sql] = known
+        return known
 
     def fetch_public(self, sql: str, table: str) -> "pyarrow.Table":
         """The rows of a SELECT that reads one public table; no other table is copied for it."""

@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from fastapi import Request
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 
 from discreet.errors import AccessDenied, ServerUnavailable
 from discreet.server.access import Right
@@ -47,14 +48,36 @@ def allowed(right: Right) -> Caller:
     """A dependency of a route: the session of the caller with the dataset of the path, if the role has the right."""
 
     async def session(request: Request) -> Session:
-        tokens = await tokens_of(request)
-        try:
-            return service_of(request).session(tokens, request.path_params["dataset"], right)
-        except UnknownDataset as refusal:
-            raise Refused(refusal, 404) from None
+        known = getattr(request.state, "session", None)
+        return known if isinstance(known, Session) else await _session(request, right)
 
     session.right = right  # type: ignore[attr-defined]
     return session
+
+
+async def _session(request: Request, right: Right) -> Session:
+    tokens = await tokens_of(request)
+    try:
+        return service_of(request).session(tokens, request.path_params["dataset"], right)
+    except UnknownDataset as refusal:
+        raise Refused(refusal, 404) from None
+
+
+class Guarded(APIRoute):
+    """A route that knows its caller before it reads the body: strangers are refused first."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What handles a request, after the caller was found to have the right that the route names."""
+        handle = super().get_route_handler()
+        rights = [getattr(dependency.call, "right", None) for dependency in self.dependant.dependencies]
+        needed = next((right for right in rights if right is not None), None)
+
+        async def guarded(request: Request) -> Response:
+            if needed is not None:
+                request.state.session = await _session(request, needed)
+            return await handle(request)
+
+        return guarded
 
 
 async def in_thread(request: Request, session: Session, work: Callable[[], Result]) -> Result:

@@ -14,7 +14,7 @@ from discreet.errors import InvalidParameter
 from discreet.server.access import Right
 from discreet.server.jobs import Job, Jobs, request_of
 from discreet.server.problems import Refused
-from discreet.server.routes.callers import allowed, in_thread, tokens_of
+from discreet.server.routes.callers import Guarded, allowed, in_thread, tokens_of
 from discreet.server.routes.results import (
     CSV,
     HTML,
@@ -28,7 +28,7 @@ from discreet.server.routes.results import (
 from discreet.server.session import Session
 from discreet.wire import ARROW, problem_document
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Guarded)
 
 FILE = "application/octet-stream"
 

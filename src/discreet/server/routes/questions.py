@@ -6,12 +6,12 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.server.access import Right
-from discreet.server.routes.callers import allowed, in_thread, service_of, tokens_of
+from discreet.server.routes.callers import Guarded, allowed, in_thread, service_of, tokens_of
 from discreet.server.routes.results import answers_response, document_response
 from discreet.server.session import Session
 from discreet.wire import catalog_document, question_named, question_of
 
-router = APIRouter(prefix="/v1", tags=["questions"])
+router = APIRouter(prefix="/v1", tags=["questions"], route_class=Guarded)
 
 Number = str | int | float
 """ε, δ and their like: a JSON number, or text where it must be exact."""

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from discreet.curator.reports.ledger_rows import entries_of
 from discreet.curator.reports.statement import privacy_statement
 from discreet.server.access import Right
-from discreet.server.routes.callers import allowed, in_thread
+from discreet.server.routes.callers import Guarded, allowed, in_thread
 from discreet.server.routes.results import JSON, accepted, document_response
 from discreet.server.session import Session
 
-router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["record"])
+router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["record"], route_class=Guarded)
 
 MARKDOWN = "text/markdown; charset=utf-8"
 

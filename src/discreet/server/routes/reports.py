@@ -15,12 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.errors import InvalidParameter
 from discreet.server.access import Right
-from discreet.server.routes.callers import allowed, in_thread
+from discreet.server.routes.callers import Guarded, allowed, in_thread
 from discreet.server.routes.results import HTML, JSON, accepted, document_response, sized
 from discreet.server.session import Session
 from discreet.tables import read_table
 
-router = APIRouter(prefix="/v1/datasets/{dataset}/reports", tags=["reports"])
+router = APIRouter(prefix="/v1/datasets/{dataset}/reports", tags=["reports"], route_class=Guarded)
 
 TableBody = str | dict[str, list[Any]]
 """A table: the text of a CSV file, or columns by name."""

@@ -20,11 +20,11 @@ from discreet.local.collection.survey import Survey
 from discreet.local.collection.survey_page import page
 from discreet.server.access import Right
 from discreet.server.problems import Refused
-from discreet.server.routes.callers import allowed, in_thread, service_of
+from discreet.server.routes.callers import Guarded, allowed, in_thread, service_of
 from discreet.server.routes.results import document_response
 from discreet.server.session import Place, Session
 
-router = APIRouter(tags=["surveys"])
+router = APIRouter(tags=["surveys"], route_class=Guarded)
 
 PAGE, REPORTS = "/surveys/{survey}", "/surveys/{survey}/reports"
 OPEN = frozenset({PAGE, REPORTS})

@@ -1,7 +1,7 @@
 """QueryPlan: statements, the releases they share, and what remains of each to be computed from released values."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -95,6 +95,8 @@ class QueryPlan:
     delta: Fraction
     confidence: Number
     measured: tuple[tuple[Measurement, int], ...] = ()
+    _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    _verified: list[tuple[Catalog, Loss]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -107,8 +109,10 @@ class QueryPlan:
 
     @property
     def digest(self) -> str:
-        """The name of the plan: that of its document."""
-        return digest(self.document())
+        """The name of the plan: that of its document. A plan never changes, so it is computed once."""
+        if not self._digest:
+            self._digest.append(digest(self.document()))
+        return self._digest[0]
 
     def explain(self) -> Explanation:
         """What asking would cost and do, in numbers and words."""
@@ -125,7 +129,16 @@ class QueryPlan:
 
         `InternalError` where a part is not what the others and the catalog make it: tables, columns, ranges, nulls and
         values of expressions, values of keys, bounds, sensitivities, keys of a selection, work on one row, total ε.
+        Neither a plan nor a catalog ever changes, so each pair is verified once.
         """
+        for known, loss in self._verified:
+            if known is catalog:
+                return loss
+        loss = self._derived_loss(catalog)
+        self._verified[:] = [(catalog, loss)]
+        return loss
+
+    def _derived_loss(self, catalog: Catalog) -> Loss:
         parts = plan_parts(self.document(), *_KIND, ("neighbors", "releases"))
         if catalog.neighbors is not parts["neighbors"]:
             raise InternalError("a plan was made for other neighbors than the catalog's")
