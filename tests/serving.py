@@ -120,7 +120,14 @@ class Listener:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=2048)
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        settings = {"log_config": None, "access_log": False, "lifespan": "on", "ws": "none", "server_header": False} | config
+        settings = {
+            "log_config": None,
+            "access_log": False,
+            "lifespan": "on",
+            "ws": "none",
+            "server_header": False,
+            "proxy_headers": False,
+        } | config
         self._server = uvicorn.Server(uvicorn.Config(app, **settings))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 

@@ -115,9 +115,9 @@ class Passage:
             if refusal is not None:
                 await _refuse(sending, *refusal)
             else:
-                await self._app(scope, _limited(receive, sending, self._service.limits.body), sending)
-        except _TooLarge:
-            await _refuse(sending, _size(self._service.limits.body), 413)
+                await self._app(scope, _limited(receive, self._service.limits.body), sending)
+        except problems.TooLarge as large:
+            await _refuse(sending, large.refusal, 413)
         finally:
             path = getattr(scope.get("route"), "path", "unknown")
             self._service.count("requests", scope["method"], path, str(status))
@@ -129,22 +129,14 @@ class Passage:
         """Why a request is not looked at, from its headers alone."""
         size = headers.get(b"content-length", b"0")
         if not size.isdigit() or int(size) > self._service.limits.body:
-            return _size(self._service.limits.body), 413
+            return problems.TooLarge(self._service.limits.body).refusal, 413
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and origin not in self._origins and urlsplit(origin).netloc.encode() != headers.get(b"host", b""):
             return InvalidParameter("Origin", origin, "a page of this server", "start it with --allow-origin"), 403
         return None
 
 
-class _TooLarge(Exception):
-    pass
-
-
-def _size(most: int) -> DiscreetError:
-    return InvalidParameter("body", "a larger one", f"at most {most} bytes", "the owner can raise --max-body")
-
-
-def _limited(receive: Receive, _: Send, most: int) -> Receive:
+def _limited(receive: Receive, most: int) -> Receive:
     """Receiving, up to so many bytes."""
     size = 0
 
@@ -153,7 +145,7 @@ def _limited(receive: Receive, _: Send, most: int) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > most:
-            raise _TooLarge
+            raise problems.TooLarge(most)
         return message
 
     return receiving

@@ -36,6 +36,15 @@ class Refused(Exception):
         self.error, self.status, self.headers = error, status, headers
 
 
+class TooLarge(HTTPException):
+    """A body that is larger than the server reads. Frameworks let this through where they read bodies."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(413)
+        hint = "the owner can raise --max-body"
+        self.refusal = errors.InvalidParameter("body", "a larger one", f"at most {most} bytes", hint)
+
+
 def status_of(error: DiscreetError) -> int:
     """The status of an error: that of the nearest kind in the table.
 
@@ -86,6 +95,11 @@ async def on_http(_: Request, error: Exception) -> Response:
     """The response to what the framework refuses: no such path, no such method."""
     if not isinstance(error, HTTPException):
         raise error
+    if error.status_code == 400:  # bytes that are no text, or texts that are nested too deep
+        refusal = errors.InvalidParameter("body", "something else", "a document of JSON", "see /openapi.json")
+        return problem(refusal, 400)
+    if isinstance(error, TooLarge):
+        return problem(error.refusal, 413)
     code = {404: "no-such-path", 405: "no-such-method", 413: "too-large"}.get(error.status_code, "refused")
     words = {404: "there is no such path; see /openapi.json", 405: "this path has no such method; see /openapi.json"}
     content = {"type": f"urn:discreet:problem:{code}", "code": code, "status": error.status_code}

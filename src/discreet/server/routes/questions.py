@@ -3,17 +3,17 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
 from discreet.server.access import Right
 from discreet.server.routes.callers import Guarded, allowed, in_thread, service_of, tokens_of
-from discreet.server.routes.results import answers_response, document_response
+from discreet.server.routes.results import answers_kind, answers_response, document_response
 from discreet.server.session import Session
 from discreet.wire import catalog_document, question_named, question_of
 
 router = APIRouter(prefix="/v1", tags=["questions"], route_class=Guarded)
 
-Number = str | int | float
+Number = StrictStr | StrictInt | StrictFloat
 """ε, δ and their like: a JSON number, or text where it must be exact."""
 
 _LONGEST = 200_000
@@ -83,6 +83,7 @@ async def ask(
     as `Accept` says.
     """
     question = body.question
+    answers_kind(request, question)
     answers = await in_thread(request, session, lambda: session.answers(question, key=idempotency_key))
     service_of(request).count("answers", "free" if answers[0].receipt.free else "charged")
     return answers_response(request, answers, question, intervals=intervals)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +18,14 @@ from discreet.wire import ARROW, answer_document, answers_to_arrow
 JSON, CSV, PARQUET, HTML = "application/json", "text/csv", "application/vnd.apache.parquet", "text/html"
 
 
+_NEVER = re.compile(r"q\s*=\s*0(\.0*)?\s*(;|$)")
+
+
 def accepted(request: Request, *offered: str) -> str:
     """The first media type that a request accepts of those offered; the first where it accepts anything."""
     header = request.headers.get("accept", "*/*")
-    wanted = [part.partition(";")[0].strip().lower() for part in header.split(",")]
+    parts = [part.strip().lower().partition(";") for part in header.split(",")]
+    wanted = [kind.strip() for kind, _, terms in parts if not _NEVER.search(terms)]
     for kind in wanted:
         for offer in offered:
             if kind in (offer, "*/*") or (kind.endswith("/*") and offer.startswith(kind[:-1])):
@@ -33,11 +38,16 @@ def document_response(document: Any, status: int = 200) -> Response:
     return Response(json.dumps(document, ensure_ascii=False, allow_nan=False), status, media_type=JSON)
 
 
+def answers_kind(request: Request, question: Question) -> str:
+    """The media type in which answers to a question leave; known before anything is charged."""
+    return accepted(request, JSON, ARROW, *((CSV, PARQUET) if len(question.statements) == 1 else ()))
+
+
 def answers_response(
     request: Request, answers: Sequence[Answer], question: Question, *, intervals: bool = False
 ) -> Response:
     """Answers in the form that the request accepts."""
-    kind = accepted(request, JSON, ARROW, *((CSV, PARQUET) if len(answers) == 1 else ()))
+    kind = answers_kind(request, question)
     match kind:
         case "application/json" if isinstance(question.sql, str):
             content = _text(answer_document(answers[0], question))
