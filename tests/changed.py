@@ -117,7 +117,7 @@ def _imports(tree: ast.AST, *, lazy: bool) -> Iterator[str]:
                     yield from _files(name.name)
             case ast.ImportFrom(module=str(module)):
                 for name in node.names:  # a module of a package, or something in a module
-                    inside = list(_files(f"{module}.{name.name}"))
+                    inside = _files(f"{module}.{name.name}")
                     yield from inside if any(not file.startswith(_LOADED) for file in inside) else _files(module)
             case ast.Constant(value=str(text)) if lazy and text.startswith("discreet."):  # import_module, patches
                 yield from _files(text)
@@ -133,8 +133,13 @@ def _as_loaded(paths: Iterable[str]) -> Iterator[str]:
     return (path if path.startswith(_LOADED) else _LOADED + path for path in paths)
 
 
-def _files(module: str) -> Iterator[str]:
+@cache
+def _files(module: str) -> tuple[str, ...]:
     """The file of a module; those of the packages around it are loaded."""
+    return tuple(_search(module))
+
+
+def _search(module: str) -> Iterator[str]:
     parts = module.split(".")
     roots = [ROOT / "src"] if parts[0] == "discreet" else [ROOT, ROOT / "tests", ROOT / "examples"]
     for count in range(1, len(parts) + 1):

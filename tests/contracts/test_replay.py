@@ -183,7 +183,7 @@ COVERED: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize(("name", "relation"), CASES)
 def test_public_attributes_are_equal_on_neighbors_or_covered_by_noise(name, relation):
     different = set()
-    for seed in range(4):
+    for seed in range(4 if name.startswith("commuting") else 2):  # noise may hide a person in all of a few flows
         values = []
         for rows in neighbors(relation):
             with opened(rows, relation, DeterministicEntropy(seed)) as data:

@@ -14,6 +14,7 @@ tests against the copy, and fails if they pass. Name one part, or words of a mut
 """
 
 import argparse
+import compileall
 import os
 import shutil
 import subprocess
@@ -24,7 +25,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
+from queue import Queue
 
 ROOT = Path(__file__).parents[2]
 _TESTS_FAILED = 1
@@ -73,28 +76,45 @@ def read_mutants(folder: Path = Path(__file__).parent) -> list[Mutant]:
     return found
 
 
-def run(mutant: Mutant) -> Outcome:
-    """Run the tests that must kill a mutant, against a copy of the sources that has it."""
-    with _copy() as root:
-        mutant.apply(root)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(root / "src"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(root / "hypothesis"),
-            "CI": "true",  # the same Hypothesis examples every time
-        }
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "", *mutant.killed_by]
+def run(mutant: Mutant, root: Path) -> Outcome:
+    """Run the tests that must kill a mutant, against a copy of the sources below `root`, which is whole again afterwards."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",  # what a sabotaged file was compiled to is not kept
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(root / "hypothesis"),
+        "CI": "true",  # the same Hypothesis examples every time
+    }
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "", *mutant.killed_by]
+    with _sabotaged(mutant, root):
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return Outcome(mutant, done.returncode == _TESTS_FAILED, done.stdout + done.stderr)
 
 
 @contextmanager
-def _copy() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        root = Path(folder)
-        shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        yield root
+def _sabotaged(mutant: Mutant, root: Path) -> Iterator[None]:
+    compiled = Path(cache_from_source(mutant.file))
+    (root / compiled).unlink(missing_ok=True)  # it is told from a newer one by the second and the size alone
+    mutant.apply(root)
+    try:
+        yield
+    finally:
+        for file in (mutant.file, compiled):
+            if (ROOT / file).exists():
+                shutil.copy2(ROOT / file, root / file)
+
+
+@contextmanager
+def _copies(count: int) -> Iterator[Queue[Path]]:
+    """Copies of the sources, compiled: what is imported and not sabotaged is compiled once, not for every mutant."""
+    compileall.compile_dir(ROOT / "src", quiet=1)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        roots: Queue[Path] = Queue()
+        for number in range(count):
+            root = Path(folder) / str(number)
+            shutil.copytree(ROOT / "src", root / "src")  # with the times of the files, by which compiled ones are valid
+            roots.put(root)
+        yield roots
 
 
 def main() -> int:
@@ -109,8 +129,16 @@ def main() -> int:
         if not options.words or any(word in (mutant.part, mutant.name) or word in mutant.name for word in options.words)
     ]
     survivors = []
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for outcome in pool.map(run, chosen):
+    with _copies(options.jobs) as roots, ThreadPoolExecutor(options.jobs) as pool:
+
+        def run_one(mutant: Mutant) -> Outcome:
+            root = roots.get()
+            try:
+                return run(mutant, root)
+            finally:
+                roots.put(root)
+
+        for outcome in pool.map(run_one, chosen):
             mutant = outcome.mutant
             print(f"{'killed' if outcome.killed else 'SURVIVED':9} {mutant.part}: {mutant.name}", flush=True)
             if not outcome.killed:

@@ -49,6 +49,8 @@ ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 Rows = tuple[tuple[Any, ...], ...]
 Content = tuple[Rows, Rows, Rows]
 """The rows of people, orders and items."""
+Cells = dict[Any, tuple[int, ...]]
+"""The measures of each group."""
 
 OTHERS: tuple[Content, ...] = (
     ((), (), ()),
@@ -129,24 +131,40 @@ def release_of(form: Form, neighbors: Neighbors) -> Release:
 
 
 class Database:
-    """Tables that are filled again and again."""
+    """A schema for each content, filled once; what is asked of many is asked in each."""
 
     def __init__(self) -> None:
-        self.connection = duckdb.connect()
-        for table in TABLES:
-            columns = ", ".join(f"{column.name} {TYPES[column.kind]}" for column in table.columns)
-            self.connection.execute(f"CREATE TABLE {table.name} ({columns})")
-        self.fill("codes", PUBLIC)
+        self.connection = duckdb.connect(config={"threads": 1})
+        self.schemas: dict[tuple[Content, Content], str] = {}
+        self.answers: dict[tuple[str, Content], list[Cells]] = {}
 
-    def fill(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.connection.execute(f"DELETE FROM {name}")
+    def answer(self, others: Content, sql: str, measures: int) -> list[Cells]:
+        """What each content of the person gives; both relations often ask the same."""
+        if (sql, others) not in self.answers:
+            self.answers[sql, others] = [self.cells(others, own, sql, measures) for own in contents()]
+        return self.answers[sql, others]
+
+    def use(self, others: Content, own: Content) -> None:
+        if (others, own) not in self.schemas:
+            name = self.schemas[others, own] = f"s{len(self.schemas)}"
+            self.connection.execute(f"CREATE SCHEMA {name}")
+            self.connection.execute(f"USE {name}")
+            self.fill(CODES, PUBLIC)
+            for table, theirs, mine in zip(TABLES[:3], others, own, strict=True):
+                self.fill(table, (*theirs[::-1], *mine) if any(own) else theirs)
+        self.connection.execute(f"USE {self.schemas[others, own]}")
+
+    def fill(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+        columns = ", ".join(f"{column.name} {TYPES[column.kind]}" for column in table.columns)
+        self.connection.execute(f"CREATE TABLE {table.name} ({columns})")
         if rows:
             marks = ", ".join("(" + ", ".join("?" * len(row)) + ")" for row in rows)
-            self.connection.execute(f"INSERT INTO {name} VALUES {marks}", [value for row in rows for value in row])
+            self.connection.execute(
+                f"INSERT INTO {table.name} VALUES {marks}", [value for row in rows for value in row]
+            )
 
-    def cells(self, others: Content, own: Content, sql: str, measures: int) -> dict[Any, tuple[int, ...]]:
-        for table, theirs, mine in zip(TABLES[:3], others, own, strict=True):
-            self.fill(table.name, (*theirs[::-1], *mine) if any(own) else theirs)
+    def cells(self, others: Content, own: Content, sql: str, measures: int) -> Cells:
+        self.use(others, own)
         result = self.connection.execute(sql, {"salt": "5a17"} if "$salt" in sql else None)
         names = [part[0] for part in result.description or ()]
         keys = [i for i, name in enumerate(names) if name not in {"units", *(f"m{i}" for i in range(measures))}]
@@ -159,7 +177,7 @@ def database() -> Database:
     return Database()
 
 
-def moved(left: dict[Any, tuple[int, ...]], right: dict[Any, tuple[int, ...]], measure: int) -> tuple[int, int]:
+def moved(left: Cells, right: Cells, measure: int) -> tuple[int, int]:
     gaps = [
         abs(left.get(key, (0,) * 99)[measure] - right.get(key, (0,) * 99)[measure])
         for key in left.keys() | right.keys()
@@ -172,7 +190,7 @@ def largest(database: Database, release: Release, sql: str, neighbors: Neighbors
     count = len(release.aggregate.measures)
     most = [(0, 0)] * count
     for others in OTHERS:
-        found = [database.cells(others, own, sql, count) for own in contents()]
+        found = database.answer(others, sql, count)
         assert not any(map(any, contents()[:1]))
         pairs = combinations(found, 2) if neighbors is CHANGE else ((found[0], other) for other in found[1:])
         for left, right in pairs:
