@@ -68,7 +68,7 @@ def test_every_route_has_a_rule_and_every_rule_a_route(house):
 
 
 def filled(path, dataset):
-    values = {"dataset": dataset, "survey": "0" * 64, "job": "0" * 32, "answer": "x", "which": "nobody"}
+    values = {"dataset": dataset, "survey": "0" * 32, "job": "0" * 32, "answer": "x", "which": "nobody"}
     return path.format(**values)
 
 

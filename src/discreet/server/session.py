@@ -20,6 +20,7 @@ from discreet.curator.ledger import Ledger, digest
 from discreet.curator.policy import Policy, read_policy
 from discreet.errors import AccessDenied, BudgetExceeded, InvalidParameter, LedgerConflict, ReleaseFailed
 from discreet.exact import printed_down
+from discreet.privacy.loss import Loss
 from discreet.requests import Question, Request
 from discreet.server.tokens import Token, TokenFile, tokens_path
 
@@ -142,9 +143,9 @@ class Place:
         """Read the newest named requests from the ledger: after a failure, a charge may have been made."""
         self.requests |= self._requests(timedelta(minutes=10))
 
-    def _requests(self, age: timedelta) -> dict[tuple[str, str], tuple[int, str]]:
+    def _requests(self, age: timedelta) -> dict[tuple[str, str], tuple[int, str, Loss]]:
         charges = self._ledger.requests(self.name, since=datetime.now(UTC) - age)
-        return {name: (charge.number, charge.statement) for name, charge in charges.items()}
+        return {name: (charge.number, charge.statement, charge.loss) for name, charge in charges.items()}
 
     def close(self) -> None:
         """Close the dataset. What was charged stays charged."""
@@ -215,7 +216,7 @@ class Session:
             raise
         receipt = answers[0].receipt
         if request is not None and not receipt.free:
-            self.place.requests[self.token.name, request] = (receipt.charge, receipt.statement)
+            self.place.requests[self.token.name, request] = (receipt.charge, receipt.statement, receipt.loss)
         free = [replace(answer, receipt=replace(receipt, free=True)) for answer in answers]
         self.place.answers.put(whose, free)
         return answers
@@ -225,13 +226,14 @@ class Session:
         known = self.place.requests.get((self.token.name, request))
         if known is None:
             return
-        number, statement = known
-        if digest(";\n".join(question.statements)) != statement:
+        number, statement, loss = known
+        two_steps = question.epsilon is not None and question.error is not None
+        plan = None if two_steps else self.plan(question)
+        if digest(";\n".join(question.statements)) != statement or (plan is not None and plan.loss != loss):
             raise LedgerConflict(
                 "this idempotency key was used for another question; nothing was charged; use a new key"
             )
-        settled = question if question.epsilon is None or question.error is None else None
-        if settled is not None and not data.is_free(self.plan(settled)):
+        if plan is not None and not data.is_free(plan):
             raise ReleaseFailed(
                 f"charge #{number} was made for this request, but gave no answer: the server stopped or the release "
                 "failed; ask again without the key, or with a new one, which is charged anew"

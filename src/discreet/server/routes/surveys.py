@@ -5,6 +5,7 @@ by its digest: reports to another question, or twice, do not count (`local.colle
 """
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,18 +48,14 @@ class SurveyBody(BaseModel):
 async def make(request: Request, session: Collecting, body: SurveyBody) -> Response:
     """Make a survey: from now on its page is open to everybody who has the link."""
     survey = Survey.from_json(body.survey)
-    folder = _folder(session.place)
+    folder, name = _folder(session.place), survey_id(survey)
 
     def work() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        durable.replace(folder / f"{survey.digest}.json", json.dumps(survey.to_json()).encode())
+        durable.replace(folder / f"{name}.json", json.dumps(survey.to_json()).encode())
 
     await in_thread(request, session, work)
-    document = {
-        "id": survey.digest,
-        "page": f"/surveys/{survey.digest}",
-        "reports": f"/surveys/{survey.digest}/reports",
-    }
+    document = {"id": name, "page": f"/surveys/{name}", "reports": f"/surveys/{name}/reports"}
     return document_response(document, 201)
 
 
@@ -68,7 +65,7 @@ async def surveys(session: Collecting) -> Response:
     entries = []
     for path in sorted(_folder(session.place).glob("*.json")):
         survey = Survey.from_json(json.loads(path.read_bytes()))
-        entries.append({"id": survey.digest, "name": survey.name, "question": survey.question})
+        entries.append({"id": survey_id(survey), "name": survey.name, "question": survey.question})
     return document_response({"surveys": entries})
 
 
@@ -114,6 +111,11 @@ async def collect(request: Request, survey: str) -> Response:
     return document_response({"accepted": counts.accepted, "rejected": counts.rejected, **counts.reasons})
 
 
+def survey_id(survey: Survey) -> str:
+    """The id of a survey in addresses: the hexadecimal digits of its digest, which everybody may know."""
+    return survey.digest.rpartition("/")[2]
+
+
 def _folder(place: Place) -> Path:
     """Where the surveys of a dataset are kept: a folder beside its policy."""
     return place.tokens.path.with_suffix(".surveys")
@@ -121,7 +123,7 @@ def _folder(place: Place) -> Path:
 
 def _known(places: Any, name: str) -> tuple[Survey, Path]:
     """A survey by its digest, and the store of its reports."""
-    if len(name) == 64 and all(letter in "0123456789abcdef" for letter in name):
+    if re.fullmatch(r"[0-9a-f]{32}", name):
         for place in places:
             path = _folder(place) / f"{name}.json"
             if path.is_file():
