@@ -19,6 +19,7 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "budget": ("ledger", "budget", "What was spent of the budget, by whom, and what is left."),
     "channel": ("channel", "group", "Is this mechanism private? Any finite mechanism, as a matrix."),
     "check": ("owner", "check", "Say what a policy means, and whether it fits the files."),
+    "claims": ("claims", "claims", "Show every claim of the field: predicted beside measured."),
     "commute": ("commute", "group", "Synthetic commuting maps: where people live who work at each place."),
     "explain": ("ask", "explain", "What asking would cost and do, before anything is spent."),
     "fairness": ("fairness", "group", "How far groups are apart, with limits; audits of labels that stay private."),
