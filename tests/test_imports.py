@@ -19,7 +19,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 RANDOMNESS = {"random", "secrets", "_random", "uuid", "numpy.random", "scipy.stats", "torch"}
 """Modules that make numbers which are not exact, not secure, or not from the one stream."""
 
-SIMULATION = ("attacks", "gallery")
+SIMULATION = ("attacks", "claims", "gallery")
 """Rooms that release nothing: what they draw is repeatable on purpose, from numpy.random with a stated seed."""
 
 ASKS_THE_SYSTEM = SOURCE / "noise" / "entropy.py"

@@ -64,7 +64,7 @@ BROKEN = {
         "discreet.claims.central_model.guarantee",
         lambda real: lambda loss, delta: real(loss.losses[0], delta=delta),
     ),
-    "B11": ("discreet.curator.ledger.Ledger.spent", lambda real: lambda self, *a, **k: type("S", (), {"epsilon": 0})),
+    "B11": ("discreet.privacy.budget.Budget.allows", lambda real: lambda self, spent: True),
     "C1": (
         "discreet.mechanisms.randomized_response.RandomizedResponse.release",
         lambda real: lambda self, value, **_: value,
@@ -80,7 +80,10 @@ BROKEN = {
         "discreet.claims.synthetic_data.measure",
         lambda real: lambda table, design, **m: real(table[:, ::-1] * 0, design, **m),
     ),
-    "F1": ("discreet.claims.group_fairness._ROUND", lambda real: real[::2] * 2),
+    "F1": (
+        "discreet.claims.group_fairness.fairness_report",
+        lambda real: lambda table, **terms: real({**table, "yhat": table["y"]}, **terms),
+    ),
     "G1": ("discreet.claims.group_fairness.agree", lambda real: lambda a, b, purpose: a),
 }
 

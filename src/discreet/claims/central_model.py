@@ -190,6 +190,9 @@ def slopes(run: Run) -> Evidence:
         [
             Figure.equal("slope of the curator's error", -1, slope["curator"], within=0.15),
             Figure.equal("slope of randomized response's error", -0.5, slope["randomized response"], within=0.15),
+            Figure.equal(
+                "the curator's error times εn, √2", math.sqrt(2), 0.5 * sizes[1] * errors["curator"][1], within=0.4
+            ),
         ],
         [chart],
     )
