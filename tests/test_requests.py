@@ -136,8 +136,8 @@ def test_requests_are_frozen_and_of_a_closed_union(data):
 def test_the_public_names_are_those_promised():
     assert sorted(discreet.__all__) == [
         "Answer", "BudgetExceeded", "BudgetReport", "Commute", "ContributionBounds", "Dataset", "DiscreetError",
-        "FairnessAudit", "InvalidParameter", "InvalidQuery", "LinkedSynthesis", "Policy", "Question", "Synthesis", "Training",
-        "__version__", "open", "read_policy",
+        "FairnessAudit", "InvalidParameter", "InvalidQuery", "LinkedSynthesis", "Policy", "Question",
+        "RemoteDataset", "Synthesis", "Training", "__version__", "connect", "open", "read_policy",
     ]  # fmt: skip
     for name in discreet.__all__:
         assert getattr(discreet, name) is not None

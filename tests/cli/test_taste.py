@@ -8,7 +8,7 @@ import pytest
 
 from discreet.cli import cli
 
-WITHOUT_FACTS = {"shell"}  # it talks
+WITHOUT_FACTS = {"serve", "shell"}  # it logs lines of JSON; it talks
 FORBIDDEN = {"--out", "--form", "--limits", "--out-file", "--eps", "--csv-out"}
 RIDDLES = re.compile(r"claim [A-D]\d|private: publish it|\bmended\b|\bdoubt\b|Wish|\bkept answer")
 

@@ -78,6 +78,7 @@ def token() -> None:
 @click.option("--delta", metavar="δ", help="With --epsilon: the δ of that limit.")
 @click.option("--daily", metavar="ε", help="Its holder may spend at most this within 24 hours.")
 @click.option("--expires", metavar="TIME", help="After how long it ends: 90d, 12h, 30m; never, if left out.")
+@show.json_option
 def create(
     policies: tuple[str, ...],
     name: str,
@@ -86,6 +87,7 @@ def create(
     delta: str | None,
     daily: str | None,
     expires: str | None,
+    as_json: bool,
 ) -> None:
     """Make a token for NAME, to be given to that person alone, and print it: it is shown once, and kept nowhere.
 
@@ -102,7 +104,7 @@ def create(
         lifetime = None if expires is None else _lifetime(expires)
         _, made = TokenFile(tokens_path(policy)).create(name, role, lifetime=lifetime, allowance=allowance, text=text)
         _record(policy, f"made token {made.id} for {made.name} ({made.role})")
-    click.echo(text)
+    click.echo(json.dumps({"token": text, **_facts(made, made.created)}, ensure_ascii=False) if as_json else text)
 
 
 def _check_admitted(policy: Policy, name: str, role: str) -> None:

@@ -1,7 +1,6 @@
 """The HTTP server as an application: routes, what every request passes through, and a check that each names a right."""
 
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,6 +20,7 @@ from discreet.server.access import Right
 from discreet.server.jobs import Jobs
 from discreet.server.routes import health, jobs, questions, record, reports, surveys
 from discreet.server.service import Service, log
+from discreet.server.tokens import random_bytes
 from discreet.wire import problem_document
 
 Scope = MutableMapping[str, Any]
@@ -98,7 +98,7 @@ class Passage:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        name, start, status = uuid.uuid4().hex, time.monotonic(), 500
+        name, start, status = random_bytes(16).hex(), time.monotonic(), 500
         scope.setdefault("state", {})
         headers = dict(scope["headers"])
 

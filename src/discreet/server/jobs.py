@@ -5,7 +5,6 @@ A job is kept in memory: after a restart it is gone, but what it released is not
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from discreet import requests
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, ServerUnavailable
 from discreet.server.service import LOG, Limits
 from discreet.server.session import Session
-from discreet.server.tokens import Token
+from discreet.server.tokens import Token, random_bytes
 from discreet.wire import REQUESTS, decimal, question_of
 
 State = Literal["waiting", "running", "done", "failed", "canceled"]
@@ -32,7 +31,7 @@ class Job:
     dataset: str
     caller: str
     request: Any
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    id: str = field(default_factory=lambda: random_bytes(16).hex())
     created: float = field(default_factory=time.time)
     state: State = "waiting"
     started: float | None = None

@@ -139,7 +139,7 @@ class TokenFile:
             raise InvalidParameter("token", "a text", "a token as `discreet token create` prints it")
         token = Token(
             parts[1], who, Role(role), now, None if lifetime is None else now + lifetime, None, allowance,
-            _hash(secret), ScramVerifier.of(secret, _random(16)),
+            _hash(secret), ScramVerifier.of(secret, random_bytes(16)),
         )  # fmt: skip
         self._change(lambda tokens: _added(tokens, token))
         return secret, token
@@ -197,7 +197,7 @@ def new_token() -> str:
     >>> bool(_SHAPE.fullmatch(new_token()))
     True
     """
-    return f"{_PREFIX}_{_random(6).hex()}_{urlsafe_b64encode(_random(32)).decode().rstrip('=')}"
+    return f"{_PREFIX}_{random_bytes(6).hex()}_{urlsafe_b64encode(random_bytes(32)).decode().rstrip('=')}"
 
 
 def without_tokens(text: str) -> str:
@@ -209,7 +209,12 @@ def without_tokens(text: str) -> str:
     return re.sub(rf"({_PREFIX}_[0-9a-f]{{12}}_)[A-Za-z0-9_-]+", r"\1…", text)
 
 
-def _random(count: int) -> bytes:
+def random_bytes(count: int) -> bytes:
+    """Bytes of the operating system's, for names that nobody may guess.
+
+    >>> len(random_bytes(16))
+    16
+    """
     return SYSTEM.words(-(-count // 8)).tobytes()[:count]
 
 

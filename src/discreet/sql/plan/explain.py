@@ -365,7 +365,7 @@ def accuracy_of_names(release: Release, numbers: Sequence[Derived], sure: Fracti
 
     >>> from discreet.mechanisms.frequent import GroupedMode
     >>> round(GroupedMode(epsilon=1, points=20, places=1, sensitivity=1).interval("0.95"), 2)
-    6.0
+    5.99
     """
     remarks = []
     for index in dict.fromkeys(number.top for number in numbers if isinstance(number, Named)):
