@@ -358,6 +358,7 @@ def test_a_model_behind_the_gate_is_trained_once(tmp_path):
 # --- objective perturbation: the noise is inside the problem, not on a sum ---------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:expect little")
 @pytest.mark.parametrize("classes", [1, 2, 3])
 def test_the_problem_that_is_minimized_has_the_noise_that_is_paid_for(classes, monkeypatch):
     """Module `objective`, proof (2): ε₁ = (GRID·c·L + d)/s, ε₂ for the determinant, the rest for the weights."""

@@ -169,7 +169,7 @@ def test_predictions_are_within_the_bounds_of_the_target():
     ],
 )
 def test_a_result_that_will_be_noise_is_told_before_it_is_paid(make, few, monkeypatch):
-    """By what is declared alone: without `rows` nothing is said before, and enough rows are not warned of."""
+    """By what is declared alone: without `rows` nothing is said before noise is drawn; enough rows are not warned of."""
     x, y = line(500, 30, seed=5)
     labels = (y > -0.3).astype(int)
 
@@ -185,6 +185,26 @@ def test_a_result_that_will_be_noise_is_told_before_it_is_paid(make, few, monkey
             make(rows).fit(x, target)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda epsilon: LinearRegression(epsilon=epsilon, delta=0, **BOX),
+        lambda epsilon: LogisticRegression(epsilon=epsilon, delta="1e-6", bounds=(-1, 1), classes=[0, 1]),
+    ],
+)
+def test_without_a_declared_number_of_rows_a_noisy_count_warns(make):
+    """The count is paid for, so what it says is no secret; where there are enough rows nothing is said."""
+    few, plenty = line(400, 30, seed=5), line(40_000, 30, seed=6)
+    classifies = make(1).kind == "classifier"
+    x, y = few
+    with pytest.warns(RuntimeWarning, match="expect little"):
+        make("0.1").fit(x, (y > -0.3).astype(int) if classifies else y)
+    x, y = plenty
+    with warnings.catch_warnings(action="error"):
+        make(4).fit(x, (y > -0.3).astype(int) if classifies else y)
+
+
+@pytest.mark.filterwarnings("ignore:expect little")
 @pytest.mark.parametrize("epsilon", ["0.3", 1, 7])
 def test_noise_on_weights_and_count_cost_epsilon_together(epsilon):
     x, y = line(200, 8, seed=8)

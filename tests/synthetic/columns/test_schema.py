@@ -306,7 +306,7 @@ def test_rows_without_a_code_are_left_out():
         (Column("x", "real"), {"values": ["1"]}, "bounds"),
         (Column("n", "integer"), {}, "declare lower and upper"),
         (Column("n", "integer"), {"bins": 3}, "declare lower and upper"),
-        (Column("d", "date"), {}, "give the edges of bins"),
+        (Column("d", "date"), {}, "declare lower and upper in the policy, give bounds .* of bins"),
         (Column("d", "date"), {"bins": [1950, 1960]}, "dates in ISO form"),
         (Column("d", "date"), {"bins": ["2000-01-01", "1999-01-01"]}, "each above the one before"),
         (Column("d", "date"), {"bins": ["2000-01-01T01:00", "2000-01-01T02:00"]}, "step"),
@@ -355,6 +355,30 @@ def test_no_value_is_drawn_beyond_the_declared_bounds(kind, bins):
     assert values.max() <= 90
     assert (attribute.encode(drawn) == codes).all()
     assert attribute.encode(pa.array([-100, 5, 90, 10_000])).tolist() == [0, 0, attribute.size - 1, attribute.size - 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lower", "upper", "bins"),
+    [
+        ("date", "1950-01-01", "1999-12-31", None),
+        ("date", "1950-01-01", "1999-12-31", 7),
+        ("date", "1950-01-01", "1999-12-31", ["1900-01-01", "1980-06-01", "2050-01-01"]),
+        ("timestamp", "2020-01-01", "2020-12-31", None),
+        ("timestamp", "2020-01-01T06:00", "2020-01-01T18:30", "2019-01-01..2021-01-01"),
+    ],
+)
+def test_dates_and_times_have_the_bounds_of_their_policy(kind, lower, upper, bins):
+    """Bins lie between the declared bounds, and nothing is drawn beyond them; values beyond count at the ends."""
+    attribute = Attribute.of(Column("d", kind, lower=lower, upper=upper, nullable=False), bins=bins)
+    column = attribute.column
+    codes = np.repeat(np.arange(attribute.size), 200)
+    drawn = attribute.write(attribute.draw(codes, DeterministicEntropy(1)), codes).to_pylist()
+    assert column.earliest <= min(drawn)
+    assert max(drawn) <= column.latest
+    assert min(drawn) - column.earliest < (column.latest - column.earliest) / attribute.size / 10
+    assert column.latest - max(drawn) < (column.latest - column.earliest) / attribute.size / 10
+    ends = pa.array([column.earliest - timedelta(days=9), column.latest + timedelta(days=9)])
+    assert attribute.encode(ends).tolist() == [0, attribute.size - 1]
 
 
 def test_bins_that_are_all_beyond_the_bounds_are_refused():

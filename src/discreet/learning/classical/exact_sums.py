@@ -198,10 +198,11 @@ def moved(noise: Noise, parts: Sequence[Part]) -> Loss:
 
 
 def warn_of_noise(size: float, rows: int | None, *, level: int) -> None:
-    """Warn, before anything is paid, that noise of this size (a norm, in rows) will drown what `rows` rows can say.
+    """Warn that noise of this size (a norm, in rows) will drown what `rows` rows can say.
 
-    Rows all alike would say 1 each; what distinguishes classes or moves a target is some tenths of that. Where the
-    owner has not stated how many rows there are, nothing is said: their number may be private.
+    Rows all alike would say 1 each; what distinguishes classes or moves a target is some tenths of that. `rows` is what
+    the owner states, and the warning comes before anything is paid; or a noisy count that was paid for, since the exact
+    number may be private. None: nothing is said.
     """
     if rows is None or size < _DOUBTFUL * rows:
         return

@@ -64,7 +64,7 @@ class Ridge(Regressor):
                     need no bounds. Rows with several indicators of one category are shortened
     method          "objective", "statistics", or None: the one that is expected to err less (`_plan`)
     rows            about how many rows there are, if that is public: an ε that cannot work is refused, one that will
-                    give little is warned of. The number is not needed otherwise
+                    give little is warned of, before anything is paid. Without it the warning comes from a noisy count
 
     `fit` takes weights of rows, from 0 to 1. Predictions are held within `target_bounds`. Where noise asks for a ridge
     beyond the penalty, `ridge_` says how much was added to XᵀX of the scaled columns; `inf` means that noise drowned
@@ -171,8 +171,11 @@ class Ridge(Regressor):
 
     def _minimize(self, z: Ints, y: Ints, weights: Floats | None, plan: "Once", alpha: float, box: inputs.Box) -> None:
         """Weights of scores 2(v·w − y)/step, by objective perturbation; XᵀX weighs a quarter there."""
-        goal = self._goal
-        self.ridge_ = plan.ridge(len(z), z.shape[1], self.entropy)
+        goal, columns = self._goal, z.shape[1]
+        count = plan.noisy_count(len(z), self.entropy)
+        if self.rows is None:
+            warn_of_noise(_WEAK * plan.deviation * math.sqrt(columns), round(count), level=4)
+        self.ridge_ = plan.ridge(count, columns)
         more = np.maximum((self.ridge_ + alpha / box.half**2) / 4 - float(plan.weights.penalty), 0.0)
         if self.fit_intercept:
             z, more = np.hstack([np.full((len(z), 1), UNIT), z]), np.concatenate([[0.0], more])
@@ -298,13 +301,16 @@ class Once:
         """What a release costs."""
         return Pure(sum(loss.epsilon for loss in (self.count.loss, self.weights.noise.loss) if isinstance(loss, Pure)))
 
-    def ridge(self, rows: int, columns: int, entropy: Entropy | None) -> float:
+    def noisy_count(self, rows: int, entropy: Entropy | None) -> float:
+        """About how many rows there are, at least 1."""
+        return max(float(self.count.add(0, np.array([rows]), entropy)[0]), 1.0)
+
+    def ridge(self, count: float, columns: int) -> float:
         """The ridge on XᵀX, from a noisy count.
 
         Noise of deviation s moves predictions by a mean square of Σ s²λ/(λ + ridge)²/rows, λ being the eigenvalues of
         XᵀX, so by at most columns·s²/(4·ridge·rows): this is held to `_MOVED`, and the ridge to √columns·s at least.
         """
-        count = max(float(self.count.add(0, np.array([rows]), entropy)[0]), 1.0)
         blur = self.deviation * math.sqrt(columns)
         return max(blur, blur**2 / (4 * _MOVED * count), 4 * float(self.weights.penalty))
 

@@ -14,6 +14,7 @@ The constants were chosen on generated tables of 2 to 200 columns, 2 to 10 class
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -97,15 +98,22 @@ def descended(
     penalty: float,
     entropy: Entropy | None,
     sample_weight: Floats | None = None,
+    *,
+    warn: bool = False,
 ) -> Floats:
     """Weights after the steps: momentum, rates that fall to 0, and the mean of the last weights.
+
+    `warn`: say so where the noisy count shows that noise drowns all.
 
     Guarantee: costs `noise.loss` if `noise` was planned for `descent_parts`. Proof. Rows are seen by the count and by
     the gradients alone, both released with noise; weights come from earlier releases, so the steps compose adaptively.
     """
     squares = norms(v)
     count = max(float(noise.add(0, np.array([len(v)]), entropy)[0]), 1.0)
-    trust = count / blur(noise, steps)
+    each = blur(noise, steps)
+    if warn:
+        warn_of_noise(each * math.sqrt(v.shape[1] * target.shape[1]), round(count), level=5)
+    trust = count / each
     clip = 1.0 if trust < _PLENTY else 2.0
     rate = min(2 * (1 - _MOMENTUM) / steps * _PATH * trust / clip, _LONGEST / steps)
     weights = np.zeros((v.shape[1], target.shape[1]))
@@ -178,7 +186,7 @@ class LogisticRegression(Classifier):
     max_iter   how many steps to pay for; None: 100 for "gradient"; for "steps" 12√ε, and 5·ε^0.3 where delta=0, within
                limits (`steps_for`)
     one_hot    columns that are indicators of one category, as in `Ridge`
-    rows       as in `Ridge`; the number of rows is not needed
+    rows       as in `Ridge`; the noisy count that warns without it is part of "gradient"
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP, ε-DP for delta=0 and for "objective".
     Proof. "objective": in `objective`; which method is taken depends on settings alone. "steps": a row adds to the
@@ -235,7 +243,7 @@ class LogisticRegression(Classifier):
         if isinstance(plan, Perturbation):
             found, self.cost_, self.n_iter_ = perturbed(v, target, plan, self.entropy, weights), plan.noise.loss, 1
         else:
-            run = descended if plan.clipped else stepped
+            run = partial(descended, warn=self.rows is None) if plan.clipped else stepped
             found = run(v, target, plan.noise, plan.steps, float(penalty), self.entropy, weights)
             self.cost_, self.n_iter_ = plan.noise.loss, plan.steps
         self.coef_ = (found[1:] / box.half[:, None]).T

@@ -114,12 +114,21 @@ def _word(edge: Fraction, kind: ColumnType) -> str:
 
 
 def _bounds(column: Column) -> tuple[Fraction, Fraction]:
+    declared = _declared(column)
+    if declared is not None:
+        return declared
+    edges = "bounds (1950-01-01..2024-12-31) or edges" if column.kind in MOMENTS else "edges"
+    hint = f"declare lower and upper in the policy, give {edges} of bins, or leave the column out"
+    raise InvalidParameter("columns", column.name, "a column with declared bounds or bins", hint)
+
+
+def _declared(column: Column) -> tuple[Fraction, Fraction] | None:
+    """The bounds that the policy declares, in the column's units."""
+    if column.kind in MOMENTS and column.earliest is not None and column.latest is not None:
+        return Fraction(floor(_edge(column.earliest, column))), Fraction(floor(_edge(column.latest, column)))
     if column.kind in NUMERIC and column.lower is not None and column.upper is not None:
         return column.lower, column.upper
-    hint = "give the edges of bins, or bounds (1950-01-01..2024-12-31), or leave the column out"
-    if column.kind in NUMERIC:
-        hint = f"declare lower and upper in the policy, {hint}"
-    raise InvalidParameter("columns", column.name, "a column with declared bounds or bins", hint)
+    return None
 
 
 def _grid(column: Column, edges: Sequence[Fraction]) -> Fraction | None:
@@ -133,12 +142,13 @@ def _grid(column: Column, edges: Sequence[Fraction]) -> Fraction | None:
 
 def _within(edges: list[Fraction], column: Column) -> list[Fraction]:
     """Edges cut to the column's declared bounds, so that no value beyond them is drawn; values outside are clamped."""
-    if column.kind not in NUMERIC or column.lower is None or column.upper is None:
+    declared = _declared(column)
+    if declared is None:
         return edges
-    low, high = max(edges[0], column.lower), min(edges[-1], column.upper)
-    if low > high or (low == high and column.lower < column.upper):
-        expected = f"edges between its bounds, {plain(column.lower)} and {plain(column.upper)}"
-        raise InvalidParameter(f"bins of {column.name}", [plain(edge) for edge in edges], expected)
+    low, high = max(edges[0], declared[0]), min(edges[-1], declared[1])
+    if low > high or (low == high and declared[0] < declared[1]):
+        ends, got = ([_word(edge, column.kind) for edge in some] for some in (declared, edges))
+        raise InvalidParameter(f"bins of {column.name}", got, f"edges between its bounds, {ends[0]} and {ends[1]}")
     return [low, *(edge for edge in edges if low < edge < high), high]
 
 
