@@ -42,13 +42,13 @@ postgres:  ## find PostgreSQL for the tests of its store of reports, or install 
 	else echo "no PostgreSQL found: install one, or the tests of its store are skipped"; fi
 
 test: install browser node postgres  ## run all tests but the slow ones
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-changed: install  ## run the tests that the changes since main can touch
 	$(BIN)/python tests/changed.py
 
 test-slow: install  ## run the long statistical tests
-	$(BIN)/python -m pytest -n 2 -m slow || test $$? -eq 5  # 5: there are none
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow || test $$? -eq 5  # 5: there are none
 
 mutants: install node  ## break the product on purpose, one sabotage at a time: the tests must notice
 	$(BIN)/python tests/mutants/mutants.py

@@ -70,7 +70,7 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def wait(self, script, seconds=20):
+    def wait(self, script, seconds=120):
         end = time.monotonic() + seconds
         while not self.run(script):
             assert time.monotonic() < end, f"waited in vain for {script}"
@@ -94,7 +94,7 @@ class Browser:
         os.close(self._write)
         os.close(self._read)
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(120)
 
 
 @pytest.fixture(scope="session")

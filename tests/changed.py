@@ -27,7 +27,7 @@ def main() -> int:
     print(*chosen, sep="\n")
     if given.list or not chosen:
         return 0
-    command = [sys.executable, "-m", "pytest", "-n", "2", "-m", "not slow", *chosen]
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not slow", *chosen]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,28 @@ class LazyModule:
 def stable(value: object) -> str:
     """The name of a test case: a repr without addresses, the same in every worker process."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+_ABSENT = re.compile(r"could not import|.* is not installed|NO (BROWSER|FLOWER|NODE|POSTGRESQL)\b")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    return present((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, Any]:
+    return present((yield))
+
+
+def present(report: Any) -> Any:
+    """In CI, what is skipped because something is not installed there fails: nobody reads what CI skips."""
+    if os.environ.get("CI") and report.skipped and isinstance(report.longrepr, tuple):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        if _ABSENT.match(reason):
+            report.outcome, report.longrepr = "failed", f"must not be skipped in CI: {reason}"
+    return report
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """`discreet shell`, through a pipe and at a terminal: statements, commands, errors that never end it, Ctrl-C, history."""
 
 import codecs
+import contextlib
 import json
 import os
 import pty
@@ -277,7 +278,7 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def until(self, text, seconds=60):
+    def until(self, text, seconds=300):
         """Read until a text is seen; give what came up to it."""
         end = time.monotonic() + seconds
         while text not in self.seen:
@@ -290,6 +291,15 @@ class Terminal:
         before, _, self.seen = self.seen.partition(text)
         return before
 
+    def interrupt(self, text):
+        """Ctrl-C, again where nothing came of it: Python looks for signals once it waits for keys, after the prompt."""
+        for _ in range(60):
+            time.sleep(0.5)
+            self.type("\x03")
+            with contextlib.suppress(AssertionError):
+                return self.until(text, seconds=5)
+        raise AssertionError(f"{text!r} did not come; there is: {self.seen!r}")
+
     def __enter__(self):
         return self
 
@@ -299,7 +309,7 @@ class Terminal:
         os.close(self.master)
 
     def code(self):
-        return self.process.wait(60)
+        return self.process.wait(300)
 
 
 def test_a_conversation(folder):
@@ -319,9 +329,7 @@ def _converse(terminal):
     assert "300" in terminal.until("clinic ε 97000> ")
     terminal.type("SELECT half a statement\n")
     terminal.until("   ...> ")
-    time.sleep(0.5)  # Python looks for signals once it waits for keys, a moment after the prompt
-    terminal.type("\x03")
-    terminal.until("clinic ε 97000> ")
+    terminal.interrupt("clinic ε 97000> ")
     terminal.type(".frobnicate\n")
     terminal.until("there is no command .frobnicate")
     terminal.until("clinic ε 97000> ")

@@ -131,7 +131,7 @@ def charging_forever(path: Path, analyst: str) -> Callable[[Callable[[object], N
 
 def kill_rounds(folder: Path, rounds: int, dice: random.Random) -> int:
     """Two charging processes are killed at random instants; returns how many charges were acknowledged in all."""
-    acknowledged: set[int] = set()
+    made, acknowledged = 0, set[int]()
     path = folder / "ledger.db"
     for turn in range(rounds):
         if turn % 5 == 0:  # every few rounds a new ledger, so that some die while it is being made
@@ -147,8 +147,9 @@ def kill_rounds(folder: Path, rounds: int, dice: random.Random) -> int:
         assert len(set(said)) == len(said)
         assert acknowledged.isdisjoint(said)
         acknowledged |= set(said)
+        made += len(said)
         check_all_there(path, acknowledged)
-    return len(acknowledged)
+    return made
 
 
 def check_all_there(path: Path, acknowledged: set[int]) -> None:
@@ -165,7 +166,7 @@ def check_all_there(path: Path, acknowledged: set[int]) -> None:
 
 
 def test_killed_at_random_instants_no_acknowledged_charge_is_lost(tmp_path):
-    assert kill_rounds(tmp_path, 20, random.Random()) > 0
+    assert kill_rounds(tmp_path, 10, random.Random()) > 0
 
 
 @pytest.mark.slow
@@ -190,9 +191,11 @@ def test_eight_processes_race_for_the_last_epsilon_and_exactly_what_fits_is_sold
     path, fits = tmp_path / "ledger.db", 480
     ledger = opened(path, epsilon="4.8")
     go_read, go = os.pipe()
+    ready, be_ready = os.pipe()
 
     def run(say: Callable[[object], None]) -> None:
         mine = opened(path, epsilon="4.8")
+        os.write(be_ready, b"x")
         os.read(go_read, 1)
         for n in range(fits + 1):
             try:
@@ -202,10 +205,12 @@ def test_eight_processes_race_for_the_last_epsilon_and_exactly_what_fits_is_sold
                 return
 
     children = [in_child(run) for _ in range(8)]
-    time.sleep(0.3)
+    for _ in children:
+        os.read(ready, 1)
     os.write(go, b"x" * 8)
     shares = [int(word) for child in children for word in heard(child)]
-    os.close(go), os.close(go_read)
+    for end in (go, go_read, ready, be_ready):
+        os.close(end)
     assert (len(shares), sum(shares)) == (8, fits)
     assert min(shares) > fits / 8 / 3, f"one starves: {shares}"
     assert ledger.spent("a").epsilon == ledger.budget("a").epsilon
@@ -227,19 +232,17 @@ def test_a_crowd_in_one_process_does_not_starve_a_single_caller_in_another(tmp_p
     def run(say: Callable[[object], None]) -> None:
         mine = opened(path)
         for _ in range(15):
-            start = time.monotonic()
-            charge(mine, analyst="single")
-            say(time.monotonic() - start)
+            say(charge(mine, analyst="single"))  # or fails, once it has waited for as long as its patience is
 
     child = in_child(run)
     for thread in crowd:
         thread.start()
-    waits = [float(word) for word in heard(child)]
+    said = heard(child)
     stop.set()
     for thread in crowd:
         thread.join()
-    assert len(waits) == 15
-    assert max(waits) < 10
+    assert len(said) == 15
+    assert all(word.isdigit() for word in said), said
     assert ledger.verify()
     close(ledger)
 
@@ -455,7 +458,7 @@ time.sleep(0.1)
 
 def run_script(script: str, path: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", script, str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 # --- locked by something else --------------------------------------------------------------------------------

@@ -383,7 +383,7 @@ def test_the_audits_intervals_cover_the_table_and_the_population(noise):
     from discreet.curator.answer import Receipt
     from discreet.privacy.loss import Pure
 
-    times, held = 60, {"table": 0, "population": 0}
+    times, held = 40, {"table": 0, "population": 0}
     receipt = Receipt("bank", "ann", 1, "", "", Pure(1), 1.0, 0.0, False, 1.0)
     for seed in range(times):
         table, said = people(1500, seed)

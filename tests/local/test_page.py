@@ -398,7 +398,7 @@ def test_save_writes_a_file_that_can_be_collected(opened, tmp_path):
     line = browser.text("line")
     press(browser, "save")
     browser.wait("document.getElementById('said').textContent.startsWith('Saved')")
-    path, end = tmp_path / "food-report.jsonl", time.monotonic() + 20
+    path, end = tmp_path / "food-report.jsonl", time.monotonic() + 120
     while not path.exists():
         assert time.monotonic() < end, sorted(tmp_path.iterdir())
         time.sleep(0.05)

@@ -10,7 +10,6 @@ import pickle
 import signal
 import sys
 import threading
-import time
 import warnings
 
 import numpy as np
@@ -220,7 +219,7 @@ def test_pool_workers_never_share_noise(method):
     discrete_laplace(2**52, 10)
     with forking(), multiprocessing.get_context(method).Pool(2) as pool:
         jobs = [pool.apply_async(discrete_laplace, (2**52, 20)) for _ in range(6)]
-        draws = [job.get(timeout=60) for job in jobs]
+        draws = [job.get(timeout=600) for job in jobs]
     draws.append(discrete_laplace(2**52, 20))
     together = np.concatenate(draws)
     assert len(np.unique(together)) == together.size
@@ -381,13 +380,12 @@ def test_signal_handlers_may_draw_at_any_time():
     previous = signal.signal(signal.SIGALRM, lambda *_: inner.append(stream.words(40)))
     signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
     try:
-        end = time.monotonic() + 0.4
-        while time.monotonic() < end and len(outer) < 30_000:
+        while len(inner) <= 200 and len(outer) < 10**6:
             outer.append(stream.words(20))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    assert len(inner) > 20
+    assert len(inner) > 200
     assert all_different([*inner, *outer])
 
 
