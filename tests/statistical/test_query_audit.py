@@ -435,7 +435,7 @@ PAIRS: dict[str, Pair] = {
     "a person's rows in a median": pair("SELECT MEDIAN(x) FROM t WHERE g = 'a'", MANY, 6, unit="person", statistic=the_quantile, power=0,
                                         terms=Terms(epsilon=1, groups=1, rows=10)),
     "a person's rows in a mode": pair("SELECT MODE(x) FROM t WHERE g = 'a'", MANY, 6, unit="person", statistic=the_mode, power=0.15,
-                                      terms=Terms(epsilon=1, groups=1, rows=10)),
+                                      terms=Terms(epsilon=1, groups=1, rows=4)),
 }  # fmt: skip
 
 
@@ -515,7 +515,7 @@ def ranks_of_one_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def modes_of_one_row(patch: pytest.MonkeyPatch) -> None:
-    """Counts of values are moved by one row of a person, not by ten."""
+    """Counts of values get a tenth of their noise."""
     patch.setattr(GroupedMode, "scale", property(lambda self: self.places * self.sensitivity / self.epsilon / 10))
 
 
