@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from discreet import requests
+from discreet.curator.curator import OWNER
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, ServerUnavailable
-from discreet.server.service import LOG, Limits
+from discreet.server.service import Limits
 from discreet.server.session import Session
 from discreet.server.tokens import Token, random_bytes
 from discreet.wire import REQUESTS, decimal, question_of
@@ -147,7 +148,7 @@ class Jobs:
         except DiscreetError as error:
             job.error, job.state = error, "failed"
         except Exception:
-            LOG.exception("a job failed")
+            OWNER.exception("a job failed")
             job.error, job.state = InternalError("the job failed; the owner finds the reason in the log"), "failed"
         finally:
             job.ended = time.time()

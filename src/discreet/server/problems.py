@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from discreet import errors
+from discreet.curator.curator import OWNER
 from discreet.errors import DiscreetError
 from discreet.wire import PROBLEM, problem_document
 
@@ -54,8 +55,22 @@ def status_of(error: DiscreetError) -> int:
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
 
 
+def public(error: DiscreetError) -> DiscreetError:
+    """An error as callers may see it: of the ledger's files, only that they cannot be used now.
+
+    >>> str(public(errors.LedgerUnavailable("the ledger /srv/clinic.ledger cannot grow")))[:60]
+    'the ledger cannot be used now; nothing was charged; try agai'
+    """
+    if not isinstance(error, errors.LedgerError) or isinstance(error, errors.LedgerConflict):
+        return error
+    OWNER.error("%s", error)
+    words = "the ledger cannot be used now; nothing was charged; try again later, or tell the owner, whose log says why"
+    return errors.LedgerUnavailable(words)
+
+
 def problem(error: DiscreetError, status: int | None = None, **headers: str) -> Response:
     """The response that tells an error."""
+    error = public(error)
     code = status or status_of(error)
     waiting = {"retry-after": _WAIT[code]} if code in _WAIT else {}
     return document(problem_document(error, status=code), code, **(waiting | headers))
@@ -107,6 +122,7 @@ async def on_http(_: Request, error: Exception) -> Response:
     return document(content | {"title": detail, "detail": detail}, error.status_code, **dict(error.headers or {}))
 
 
-async def on_failure(_: Request, __: Exception) -> Response:
+async def on_failure(_: Request, error: Exception) -> Response:
     """The response to anything else: nothing of it is told."""
+    OWNER.error("a request failed", exc_info=error)
     return problem(errors.InternalError("the server failed; its owner finds the reason in the log"), 500)

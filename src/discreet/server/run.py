@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import stat
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,9 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from discreet.curator.curator import OWNER
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.server.service import LOG, Limits, Service
 from discreet.server.session import Place, open_places
+from discreet.server.tokens import without_tokens
 from discreet.wire import is_loopback
 
 
@@ -45,7 +48,14 @@ class Address:
 
 
 class JsonLines(logging.Formatter):
-    """Lines of JSON: the time, the level and what the server says; of a failure, its trace for the owner."""
+    """Lines of JSON: the time, the level and what the server says; of a failure, its kind.
+
+    The words of a failure may name private values: they are for the owner's log alone (`private`).
+    """
+
+    def __init__(self, *, private: bool = False) -> None:
+        super().__init__()
+        self._private = private
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
@@ -58,18 +68,30 @@ class JsonLines(logging.Formatter):
             facts |= json.loads(text)
         except (ValueError, TypeError):
             facts["message"] = text
-        if record.exc_info:
-            facts["trace"] = self.formatException(record.exc_info)
-        return json.dumps(facts, ensure_ascii=False)
+        if record.exc_info and record.exc_info[0] is not None:
+            facts["reason"] = record.exc_info[0].__name__
+            if self._private:
+                facts["trace"] = self.formatException(record.exc_info)
+        return without_tokens(json.dumps(facts, ensure_ascii=False))
 
 
-def log_to(stream: Any) -> None:
-    """Have the server's log written as lines of JSON."""
+def log_to(stream: Any, owner_log: Path | None = None) -> None:
+    """Have the server's log written as lines of JSON, and the reasons of failures to a file for the owner's eyes."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
-    LOG.handlers[:] = [handler]
-    LOG.setLevel(logging.INFO)
-    LOG.propagate = False
+    private = []
+    if owner_log is not None:
+        try:
+            os.close(os.open(owner_log, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            private = [logging.FileHandler(owner_log, encoding="utf-8")]
+        except OSError as error:
+            raise InvalidParameter("--owner-log", str(owner_log), f"a file to write: {error.strerror}") from None
+        private[0].setFormatter(JsonLines(private=True))
+    frameworks = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    for logger, handlers in ((LOG, [handler]), (OWNER, [handler, *private]), *((one, [handler]) for one in frameworks)):
+        logger.handlers[:] = handlers
+        logger.propagate = False
+        logger.setLevel(logging.INFO if logger in (LOG, OWNER) else logging.WARNING)
 
 
 def exposed(places: Iterable[Place]) -> list[str]:
@@ -87,7 +109,9 @@ def exposed(places: Iterable[Place]) -> list[str]:
     return found
 
 
-def serve(policies: Sequence[str], address: Address, limits: Limits | None = None) -> None:
+def serve(
+    policies: Sequence[str], address: Address, limits: Limits | None = None, *, owner_log: Path | None = None
+) -> None:
     """Open the datasets and serve them until the process is told to stop; then finish what is under way."""
     try:
         import uvicorn
@@ -97,7 +121,7 @@ def serve(policies: Sequence[str], address: Address, limits: Limits | None = Non
         raise MissingExtra("fastapi, uvicorn", "server") from None
     address.check()
     os.umask(0o077)
-    log_to(sys.stderr)
+    log_to(sys.stderr, owner_log)
     service = Service(open_places(list(policies)), limits or Limits())
     try:
         for path in exposed(service.places.values()):
@@ -120,7 +144,9 @@ def serve(policies: Sequence[str], address: Address, limits: Limits | None = Non
         )
         scheme = "http" if address.certificate is None else "https"
         server = _server(config, f"{scheme}://{address.host}", sorted(service.places))
+        before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it again once it has ended
         server.run()
+        signal.signal(signal.SIGTERM, before)
     finally:
         service.close()
 

@@ -16,9 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import discreet
+from discreet.curator.curator import OWNER
 from discreet.curator.ledger import Ledger, digest
 from discreet.curator.policy import Policy, read_policy
-from discreet.errors import AccessDenied, BudgetExceeded, InvalidParameter, LedgerConflict, ReleaseFailed
+from discreet.errors import (
+    AccessDenied,
+    BudgetExceeded,
+    InvalidInput,
+    InvalidParameter,
+    LedgerConflict,
+    ReleaseFailed,
+    ServerUnavailable,
+)
 from discreet.exact import printed_down
 from discreet.privacy.loss import Loss
 from discreet.requests import Question, Request
@@ -129,7 +138,12 @@ class Place:
             return self._data
         with self._lock:
             if not self._data.is_current:
-                self._data = discreet.open(self.policy, **(self._opening | {"ledger": self._ledger}))
+                try:
+                    self._data = discreet.open(self.policy, **(self._opening | {"ledger": self._ledger}))
+                except InvalidInput:
+                    OWNER.exception("the data of %s changed, and cannot be opened", self.name)
+                    words = "its data cannot be read now; nothing was charged; try again later, or tell the owner"
+                    raise ServerUnavailable(f"dataset {self.name!r}: {words}") from None
         return self._data
 
     def remaining(self) -> float:
