@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules are kept, even where the environment forbids it: else every process of the tests compiles them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo tour test test-changed test-slow mutants browser node postgres bench lint types layers docs check clean
+.PHONY: help install demo tour test test-changed test-slow mutants browser node postgres bench lint types layers docs site check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -69,7 +69,11 @@ layers: install  ## the house: who may import whom
 docs: install  ## run the Python examples of the documentation; `make test` runs its commands
 	$(BIN)/python -m pytest -q README.md docs
 
-check: lint types layers docs test  ## everything that CI runs, but the slow tests
+site: install  ## build the documentation as a site that works offline (build/site)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
+
+check: lint types layers docs site test  ## everything that CI runs, but the slow tests
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-out
