@@ -43,6 +43,7 @@ from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import Loss, Together
 
 _GRAIN = 1 << 40
+_EXACT = 1 << 53  # grains below this are a float, exactly
 _LEAST_DELTA = Fraction(1, 10**280)  # what is less would be shared in floats that have lost their digits
 _MOST = Fraction(10**300)
 _LARGEST_TOTAL = 1e280
@@ -180,10 +181,11 @@ class Budget:
     def _least(self, spent: Spent) -> Fraction | float:
         """As `epsilon_of`; the exact sum where that is the least."""
         candidates: list[Fraction | float] = [inf if spent.epsilon is None else spent.epsilon]
-        shares = _shares(self.epsilon, self.delta - self.delta_for_keys)
-        for order, now, share in zip(rdp.ORDERS, spent.renyi, shares, strict=True):
-            if now is not None and share:
-                candidates.append(max(0.0, float_up(Fraction(now, _GRAIN)) + _conversion(order, share)))
+        conversions = _conversions(self.epsilon, self.delta - self.delta_for_keys)
+        for now, conversion in zip(spent.renyi, conversions, strict=True):
+            if now is not None and conversion is not None:
+                total = now / _GRAIN if now < _EXACT else float_up(Fraction(now, _GRAIN))
+                candidates.append(max(0.0, total + conversion))
         return min(candidates)
 
     def describe(self, spent: Spent) -> str:
@@ -246,6 +248,13 @@ def _shares(epsilon: Fraction, delta: Fraction) -> tuple[float, ...]:
     weights = [1 / (1 + abs(i - best)) ** 3 for i in range(len(room))]
     most = float_down(delta) * (1 - 1e-12) / sum(weights)
     return tuple(weight * most for weight in weights)
+
+
+@lru_cache(maxsize=64)
+def _conversions(epsilon: Fraction, delta: Fraction) -> tuple[float | None, ...]:
+    """`_conversion` for each order at its δα; None where the order cannot be used."""
+    shares = zip(rdp.ORDERS, _shares(epsilon, delta), strict=True)
+    return tuple(_conversion(order, share) if share else None for order, share in shares)
 
 
 def _conversion(order: float, delta: float) -> float:
