@@ -146,6 +146,23 @@ def test_a_failed_job_raises_what_it_failed_with(server):
     assert not charges(server)
 
 
+def test_the_verbs_of_a_local_dataset_are_there():
+    """All but what takes a plan apart, and what only the owner's own process has."""
+    local = {name for name in vars(discreet.Dataset) if not name.startswith("_")}
+    own = {"plan", "release", "acting_as", "is_free", "settle", "ledger", "version", "is_current"}
+    assert own <= local
+    assert local - own <= {name for name in vars(RemoteDataset) if not name.startswith("_")}
+
+
+def test_synthetic_tables_and_bounds_come_as_from_a_local_dataset(server, ann):
+    table = ann.synthesize("visits", epsilon=20, columns=["region"], people=400)
+    assert set(table.column("region").to_pylist()) <= {"north", "south", None}
+    assert isinstance(ann.choose_bounds("visits", epsilon=1), dict)
+    assert len(charges(server)) == 2
+    with pytest.raises(errors.InvalidParameter):
+        ann.train("visits", "nothing", epsilon=1, delta="1e-6", examples=400)
+
+
 # Retries
 
 

@@ -13,7 +13,16 @@ from discreet import wire
 from discreet.client.transport import Server, Token, address_of, new_key
 from discreet.errors import InvalidParameter, ServerUnavailable
 from discreet.exact import Number
-from discreet.requests import Question, Request
+from discreet.requests import (
+    Commute,
+    ContributionBounds,
+    FairnessAudit,
+    LinkedSynthesis,
+    Question,
+    Request,
+    Synthesis,
+    Training,
+)
 
 if TYPE_CHECKING:
     from discreet.curator.answer import Answer
@@ -148,6 +157,34 @@ class RemoteDataset:
         made = self._server.document("POST", f"{self._path}/jobs", document, again=False)
         return RemoteJob(self._server, _text(made, "id"), request)
 
+    def train(self, table: str, target: str, **terms: Any) -> Any:
+        """Train a model as a job (`Training`) and wait for it; `submit(…).save(path)` keeps the model."""
+        return self._made(Training(table=table, target=target, **terms))
+
+    def synthesize(self, table: str, **terms: Any) -> Any:
+        """A synthetic table that looks like a private one (`Synthesis`), as a table of Arrow."""
+        return self._made(Synthesis(table=table, **terms))
+
+    def synthesize_linked(self, tables: Mapping[str, Mapping[str, Any]] | Sequence[str], **terms: Any) -> bytes:
+        """Several synthetic tables of the same people (`LinkedSynthesis`), as a zip archive of files."""
+        archive: bytes = self._made(LinkedSynthesis(tables=tables, **terms))
+        return archive
+
+    def commute(self, table: str, places: Any, **terms: Any) -> Any:
+        """Synthetic flows between two columns of a table (`Commute`), as a table of Arrow."""
+        return self._made(Commute(table=table, places=places, **terms))
+
+    def choose_bounds(self, table: str, **terms: Any) -> Any:
+        """Contribution bounds and bounds of columns that suit the data (`ContributionBounds`), as a document."""
+        return self._made(ContributionBounds(table=table, **terms))
+
+    def audit_fairness(self, table: str, predictions: Any, **terms: Any) -> Any:
+        """How far groups are apart in what a model says of the people of a table (`FairnessAudit`), as a document."""
+        return self._made(FairnessAudit(table=table, predictions=predictions, **terms))
+
+    def _made(self, request: Request) -> Any:
+        return self.submit(request).wait()
+
     # What there is
 
     def budget(self) -> "BudgetReport":
@@ -243,7 +280,7 @@ class RemoteJob:
     def result(self) -> Any:
         """What it released: answers to a question, a table of Arrow, or a document; an error where it failed.
 
-        Models and linked tables are files: `save` writes them.
+        Linked tables are the bytes of a zip archive, and of a model there is a document: `save` writes the files.
         """
         path = f"{self._path}/result"
         match wire.request_document(self.request)["kind"]:
@@ -252,6 +289,8 @@ class RemoteJob:
                 return answers[0] if isinstance(self.request.sql, str) else answers
             case "synthesis" | "commute":
                 return _table(self._server.content("GET", path, accept=wire.ARROW))
+            case "linked-synthesis":
+                return self._server.content("GET", path, accept="application/zip")
             case _:
                 return self._server.document("GET", path)
 

@@ -1,0 +1,174 @@
+"""The boundary as it is meant: the server's user holds files, ledger and tokens; another user has a token and asks."""
+
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests import serving
+from tests.server.test_faults import Process
+from tests.serving import COUNT
+
+import discreet
+from discreet.server.tokens import TokenFile
+
+OWNER, ANALYST = 47_101, 47_102
+"""Numbers of users, of whom the system need not have heard."""
+
+
+def as_user(number):
+    return {"user": number, "group": number, "extra_groups": []}
+
+
+@pytest.fixture
+def python(tmp_path):
+    """A Python that other users can run, and the environment in which it finds what this one finds."""
+    if os.name != "posix" or os.geteuid() != 0:
+        pytest.skip(
+            "two users of the operating system take root to become them; run the tests as root to see the boundary"
+        )
+    folders = [str(Path(discreet.__file__).parents[1]), *(path for path in sys.path if path.endswith("site-packages"))]
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": os.pathsep.join(folders),
+        "HOME": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    named = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    for program in (sys.executable, shutil.which(named, path="/usr/local/bin:/usr/bin:/bin")):
+        try:
+            if program:
+                subprocess.run(
+                    [program, "-c", "import discreet, uvicorn"],
+                    check=True,
+                    env=env,
+                    cwd="/",
+                    timeout=60,
+                    **as_user(ANALYST),
+                )
+                return program, env
+        except (OSError, subprocess.SubprocessError):
+            continue
+    pytest.skip(
+        "no Python of this version can be run by other users here; the boundary between two users was not tested"
+    )
+
+
+def test_an_analyst_in_another_account_asks_and_can_touch_nothing(python, tmp_path):
+    program, env = python
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.owner() == "root" and folder != Path("/") and folder.stat().st_mode & 0o001 == 0:
+            os.chmod(folder, folder.stat().st_mode | 0o011)  # noqa: S103 (to pass through, not to look)
+    home = tmp_path / "curator"
+    serving.write_house(home)
+    token, _ = TokenFile(home / "clinic.tokens").create("ann", "analyst")
+    for path in (home, *home.iterdir()):
+        os.chown(path, OWNER, OWNER)
+        os.chmod(path, 0o700 if path.is_dir() else 0o600)
+    log = (tmp_path / "log").open("w")
+    command = [program, "-m", "discreet", "serve", str(home / "clinic.toml"), "--port", "0"]
+    with subprocess.Popen(command, env=env | {"HOME": str(home)}, cwd="/", stderr=log, **as_user(OWNER)) as server:
+        try:
+            for _ in range(600):
+                said = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if "listening" in line]
+                if said:
+                    break
+                assert server.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.05)
+            asking = {**env, "DISCREET_URL": said[0]["listening"], "DISCREET_TOKEN": token}
+
+            def run(*words):
+                done = subprocess.run(
+                    words,
+                    check=False,
+                    env=asking,
+                    cwd="/",
+                    capture_output=True,
+                    text=True,
+                    timeout=120,
+                    **as_user(ANALYST),
+                )
+                return done.returncode, done.stdout + done.stderr
+
+            code, text = run(program, "-m", "discreet", "ask", COUNT, "--epsilon", "0.5")
+            assert code == 0, text
+            assert "charged as #2 to clinic" in text
+            for name in ("visits.csv", "clinic.toml", "clinic.tokens", "clinic.ledger"):
+                assert (home / name).exists()
+                assert run("/bin/cat", str(home / name))[0] != 0
+                assert run("/bin/rm", "-f", str(home / name))[0] != 0
+                assert (home / name).exists()
+            assert run("/bin/kill", str(server.pid))[0] != 0
+            code, text = run(program, "-m", "discreet", "ask", str(home / "clinic.toml"), COUNT, "--epsilon", "0.5")
+            assert code != 0
+            for name in ("clinic.ledger", "clinic.tokens"):
+                assert (home / name).stat().st_mode & 0o077 == 0
+        finally:
+            server.terminate()
+            assert server.wait(60) == 0
+            log.close()
+
+
+def test_tls_by_flags_and_a_client_that_checks_it(tmp_path, monkeypatch):
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, name = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")]),
+    )
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256())
+    )  # fmt: skip
+    (tmp_path / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "key.pem").write_bytes(pem)
+    serving.write_house(tmp_path)
+    tokens = serving.make_tokens(tmp_path)
+    server = Process(tmp_path, "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    try:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+        with discreet.connect(f"https://localhost:{server.port}", token=tokens["ann"]) as data:
+            assert not data.ask(COUNT, epsilon=1).receipt.free
+        monkeypatch.setattr("discreet.client.transport._PAUSE", 0.001)
+        monkeypatch.delenv("SSL_CERT_FILE")
+        with pytest.raises(discreet.errors.ServerUnavailable):
+            discreet.connect(f"https://localhost:{server.port}", token=tokens["ann"])
+        with pytest.raises(ssl.SSLError):
+            ssl.create_default_context().wrap_socket(
+                socket.create_connection(("127.0.0.1", server.port)), server_hostname="localhost"
+            )
+    finally:
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--host", "0.0.0.0"], "tokens would travel open"),  # noqa: S104
+        (["--tls-cert", "missing.pem"], "both, or none"),
+        (["--tls-cert", "missing.pem", "--tls-key", "missing.pem"], "a file in PEM form"),
+        (["--owner-log", "/nowhere/log"], "a file to write"),
+    ],
+)
+def test_a_server_that_would_be_unsafe_does_not_start(tmp_path, options, words):
+    from click.testing import CliRunner
+
+    from discreet.cli.serve import serve
+
+    serving.write_house(tmp_path)
+    result = CliRunner().invoke(serve, [str(tmp_path / "clinic.toml"), "--port", "0", *options])
+    assert result.exit_code != 0
+    assert words in str(result.exception)
