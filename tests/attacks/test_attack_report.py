@@ -34,6 +34,7 @@ def report(hits=90, trials=100, **changes):
         (90, 100, 0.01, 0.1, "falls"),
         (40, 10_000, 0.0001, None, "leaks"),
         (0, 0, 0.1, None, "undecided"),
+        (2, 1000, 0.0, 0.0, "holds"),  # nobody of 1000 outside: up to 0.4 % of them might
     ],
 )
 def test_verdicts(hits, trials, baseline, control, verdict):

@@ -249,6 +249,22 @@ def test_the_ends_of_numbers_are_judged_on_their_own():
     assert groups["the lowest tenth"].verdict != "falls"
 
 
+def test_a_secret_that_is_named_more_often_inside_whoever_has_it_is_not_told():
+    """Secrets dealt out anew: the rows of people are found, those of others only nearly, where ties fall otherwise."""
+
+    def world(seed):
+        rng = np.random.default_rng(seed)
+        spread = {"zip": (0, 60), "age": (18, 90), "sex": (0, 2)}
+        numbers = {name: rng.integers(*ends, 6000) for name, ends in spread.items()}
+        return {**numbers, "illness": np.array(["a", "b", "c", "d"], object)[rng.integers(0, 4, 6000)]}
+
+    for seed in range(5):
+        people, others = world(2 * seed), world(2 * seed + 1)
+        dealt = {**people, "illness": np.random.default_rng(seed).permutation(people["illness"])}
+        assert told(dealt, people, others).verdict not in ("falls", "leaks")
+    assert told(people, people, others, confidence=1 - 1e-7).verdict == "falls"
+
+
 @pytest.mark.slow
 def test_an_unrelated_release_holds_and_a_copied_fifth_does_not():
     """Five worlds of four secrets, and 10,000 people: the limits are narrow enough to say so."""

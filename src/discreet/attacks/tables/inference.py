@@ -1,9 +1,4 @@
-"""Secrets judged one by one: an attack that reads a rare secret is not hidden by those who have none.
-
-Where most people share one answer, guessing it is nearly always right and says nothing about the others. So of the
-people who have a secret it is counted how many are told it (the recall), beside the controls who have it.
-
-What any released table (raw, coarsened, synthetic) lets one infer about people, corrected by a control.
+"""What any released table (raw, coarsened, synthetic) lets one infer about people, corrected by a control.
 
 Three attacks, named as in Opinion 05/2014 of the Article 29 Working Party: inference of an attribute, linkability of
 two parts of a person's data, and singling out (`singling_out`). Each is tried on people whose data the release was made
@@ -35,6 +30,7 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 
 Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 _COMMON = 50  # a secret of at least so many people, and as many controls, is judged on its own
 _FEW_SHARE = 0.1  # numbers: the lowest and the highest tenth are judged on their own
@@ -84,19 +80,18 @@ def chosen_rows(codes: Codes, most: int, seed: int) -> tuple[Codes, int]:
 
 
 def by_secret(
-    secrets: Secrets, codes: list[Codes], right: list[Mask], plain: Mask, confidence: float, *, chance: bool = False
+    secrets: Secrets, codes: list[Codes], right: list[Mask], plain: Mask, chance: Floats, confidence: float
 ) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
     """How often each secret is told to those who have it, and its name for the owner; that of the baseline is left out.
 
-    With `chance` (and without controls) a secret is compared with guesses at random too, which name it as often as
-    people have it: the secret of any row is right that often. Limits by
-    which a secret falls are widened for the number of secrets (Bonferroni); those by which it holds need not be, since
-    all of them must (Berger 1982, intersection-union tests).
+    It is compared with the controls who have the secret, and with `chance`: for each person, how often a guess made
+    about somebody else is right about them. An attack that names a secret more often inside than outside, whoever has
+    it, tells nothing. Limits by which a secret falls are widened for the number of secrets (Bonferroni); those by which
+    it holds need not be, since all of them must (Berger 1982, intersection-union tests).
     """
     counts = [np.bincount(part[part >= 0], minlength=len(secrets.words)) for part in codes]
     there = np.flatnonzero(counts[0] > 0)
     common = there[(counts[0][there] >= _COMMON) & ((counts[1][there] >= _COMMON) | (len(codes[1]) == 0))]
-    shares = counts[0] / max(1, counts[0].sum()) if chance or not len(codes[1]) else np.zeros(len(counts[0]))
     groups: list[Comparison] = []
     rare = []
     for place in there.tolist():
@@ -107,7 +102,7 @@ def by_secret(
             plain[codes[0] == place],
             confidence,
             looks=len(there),
-            share=shares[place],
+            chance=float(chance[codes[0] == place].mean()),
         )
         if group.reference.low == 1:  # the answer that is the same for everybody is right about all of them
             continue
@@ -120,20 +115,22 @@ def by_secret(
         among = [np.isin(part, rare) for part in codes]
         told = [hits[part] for hits, part in zip(right, among, strict=True)]
         name = f"the {len(rare)} rarest secrets" if len(rare) > 1 else "the rarest secret"
-        share = float(np.average(shares[rare], weights=counts[0][rare]))
-        groups.append(_compared(name, told, plain[among[0]], confidence, looks=len(there), share=share))
+        by_chance = float(chance[among[0]].mean())
+        groups.append(_compared(name, told, plain[among[0]], confidence, looks=len(there), chance=by_chance))
     names = tuple(f"{secrets.words[place]}: {secrets.names[place]}" for place in there[:_COMMON].tolist())
     return tuple(groups), names
 
 
-def _compared(name: str, told: list[Mask], plain: Mask, confidence: float, *, looks: int, share: float) -> Comparison:
+def _compared(name: str, told: list[Mask], plain: Mask, confidence: float, *, looks: int, chance: float) -> Comparison:
     """Success among the people of a secret, beside the controls who have it and the answer that is always the same."""
     wide = 1 - (1 - confidence) / looks
     limits = [(Share.among(hits, confidence=confidence), Share.among(hits, confidence=wide)) for hits in told]
     success = replace(limits[0][0], low=limits[0][1].low)
     control = replace(limits[1][0], high=limits[1][1].high)
-    if share > control.value:
-        control = Share.known(share)
+    if not len(told[1]):
+        control = Share.known(chance)
+    elif chance > control.value:
+        control = replace(control, value=chance, low=chance, high=max(control.high, chance))
     always = (
         Share.known(float(plain[0])) if plain.all() or not plain.any() else Share.among(plain, confidence=confidence)
     )
@@ -192,7 +189,8 @@ class Inference:
         plain = _right(np.repeat(constant, len(right[0])), asked[0][self.secret], reach)
         sizes = [count for _, count in chosen]
         codes = [of_all[rows] for of_all, (rows, _) in zip(secrets.codes, chosen, strict=True)]
-        groups, names = by_secret(secrets, codes, right, plain, self.confidence)
+        chance = _right_by_chance(guesses[0][: sizes[0]], asked[0][self.secret], reach)
+        groups, names = by_secret(secrets, codes, right, plain, chance, self.confidence)
         return AttackReport(
             attack="attribute inference",
             against=self.against,
@@ -378,6 +376,27 @@ def _right(guess: Column, truth: Column, reach: float) -> Mask:
         return np.asarray(np.abs(guess.astype(np.float64) - truth) <= reach)
     a, b = coded(guess, truth)
     return np.asarray((a == b) & (a >= 0))
+
+
+def _right_by_chance(guesses: Column, truth: Column, reach: float) -> Floats:
+    """For each person the share of all guesses, whomever they were made about, that are right about them."""
+    if reach and kind(guesses) == kind(truth) == "number":
+        values, at = np.sort(guesses.astype(np.float64)), truth.astype(np.float64)
+        known = np.searchsorted(values, at + reach, "right") - np.searchsorted(values, at - reach, "left")
+        return np.where(np.isnan(at), 0.0, known / len(values))
+    first, second = coded(guesses, truth)
+    return guess_shares(first, second)
+
+
+def guess_shares(guesses: Codes, truth: Codes) -> Floats:
+    """For each person the share of the guesses (numbered as the truth, −1: none) that name their secret.
+
+    >>> guess_shares(np.array([0, 0, 1, 2]), np.array([0, 1, 3, -1])).tolist()
+    [0.5, 0.25, 0.0, 0.0]
+    """
+    most = max(guesses.max(initial=0), truth.max(initial=0)) + 1
+    shares = np.bincount(guesses[guesses >= 0], minlength=most) / max(1, len(guesses))
+    return np.where(truth < 0, 0.0, shares[truth])
 
 
 def _best_constant(told: Column, reach: float) -> Column:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.tables.columns import Codes, Column, as_texts, coded, columns, missing, positions
-from discreet.attacks.tables.inference import Secrets, by_secret
+from discreet.attacks.tables.inference import Secrets, by_secret, guess_shares
 from discreet.attacks.tables.matching import Fit, Join, unread
 from discreet.attacks.tables.rules import Exact, Rule
 from discreet.errors import InvalidData
@@ -183,15 +183,17 @@ class LinkedSecret:
         answers = columns({"answers": known}, where="answers")["answers"]
         told, answer = coded(secret, answers)
         claimed, fit = claims(held.join, repeated=self.repeated, slips=self.slips)
-        right = (_read(claimed, told, held.people) == answer) & (answer >= 0)
+        guesses = _read(claimed, told, held.people)
+        right = (guesses == answer) & (answer >= 0)
         inside, outside = member & (answer >= 0), ~member & (answer >= 0)
         if not inside.any():
             raise InvalidData("members: nobody on the known list was in the data and has a known answer")
         most = np.bincount(answer[inside]).argmax()
         plain = answer[inside] == most
         secrets = Secrets.from_columns(answers[inside], answers[outside])
+        chance = guess_shares(guesses[inside], answer[inside])
         groups, names = by_secret(
-            secrets, list(secrets.codes), [right[inside], right[outside]], plain, self.confidence, chance=True
+            secrets, list(secrets.codes), [right[inside], right[outside]], plain, chance, self.confidence
         )
         return AttackReport(
             attack="linkage",
