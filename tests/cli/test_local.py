@@ -6,8 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from discreet.local.collection.survey import Report, read_survey
+from discreet.noise import DeterministicEntropy
 
 COMMUTE = """
 name = "commute"
@@ -104,7 +106,24 @@ def test_explain_says_what_it_costs_and_sends_nothing(surveys):
     assert abs(told["epsilon"] - np.log(3)) < 1e-9
     assert told["reports_at_most"] == 2
     assert abs(told["report_fits_another"] - 1 / 6) < 1e-9
-    assert "noise 95 % within km" in surveys("local", "respond", "city.toml", "--explain").out
+
+
+def test_respondents_are_never_told_of_more_noise_than_there_is(surveys):
+    """From wherever in its cell: 40,000 reports of places in one cell."""
+    told = surveys("local", "respond", "city.toml", "--explain", "--json").json
+    report = read_survey("city.toml").randomizes()
+    area, people = report.area, 40_000
+    cell = area.size // 2 + area.columns // 2
+    codes = report.randomize([cell] * people, entropy=DeterministicEntropy(5))
+    rows, columns = np.divmod(codes, report.window[1])
+    middles = (np.stack([columns, rows], axis=-1) - report.margin + 0.5) * float(area.cell)
+    inside = codes < report.window[0] * report.window[1]
+    for share, name in ((0.5, "50_%_of_reports_beyond_km"), (0.95, "5_%_of_reports_beyond_km")):
+        for corner in ((-0.49, -0.49), (0, 0), (0.49, 0.3)):
+            place = area.centers()[cell] + np.array(corner) * float(area.cell)
+            near = int((inside & (np.hypot(*(middles - place).T) < told[name])).sum())
+            assert binom.sf(near - 1, people, share) > 1e-6
+            assert near > 0.5 * share * people  # and it says something
 
 
 def test_the_account_of_the_device_is_charged(surveys, tmp_path):

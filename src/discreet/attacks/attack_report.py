@@ -41,7 +41,7 @@ _VERDICTS = {
 }
 _SHOWN = 6  # groups in a text; all of them are in the JSON
 _WORST_FIRST = ("falls", "leaks", "undecided", "holds")
-_UNREAD = "The attack does no better than guessing, but it could not read all that it was given: that shows nothing."
+_UNREAD = "The attack does no better than guessing, but for the reason stated that shows nothing."
 
 
 def setting(

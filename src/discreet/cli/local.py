@@ -250,8 +250,8 @@ def _explain(survey: "Survey", *, as_json: bool) -> None:
     summary: dict[str, Any] = {"question": survey.question, "randomizer": survey.randomizer}
     randomizer: Any = survey.randomizes()
     if survey.places:
-        summary |= {"epsilon_per_km": survey.cost, "noise_50_%_within_km": randomizer.interval("0.5")}
-        summary |= {"noise_95_%_within_km": randomizer.interval("0.95")}
+        summary |= {"epsilon_per_km": survey.cost, "50_%_of_reports_beyond_km": randomizer.within("0.5")}
+        summary |= {"5_%_of_reports_beyond_km": randomizer.within("0.95")}
     else:
         summary |= {
             "epsilon": survey.cost,
