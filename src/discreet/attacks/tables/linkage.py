@@ -191,7 +191,8 @@ class LinkedSecret:
         most = np.bincount(answer[inside]).argmax()
         plain = answer[inside] == most
         secrets = Secrets.from_columns(answers[inside], answers[outside])
-        chance = guess_shares(guesses[inside], answer[inside])
+        own = answer[inside]  # the secret of a random row is right as often as people have it
+        chance = np.maximum(guess_shares(guesses[inside], own), guess_shares(own, own))
         groups, names = by_secret(
             secrets, list(secrets.codes), [right[inside], right[outside]], plain, chance, self.confidence
         )
