@@ -20,7 +20,7 @@ may hold groups of people (those who share a secret) that are judged on their ow
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, replace
+from dataclasses import MISSING, dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -229,11 +229,10 @@ class AttackReport:
 
     @property
     def reference(self) -> Share:
-        """What success must be compared with: the larger of baseline and control; its upper limit is that of both."""
-        if self.control is None:
+        """What success must be compared with: the larger of baseline and control."""
+        if self.control is None or self.baseline.value >= self.control.value:
             return self.baseline
-        larger = self.baseline if self.baseline.value >= self.control.value else self.control
-        return replace(larger, high=max(self.baseline.high, self.control.high))
+        return self.control
 
     @property
     def whole(self) -> Comparison:

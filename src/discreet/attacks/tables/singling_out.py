@@ -78,14 +78,15 @@ class SinglingOut:
         sizes = len(people[names[0]]), len(controls[names[0]])
         equal = min(sizes)
         counts = [_counted(said, sentences, table, size, equal, rng) for table, size in zip((1, 2), sizes, strict=True)]
+        control = _isolated(counts[1], self.confidence)
         return AttackReport(
             attack="singling out",
             against=self.against,
             goal=f"say what is true of exactly one person, in {width} column{'s' if width > 1 else ''}",
             people=len(sentences),
             success=_isolated(counts[0], self.confidence),
-            baseline=_by_weight(counts[1] / equal, equal),
-            control=_isolated(counts[1], self.confidence),
+            baseline=_by_weight(counts[1] / equal, equal, control),
+            control=control,
             confidence=self.confidence,
             facts={
                 "people in the data": sizes[0],
@@ -223,11 +224,12 @@ def _isolated(counts: Codes, confidence: float) -> Share:
     return Share.among(counts == 1, confidence=confidence)
 
 
-def _by_weight(weights: NDArray[np.float64], people: int) -> Share:
-    """The mean of n·w·(1 − w)^(n−1), with its sampling error over sentences."""
+def _by_weight(weights: NDArray[np.float64], people: int, control: Share) -> Share:
+    """The mean of n·w·(1 − w)^(n−1), with its sampling error over sentences; the upper limit is that of the controls
+    at least, by whom the weights are counted: sentences true of none of few people may be true of others."""
     alone = people * weights * (1 - weights) ** (people - 1)
     mean, error = float(alone.mean()), 2 * float(alone.std()) / np.sqrt(len(alone))
-    return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, mean + error))
+    return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, max(mean + error, control.high)))
 
 
 def _too_few(people: int, controls: int) -> tuple[str, ...]:
