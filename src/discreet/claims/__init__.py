@@ -69,8 +69,10 @@ def page(shown: Sequence[Result], run: Run) -> Page:
         Heading("All claims"),
         Grid(("id", "claim", "figures", "verdict"), table),
     ]
-    for result in shown:
-        parts += result.parts()
+    for subject, group in _GROUPS.items():
+        members = [result for result in shown if result.claim in group.claims]
+        if members:
+            parts += [Heading(subject), *(part for result in members for part in result.parts())]
     lead = (
         "What the field says about privacy, computed by this product on generated people: predicted beside measured. "
         f"Seed {run.seed}; {'small' if run.fast else 'full'} sizes."

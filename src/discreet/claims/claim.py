@@ -8,13 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from html import escape
 from time import monotonic
 from typing import Any
 
 from discreet.attacks.attack_report import AttackReport, Share
 from discreet.errors import DiscreetError
 from discreet.noise import DeterministicEntropy
-from discreet.report import Chart, Grid, Heading, Part, Text, Verdict
+from discreet.report import Chart, Grid, Html, Part, Verdict
 
 Value = float | int | Fraction | str | bool
 
@@ -149,8 +150,7 @@ class Result:
         word = ("holds", "every figure is as predicted") if self.holds else ("fails", "a figure is not as predicted")
         rows = [figure.row() for figure in self.evidence.figures]
         return [
-            Heading(f"{self.claim.id}"),
-            Text(self.claim.words),
+            Html(f'<h3 id="{escape(self.claim.id)}">{escape(self.claim.id)}. {escape(self.claim.words)}</h3>'),
             Verdict(*word, good=self.holds),
             Grid(("what", "predicted", "measured", "interval", "verdict"), rows),
             *self.evidence.charts,
@@ -202,7 +202,7 @@ def shown(value: Value) -> str:
         case Fraction() if value.denominator < 10_000:
             return str(value)
     number = float(value)
-    return "∞" if number == math.inf else f"{number:.6g}"
+    return "∞" if number == math.inf else f"{number:.5g}"
 
 
 def _finite(number: float) -> float | str:
