@@ -276,9 +276,12 @@ def print_facts(story: Story, target: Path) -> None:
         f"Differencing: right {story.differencing.guesses[0].share:.0%} of the time against exact answers, "
         f"{story.differencing.guesses[1].share:.0%} against the curator; a coin has 50%, no attack more than "
         f"{story.differencing.bound:.0%}.\n"
-        f"{story.seconds:.0f} seconds. The report: {target}"
+        f"{story.seconds:.0f} seconds. The report: {target}\n"
+        f"Ask your own questions in a browser, with a budget of their own: {CONSOLE.format(folder=target.parent)}"
     )
 
+
+CONSOLE = ".venv/bin/discreet demo --serve --folder {folder}"
 
 FURTHER = """
 In a terminal, with the environment active (`. .venv/bin/activate`):
@@ -291,7 +294,8 @@ In a terminal, with the environment active (`. .venv/bin/activate`):
     discreet ledger verify policy.toml
     discreet statement policy.toml
 
-The budget of this hospital is spent, so only questions that were asked before are answered, for free.
+The budget of this hospital is spent, so only questions that were asked before are answered, for free. In a browser,
+with a new budget for your own questions: `discreet demo --serve --folder {folder}`.
 `make demo` starts with a new ledger, which only made-up data allow. For data of your own, `discreet init data.parquet`
 drafts a policy from the schema alone.
 """

@@ -24,6 +24,8 @@ class Right(StrEnum):
     TOKENS = "list and revoke tokens"
     SURVEYS = "make surveys, and see what they collected"
     REPORTS = "have an uploaded file tested for anonymity, or attacked"
+    POLICY = "draft a policy from a schema, and have it checked"
+    EXACT = "see exact numbers, which are not private: what bounds leave out"
 
 
 _OWNER, _ANALYST, _COLLECTOR = Role.OWNER, Role.ANALYST, Role.COLLECTOR
@@ -37,6 +39,8 @@ RIGHTS = MappingProxyType(
         Right.TOKENS: frozenset({_OWNER}),
         Right.SURVEYS: frozenset({_OWNER, _COLLECTOR}),
         Right.REPORTS: frozenset({_OWNER}),
+        Right.POLICY: frozenset({_OWNER}),
+        Right.EXACT: frozenset({_OWNER}),
     }
 )
 """Which roles have which right."""

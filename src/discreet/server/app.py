@@ -17,6 +17,17 @@ from discreet import __version__
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.server import problems
 from discreet.server.access import Right
+from discreet.server.console import (
+    analyst_pages,
+    gallery_pages,
+    make_pages,
+    owner_pages,
+    policy_pages,
+    sign_in,
+    survey_pages,
+)
+from discreet.server.console.browser_sessions import BrowserSessions
+from discreet.server.console.page_shell import PageRefused, on_page_refused
 from discreet.server.jobs import Jobs
 from discreet.server.routes import health, jobs, questions, record, reports, surveys
 from discreet.server.service import Service, log
@@ -27,10 +38,10 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-OPEN = health.OPEN | surveys.OPEN
+OPEN = health.OPEN | surveys.OPEN | sign_in.OPEN | gallery_pages.OPEN
 """Paths that need no token."""
 
-BY_TOKEN = frozenset({"/v1/datasets", "/v1/jobs/{job}", "/v1/jobs/{job}/result"})
+BY_TOKEN = frozenset({"/v1/datasets", "/v1/jobs/{job}", "/v1/jobs/{job}/result"}) | sign_in.BY_TOKEN
 """Paths that tell a caller of what is the caller's own: they look at the token themselves."""
 
 _SAFE_HEADERS = [
@@ -59,10 +70,12 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service, app.state.jobs = service, Jobs(service.limits)
-    for module in (health, questions, record, jobs, reports, surveys):
+    app.state.service, app.state.jobs, app.state.browsers = service, Jobs(service.limits), BrowserSessions()
+    console = (sign_in, analyst_pages, make_pages, owner_pages, policy_pages, survey_pages, gallery_pages)
+    for module in (health, questions, record, jobs, reports, surveys, *console):
         app.router.routes.extend(module.router.routes)
     app.add_exception_handler(problems.Refused, problems.on_refused)
+    app.add_exception_handler(PageRefused, on_page_refused)
     app.add_exception_handler(DiscreetError, problems.on_error)
     app.add_exception_handler(RequestValidationError, problems.on_invalid)
     app.add_exception_handler(HTTPException, problems.on_http)

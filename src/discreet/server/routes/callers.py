@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 
 from discreet.errors import AccessDenied, ServerUnavailable
 from discreet.server.access import Right
+from discreet.server.console.browser_sessions import browser_tokens
 from discreet.server.problems import Refused
 from discreet.server.service import Service, Throttled, UnknownDataset
 from discreet.server.session import Session
@@ -28,8 +29,11 @@ def service_of(request: Request) -> Service:
 
 
 async def tokens_of(request: Request) -> dict[str, Token]:
-    """What the token of a request opens, by dataset."""
+    """What the token of a request opens, by dataset; of a browser that is signed in, what its session opens."""
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    if not scheme and (known := browser_tokens(request)):
+        request.state.caller = next(iter(known.values())).id
+        return known
     if scheme.lower() != "bearer" or not text:
         refusal = AccessDenied("a token is needed: send the header Authorization: Bearer TOKEN")
         raise Refused(refusal, 401, **_CHALLENGE)
@@ -37,7 +41,7 @@ async def tokens_of(request: Request) -> dict[str, Token]:
     try:
         tokens = service_of(request).tokens(text.strip(), address)
     except Throttled as refusal:
-        raise _throttled(refusal) from None
+        raise throttled(refusal) from None
     except AccessDenied as refusal:
         raise Refused(refusal, 401, **_CHALLENGE) from None
     request.state.caller = next(iter(tokens.values())).id
@@ -91,10 +95,11 @@ async def in_thread(request: Request, session: Session, work: Callable[[], Resul
             with anyio.move_on_after(service.limits.seconds):
                 return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=request.app.state.limiter)
     except Throttled as refusal:
-        raise _throttled(refusal) from None
+        raise throttled(refusal) from None
     words = f"there is no answer yet after {service.limits.seconds:g} s; ask the same again: it is not charged twice"
     raise Refused(ServerUnavailable(words), 503, **{"retry-after": "5"})
 
 
-def _throttled(refusal: Throttled) -> Refused:
+def throttled(refusal: Throttled) -> Refused:
+    """The refusal of a caller who asked too often, with the time to wait."""
     return Refused(refusal, 429, **{"retry-after": str(max(1, round(refusal.wait)))})

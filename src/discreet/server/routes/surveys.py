@@ -48,7 +48,7 @@ class SurveyBody(BaseModel):
 async def make(request: Request, session: Collecting, body: SurveyBody) -> Response:
     """Make a survey: from now on its page is open to everybody who has the link."""
     survey = Survey.from_json(body.survey)
-    folder, name = _folder(session.place), survey_id(survey)
+    folder, name = surveys_folder(session.place), survey_id(survey)
 
     def work() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ async def make(request: Request, session: Collecting, body: SurveyBody) -> Respo
 async def surveys(session: Collecting) -> Response:
     """The surveys of a dataset."""
     entries = []
-    for path in sorted(_folder(session.place).glob("*.json")):
+    for path in sorted(surveys_folder(session.place).glob("*.json")):
         survey = Survey.from_json(json.loads(path.read_bytes()))
         entries.append({"id": survey_id(survey), "name": survey.name, "question": survey.question})
     return document_response({"surveys": entries})
@@ -77,7 +77,7 @@ async def estimate(
     confidence: Annotated[str, Query(max_length=20)] = "0.95",
 ) -> Response:
     """What people said together, with intervals; of places, a map without intervals."""
-    known, store = _known([session.place], survey)
+    known, store = find_survey([session.place], survey)
 
     def work() -> dict[str, Any]:
         with _WRITING:
@@ -90,7 +90,7 @@ async def estimate(
 @router.get(PAGE, response_class=Response)
 async def answer_page(request: Request, survey: str) -> Response:
     """The page that asks the question and randomizes the answer in the browser."""
-    known, _ = _known(service_of(request).places.values(), survey)
+    known, _ = find_survey(service_of(request).places.values(), survey)
     endpoint = str(request.url_for("collect", survey=survey))
     return Response(page(known, endpoint=endpoint), media_type="text/html")
 
@@ -98,7 +98,7 @@ async def answer_page(request: Request, survey: str) -> Response:
 @router.post(REPORTS, name="collect")
 async def collect(request: Request, survey: str) -> Response:
     """Take reports, one a line. What came before, is malformed or belongs elsewhere is counted and dropped."""
-    known, store = _known(service_of(request).places.values(), survey)
+    known, store = find_survey(service_of(request).places.values(), survey)
     lines = (await request.body()).splitlines()
     if len(lines) > _LINES:
         raise Refused(InvalidParameter("reports", len(lines), f"at most {_LINES} lines", "send them in parts"), 413)
@@ -116,16 +116,21 @@ def survey_id(survey: Survey) -> str:
     return survey.digest.rpartition("/")[2]
 
 
-def _folder(place: Place) -> Path:
+def writing() -> threading.Lock:
+    """Held while the store of a survey is read or written: one thread at a time."""
+    return _WRITING
+
+
+def surveys_folder(place: Place) -> Path:
     """Where the surveys of a dataset are kept: a folder beside its policy."""
     return place.tokens.path.with_suffix(".surveys")
 
 
-def _known(places: Any, name: str) -> tuple[Survey, Path]:
+def find_survey(places: Any, name: str) -> tuple[Survey, Path]:
     """A survey by its digest, and the store of its reports."""
     if re.fullmatch(r"[0-9a-f]{32}", name):
         for place in places:
-            path = _folder(place) / f"{name}.json"
+            path = surveys_folder(place) / f"{name}.json"
             if path.is_file():
                 return Survey.from_json(json.loads(path.read_bytes())), path.with_suffix(".duckdb")
     raise Refused(InvalidParameter("survey", name, "the id of a survey of this server"), 404)

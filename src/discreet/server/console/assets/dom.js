@@ -1,0 +1,98 @@
+// Elements, numbers and files. Text always goes in as text, never as HTML.
+
+export function h(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+export const find = (name) => document.getElementById(name);
+export const fill = (node, ...children) => node.replaceChildren(...children.flat().filter(Boolean));
+
+// A picture of the server, which wrote it from data and escaped it
+export function picture(text) {
+  const node = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+  return document.importNode(node, true);
+}
+
+const THIN = "\u202f";
+
+// A number for people: thin spaces between thousands, no more digits than matter
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value)) return String(value).replace("-", "−").replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
+  const size = Math.abs(value);
+  const text = size >= 1000 ? value.toFixed(0) : size >= 0.001 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
+  const [whole, rest] = text.replace("-", "−").split(".");
+  return whole.replace(/\B(?=(\d{3})+(?!\d))/g, THIN) + (rest ? `.${rest}` : "");
+}
+
+export function save(name, content, kind) {
+  const blob = content instanceof Blob ? content : new Blob([content], { type: kind });
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+// A picture in pixels, drawn by the browser: twice as dense, on white
+export async function pixels(svg) {
+  const image = new Image();
+  const loaded = new Promise((resolve, reject) => {
+    image.onload = resolve;
+    image.onerror = reject;
+  });
+  image.src = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  await loaded;
+  const canvas = document.createElement("canvas");
+  canvas.width = image.width * 2;
+  canvas.height = image.height * 2;
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = "#fff";
+  pen.fillRect(0, 0, canvas.width, canvas.height);
+  pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(image.src);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+export function later(milliseconds, work) {
+  let timer = 0;
+  return (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => work(...given), milliseconds);
+  };
+}
+
+// Tabs with arrow keys (WAI-ARIA)
+export function tabs(list, changed) {
+  const buttons = [...list.querySelectorAll('[role="tab"]')];
+  const choose = (chosen, focus) => {
+    for (const button of buttons) {
+      button.setAttribute("aria-selected", String(button === chosen));
+      button.tabIndex = button === chosen ? 0 : -1;
+      const panel = find(button.getAttribute("aria-controls"));
+      if (panel) panel.hidden = button !== chosen;
+    }
+    if (focus) chosen.focus();
+    if (changed) changed(chosen);
+  };
+  buttons.forEach((button, place) => {
+    button.addEventListener("click", () => choose(button));
+    button.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) choose(buttons[(place + step + buttons.length) % buttons.length], true);
+    });
+  });
+  return choose;
+}
+
+export const loading = (words) => h("p", { class: "loading", role: "status" }, words);
+export const failure = (error) =>
+  h("p", { class: "verdict bad", role: "alert" }, h("b", {}, "Not done. "), error.words || error.message);

@@ -1,0 +1,25 @@
+// What was asked: in this tab, with its terms; and what was paid for, from the record.
+
+import { dataset, here } from "./api.js";
+import { fill, find, h, number } from "./dom.js";
+
+const kept = JSON.parse(sessionStorage.getItem(`discreet:${dataset}`) || "[]");
+
+function open(asked) {
+  sessionStorage.setItem("discreet:open", JSON.stringify({ dataset, asked }));
+  location.assign(here(""));
+}
+
+if (kept.length) {
+  const rows = kept.map(({ asked, charge, when }) =>
+    h("tr", {}, h("td", {}, when.slice(11, 19)), h("td", { class: "number" }, asked.epsilon ?? asked.error ?? "–"), h("td", {}, h("code", {}, asked.sql)),
+      h("td", { class: "number" }, charge ? `#${number(charge)}` : "free"),
+      h("td", {}, h("button", { type: "button", onclick: () => open(asked) }, "Open again"))));
+  fill(find("recent"), h("h2", {}, "In this tab"),
+    h("div", { class: "wide" }, h("table", { class: "grid" },
+      h("thead", {}, h("tr", {}, ["when (UTC)", "ε", "question", "charge", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows))));
+}
+for (const button of document.querySelectorAll("[data-sql]")) {
+  const same = kept.find((one) => String(one.charge) === button.dataset.charge);
+  button.addEventListener("click", () => open(same ? same.asked : { sql: button.dataset.sql }));
+}

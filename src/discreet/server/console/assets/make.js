@@ -1,0 +1,129 @@
+// Forms for larger releases: what they cost before, a report after.
+
+import { here, json, send, v1 } from "./api.js";
+import { failure, fill, find, h, later, loading, save } from "./dom.js";
+
+const catalog = JSON.parse(find("catalog").textContent);
+const tables = catalog.tables.filter((table) => table.private && !table.link);
+const room = find("make");
+let kind = "synthesis";
+let uploaded = null;
+let price = null;
+
+const KINDS = {
+  synthesis: { words: "Synthetic table", about: "A table of people who do not exist, which looks like the private one.", file: null,
+    fields: [["columns", "columns", "Columns"], ["rows", "number", "Rows (as many as there are, about)"], ["delta", "text", "δ", catalog.delta]], results: [["text/csv", "table.csv"], ["application/vnd.apache.parquet", "table.parquet"]] },
+  training: { words: "Model", about: "A model that predicts a column, trained by DP-SGD or by a classical method.", file: null,
+    fields: [["target", "column", "Column to predict"], ["features", "columns", "From these columns"], ["examples", "number", "About how many people there are (public)", "1000"], ["model", "choice", "Kind", ["logistic", "network", "linear", "tree"]], ["delta", "text", "δ", catalog.delta || "1e-6"]], results: [["application/octet-stream", "result.model"]] },
+  commute: { words: "Commuting map", about: "Synthetic flows between where people live and where they work.", file: ["places", "Places: a CSV file of names and coordinates"],
+    fields: [["origin", "column", "Where from"], ["destination", "column", "Where to"]], results: [["text/csv", "flows.csv"]] },
+  "fairness-audit": { words: "Fairness audit", about: "How far groups are apart in what a model says of people, whose labels and groups stay private.", file: ["predictions", "Predictions: a CSV file of keys and predictions"],
+    fields: [["label", "column", "Column with the truth"], ["group", "column", "Groups by"], ["positive", "text", "Value that counts as yes"]], results: [] },
+  bounds: { words: "Bounds", about: "Contribution bounds that suit the data, chosen privately.", file: null,
+    fields: [["by", "columns", "Columns that questions group by"]], results: [["application/json", "bounds.json"]] },
+};
+
+const table = () => tables.find((one) => one.name === room.querySelector('[name="table"]')?.value) || tables[0];
+
+function control([name, form, label, given]) {
+  const names = table().columns.map((column) => column.name);
+  if (form === "column") return h("label", {}, label, h("select", { name, "data-form": form }, names.map((one) => h("option", {}, one))));
+  if (form === "choice") return h("label", {}, label, h("select", { name, "data-form": form }, given.map((one) => h("option", {}, one))));
+  if (form === "columns") {
+    const unit = table().unit;
+    return h("fieldset", { class: "whole" }, h("legend", {}, label), ...names.filter((one) => one !== unit).map((one) => h("label", { class: "check" }, h("input", { type: "checkbox", "data-many": name, value: one, checked: name === "by" ? null : true }), one)));
+  }
+  return h("label", {}, label, h("input", { name, "data-form": form, value: given || "", maxlength: "200" }));
+}
+
+function build(chosen) {
+  const about = KINDS[kind];
+  uploaded = null;
+  const options = tables.map((one) => h("option", { selected: one.name === chosen }, one.name));
+  fill(room,
+    h("div", { class: "kinds", role: "group", "aria-label": "What to make" }, Object.entries(KINDS).map(([name, one]) =>
+      h("button", { type: "button", "aria-pressed": String(name === kind), onclick: () => { kind = name; build(); } }, one.words))),
+    h("p", { class: "soft" }, about.about),
+    h("form", { id: "job" }, h("div", { class: "fields" }, h("label", {}, "Table", h("select", { name: "table" }, options)), h("label", {}, "ε to pay", h("input", { name: "epsilon", "data-form": "text", value: "1", maxlength: "20" }))),
+      h("div", { class: "fields", id: "fields" }),
+      about.file ? h("label", {}, about.file[1], h("input", { type: "file", accept: ".csv", onchange: upload })) : null,
+      h("div", { id: "cost", "aria-live": "polite" }),
+      h("button", { class: "main", id: "start", disabled: true }, "Pay and start")),
+    h("section", { id: "progress", "aria-live": "polite" }));
+  fill(find("fields"), ...about.fields.map(control));
+  room.oninput = (event) => {
+    find("start").disabled = true; // what was priced is no longer what is asked for
+    if (event.target.name === "table") build(event.target.value);
+    else ask();
+  };
+  find("job").onsubmit = start;
+  ask();
+}
+
+// A CSV file as columns by name; numbers become numbers
+async function upload(event) {
+  const lines = (await event.target.files[0].text()).split(/\r?\n/).filter(Boolean).map(cells);
+  const columns = {};
+  lines[0].forEach((name, place) => {
+    const values = lines.slice(1).map((line) => line[place] ?? "");
+    const numbers = values.every((value) => /^-?\d+(\.\d+)?$/.test(value));
+    columns[name] = numbers ? values.map(Number) : values;
+  });
+  uploaded = columns;
+  ask();
+}
+
+const cells = (line) => [...line.matchAll(/("((?:[^"]|"")*)"|[^,]*)(,|$)/g)].slice(0, -1 + (line.endsWith(",") ? 1 : 0) || undefined).map((part) => (part[2] !== undefined ? part[2].replaceAll('""', '"') : part[1]));
+
+function request() {
+  const found = { table: table().name };
+  for (const field of room.querySelectorAll("[data-form]")) {
+    const text = field.value.trim();
+    if (text) found[field.name] = field.dataset.form === "number" ? Number(text) : text;
+  }
+  const many = {};
+  for (const box of room.querySelectorAll("[data-many]")) (many[box.dataset.many] ||= []).push(...(box.checked ? [box.value] : []));
+  for (const [name, values] of Object.entries(many)) found[name] = values.filter((value) => value !== found.target);
+  if (KINDS[kind].file && uploaded) found[KINDS[kind].file[0]] = uploaded;
+  return found;
+}
+
+const ask = later(200, async () => {
+  find("start").disabled = true;
+  if (KINDS[kind].file && !uploaded) return fill(find("cost"), h("p", { class: "empty" }, "Choose the file to see the price."));
+  const asked = { kind, request: request() };
+  try {
+    const found = await json(here("/job-price"), { body: asked });
+    price = asked;
+    fill(find("cost"), h("h2", {}, found.free ? "Free: it was made before" : "Price"), h("pre", {}, found.words));
+    find("start").disabled = false;
+  } catch (error) {
+    fill(find("cost"), failure(error));
+  }
+});
+
+async function start(event) {
+  event.preventDefault();
+  find("start").disabled = true;
+  const about = KINDS[price.kind];
+  const progress = find("progress");
+  fill(progress, loading("It waits for its turn …"));
+  try {
+    let job = await json(v1("/jobs"), { body: price });
+    while (job.state === "waiting" || job.state === "running") {
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      job = await json(`/v1/jobs/${job.id}`);
+      fill(progress, loading(job.words), job.progress === null ? null : h("progress", { value: job.progress, max: "1", "aria-label": "progress" }));
+    }
+    if (job.state !== "done") throw new Error(job.words);
+    const result = `/v1/jobs/${job.id}/result`;
+    const files = about.results.map(([accept, name]) => h("button", { type: "button", onclick: async () => save(name, await (await send(result, { accept })).blob()) }, name));
+    const report = kind === "bounds" ? null : h("a", { href: result, target: "_blank", rel: "noopener" }, "Open the report");
+    fill(progress, h("p", { class: "verdict good" }, h("b", {}, "Done. "), `${about.words}, in ${job.seconds} s. `, report), h("div", { class: "files" }, files));
+  } catch (error) {
+    fill(progress, failure(error));
+  }
+}
+
+if (tables.length) build();
+else fill(room, h("p", { class: "empty" }, "There is no table with a column that names the person."));

@@ -1,0 +1,135 @@
+"""The gallery of attacks, open to everybody: one question a page, played step by step, with an ε to turn.
+
+Each exhibit runs once, on generated people, and is remembered. Only so many values of ε can be chosen, and one attack
+runs at a time, so that visitors cannot keep the server busy.
+"""
+
+import threading
+from html import escape
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Request, Response
+
+from discreet.errors import InvalidParameter
+from discreet.gallery import EXHIBITS
+from discreet.gallery.dials import DIALS
+from discreet.gallery.exhibits import Exhibit, summary
+from discreet.report import Part, Text
+from discreet.report.page import render
+from discreet.server.console.page_shell import page
+from discreet.server.problems import Refused
+from discreet.server.routes.results import document_response
+
+router = APIRouter(prefix="/gallery", tags=["console"], include_in_schema=False)
+
+OPEN = frozenset({"/gallery", "/gallery/{name}", "/gallery/{name}/steps", "/gallery/{name}/dial/{place}"})
+"""Paths that need no token."""
+
+EPSILONS = ("0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10")
+"""The values of ε that a visitor can turn to."""
+
+_SEED = 2026
+_ONE = threading.Lock()
+_STEPS: dict[str, dict[str, Any]] = {}
+_DIALS: dict[tuple[str, int], dict[str, Any]] = {}
+
+
+@router.get("")
+async def gallery_page() -> Response:
+    """Every exhibit: a question each."""
+    items = "".join(
+        f'<li><a href="/gallery/{escape(exhibit.name)}">{escape(exhibit.title)}</a><p class="soft">'
+        f"{escape(exhibit.words)}.</p></li>"
+        for exhibit in EXHIBITS
+    )
+    lead = "What falls, and what holds: every attack runs here on generated people, beside what guessing finds."
+    return page("The gallery of attacks", f'<ul class="exhibits">{items}</ul>', lead=lead, wide=True)
+
+
+@router.get("/{name}")
+async def exhibit_page(name: str) -> Response:
+    """One question, to be played step by step."""
+    exhibit = _named(name)
+    dial = _DIAL if name in DIALS else ""
+    place = EXHIBITS.index(exhibit)
+    further = EXHIBITS[(place + 1) % len(EXHIBITS)]
+    body = (
+        f'<div id="exhibit" data-name="{escape(name)}" data-epsilons="{" ".join(EPSILONS)}"></div>'
+        f'<div class="steps"><button type="button" class="main" id="next" disabled>Next step</button>'
+        f'<span id="where" class="soft"></span></div>{dial}'
+        '<p><a href="/gallery">All questions</a> · next: '
+        f'<a href="/gallery/{further.name}">{escape(further.title)}</a></p>'
+    )
+    return page(exhibit.title, body, script="gallery.js", lead=f"{exhibit.words}.")
+
+
+@router.get("/{name}/steps")
+async def steps(request: Request, name: str) -> Response:
+    """What the attack finds, step by step."""
+    exhibit = _named(name)
+
+    def work() -> dict[str, Any]:
+        with _ONE:
+            if name not in _STEPS:
+                _STEPS[name] = {"steps": _played(exhibit)}
+            return _STEPS[name]
+
+    return document_response(await anyio.to_thread.run_sync(work, limiter=_limiter(request)))
+
+
+@router.get("/{name}/dial/{place}")
+async def dial(request: Request, name: str, place: int) -> Response:
+    """What the attack finds against answers at one of the values of ε."""
+    _named(name)
+    if name not in DIALS or not 0 <= place < len(EPSILONS):
+        raise Refused(InvalidParameter("dial", name, f"one of {', '.join(DIALS)}, and a place of an ε"), 404)
+
+    def work() -> dict[str, Any]:
+        with _ONE:
+            if (name, place) not in _DIALS:
+                report = DIALS[name](EPSILONS[place], seed=_SEED)
+                _DIALS[name, place] = {"html": render(report.parts()), "verdict": report.verdict}
+            return _DIALS[name, place]
+
+    return document_response(await anyio.to_thread.run_sync(work, limiter=_limiter(request)))
+
+
+def _played(exhibit: Exhibit) -> list[dict[str, str]]:
+    finished = exhibit.run(seed=_SEED)
+    reports = finished.shown.reports
+    made = [{"title": f"Against {report.against}", "html": render(report.parts())} for report in reports]
+    if finished.shown.more:
+        made.append({"title": "A closer look", "html": render(list(finished.shown.more))})
+    if reports:
+        closing: list[Part] = [summary([finished]), Text(_LEGEND)]
+        made.append({"title": "What falls, what holds", "html": render(closing)})
+    return made
+
+
+def _limiter(request: Request) -> anyio.CapacityLimiter:
+    """At most a few visitors wait for an attack at a time; the others wait for them."""
+    state = request.app.state
+    if not hasattr(state, "gallery_limiter"):
+        state.gallery_limiter = anyio.CapacityLimiter(4)
+    limiter: anyio.CapacityLimiter = state.gallery_limiter
+    return limiter
+
+
+def _named(name: str) -> Exhibit:
+    for exhibit in EXHIBITS:
+        if exhibit.name == name:
+            return exhibit
+    raise Refused(InvalidParameter("exhibit", name, f"one of {', '.join(exhibit.name for exhibit in EXHIBITS)}"), 404)
+
+
+_LEGEND = (
+    "falls: success is clearly above guessing and above the same attack on people outside the data. leaks: so it is, "
+    "but on few people. holds: it is not, within the tolerance. undecided: too few people, or not all could be read."
+)
+
+_DIAL = """<h2>Turn ε</h2><p>How much may all answers together cost?
+Turn it up, and see when the attack begins to work.</p>
+<div class="dial"><label for="turn">ε</label><input id="turn" type="range" min="0" max="7" step="1" value="4">
+<output id="turned" for="turn">1</output></div><div id="dialed" aria-live="polite"></div>"""

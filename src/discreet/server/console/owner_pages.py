@@ -1,0 +1,170 @@
+"""What an owner sees: the budget over time and by analyst, the record, people, what bounds drop, the statement."""
+
+import re
+from datetime import UTC, datetime
+from html import escape
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from discreet.curator.owner.exact_view import exact_view
+from discreet.curator.owner.findings import OwnerView
+from discreet.curator.reports.ledger_rows import budget_chart, entries_of, spending_chart
+from discreet.curator.reports.statement import privacy_statement
+from discreet.report import Grid, Heading, Html, Part, Text, Tiles
+from discreet.report.page import render, shown
+from discreet.server.access import RIGHTS, Right
+from discreet.server.console.page_shell import ConsoleRoute, page, visiting
+from discreet.server.routes.callers import in_thread
+from discreet.server.session import Session
+
+router = APIRouter(
+    prefix="/console/datasets/{dataset}", tags=["console"], include_in_schema=False, route_class=ConsoleRoute
+)
+
+_ROWS = 500
+
+
+@router.get("/budget")
+async def budget_page(request: Request, session: Annotated[Session, Depends(visiting(Right.BUDGET))]) -> Response:
+    """What was spent and is left; an analyst sees no other analyst."""
+
+    def work() -> list[Part]:
+        report = session.budget()
+        tiles = Tiles([
+            (f"ε {shown(float(report.epsilon))}", "granted for everything that is ever released"),
+            (f"ε {shown(report.spent)}", "spent, rounded up"),
+            (f"ε {shown(report.remaining)}", "may one more release cost"),
+            (shown(report.charges), "charges"),
+        ])  # fmt: skip
+        rows = [
+            [row.analyst, shown(row.spent), shown(row.charges), "–" if row.cap is None else row.cap.describe_limit(),
+             "–" if row.left is None else shown(row.left)]
+            for row in report.analysts
+        ]  # fmt: skip
+        parts: list[Part] = [tiles]
+        if session.token.role in RIGHTS[Right.LEDGER]:
+            place = session.place
+            entries = list(entries_of(place.policy, place.ledger, None))
+            parts += [spending_chart(entries)] if len(entries) > 1 else []
+        parts.append(budget_chart(report))
+        return [*parts, Grid(["analyst", "spent ε", "charges", "cap", "left ε"], rows)] if rows else parts
+
+    parts = await in_thread(request, session, work)
+    return page("Budget", parts, session=session, current="/budget")
+
+
+@router.get("/ledger")
+async def ledger_page(request: Request, session: Annotated[Session, Depends(visiting(Right.LEDGER))]) -> Response:
+    """The record: every row, and whether the chain is whole."""
+    place = session.place
+    entries = await in_thread(request, session, lambda: list(entries_of(place.policy, place.ledger, None)))
+    rows = [
+        [entry.row.number, entry.row.when[:19].replace("T", " "), entry.row.who or "–", entry.row.kind,
+         None if entry.epsilon is None else entry.epsilon, entry.total, entry.what(texts=True)]
+        for entry in reversed(entries[-_ROWS:])
+    ]  # fmt: skip
+    parts: list[Part] = [
+        Html(
+            '<div class="act"><button type="button" class="main" id="verify">Verify the chain</button></div>'
+            '<div id="verdict" aria-live="polite"></div>'
+        ),
+        Grid(
+            ["row", "when (UTC)", "who", "kind", "ε", "total ε", "what"], rows, f"{len(entries):,} rows, newest first"
+        ),
+    ]
+    lead = "Who was charged for what, and what the owner changed. No row can be changed or taken out unnoticed."
+    return page("Ledger", parts, session=session, current="/ledger", script="owner.js", lead=lead, wide=True)
+
+
+@router.get("/tokens")
+async def tokens_page(session: Annotated[Session, Depends(visiting(Right.TOKENS))]) -> Response:
+    """Who may come in."""
+    now, name = datetime.now(UTC), session.place.policy.file
+    rows = []
+    for token in session.place.tokens.all():
+        state, until = token.state(now), "–" if token.expires is None else token.expires.strftime("%Y-%m-%d %H:%M")
+        act = (
+            f'<button type="button" class="danger" data-revoke="{escape(token.id)}" '
+            f'aria-label="Revoke the token of {escape(token.name)}">Revoke</button>'
+            if state == "valid"
+            else ""
+        )
+        cells = [token.name, token.role, state, token.created.strftime("%Y-%m-%d"), until, token.id]
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + f"<td>{act}</td></tr>")
+    head = "".join(f"<th scope=col>{words}</th>" for words in ("name", "role", "state", "made", "until", "id", ""))
+    file = "POLICY" if name is None else name.name
+    body = (
+        f'<div class="wide"><table class="grid"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        '<p id="remark" class="refusal" role="status"></p><h2>Let somebody in</h2>'
+        "<p>A token is made on the server, where it is printed once, and given to that person alone:</p>"
+        f"<pre>discreet token create {escape(file)} NAME --role analyst --epsilon 1 --expires 90d</pre>"
+    )
+    lead = "A token says who somebody is, in which role, and how much they may spend. Revoking one works at once."
+    return page("People", body, session=session, current="/tokens", script="owner.js", lead=lead)
+
+
+@router.get("/bounds")
+async def bounds_page(
+    request: Request,
+    session: Annotated[Session, Depends(visiting(Right.EXACT))],
+    read: Annotated[bool, Query(description="Read the rows.")] = False,
+) -> Response:
+    """What bounds leave out of answers, exactly: for the owner's eyes only, and only when asked for."""
+    lead = "What bounding and clamping take from answers, counted on the real rows."
+    if not read:
+        body = (
+            '<div class="owner-only"><h2>For the owner’s eyes only</h2>'
+            "<p>These numbers are exact: they are not private, "
+            "nothing is charged for them, and they must not be published or shown to analysts.</p>"
+            '<p><a href="?read=true">Read the rows and show them</a></p></div>'
+        )
+        return page("What bounds drop", body, session=session, current="/bounds", lead=lead)
+    view = await in_thread(request, session, lambda: exact_view(session.place.policy))
+    body = f'<div class="owner-only"><h2>Exact: for the owner’s eyes only</h2>{render(_exact_parts(view))}</div>'
+    return page("What bounds drop", body, session=session, current="/bounds", lead=lead, wide=True)
+
+
+def _exact_parts(view: OwnerView) -> list[Part]:
+    """The exact view as text, and what it suggests."""
+    parts: list[Part] = [Html(f"<pre>{escape(str(view))}</pre>")]
+    if view.findings:
+        rows = [[finding.level, finding.table, finding.column or "–", finding.problem] for finding in view.findings]
+        parts += [Heading("Does not fit"), Grid(["level", "table", "column", "problem"], rows)]
+    if view.suggestions:
+        parts += [Heading("Suggestions"), *(Text(line) for line in view.suggestions)]
+    return parts
+
+
+@router.get("/statement")
+async def statement_page(request: Request, session: Annotated[Session, Depends(visiting(Right.STATEMENT))]) -> Response:
+    """The privacy statement: whom is protected, against what, at which ε, and what is not promised."""
+    place = session.place
+    made = await in_thread(request, session, lambda: privacy_statement(place.data().policy, place.ledger))
+    blocks = []
+    for section in made.sections:
+        points = "".join(f"<li>{_inline(point)}</li>" for point in section.points)
+        paragraphs = "".join(f"<p>{_inline(words)}</p>" for words in section.paragraphs)
+        blocks.append(f"<h2>{_inline(section.question)}</h2>{paragraphs}" + (f"<ul>{points}</ul>" if points else ""))
+    lead = f"As of {made.as_of}. It is written from the policy and the record alone, and may be published."
+    return page("Privacy statement", "".join(blocks), session=session, current="/statement", lead=lead)
+
+
+def _inline(text: str) -> str:
+    """A line of the statement's Markdown as HTML: code, emphasis, characters behind a backslash.
+
+    >>> _inline("*a* `b` c\\\\_d <e>")
+    '<em>a</em> <code>b</code> c_d &lt;e&gt;'
+    """
+    parts = re.split(r"(`+[^`]*`+|\\.)", text)
+    made = []
+    for part in parts:
+        if part.startswith("`"):
+            made.append(f"<code>{escape(part.strip('`').strip())}</code>")
+        elif part.startswith("\\"):
+            made.append(escape(part[1:]))
+        else:
+            plain = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", escape(part))
+            made.append(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", plain))
+    return "".join(made)

@@ -1,0 +1,276 @@
+"""Journeys in a real browser: analyst, owner, collector and respondent, visitor."""
+
+import json
+
+import pytest
+
+SQL = "SELECT region, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY region"
+CLINIC = "/console/datasets/clinic"
+
+
+def _ask(page, sql, epsilon="0.5"):
+    page.fill("#epsilon", epsilon)
+    page.fill("#sql", sql)
+    page.wait_for_selector("#pay:not([disabled])")
+    page.wait_for_function("e => document.querySelector('#trade').textContent.includes(e)", arg=f"ε {epsilon}")
+    page.click("#pay")
+    page.wait_for_selector("#answer .receipt")
+
+
+def test_an_analyst_sees_the_price_pays_reads_and_asks_again_for_free(house, visit):
+    page = visit("ann")
+    page.click("article a")
+    page.wait_for_selector("#tables details")
+    assert "integer from 0 to 120" in page.inner_text("#tables")
+    assert "north, south" in page.inner_text("#tables")
+    before = house.charges()
+    _ask(page, SQL, "0.51")
+    assert house.charges() == before + 1
+    page.wait_for_selector("#answer figure svg")
+    assert "charged as #" in page.inner_text(".receipt")
+    assert page.locator("#answer tbody tr").count() == 3
+    assert "±" in page.inner_text("#answer tbody")
+    assert page.locator("#answer th.number").count() == 2
+    page.click("text=Ask again, free")
+    page.wait_for_selector(".receipt.good")
+    assert house.charges() == before + 1
+    files = {}
+    for kind in ("CSV", "Parquet", "PNG", "SVG", "Notebook"):
+        with page.expect_download() as download:
+            page.click(f'[data-file="{kind}"]')
+        files[kind] = download.value.path().read_bytes()
+    assert files["CSV"].startswith(b"region,n,n low,n high")
+    assert files["Parquet"][:4] == b"PAR1"
+    assert files["PNG"][:4] == b"\x89PNG"
+    assert files["SVG"].startswith(b"<svg")
+    cells = json.loads(files["Notebook"])["cells"]
+    assert any("discreet.connect" in "".join(cell["source"]) for cell in cells)
+    assert house.tokens["ann"].encode() not in files["Notebook"]
+    assert house.charges() == before + 1
+
+
+def test_an_error_stands_under_the_wrong_word(house, visit):
+    page = visit("ann")
+    page.goto(house.url + CLINIC)
+    page.fill("#sql", "SELECT COUNT(*) AS n FROM vists")
+    page.wait_for_selector(".wrong")
+    assert page.inner_text(".wrong") == "vists"
+    assert "there is no table" in page.inner_text("#refusal")
+    assert page.is_disabled("#pay")
+    page.fill("#sql", "SELECT COUNT(*) AS n FROM visits")
+    page.wait_for_selector("#pay:not([disabled])")
+    assert page.locator(".wrong").count() == 0
+
+
+def test_the_slider_trades_epsilon_for_error_and_pays_nothing(house, visit):
+    page = visit("ann")
+    page.goto(house.url + CLINIC)
+    before = house.charges()
+    page.fill("#sql", "SELECT COUNT(*) AS slid FROM visits")
+    page.wait_for_selector("#price figure svg")
+    errors = []
+    for place in (100, 200, 300):
+        page.evaluate(
+            "p => { const s = document.querySelector('#slider'); s.value = p; s.dispatchEvent(new Event('input')); }",
+            place,
+        )
+        epsilon = page.input_value("#epsilon")
+        page.wait_for_function("e => document.querySelector('#trade').textContent.endsWith(`ε ${e}`)", arg=epsilon)
+        errors.append(float(page.inner_text("#trade").replace("\u202f", "").split()[1]))
+    assert errors[0] > errors[1] > errors[2]
+    assert house.charges() == before
+
+
+def test_the_builder_shows_the_sql_it_makes(house, visit):
+    page = visit("ann")
+    page.goto(house.url + CLINIC)
+    page.click("#tab-builder")
+    page.select_option('[name="measure"]', "average")
+    page.select_option('[name="column"]', "age")
+    page.select_option('[name="group"]', "region")
+    page.click("text=Add a filter")
+    page.select_option('[name="column-1"]', "cost")
+    page.select_option('[name="sign-1"]', ">=")
+    page.fill('[name="value-1"]', "5")
+    made = page.inner_text(".made")
+    assert made.split("\n")[:4] == [
+        "SELECT region, AVG(age) AS average",
+        "FROM visits",
+        "WHERE cost >= 5",
+        "GROUP BY region",
+    ]
+    page.wait_for_selector("#pay:not([disabled])")
+    assert page.input_value("#sql") == made
+
+
+def test_everything_can_be_done_by_keyboard(house, visit):
+    page = visit(None)
+    page.goto(house.url + "/")
+    page.focus("#token")
+    page.keyboard.type(house.tokens["ann"])
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/console")
+    while page.evaluate("document.activeElement.textContent") != "clinic":
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#tables details")
+    for _ in range(60):
+        if page.evaluate("document.activeElement.id") == "sql":
+            break
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "sql"
+    page.keyboard.type("SELECT COUNT(*) AS keyed FROM vis")
+    page.wait_for_selector("#completions:not([hidden])")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.input_value("#sql").endswith("FROM visits")
+    page.wait_for_selector("#pay:not([disabled])")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#answer .receipt")
+    page.goto(house.url + CLINIC)
+    page.focus("#sql")
+    page.keyboard.press("Tab")  # the editor lets go
+    assert page.evaluate("document.activeElement.id") == "epsilon"
+
+
+def test_two_analysts_in_two_browsers_never_see_each_others_answers(house, visit):
+    ann, bob = visit("ann"), visit("bob")
+    ann.goto(house.url + CLINIC)
+    bob.goto(house.url + CLINIC)
+    _ask(ann, "SELECT COUNT(*) AS only_of_ann FROM visits", "0.52")
+    answer = ann.inner_text("#answer td.number")
+    for path in ("", "/history", "/budget"):
+        bob.goto(house.url + CLINIC + path)
+        assert "only_of_ann" not in bob.content()
+        assert answer not in bob.inner_text("main")
+    refused = bob.evaluate(
+        """() => fetch("/console/datasets/clinic/chart", {method: "POST", headers: {"content-type": "application/json"},
+        body: JSON.stringify({sql: "SELECT COUNT(*) AS only_of_ann FROM visits", epsilon: "0.52"})}).then(r => r.status)"""
+    )
+    assert refused == 402
+    ann.goto(house.url + CLINIC + "/history")
+    assert "only_of_ann" in ann.content()
+    ann.click("[data-sign-out]")
+    ann.wait_for_url("**/sign-in")
+    assert ann.evaluate("sessionStorage.length") == 0
+    ann.go_back()
+    ann.wait_for_url("**/sign-in")
+
+
+def test_an_owner_looks_verifies_and_revokes(fresh, visit):
+    house = fresh()
+    house.ask("SELECT COUNT(*) AS n FROM visits")
+    page = visit("olga", url=house.url, tokens=house.tokens)
+    page.goto(house.url + CLINIC + "/budget")
+    assert page.locator("figure svg").count() == 2
+    page.goto(house.url + CLINIC + "/ledger")
+    page.click("#verify")
+    page.wait_for_selector("#verdict .good")
+    page.goto(house.url + CLINIC + "/bounds")
+    assert "median" not in page.inner_text("main")
+    page.click("text=Read the rows")
+    page.wait_for_selector(".owner-only pre")
+    assert "OWNER'S EYES ONLY" in page.inner_text(".owner-only")
+    page.goto(house.url + CLINIC + "/statement")
+    assert "Who is protected?" in page.inner_text("main")
+    page.goto(house.url + CLINIC + "/tokens")
+    button = page.get_by_label("Revoke the token of bob")
+    button.click()
+    assert house.call("GET", "/v1/datasets", "bob").status == 200  # it asks once more
+    button.click()
+    page.wait_for_selector("text=revoked")
+    assert house.call("GET", "/v1/datasets", "bob").status == 401
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_owner_makes_a_policy_from_a_schema_and_no_row_leaves(house, visit, tmp_path, ending):
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    secret = "a-secret-of-somebody"
+    table = pa.table({"person": list(range(2000)), "age": [30] * 2000, "name": [secret] * 2000})
+    file = tmp_path / f"people.{ending}"
+    (csv.write_csv if ending == "csv" else parquet.write_table)(table, file)
+    page = visit("olga")
+    bodies = []
+    page.on("request", lambda request: bodies.append(request.post_data or ""))
+    page.goto(house.url + CLINIC + "/policy")
+    page.set_input_files("#file", file)
+    page.wait_for_selector('[name="unit"]')
+    page.wait_for_selector("#meaning .open")
+    page.select_option('[name="unit"]', "person")
+    for place, kind in enumerate(("integer", "integer", "text")):
+        page.select_option(f'[name="type-{place}"]', kind)
+    page.fill('[name="lower-1"]', "0")
+    page.fill('[name="upper-1"]', "120")
+    page.wait_for_selector("#meaning .good")
+    assert page.locator("#pictures svg").count() == 2
+    assert "73.1 % sure" in page.inner_text("#guess")
+    assert "one person, by person" in page.inner_text("#meaning")
+    assert bodies
+    import base64
+
+    for body in bodies:
+        part = json.loads(body).get("schema_part", "") if body.startswith("{") else ""
+        if ending == "csv":
+            assert secret.encode() not in base64.b64decode(part)
+        assert len(base64.b64decode(part)) < 5000
+
+
+def test_a_survey_is_made_answered_on_a_phone_and_its_estimate_grows(house, visit):
+    page = visit("carl")
+    page.goto(house.url + CLINIC + "/surveys")
+    page.fill("#text", "Do you smoke?")
+    page.fill("#name", "smoke")
+    page.fill("#answers", "no\nyes")
+    page.wait_for_selector("#survey button.main:not([disabled])")
+    assert "at most 3 times as likely" in page.inner_text("#words")
+    page.click("#survey button.main")
+    page.wait_for_selector(".qr svg")
+    page.wait_for_selector('#estimate[data-reports="0"]')
+    link = page.get_attribute("main a[href*='/surveys/']", "href")
+    phone = visit(None, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    phone.goto(link)
+    phone.locator("label", has_text="yes").click()
+    phone.click("#randomize")
+    phone.click("#send")
+    page.wait_for_selector('#estimate[data-reports="1"]')
+    assert page.locator("#estimate svg").count() == 1
+
+
+def test_a_visitor_plays_an_attack_step_by_step_and_turns_epsilon(house, visit):
+    page = visit(None)
+    page.goto(house.url + "/gallery")
+    assert page.locator(".exhibits li").count() >= 15
+    page.click("text=No guess does better")
+    page.wait_for_selector(".step svg")
+    assert page.locator(".step").count() == 1
+    page.click("#next")
+    assert page.locator(".step").count() == 2
+    page.wait_for_selector("#dialed table")
+    first = page.inner_text("#dialed")
+    page.focus("#turn")
+    page.keyboard.press("Home")
+    page.wait_for_function("t => document.querySelector('#dialed').innerText !== t", arg=first)
+    assert page.inner_text("#turned") == "0.01"
+
+
+def test_a_synthetic_table_has_a_price_before_and_a_report_after(fresh, visit):
+    house = fresh()
+    page = visit("ann", url=house.url, tokens=house.tokens)
+    page.goto(house.url + CLINIC + "/make")
+    page.uncheck('[data-many="columns"][value="day"]')
+    page.uncheck('[data-many="columns"][value="cost"]')
+    page.wait_for_selector("#start:not([disabled])")
+    assert "ε" in page.inner_text("#cost")
+    before = house.charges()
+    page.click("#start")
+    page.wait_for_selector("#progress .good", timeout=60_000)
+    assert house.charges() == before + 1
+    with page.context.expect_page() as opened:
+        page.click("text=Open the report")
+    opened.value.wait_for_load_state()
+    assert opened.value.locator("svg").count() >= 1
+    with page.expect_download() as download:
+        page.click("text=table.csv")
+    assert download.value.path().read_text().splitlines()[0] == "patient_id,age,region"
