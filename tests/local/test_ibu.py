@@ -11,6 +11,7 @@ from discreet.local.collection.survey import Survey
 from discreet.local.estimation.ibu import binomial, ibu, ibu_batch, inverse_binomial, thin
 from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, KRRModel, dense
 from discreet.local.oracles.hashing import HashingModel, OptimizedHashing
+from discreet.local.oracles.responses import HadamardModel, HadamardResponse
 from discreet.mechanisms import KRR
 from discreet.noise import DeterministicEntropy
 
@@ -321,10 +322,22 @@ def test_the_model_of_hashing_is_its_channel(size, hashes):
     assert model.backward(weights) == pytest.approx(weights @ matrix.T, rel=1e-9)
 
 
-def test_ibu_of_three_hundred_answers_by_hashing():
-    """The channel has 1.2 million entries, which was refused; the likeliest shares are close to the true ones."""
-    asked = Survey(name="words", version=1, question="Which?", domain=[f"w{n}" for n in range(300)],
-                   randomizer="optimized hashing", epsilon=3, times=1)  # fmt: skip
+@pytest.mark.parametrize(("size", "blocks"), [(2, 1), (7, 1), (10, 2), (20, 4), (8, 8)])
+def test_the_model_of_hadamard_is_its_channel(size, blocks):
+    oracle = HadamardResponse(epsilon=2, size=size, blocks=blocks)
+    matrix = np.asarray(oracle.channel().as_float().matrix)
+    chance = np.random.default_rng(1)
+    shares, weights = chance.dirichlet(np.ones(size), 3), chance.normal(size=(2, matrix.shape[1]))
+    model = HadamardModel(oracle)
+    assert model.forward(shares) == pytest.approx(shares @ matrix, rel=1e-9)
+    assert model.backward(weights) == pytest.approx(weights @ matrix.T, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(("randomizer", "size"), [("optimized hashing", 300), ("hadamard", 1500)])
+def test_ibu_of_many_answers(randomizer, size):
+    """The channel has more than a million entries, which was refused; the likeliest shares are close to the true ones."""
+    asked = Survey(name="words", version=1, question="Which?", domain=[f"w{n}" for n in range(size)],
+                   randomizer=randomizer, epsilon=3, times=1)  # fmt: skip
     oracle = asked.oracle()
     values = np.repeat([0, 1, 2], [10_000, 6_000, 4_000])
     tally = oracle.tally(oracle.randomize(values, entropy=DeterministicEntropy(3)))

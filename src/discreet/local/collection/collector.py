@@ -25,7 +25,7 @@ from discreet.local.estimation.frequencies import Floats
 from discreet.local.estimation.linear_maps import ChannelModel, DenseModel, KRRModel
 from discreet.local.oracles.hashing import HashingModel, OptimizedHashing
 from discreet.local.oracles.oracle import Integers
-from discreet.local.oracles.responses import KRR
+from discreet.local.oracles.responses import KRR, HadamardModel, HadamardResponse
 from discreet.local.places.planar import PlanarReport
 from discreet.mechanisms.mechanism import failure_probability
 
@@ -378,6 +378,8 @@ def _model(survey: Survey) -> ChannelModel:
         return KRRModel(truth=oracle.truth, other=oracle.other, size=oracle.size)
     if isinstance(oracle, OptimizedHashing):
         return HashingModel(oracle)
+    if isinstance(oracle, HadamardResponse):
+        return HadamardModel(oracle)
     if oracle.report_width is not None:
         raise InvalidParameter("method", "ibu", f"'inversion' for {survey.randomizer!r}, whose reports are sets")
     return DenseModel(oracle.channel())

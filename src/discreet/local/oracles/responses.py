@@ -7,6 +7,7 @@ gives all estimates.
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -295,14 +296,73 @@ class _Signed:
         return self.shares - below, self.shares + np.maximum(above, 0)
 
 
-def walsh_hadamard(table: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Σ_j (−1)^popcount(i & j)·row[j] for every i and every row of a table, its length a power of two; exact.
+@dataclass(frozen=True, slots=True)
+class HadamardModel:
+    """The channel of Hadamard response as a linear map, by the fast transform, for any number of values.
+
+    With b the probability of a code that does not support x: C[x, code] = b + (a − b)·1[the code supports x], and
+    1[…] = (1 + (−1)^popcount(row & column))/2 within the block of x.
+
+    >>> model = HadamardModel(HadamardResponse(epsilon=1, size=5000))
+    >>> model.outputs, float(model.forward(np.full(5000, 1 / 5000)).sum().round(9))
+    (8192, 1.0)
+    """
+
+    oracle: HadamardResponse
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return self.oracle.size
+
+    @property
+    def outputs(self) -> int:
+        """The number of codes."""
+        return self.oracle.codes
+
+    @property
+    def rounding(self) -> float:
+        """0: every probability is far above what sums of floats lose."""
+        return 0.0
+
+    def forward(self, p: ArrayLike) -> Floats:
+        """q = b·Σp + (a − b)·(Σ over the block + transform)/2."""
+        shares = np.asarray(p, np.float64)
+        block, row = self.oracle._block_and_row(np.arange(self.size))
+        table = np.zeros((*shares.shape[:-1], self.oracle.blocks, self.oracle.block))
+        table[..., block, row] = shares
+        seen = self._supported(table).reshape(*shares.shape[:-1], self.outputs)
+        low, gain = self._chances
+        return np.asarray(low * shares.sum(axis=-1, keepdims=True) + gain * seen)
+
+    def backward(self, r: ArrayLike) -> Floats:
+        """The transpose: the matrix of the transform is symmetric."""
+        weights = np.asarray(r, np.float64)
+        block, row = self.oracle._block_and_row(np.arange(self.size))
+        table = weights.reshape(*weights.shape[:-1], self.oracle.blocks, self.oracle.block)
+        low, gain = self._chances
+        return np.asarray(low * weights.sum(axis=-1, keepdims=True) + gain * self._supported(table)[..., block, row])
+
+    @property
+    def _chances(self) -> tuple[float, float]:
+        low = (1 - self.oracle.truth) / (self.oracle.codes - self.oracle.block // 2)
+        return float(low), float(self.oracle.truth * 2 / self.oracle.block - low)
+
+    @staticmethod
+    def _supported(table: Floats) -> Floats:
+        """For each row of a block, the sum over the columns that have an even number of bits in common with it."""
+        flat = table.reshape(-1, table.shape[-1])
+        return np.asarray((flat.sum(axis=1, keepdims=True) + walsh_hadamard(flat)) / 2).reshape(table.shape)
+
+
+def walsh_hadamard(table: NDArray[Any]) -> NDArray[Any]:
+    """Σ_j (−1)^popcount(i & j)·row[j] for every i and row of a table, its length a power of two; exact for integers.
 
     >>> walsh_hadamard(np.array([[1, 2, 0, 4]])).tolist()
     [[7, -5, -1, 3]]
     """
     rows, length = table.shape
-    out = table.astype(np.int64)
+    out = table
     span = 1
     while span < length:
         pairs = out.reshape(rows, -1, 2, span)
