@@ -105,14 +105,14 @@ def risk_page(
     arrow = rows_of(table)
     names = tuple(quasi)
     classes = Classes.of_table(arrow, names)
-    found = risk(classes, threshold=threshold, population=population, units=units)
+    result = risk(classes, threshold=threshold, population=population, units=units)
     whole = models if isinstance(models, Target) else Target.of(*models) if models else None
     secrets = tuple(dict.fromkeys([*(_columns(whole) if whole else ()), *sensitive]))
     prints = unique_sets(one_row_each(arrow, units), columns, share=share, largest=largest)
     parts: list[Part] = [
         *(_models(verify(arrow, quasi=names, models=whole, sensitive=sensitive, units=units)) if whole else ()),
         *_homogeneity(arrow, classes, secrets),
-        *_risks(("this table", found)),
+        *_risks(("this table", result)),
         _sizes(("this table", classes)),
         *_prints(prints, "all its columns" if columns is None else "the named columns"),
         *_limits(whole),
@@ -266,27 +266,27 @@ def _pairs(costs: Utility, names: list[str]) -> list[Part]:
     return parts
 
 
-def _prints(found: Fingerprints, among: str) -> list[Part]:
-    shown = found.columns[: 2 * _FEW]
+def _prints(prints: Fingerprints, among: str) -> list[Part]:
+    shown = prints.columns[: 2 * _FEW]
     bars = [
         Bars([part.name for part in shown], [part.alone for part in shown], "alone"),
-        Bars([part.name for part in shown], [found.together - part.without for part in shown], "added to all others"),
+        Bars([part.name for part in shown], [prints.together - part.without for part in shown], "added to all others"),
     ]
     sets = [
-        (", ".join(column_set.columns), len(column_set.columns), column_set.share) for column_set in found.sets[:_FEW]
+        (", ".join(column_set.columns), len(column_set.columns), column_set.share) for column_set in prints.sets[:_FEW]
     ]
-    more = f" {len(found.sets) - _FEW} more are not shown." if len(found.sets) > _FEW else ""
-    reach = "" if found.complete else f" Sets of more than {found.largest} columns were not looked at."
-    wanted = f"at least {found.threshold:.0%} of the rows"
+    more = f" {len(prints.sets) - _FEW} more are not shown." if len(prints.sets) > _FEW else ""
+    reach = "" if prints.complete else f" Sets of more than {prints.largest} columns were not looked at."
+    wanted = f"at least {prints.threshold:.0%} of the rows"
     caption = f"The smallest sets that single out {wanted}: whoever knows these columns of a person knows the row."
     parts: list[Part] = [
         Heading("Fingerprints"),
-        Text(f"Among {among}, all together single out {found.together:.1%} of the rows.{more}{reach}"),
+        Text(f"Among {among}, all together single out {prints.together:.1%} of the rows.{more}{reach}"),
         Chart("Share of rows that a column singles out", bars, y="share of rows"),
     ]
     if sets:
         return [*parts, Grid(("columns", "how many", "share singled out"), sets, caption)]
-    return [*parts, Text(f"No set of up to {found.largest} of them singles out {wanted}.")]
+    return [*parts, Text(f"No set of up to {prints.largest} of them singles out {wanted}.")]
 
 
 def _limits(target: Target | None) -> list[Part]:

@@ -119,8 +119,8 @@ def _compact(keys: Ints, span: int) -> tuple[Ints, int]:
     if span <= _DENSE * len(keys) + 1024:
         present = np.bincount(keys, minlength=1) > 0
         return (np.cumsum(present) - 1)[keys], int(present.sum())
-    found, places = np.unique(keys, return_inverse=True)
-    return places.astype(np.int64), len(found)
+    distinct, places = np.unique(keys, return_inverse=True)
+    return places.astype(np.int64), len(distinct)
 
 
 # Sensitive values
@@ -151,8 +151,8 @@ class Cells:
         of_row, of_value = (classes.of_row, codes) if whole else (classes.of_row[kept], codes[kept])
         weights = classes.weights if classes.weights is None or whole else classes.weights[kept]
         keys = of_row * values + of_value
-        found, people = _counted(keys, weights, classes.count * values)
-        of_class, value = np.divmod(found, values)
+        distinct, people = _counted(keys, weights, classes.count * values)
+        of_class, value = np.divmod(distinct, values)
         return cls(of_class, value, people, _total(of_class, people, classes.count))
 
     @classmethod
@@ -213,9 +213,9 @@ class Cells:
     def coarser(self, nodes: NDArray[Any], values: int) -> "Cells":
         """The same people, each value replaced by its node."""
         keys = self.of_class * values + nodes[self.value]
-        found, places = np.unique(keys, return_inverse=True)
-        people: Any = np.bincount(places, self.people, minlength=len(found)).astype(self.people.dtype)
-        of_class, value = np.divmod(found, values)
+        distinct, places = np.unique(keys, return_inverse=True)
+        people: Any = np.bincount(places, self.people, minlength=len(distinct)).astype(self.people.dtype)
+        of_class, value = np.divmod(distinct, values)
         return Cells(of_class, value, people, self.known)
 
 
@@ -223,13 +223,13 @@ def _counted(keys: Ints, weights: Ints | None, span: int) -> tuple[Ints, Ints]:
     """The keys that occur, ascending, and how many people each holds."""
     if span <= _DENSE_CELLS * len(keys) + 1024:
         dense = np.bincount(keys, weights, minlength=1)
-        found = np.flatnonzero(dense)
-        return found, dense[found].astype(np.int64)
+        distinct = np.flatnonzero(dense)
+        return distinct, dense[distinct].astype(np.int64)
     if weights is None:
-        found, people = np.unique(keys, return_counts=True)
-        return found, people.astype(np.int64)
-    found, places = np.unique(keys, return_inverse=True)
-    return found, np.bincount(places, weights, minlength=len(found)).astype(np.int64)
+        distinct, people = np.unique(keys, return_counts=True)
+        return distinct, people.astype(np.int64)
+    distinct, places = np.unique(keys, return_inverse=True)
+    return distinct, np.bincount(places, weights, minlength=len(distinct)).astype(np.int64)
 
 
 def _total(groups: Ints, amounts: Ints, count: int) -> Ints:

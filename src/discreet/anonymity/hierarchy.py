@@ -251,10 +251,10 @@ def _path(name: str, leaf: str, links: Mapping[str, str]) -> list[str]:
 
 
 def _distinct(values: Any) -> list[str]:
-    found: list[str] = texts(values).unique().to_pylist()
-    if not found:
+    result: list[str] = texts(values).unique().to_pylist()
+    if not result:
         raise InvalidData("a hierarchy needs at least one value")
-    return found
+    return result
 
 
 def _text(value: Any) -> str:

@@ -105,8 +105,8 @@ def utility(recoding: Recoding, *, k: int | None = None) -> Utility:
     >>> from discreet.anonymity import Coded
     >>> coded = Coded.of({"zip": ["13053", "13068", "14850", "14853"]},
     ...                  [Hierarchy.prefixes("zip", ["13053", "13068", "14850", "14853"])])
-    >>> found = utility(Recoding.full_domain(coded, [3], np.zeros(4, bool)), k=2)
-    >>> round(found.ncp, 3), found.discernibility, found.average
+    >>> result = utility(Recoding.full_domain(coded, [3], np.zeros(4, bool)), k=2)
+    >>> round(result.ncp, 3), result.discernibility, result.average
     (0.333, 8, 1.0)
     """
     classes = recoding.classes
@@ -153,13 +153,13 @@ def average_class_size(classes: Classes, *, k: int) -> float:
 def drifts(recoding: Recoding) -> tuple[Drift, ...]:
     """How far each column's distribution moved."""
     costs = np.where(recoding.suppressed, 1.0, recoding.costs).mean(axis=1)
-    found = []
+    result = []
     for place, hierarchy in enumerate(recoding.coded.hierarchies):
         before = np.bincount(recoding.coded.codes[place], minlength=hierarchy.leaves) / recoding.coded.rows
         after = spread(recoding, place)
         variation, moved = _apart(before, after, hierarchy)
-        found.append(Drift(name=hierarchy.name, variation=variation, moved=moved, ncp=float(costs[place])))
-    return tuple(found)
+        result.append(Drift(name=hierarchy.name, variation=variation, moved=moved, ncp=float(costs[place])))
+    return tuple(result)
 
 
 def spread(recoding: Recoding, place: int) -> Floats:
@@ -179,7 +179,7 @@ def spread(recoding: Recoding, place: int) -> Floats:
 
 def pair_drifts(recoding: Recoding) -> tuple[tuple[PairDrift, ...], tuple[tuple[str, str], ...]]:
     """How far the columns' joint distributions moved, two by two; and the pairs left out because they are too large."""
-    found, left_out = [], []
+    result, left_out = [], []
     hierarchies = recoding.coded.hierarchies
     for first, second in combinations(range(len(hierarchies)), 2):
         names = hierarchies[first].name, hierarchies[second].name
@@ -187,7 +187,7 @@ def pair_drifts(recoding: Recoding) -> tuple[tuple[PairDrift, ...], tuple[tuple[
             left_out.append(names)
             continue
         before, after = _joints(recoding, first, second)
-        found.append(
+        result.append(
             PairDrift(
                 first=names[0],
                 second=names[1],
@@ -196,7 +196,7 @@ def pair_drifts(recoding: Recoding) -> tuple[tuple[PairDrift, ...], tuple[tuple[
                 after=association(after),
             )
         )
-    return tuple(found), tuple(left_out)
+    return tuple(result), tuple(left_out)
 
 
 def association(joint: Floats) -> float:

@@ -316,10 +316,10 @@ def _joined(table: "pyarrow.Table", rule: Rule) -> "pyarrow.Table":
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = document.get(name)
-    if not isinstance(found, Mapping):
+    result = document.get(name)
+    if not isinstance(result, Mapping):
         raise InvalidData(f"policy: it has no table [{name}]")
-    return found
+    return result
 
 
 def _known(where: str, given: Mapping[str, Any], names: set[str]) -> None:

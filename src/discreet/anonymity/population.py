@@ -50,8 +50,8 @@ def population_uniques(classes: Classes, *, population: int, method: Method = "p
 
     >>> import numpy as np
     >>> classes = Classes.of([np.array([0, 1, 1, 2, 2, 2, 3, 4, 4, 4])])
-    >>> found = population_uniques(classes, population=1000)
-    >>> found.sample_uniques, found.share < 0.2
+    >>> result = population_uniques(classes, population=1000)
+    >>> result.sample_uniques, result.share < 0.2
     (2, True)
     """
     if method not in ("pitman", "zayatz"):
@@ -88,14 +88,14 @@ def expected_inverse(sizes: NDArray[Any], population: int) -> Floats:
     if more <= 0 or (classes > 1 and sizes.max() == 1):  # no two alike: the likeliest model has none alike anywhere
         return 1 / sizes
     theta, alpha = fit_pitman(sizes)
-    found, places = np.unique(sizes, return_inverse=True)
+    distinct, places = np.unique(sizes, return_inverse=True)
     inverse = [
         _summed_inverse(size, size - alpha, theta + people - size + alpha, more)
         if size <= _SUMMED
         else _expanded_inverse(size, size - alpha, theta + people - size + alpha, more)
-        for size in found.tolist()
+        for size in distinct.tolist()
     ]
-    return np.minimum(inverse, 1 / found)[places]
+    return np.minimum(inverse, 1 / distinct)[places]
 
 
 def _summed_inverse(size: int, joins: float, stays_away: float, more: int) -> float:
@@ -132,12 +132,12 @@ def fit_pitman(sizes: NDArray[Any]) -> tuple[float, float]:
     """
     from scipy.optimize import minimize
 
-    found, times = np.unique(sizes, return_counts=True)
+    distinct, times = np.unique(sizes, return_counts=True)
     people, classes = int(sizes.sum()), len(sizes)
 
     def unlikely(point: Floats) -> float:
         alpha, theta = _unfolded(point)
-        return -_likelihood(theta, alpha, found, times, people, classes)
+        return -_likelihood(theta, alpha, distinct, times, people, classes)
 
     starts = [(logit, scale) for logit in (-2.0, 1.0) for scale in (0.0, float(np.log(max(classes, 2))))]
     fits = [
@@ -155,14 +155,14 @@ def _unfolded(point: Floats) -> tuple[float, float]:
     return alpha, float(np.exp(scale)) - alpha
 
 
-def _likelihood(theta: float, alpha: float, found: Ints, times: Ints, people: int, classes: int) -> float:
+def _likelihood(theta: float, alpha: float, sizes: Ints, times: Ints, people: int, classes: int) -> float:
     from scipy.special import gammaln
 
     if alpha > 1e-3:
         opened = (classes - 1) * np.log(alpha) + gammaln(theta / alpha + classes) - gammaln(theta / alpha + 1)
     else:
         opened = np.log(theta + alpha * np.arange(1, classes)).sum()
-    joined = times @ (gammaln(found - alpha) - gammaln(1 - alpha))
+    joined = times @ (gammaln(sizes - alpha) - gammaln(1 - alpha))
     return float(opened + joined - gammaln(theta + people) + gammaln(theta + 1))
 
 
@@ -195,13 +195,13 @@ def _zayatz(sizes: Ints, population: int) -> tuple[float, float]:
     from scipy.special import gammaln
 
     people = int(sizes.sum())
-    found, times = np.unique(sizes, return_counts=True)
-    fits = found <= population - people + 1
-    found, times = found[fits], times[fits]
+    distinct, times = np.unique(sizes, return_counts=True)
+    fits = distinct <= population - people + 1
+    distinct, times = distinct[fits], times[fits]
     # the chance to draw exactly one of a class of j: j·C(N − j, n − 1)/C(N, n); the last factor cancels
-    left = population - found - people + 1
-    chance = np.log(found) + gammaln(population - found + 1) - gammaln(left + 1)
-    weight = times * np.exp(chance - chance.max()) if len(found) else np.array([1.0])
+    left = population - distinct - people + 1
+    chance = np.log(distinct) + gammaln(population - distinct + 1) - gammaln(left + 1)
+    weight = times * np.exp(chance - chance.max()) if len(distinct) else np.array([1.0])
     alone = int(np.count_nonzero(sizes == 1))
-    share = float(weight[found == 1].sum() / weight.sum()) if alone else 0.0
+    share = float(weight[distinct == 1].sum() / weight.sum()) if alone else 0.0
     return alone * share, alone * share * population / people

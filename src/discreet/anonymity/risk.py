@@ -10,8 +10,8 @@ all share a secret has a low risk here and no secret left.
 
 >>> from discreet.anonymity.risk import risk
 >>> from discreet.anonymity import Classes
->>> found = risk(Classes.of_table({"zip": ["13053", "13053", "14850"]}, ["zip"]), threshold="0.5")
->>> found.prosecutor.highest, round(found.prosecutor.mean, 3), round(found.prosecutor.at_risk, 3)
+>>> result = risk(Classes.of_table({"zip": ["13053", "13053", "14850"]}, ["zip"]), threshold="0.5")
+>>> result.prosecutor.highest, round(result.prosecutor.mean, 3), round(result.prosecutor.at_risk, 3)
 (1.0, 0.667, 0.333)
 """
 
@@ -206,8 +206,8 @@ def _still_unique(
 ) -> PopulationUniques | None:
     if sampled is None or not people.present:
         return None
-    found = population_uniques(replace(classes, sizes=people.sizes), population=sampled, method=method)
-    return replace(found, population=int(population), sample=people.present)
+    result = population_uniques(replace(classes, sizes=people.sizes), population=sampled, method=method)
+    return replace(result, population=int(population), sample=people.present)
 
 
 def population_sizes(table: Any, population: Any, quasi: Sequence[str]) -> Ints:

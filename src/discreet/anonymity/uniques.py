@@ -8,8 +8,8 @@ that are alone already are dropped from them (stripped partitions, Huhtala et al
 
 >>> from discreet.anonymity.uniques import unique_sets
 >>> people = {"sex": ["F", "F", "M", "M"], "born": [1980, 1990, 1980, 1990], "town": ["Pisa"] * 4}
->>> found = unique_sets(people, share=1)
->>> [(one.columns, one.share) for one in found.sets]
+>>> result = unique_sets(people, share=1)
+>>> [(one.columns, one.share) for one in result.sets]
 [(('sex', 'born'), 1.0)]
 """
 
@@ -138,9 +138,9 @@ def unique_sets(
     different = [codes for place, codes in enumerate(coded) if twins[place] is None]
     together, without = _left_out(different)
     search = _Search(different, needed, together, without)
-    found = search.run(min(largest, len(names)), integer(most, "most", at_least=1))
+    result = search.run(min(largest, len(names)), integer(most, "most", at_least=1))
     own = [name for place, name in enumerate(names) if twins[place] is None]
-    sets = [UniqueSet(columns=tuple(own[i] for i in places), share=alone / arrow.num_rows) for places, alone in found]
+    sets = [UniqueSet(columns=tuple(own[i] for i in places), share=alone / arrow.num_rows) for places, alone in result]
     parts = _parts(names, coded, twins, [count / arrow.num_rows for count in (together, *without)])
     return Fingerprints(
         rows=arrow.num_rows,
@@ -172,7 +172,7 @@ class _Search:
 
     def run(self, largest: int, most: int) -> list[tuple[tuple[int, ...], int]]:
         """The minimal sets with the number of rows that each singles out."""
-        found: list[tuple[tuple[int, ...], int]] = []
+        result: list[tuple[tuple[int, ...], int]] = []
         self.reached = largest
         level: list[tuple[int, ...]] = [(place,) for place in range(len(self._coded))]
         if self._hopeless:
@@ -182,10 +182,10 @@ class _Search:
                 self.reached, self.complete = len(level[0]) - 1, False
                 break
             sizes = [(places, self._alone_at_most(places)) for places in level]
-            found += [pair for pair in sizes if pair[1] >= self._needed]
+            result += [pair for pair in sizes if pair[1] >= self._needed]
             failed = [places for places, alone in sizes if alone < self._needed]
             level = list(islice(_candidates(failed), most + 1))
-        return [(tuple(sorted(self._order[place] for place in places)), alone) for places, alone in found]
+        return [(tuple(sorted(self._order[place] for place in places)), alone) for places, alone in result]
 
     def _alone_at_most(self, places: tuple[int, ...]) -> int:
         """How many rows these columns single out; −1 where it is known that they are too few."""
@@ -318,8 +318,8 @@ def _coded(table: Any, names: Sequence[str]) -> list[Ints]:
     """The columns as whole numbers, numbered as their values appear."""
     coded = []
     for name in names:
-        found = texts(column(table, name)).dictionary_encode()
-        coded.append(np.asarray(found.indices).astype(np.int64))
+        result = texts(column(table, name)).dictionary_encode()
+        coded.append(np.asarray(result.indices).astype(np.int64))
     return coded
 
 

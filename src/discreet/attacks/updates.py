@@ -87,8 +87,8 @@ def read_rows(weights: ArrayLike, biases: ArrayLike, *, low: ArrayLike, high: Ar
     """
     w, b = _update(weights, biases)
     least, most = (np.broadcast_to(np.asarray(end, np.float64), len(w)) for end in (low, high))
-    found = [_quotients(w, b), _quotients(np.diff(w, axis=1), np.diff(b)), _together(w, b)]
-    claims = np.clip(np.concatenate(found), least, most)
+    result = [_quotients(w, b), _quotients(np.diff(w, axis=1), np.diff(b)), _together(w, b)]
+    claims = np.clip(np.concatenate(result), least, most)
     return _once(claims, np.maximum(most - least, 1e-300))
 
 

@@ -97,7 +97,7 @@ def risk(
     units = None if unit is None else unit_codes(table, unit)
     table = table if unit is None else table.drop_columns([unit])
     classes = Classes.of_table(table, quasi)
-    found = measured(classes, threshold=threshold, population=population, units=units)
+    result = measured(classes, threshold=threshold, population=population, units=units)
     prints = unique_sets(one_row_each(table, units), share=share, largest=largest)
     if report is not None:
         settings: dict[str, Any] = {"population": population, "threshold": threshold, "share": share, "units": units}
@@ -105,9 +105,9 @@ def risk(
             table, quasi, sensitive=sensitive, largest=largest, title=f"Risk of {Path(data).name}", **settings
         ).save(report)
     if as_json:
-        facts({**found.as_dict(), "unique_sets": prints.as_dict()}, as_json=True)
+        facts({**result.as_dict(), "unique_sets": prints.as_dict()}, as_json=True)
     else:
-        click.echo(found.text())
+        click.echo(result.text())
         click.echo(prints.text())
     if report is not None:
         click.echo(f"wrote {report}", err=True)

@@ -57,12 +57,12 @@ class Generated:
             must_hold = given.pop("must_hold", False)
             unwritten(report, plot, force=force)
             settings = {field.name: _value(field, given) for field in shown} | given
-            found = (self.build(attack, **settings) if self.build else attack(**settings)).run()
-            tell(found, as_json=as_json, report=report, plot=plot, owner=owner)
-            broken = self.claim and settings.get("epsilon") is not None and found.verdict in ("falls", "leaks")
-            if must_hold and found.verdict != "holds":
-                click.echo(f"{found.verdict}: {found.sentence} --must-hold asks for a release that holds.", err=True)
-            if broken or (must_hold and found.verdict != "holds"):
+            result = (self.build(attack, **settings) if self.build else attack(**settings)).run()
+            tell(result, as_json=as_json, report=report, plot=plot, owner=owner)
+            broken = self.claim and settings.get("epsilon") is not None and result.verdict in ("falls", "leaks")
+            if must_hold and result.verdict != "holds":
+                click.echo(f"{result.verdict}: {result.sentence} --must-hold asks for a release that holds.", err=True)
+            if broken or (must_hold and result.verdict != "holds"):
                 raise click.exceptions.Exit(3)
 
         return click.Command(name, params=[*order, *judging], callback=run, help=self.help, short_help=self.short_help)
@@ -149,16 +149,16 @@ def _value(field: "Field[Any]", given: dict[str, Any]) -> Any:
 # What all of them have
 
 
-def tell(found: "AttackReport", *, as_json: bool, report: str | None, plot: str | None, owner: bool) -> None:
+def tell(attack_report: "AttackReport", *, as_json: bool, report: str | None, plot: str | None, owner: bool) -> None:
     """Print a report, as lines or JSON; write its page and its picture, where files are named."""
     if as_json:
-        show.facts(found.as_dict(owner=owner), as_json=True)
+        show.facts(attack_report.as_dict(owner=owner), as_json=True)
     else:
-        click.echo(found.text(owner=owner))
-    if owner and not found.worst:
+        click.echo(attack_report.text(owner=owner))
+    if owner and not attack_report.worst:
         click.echo("there are no examples to show", err=True)
-    write(found.page(owner=owner) if report else None, report)
-    write((found.charts[0] if found.charts else found.chart()) if plot else None, plot)
+    write(attack_report.page(owner=owner) if report else None, report)
+    write((attack_report.charts[0] if attack_report.charts else attack_report.chart()) if plot else None, plot)
 
 
 def write(drawn: Any, path: str | None) -> None:
@@ -356,8 +356,8 @@ def _explained(column: str, path: str) -> dict[str, set[str]]:
     from discreet.anonymity import Hierarchy
 
     tree = Hierarchy.read(column, path)
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for labels, codes in zip(tree.labels, tree.codes, strict=True):
         for leaf, node in zip(tree.labels[0], codes.tolist(), strict=True):
-            found.setdefault(labels[node], set()).add(leaf)
-    return found
+            result.setdefault(labels[node], set()).add(leaf)
+    return result

@@ -81,9 +81,9 @@ def audit(
         return
     if target is None or first is None:
         raise click.UsageError("there is nothing to audit; give FILE.py:FUNCTION and --first, or say --zoo")
-    found = _audit(*_loaded(target), first, second, confidence=confidence, seed=seed, **settings).find()
-    tell(found.report(), as_json=as_json, report=report, plot=plot, owner=False)
-    if found.broken:
+    result = _audit(*_loaded(target), first, second, confidence=confidence, seed=seed, **settings).find()
+    tell(result.report(), as_json=as_json, report=report, plot=plot, owner=False)
+    if result.broken:
         raise click.exceptions.Exit(3)
 
 

@@ -65,8 +65,8 @@ class Categories:
         """The place of each value, −1 where it is missing or not declared. It fails on no value."""
         if self.edges:
             numbers = values.cast("double", safe=False).to_numpy(zero_copy_only=False)
-            found = np.searchsorted(self.edges, numbers, side="right")
-            return np.where(np.isnan(numbers), -1, found).astype(np.int64)
+            result = np.searchsorted(self.edges, numbers, side="right")
+            return np.where(np.isnan(numbers), -1, result).astype(np.int64)
         return places(values, _declared(self.column) or ())
 
 
@@ -376,8 +376,8 @@ def places(values: Any, declared: Sequence[Any]) -> NDArray[np.int64]:
     known = {_text(value): place for place, value in enumerate(declared)}
     of_value = [known.get(_text(value), -1) for value in encoded.dictionary.to_pylist()]
     codes = encoded.indices.fill_null(len(of_value)).to_numpy(zero_copy_only=False)
-    found: NDArray[np.int64] = np.array([*of_value, -1], np.int64)[codes]
-    return found
+    result: NDArray[np.int64] = np.array([*of_value, -1], np.int64)[codes]
+    return result
 
 
 documented("ways of a column", names={"edges": "bin_edges"})(Categories)

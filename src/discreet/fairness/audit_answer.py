@@ -63,7 +63,7 @@ class AuditView:
         told: dict[str, Any] = {"by": self.name, "groups": {}}
         for place, name in enumerate(self.groups):
             told["groups"][name] = {"units": self.sizes[place].as_dict()} | {
-                rate.replace(" ", "_"): found[place].as_dict() for rate, found in self.rates.items()
+                rate.replace(" ", "_"): result[place].as_dict() for rate, result in self.rates.items()
             }
         told["gaps"] = [
             own.as_dict()
@@ -194,9 +194,9 @@ def _view(plan: "FairnessPlan", view: Cells, alpha: float) -> AuditView:
     sides = [Noisy(plan.noise, covers, plan.least) for covers in ("table", "population")]
     rates = {}
     for name, measure in METRICS.items():
-        found = family(tables, measure, merged)
+        result = family(tables, measure, merged)
         both = [
-            estimates(*(np.clip(side, 0, 1)[0] for side in (found.values, *limits.limits(found, alpha))))
+            estimates(*(np.clip(side, 0, 1)[0] for side in (result.values, *limits.limits(result, alpha))))
             for limits in sides
         ]
         rates[name] = tuple(Both(own, all_) for own, all_ in zip(*both, strict=True))
@@ -247,10 +247,12 @@ def _parts(view: AuditView) -> list[Part]:
     caption = "Noisy rates; in brackets the limits for the population, each for itself."
     parts.append(Grid((view.name, "units, about", *_SHOWN), rows, caption))
     for name in _SHOWN:
-        found = view.rates[name]
-        known = [k for k, both in enumerate(found) if np.isfinite(both.table.value)]
+        result = view.rates[name]
+        known = [k for k, both in enumerate(result) if np.isfinite(both.table.value)]
         if known:
-            values, low, high = ([getattr(found[k].population, end) for k in known] for end in ("value", "low", "high"))
+            values, low, high = (
+                [getattr(result[k].population, end) for k in known] for end in ("value", "low", "high")
+            )
             bars = Bars([view.groups[k] for k in known], values, low=low, high=high)
             parts.append(Chart(f"{name}, by {view.name}", [bars], y=name, y_range=(0, 1)))
     return parts

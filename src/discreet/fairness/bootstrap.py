@@ -158,9 +158,9 @@ def views(attributes: int) -> list[tuple[int, ...]]:
 def _gathered(drawn: Counts, place: Counts, shape: tuple[int, ...]) -> Any:
     """Sum rows that have the same place; the last axis is the replicate."""
     order = np.argsort(place, kind="stable")
-    found, starts = np.unique(place[order], return_index=True)
+    result, starts = np.unique(place[order], return_index=True)
     out = np.zeros((int(np.prod(shape)), drawn.shape[1]), np.int64)
-    out[found] = np.add.reduceat(drawn[order], starts, axis=0)
+    out[result] = np.add.reduceat(drawn[order], starts, axis=0)
     return out.reshape(*shape, drawn.shape[1])
 
 
@@ -186,31 +186,31 @@ def bootstrap_gap(
     """
     from scipy.special import ndtri
 
-    found = [
+    result = [
         _Family(h[k], t[k], hr[:, k], tr[:, k], name[k], least)
         for (h, t), (hr, tr), name in zip(observed, repeated, names, strict=True)
         for k in range(len(h))
     ]
-    ever = np.any([family.used for family in found], axis=0)
+    ever = np.any([family.used for family in result], axis=0)
     left_out = tuple(name for name, used in zip(groups, ever, strict=True) if not used)
-    found = [family for family in found if family.used.sum() > 1]
-    if not found:
+    result = [family for family in result if family.used.sum() > 1]
+    if not result:
         return Gap(criterion.name, NOTHING, NOTHING, left_out=left_out)
     least_reach = float(-ndtri(alpha / 2))
     reach = max(
         least_reach,
-        np.quantile(np.max([family.largest() for family in found], axis=0), 1 - alpha, method="higher"),
+        np.quantile(np.max([family.largest() for family in result], axis=0), 1 - alpha, method="higher"),
     )
     width = max(
         least_reach,
-        np.quantile(np.max([family.farthest() for family in found], axis=0), 1 - alpha, method="higher"),
+        np.quantile(np.max([family.farthest() for family in result], axis=0), 1 - alpha, method="higher"),
     )
-    difference = Estimate(*(max(part) for part in zip(*(family.difference(reach) for family in found), strict=True)))
-    ratios = [family.ratio(width) for family in found]
+    difference = Estimate(*(max(part) for part in zip(*(family.difference(reach) for family in result), strict=True)))
+    ratios = [family.ratio(width) for family in result]
     ratio = Estimate(*(float(np.nanmin(side)) if np.isfinite(side).any() else np.nan for side in np.array(ratios).T))
-    where = max(found, key=lambda family: float(np.ptp(family.value)))
+    where = max(result, key=lambda family: float(np.ptp(family.value)))
     high, low = (int(np.flatnonzero(where.used)[place]) for place in (where.value.argmax(), where.value.argmin()))
-    pairs = sum(len(family.value) * (len(family.value) - 1) // 2 for family in found)
+    pairs = sum(len(family.value) * (len(family.value) - 1) // 2 for family in result)
     return Gap(criterion.name, difference, ratio, groups[high], groups[low], where.name, left_out, pairs)
 
 
@@ -234,12 +234,12 @@ class _Family:
     def largest(self) -> Floats:
         """Of each replicate, the largest standardized deviation of a difference."""
         first, second = self.pairs()
-        away, found = self.repeated - self.value, np.zeros(len(self.repeated))
+        away, result = self.repeated - self.value, np.zeros(len(self.repeated))
         for start in range(0, first.size, max(1, _MOST_PAIRS // len(away))):
             a, b = (side[start : start + max(1, _MOST_PAIRS // len(away))] for side in (first, second))
             scaled = np.abs(away[:, a] - away[:, b]) / np.hypot(self.spread[a], self.spread[b])
-            np.maximum(found, scaled.max(axis=1), out=found)
-        return found
+            np.maximum(result, scaled.max(axis=1), out=result)
+        return result
 
     def farthest(self) -> Floats:
         """Of each replicate, the largest standardized deviation of a rate."""
@@ -269,14 +269,14 @@ def gaps(
 
     >>> from discreet.fairness.cells import Cells
     >>> cells = Cells.of_arrays([1, 0] * 500, [1, 0] * 400 + [0, 0] * 100, ["f"] * 500 + ["m"] * 500)
-    >>> found = gaps(Replicates.of(cells, 200), 0, ["statistical parity"])[0]
-    >>> round(found.difference.value, 2), found.differs
+    >>> result = gaps(Replicates.of(cells, 200), 0, ["statistical parity"])[0]
+    >>> round(result.difference.value, 2), result.differs
     (0.2, True)
     """
     cells = replicates.cells.views()[view]
     tables, _ = cells.tables()
     known = [CRITERIA[name] for name in criteria] if criteria is not None else list(CRITERIA.values())
-    found = [
+    result = [
         bootstrap_gap(
             rule,
             [tuple(np.atleast_2d(part) for part in shares(tables, metric(name))) for name in rule.metrics],  # type: ignore[misc]
@@ -292,7 +292,7 @@ def gaps(
     if len(cells.strata) > 1 and criteria is None:
         by_stratum, _ = cells.strata_tables()
         selection = metric("selection rate")
-        found.append(
+        result.append(
             bootstrap_gap(
                 CONDITIONAL,
                 [shares(by_stratum, selection)],  # type: ignore[list-item]
@@ -303,7 +303,7 @@ def gaps(
                 alpha=alpha,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def checked_replicates(replicates: int, alpha: float) -> int:

@@ -320,10 +320,10 @@ def _score_sums(
 
 
 def _product(axes: Sequence[Axis]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = [()]
+    result: list[tuple[str, ...]] = [()]
     for attribute in axes:
-        found = [(*before, value) for before in found for value in attribute.values]
-    return found
+        result = [(*before, value) for before in result for value in attribute.values]
+    return result
 
 
 def _gathered(array: Any, places: Sequence[int], others: tuple[int, ...]) -> Any:
@@ -437,5 +437,5 @@ def rates(counts: ArrayLike, measure: Metric) -> Floats:
     {'true positive rate': 0.875, 'false positive rate': 0.167}
     """
     hits, tries = (np.asarray(part, np.float64) for part in shares(counts, measure))
-    found: Floats = np.divide(hits, tries, out=np.full(hits.shape, np.nan), where=tries > 0)
-    return found
+    result: Floats = np.divide(hits, tries, out=np.full(hits.shape, np.nan), where=tries > 0)
+    return result

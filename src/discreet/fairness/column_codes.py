@@ -59,8 +59,8 @@ def coded(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Code
     """A column by its distinct values; the categories of a categorical column all count, also those without a row.
 
     >>> from discreet.tables import read_table
-    >>> found = coded(read_table({"sex": ["f", "m", "", None]}), "sex")
-    >>> found.values, found.codes.tolist()
+    >>> result = coded(read_table({"sex": ["f", "m", "", None]}), "sex")
+    >>> result.values, result.codes.tolist()
     (('f', 'm'), [0, 1, -1, -1])
     """
     import pyarrow
@@ -94,9 +94,9 @@ def numbers(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Fl
     if pyarrow.types.is_floating(values.type) or pyarrow.types.is_integer(values.type):
         array = values.cast(pyarrow.float64()).to_numpy()
     else:
-        found = coded(table, name, absent)
+        result = coded(table, name, absent)
         try:
-            array = np.array([*(float(value) for value in found.values), np.nan])[found.codes]
+            array = np.array([*(float(value) for value in result.values), np.nan])[result.codes]
         except ValueError:
             raise InvalidData(f"column {name!r}: not all its values are numbers") from None
     if np.isinf(array).any():
@@ -108,11 +108,11 @@ def axis(table: "pyarrow.Table", name: str, bins: Bins, absent: Iterable[str] = 
     """A column as groups or strata: by its values, or binned as `bins` says."""
     if name in bins:
         return binned(name, numbers(table, name, absent), bins[name])
-    found = coded(table, name, absent)
-    if len(found.values) > MOST_VALUES:
+    result = coded(table, name, absent)
+    if len(result.values) > MOST_VALUES:
         hint = "bin its numbers (bins), or coarsen it"
-        raise InvalidParameter(name, f"{len(found.values)} different values", f"at most {MOST_VALUES}", hint)
-    return found
+        raise InvalidParameter(name, f"{len(result.values)} different values", f"at most {MOST_VALUES}", hint)
+    return result
 
 
 def binned(name: str, values: ArrayLike, bins: "int | Sequence[float]") -> Coded:
@@ -159,7 +159,7 @@ def _order(word: str) -> tuple[int, float, str]:
 # Classes
 
 
-def classes(found: Sequence[Coded], positive: Sequence[str]) -> tuple[list[Codes], list[str]]:
+def classes(columns: Sequence[Coded], positive: Sequence[str]) -> tuple[list[Codes], list[str]]:
     """Columns of classes as 1 (positive), 0 and −1 (missing); and what was done, in words.
 
     With more than two classes `positive` says which count as positive, against the rest. A column of 0 and 1, no and
@@ -169,11 +169,13 @@ def classes(found: Sequence[Coded], positive: Sequence[str]) -> tuple[list[Codes
     >>> classes([label], [])[0][0].tolist()
     [0, 1, -1]
     """
-    known = [Coded(coding.name, tuple(_canonical(value) for value in coding.values), coding.codes) for coding in found]
+    known = [
+        Coded(coding.name, tuple(_canonical(value) for value in coding.values), coding.codes) for coding in columns
+    ]
     wanted = {_canonical(value) for value in positive}
     for value in positive:
         if not any(_canonical(value) in (*coding.values, *_pair(coding)) for coding in known):
-            named = " or ".join(coding.name for coding in found)
+            named = " or ".join(coding.name for coding in columns)
             raise InvalidParameter("positive", value, f"a class of {named}", _listed(known))
     codes, notes = [], []
     for coding in known:
@@ -218,8 +220,8 @@ def _canonical(value: str) -> str:
     return _TRUTH.get(value.casefold(), value)
 
 
-def _listed(found: Sequence[Coded], most: int = 8) -> str:
-    words = list(dict.fromkeys(value for coding in found for value in coding.values))
+def _listed(columns: Sequence[Coded], most: int = 8) -> str:
+    words = list(dict.fromkeys(value for coding in columns for value in coding.values))
     return "classes are: " + ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
@@ -294,8 +296,8 @@ class Predictions:
             codes = np.where(np.isnan(scores), -1, scores >= float(rational(threshold, "threshold"))).astype(np.int64)
         else:
             columns.append(coded(arrow, prediction))
-        found, _ = classes(columns, positive)
-        codes = found[-1] if threshold is None else codes
+        result, _ = classes(columns, positive)
+        codes = result[-1] if threshold is None else codes
         keys = _keys(column(arrow, key, "predictions' table"), kind, key)
         known = codes >= 0
         order = keys.filter(known)
@@ -304,7 +306,7 @@ class Predictions:
         if not len(order):
             raise InvalidData("predictions: there are none")
         values = codes[known].astype(np.int8)
-        truth = () if label is None else tuple(int(code) for code in found[0])
+        truth = () if label is None else tuple(int(code) for code in result[0])
         return cls(order, values, kind, _digest(order, values), int((~known).sum()), truth)
 
     def __len__(self) -> int:
@@ -326,8 +328,8 @@ class Predictions:
 
         wanted = keys if isinstance(keys, pyarrow.ChunkedArray | pyarrow.Array) else pyarrow.array(keys)
         place = compute.index_in(wanted.cast(self.keys.type), value_set=self.keys)
-        found = place.fill_null(len(self)).to_numpy(zero_copy_only=False)
-        predicted: NDArray[np.int64] = np.append(self.values, NONE).astype(np.int64)[found]
+        result = place.fill_null(len(self)).to_numpy(zero_copy_only=False)
+        predicted: NDArray[np.int64] = np.append(self.values, NONE).astype(np.int64)[result]
         return predicted
 
 
@@ -353,13 +355,13 @@ def _digest(keys: Any, values: NDArray[np.int8]) -> str:
     from pyarrow import compute
 
     order = compute.sort_indices(keys).to_numpy()
-    found = hashlib.sha256(f"{keys.type} {len(keys)}\n".encode())
+    result = hashlib.sha256(f"{keys.type} {len(keys)}\n".encode())
     listed = keys.take(order)
     if str(keys.type) == "int64":
-        found.update(listed.to_numpy().tobytes())
+        result.update(listed.to_numpy().tobytes())
     else:
         for part in listed.to_pylist():
             written = part.encode("utf-8", "surrogatepass")
-            found.update(len(written).to_bytes(8, "little") + written)
-    found.update(values[order].tobytes())
-    return found.hexdigest()
+            result.update(len(written).to_bytes(8, "little") + written)
+    result.update(values[order].tobytes())
+    return result.hexdigest()

@@ -2,8 +2,8 @@
 
 >>> from discreet.fairness.disparity_report import fairness_report
 >>> table = {"y": [1, 0] * 100, "yhat": [1, 0] * 60 + [0, 0] * 40, "sex": ["f"] * 100 + ["m"] * 100}
->>> found = fairness_report(table, label="y", prediction="yhat", group="sex")
->>> print(found.views[0].gap("statistical parity").difference)
+>>> result = fairness_report(table, label="y", prediction="yhat", group="sex")
+>>> print(result.views[0].gap("statistical parity").difference)
 0.400 (0.273 to 0.514)
 """
 
@@ -111,8 +111,8 @@ class View:
         told: dict[str, Any] = {"by": self.name, "groups": {}}
         for place, name in enumerate(self.groups):
             told["groups"][name] = {"rows": self.sizes[place]} | {
-                rate.replace(" ", "_"): found[place].as_dict() | {"of": self.tries[rate][place]}
-                for rate, found in self.rates.items()
+                rate.replace(" ", "_"): result[place].as_dict() | {"of": self.tries[rate][place]}
+                for rate, result in self.rates.items()
             }
         told["gaps"] = [entry.as_dict() for entry in self.gaps]
         told["conditional_parity"] = None if self.conditional is None else self.conditional.as_dict()
@@ -259,9 +259,9 @@ def _view(view: Cells, place: int, drawn: Replicates | None, limits: Sampling, a
     rates, tries = {}, {}
     for name, measure in METRICS.items():
         if view.labeled or not measure.labeled:
-            found = family(tables, measure, merged)
-            rates[name] = estimates(found.values[0], *(side[0] for side in limits.limits(found, alpha)))
-            tries[name] = tuple(int(n) for n in found.tries[0])
+            result = family(tables, measure, merged)
+            rates[name] = estimates(result.values[0], *(side[0] for side in limits.limits(result, alpha)))
+            tries[name] = tuple(int(n) for n in result.tries[0])
     inside = None
     if drawn is None:
         known = [criterion for criterion in CRITERIA.values() if view.labeled or not criterion.labeled]
@@ -285,9 +285,9 @@ def conditional_parity(view: Cells, limits: Limits, alpha: float, inside: Gap | 
     whole = gap(CONDITIONAL, [strata], groups, limits, alpha) if inside is None else inside
     single = []
     for k, name in enumerate(view.strata.values):
-        found = gap(CONDITIONAL, [family(tables[k], selection, merged, [name])], groups, limits, alpha)
-        if np.isfinite(found.difference.value):
-            single.append((name, max(0, round(float(strata.tries[k].sum()))), found))
+        result = gap(CONDITIONAL, [family(tables[k], selection, merged, [name])], groups, limits, alpha)
+        if np.isfinite(result.difference.value):
+            single.append((name, max(0, round(float(strata.tries[k].sum()))), result))
     total, parts = view.tables()
     compared = limits.usable(family(total, selection, parts))[0]
     single.sort(key=lambda row: -row[2].difference.value)
@@ -347,24 +347,24 @@ def calibration(view: Cells, limits: Limits, alpha: float) -> Calibration:
 
     >>> table = {"y": [0, 1, 1, 1] * 50, "s": [0.25, 0.25, 0.75, 0.75] * 50, "sex": ["f", "m"] * 100}
     >>> cells = Cells.of(table, label="y", score="s", threshold="0.5", group="sex", score_bins=2)
-    >>> found = calibration(cells.by("sex"), Sampling(), 0.05)
-    >>> [round(one.value, 2) for one in found.excess]
+    >>> result = calibration(cells.by("sex"), Sampling(), 0.05)
+    >>> [round(one.value, 2) for one in result.excess]
     [0.0, -0.5]
     """
     tables, merged = view.bin_tables()
     names = [f"{view.bins.name} {value}" for value in view.bins.values]
     rates = family(tables, metric("base rate"), merged, names)
-    found = gap(CALIBRATION, [rates], view.attributes[0].values, limits, alpha)
+    result = gap(CALIBRATION, [rates], view.attributes[0].values, limits, alpha)
     low, high = limits.limits(rates, alpha)
     if view.scores is None:
-        return Calibration(view.bins.values, rates, low, high, found, None, (), ())
+        return Calibration(view.bins.values, rates, low, high, result, None, (), ())
     means = np.divide(view.scores.T, rates.tries, out=np.full(rates.tries.shape, np.nan), where=rates.tries > 0)
     excess = _excess(view, limits, alpha)
     weights = rates.tries / np.maximum(rates.tries.sum(axis=0), 1)
     error = np.where(
         rates.tries.sum(axis=0) > 0, (weights * np.nan_to_num(np.abs(rates.values - means))).sum(0), np.nan
     )
-    return Calibration(view.bins.values, rates, low, high, found, means, excess, tuple(map(float, error)))
+    return Calibration(view.bins.values, rates, low, high, result, means, excess, tuple(map(float, error)))
 
 
 def _excess(view: Cells, limits: Limits, alpha: float) -> tuple[Estimate, ...]:

@@ -57,8 +57,8 @@ class Rates:
     def values(self) -> Floats:
         """hits/tries, which noise may take outside [0, 1]; NaN where there are no tries."""
         nothing = np.full(self.hits.shape, np.nan)
-        found: Floats = np.divide(self.hits, self.tries, out=nothing, where=self.tries > 0)
-        return found
+        result: Floats = np.divide(self.hits, self.tries, out=nothing, where=self.tries > 0)
+        return result
 
 
 class Limits(Protocol):
@@ -175,11 +175,11 @@ def square_and_add(
 def _differences(rates: Rates, used: Flags, limits: Limits, alpha: float) -> tuple[float, float, float]:
     """The largest difference within a family; the limits of the largest, if each pair misses with `alpha` at most."""
     low, high = limits.limits(rates, alpha)
-    found = (0.0, 0.0, 0.0)
+    result = (0.0, 0.0, 0.0)
     for k in np.flatnonzero(used.any(axis=1)):
         here = widest(*(side[k, used[k]] for side in (rates.values, low, high)))
-        found = tuple(map(max, found, here))  # type: ignore[assignment]
-    return found
+        result = tuple(map(max, result, here))  # type: ignore[assignment]
+    return result
 
 
 def widest(value: Floats, low: Floats, high: Floats) -> tuple[float, float, float]:
@@ -197,12 +197,12 @@ def _ratios(rates: Rates, used: Flags, limits: Limits, alpha: float) -> tuple[fl
     Guarantee: if every rate lies within its limits, the least over the largest lies within these.
     """
     low, high = limits.limits(rates, alpha)
-    found = (np.inf, np.inf, np.inf)
+    result = (np.inf, np.inf, np.inf)
     for k in np.flatnonzero(used.any(axis=1)):
         value, least, most = (np.clip(side[k, used[k]], 0, 1) for side in (rates.values, low, high))
         here = (_over(value.min(), value.max()), _over(least.min(), most.max()), _over(most.min(), least.max(), 1.0))
-        found = tuple(map(_less, found, here))  # type: ignore[assignment]
-    return tuple(number if np.isfinite(number) else np.nan for number in found)  # type: ignore[return-value]
+        result = tuple(map(_less, result, here))  # type: ignore[assignment]
+    return tuple(number if np.isfinite(number) else np.nan for number in result)  # type: ignore[return-value]
 
 
 def _over(part: float, whole: float, otherwise: float = np.nan) -> float:
@@ -237,8 +237,8 @@ def plain_gap(
 
     >>> from discreet.fairness.cells import CRITERIA
     >>> tables = np.array([[[50, 50], [0, 0]], [[80, 20], [0, 0]]])
-    >>> found = plain_gap(tables, CRITERIA["statistical parity"], ["f", "m"], Sampling(), 0.05)
-    >>> print(found.difference, found.highest)
+    >>> result = plain_gap(tables, CRITERIA["statistical parity"], ["f", "m"], Sampling(), 0.05)
+    >>> print(result.difference, result.highest)
     0.300 (0.163 to 0.425) f
     """
     several = len(criterion.metrics) > 1
@@ -311,8 +311,8 @@ CAUTIONS = (
 def judged(gap: Gap, tolerance: Fraction | None) -> tuple[str, str, bool | None]:
     """A word, a sentence and a tone (good, bad, neither) on a gap.
 
-    >>> found = Gap("statistical parity", Estimate(0.3, 0.2, 0.4), Estimate(0.5, 0.4, 0.6), "f", "m")
-    >>> judged(found, Fraction(1, 10))
+    >>> result = Gap("statistical parity", Estimate(0.3, 0.2, 0.4), Estimate(0.5, 0.4, 0.6), "f", "m")
+    >>> judged(result, Fraction(1, 10))
     ('exceeds', 'f highest, m lowest; surely more than 0.1', False)
     """
     difference = gap.difference

@@ -21,8 +21,8 @@ def page(report: "FairnessReport", title: str) -> Page:
 
     >>> from discreet.fairness.disparity_report import fairness_report
     >>> table = {"yhat": [1, 0] * 20, "sex": ["f"] * 20 + ["m"] * 20}
-    >>> found = fairness_report(table, prediction="yhat", group="sex")
-    >>> "statistical parity" in page(found, "Fairness").html()
+    >>> result = fairness_report(table, prediction="yhat", group="sex")
+    >>> "statistical parity" in page(result, "Fairness").html()
     True
     """
     parts: list[Part] = []
@@ -68,54 +68,54 @@ def _charts(view: "View") -> list[Part]:
     for name in _SHOWN:
         if name not in view.rates:
             continue
-        found = [view.rates[name][place] for place in places]
-        known = [place for place, estimate in enumerate(found) if np.isfinite(estimate.value)]
+        result = [view.rates[name][place] for place in places]
+        known = [place for place, estimate in enumerate(result) if np.isfinite(estimate.value)]
         if not known:
             continue
-        values, low, high = ([getattr(found[k], side) for k in known] for side in ("value", "low", "high"))
+        values, low, high = ([getattr(result[k], side) for k in known] for side in ("value", "low", "high"))
         bars = Bars([labels[k] for k in known], values, low=low, high=high)
         parts.append(Chart(f"{name}, by {view.name}", [bars], y=name, y_range=(0, 1)))
     return parts
 
 
-def _conditional(view: "View", found: "Conditional") -> list[Part]:
-    parts: list[Part] = [Heading(f"By {view.name}, given {found.given}")]
-    if found.adjusted is not None:
+def _conditional(view: "View", strata: "Conditional") -> list[Part]:
+    parts: list[Part] = [Heading(f"By {view.name}, given {strata.given}")]
+    if strata.adjusted is not None:
         whole = view.gap("statistical parity").difference
         parts.append(
             Facts(
                 {
                     "gap without regard to strata": str(whole),
-                    "gap if all groups were spread over the strata alike": str(found.adjusted.difference),
-                    "rows in strata that hold all groups": f"{found.adjusted.covered:.1%}",
-                    "strata that cannot be compared": found.incomparable,
+                    "gap if all groups were spread over the strata alike": str(strata.adjusted.difference),
+                    "rows in strata that hold all groups": f"{strata.adjusted.covered:.1%}",
+                    "strata that cannot be compared": strata.incomparable,
                 }
             )
         )
     rows = [
-        (name, size, str(entry.difference), entry.highest, entry.lowest) for name, size, entry in found.strata[:_FEW]
+        (name, size, str(entry.difference), entry.highest, entry.lowest) for name, size, entry in strata.strata[:_FEW]
     ]
-    more = f" {len(found.strata) - _FEW} more are not shown." if len(found.strata) > _FEW else ""
+    more = f" {len(strata.strata) - _FEW} more are not shown." if len(strata.strata) > _FEW else ""
     caption = f"Gaps of the selection rate within strata, largest first; each with limits of its own.{more}"
-    return [*parts, Grid((found.given, "rows", "gap", "highest", "lowest"), rows, caption)] if rows else parts
+    return [*parts, Grid((strata.given, "rows", "gap", "highest", "lowest"), rows, caption)] if rows else parts
 
 
 def _calibration(view: "View") -> list[Part]:
-    found = view.calibration
-    if found is None:
+    result = view.calibration
+    if result is None:
         return []
     places = [place for place in np.argsort(view.sizes)[::-1] if view.sizes[place]][:6]
-    steps = np.arange(1, len(found.bins) + 1)
+    steps = np.arange(1, len(result.bins) + 1)
     lines = [
-        Line(steps, found.rates.values[:, g], view.groups[g], low=found.low[:, g], high=found.high[:, g])
+        Line(steps, result.rates.values[:, g], view.groups[g], low=result.low[:, g], high=result.high[:, g])
         for g in places
     ]
     parts: list[Part] = [
         Heading(f"Calibration by {view.name}"),
         Chart("How often the outcome occurs at each level of the score", lines, x="bin of the score", y="frequency"),
     ]
-    if found.means is not None:
-        rows = [(view.groups[g], str(found.excess[g]), found.error[g]) for g in places]
+    if result.means is not None:
+        rows = [(view.groups[g], str(result.excess[g]), result.error[g]) for g in places]
         caption = "A positive first number: the scores say more than happens. The second is a description only."
         header = (view.name, "mean score less base rate", "mean distance over bins")
         parts.append(Grid(header, rows, caption))

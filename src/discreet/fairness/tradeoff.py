@@ -1,8 +1,8 @@
 """What fairness costs in accuracy, and what privacy costs each group.
 
 >>> from discreet.fairness.tradeoff import tradeoff
->>> found = tradeoff([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0], ["f", "f", "m", "m"], ["statistical parity"])
->>> round(found.unconstrained, 3), round(found.cost("statistical parity"), 3)
+>>> result = tradeoff([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0], ["f", "f", "m", "m"], ["statistical parity"])
+>>> round(result.unconstrained, 3), round(result.cost("statistical parity"), 3)
 (1.0, 0.25)
 """
 
@@ -118,12 +118,12 @@ def tradeoff(
 
 def _large(group: ArrayLike, least: int) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Which rows are in groups of at least `least` rows, and the sizes of the other groups."""
-    found = coded(read_table({"group": np.asarray(group)}), "group")
-    sizes = np.bincount(found.codes[found.codes >= 0], minlength=len(found.values))
-    small = {name: int(size) for name, size in zip(found.values, sizes, strict=True) if size < least}
-    if len(small) == len(found.values):
+    result = coded(read_table({"group": np.asarray(group)}), "group")
+    sizes = np.bincount(result.codes[result.codes >= 0], minlength=len(result.values))
+    small = {name: int(size) for name, size in zip(result.values, sizes, strict=True) if size < least}
+    if len(small) == len(result.values):
         raise InvalidData(f"group: every group has fewer than {least} rows; ask for fewer with least")
-    kept = (found.codes < 0) | (sizes[np.maximum(found.codes, 0)] >= least)  # missing ones are refused later
+    kept = (result.codes < 0) | (sizes[np.maximum(result.codes, 0)] >= least)  # missing ones are refused later
     return kept, small
 
 
@@ -154,8 +154,8 @@ class Effect:
             "rate": self.name,
             "epsilon": [None if epsilon is None else printed_up(epsilon) for epsilon in self.epsilons],
             "rows": dict(zip(self.groups, self.sizes, strict=True)),
-            "groups": {name: [estimate.as_dict() for estimate in found] for name, found in self.rates.items()},
-            "runs": {name: [list(ends) for ends in found] for name, found in self.runs.items()},
+            "groups": {name: [estimate.as_dict() for estimate in result] for name, result in self.rates.items()},
+            "runs": {name: [list(ends) for ends in result] for name, result in self.runs.items()},
             "gap": [estimate.as_dict() for estimate in self.gaps],
         }
 
@@ -184,8 +184,8 @@ class Effect:
         """The curves, and the gap at every ε."""
         rows = []
         for k, epsilon in enumerate(self.epsilons):
-            found = [f"{self.rates[name][k]}{_between(self.runs[name][k])}" for name in self.groups]
-            rows.append(("none" if epsilon is None else plain(epsilon), *found, str(self.gaps[k])))
+            result = [f"{self.rates[name][k]}{_between(self.runs[name][k])}" for name in self.groups]
+            rows.append(("none" if epsilon is None else plain(epsilon), *result, str(self.gaps[k])))
         words = (
             f"Limits at {float(100 * self.confidence):g} % are those of the test rows. Another training run at the "
             "same ε comes out differently: train several times before saying that a group lost."
@@ -210,8 +210,8 @@ def effect(
     outcomes for each ε, or a list of them, one for each of several trainings; `None` stands for no privacy at all.
 
     >>> y, a = [1, 0] * 50, ["f"] * 50 + ["m"] * 50
-    >>> found = effect({"0.5": (y, [1] * 100, a), None: (y, y, a)})
-    >>> [round(one.value, 2) for one in found.rates["f"]]
+    >>> result = effect({"0.5": (y, [1] * 100, a), None: (y, y, a)})
+    >>> [round(one.value, 2) for one in result.rates["f"]]
     [0.5, 1.0]
     """
     if not outcomes:
@@ -223,14 +223,14 @@ def effect(
     groups, counted = _tables([known[key] for key in epsilons])
     sizes = tuple(int(n) for n in counted[0][0].sum(axis=(1, 2)))
     limits, criterion = Sampling(least), Criterion(f"equal {rate}", (rate,), "")
-    found, gaps, runs = [], [], []
+    result, gaps, runs = [], [], []
     for tables in counted:  # training × group × label × prediction
         mean = tables.mean(axis=0)
         shares, each = family(mean, measure), metric_rates(tables, measure)
-        found.append(estimates(shares.values[0], *(side[0] for side in limits.limits(shares, float(rest)))))
+        result.append(estimates(shares.values[0], *(side[0] for side in limits.limits(shares, float(rest)))))
         gaps.append(plain_gap(mean, criterion, groups, limits, float(rest)).difference)
         runs.append(list(zip(each.min(axis=0).tolist(), each.max(axis=0).tolist(), strict=True)))
-    rates = {name: tuple(each[g] for each in found) for g, name in enumerate(groups)}
+    rates = {name: tuple(each[g] for each in result) for g, name in enumerate(groups)}
     ends = {name: tuple(each[g] for each in runs) for g, name in enumerate(groups)}
     return Effect(rate, epsilons, groups, sizes, rates, ends, tuple(gaps), 1 - rest)
 

@@ -204,11 +204,11 @@ def _numbers(table: Any, k: int, models: list[dict[str, Any]]) -> Policy:
 def _fingerprints(seed: int) -> Shown:
     place = town(people=20_000, seed=seed)
     people = place.people.drop_columns(["person"])
-    found = unique_sets(people, share="0.5", largest=4)
-    rows = [[", ".join(unique.columns), unique.share] for unique in found.sets[:12]]
-    bars = Bars([column.name for column in found.columns], [column.alone for column in found.columns])
+    result = unique_sets(people, share="0.5", largest=4)
+    rows = [[", ".join(unique.columns), unique.share] for unique in result.sets[:12]]
+    bars = Bars([column.name for column in result.columns], [column.alone for column in result.columns])
     parts: list[Part] = [
-        Text(f"All {len(found.columns)} columns together single out {found.together:.1%} of {found.rows:,} people."),
+        Text(f"All {len(result.columns)} columns together single out {result.together:.1%} of {result.rows:,} people."),
         Grid(["columns together", "share of people singled out"], rows, "the smallest sets that single out half"),
         Chart("Share of people that each column singles out alone", [bars], y="share", y_range=(0, 1)),
     ]
@@ -451,11 +451,10 @@ _ANSWERS = (
 
 def _audit(seed: int) -> Shown:
     right = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbor=1, samples=100_000, seed=seed).run()
-    found = parade(seed=seed)
-    caught = sum(report.broken for _, report in found)
-    return Shown(
-        [right], [Text(f"Of {len(found)} broken mechanisms the audit catches {caught}."), table(found), bounds(found)]
-    )
+    result = parade(seed=seed)
+    caught = sum(report.broken for _, report in result)
+    words = Text(f"Of {len(result)} broken mechanisms the audit catches {caught}.")
+    return Shown([right], [words, table(result), bounds(result)])
 
 
 def _guessing(seed: int) -> Shown:

@@ -54,8 +54,8 @@ class Heights:
         inside, outside = np.split(heights, [len(heights) // 2])
         released = self._publish(inside)
         known = heights - heights.mean()  # the auxiliary information: "five centimeters below the average"
-        found, guessed = (np.abs(center + known - heights) <= self.within for center in (released, self.believed))
-        taking, absent = np.split(found, [len(heights) // 2])
+        result, guessed = (np.abs(center + known - heights) <= self.within for center in (released, self.believed))
+        taking, absent = np.split(result, [len(heights) // 2])
         return AttackReport(
             attack="inference from an average",
             against=f"an average at ε {text_up(self._epsilon, 4)}",

@@ -6,8 +6,8 @@
 >>> from discreet.gallery.models import canaries
 >>> from discreet.learning.sgd.recipe import Recipe, Sgd
 >>> recipe = Recipe(rate=1, lot=100, steps=4, multiplier=4, clip=1, optimizer=Sgd(1))
->>> found = canaries(recipe, delta="1e-5", count=400, seed=1).find()
->>> found.broken, round(float(found.claimed), 2)
+>>> result = canaries(recipe, delta="1e-5", count=400, seed=1).find()
+>>> result.broken, round(float(result.claimed), 2)
 (False, 1.99)
 
 Exhibits on learning: whose data a model was trained on, and what the updates of federated learning give away.
@@ -291,18 +291,18 @@ def attacks_on(
     known: dict[str, Any] = {"members": targets.members, **settings}
     mine = said[people]
     slopes = gradient_norms(model.shape.network, model.parameters, targets.x[people], targets.y[people])
-    found: list[MembershipAttack] = [LossThreshold(losses=-mine, **known), GradientNorm(gradients=slopes, **known)]
+    result: list[MembershipAttack] = [LossThreshold(losses=-mine, **known), GradientNorm(gradients=slopes, **known)]
     if references is None:
-        return found
+        return result
     if model.classes is None:
         raise InvalidParameter("references", references.count, "0 for a model that predicts a number")
     of_people = references.of_targets(people)
-    found.append(Lira(confidences=mine, references=of_people, **known))
+    result.append(Lira(confidences=mine, references=of_people, **known))
     if len(said) > targets.people:
         others = np.arange(targets.people, len(said))
         world: dict[str, Any] = {"population": said[others], "population_references": references.of_targets(others)}
-        found.append(Rmia(confidences=mine, references=of_people, **world, **known))
-    return found
+        result.append(Rmia(confidences=mine, references=of_people, **world, **known))
+    return result
 
 
 def reference_models(
@@ -391,11 +391,11 @@ def _membership(seed: int) -> Shown:
 
 def _audited(seed: int) -> Text:
     recipe = Recipe.for_budget(epsilon=4, delta="1e-5", rate=1, examples=2048, steps=4, clip=1, optimizer=Sgd(1))
-    found = canaries(recipe, delta="1e-5", count=4096, seed=seed, entropy=DeterministicEntropy(seed)).find()
-    proven = 0.0 if found.bound is None else found.bound.epsilon
+    result = canaries(recipe, delta="1e-5", count=4096, seed=seed, entropy=DeterministicEntropy(seed)).find()
+    proven = 0.0 if result.bound is None else result.bound.epsilon
     return Text(
         f"The training itself, audited with 4,096 canaries: ε is at least {proven:.2f}, with 95 % confidence; "
-        f"the recipe says 4. The claim is {found.claim}."
+        f"the recipe says 4. The claim is {result.claim}."
     )
 
 
@@ -510,13 +510,13 @@ def _by_noise(people: _Federation, clear: NDArray[np.int64], drawn: NDArray[Any]
     """How many rows come back, by the noise that each client adds."""
     scale = float(gaussian_multiplier(epsilon=8, delta=_DELTA, method="analytic"))
     levels = [10.0**power for power in range(-6, 1)]
-    found = [people.attack(clear + level / scale * drawn, units, "").success for level in levels]
+    result = [people.attack(clear + level / scale * drawn, units, "").success for level in levels]
     line = Line(
         levels,
-        [estimate.value for estimate in found],
+        [estimate.value for estimate in result],
         "",
-        [estimate.low for estimate in found],
-        [estimate.high for estimate in found],
+        [estimate.low for estimate in result],
+        [estimate.high for estimate in result],
     )
     title, x = "Rows that come back from single updates", "noise in each weight, in clipping norms"
     return Chart(title, [line], x=x, y="share of rows", log_x=True, y_range=(0, 1))

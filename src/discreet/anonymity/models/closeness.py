@@ -349,10 +349,10 @@ def joint(rows: Any, people: Any, name: str) -> Ints:
 
 def _flags(table: Any, name: str) -> Ints:
     """A true/false column as 1 and 0."""
-    found = texts(column(table, name)).dictionary_encode()
+    result = texts(column(table, name)).dictionary_encode()
     meaning = {"true": 1, "1": 1, "yes": 1, "false": 0, "0": 0, "no": 0}
-    of_text = [meaning.get(text.lower(), -1) for text in found.dictionary.to_pylist()]
-    flags = np.array(of_text, np.int64)[np.asarray(found.indices)]
+    of_text = [meaning.get(text.lower(), -1) for text in result.dictionary.to_pylist()]
+    flags = np.array(of_text, np.int64)[np.asarray(result.indices)]
     if wrong := int(np.count_nonzero(flags < 0)):
         raise InvalidData(f"column {name!r}: {wrong} values are neither true nor false (nor 1, 0, yes, no)")
     if not flags.any():

@@ -328,9 +328,9 @@ class _UnitCells(Cells):
         """Each value with its holders; `divided`: a unit's vote is divided among its values."""
         holder = numbered([of_class, unit]) if len(of_class) else of_class
         votes = np.bincount(holder)[holder] if len(holder) else np.empty(0)
-        found, places = np.unique(of_class * values + value, return_inverse=True)
-        people: Any = np.bincount(places, 1 / votes if divided else None, minlength=len(found))
-        cell_class, cell_value = np.divmod(found, values)
+        distinct, places = np.unique(of_class * values + value, return_inverse=True)
+        people: Any = np.bincount(places, 1 / votes if divided else None, minlength=len(distinct))
+        cell_class, cell_value = np.divmod(distinct, values)
         return cls(cell_class, cell_value, people, _holders(of_class, unit, count), (of_class, unit, value))
 
     @cached_property

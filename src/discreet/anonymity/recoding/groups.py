@@ -128,11 +128,11 @@ def _one_by_one(groups: Groups, rest: Ints, entropy: Entropy | None) -> Groups:
             for place in _least(costs, _TRIED).tolist()
             if np.isfinite(costs[place])
         )
-        found = next((made for made in tried if made is not None), None)
-        misses += found is None
+        result = next((made for made in tried if made is not None), None)
+        misses += result is None
         if misses > _MISSES:
             break
-        groups = groups if found is None else found
+        groups = groups if result is None else result
     return groups
 
 

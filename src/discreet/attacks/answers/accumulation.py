@@ -89,11 +89,11 @@ class Belief:
         >>> Belief.uniform([1, 2, 3, 4]).of(lambda number: number % 2)[0]
         Fraction(1, 2)
         """
-        found: dict[Secret, Fraction] = {}
+        result: dict[Secret, Fraction] = {}
         for secret, weight in self.weights.items():
             image = function(secret)
-            found[image] = found.get(image, Fraction(0)) + weight
-        return Belief(found)
+            result[image] = result.get(image, Fraction(0)) + weight
+        return Belief(result)
 
     def that(self, event: Callable[[Secret], bool]) -> Fraction:
         """The probability that the secret is one of those.

@@ -69,9 +69,9 @@ class Differencing:
     def run(self) -> AttackReport:
         """Ask, take differences, and guess what is likeliest by them and by how common the secret is."""
         truth = self._checked()
-        found = [difference(self._for(person), pairs) for person, pairs in enumerate(self.pairs)]
+        result = [difference(self._for(person), pairs) for person, pairs in enumerate(self.pairs)]
         share = float(truth.mean())
-        means = np.array([math.nan if d is None else d for d in found])
+        means = np.array([math.nan if d is None else d for d in result])
         guessed = likeliest(means, [0, 1], [1 - share, share]) == 1
         return report_on_bits(
             guessed,
@@ -82,7 +82,7 @@ class Differencing:
             confidence=self.confidence,
             facts={
                 "pairs of questions a person": f"{np.mean([len(p) for p in self.pairs]):.4g}",
-                "people about whom everything was refused": sum(d is None for d in found),
+                "people about whom everything was refused": sum(d is None for d in result),
                 **ceiling(self.epsilon),
             },
         )
@@ -106,12 +106,12 @@ def difference(answerer: Answerer, pairs: Iterable[Pair]) -> float | None:
     >>> difference(len, [("abc", "ab"), ("xy", "x")])
     1.0
     """
-    found = []
+    result = []
     for larger, smaller in pairs:
         first, second = ask(answerer, larger), ask(answerer, smaller)
         if first is not None and second is not None:
-            found.append(first - second)
-    return math.fsum(found) / len(found) if found else None
+            result.append(first - second)
+    return math.fsum(result) / len(result) if result else None
 
 
 def likeliest(means: NDArray[np.float64], values: Sequence[float], shares: Sequence[float]) -> NDArray[np.float64]:
@@ -284,9 +284,9 @@ def gather(answerer: Answerer, questions: Iterable[Any], *, until_refused: bool 
         refused += 1
         if until_refused:
             break
-    kept = [found[:1] if len(set(found)) == 1 else found for found in by_question.values()]
+    kept = [result[:1] if len(set(result)) == 1 else result for result in by_question.values()]
     received = sum(map(len, by_question.values()))
-    return Gathered(tuple(answer for found in kept for answer in found), received, refused)
+    return Gathered(tuple(answer for result in kept for answer in result), received, refused)
 
 
 def margin(spread: float, answers: int, *, z: float = 1.96) -> float:
@@ -305,9 +305,9 @@ def _charts(gathered: Sequence[Gathered], truth: Floats) -> tuple[Chart, ...]:
         return ()
     points = np.unique(np.geomspace(1, longest, 60).astype(int))
     errors = np.full((len(gathered), len(points)), np.nan)
-    for row, (found, true) in enumerate(zip(gathered, truth, strict=True)):
-        own = points[points <= len(found.answers)]
-        errors[row, : len(own)] = np.abs(np.cumsum(found.answers)[own - 1] / own - true)
+    for row, (result, true) in enumerate(zip(gathered, truth, strict=True)):
+        own = points[points <= len(result.answers)]
+        errors[row, : len(own)] = np.abs(np.cumsum(result.answers)[own - 1] / own - true)
     line = Line(points, np.nanmean(errors, axis=0), "attacker")
     half = Line(points, np.full(len(points), 0.5), "known below this", dashed=True)
     return (Chart("Error of the mean", [line, half], x="answers", y="mean error", log_x=True),)

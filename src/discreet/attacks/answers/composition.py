@@ -82,10 +82,10 @@ class Composition:
 
     def beliefs(self) -> list[Belief]:
         """The belief about worlds before the first observed answer and after each of them."""
-        found = [self.belief()]
+        result = [self.belief()]
         for asked, answer in zip(self.questions, self.observed or (), strict=False):
-            found.append(found[-1].after(asked.channel, answer))
-        return found
+            result.append(result[-1].after(asked.channel, answer))
+        return result
 
     def by_person(self) -> dict[str, dict[Person, Fraction]]:
         """The probability that each person has the secret, before the first observed answer and after each of them."""

@@ -113,19 +113,19 @@ class Intersection:
             for name, (texts, _), known in zip(self.on, labels, folk, strict=True)
         ]
         people = len(folk[0].codes)
-        found = np.empty((people, values), np.bool_)
+        result = np.empty((people, values), np.bool_)
         for start in range(0, people, _BLOCK):
             rows = slice(start, start + _BLOCK)
             fits = np.logical_and.reduce(
                 [t[c][:, known.codes[rows]] for t, c, known in zip(tables, classes, folk, strict=True)]
             )
-            found[rows] = fits.T.astype(np.float32) @ present > 0
-        found[~found.any(axis=1)] = True
-        return found
+            result[rows] = fits.T.astype(np.float32) @ present > 0
+        result[~result.any(axis=1)] = True
+        return result
 
     def _unfit(self, sets: Sequence[Candidates]) -> int:
         """How many people some release has no row for; a release that fits nobody is more likely one misread."""
-        unfit = np.stack([found[:, -1] for found in sets])
+        unfit = np.stack([result[:, -1] for result in sets])
         for number, missed in enumerate(unfit, 1):
             if missed.all():
                 raise InvalidData(
@@ -137,8 +137,8 @@ class Intersection:
     def _unread(self, sets: Sequence[Candidates]) -> tuple[str, ...]:
         """Releases in which many people have no row that fits, and many rows a label that was not understood."""
         said = []
-        for number, (found, table) in enumerate(zip(sets, self.releases, strict=True), 1):
-            lost, strange = float(found[:, -1].mean()), self._strange(table)
+        for number, (result, table) in enumerate(zip(sets, self.releases, strict=True), 1):
+            lost, strange = float(result[:, -1].mean()), self._strange(table)
             if lost > _FEW and strange:
                 said.append(
                     f"release {number}: no row fits {100 * lost:.0f} % of the known people, and labels of "
@@ -153,7 +153,7 @@ class Intersection:
     def _strange(self, table: Any) -> list[str]:
         """The columns in which many rows have a label that covers nobody known and is not written in a known form."""
         known, rows = columns(self.known, self.on, where="known"), columns(table, self.on, where="release")
-        found = []
+        result = []
         for name in self.on:
             labels, codes = _labels(rows[name])
             explained = (self.covers or {}).get(name)
@@ -162,8 +162,8 @@ class Intersection:
                 label is not None and not understood(label, explained) and not covered(label, values, explained).any()
                 for label in labels
             ]
-            found += [name] if np.array(odd)[codes].mean() > _FEW else []
-        return found
+            result += [name] if np.array(odd)[codes].mean() > _FEW else []
+        return result
 
     def _control(self) -> Share:
         sets, truth = self.candidates(self.outside)

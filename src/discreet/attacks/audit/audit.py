@@ -6,8 +6,8 @@ stated confidence no mechanism of a smaller ε gives these outputs. An audit ref
 >>> from discreet.attacks.audit import Audit
 >>> def coin(bit, n, rng):
 ...     return bit ^ (rng.random(n) < 0.1)  # ε = ln 9 = 2.197
->>> found = Audit(mechanism=coin, x=False, neighbor=True, claimed=1, samples=20_000, seed=1).find()
->>> found.broken, 2.0 < found.epsilon < 2.2
+>>> result = Audit(mechanism=coin, x=False, neighbor=True, claimed=1, samples=20_000, seed=1).find()
+>>> result.broken, 2.0 < result.epsilon < 2.2
 (True, True)
 
 Search for neighboring inputs that a mechanism tells apart most.

@@ -91,8 +91,8 @@ def lowest_bit(values: Floats) -> Labels:
     mantissa = np.where(exponent > 0, bits & ((1 << 52) - 1) | (1 << 52), bits & ((1 << 52) - 1))
     last = mantissa & -mantissa
     trailing = np.frexp(np.maximum(last, 1).astype(np.float64))[1] - 1  # a power of two: exact
-    found = np.maximum(exponent, 1) - 1075 + trailing
-    return np.where((mantissa == 0) | (exponent == 0x7FF), _ZERO_BIT, found).astype(np.int64)
+    result = np.maximum(exponent, 1) - 1075 + trailing
+    return np.where((mantissa == 0) | (exponent == 0x7FF), _ZERO_BIT, result).astype(np.int64)
 
 
 def decimals(values: Floats) -> Labels:
@@ -101,12 +101,12 @@ def decimals(values: Floats) -> Labels:
     >>> decimals(np.array([3.0, 0.25, 1 / 3])).tolist()
     [0, 2, 9]
     """
-    found = np.full(values.shape, 9, np.int64)
+    result = np.full(values.shape, 9, np.int64)
     with np.errstate(invalid="ignore", over="ignore"):
         for count in range(8, -1, -1):
             scaled = values * 10.0**count
-            found[np.abs(scaled - np.rint(scaled)) <= 1e-7] = count
-    return np.where(np.isfinite(values), found, -1)
+            result[np.abs(scaled - np.rint(scaled)) <= 1e-7] = count
+    return np.where(np.isfinite(values), result, -1)
 
 
 def residue(values: Floats) -> Labels:

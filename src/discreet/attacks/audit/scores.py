@@ -45,9 +45,9 @@ def learned(x: Outputs, other: Outputs) -> Iterator[Score]:
     yield from _groups(x, other)
     for feature in labels(x, {**x.shown, **other.shown}):
         values = _values(x, other) if feature.words == "the output" else {}
-        found = _cells(feature, feature.of(x), feature.of(other), values)
-        if found is not None:
-            yield found
+        result = _cells(feature, feature.of(x), feature.of(other), values)
+        if result is not None:
+            yield result
     parts: list[tuple[NumberOf, _Histogram]] = []
     for number in numbers(x):
         here, there = number.of(x), number.of(other)
@@ -82,8 +82,8 @@ class _Histogram:
 
 
 def _bin(values: Floats, edges: Floats) -> Labels:
-    found = np.searchsorted(edges, values, side="right")
-    return np.where(np.isnan(values), len(edges) + 1, found).astype(np.int64)
+    result = np.searchsorted(edges, values, side="right")
+    return np.where(np.isnan(values), len(edges) + 1, result).astype(np.int64)
 
 
 def _log_ratio(mine: Labels, theirs: Labels, n: int, m: int) -> Floats:
@@ -223,9 +223,9 @@ def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> I
         return
     summary = f"the lowest bit of {number.words}, by where it lies, is one of {{:,}} that floating-point noise leaves"
     feature = LabelOf(f"where {number.words} lies and its lowest bit", of, told, summary)
-    found = _cells(feature, of(x), of(other), {})
-    if found is not None:
-        yield found
+    result = _cells(feature, of(x), of(other), {})
+    if result is not None:
+        yield result
 
 
 def _intervals(chosen: NDArray[np.bool_], edges: Floats) -> str:
@@ -337,8 +337,8 @@ def choose(x: Outputs, other: Outputs, *, delta: float, deviations: float, trial
     half, rest = len(x) // 2, len(other) // 2
     judge = _Judge(x.part(half, len(x)), other.part(rest, len(other)), delta, deviations, trials)
     fit = x.part(0, half), other.part(0, rest)
-    found = [judge.best(score) for score in learned(*fit)]
-    ranked = sorted((_weighed(event) for event in found if event.promise > 0), key=lambda event: -event.promise)
+    result = [judge.best(score) for score in learned(*fit)]
+    ranked = sorted((_weighed(event) for event in result if event.promise > 0), key=lambda event: -event.promise)
     return tuple(ranked[:most])
 
 
@@ -361,13 +361,13 @@ class _Judge:
         """The best threshold of a score, and its better side."""
         mine, theirs = np.sort(score.of(self.x)), np.sort(score.of(self.other))
         thresholds = _candidates(mine, theirs)
-        found = []
+        result = []
         for above in (True, False):
             p, q = (_share(side, thresholds, above=above) for side in (mine, theirs))
             promises = self._promises(p, q) if above else self._promises(q, p)
             at = int(np.argmax(promises))
-            found.append(Event(score, float(thresholds[at]), above, float(promises[at])))
-        return max(found, key=lambda event: event.promise)
+            result.append(Event(score, float(thresholds[at]), above, float(promises[at])))
+        return max(result, key=lambda event: event.promise)
 
     def _promises(self, likely: Floats, rare: Floats) -> Floats:
         """The bound on ε with Wilson's limits (1927) at as many trials as the real ones will have."""

@@ -99,8 +99,8 @@ def audit_curator(
     ...         self.rows = rows
     ...     def ask(self, question):
     ...         return len(self.rows)  # no noise at all
-    >>> found = audit_curator(x=lambda: Toy("ab"), neighbor=lambda: Toy("a"), question="COUNT", claimed=1, read=int)
-    >>> found.find().broken
+    >>> result = audit_curator(x=lambda: Toy("ab"), neighbor=lambda: Toy("a"), question="COUNT", claimed=1, read=int)
+    >>> result.find().broken
     True
     """
     for side, opener in (("x", x), ("neighbor", neighbor)):
@@ -169,8 +169,8 @@ class ChannelAudit:
     Guarantee: for a channel of rationals the ε found is the tightest one, rounded up in its last digit
     (`Channel.epsilon`); for floats it is that of the entries given.
 
-    >>> found = ChannelAudit(channel=[["3/4", "1/4"], ["1/4", "3/4"]], claimed=1)
-    >>> round(found.epsilon, 4), found.broken, found.run().verdict
+    >>> result = ChannelAudit(channel=[["3/4", "1/4"], ["1/4", "3/4"]], claimed=1)
+    >>> round(result.epsilon, 4), result.broken, result.run().verdict
     (1.0986, True, 'falls')
     """
 
@@ -206,16 +206,16 @@ class ChannelAudit:
 
     def run(self) -> AttackReport:
         """Audit, and report."""
-        epsilon, found = claim(self.claimed, self.delta)[0], self.epsilon
+        epsilon, result = claim(self.claimed, self.delta)[0], self.epsilon
         if epsilon is not None and not self.broken:
-            found = min(found, float_up(epsilon))  # rounding up must not accuse
+            result = min(result, float_up(epsilon))  # rounding up must not accuse
         allowed = 0.5 if epsilon is None else speaks_rightly(float_up(epsilon))
         return AttackReport(
             attack="audit, exact",
             against=self.name,
             goal="tell from one output whether a person's data was in it",
             people=1,
-            success=Share.known(speaks_rightly(found)),
+            success=Share.known(speaks_rightly(result)),
             baseline=Share.known(allowed),
             confidence=1.0,
             tolerance=0.0,
@@ -249,8 +249,8 @@ class ChannelAudit:
     def _charts(self) -> tuple[Chart, ...]:
         curve = self.channel.curve(self.neighbors)
         shown = Line([e for e, _ in curve], [d for _, d in curve], "least δ")
-        epsilon, found = claim(self.claimed, self.delta)[0], min(self.epsilon, 50.0)
-        names, values = (["ε"], [found]) if epsilon is None else (["claimed ε", "ε"], [float_up(epsilon), found])
+        epsilon, result = claim(self.claimed, self.delta)[0], min(self.epsilon, 50.0)
+        names, values = (["ε"], [result]) if epsilon is None else (["claimed ε", "ε"], [float_up(epsilon), result])
         return (
             Chart(f"{self.name}: δ for every ε", [shown], x="ε", y="δ"),
             Chart(f"{self.name}: claimed and true", [Bars(names, values)], y="ε"),

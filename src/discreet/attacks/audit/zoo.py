@@ -473,22 +473,22 @@ def parade(
 ) -> tuple[tuple[Broken, Finding], ...]:
     """Audit them all, one after the other; each bound by itself holds with this confidence.
 
-    >>> [(animal, found)] = parade(animals=[named("the same seed for every release")])
-    >>> found.broken
+    >>> [(animal, result)] = parade(animals=[named("the same seed for every release")])
+    >>> result.broken
     True
     """
-    found = []
+    result = []
     for place, animal in enumerate(animals):
-        found.append((animal, animal.audit(confidence=confidence, seed=seed).find()))
+        result.append((animal, animal.audit(confidence=confidence, seed=seed).find()))
         if progress is not None:
             progress(place + 1, len(animals))
-    return tuple(found)
+    return tuple(result)
 
 
-def table(found: Sequence[tuple[Broken, Finding]]) -> Grid:
+def table(findings: Sequence[tuple[Broken, Finding]]) -> Grid:
     """What was claimed and what was proven, one a line; the numbers are those of the chart `bounds`."""
     rows = []
-    for place, (animal, finding) in enumerate(found, 1):
+    for place, (animal, finding) in enumerate(findings, 1):
         claimed = plain(animal.epsilon), plain(animal.delta)
         proof = round(finding.epsilon, 3), "broken" if finding.broken else "–", finding.event
         rows.append([place, animal.name, *claimed, *proof, animal.why])
@@ -496,9 +496,9 @@ def table(found: Sequence[tuple[Broken, Finding]]) -> Grid:
     return Grid(header, rows, "each bound holds with the stated confidence by itself")
 
 
-def bounds(found: Sequence[tuple[Broken, Finding]]) -> Chart:
+def bounds(findings: Sequence[tuple[Broken, Finding]]) -> Chart:
     """Claimed and proven ε of all of them, by their number in `table`."""
-    names = [str(place + 1) for place in range(len(found))]
-    claimed = Bars(names, [float(animal.epsilon) for animal, _ in found], "claimed")
-    proven = Bars(names, [finding.epsilon for _, finding in found], "at least")
+    names = [str(place + 1) for place in range(len(findings))]
+    claimed = Bars(names, [float(animal.epsilon) for animal, _ in findings], "claimed")
+    proven = Bars(names, [finding.epsilon for _, finding in findings], "at least")
     return Chart("Broken mechanisms: claimed and proven", [claimed, proven], x="number in the table", y="ε")

@@ -201,14 +201,14 @@ def crowded(scores: Scores, *, confidence: float) -> tuple[str, ...]:
     outside, count = len(scores.outside), len(scores)
     ranks = np.array(sorted({max(1, round(rate * outside)) for rate in _TRIED}))
     doubt = (1 - confidence) / (2 * len(ranks))
-    found = []
+    result = []
     for sign, words in _ENDS:
         inside, others = sign * scores.inside, np.sort(sign * scores.outside)[::-1]
         beyond = [int((inside > others[k - 1]).sum()) for k in ranks]
         tails = hypergeom.cdf(ranks - 1, count, outside, np.array(beyond) + ranks - 1)
         if tails.min() < doubt:
-            found.append(words)
-    return tuple(found)
+            result.append(words)
+    return tuple(result)
 
 
 _ENDS = (
@@ -239,13 +239,13 @@ def bound_of(
             return None
 
 
-def beside(found: list[MembershipFinding], title: str) -> Chart:
+def beside(findings: list[MembershipFinding], title: str) -> Chart:
     """ε at least beside ε claimed, for each finding; no claim is a gap."""
-    names = [finding.attack if len(found) > 1 else finding.against for finding in found]
-    proven = [0.0 if finding.bound is None else finding.bound.epsilon for finding in found]
+    names = [finding.attack if len(findings) > 1 else finding.against for finding in findings]
+    proven = [0.0 if finding.bound is None else finding.bound.epsilon for finding in findings]
     bars = [Bars(names, proven, "ε is at least")]
-    if any(finding.claimed is not None for finding in found):
-        claimed = [0.0 if finding.claimed is None else float_up(finding.claimed) for finding in found]
+    if any(finding.claimed is not None for finding in findings):
+        claimed = [0.0 if finding.claimed is None else float_up(finding.claimed) for finding in findings]
         bars = [Bars(names, claimed, "ε claimed"), *bars]
     return Chart(title, bars, y="ε")
 
@@ -339,8 +339,8 @@ def trials(scores: Scores, *, delta: Number, confidence: Number, curve: Family =
     first, second = scores.halves(integer(seed, "seed", at_least=0))
     share, family = doubt / (2 * _EVENTS), family_of(curve, spare)
     events = _choose(first, spare, share, family)
-    found = [(*_best(event.counts(second), spare, share, family), event) for event in events]
-    epsilon, counts, event = max(found, key=lambda bound: bound[0])
+    result = [(*_best(event.counts(second), spare, share, family), event) for event in events]
+    epsilon, counts, event = max(result, key=lambda bound: bound[0])
     return EpsilonBound(
         epsilon=max(0.0, epsilon),
         delta=spare,
@@ -385,15 +385,15 @@ def _choose(scores: Scores, delta: Fraction, doubt: Fraction, curve: Family) -> 
     thresholds = _candidates(scores.values)
     confidence = float(1 - doubt * SPARE / len(thresholds))
     inside, outside = np.sort(scores.inside), np.sort(scores.outside)
-    found: list[tuple[float, _Event]] = []
+    result: list[tuple[float, _Event]] = []
     for above in (True, False):
         hits, alarms = (_count(side, thresholds, above=above) for side in (inside, outside))
         low = lower_limit(hits, len(inside), confidence=confidence)
         high = upper_limit(alarms, len(outside), confidence=confidence)
         for promise in [_shifts(low, high)] if curve == "gaussian" else _ratios(low, high, float(delta)):
             place = int(np.argmax(promise))
-            found.append((float(promise[place]), _Event(float(thresholds[place]), above)))
-    return [event for _, event in sorted(found, key=lambda pair: -pair[0])[:_EVENTS]]
+            result.append((float(promise[place]), _Event(float(thresholds[place]), above)))
+    return [event for _, event in sorted(result, key=lambda pair: -pair[0])[:_EVENTS]]
 
 
 def _shifts(low: Floats, high: Floats) -> Floats:

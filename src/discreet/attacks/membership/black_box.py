@@ -41,8 +41,8 @@ online) or without it alone (section V-C, offline). With few models one standard
 ...     return -np.logaddexp(0, -(easy + 1.5 * members + 0.5 * rng.normal(size=400)))
 >>> split = splits(400, count=8, seed=2)
 >>> references = References.of([model(one) for one in split], split)
->>> found = Lira(confidences=model(inside), references=references, members=inside, design="coins").find()
->>> found.auc().value > 0.9, found.bound.epsilon > 1
+>>> result = Lira(confidences=model(inside), references=references, members=inside, design="coins").find()
+>>> result.auc().value > 0.9, result.bound.epsilon > 1
 (True, True)
 
 Black box, RMIA: does the model favor the target more than it favors other people? (Zarifzadeh et al. 2024)

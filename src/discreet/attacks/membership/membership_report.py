@@ -52,13 +52,13 @@ class MembershipReport:
         Guarantee: with at least the stated confidence no bound on the page exceeds the true ε of its model. Proof. n
         bounds, each wrong with probability at most α/n.
         """
-        found = [[attack.find() for attack in side] for side in (before, after)]
-        levels = {finding.confidence for side in found for finding in side}
+        result = [[attack.find() for attack in side] for side in (before, after)]
+        levels = {finding.confidence for side in result for finding in side}
         if len(levels) != 1:
             raise InvalidData("report: give attacks, all with one confidence")
         level = levels.pop()
-        count = sum(finding.bound is not None for side in found for finding in side)
-        both = [tuple(_stricter(finding, level, count) for finding in side) for side in found]
+        count = sum(finding.bound is not None for side in result for finding in side)
+        both = [tuple(_stricter(finding, level, count) for finding in side) for side in result]
         return cls(before=both[0], after=both[1], confidence=float(level), title=title)
 
     @property
@@ -117,16 +117,16 @@ class MembershipReport:
         return [
             [
                 side,
-                found.attack,
-                found.against,
-                *(str(point.true) for point in found.rates().values()),
-                round(found.auc().value, 3),
-                None if found.bound is None else round(found.bound.epsilon, 3),
-                None if found.claimed is None else float_up(found.claimed),
-                float(found.delta),
-                found.claim,
+                result.attack,
+                result.against,
+                *(str(point.true) for point in result.rates().values()),
+                round(result.auc().value, 3),
+                None if result.bound is None else round(result.bound.epsilon, 3),
+                None if result.claimed is None else float_up(result.claimed),
+                float(result.delta),
+                result.claim,
             ]
-            for side, found in self._sides()
+            for side, result in self._sides()
         ]
 
     def _verdict(self) -> Verdict:
@@ -199,8 +199,8 @@ _READING = (
 )
 
 
-def _stricter(found: MembershipFinding, level: Fraction, count: int) -> MembershipFinding:
-    return found if count <= 1 or found.bound is None else found.at(1 - (1 - level) / count)
+def _stricter(finding: MembershipFinding, level: Fraction, count: int) -> MembershipFinding:
+    return finding if count <= 1 or finding.bound is None else finding.at(1 - (1 - level) / count)
 
 
 def _gain(report: AttackReport) -> tuple[float, float]:

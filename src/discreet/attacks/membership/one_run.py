@@ -226,12 +226,12 @@ def one_run(
     family_of(curve, spare)
     tried = _choices_of(len(scores), guesses)
     order = _order(scores.values, integer(seed, "seed", at_least=0))
-    found = []
+    result = []
     for called_in, called_out in tried:
         right = int(scores.members[order[len(order) - called_in :]].sum() + (~scores.members[order[:called_out]]).sum())
         made = called_in + called_out
-        found.append((_invert(len(scores), made, right, spare, doubt / len(tried), curve), made, right))
-    epsilon, made, right = max(found)
+        result.append((_invert(len(scores), made, right, spare, doubt / len(tried), curve), made, right))
+    epsilon, made, right = max(result)
     return EpsilonBound(
         epsilon=epsilon,
         delta=spare,

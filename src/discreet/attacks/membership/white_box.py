@@ -24,10 +24,10 @@ learning"; Steinke, Nasr, Jagielski 2023). Each canary is put in by a fair coin,
 >>> from discreet.attacks.membership import CanaryGradients, coins, directions
 >>> planted, inside = directions(300, 2000, norm=1, seed=1), coins(300, seed=2)
 >>> without_noise = planted[inside].sum(axis=0)
->>> found = CanaryGradients(
+>>> result = CanaryGradients(
 ...     directions=planted, observed=without_noise, members=inside, design="coins", claimed=(1, "1e-5")
 ... ).find()
->>> found.broken
+>>> result.broken
 True
 """
 

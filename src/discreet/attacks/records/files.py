@@ -52,8 +52,8 @@ class Case:
     def named(self, report: AttackReport) -> AttackReport:
         """A report whose private examples speak of names instead of numbers."""
 
-        def words(found: re.Match[str]) -> str:
-            return f"person {self.people[int(found[1])]} is {found[2]} {self.images[int(found[3])]}"
+        def words(match: re.Match[str]) -> str:
+            return f"person {self.people[int(match[1])]} is {match[2]} {self.images[int(match[3])]}"
 
         return replace(report, worst=tuple(_NUMBERS.sub(words, example) for example in report.worst))
 
@@ -130,9 +130,9 @@ def read_networks(released: Any, known: Any, truth: Any, seeds: Any = None, *, d
     pairs = None
     if seeds is not None:
         given = _pairs(seeds, "seeds")
-        found = [positions(side, names) for side, names in zip(given, (people, images), strict=True)]
-        _refuse((found[0] < 0) | (found[1] < 0), "seeds", "name a node that is in no edge; leave them out")
-        pairs = np.stack(found, axis=1)
+        result = [positions(side, names) for side, names in zip(given, (people, images), strict=True)]
+        _refuse((result[0] < 0) | (result[1] < 0), "seeds", "name a node that is in no edge; leave them out")
+        pairs = np.stack(result, axis=1)
     return Case(
         released=theirs,
         auxiliary=ours,
@@ -154,14 +154,14 @@ def _entries(table: Any, where: str, names: Sequence[str]) -> dict[str, Column]:
         raise InvalidData(f"{where}: it has the columns {', '.join(present[:20])}; {hint}")
     wanted = names[:3] if optional else names
     read = columns(table, wanted, where=where)
-    found = dict(zip(RATING_COLUMNS, read.values(), strict=False))
+    result = dict(zip(RATING_COLUMNS, read.values(), strict=False))
     for name, (written, column) in zip(RATING_COLUMNS, read.items(), strict=False):
         _refuse(missing(column), f"{where}, column {written!r}", "are empty; leave those lines out")
         if name == "day":
-            found[name] = _days(column, f"{where}, column {written!r}")
+            result[name] = _days(column, f"{where}, column {written!r}")
         elif name == "rating" and kind(column) == "text":
             raise InvalidData(f"{where}, column {written!r}: there are texts; expected numbers")
-    return found
+    return result
 
 
 def _days(column: Column, where: str) -> Column:
@@ -218,8 +218,8 @@ def _pairs(table: Any, where: str) -> tuple[Column, Column]:
     names = read_table(table, where).column_names[:2]
     if len(names) < 2:
         raise InvalidData(f"{where}: it has one column; expected two, with a header line")
-    found = columns(table, names, where=where)
-    return found[names[0]], found[names[1]]
+    result = columns(table, names, where=where)
+    return result[names[0]], result[names[1]]
 
 
 def _truth(pairs: tuple[Column, Column], people: Column, images: Column) -> NDArray[np.int64]:

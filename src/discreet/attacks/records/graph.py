@@ -107,21 +107,21 @@ class GraphMatching:
 
     def run(self) -> AttackReport:
         """Attack the whole network, and judge."""
-        found = self.match()
-        judge = _Judge.of(self, found)
+        result = self.match()
+        judge = _Judge.of(self, result)
         return AttackReport(
             attack="graph matching",
             against=self.against,
             goal="name the released node of a person of another network",
             people=judge.people,
-            success=judge.share(judge.count(found.mapping)[0], judge.people),
+            success=judge.share(judge.count(result.mapping)[0], judge.people),
             baseline=Share.known(1 / self.released.nodes),
-            control=judge.luck(found.mapping) if judge.strangers else None,
+            control=judge.luck(result.mapping) if judge.strangers else None,
             confidence=self.confidence,
-            facts=_facts(self, found, judge),
-            worst=_worst(self, found, judge),
-            charts=_charts(self, found, judge),
-            remarks=_remarks(self, found),
+            facts=_facts(self, result, judge),
+            worst=_worst(self, result, judge),
+            charts=_charts(self, result, judge),
+            remarks=_remarks(self, result),
         )
 
 
@@ -274,11 +274,11 @@ class _Judge:
     confidence: float
 
     @classmethod
-    def of(cls, attack: GraphMatching, found: Matched) -> "_Judge":
+    def of(cls, attack: GraphMatching, matches: Matched) -> "_Judge":
         truth = _checked_truth(attack.truth, attack.auxiliary.nodes, attack.released.nodes)
         common, alone = truth >= 0, truth < 0
         if attack.seeds is not None:
-            common[found.seeds[:, 0]] = alone[found.seeds[:, 0]] = False
+            common[matches.seeds[:, 0]] = alone[matches.seeds[:, 0]] = False
         drawn = np.random.default_rng(0).integers(attack.released.nodes, size=len(truth))
         return cls(np.where(truth >= 0, truth, drawn), common, alone, attack.confidence)
 
@@ -304,61 +304,61 @@ class _Judge:
         return Share.counted(hits, trials, confidence=self.confidence)
 
 
-def _facts(attack: GraphMatching, found: Matched, judge: _Judge) -> dict[str, Any]:
-    right, wrong, outside = judge.count(found.mapping)
+def _facts(attack: GraphMatching, matches: Matched, judge: _Judge) -> dict[str, Any]:
+    right, wrong, outside = judge.count(matches.mapping)
     named = right + wrong + outside
     truth = np.asarray(attack.truth)
-    seeds_right = int((truth[found.seeds[:, 0]] == found.seeds[:, 1]).sum())
+    seeds_right = int((truth[matches.seeds[:, 0]] == matches.seeds[:, 1]).sum())
     return {
         "released nodes and edges": f"{attack.released.nodes:,} and {len(attack.released):,}",
         "attacker's nodes and edges": f"{attack.auxiliary.nodes:,} and {len(attack.auxiliary):,}",
         "seeds "
-        + ("found" if attack.seeds is None else "given"): f"{len(found.seeds):,}, of which {seeds_right:,} right",
+        + ("found" if attack.seeds is None else "given"): f"{len(matches.seeds):,}, of which {seeds_right:,} right",
         "named wrongly": judge.share(wrong, judge.people),
         "not named": judge.share(judge.people - right - wrong, judge.people),
         "strangers named all the same": judge.share(outside, judge.strangers),
         "of all names given, right": judge.share(right, named),
-        "sweeps": len(found.history) - 1,
+        "sweeps": len(matches.history) - 1,
     }
 
 
-def _charts(attack: GraphMatching, found: Matched, judge: _Judge) -> tuple[Chart, ...]:
-    counts = np.array([judge.count(mapping) for mapping in found.history])
+def _charts(attack: GraphMatching, matches: Matched, judge: _Judge) -> tuple[Chart, ...]:
+    counts = np.array([judge.count(mapping) for mapping in matches.history])
     sizes = (judge.people, judge.people, max(1, judge.strangers))
     labels = ("named rightly", "named wrongly", "strangers named")
     lines = [Line(list(range(len(counts))), (counts[:, i] / sizes[i]).tolist(), labels[i]) for i in range(3)]
     growth = Chart("How the mapping grows", lines, x="sweep", y="share of people", y_range=(0, 1))
-    charts = [growth, _by_degree(attack, found, judge)]
-    numbers = sorted({n for n in attack.curve if n < len(found.seeds)})
+    charts = [growth, _by_degree(attack, matches, judge)]
+    numbers = sorted({n for n in attack.curve if n < len(matches.seeds)})
     if numbers:
-        steps = [judge.count(attack.match(n).mapping) for n in numbers] + [judge.count(found.mapping)]
-        x = [*numbers, len(found.seeds)]
+        steps = [judge.count(attack.match(n).mapping) for n in numbers] + [judge.count(matches.mapping)]
+        x = [*numbers, len(matches.seeds)]
         curves = [Line(x, [step[i] / judge.people for step in steps], labels[i]) for i in range(2)]
         charts.append(Chart("How many seeds it takes", curves, x="seeds", y="share of people", y_range=(0, 1)))
     return tuple(charts)
 
 
-def _by_degree(attack: GraphMatching, found: Matched, judge: _Judge) -> Chart:
+def _by_degree(attack: GraphMatching, matches: Matched, judge: _Judge) -> Chart:
     """The share named rightly among people with 1, 2–3, 4–7, … neighbors."""
     octave = np.log2(np.maximum(attack.auxiliary.degrees, 1)).astype(np.int64)
     people = np.bincount(octave[judge.common], minlength=1)
-    right = np.bincount(octave[judge.common & (found.mapping == judge.truth)], minlength=len(people))
+    right = np.bincount(octave[judge.common & (matches.mapping == judge.truth)], minlength=len(people))
     filled = np.flatnonzero(people)
     line = Line((2.0**filled).tolist(), (right[filled] / people[filled]).tolist(), "named rightly")
     title, x = "Who is found", "neighbors in the attacker's network"
     return Chart(title, [line], x=x, y="share of people", log_x=True, y_range=(0, 1))
 
 
-def _worst(attack: GraphMatching, found: Matched, judge: _Judge) -> tuple[str, ...]:
-    right = np.flatnonzero(judge.common & (found.mapping == judge.truth))
+def _worst(attack: GraphMatching, matches: Matched, judge: _Judge) -> tuple[str, ...]:
+    right = np.flatnonzero(judge.common & (matches.mapping == judge.truth))
     degrees = attack.auxiliary.degrees
     first = right[np.argsort(-degrees[right], kind="stable")][:_WORST]
     return tuple(f"person {i} is released node {judge.truth[i]} ({degrees[i]} neighbors)" for i in first)
 
 
-def _remarks(attack: GraphMatching, found: Matched) -> tuple[str, ...]:
+def _remarks(attack: GraphMatching, matches: Matched) -> tuple[str, ...]:
     told = ["People in a network depend on one another; the limits take them as independent and are too narrow."]
-    if attack.seeds is None and not len(found.seeds):
+    if attack.seeds is None and not len(matches.seeds):
         told.append("No seeds were found, so nothing could be named.")
     return tuple(told)
 

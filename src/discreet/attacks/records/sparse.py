@@ -108,21 +108,21 @@ class SparseMatching:
 
     def run(self) -> AttackReport:
         """Attack everybody, with dates and without, and judge."""
-        found = self.match()
-        undated = self.match(dates=False) if self._dated() else found
+        result = self.match()
+        undated = self.match(dates=False) if self._dated() else result
         judge = _Judge.of(self)
         return AttackReport(
             attack="sparse matching",
             against=self.against,
             goal="name the released record of a person of whom a few ratings are known",
             people=int(judge.inside.sum()),
-            success=judge.inside_share(found.claims[-1] == judge.truth),
+            success=judge.inside_share(result.claims[-1] == judge.truth),
             baseline=Share.known(1 / self.released.people),
             confidence=self.confidence,
-            facts=_facts(self, found, undated, judge),
-            worst=_worst(found, judge),
-            charts=_charts(self, found, undated, judge),
-            remarks=_remarks(self, found, judge),
+            facts=_facts(self, result, undated, judge),
+            worst=_worst(result, judge),
+            charts=_charts(self, result, undated, judge),
+            remarks=_remarks(self, result, judge),
         )
 
     def match(self, *, dates: bool = True) -> Matches:
@@ -298,19 +298,19 @@ class _Judge:
         return Share.among(event[self.outside], confidence=self.confidence)
 
 
-def _facts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Judge) -> dict[str, Any]:
-    claims, best = found.claims[-1], found.best[-1]
+def _facts(attack: SparseMatching, matches: Matches, undated: Matches, judge: _Judge) -> dict[str, Any]:
+    claims, best = matches.claims[-1], matches.best[-1]
     right = claims == judge.truth
     facts: dict[str, Any] = {
         "released records": attack.released.people,
         "released ratings": len(attack.released),
-        "known ratings of a person, at most": found.steps[-1],
+        "known ratings of a person, at most": matches.steps[-1],
         "named rightly": judge.inside_share(right),
         "named wrongly": judge.inside_share((claims >= 0) & ~right),
         "abstained": judge.inside_share(claims < 0),
         "best guess right, without abstaining": judge.inside_share(best == judge.truth),
     }
-    if undated is not found:
+    if undated is not matches:
         facts["named rightly without dates"] = judge.inside_share(undated.claims[-1] == judge.truth)
     if attack.threshold is None:
         facts["false naming that the threshold is set for"] = Share.known(float(rational(attack.false_naming, "")))
@@ -319,12 +319,12 @@ def _facts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Jud
     return facts
 
 
-def _charts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Judge) -> tuple[Chart, ...]:
-    threshold, odds = float(found.thresholds[-1]), attack.similarity == "likelihood"
-    kinds = {"with dates": found, "without dates": undated} if found is not undated else {"": found}
+def _charts(attack: SparseMatching, matches: Matches, undated: Matches, judge: _Judge) -> tuple[Chart, ...]:
+    threshold, odds = float(matches.thresholds[-1]), attack.similarity == "likelihood"
+    kinds = {"with dates": matches, "without dates": undated} if matches is not undated else {"": matches}
     curve = [_curve(label, kind, judge) for label, kind in kinds.items()]
     leads = [
-        _tail(label, found.lead[-1][rows])
+        _tail(label, matches.lead[-1][rows])
         for label, rows in (("in the release", judge.inside), ("not in the release", judge.outside))
         if rows.any()
     ]
@@ -341,10 +341,14 @@ def _charts(attack: SparseMatching, found: Matches, undated: Matches, judge: _Ju
     )
 
 
-def _curve(label: str, found: Matches, judge: _Judge) -> Line:
-    shares = [judge.inside_share(claims == judge.truth) for claims in found.claims]
+def _curve(label: str, matches: Matches, judge: _Judge) -> Line:
+    shares = [judge.inside_share(claims == judge.truth) for claims in matches.claims]
     return Line(
-        list(found.steps), [s.value for s in shares], label, low=[s.low for s in shares], high=[s.high for s in shares]
+        list(matches.steps),
+        [s.value for s in shares],
+        label,
+        low=[s.low for s in shares],
+        high=[s.high for s in shares],
     )
 
 
@@ -356,18 +360,18 @@ def _tail(label: str, values: Floats, points: int = 200) -> Line:
     return Line(grid.tolist(), above.tolist(), label)
 
 
-def _worst(found: Matches, judge: _Judge) -> tuple[str, ...]:
-    right = np.flatnonzero((found.claims[-1] == judge.truth) & judge.inside)
-    leads = found.lead[-1]
+def _worst(matches: Matches, judge: _Judge) -> tuple[str, ...]:
+    right = np.flatnonzero((matches.claims[-1] == judge.truth) & judge.inside)
+    leads = matches.lead[-1]
     first = right[np.argsort(-leads[right], kind="stable")][:_WORST]
     return tuple(f"person {i} is record {judge.truth[i]} (lead {leads[i]:.1f})" for i in first)
 
 
-def _remarks(attack: SparseMatching, found: Matches, judge: _Judge) -> tuple[str, ...]:
+def _remarks(attack: SparseMatching, matches: Matches, judge: _Judge) -> tuple[str, ...]:
     told = []
     if not judge.outside.any():
         told.append("No person outside the release was given, so false claims were not measured: mark some with −1.")
-    named, guessed = (judge.inside_share(kind[-1] == judge.truth) for kind in (found.claims, found.best))
+    named, guessed = (judge.inside_share(kind[-1] == judge.truth) for kind in (matches.claims, matches.best))
     if named.value < guessed.value / 2 and guessed.low > 1 / attack.released.people:
         told.append(f"Without abstaining the best guess is right for {guessed}: abstaining hides a part of what leaks.")
     return tuple(told)

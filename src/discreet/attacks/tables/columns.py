@@ -101,8 +101,8 @@ def coded(*arrays: Column) -> tuple[Codes, ...]:
     joined = np.concatenate(alike)
     if joined.dtype.kind == "f":
         joined = joined + 0.0  # −0 is 0
-    found = pyarrow.array(joined, from_pandas=True).dictionary_encode().indices
-    codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    result = pyarrow.array(joined, from_pandas=True).dictionary_encode().indices
+    codes = result.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return tuple(np.split(codes, np.cumsum([len(array) for array in arrays])[:-1]))
 
 

@@ -77,8 +77,8 @@ class Known:
     def places(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Latitudes and longitudes of texts that are places; NaN where they are not."""
         place = re.compile(rf"\s*({_NUMBER})\s*,\s*({_NUMBER})\s*")
-        found = [place.fullmatch(text) for text in self.texts.tolist()]
-        points = np.array([[math.nan] * 2 if match is None else list(map(float, match.groups())) for match in found])
+        result = [place.fullmatch(text) for text in self.texts.tolist()]
+        points = np.array([[math.nan] * 2 if match is None else list(map(float, match.groups())) for match in result])
         return points[:, 0], points[:, 1]
 
     @cached_property
@@ -159,11 +159,11 @@ def _ordered(label: str, known: Known) -> Mask:
     if known.kind == "text":
         return _none(known)
     at = known.numbers
-    if found := _INTERVAL.fullmatch(label):
-        left, low, high, right = found.groups()
+    if result := _INTERVAL.fullmatch(label):
+        left, low, high, right = result.groups()
         return (at >= _point(low) if left == "[" else at > _point(low)) & _below(at, high, closed=right == "]")
-    if found := _HALF.fullmatch(label):
-        sign, limit = found.groups()
+    if result := _HALF.fullmatch(label):
+        sign, limit = result.groups()
         if sign[0] in "<≤":
             return _below(at, limit, closed=sign != "<")
         return at > _point(limit) if sign == ">" else at >= _point(limit)
@@ -173,10 +173,10 @@ def _ordered(label: str, known: Known) -> Mask:
 def _ranged(label: str, known: Known) -> Mask:
     """20-29 and 40+."""
     at = known.numbers
-    if found := _PLUS.fullmatch(label):
-        return at >= _point(found.group(1))
-    if found := _RANGE.fullmatch(label):
-        low, high = found.groups()
+    if result := _PLUS.fullmatch(label):
+        return at >= _point(result.group(1))
+    if result := _RANGE.fullmatch(label):
+        low, high = result.groups()
         whole = low.lstrip("+-").isdigit() and high.lstrip("+-").isdigit() and _point(low) < _point(high)
         return (at >= _point(low)) & (at < _point(high) + 1 if whole else at <= _point(high))
     return _none(known)
@@ -199,19 +199,19 @@ def _pattern(label: str, known: Known) -> Mask:
 
 
 def _listed(label: str, known: Known) -> Mask:
-    found = _SET.fullmatch(label)
-    if not found:
+    result = _SET.fullmatch(label)
+    if not result:
         return _none(known)
-    parts = [_same(part.strip(), known) for part in found.group(1).split(",")]
+    parts = [_same(part.strip(), known) for part in result.group(1).split(",")]
     return np.asarray(np.any(parts, axis=0), bool)
 
 
 def _placed(label: str, known: Known) -> Mask:
     """Cells of latitude and longitude."""
-    found = _CELL.fullmatch(label.strip())
-    if not found or known.kind != "text":
+    result = _CELL.fullmatch(label.strip())
+    if not result or known.kind != "text":
         return _none(known)
-    south, north, west, east = map(float, found.groups())
+    south, north, west, east = map(float, result.groups())
     latitude, longitude = known.places
     return (latitude >= south) & (latitude < north) & (longitude >= west) & (longitude < east)
 

@@ -253,12 +253,12 @@ def weights(join: Join) -> dict[str, tuple[float, float]]:
     >>> [round(bits, 2) for bits in weights(join)["sex"]]
     [0.99, -5.64]
     """
-    found = {}
+    result = {}
     for name in join.names:
         m = 1 - float(rational(join.rules[name].error, "error", above=0, below=1))
         u = min(max(join.agreement(name), 1e-12), 1 - 1e-12)
-        found[name] = math.log2(m / u), math.log2((1 - m) / (1 - u))
-    return found
+        result[name] = math.log2(m / u), math.log2((1 - m) / (1 - u))
+    return result
 
 
 def uniqueness(table: Any, names: Sequence[str] | None = None) -> float:

@@ -84,10 +84,10 @@ class Join:
         values, folk_class, folk_sizes = _classes([side.values for side in sides], people)
         counts, someone = np.zeros(len(row_sizes), np.int64), np.zeros(len(row_sizes), np.int64)
         fitted = np.zeros(len(folk_sizes), np.int64)
-        for found, classes in _matches(sides, labels, values):
-            counts += np.bincount(classes, folk_sizes[found], len(counts)).astype(np.int64)
-            someone[classes] = found
-            fitted[found] += row_sizes[classes]
+        for result, classes in _matches(sides, labels, values):
+            counts += np.bincount(classes, folk_sizes[result], len(counts)).astype(np.int64)
+            someone[classes] = result
+            fitted[result] += row_sizes[classes]
         return _expand(row_class, folk_class, counts, someone, fitted)
 
     def fits(self, row: Codes, person: Codes) -> Mask:
@@ -215,8 +215,8 @@ def _matches(sides: list[_Side], rows: list[Codes], folk: list[Codes]) -> Iterat
         theirs, mine = keyed([[place[held] for place in labels], [codes[classes] for codes in rows]])
         sort = np.argsort(mine)
         place = np.minimum(np.searchsorted(mine[sort], theirs), len(mine) - 1)
-        found = mine[sort][place] == theirs
-        yield held[found], classes[sort[place[found]]]
+        result = mine[sort][place] == theirs
+        yield held[result], classes[sort[place[result]]]
 
 
 def _expand(row_class: Codes, folk_class: Codes, people: Codes, someone: Codes, fitted: Codes) -> Fit:
@@ -384,14 +384,14 @@ class _Work:
 
 def _search(axes: list[_Axis], people: int, classes: int, neighbors: int) -> tuple[Codes, Codes]:
     """Pairs of people and the classes at most as far as their `neighbors`-th nearest."""
-    found: list[tuple[Codes, Codes]] = []
+    result: list[tuple[Codes, Codes]] = []
     for start in range(0, people, _ASKED):
         far = _distances(axes, slice(start, min(start + _ASKED, people)), classes)
         least = far.min(axis=1) if neighbors == 1 else np.partition(far, neighbors - 1, axis=1)[:, neighbors - 1]
         person, nearest = np.nonzero(far <= least[:, None])
-        found.append((start + person, nearest))
+        result.append((start + person, nearest))
     empty = np.empty(0, np.int64)
-    return np.concatenate([p for p, _ in found] or [empty]), np.concatenate([c for _, c in found] or [empty])
+    return np.concatenate([p for p, _ in result] or [empty]), np.concatenate([c for _, c in result] or [empty])
 
 
 def _distances(axes: list[_Axis], asked: slice, classes: int) -> Ints:

@@ -176,12 +176,12 @@ class Coarse(Rule):
     def relation(self, labels: Column, values: Column) -> Relation:
         """Each label covers what it stands for."""
         known = Known(values)
-        found = [np.flatnonzero(covered(label, known, self.covers)) for label in as_texts(labels)]
-        total = sum(len(covered) for covered in found)
+        result = [np.flatnonzero(covered(label, known, self.covers)) for label in as_texts(labels)]
+        total = sum(len(covered) for covered in result)
         if total > _MOST_PAIRS:
             raise InvalidParameter("labels", f"{total:,} label-value pairs", f"at most {_MOST_PAIRS:,}")
-        starts = np.concatenate([[0], np.cumsum([len(covered) for covered in found])])
-        return Relation(starts, np.concatenate(found or [np.empty(0, np.int64)]), len(values))
+        starts = np.concatenate([[0], np.cumsum([len(covered) for covered in result])])
+        return Relation(starts, np.concatenate(result or [np.empty(0, np.int64)]), len(values))
 
     def strange(self, label: str) -> bool:
         """Whether a label has no known form and no explanation."""

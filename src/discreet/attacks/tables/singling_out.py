@@ -184,13 +184,13 @@ def _many(
     said: list[_Clause], rows: int, width: int, reach: float, wanted: int, rng: np.random.Generator
 ) -> list[Sentence]:
     """Sentences about random columns of random released rows, several for each that is wanted, each once."""
-    found: dict[Sentence, None] = {}
+    result: dict[Sentence, None] = {}
     for number, row in enumerate(rng.integers(0, rows, _TRIED * wanted).tolist()):
         places = np.sort(rng.choice(len(said), width, replace=False)).tolist()
         clauses = tuple((place, said[place].of_row(row, reach * (number % 2))) for place in places)
         if all(what is not None for _, what in clauses):
-            found[clauses] = None
-    return list(found)
+            result[clauses] = None
+    return list(result)
 
 
 def _fewest(sentences: list[Sentence], said: list[_Clause], wanted: int, rng: np.random.Generator) -> list[Sentence]:

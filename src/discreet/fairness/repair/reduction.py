@@ -102,14 +102,14 @@ class _Search:
             powers = np.exp(logs - top)
             self._respond(self.bound * powers / (np.exp(-top) + powers.sum()))
             logs += 2 / self.bound * (np.concatenate([self.violations[-1], -self.violations[-1]]) - self.slack)
-            found = self._lottery()
-            stale = 0 if found.value < best - _GAIN else stale + 1
+            result = self._lottery()
+            stale = 0 if result.value < best - _GAIN else stale + 1
             if stale > _PATIENCE:
                 break
-            best = min(best, found.value)
-            mean += (found.prices - mean) / (number + 1)
+            best = min(best, result.value)
+            mean += (result.prices - mean) / (number + 1)
             scale = 0.5 ** (number % _SCALES)
-            for multipliers in (found.prices, found.prices * scale, mean * scale)[:: 2 if scale == 1 else 1]:
+            for multipliers in (result.prices, result.prices * scale, mean * scale)[:: 2 if scale == 1 else 1]:
                 self._respond(multipliers)
         return self._lottery().chances
 
@@ -194,7 +194,7 @@ def _lottery(errors: Floats, violations: Floats, slack: float, bound: float) -> 
     count, rows = len(errors), violations.T
     excess = -np.ones((2 * len(rows), 1))
     inequalities = np.hstack([np.vstack([rows, -rows]), excess])
-    found = linprog(
+    result = linprog(
         np.append(errors, bound),
         A_ub=inequalities,
         b_ub=np.full(2 * len(rows), slack),
@@ -202,11 +202,11 @@ def _lottery(errors: Floats, violations: Floats, slack: float, bound: float) -> 
         b_eq=[1],
         bounds=[(0, 1)] * count + [(0, None)],
     )
-    if found.x is None or found.fun is None:
+    if result.x is None or result.fun is None:
         raise InternalError("no lottery was found, though any single classifier is one")
-    chances = np.asarray(np.clip(found.x[:count], 0, 1), np.float64)
-    prices = np.asarray(np.maximum(-found.ineqlin.marginals, 0), np.float64)
-    return _Lottery(chances, prices, float(found.fun))
+    chances = np.asarray(np.clip(result.x[:count], 0, 1), np.float64)
+    prices = np.asarray(np.maximum(-result.ineqlin.marginals, 0), np.float64)
+    return _Lottery(chances, prices, float(result.fun))
 
 
 # fairlearn, for those who use it already, or want its variants (the extra `fairness`): its threshold optimizer
@@ -255,21 +255,21 @@ def repaired(
     slack = float(rational(tolerance, "tolerance", above=0, below=1))
     short, moment = _CONSTRAINTS[criterion]
     if method == "threshold optimizer":
-        found = _part("postprocessing").ThresholdOptimizer(
+        result = _part("postprocessing").ThresholdOptimizer(
             estimator=estimator, constraints=short, predict_method="auto", grid_size=1000
         )
     elif method == "exponentiated gradient":
         parts = _part("reductions")
-        found = parts.ExponentiatedGradient(
+        result = parts.ExponentiatedGradient(
             estimator, getattr(parts, moment)(difference_bound=slack), eps=slack, max_iter=50
         )
     elif method == "grid search":
         parts = _part("reductions")
-        found = parts.GridSearch(estimator, getattr(parts, moment)(difference_bound=slack), grid_size=20)
+        result = parts.GridSearch(estimator, getattr(parts, moment)(difference_bound=slack), grid_size=20)
     else:
         raise InvalidParameter("method", method, "'threshold optimizer', 'exponentiated gradient' or 'grid search'")
-    found.fit(features, np.asarray(label), sensitive_features=np.asarray(group))
-    return Repaired(found, method == "threshold optimizer")
+    result.fit(features, np.asarray(label), sensitive_features=np.asarray(group))
+    return Repaired(result, method == "threshold optimizer")
 
 
 def _part(name: str) -> Any:

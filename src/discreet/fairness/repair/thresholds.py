@@ -50,10 +50,10 @@ class People:
         """
         arrow = read_table({"label": np.asarray(label), "group": np.asarray(group)})
         truth = classes([coded(arrow, "label")], [])[0][0]
-        found = coded(arrow, "group")
-        if not len(truth) or (truth < 0).any() or (found.codes < 0).any():
+        result = coded(arrow, "group")
+        if not len(truth) or (truth < 0).any() or (result.codes < 0).any():
             raise InvalidData("labels and groups: a value is missing, or there are none; leave such rows out")
-        return cls(truth, found.codes, found.values)
+        return cls(truth, result.codes, result.values)
 
     def shares(self, criterion: Criterion) -> list[tuple[NDArray[np.bool_], str]]:
         """For each rate of a criterion, which rows are in its denominator; and the rate's name."""
@@ -75,20 +75,20 @@ def linear(name: str) -> Criterion:
 
 def scores_of(score: ArrayLike, rows: int) -> Floats:
     """Finite scores, as many as there are rows."""
-    found = read_numbers(read_table({"score": np.asarray(score)}), "score")
-    if len(found) != rows or np.isnan(found).any():
+    result = read_numbers(read_table({"score": np.asarray(score)}), "score")
+    if len(result) != rows or np.isnan(result).any():
         raise InvalidData(f"scores: expected {rows} numbers, none missing")
-    return found
+    return result
 
 
 def places_of(group: ArrayLike, known: tuple[str, ...]) -> Codes:
     """The place of each row's group among known ones."""
-    found = coded(read_table({"group": np.asarray(group)}), "group")
-    strange = [value for value in found.values if value not in known]
-    if strange or (found.codes < 0).any():
+    result = coded(read_table({"group": np.asarray(group)}), "group")
+    strange = [value for value in result.values if value not in known]
+    if strange or (result.codes < 0).any():
         raise InvalidParameter("group", strange[0] if strange else None, f"one of {', '.join(known)}")
-    of_value = np.array([known.index(value) for value in found.values], np.int64)
-    placed: Codes = of_value[found.codes]
+    of_value = np.array([known.index(value) for value in result.values], np.int64)
+    placed: Codes = of_value[result.codes]
     return placed
 
 
@@ -115,8 +115,8 @@ def reweigh(label: ArrayLike, group: ArrayLike) -> Floats:
     np.add.at(counts, (people.group, people.label), 1)
     expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
     weights = np.divide(expected, counts, out=np.zeros_like(counts), where=counts > 0)
-    found: Floats = weights[people.group, people.label]
-    return found
+    result: Floats = weights[people.group, people.label]
+    return result
 
 
 _DUST = 1e-9
@@ -160,10 +160,10 @@ class Thresholds:
         """The chance of each row to be predicted positive."""
         place = places_of(group, tuple(self.rules))
         values = scores_of(score, len(place))
-        found = np.zeros(len(values))
+        result = np.zeros(len(values))
         for k, rule in enumerate(self.rules.values()):
-            found[place == k] = rule.probabilities(values[place == k])
-        return found
+            result[place == k] = rule.probabilities(values[place == k])
+        return result
 
     def predict(self, score: ArrayLike, group: ArrayLike, *, entropy: Entropy | None = None) -> Codes:
         """Predictions 0 and 1: where a rule is a lottery, it is drawn for each row."""
@@ -273,10 +273,10 @@ def _solved(hulls: list[_Hull], criterion: Criterion, slack: float) -> list[Floa
     total = sum(hull.positives + hull.negatives for hull in hulls)
     worth = np.concatenate([*(-hull.right / total for hull in hulls), np.zeros(rates)])
     bounds = [(0, 1)] * int(starts[-1]) + [(0, 1)] * rates
-    found = linprog(worth, A_ub=np.array(upper), b_ub=limits, A_eq=once, b_eq=np.ones(len(hulls)), bounds=bounds)
-    if found.x is None:
+    result = linprog(worth, A_ub=np.array(upper), b_ub=limits, A_eq=once, b_eq=np.ones(len(hulls)), bounds=bounds)
+    if result.x is None:
         raise InternalError("no thresholds were found, though always and never predicting positive are equal")
-    return [np.clip(found.x[starts[g] : starts[g + 1]], 0, 1) for g in range(len(hulls))]
+    return [np.clip(result.x[starts[g] : starts[g + 1]], 0, 1) for g in range(len(hulls))]
 
 
 def _accuracy(hulls: list[_Hull], mixed: list[Floats]) -> float:

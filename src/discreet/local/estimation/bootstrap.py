@@ -82,8 +82,8 @@ def bootstrap(
 
     >>> from discreet.local.estimation.linear_maps import KRRModel
     >>> coin = KRRModel(truth="3/4", other="1/4", size=2)
-    >>> found = bootstrap(coin, [6000, 4000], confidence="0.95", method="inversion")
-    >>> bool(found.low[0] < 0.7 < found.high[0]), found.covers
+    >>> result = bootstrap(coin, [6000, 4000], confidence="0.95", method="inversion")
+    >>> bool(result.low[0] < 0.7 < result.high[0]), result.covers
     (True, 'truth')
     """
     rest = failure_probability(confidence)

@@ -8,8 +8,8 @@ prefix extension (Bassily, Nissim, Stemmer, Thakurta 2017; Wang, Li, Jha 2019), 
 >>> from discreet.local.oracles.responses import KRR
 >>> from discreet.local.estimation.heavy_hitters import PrefixExtension, encode
 >>> words = PrefixExtension(lambda size: KRR(epsilon=4, size=size), width=2, step=4, keep=4)
->>> found = words.find(encode(["hi"] * 6000 + ["ok"] * 4000, width=2), confidence="0.999999")
->>> sorted(hitter.text for hitter in found)
+>>> result = words.find(encode(["hi"] * 6000 + ["ok"] * 4000, width=2), confidence="0.999999")
+>>> sorted(hitter.text for hitter in result)
 ['hi', 'ok']
 """
 

@@ -51,8 +51,8 @@ def invert(channel: Channel | ChannelModel, counts: ArrayLike) -> Shares:
         return _invert_exactly(channel, _exact_counts(counts, len(channel.outputs)))
     model = DenseModel(channel) if isinstance(channel, Channel) else channel
     seen = read_counts(model, counts).astype(np.float64)
-    found: Shares = invert_batch(model, seen[None])[0]
-    return found
+    result: Shares = invert_batch(model, seen[None])[0]
+    return result
 
 
 def invert_batch(model: ChannelModel, counts: Floats) -> Floats:

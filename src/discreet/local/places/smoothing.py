@@ -59,8 +59,8 @@ def smoothed(
     out. `entropy` decides which reports are held out.
 
     >>> report = PlanarReport(Area.plane(width=2, height=2, cell="0.5"), epsilon="ln 8 at 1 km")
-    >>> found = smoothed(report, report.tally(report.randomize([5] * 1000)))
-    >>> int(found.shares.argmax()), round(float(found.shares.sum()), 9)
+    >>> result = smoothed(report, report.tally(report.randomize([5] * 1000)))
+    >>> int(result.shares.argmax()), round(float(result.shares.sum()), 9)
     (5, 1.0)
     """
     if not isinstance(reports, PlanarReport):
