@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules are kept, even where the environment forbids it: else every process of the tests compiles them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres bench lint types layers docs site check clean
+.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres java bench lint types layers docs site check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -41,12 +41,17 @@ axe: node  ## find axe-core for the tests of the console, or install it outside 
 	if command -v npm >/dev/null; then mkdir -p $$HOME/.cache/discreet && npm install --silent --no-audit --no-fund --prefix $$HOME/.cache/discreet axe-core@4; \
 	else echo "no npm found: install it, or accessibility of the console is not tested"; fi
 
-postgres:  ## find PostgreSQL for the tests of its store of reports, or install it
+postgres:  ## find PostgreSQL for the tests of its stores and its engine, or install it
 	@if command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; \
 	else echo "no PostgreSQL found: install one, or the tests of its store are skipped"; fi
 
-test: install browser node axe postgres  ## run all tests but the slow ones
+java:  ## find a Java runtime for the tests of the Spark engine, or install it
+	@command -v java >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq default-jre-headless >/dev/null; \
+	else echo "no Java found: install a JRE, or the tests of the Spark engine are skipped"; fi
+
+test: install browser node axe postgres java  ## run all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-changed: install  ## run the tests that the changes since main can touch

@@ -533,8 +533,18 @@ class Dataset:
         )  # fmt: skip
         planned, least = plan(request.statements, self.catalog, terms), self.policy.least_epsilon
         if terms.error is not None and planned.private and planned.epsilon < least:  # what is sold at least gives more
-            return plan(request.statements, self.catalog, replace(terms, epsilon=least, error=None))
+            planned = plan(request.statements, self.catalog, replace(terms, epsilon=least, error=None))
+        self._require_alike(planned)
         return planned
+
+    def _require_alike(self, planned: "QueryPlan") -> None:
+        """Refuse what the engine would compute otherwise than others do, before anything is charged."""
+        from discreet.curator.engines.dialects import DUCKDB, dialect_of
+
+        name = self._curator.engine.dialect
+        if name != DUCKDB.name:
+            for release in planned.releases:
+                release.statements(dialect_of(name))
 
     def _require_own_units(self, request: Any) -> None:
         """Refuse tables that reach their unit by a chain of keys, before anything is charged: only SQL follows it."""

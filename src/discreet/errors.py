@@ -12,6 +12,7 @@
     ├── NoGuarantee               the accountant cannot state a finite ε for this loss at this δ
     ├── BudgetExceeded            the budget cannot pay for this loss
     ├── ReleaseFailed             a charged release failed; why is told to the owner only
+    ├── EngineUnavailable         the server that has the tables does not answer; for the owner
     ├── NotAccepted               no candidate of a private selection was accepted; what it cost is spent
     ├── LedgerError               the ledger could not do what was asked; nothing that it holds was lost
     │   ├── LedgerUnavailable     its file cannot be opened, locked or written just now
@@ -86,6 +87,10 @@ class BudgetExceeded(DiscreetError):
 
 class ReleaseFailed(DiscreetError):
     """A release failed after it was charged. The reason may depend on the data, so only the owner is told it."""
+
+
+class EngineUnavailable(DiscreetError):
+    """The server that has the tables cannot be reached, or the connection was lost: told to the owner only."""
 
 
 class NotAccepted(DiscreetError):

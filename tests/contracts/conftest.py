@@ -64,6 +64,10 @@ class Server:
     def address(self, database: str, user: str = "owner", password: str = PASSWORD) -> str:
         return f"postgresql://{user}:{quote(password)}@/{database}?host={quote(str(self.folder), safe='')}"
 
+    def plain(self, database: str, user: str = "owner") -> str:
+        """The address without a password."""
+        return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
+
     def emptied(self) -> str:
         """The address of a database without a collection."""
         import psycopg
@@ -92,3 +96,12 @@ def _few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     swept = row_sampling._Exchange.swept
     few = lambda self, sweeps, *others: swept(self, min(sweeps, 8), *others)  # noqa: E731
     monkeypatch.setattr(row_sampling._Exchange, "swept", few)
+
+
+@pytest.fixture(scope="session")
+def spark() -> str:
+    """The address of a Spark of this machine, which the first engine starts."""
+    if shutil.which("java") is None:
+        reason = "NO JAVA: the Spark engine is not tested; install a JRE (`make java`)"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    return "local[2]"

@@ -47,7 +47,7 @@ def numbers(rows: list[tuple[Any, ...]], request: ContributionBounds, known: Cat
     """For each choice, the numbers of the units that have one."""
     plan = plan_bounds(request, known)
     with DuckDBEngine(known, {"t": arrow(rows)}) as engine:
-        found = engine.fetch(plan.sql)
+        found = engine.fetch(plan.sql())
     return [Counter(found.column(f"s{i}").drop_null().to_pylist()) for i in range(len(plan.choices))]
 
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from discreet.curator.catalog import Catalog, Column, ColumnType, Table
-from discreet.curator.engines.columns import quoted
+from discreet.curator.engines.dialects import DUCKDB, Dialect
 from discreet.errors import InternalError, InvalidParameter
 from discreet.privacy.unit import Neighbors
 
-SALT = "$salt"
-"""The parameter that stands for the salt in SQL: an engine binds it, so that no text ever holds its value."""
+SALT = DUCKDB.salt
+"""The parameter that stands for the salt in DuckDB's SQL: an engine binds it, so that no text ever holds its value."""
 
 OFFSETS = 2**16
 """How many values `offset` takes."""
@@ -44,8 +44,8 @@ def salt_text(secret: bytes) -> str:
     return hashlib.sha256(b"discreet draw\0" + secret).hexdigest()[:32]
 
 
-def digest_sql(parts: Sequence[Part]) -> str:
-    """SQL of DuckDB for the digest of some values, 32 hex digits that sort as text. Never null.
+def digest_sql(parts: Sequence[Part], dialect: Dialect = DUCKDB) -> str:
+    """SQL for the digest of some values, 32 hex digits that sort as text. Never null.
 
     Guarantee: the digest depends on the salt and these values alone, so what is drawn for one person does not depend
     on anybody else. Different values are written as different texts (`digest`), whatever texts hold.
@@ -53,45 +53,47 @@ def digest_sql(parts: Sequence[Part]) -> str:
     >>> print(digest_sql([("u", ColumnType.INTEGER, False), ("k0", ColumnType.TEXT, True)]))
     md5(concat($salt, ':', u, CASE WHEN k0 IS NULL THEN '!' ELSE concat(':', length(k0), ':', k0) END))
     """
-    return f"md5(concat({', '.join([SALT, *(_written(*part) for part in parts)])}))"
+    return f"md5(concat({', '.join([dialect.salt, *(_written(*part, dialect) for part in parts)])}))"
 
 
-def offset_sql(digest: str) -> str:
+def offset_sql(digest: str, dialect: Dialect = DUCKDB) -> str:
     """SQL for a whole number from 0 to `OFFSETS` − 1: the last four digits of a digest.
 
     Candidates are compared by their first digits, so a candidate that counts has any offset with the same probability.
     """
-    return f"CAST('0x' || substring({digest}, 29) AS BIGINT)"
+    return dialect.hexadecimal(digest, 29)
 
 
-def with_place(source: str, person: Part, group: str) -> str:
-    """SQL of DuckDB: a source with one more column, p, the place of a person's group in the draw. Never null.
+def with_place(source: str, person: Part, group: str, dialect: Dialect = DUCKDB) -> str:
+    """SQL for a source with one more column, p, the place of a person's group in the draw. Never null.
 
     Guarantee: p is `place`: it depends on the salt, the person and the number of the group alone. Columns p0, p1, …
     are its steps, one projection each, since SQL has no other name for a value that is used twice.
     """
     name, kind, _ = person
     if kind is ColumnType.INTEGER:
-        low, high = f"({name} & {_MASK})", f"(({name} >> 32) & {_MASK})"
+        low, high = f"({name} & {_MASK})", f"(({dialect.shifted(name, 32)}) & {_MASK})"
     else:
-        source = f"SELECT *, {digest_sql([person])} AS pd FROM ({source})"  # noqa: S608
-        low, high = (f"CAST('0x' || substring(pd, {first}, 8) AS BIGINT)" for first in (9, 1))
-    steps = [f"xor({low}, {_seed_sql(0)})"]
-    for word in (f"xor({high}, {_seed_sql(1)})", f"xor({group}, {_seed_sql(2)})", None):
+        source = f"SELECT *, {digest_sql([person], dialect)} AS pd FROM {dialect.sub(source)}"  # noqa: S608
+        low, high = (dialect.hexadecimal("pd", first, 8) for first in (9, 1))
+    steps = [dialect.exclusive_or(low, _seed_sql(0, dialect))]
+    upper, last_word = (dialect.exclusive_or(word, _seed_sql(i, dialect)) for i, word in ((1, high), (2, group)))
+    for word in (upper, last_word, None):
         for _ in range(2):
             last = f"p{len(steps) - 1}"
-            steps.append(f"(xor({last}, {last} >> 16) * {_FACTOR}) & {_MASK}")
+            steps.append(f"({dialect.exclusive_or(last, dialect.shifted(last, 16))} * {_FACTOR}) & {_MASK}")
         last = f"p{len(steps) - 1}"
-        mixed = f"xor({last}, {last} >> 16)"
-        steps.append(mixed if word is None else f"xor({mixed}, {word})")
+        mixed = dialect.exclusive_or(last, dialect.shifted(last, 16))
+        steps.append(mixed if word is None else dialect.exclusive_or(mixed, word))
     for index, step in enumerate(steps[:-1]):
-        source = f"SELECT *, {step} AS p{index} FROM ({source})"  # noqa: S608
-    return f"SELECT *, {steps[-1]} AS p FROM ({source})"  # noqa: S608
+        source = f"SELECT *, {step} AS p{index} FROM {dialect.sub(source)}"  # noqa: S608
+    return f"SELECT *, {steps[-1]} AS p FROM {dialect.sub(source)}"  # noqa: S608
 
 
-def place_offset_sql(drawn: str) -> str:
+def place_offset_sql(drawn: str, dialect: Dialect = DUCKDB) -> str:
     """SQL for a whole number from 0 to `OFFSETS` − 1 that goes with a place: `place_offset`."""
-    return f"(((xor({drawn}, {_seed_sql(3)}) * {_FACTOR}) & {_MASK}) >> 16)"
+    mixed = f"(({dialect.exclusive_or(drawn, _seed_sql(3, dialect))} * {_FACTOR}) & {_MASK})"
+    return f"({dialect.shifted(mixed, 16)})"
 
 
 def place(salt: str, person: Value, group: int) -> int:
@@ -124,8 +126,8 @@ def _seeds(salt: str) -> list[int]:
     return [int(digits[first : first + 8], 16) for first in range(0, 32, 8)]
 
 
-def _seed_sql(index: int) -> str:
-    return f"CAST('0x' || substring(md5({SALT}), {8 * index + 1}, 8) AS BIGINT)"
+def _seed_sql(index: int, dialect: Dialect) -> str:
+    return dialect.hexadecimal(f"md5({dialect.salt})", 8 * index + 1, 8)
 
 
 def _mixed(x: int) -> int:
@@ -148,16 +150,10 @@ def digest(salt: str, values: Sequence[Value]) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def _written(sql: str, kind: ColumnType, nullable: bool) -> str:
-    match kind:
-        case ColumnType.TEXT:
-            parts = ["':'", f"length({sql})", "':'", sql]
-        case ColumnType.TIMESTAMP:
-            parts = ["':'", f"epoch_us({sql})"]
-        case ColumnType.REAL:
-            parts = ["':'", f"({sql} + 0)"]  # -0.0 is 0.0 to every GROUP BY
-        case _:
-            parts = ["':'", sql]
+def _written(sql: str, kind: ColumnType, nullable: bool, dialect: Dialect) -> str:
+    parts = ["':'", dialect.text(sql, kind)]
+    if kind is ColumnType.TEXT:
+        parts = ["':'", dialect.length(sql), *parts]
     listed = ", ".join(parts)
     return f"CASE WHEN {sql} IS NULL THEN '!' ELSE concat({listed}) END" if nullable else listed
 
@@ -191,7 +187,7 @@ _NUMBER = ("i", ColumnType.INTEGER, False)
 """The number of a row among those of its person."""
 
 
-def one_row_each(table: Table, columns: Sequence[Column]) -> str:
+def one_row_each(table: Table, columns: Sequence[Column], dialect: Dialect = DUCKDB) -> str:
     """SQL for these columns, one row for each unit of a private table: all rows, or one that is drawn of each person.
 
     >>> from discreet.curator.catalog import Column, Table
@@ -200,11 +196,17 @@ def one_row_each(table: Table, columns: Sequence[Column]) -> str:
     >>> print(one_row_each(Table("people", [who, age], unit=Unit()), [age]))
     SELECT "age" FROM "people"
     """
-    return rows_each(table, columns, most=1)
+    return rows_each(table, columns, dialect, most=1)
 
 
 def rows_each(
-    table: Table, columns: Sequence[Column], *, most: int, numbered: bool = False, keyed: bool = False
+    table: Table,
+    columns: Sequence[Column],
+    dialect: Dialect = DUCKDB,
+    *,
+    most: int,
+    numbered: bool = False,
+    keyed: bool = False,
 ) -> str:
     """The same, with at most so many rows for each person, drawn fairly from all of theirs.
 
@@ -222,6 +224,7 @@ def rows_each(
     key = table.unit.key if table.unit else None
     if key is not None and key.casefold() in names:
         raise InvalidParameter("columns", key, "columns other than the one that names the person")
+    quoted = dialect.quoted
     listed, source = ", ".join(quoted(column.name) for column in columns), quoted(table.name)
     if key is None:
         if keyed:
@@ -230,12 +233,15 @@ def rows_each(
     unit = table.column(key)
     person = quoted(unit.name)
     inner = ", ".join(f"{quoted(column.name)} AS c{i}" for i, column in enumerate(columns))
-    number = f"row_number() OVER (PARTITION BY {person} ORDER BY {listed})"
+    order = ", ".join(f"{quoted(column.name)} ASC NULLS LAST" for column in columns)
+    number = f"row_number() OVER (PARTITION BY {person} ORDER BY {order})"
     rows = f"SELECT {person} AS u, {inner}, {number} AS i FROM {source} WHERE {person} IS NOT NULL"  # noqa: S608
-    place = f"row_number() OVER (PARTITION BY u ORDER BY {digest_sql([('u', unit.kind, False), _NUMBER])}, i)"
+    digest = digest_sql([("u", unit.kind, False), _NUMBER], dialect)
+    place = f"row_number() OVER (PARTITION BY u ORDER BY {digest}, i)"
     shown = ", ".join(f"c{i} AS {quoted(column.name)}" for i, column in enumerate(columns))
-    outer = f"u AS {person}, " * keyed + shown + f", {place}" * numbered
-    return f"SELECT {outer} FROM ({rows}) QUALIFY {place} <= {most:d}"  # noqa: S608
+    outer = f"u AS {person}, " * keyed + shown + ", place" * numbered
+    placed = f"SELECT *, {place} AS place FROM {dialect.sub(rows)}"  # noqa: S608
+    return f"SELECT {outer} FROM {dialect.sub(placed)} WHERE place <= {most:d}"  # noqa: S608
 
 
 def require_same(table: Table, columns: Sequence[Column], neighbors: Neighbors, catalog: Catalog) -> None:

@@ -12,7 +12,7 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog
 from discreet.curator.charges import largest_pure
 from discreet.curator.contribution_draw import salt_text
-from discreet.curator.engines import Engine
+from discreet.curator.engines import Engine, one_state
 from discreet.curator.ledger import Charge, Ledger, digest
 from discreet.curator.plan import Plan
 from discreet.curator.settings import NO_LIMIT, Allowance, analyst_name
@@ -20,6 +20,7 @@ from discreet.curator.stores import ANSWER_KEY
 from discreet.curator.time_grid import Pace
 from discreet.errors import (
     BudgetExceeded,
+    EngineUnavailable,
     InternalError,
     InvalidParameter,
     InvalidQuery,
@@ -85,6 +86,8 @@ class Curator:
     share_answers: bool = False
     pace: Pace = field(default_factory=Pace)
     least_epsilon: Fraction = Fraction(0)
+    unanswered: dict[str, Charge] = field(default_factory=dict, repr=False)
+    """Charges whose release found no server, by what they are for: asking again uses them up."""
 
     def release(
         self, plan: Plan[Result], *, analyst: str, allowance: Allowance = NO_LIMIT, request: str | None = None
@@ -102,7 +105,8 @@ class Curator:
             free = request is None or cached[0].request != request or cached[0].analyst != analyst_name(analyst)
             return self._finish(plan, *cached, analyst=analyst, free=free)
         engine = _Salted(self.engine, salt_text(self.ledger.salt(self.catalog.name)))
-        key, charge = self._key(plan, analyst), self._charge(plan, analyst, allowance, request)
+        key = self._key(plan, analyst)
+        charge = self.unanswered.pop(key, None) or self._charge(plan, analyst, allowance, request)
         with self.pace.hold():
             return self._finish(plan, charge, self._release(plan, key, charge, engine), analyst=analyst, free=False)
 
@@ -172,7 +176,11 @@ class Curator:
     def _release(self, plan: Plan[Result], key: str, charge: Charge, engine: Engine) -> bytes:
         released = None
         try:
-            released = plan.run(engine, self.entropy)
+            with one_state(self.engine):
+                released = plan.run(engine, self.entropy)
+        except EngineUnavailable:
+            self.unanswered[key] = charge
+            OWNER.exception("charge #%d of %s: the engine does not answer", charge.number, charge.account)
         except Exception:
             OWNER.exception("charge #%d of %s: the release failed", charge.number, charge.account)
         if released is None:  # out of the handler: the exception, which may name private values, is not passed on
@@ -205,7 +213,6 @@ def open_curator(
     policy: "Policy", tables: Mapping[str, Any], ledger: str | Path | Ledger | None
 ) -> tuple[Curator, Sequence[Any]]:
     """The curator of a policy, over its sources or the tables given, and what is to be closed in the end."""
-    from discreet.curator.engines.duckdb import DuckDBEngine
     from discreet.curator.public_values import with_public_values
 
     catalog = policy.catalog
@@ -213,7 +220,7 @@ def open_curator(
     if unknown:
         raise InvalidParameter("tables", ", ".join(unknown), f"tables of the policy: {', '.join(policy.sources)}")
     named = {catalog.table(name).name: table for name, table in tables.items()}
-    engine = DuckDBEngine(catalog, {**policy.sources, **named}, base=policy.base, formats=policy.formats)
+    engine = open_engine(policy, named)
     store = None
     try:
         catalog = with_public_values(catalog, policy.references, engine)
@@ -227,6 +234,27 @@ def open_curator(
         raise
     terms: dict[str, Any] = {"share_answers": policy.share_answers, "least_epsilon": policy.least_epsilon}
     return Curator(catalog, engine, ledger, pace=Pace(policy.time_floor), **terms), [engine, store]
+
+
+def open_engine(policy: "Policy", tables: Mapping[str, Any]) -> Any:
+    """The engine that a policy names, over its sources or the tables given."""
+    sources: dict[str, Any] = {**policy.sources, **tables}
+    terms: dict[str, Any] = {"address": policy.address, "stated": policy.version or ""}
+    if policy.statement_timeout is not None:
+        terms["timeout"] = float(policy.statement_timeout)
+    match policy.engine:
+        case "postgres":
+            from discreet.curator.engines.postgres import PostgresEngine
+
+            return PostgresEngine(policy.catalog, sources, **terms)
+        case "spark":
+            from discreet.curator.engines.spark import SparkEngine
+
+            return SparkEngine(policy.catalog, sources, base=policy.base, **terms)
+        case _:
+            from discreet.curator.engines.duckdb import DuckDBEngine
+
+            return DuckDBEngine(policy.catalog, sources, base=policy.base, formats=policy.formats)
 
 
 def open_ledger(policy: "Policy", path: str | Path | None) -> tuple[Ledger, Any]:

@@ -11,6 +11,10 @@
                                           # your state directory, if left out; "none": nobody remembers
     share_answers = true                  # optional: an answer that one analyst paid for is free for the others
     time_floor = "0.1"                    # optional: in seconds; answers leave after 0.1, 0.2, 0.5, 1, 2, … seconds
+    engine = "postgres"                   # optional: where the tables are: "duckdb" (files), "postgres" or "spark"
+    address = "postgresql://curator@db/records"  # of such a server; it holds no password
+    version = "2026-11"                   # optional, of such a server: names the data; another one, another answer
+    statement_timeout = "600"             # optional, of such a server: seconds that one query may take
 
     [budget]
     epsilon = "3"
@@ -64,6 +68,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.curator.catalog import Catalog, Column, Link, Table
+from discreet.curator.engines.addresses import postgres_address, refuse_secrets, shown_address
 from discreet.curator.engines.csv_files import RULE, CsvFormat
 from discreet.curator.public_values import check_references
 from discreet.curator.settings import caps_by_name, settings_text
@@ -88,7 +93,11 @@ EVERYTHING = "all"
 """What a policy states as the cap of everyone where each analyst may spend the whole budget."""
 
 _LEAST_EPSILON = Fraction(1, 1000)
-_DATASET_FIELDS = ("ledger", "id", "witness", "share_answers", "time_floor")
+ENGINES = ("duckdb", "postgres", "spark")
+"""What may compute the exact aggregates."""
+
+_SERVER_FIELDS = ("address", "version", "statement_timeout")
+_DATASET_FIELDS = ("ledger", "id", "witness", "share_answers", "time_floor", "engine", *_SERVER_FIELDS)
 _BUDGET_FIELDS = ("delta", "delta_for_keys", "analysts", "everyone", "least_epsilon", "default_epsilon")
 BOUNDS = ("max_groups_per_unit", "max_rows_per_group")
 """What bounds the contribution of a person to one answer."""
@@ -125,6 +134,10 @@ class Policy:
     least_epsilon: Fraction = Fraction(0)
     default_epsilon: Fraction | None = None
     time_floor: Fraction = FLOOR
+    engine: str = "duckdb"
+    address: str | None = None
+    version: str | None = None
+    statement_timeout: Fraction | None = None
     references: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Columns (by table and name) whose values are those of a public column, as `table.column`."""
 
@@ -207,12 +220,15 @@ def parse_policy(text: str) -> Policy:
         witness=_read_witness(dataset),
         id=_read_text(dataset, "id", "a text that names these data, wherever they lie"),
         formats={
-            name: _read_format(name, entry.get("csv", {})) for name, entry in tables.items() if _is_csv(entry["source"])
+            name: _read_format(name, entry.get("csv", {}))
+            for name, entry in tables.items()
+            if _is_csv(entry["source"]) and dataset.get("engine", "duckdb") == "duckdb"
         },
         least_epsilon=_read_least(least, whole),
         default_epsilon=None if usual is None else _read_default(usual, _read_least(least, whole), whole),
         references=_references(tables, catalog),
         time_floor=rational(dataset.get("time_floor", FLOOR), "[dataset] time_floor", at_least=0, at_most=3600),
+        **_read_engine(dataset),
     )
 
 
@@ -262,7 +278,7 @@ def explain(policy: Policy) -> str:
     lines += [f"No question costs less than ε {plain(policy.least_epsilon)}.", timing(policy)]
     if policy.default_epsilon is not None:
         lines.append(f"A question that states neither ε nor an error costs ε {plain(policy.default_epsilon)}.")
-    lines += [*caps_in_words(policy), *_record_in_words(policy)]
+    lines += [*caps_in_words(policy), *_record_in_words(policy), *_engine_in_words(policy)]
     for table in catalog.tables.values():
         protects = f"private; protects {table.unit}" if table.private else "public: its rows are told to everybody"
         lines.append(f"Table {table.name} ({policy.sources[table.name]}): {protects}.")
@@ -293,6 +309,16 @@ def caps_in_words(policy: Policy) -> list[str]:
     else:
         said.append("Nobody is capped (everyone = 'all'): any name may spend all of it.")
     return said
+
+
+def _engine_in_words(policy: Policy) -> list[str]:
+    if policy.engine == ENGINES[0]:
+        return []
+    state = f"version {policy.version!r}" if policy.version else "no version"
+    return [
+        f"Tables are read by {policy.engine} at {shown_address(policy.address or '')}, which adds up there. The policy "
+        f"states {state} of the data: the same question is answered again, free, until another version is stated."
+    ]
 
 
 def _record_in_words(policy: Policy) -> list[str]:
@@ -454,6 +480,37 @@ def _read_text(dataset: Mapping[str, Any], name: str, expected: str) -> str | No
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise InvalidParameter(f"[dataset] {name}", value, expected)
     return value
+
+
+def _read_engine(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Which engine, at which address, of which version of the data; a secret in the address is refused."""
+    name = dataset.get("engine", ENGINES[0])
+    if name not in ENGINES:
+        raise InvalidParameter("[dataset] engine", name, f"one of {', '.join(ENGINES)}")
+    stated = [key for key in _SERVER_FIELDS if key in dataset]
+    if name == ENGINES[0]:
+        if stated:
+            hint = 'engine = "postgres" or "spark" has them'
+            raise InvalidParameter(
+                f"[dataset] {stated[0]}", "a policy without a server", "an engine of that kind", hint
+            )
+        return {}
+    address = _read_text(dataset, "address", "the address of the server")
+    if address is None:
+        raise InvalidParameter("[dataset] address", None, "the address of the server, without a password")
+    if name == "postgres":
+        postgres_address(address)
+    else:
+        refuse_secrets(address)
+    timeout = dataset.get("statement_timeout")
+    return {
+        "engine": name,
+        "address": address,
+        "version": _read_text(dataset, "version", "a text that names the data as they are now"),
+        "statement_timeout": None
+        if timeout is None
+        else rational(timeout, "[dataset] statement_timeout", above=0, at_most=86400),
+    }
 
 
 def _read_sharing(dataset: Mapping[str, Any]) -> bool:

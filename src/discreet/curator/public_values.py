@@ -9,11 +9,11 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from discreet.curator.catalog import TEMPORAL, TEXT, Catalog, Column, ColumnType, Table, Value
-from discreet.curator.engines.columns import quoted
+from discreet.curator.engines.dialects import dialect_of
 from discreet.errors import DiscreetError, InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.curator.engines.duckdb import DuckDBEngine
+    from discreet.curator.engines import PublicEngine
 
 MOST_VALUES = 1000
 """No more values of a column are listed: every row of a question is compared with them."""
@@ -44,7 +44,7 @@ def _referred(catalog: Catalog, reference: str) -> Column | None:
     return next((known for known in table.columns if known.name.casefold() == column.casefold()), None)
 
 
-def with_public_values(catalog: Catalog, references: Mapping[tuple[str, str], str], engine: "DuckDBEngine") -> Catalog:
+def with_public_values(catalog: Catalog, references: Mapping[tuple[str, str], str], engine: "PublicEngine") -> Catalog:
     """The catalog with the values that references name, and with what is true of public columns."""
     publics = {name: _facts(table, engine) for name, table in catalog.tables.items() if not table.private}
     tables = []
@@ -66,7 +66,7 @@ def _with_columns(table: Table, columns: list[Column]) -> Table:
 
 
 def _resolved(
-    catalog: Catalog, table: Table, column: Column, references: Mapping[tuple[str, str], str], engine: "DuckDBEngine"
+    catalog: Catalog, table: Table, column: Column, references: Mapping[tuple[str, str], str], engine: "PublicEngine"
 ) -> Column:
     reference = references.get((table.name, column.name))
     if reference is None:
@@ -87,26 +87,27 @@ def _resolved(
     return _changed(column, values=values)
 
 
-def _facts(table: Table, engine: "DuckDBEngine") -> list[Column]:
+def _facts(table: Table, engine: "PublicEngine") -> list[Column]:
     """The columns of a public table with their values where they are few, their bounds, and whether any is null."""
-    parts = ["count(*) AS rows"]
+    quoted = dialect_of(engine.dialect).quoted
+    parts = ["count(*) AS entries"]
     for place, column in enumerate(table.columns):
         name = quoted(column.name)
-        parts += [f"count({name}) AS present{place}", f"approx_count_distinct({name}) AS distinct{place}"]
+        parts += [f"count({name}) AS present{place}", f"count(DISTINCT {name}) AS distinct{place}"]
         if column.kind is ColumnType.INTEGER or column.kind in TEMPORAL:
             parts += [f"min({name}) AS least{place}", f"max({name}) AS most{place}"]
     sql = f"SELECT {', '.join(parts)} FROM {quoted(table.name)}"  # noqa: S608 (quoted names of the owner's policy)
     try:
         (facts,) = engine.fetch_public(sql, table.name).to_pylist()
-        if not 0 < facts["rows"] <= _MOST_ROWS:
+        if not 0 < facts["entries"] <= _MOST_ROWS:
             return list(table.columns)
         return [_with_facts(table, column, place, facts, engine) for place, column in enumerate(table.columns)]
     except Exception:  # what cannot be read is refused when somebody asks for it
         return list(table.columns)
 
 
-def _with_facts(table: Table, column: Column, place: int, facts: dict[str, Any], engine: "DuckDBEngine") -> Column:
-    changes: dict[str, Any] = {"nullable": column.nullable and facts[f"present{place}"] < facts["rows"]}
+def _with_facts(table: Table, column: Column, place: int, facts: dict[str, Any], engine: "PublicEngine") -> Column:
+    changes: dict[str, Any] = {"nullable": column.nullable and facts[f"present{place}"] < facts["entries"]}
     least, most = facts.get(f"least{place}"), facts.get(f"most{place}")
     if isinstance(least, int) and isinstance(most, int) and column.lower is None and -(2**61) < least <= most < 2**61:
         changes |= {"lower": least, "upper": most}
@@ -119,8 +120,9 @@ def _with_facts(table: Table, column: Column, place: int, facts: dict[str, Any],
     return _changed(column, **changes)
 
 
-def _distinct(table: Table, column: Column, engine: "DuckDBEngine") -> list[Value]:
+def _distinct(table: Table, column: Column, engine: "PublicEngine") -> list[Value]:
     """The values of a public column but null, in order; one more than are listed where there are more."""
+    quoted = dialect_of(engine.dialect).quoted
     name = quoted(column.name)
     sql = f"SELECT DISTINCT {name} AS v FROM {quoted(table.name)} WHERE {name} IS NOT NULL ORDER BY v"  # noqa: S608
     found = engine.fetch_public(f"{sql} LIMIT {MOST_VALUES + 1}", table.name).column("v").to_pylist()

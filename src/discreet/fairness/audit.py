@@ -18,6 +18,7 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import NUMERIC, Catalog, Column, ColumnType, Table
 from discreet.curator.contribution_draw import require_same, rows_each
 from discreet.curator.engines import Engine
+from discreet.curator.engines.dialects import DUCKDB, Dialect, dialect_of
 from discreet.curator.plan import PrivatePlan, documented, plan_document
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import Number, integer, printed_up, rational
@@ -173,12 +174,15 @@ class FairnessPlan(PrivatePlan):
     @property
     def sql(self) -> str:
         """One row for each unit, the columns that are used."""
+        return self._sql(DUCKDB)
+
+    def _sql(self, dialect: Dialect) -> str:
         keyed = _person(self.table) is not None
-        return rows_each(self.table, self.columns[1:] if keyed else self.columns, most=1, keyed=keyed)
+        return rows_each(self.table, self.columns[1:] if keyed else self.columns, dialect, most=1, keyed=keyed)
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Count the units and give out noisy counts."""
-        counts = self.counted(engine.fetch(self.sql))
+        counts = self.counted(engine.fetch(self._sql(dialect_of(engine.dialect))))
         return np.asarray(self.noise.release(counts, entropy=entropy), "<i8").tobytes()
 
     def counted(self, rows: Any) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.contribution_draw import one_row_each, require_same
 from discreet.curator.engines import Engine
+from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import PrivatePlan, documented, plan_document
 from discreet.errors import InternalError, InvalidData, InvalidParameter
 from discreet.exact import integer, plain, printed_up, rational
@@ -187,7 +188,7 @@ class TrainingPlan(PrivatePlan):
         Guarantee: costs `loss`. Proof. A unit is one row of the result of `sql`, the same whatever the other units are;
         encoding is row by row; the rest is `train`.
         """
-        rows = engine.fetch(self.sql)
+        rows = engine.fetch(one_row_each(self.table, self.columns, dialect_of(engine.dialect)))
         x = self.shape.features.encode(rows)
         y, known = self.shape.target.encode(rows)
         if isinstance(self.recipe, ClassicalRecipe):

@@ -22,6 +22,7 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog
 from discreet.curator.contribution_draw import require_same
 from discreet.curator.engines import Engine
+from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import PrivatePlan, plan_document
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import printed_up
@@ -200,7 +201,7 @@ class LinkedPlan(PrivatePlan):
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out noisy marginals. No value of a row makes this fail."""
-        tables = [engine.fetch(part.sql) for part in self.parts]
+        tables = [engine.fetch(part.sql_for(dialect_of(engine.dialect))) for part in self.parts]
         fine = [
             part.counted(rows, self.sigma_of_fine(part), entropy) if part.fine else {}
             for part, rows in zip(self.parts, tables, strict=True)
@@ -228,7 +229,7 @@ class LinkedPlan(PrivatePlan):
 
         Not private: for `run`, and for the owner's eyes.
         """
-        return self._coded([engine.fetch(part.sql) for part in self.parts])[0]
+        return self._coded([engine.fetch(part.sql_for(dialect_of(engine.dialect))) for part in self.parts])[0]
 
     def _coded(self, tables: Sequence[Any]) -> tuple[list[Ints], list[Ints]]:
         """The same, and for each row that is left out the place of its reason in `reasons`."""

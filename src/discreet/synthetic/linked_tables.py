@@ -17,6 +17,7 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Column, ColumnType, Table
 from discreet.curator.contribution_draw import rows_each
 from discreet.curator.engines import Engine
+from discreet.curator.engines.dialects import DUCKDB, Dialect
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.synthetic.columns.rules import Rule, allowed, mended
@@ -73,7 +74,11 @@ class Part:
     @property
     def sql(self) -> str:
         """What is read: the key and the columns, at most `rows_each` rows of a person."""
-        return rows_each(self.table, self.columns, most=self.rows_each, keyed=True)
+        return self.sql_for(DUCKDB)
+
+    def sql_for(self, dialect: Dialect) -> str:
+        """The same in another dialect."""
+        return rows_each(self.table, self.columns, dialect, most=self.rows_each, keyed=True)
 
     @property
     def columns(self) -> tuple[Column, ...]:

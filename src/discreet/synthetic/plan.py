@@ -18,6 +18,7 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.contribution_draw import require_same, rows_each
 from discreet.curator.engines import Engine
+from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import PrivatePlan, documented, plan_document
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import plain, printed_up
@@ -245,7 +246,8 @@ class SynthesisPlan(PrivatePlan):
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out noisy marginals. No value of a row makes this fail."""
         several = self.rows_each > 1
-        rows = engine.fetch(rows_each(self.table, self.columns, most=self.rows_each, numbered=several))
+        dialect = dialect_of(engine.dialect)
+        rows = engine.fetch(rows_each(self.table, self.columns, dialect, most=self.rows_each, numbered=several))
         found = {name: _discovered(rows.column(name), selection, entropy) for name, selection in self.discover}
         fine = self._fine(rows, self.schema(found), entropy)
         schema = self.schema(found, fine)

@@ -7,7 +7,8 @@ table is large, since texts are cut to their first `catalog.TEXT` characters, an
 longer than four bytes for each of those.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,3 +34,30 @@ class Engine(Protocol):
         drawn is fair, but anybody could compute it.
         """
         ...
+
+
+class PublicEngine(Engine, Protocol):
+    """An engine that also reads public tables, when a dataset is opened."""
+
+    def fetch_public(self, sql: str, table: str) -> "pyarrow.Table":
+        """The rows of a SELECT that reads one public table."""
+        ...
+
+
+@runtime_checkable
+class Steady(Protocol):
+    """An engine whose rows may change between two fetches, unless they are asked to stay."""
+
+    def one_state(self) -> AbstractContextManager[None]:
+        """Let all fetches of this thread see the same rows."""
+        ...
+
+
+def one_state(engine: Engine) -> AbstractContextManager[None]:
+    """A block in which all fetches of this thread see the same rows, on every engine.
+
+    >>> from discreet.curator.engines.duckdb import DuckDBEngine
+    >>> isinstance(DuckDBEngine, Steady)  # a file that changes is noticed, and refused
+    False
+    """
+    return engine.one_state() if isinstance(engine, Steady) else nullcontext()

@@ -14,7 +14,7 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import NUMERIC, Catalog, Column, ColumnType, Table
 from discreet.curator.contribution_draw import require_same
 from discreet.curator.engines import Engine
-from discreet.curator.engines.columns import quoted
+from discreet.curator.engines.dialects import DUCKDB, Dialect, dialect_of
 from discreet.curator.plan import PrivatePlan, documented, plan_document, plan_parts
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import Number, integer, plain, printed_up, rational, text_up
@@ -104,27 +104,29 @@ class BoundsPlan(PrivatePlan):
             raise InternalError("a plan chooses bounds of a public table")
         return _loss(parts["choices"], parts["neighbors"])
 
-    @property
-    def sql(self) -> str:
+    def sql(self, dialect: Dialect = DUCKDB) -> str:
         """One row for each unit, with one whole number, or null, for each choice: s0, s1, …"""
         columns = list({choice.column.name: choice.column for choice in self.choices if choice.column}.values())
         key = self.table.unit.key if self.table.unit is not None else None
-        values = [f"{expression_sql.treated(column)} AS v{i}" for i, column in enumerate(columns)]
-        keys = [f"{quoted(column.name)} AS k{i}" for i, column in enumerate(self.by)]
+        values = [f"{expression_sql.treated(column, dialect)} AS v{i}" for i, column in enumerate(columns)]
+        keys = [f"{dialect.quoted(column.name)} AS k{i}" for i, column in enumerate(self.by)]
+        quoted, rows = dialect.quoted, ""
         if key is None:
+            rows = f"SELECT {', '.join(values)} FROM {quoted(self.table.name)}"
             listed = ", ".join(f"v{_place(columns, choice)} AS s{i}" for i, choice in enumerate(self.choices))
-            return f"SELECT {listed} FROM (SELECT {', '.join(values)} FROM {quoted(self.table.name)})"
+            return f"SELECT {listed} FROM {dialect.sub(rows)}"
         person = quoted(self.table.column(key).name)
         rows = f"SELECT {', '.join([f'{person} AS u', *keys, *values])} FROM {quoted(self.table.name)}"
         inner = ["count(*) AS n", *(f"min(v{i}) AS l{i}, max(v{i}) AS h{i}" for i in range(len(columns)))]
         names = ["u", *(f"k{i}" for i in range(len(keys)))]
-        cells = f"SELECT {', '.join([*names, *inner])} FROM ({rows}) WHERE u IS NOT NULL GROUP BY {', '.join(names)}"
+        present = f"FROM {dialect.sub(rows)} WHERE u IS NOT NULL GROUP BY {', '.join(names)}"
+        cells = f"SELECT {', '.join([*names, *inner])} {present}"
         listed = ", ".join(f"{_of_unit(columns, choice)} AS s{i}" for i, choice in enumerate(self.choices))
-        return f"SELECT {listed} FROM ({cells}) GROUP BY u"
+        return f"SELECT {listed} FROM {dialect.sub(cells)} GROUP BY u"
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """One quantile after the other."""
-        found, steps = engine.fetch(self.sql), []
+        found, steps = engine.fetch(self.sql(dialect_of(engine.dialect))), []
         for i, choice in enumerate(self.choices):
             values = numbers_of(found.column(f"s{i}").drop_null())
             steps.append(int(choice.mechanism(self.neighbors).release(np.asarray(values), entropy=entropy)))

@@ -8,7 +8,7 @@ from typing import Any
 from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog
 from discreet.curator.engines import Engine
-from discreet.curator.engines.columns import quoted
+from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import digest, documented, plan_document, plan_parts
 from discreet.errors import InternalError
 from discreet.exact import Number
@@ -183,7 +183,7 @@ class QueryPlan:
     def _answer(self, query: PostQuery, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
         tables = post_query.released_tables(query, self.releases, noisy, failure_probability(self.confidence))
         for name in query.publics:
-            tables[name] = engine.fetch(f"SELECT * FROM {quoted(name)}")  # noqa: S608 (public)
+            tables[name] = engine.fetch(f"SELECT * FROM {dialect_of(engine.dialect).quoted(name)}")  # noqa: S608 (public)
         table, intervals = post_query.run(query, tables)
         sure = 1 - failure_probability(self.confidence)
         bounded = any(is_bounded(release, measures) for release, _, measures in self._used(query))

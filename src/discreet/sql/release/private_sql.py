@@ -1,4 +1,4 @@
-"""The algebra as SQL for DuckDB. The only place where SQL for private rows is written; no analyst text gets here.
+"""The algebra as SQL of an engine. The only place where SQL for private rows is written; no analyst text gets here.
 
 Guarantee: the SQL computes exactly what `relations` says, in integers that do not overflow, and cannot fail on any row.
 How: columns are clamped and texts cut as they are read; every operation is total (`functions`); products, sums and the
@@ -12,7 +12,7 @@ below a projection and reads no statistics (`engines.duckdb`). What is left abov
 
 from discreet.curator import contribution_draw as draw
 from discreet.curator.catalog import ColumnType
-from discreet.curator.engines.columns import literal
+from discreet.curator.engines.dialects import DUCKDB, Dialect
 from discreet.errors import InternalError
 from discreet.sql.algebra.expression import (
     SWITCHED,
@@ -40,14 +40,14 @@ from discreet.sql.algebra.rows import (
     unit_of,
     unit_type,
 )
-from discreet.sql.release.expression_sql import held, integer_sql
+from discreet.sql.release.expression_sql import held
 from discreet.sql.release.rows_sql import select_rows
 
 _WORD_BITS = 63
 """How many bits a number that is never negative has in a BIGINT."""
 
 
-def write(aggregate: Aggregate) -> str:
+def write(aggregate: Aggregate, dialect: Dialect = DUCKDB) -> str:
     """One row for each group that is present: the number of units `units`, measures m0, m1, …
 
     Where groups are declared, `g` is the number of the group (`group_number`); with no key there is none. Elsewhere the
@@ -56,68 +56,96 @@ def write(aggregate: Aggregate) -> str:
     `values_sql.write_distinct` counts its values.
     """
     group = aggregate.source.source
-    rows, names = named_rows(aggregate)
+    rows, names = named_rows(aggregate, dialect)
     if unit_of(group.source).key is None or at_most_one_row(group.source):
-        measures = [f"{_of_rows(i, measure)} AS m{i}" for i, measure in enumerate(aggregate.measures)]
-        return _grouped([*names, "count(*) AS units", *measures], rows, names)
-    measures = [f"{_of_cells(i, measure)} AS m{i}" for i, measure in enumerate(aggregate.measures)]
-    chosen = _chosen(aggregate.source, aggregate.measures, rows, names)
-    return _grouped([*names, "count(*) AS units", *measures], chosen, names)
+        measures = [f"{_of_rows(i, measure, dialect)} AS m{i}" for i, measure in enumerate(aggregate.measures)]
+        return _grouped([*names, "count(*) AS units", *measures], rows, names, dialect)
+    measures = [f"{_of_cells(i, measure, dialect)} AS m{i}" for i, measure in enumerate(aggregate.measures)]
+    chosen = _chosen(aggregate.source, aggregate.measures, rows, names, dialect)
+    return _grouped([*names, "count(*) AS units", *measures], chosen, names, dialect)
 
 
-def named_rows(aggregate: Aggregate) -> tuple[str, list[str]]:
+def named_rows(aggregate: Aggregate, dialect: Dialect = DUCKDB) -> tuple[str, list[str]]:
     """The rows that count, with u, values v0, v1, … and what names their group: k0, k1, … or g; and those names."""
     group = aggregate.source.source
-    rows, names = _rows(aggregate), [f"k{i}" for i in range(len(group.keys))]
+    rows, names = _rows(aggregate, dialect), [f"k{i}" for i in range(len(group.keys))]
     if not names or group.size is None:
         return rows, names
     values = [f"v{i}" for i, measure in enumerate(aggregate.measures) if measure.value is not None]
     unit = [] if unit_of(group.source).key is None else ["u"]
-    columns = ", ".join([*unit, f"{group_number(group)} AS g", *values])
-    return f"SELECT * FROM (SELECT {columns} FROM ({rows})) WHERE g IS NOT NULL", ["g"]
+    columns = ", ".join([*unit, f"{group_number(group, dialect)} AS g", *values])
+    numbered = f"SELECT {columns} FROM {dialect.sub(rows)}"
+    return f"SELECT * FROM {dialect.sub(numbered)} WHERE g IS NOT NULL", ["g"]
 
 
-def drawn_cells(bound: Bound, cells: str, names: list[str]) -> tuple[str, str, str]:
+def drawn_cells(bound: Bound, cells: str, names: list[str], dialect: Dialect = DUCKDB) -> tuple[str, str, str]:
     """Cells with their place in the draw of a unit's groups; the name of that column, and SQL for their offset."""
     if names == ["g"]:
-        return draw.with_place(cells, unit_part(bound.source), "g"), "p", draw.place_offset_sql("p")
-    digest = draw.digest_sql([unit_part(bound.source), *key_parts(bound.source)])
-    return f"SELECT *, {digest} AS d FROM ({cells})", "d", draw.offset_sql("d")
+        placed = draw.with_place(cells, unit_part(bound.source), "g", dialect)
+        return placed, "p", draw.place_offset_sql("p", dialect)
+    digest = draw.digest_sql([unit_part(bound.source), *key_parts(bound.source)], dialect)
+    return f"SELECT *, {digest} AS d FROM {dialect.sub(cells)}", "d", draw.offset_sql("d", dialect)
 
 
-def group_number(group: Group) -> str:
+def group_number(group: Group, dialect: Dialect = DUCKDB) -> str:
     """Which of the declared groups a row is in, from its keys k0, k1, …; null where it is in none of them.
 
     Groups are counted like digits: the last key changes fastest; null comes after the values of a key.
     """
     number = ""
     for i, key in enumerate(group.keys):
-        digit = _key_number(key, f"k{i}")
+        digit = _key_number(key, f"k{i}", dialect)
         number = f"({number} * {key.size} + {digit})" if number else digit
     return number
 
 
-def _key_number(key: Key, name: str) -> str:
+def _key_number(key: Key, name: str, dialect: Dialect) -> str:
     """The place of a value among those of its key, null last."""
     if key.domain is None:
         raise InternalError("a declared domain was expected")
-    digit = value_number(key.domain, key.value.kind, name)
-    return f"CASE WHEN {name} IS NULL THEN {len(key.domain)}::BIGINT ELSE {digit} END" if key.value.nullable else digit
+    digit = value_number(key.domain, key.value.kind, name, dialect)
+    last = dialect.integer(len(key.domain))
+    return f"CASE WHEN {name} IS NULL THEN {last} ELSE {digit} END" if key.value.nullable else digit
 
 
-def value_number(domain: Domain, kind: Kind, name: str) -> str:
+def value_number(domain: Domain, kind: Kind, name: str, dialect: Dialect = DUCKDB) -> str:
     """The place of a value among those declared, a BIGINT; null where it has none. Total, like every expression."""
     if isinstance(domain, range):
-        digit = f"CASE WHEN {name} BETWEEN {integer_sql(domain.start)} AND {integer_sql(domain.stop - 1)} "
-        digit += f"THEN {name} - {integer_sql(domain.start)} END"
-    else:
-        text = {Text: name, Moment: f"CAST(epoch_us({name}) AS VARCHAR)"}.get(type(kind), f"CAST({name} AS VARCHAR)")
-        values = ", ".join(literal(draw.plain_text(value)) for value in domain if value is not None)
-        digit = f"CAST(enum_code(TRY_CAST({text} AS ENUM({values}))) AS BIGINT)"
-    return digit
+        first, last = dialect.integer(domain.start), dialect.integer(domain.stop - 1)
+        return f"CASE WHEN {name} BETWEEN {first} AND {last} THEN {name} - {first} END"
+    if not dialect.has_lists:
+        places = {value: place for place, value in enumerate(domain) if value is not None}
+        if isinstance(kind, Truth):
+            whens = (f"WHEN {'TRUE' if value else 'FALSE'} THEN {dialect.integer(at)}" for value, at in places.items())
+            return f"CASE {name} {' '.join(whens)} END"
+        ordered = sorted(places, key=lambda value: value.encode() if isinstance(value, str) else value)
+        return _searched([(_value_sql(value, kind, dialect), places[value]) for value in ordered], name, dialect)
+    text = {Text: name, Moment: f"CAST(epoch_us({name}) AS VARCHAR)"}.get(type(kind), f"CAST({name} AS VARCHAR)")
+    values = ", ".join(dialect.literal(draw.plain_text(value)) for value in domain if value is not None)
+    return f"CAST(enum_code(TRY_CAST({text} AS ENUM({values}))) AS BIGINT)"
 
 
-def _rows(aggregate: Aggregate) -> str:
+def _value_sql(value: object, kind: Kind, dialect: Dialect) -> str:
+    if isinstance(value, str):
+        return dialect.literal(value)
+    if isinstance(value, int):
+        return dialect.integer(value)
+    return dialect.moment(ColumnType.DATE if isinstance(kind, Day) else ColumnType.TIMESTAMP, value)
+
+
+_FEW = 4
+
+
+def _searched(values: list[tuple[str, int]], name: str, dialect: Dialect) -> str:
+    """The place of a value among many, in their order, by halves: as many comparisons as their number has bits."""
+    if len(values) <= _FEW:
+        return "CASE " + " ".join(f"WHEN {name} = {sql} THEN {dialect.integer(at)}" for sql, at in values) + " END"
+    middle = len(values) // 2
+    below, above = (_searched(half, name, dialect) for half in (values[:middle], values[middle:]))
+    return f"CASE WHEN {name} < {values[middle][0]} THEN {below} ELSE {above} END"
+
+
+def _rows(aggregate: Aggregate, dialect: Dialect) -> str:
     """The rows that count, with the unit u, the keys k0, … and the values v0, … of the measures.
 
     That keys have declared values is not asked here: what has none has no number (`group_number`).
@@ -130,24 +158,27 @@ def _rows(aggregate: Aggregate) -> str:
     columns = {f"k{i}": key.value for i, key in enumerate(group.keys)}
     columns |= {f"v{i}": m.value for i, m in enumerate(aggregate.measures) if m.value is not None}
     parts = [*expressions_of(rows), *columns.values()]
-    return select_rows(rows, columns, switched=sum(map(work_on_a_row, parts)) <= SWITCHED)
+    return select_rows(rows, columns, dialect, switched=sum(map(work_on_a_row, parts)) <= SWITCHED)
 
 
-def _chosen(bound: Bound, measures: tuple[Measure, ...], rows: str, names: list[str]) -> str:
+def _chosen(bound: Bound, measures: tuple[Measure, ...], rows: str, names: list[str], dialect: Dialect) -> str:
     """One row for each unit and group that counts, with what the unit adds there to each measure: t0, t1, …"""
-    totals = [f"{_of_cell(i, m)} AS t{i}" for i, m in enumerate(measures) if m.value is not None]
-    cells = _grouped(["u", *names, "count(*) AS n", *totals], rows, ["u", *names])
+    totals = [f"{_of_cell(i, m, dialect)} AS t{i}" for i, m in enumerate(measures) if m.value is not None]
+    cells = _grouped(["u", *names, "count(*) AS n", *totals], rows, ["u", *names], dialect)
     if names != ["g"]:
-        return _chosen_by_digest(bound, measures, cells, names)
+        return _chosen_by_digest(bound, measures, cells, names, dialect)
     drops = bound.source.size is None or bound.groups < bound.source.size
     if drops or any(_is_rounded(measure) for measure in measures):
-        cells = draw.with_place(cells, unit_part(bound.source), "g")
-    offset = draw.place_offset_sql("p")
+        cells = draw.with_place(cells, unit_part(bound.source), "g", dialect)
+    offset = draw.place_offset_sql("p", dialect)
     added = [(i, measure) for i, measure in enumerate(measures) if not _is_constant(measure)]
-    weighed = [f"{_weighed(i, measure, bound, offset)} AS t{i}" for i, measure in added]
-    weighed_cells = f"SELECT {', '.join(['u', 'g', *(['p'] if drops else []), *weighed])} FROM ({cells})"
+    weighed = [f"{_weighed(i, measure, bound, offset, dialect)} AS t{i}" for i, measure in added]
+    columns = ", ".join(["u", "g", *(["p"] if drops else []), *weighed])
+    weighed_cells = f"SELECT {columns} FROM {dialect.sub(cells)}"
     if not drops:
         return weighed_cells
+    if not dialect.has_lists:
+        return dialect.numbered(weighed_cells, "row_number() OVER (PARTITION BY u ORDER BY p, g)", bound.groups)
     packing = _packing(bound, added)
     if packing is None:
         return _smallest_structs(bound, ["g", *(f"t{i}" for i, _ in added)], weighed_cells)
@@ -179,11 +210,11 @@ def _packing(bound: Bound, measures: list[tuple[int, Measure]]) -> Packing | Non
 def _smallest_words(bound: Bound, packing: Packing, cells: str) -> str:
     """The cells with the smallest places, each as one whole number."""
     begin = sum(width for _, _, _, width in packing)
-    shifted = [(f"({name} - {integer_sql(low)})" if low else name, at) for name, low, at, _ in packing]
+    shifted = [(f"({name} - {DUCKDB.integer(low)})" if low else name, at) for name, low, at, _ in packing]
     word = " + ".join([f"p * {2**begin}", *(f"{value} * {2**at}" if at else value for value, at in shifted)])
     best = f"SELECT unnest(min({word}, {bound.groups})) AS c FROM ({cells}) GROUP BY u"
     cut = [(name, low, f"((c >> {at}) & {2**width - 1})") for name, low, at, width in packing]
-    parts = [f"{value} + {integer_sql(low)} AS {name}" if low else f"{value} AS {name}" for name, low, value in cut]
+    parts = [f"{value} + {DUCKDB.integer(low)} AS {name}" if low else f"{value} AS {name}" for name, low, value in cut]
     return f"SELECT {', '.join(parts)} FROM ({best})"
 
 
@@ -194,18 +225,27 @@ def _smallest_structs(bound: Bound, names: list[str], cells: str) -> str:
     return f"SELECT {', '.join(f'c.{name} AS {name}' for name in names)} FROM ({best})"
 
 
-def _chosen_by_digest(bound: Bound, measures: tuple[Measure, ...], cells: str, keys: list[str]) -> str:
+def _chosen_by_digest(
+    bound: Bound, measures: tuple[Measure, ...], cells: str, keys: list[str], dialect: Dialect
+) -> str:
     """The same where groups have no numbers: keys come from the data, or there is one group."""
-    digest = draw.digest_sql([unit_part(bound.source), *key_parts(bound.source)])
+    digest = draw.digest_sql([unit_part(bound.source), *key_parts(bound.source)], dialect)
     if keys:
         names = [*keys, "n", *(f"t{i}" for i, measure in enumerate(measures) if measure.value is not None)]
-        packed = ", ".join([f"d := {digest}", *(f"{name} := {name}" for name in names)])
-        best = f"SELECT u, unnest(min(struct_pack({packed}), {bound.groups})) AS c FROM ({cells}) GROUP BY u"
-        cells = f"SELECT {', '.join(f'c.{name} AS {name}' for name in ('d', *names))} FROM ({best})"
+        if dialect.has_lists:
+            packed = ", ".join([f"d := {digest}", *(f"{name} := {name}" for name in names)])
+            best = f"SELECT u, unnest(min(struct_pack({packed}), {bound.groups})) AS c FROM ({cells}) GROUP BY u"
+            cells = f"SELECT {', '.join(f'c.{name} AS {name}' for name in ('d', *names))} FROM ({best})"
+        else:
+            order = ", ".join(["d", *keys])
+            cells = f"SELECT *, {digest} AS d FROM {dialect.sub(cells)}"
+            cells = dialect.numbered(cells, f"row_number() OVER (PARTITION BY u ORDER BY {order})", bound.groups)
         digest = "d"
-    offset = draw.offset_sql(digest)
-    weighed = [f"{_weighed(i, m, bound, offset)} AS t{i}" for i, m in enumerate(measures) if not _is_constant(m)]
-    return f"SELECT {', '.join([*keys, *weighed]) or '1 AS one'} FROM ({cells})"
+    offset = draw.offset_sql(digest, dialect)
+    weighed = [
+        f"{_weighed(i, m, bound, offset, dialect)} AS t{i}" for i, m in enumerate(measures) if not _is_constant(m)
+    ]
+    return f"SELECT {', '.join([*keys, *weighed]) or '1 AS one'} FROM {dialect.sub(cells)}"
 
 
 def unit_part(group: Group) -> draw.Part:
@@ -238,29 +278,30 @@ def column_type(kind: Kind) -> ColumnType:
             raise InternalError(f"a key of kind {kind} was planned")
 
 
-def _grouped(columns: list[str], source: str, keys: list[str]) -> str:
-    return f"SELECT {', '.join(columns)} FROM ({source})" + (f" GROUP BY {', '.join(keys)}" if keys else "")
+def _grouped(columns: list[str], source: str, keys: list[str], dialect: Dialect) -> str:
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return f"SELECT {', '.join(columns)} FROM {dialect.sub(source)}{grouped}"
 
 
-def _of_rows(index: int, measure: Measure) -> str:
+def _of_rows(index: int, measure: Measure, dialect: Dialect) -> str:
     """A measure over rows of which each unit has one at most."""
     match measure:
         case Count() | People():
             return "count(*)" if measure.value is None else f"count(v{index})"
         case Sum():  # the offset is taken off once for all values, in 128 bits
-            back = f" - {measure.offset}::HUGEINT * count(v{index})" if measure.offset else ""
-            return held(f"sum(v{index}){back}")
+            back = f" - {dialect.wide(str(measure.offset))} * count(v{index})" if measure.offset else ""
+            return held(f"{dialect.total(f'v{index}')}{back}")
         case Distinct():
             return f"count(DISTINCT v{index})"
 
 
-def _of_cell(index: int, measure: Measure) -> str:
+def _of_cell(index: int, measure: Measure, dialect: Dialect) -> str:
     """What the rows of one unit in one group add up to; where every row counts, that is n."""
     match measure:
         case Count() | People() | Distinct():
             return f"count(v{index})"
         case Sum():
-            return f"coalesce(sum(v{index} - {integer_sql(measure.offset)}), 0)"
+            return f"coalesce({dialect.total(f'v{index} - {dialect.integer(measure.offset)}')}, 0)"
 
 
 def _is_constant(measure: Measure) -> bool:
@@ -268,9 +309,9 @@ def _is_constant(measure: Measure) -> bool:
     return isinstance(measure, Distinct) or (isinstance(measure, People) and measure.value is None)
 
 
-def _of_cells(index: int, measure: Measure) -> str:
+def _of_cells(index: int, measure: Measure, dialect: Dialect) -> str:
     """What the units of a group add up to."""
-    return "count(*)" if _is_constant(measure) else held(f"sum(t{index})")
+    return "count(*)" if _is_constant(measure) else held(dialect.total(f"t{index}"))
 
 
 def _is_rounded(measure: Measure) -> bool:
@@ -278,7 +319,7 @@ def _is_rounded(measure: Measure) -> bool:
     return not isinstance(measure, People) and measure.value is not None
 
 
-def _weighed(index: int, measure: Measure, bound: Bound, offset: str) -> str:
+def _weighed(index: int, measure: Measure, bound: Bound, offset: str, dialect: Dialect) -> str:
     """⌊t·rows/n + h⌋ where n > rows, h in steps of 2^−16: floored by a shift that keeps the dividend ≥ 0.
 
     Where t is n, that is `rows`, whatever h is. It lies within `contribution_range`, whose ends are less than 2^62, so
@@ -289,10 +330,9 @@ def _weighed(index: int, measure: Measure, bound: Bound, offset: str) -> str:
         return f"least({t}, 1)"
     if measure.value is None:
         return f"least(n, {bound.rows})"
-    steps = f"{draw.OFFSETS}::HUGEINT"
-    share = f"{bound.rows}::HUGEINT * {steps} + n * {offset}::HUGEINT) // (n * {steps})"
-    if not isinstance(measure, Sum) or not measure.reach:
-        return f"CASE WHEN n <= {bound.rows} THEN CAST({t} AS BIGINT) ELSE CAST(({t} * {share} AS BIGINT) END"
-    back = measure.reach * bound.rows
-    shared = f"(({t} + {measure.reach}::HUGEINT * n) * {share} - {back}"
-    return f"CASE WHEN n <= {bound.rows} THEN CAST({t} AS BIGINT) ELSE CAST({shared} AS BIGINT) END"
+    steps = dialect.wide(str(draw.OFFSETS))
+    reach = measure.reach if isinstance(measure, Sum) else 0
+    base = f"({t} + {dialect.wide(str(reach))} * n)" if reach else t
+    top = f"{base} * {dialect.wide(str(bound.rows))} * {steps} + n * {dialect.wide(offset)}"
+    share = dialect.cut(top, f"n * {steps}") + (f" - {reach * bound.rows}" if reach else "")
+    return f"CASE WHEN n <= {bound.rows} THEN CAST({t} AS BIGINT) ELSE CAST({share} AS BIGINT) END"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.curator.engines import Engine
+from discreet.curator.engines.dialects import Dialect, dialect_of
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.frequent import GroupedMode
@@ -134,14 +135,13 @@ class Release:
         Quantiles are columns q0, q1, …, in steps from the lower bound of their value; t0_0, t0_1, … are the most
         frequent values, by their number among those declared.
         """
-        if engine.dialect != "duckdb":
-            raise InternalError(f"no SQL is written for engines that speak {engine.dialect!r}")
-        exact = self._with_distinct(engine.fetch(private_sql.write(self.aggregate)), engine)
+        dialect = dialect_of(engine.dialect)
+        exact = self._with_distinct(engine.fetch(private_sql.write(self.aggregate, dialect)), engine)
         table = self._selected(exact, entropy) if self.selection is not None else self._declared(exact, entropy)
         for index, distribution in enumerate(self.aggregate.distributions):
             from discreet.sql.release.values_sql import write_values
 
-            values = engine.fetch(write_values(self.aggregate, index))
+            values = engine.fetch(write_values(self.aggregate, index, dialect))
             if isinstance(distribution, Frequencies):
                 numbered = self._ranked(values, table, 0)
                 for place, top in enumerate(self.tops):
@@ -160,6 +160,18 @@ class Release:
                     table = table.append_column(f"q{place}", arrow_column(chosen))
         return table
 
+    def statements(self, dialect: Dialect) -> list[str]:
+        """The SQL that `run` would fetch; `InvalidQuery` where an engine of this dialect computes it otherwise."""
+        from discreet.sql.release.values_sql import write_distinct, write_values
+
+        written = [private_sql.write(self.aggregate, dialect)]
+        if unit_of(self.group.source).key is not None:
+            measures = enumerate(self.aggregate.measures)
+            written += [
+                write_distinct(self.aggregate, i, dialect) for i, part in measures if isinstance(part, Distinct)
+            ]
+        return written + [write_values(self.aggregate, i, dialect) for i in range(len(self.aggregate.distributions))]
+
     def _with_distinct(self, exact: "pyarrow.Table", engine: Engine) -> "pyarrow.Table":
         """The exact measures, with numbers of different values, which are counted apart where a unit is a person."""
         if unit_of(self.group.source).key is None:
@@ -169,7 +181,7 @@ class Release:
             if isinstance(measure, Distinct):
                 from discreet.sql.release.values_sql import write_distinct
 
-                found = engine.fetch(write_distinct(self.aggregate, index))
+                found = engine.fetch(write_distinct(self.aggregate, index, dialect_of(engine.dialect)))
                 places = np.zeros(found.num_rows, np.int64)
                 if names:
                     places = _matched([found.column(name) for name in names], [exact.column(name) for name in names])

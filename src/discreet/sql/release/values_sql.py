@@ -10,76 +10,81 @@ values are counted together, so nothing depends on the order of rows.
 
 from discreet.curator import contribution_draw as draw
 from discreet.curator.catalog import ColumnType
+from discreet.curator.engines.dialects import DUCKDB, Dialect
 from discreet.sql.algebra.kinds import Real
 from discreet.sql.algebra.relations import Aggregate, Bound, Count, Frequencies
 from discreet.sql.algebra.rows import unit_of
 from discreet.sql.release.private_sql import column_type, drawn_cells, key_parts, named_rows, unit_part, value_number
 
 
-def write_values(aggregate: Aggregate, index: int) -> str:
+def write_values(aggregate: Aggregate, index: int, dialect: Dialect = DUCKDB) -> str:
     """One row for each group and value: keys as in `private_sql.write`, the value v in steps, and its count c.
 
     Of `Frequencies`, v is the place of the value among those that are declared; others have none, and do not count.
     """
     bound, distribution = aggregate.source, aggregate.distributions[index]
-    rows, names = named_rows(Aggregate(bound, (Count(distribution.value),)))
+    rows, names = named_rows(Aggregate(bound, (Count(distribution.value),)), dialect)
     alone = unit_of(bound.source.source).key is None
     if isinstance(distribution, Frequencies):
-        number = value_number(distribution.domain, distribution.value.kind, "v0")
-        rows = f"SELECT {', '.join([*([] if alone else ['u']), *names, f'{number} AS v0'])} FROM ({rows})"
+        number = value_number(distribution.domain, distribution.value.kind, "v0", dialect)
+        rows = f"SELECT {', '.join([*([] if alone else ['u']), *names, f'{number} AS v0'])} FROM {dialect.sub(rows)}"
     if alone:
-        return _counted(f"SELECT {', '.join([*names, 'v0 AS v', '1 AS c'])} FROM ({rows}) WHERE v0 IS NOT NULL", names)
+        listed = ", ".join([*names, "v0 AS v", "1 AS c"])
+        return _counted(f"SELECT {listed} FROM {dialect.sub(rows)} WHERE v0 IS NOT NULL", names, dialect)
     cell = ", ".join(["u", *names])
-    cells = f"SELECT {cell}, v0 AS v, count(*) AS c FROM ({rows}) GROUP BY {cell}, v0"
-    cells, place, offset = drawn_cells(bound, cells, names)
-    cells = f"SELECT * FROM ({_of_chosen_groups(bound, cells, place, names)}) WHERE v IS NOT NULL"
+    cells = f"SELECT {cell}, v0 AS v, count(*) AS c FROM {dialect.sub(rows)} GROUP BY {cell}, v0"
+    cells, place, offset = drawn_cells(bound, cells, names, dialect)
+    chosen = _of_chosen_groups(bound, cells, place, names, dialect)
+    cells = f"SELECT * FROM {dialect.sub(chosen)} WHERE v IS NOT NULL"
     if distribution.keep != "even":
         end = "min" if distribution.keep == "least" else "max"
         columns = ", ".join([*names, f"{end}(v) AS v", "1 AS c"])
-        return _counted(f"SELECT {columns} FROM ({cells}) GROUP BY {cell}", names)
+        return _counted(f"SELECT {columns} FROM {dialect.sub(cells)} GROUP BY {cell}", names, dialect)
     window = f"PARTITION BY {cell}"
-    ranked = f"SELECT *, sum(c) OVER ({window} ORDER BY v) AS upto, sum(c) OVER ({window}) AS n FROM ({cells})"
-    columns = ", ".join([*names, "v", f"{_even(bound, offset)} AS c"])
-    return _counted(f"SELECT * FROM (SELECT {columns} FROM ({ranked})) WHERE c > 0", names)
+    sums = f"sum(c) OVER ({window} ORDER BY v) AS upto, sum(c) OVER ({window}) AS n"
+    ranked = f"SELECT *, {sums} FROM {dialect.sub(cells)}"
+    columns = ", ".join([*names, "v", f"{_even(bound, offset, dialect)} AS c"])
+    weighed = f"SELECT {columns} FROM {dialect.sub(ranked)}"
+    return _counted(f"SELECT * FROM {dialect.sub(weighed)} WHERE c > 0", names, dialect)
 
 
-def write_distinct(aggregate: Aggregate, index: int) -> str:
+def write_distinct(aggregate: Aggregate, index: int, dialect: Dialect = DUCKDB) -> str:
     """One row for each group: keys as in `private_sql.write`, and how many different values c there are.
 
     Of a unit's different values in a cell, those with the smallest digests count: `Bound.rows` of them.
     """
     bound, value = aggregate.source, aggregate.measures[index].value
-    rows, names = named_rows(Aggregate(bound, (Count(value),)))
+    rows, names = named_rows(Aggregate(bound, (Count(value),)), dialect)
     cell = ", ".join(["u", *names])
-    cells = f"SELECT DISTINCT {cell}, v0 AS v FROM ({rows})"
-    cells, place, _ = drawn_cells(bound, cells, names)
-    cells = f"SELECT {cell}, v FROM ({_of_chosen_groups(bound, cells, place, names)})"
+    cells = f"SELECT DISTINCT {cell}, v0 AS v FROM {dialect.sub(rows)}"
+    cells, place, _ = drawn_cells(bound, cells, names, dialect)
+    chosen = _of_chosen_groups(bound, cells, place, names, dialect)
+    cells = f"SELECT {cell}, v FROM {dialect.sub(chosen)} WHERE v IS NOT NULL"
     groups = [("g", ColumnType.INTEGER, False)] if names == ["g"] else key_parts(bound.source)
     kind = ColumnType.REAL if value is None or isinstance(value.kind, Real) else column_type(value.kind)
-    digest = draw.digest_sql([unit_part(bound.source), *groups, ("v", kind, False)])
+    digest = draw.digest_sql([unit_part(bound.source), *groups, ("v", kind, False)], dialect)
     order = f"PARTITION BY {cell} ORDER BY {digest}, v"
-    kept = f"SELECT * FROM ({cells}) WHERE v IS NOT NULL QUALIFY row_number() OVER ({order}) <= {bound.rows}"
+    kept = dialect.numbered(cells, f"row_number() OVER ({order})", bound.rows)
     columns = ", ".join([*names, "count(DISTINCT v) AS c"])
-    return f"SELECT {columns} FROM ({kept})" + (f" GROUP BY {', '.join(names)}" if names else "")
+    return f"SELECT {columns} FROM {dialect.sub(kept)}" + (f" GROUP BY {', '.join(names)}" if names else "")
 
 
-def _of_chosen_groups(bound: Bound, cells: str, place: str, names: list[str]) -> str:
+def _of_chosen_groups(bound: Bound, cells: str, place: str, names: list[str], dialect: Dialect) -> str:
     """The cells of the groups that a unit counts in: those with the smallest places in the draw."""
     if bound.source.size is not None and bound.source.size <= bound.groups:
         return cells
     order = f"PARTITION BY u ORDER BY {', '.join([place, *names])}"
-    return f"SELECT * FROM ({cells}) QUALIFY dense_rank() OVER ({order}) <= {bound.groups}"
+    return dialect.numbered(cells, f"dense_rank() OVER ({order})", bound.groups)
 
 
-def _even(bound: Bound, offset: str) -> str:
+def _even(bound: Bound, offset: str, dialect: Dialect) -> str:
     """How often a value counts, of which `upto` − c to `upto` are the places in the unit's order."""
-    steps, shift = f"{draw.OFFSETS}::HUGEINT", f"n * {offset}::HUGEINT"
-    ends = [
-        f"({place} * {bound.rows}::HUGEINT * {steps} + {shift}) // (n * {steps})" for place in ("upto", "(upto - c)")
-    ]
+    steps, shift = dialect.wide(str(draw.OFFSETS)), f"n * {dialect.wide(offset)}"
+    rows = dialect.wide(str(bound.rows))
+    ends = [dialect.cut(f"{place} * {rows} * {steps} + {shift}", f"n * {steps}") for place in ("upto", "(upto - c)")]
     return f"CASE WHEN n <= {bound.rows} THEN c ELSE {ends[0]} - {ends[1]} END"
 
 
-def _counted(values: str, names: list[str]) -> str:
+def _counted(values: str, names: list[str], dialect: Dialect) -> str:
     grouped = ", ".join([*names, "v"])
-    return f"SELECT {grouped}, CAST(sum(c) AS BIGINT) AS c FROM ({values}) GROUP BY {grouped}"
+    return f"SELECT {grouped}, CAST(sum(c) AS BIGINT) AS c FROM {dialect.sub(values)} GROUP BY {grouped}"

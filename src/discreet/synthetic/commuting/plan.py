@@ -11,6 +11,7 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.contribution_draw import one_row_each, require_same
 from discreet.curator.engines import Engine
+from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import PrivatePlan, digest, documented, plan_document, to_document
 from discreet.errors import InternalError, InvalidParameter
 from discreet.exact import float_up
@@ -121,7 +122,7 @@ class CommutePlan(PrivatePlan):
         import pyarrow
         from pyarrow import compute
 
-        rows = engine.fetch(one_row_each(self.table, self._columns))
+        rows = engine.fetch(one_row_each(self.table, self._columns, dialect_of(engine.dialect)))
         known = pyarrow.array(self.places.names)
         ends = [compute.index_in(compute.cast(rows.column(n), pyarrow.string()), value_set=known) for n in (0, 1)]
         both = compute.and_(compute.is_valid(ends[0]), compute.is_valid(ends[1]))

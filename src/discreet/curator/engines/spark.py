@@ -1,0 +1,217 @@
+"""Tables where Spark finds them: Parquet or Delta folders and tables of its catalog; the cluster adds up.
+
+Each table of the catalog is a WITH clause of its own name, with exactly the declared columns in the declared types.
+
+Guarantee: no value of a row makes a query fail, and settings of the session do not change what is computed. Proof: the
+engine has a session of its own, in which `_SESSION` is set: casts and arithmetic give NULL instead of failing, times
+are in UTC, names are told apart by case, and literals are read in one way. `_read` gives NULL for dates and times
+outside the years 1 to 9999 and mends text that is not UTF-8.
+"""
+
+import hashlib
+import os
+import re
+import threading
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discreet.curator.catalog import TEXT, Catalog, Column, ColumnType, Table
+from discreet.curator.engines.addresses import refuse_secrets, shown_address
+from discreet.curator.engines.columns import find
+from discreet.curator.engines.dialects import SPARK
+from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, MissingExtra
+
+if TYPE_CHECKING:
+    import pyarrow
+
+TOKEN = "DISCREET_SPARK_TOKEN"  # noqa: S105 (the name of a variable)
+"""The environment variable that holds the token of a Spark Connect server."""
+
+_SESSION = {
+    "spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.sql.caseSensitive": "true",
+    "spark.sql.variable.substitute": "false", "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ", "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false", "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION", "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED", "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED", "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}  # fmt: skip
+_FILES = ("parquet", "delta")
+_WHOLE = {"tinyint", "smallint", "int", "bigint"}
+_FITS = {
+    ColumnType.INTEGER: _WHOLE,
+    ColumnType.REAL: _WHOLE | {"float", "double", "decimal"},
+    ColumnType.TEXT: {"string", "varchar", "char"},
+    ColumnType.BOOLEAN: {"boolean"},
+    ColumnType.DATE: {"date"},
+    ColumnType.TIMESTAMP: {"timestamp", "timestamp_ntz"},
+}
+
+
+class SparkEngine:
+    """The tables of a catalog in Spark. Threads may share it.
+
+    `address` is local[*], spark://host:port, another master, or sc://host:port of a Spark Connect server. `sources`
+    gives for each table parquet:PATH, delta:PATH or the name of a table in Spark's catalog, such as clinic.visits.
+    Paths are relative to `base`. `stated` is the owner's name for the data as they are.
+    """
+
+    dialect = "spark"
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        sources: Mapping[str, Any],
+        *,
+        address: str,
+        stated: str = "",
+        timeout: float = 600,
+        base: Path = Path("."),
+    ) -> None:
+        refuse_secrets(address)
+        self._shown, self._stated, self._timeout = shown_address(address), stated, timeout
+        self._lock = threading.Lock()
+        self._closed = False
+        self._session = _connect(address, self._shown)
+        self._catalog = catalog
+        self._places = {catalog.table(name).name: _place(name, source, base) for name, source in sources.items()}
+        self._selects = self._find()
+
+    @property
+    def version(self) -> str:
+        """A digest of the address, the tables, their shape and the version that the owner states."""
+        parts = [self._shown, self._stated, *sorted(self._selects.items())]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def fetch(self, sql: str, *, salt: str = "") -> "pyarrow.Table":
+        """The rows of a SELECT; `InvalidData` if a table is no longer what it was, `EngineUnavailable` without it."""
+        if self._closed:
+            raise InvalidData("this engine is closed; open the dataset again")
+        if self._find() != self._selects:
+            raise InvalidData("a table has another shape than when the dataset was opened; open it again")
+        named = [(name, select) for name, select in self._selects.items() if SPARK.quoted(name) in sql]
+        tables = ", ".join(f"{SPARK.quoted(name)} AS ({select})" for name, select in named)
+        text = f"WITH {tables} {sql}" if tables else sql
+        return _naive(self._run(lambda: self._session.sql(text, args={"salt": salt}).toArrow(), "a query"))
+
+    def fetch_public(self, sql: str, table: str) -> "pyarrow.Table":
+        """The rows of a SELECT that reads one public table."""
+        return self.fetch(sql)
+
+    def close(self) -> None:
+        """Afterwards nothing can be fetched. The Spark application goes on, since others may use it."""
+        self._closed = True
+
+    def __enter__(self) -> "SparkEngine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _find(self) -> dict[str, str]:
+        given = {name.casefold(): place for name, place in self._places.items()}
+        selects = {}
+        for key, table in self._catalog.tables.items():
+            if key not in given:
+                raise InvalidParameter(f"table {table.name!r}", "no source", "a table that Spark can read")
+            selects[table.name] = self._select(table, given[key])
+        return selects
+
+    def _select(self, table: Table, place: str) -> str:
+        query = f"SELECT * FROM {place}"  # noqa: S608 (a name of the owner's policy)
+        fields = self._run(lambda: self._session.sql(query).schema.fields, f"reading the columns of {table.name!r}")
+        names = [field.name for field in fields]
+        listed = []
+        for column in table.columns:
+            field = fields[find(table, column, names)]
+            type_ = field.dataType.simpleString().partition("(")[0].partition(" collate")[0]
+            listed.append(_read(table, column, SPARK.quoted(field.name), type_))
+        return f"SELECT {', '.join(listed)} FROM {place}"  # noqa: S608
+
+    def _run(self, action: Any, what: str) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return action()
+        except Exception as error:  # of Java, of the network, of Spark: told to the owner in one line
+            raise _explained(error, self._shown, what) from None
+
+
+def _connect(address: str, shown: str) -> Any:
+    """A session of our own, with our settings; the application may be shared."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtra("pyspark", "spark") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if address.startswith("sc://"):
+                token = os.environ.get(TOKEN)
+                place = f"{address}{'' if ';' in address else '/'};token={token}" if token else address
+                session = SparkSession.builder.remote(place).create()
+            else:
+                quiet: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+                session = SparkSession.builder.master(address).appName("discreet").config(map=quiet).getOrCreate()
+                session = session.newSession()
+            for name, value in _SESSION.items():
+                session.conf.set(name, value)
+    except Exception as error:
+        raise _explained(error, shown, "opening the dataset") from None
+    return session
+
+
+def _explained(error: Exception, shown: str, what: str) -> InvalidData | EngineUnavailable:
+    said = " ".join(str(error).split("\n")[0].split())[:200]
+    known = getattr(error, "getCondition", lambda: None)() or getattr(error, "getErrorClass", lambda: None)()
+    if known:
+        return InvalidData(f"Spark at {shown} refused {what}: {said}")
+    return EngineUnavailable(f"Spark at {shown} does not answer in {what}: {said}")
+
+
+def _place(name: str, source: Any, base: Path) -> str:
+    """What stands after FROM."""
+    where = f"table {name!r}, source"
+    if not isinstance(source, str) or not source.strip():
+        raise InvalidParameter(where, type(source).__name__, "parquet:PATH, delta:PATH or the name of a table")
+    form, mark, path = source.partition(":")
+    if mark and form in _FILES:
+        place = path if "://" in path else str((base / path).resolve())
+        return f"{form}.{SPARK.quoted(place)}"
+    if not re.fullmatch(r"\w+(\.\w+){0,2}", source):
+        raise InvalidParameter(where, source, "parquet:PATH, delta:PATH or a name such as clinic.visits")
+    return ".".join(SPARK.quoted(part) for part in source.split("."))
+
+
+def _read(table: Table, column: Column, name: str, type_: str) -> str:
+    """A column in the declared type; what does not fit is NULL, and nothing fails."""
+    where = f"table {table.name!r}, column {column.name!r}"
+    if type_ not in _FITS[column.kind]:
+        raise InvalidParameter(where, f"a source of type {type_}", f"one that fits {column.kind}")
+    value = f"CAST({name} AS {SPARK.type(column.kind)})"
+    match column.kind:
+        case ColumnType.TEXT:
+            value = f"make_valid_utf8({value})"
+            if table.private and table.unit_column == column:
+                value = f"CASE WHEN octet_length({value}) <= {4 * TEXT} THEN {value} END"
+            elif table.private:
+                value = f"substring({value}, 1, {TEXT})"
+        case ColumnType.DATE:
+            value = f"CASE WHEN {name} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {value} END"
+        case ColumnType.TIMESTAMP:
+            ends = "TIMESTAMP_NTZ '0001-01-01' AND TIMESTAMP_NTZ '9999-12-31 23:59:59.999999'"
+            value = f"CASE WHEN {value} BETWEEN {ends} THEN {value} END"
+    return f"{value} AS {SPARK.quoted(column.name)}"
+
+
+def _naive(table: "pyarrow.Table") -> "pyarrow.Table":
+    """Texts as Arrow's plain strings: the types that every engine gives."""
+    import pyarrow as pa
+
+    fields = [
+        pa.field(field.name, pa.string() if pa.types.is_large_string(field.type) else field.type)
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))

@@ -1,0 +1,289 @@
+"""The same rows give the same exact aggregates in every engine: each SQL form of the guides, on rows with odd values.
+
+DuckDB is compared with a real PostgreSQL and a real Spark. A form that an engine cannot compute alike is refused when
+it is planned: `REFUSED` lists them all, so nothing is left out in silence.
+"""
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.curator.engines.dialects import dialect_of
+from discreet.curator.engines.duckdb import DuckDBEngine
+from discreet.curator.engines.postgres import PostgresEngine
+from discreet.curator.policy import parse_policy
+from discreet.errors import InvalidQuery
+from discreet.sql.plan.planner import Terms, plan
+
+ROOT = Path(__file__).parents[2]
+SALT = "5a17" * 8
+TEXTS = [
+    None, "", " ", "A-1", "a-1", "AB", "A B", "flu", "Influenza", "C12.3", "C12.34", "ÄÖÜ ß", "äöü", "İstanbul", "ΟΔΟΣ",
+    "100%", "a_b", "back\\slash", "it's", "new\nline", "😀 x", "e\u0301", "é", "zz ", "Z", "z", "a$salt", "ﬁ", "x" * 1200,
+]  # fmt: skip
+
+
+def odd_rows() -> dict[str, pa.Table]:
+    """A clinic and a shop whose rows hold what engines disagree about."""
+    count = 360
+    reals = [0.0, -0.0, 0.005, 0.015, 2.675, 1e-320, 1e300, -1e300, math.inf, -math.inf, math.nan, None, 999.995, 0.125]
+    reals += [0.49999999999999994, 1000.0, 0.004999999999999999]
+    days = [date(2024, 1, 31), date(2024, 2, 29), date(2025, 12, 31), date(1969, 12, 31), date(1, 1, 1), None]
+    days += [date(9999, 12, 31), date(2026, 1, 1), date(2024, 12, 30)]
+    times = [
+        datetime(2024, 1, 1),
+        datetime(2026, 6, 30, 23, 59, 59, 999999),
+        datetime(1969, 12, 31, 23, 59, 59, 1),
+        None,
+    ]
+    times += [datetime(2025, 3, 30, 2, 30), datetime(2024, 2, 29, 12, 0, 0, 500000)]
+    whole = [0, 1, 999, 1000, 1001, -5, 2**63 - 1, -(2**63), None, 500, 37]
+    visits = {
+        "patient": [None if i % 97 == 5 else (i * 7) % 61 - 3 + (2**62 if i % 50 == 0 else 0) for i in range(count)],
+        "region": [["north", "south", None, "North", "elsewhere"][i % 5] for i in range(count)],
+        "note": [TEXTS[i % len(TEXTS)] for i in range(count)],
+        "born": pa.array([days[(i * 5) % len(days)] for i in range(count)], pa.date32()),
+        "day": pa.array([days[(i * 7 + i // 9) % len(days)] for i in range(count)], pa.date32()),
+        "left": pa.array([times[(i * 11) % len(times)] for i in range(count)], pa.timestamp("us")),
+        "cost": pa.array([reals[(i * 3 + i // 17) % len(reals)] for i in range(count)], pa.float64()),
+        "paid": pa.array([whole[(i * 5 + i // 11) % len(whole)] for i in range(count)], pa.int64()),
+        "urgent": [[True, False, None][i % 3] for i in range(count)],
+    }
+    regions = {"region": ["north", "south", "west", None], "people": [10, 20, 2**40, None]}
+    customers = {
+        "id": list(range(60)),
+        "region": [["north", "south"][i % 2] for i in range(60)],
+        "age": [18 + i % 70 for i in range(60)],
+    }
+    orders = {
+        "order_id": list(range(200)), "customer": [i * 7 % 64 for i in range(200)],
+        "day": pa.array([date(2025, 1, 1) + timedelta(days=i * 5 % 365) for i in range(200)], pa.date32()),
+        "store": [None if i % 41 == 0 else f"s{i % 5}" for i in range(200)],
+    }  # fmt: skip
+    items = {"order_id": [i % 205 for i in range(500)], "price": [i * 13 % 230 for i in range(500)]}
+    stores = {"store": ["s0", "s1", "s2", "s3", "s3"], "city": ["Basel", "Bern", "Basel", "Bern", None]}
+    tables = {
+        "visits": visits,
+        "regions": regions,
+        "customers": customers,
+        "orders": orders,
+        "items": items,
+        "stores": stores,
+    }
+    return {name: pa.table(columns) for name, columns in tables.items()}
+
+
+def guide(name: str) -> str:
+    return (ROOT / "docs" / "guide" / name).read_text()
+
+
+def clinic() -> Any:
+    return parse_policy(re.search(r"```toml\n(.*?)```", guide("sql.md"), re.S)[1])
+
+
+def shop() -> Any:
+    return parse_policy(re.search(r"> shop\.toml <<'END'\n(.*?)\nEND", guide("joins.md"), re.S)[1])
+
+
+def of_clinic() -> list[str]:
+    accepted = guide("sql.md").split("## Refused")[0]
+    found = re.findall(r"^\|[^|]*\| `((?:SELECT|WITH)[^`]*)` \|", accepted, re.M)
+    more = [
+        "SELECT COUNT(*) AS n FROM visits WHERE note = ''",
+        "SELECT note, COUNT(*) AS n FROM visits GROUP BY note",
+        "SELECT SUBSTRING(note, 1, 20) AS t, SUM(cost) AS s FROM visits GROUP BY 1",
+        "SELECT LOWER(note) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
+        "SELECT UPPER(TRIM(note)) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
+        "SELECT LENGTH(note) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
+        "SELECT COUNT(*) AS n FROM visits WHERE note ILIKE '%ä%' OR note LIKE '%\\%' OR note LIKE '_-1' OR note > 'a'",
+        "SELECT COUNT(*) AS n FROM visits WHERE note LIKE '%back\\slash%' OR note = 'a$salt' OR note = 'it''s'",
+        "SELECT paid, COUNT(*) AS n FROM visits GROUP BY paid",
+        "SELECT urgent, SUM(paid) AS n FROM visits GROUP BY urgent",
+        "SELECT SUM(FLOOR((cost - 500) / 7)) AS n, SUM(ROUND(cost - 500, 1)) AS m, SUM(ABS(paid - 500)) AS a FROM visits",
+        "SELECT left, COUNT(*) AS n FROM visits GROUP BY left",
+        "SELECT day, urgent, COUNT(DISTINCT note) AS n FROM visits GROUP BY day, urgent",
+        "SELECT EXTRACT(isodow FROM day) AS a, EXTRACT(week FROM day) AS b, COUNT(*) AS n FROM visits GROUP BY 1, 2",
+        "SELECT EXTRACT(dow FROM born) AS a, EXTRACT(doy FROM born) AS b, COUNT(*) AS n FROM visits GROUP BY 1, 2",
+        "SELECT EXTRACT(hour FROM left) AS a, EXTRACT(minute FROM left) AS b, EXTRACT(second FROM left) AS c, COUNT(*) AS n FROM visits GROUP BY 1, 2, 3",
+        "SELECT DATE_TRUNC('week', day) AS a, DATE_TRUNC('quarter', born) AS b, COUNT(*) AS n FROM visits GROUP BY 1, 2",
+        "SELECT DATE_TRUNC('hour', left) AS a, COUNT(*) AS n FROM visits GROUP BY 1",
+        "SELECT COUNT(*) AS n FROM visits WHERE born + INTERVAL 1 MONTH > day OR born - INTERVAL 1950 YEAR IS NULL",
+        "SELECT COUNT(*) AS n FROM visits WHERE left + INTERVAL 90 MINUTE > '2026-06-30 23:00:00'",
+        "SELECT STRFTIME(left, '%d.%m.%Y %H:%M') AS t, COUNT(*) AS n FROM visits GROUP BY 1",
+        "SELECT CAST(day AS TEXT) AS t, CAST(paid AS TEXT) AS p, COUNT(*) AS n FROM visits GROUP BY 1, 2",
+        "SELECT MIN(cost) AS a, MAX(cost) AS b, MEDIAN(paid) AS c, COUNT(DISTINCT paid) AS d FROM visits WHERE paid % 7 < 5",
+        "SELECT r.people, COUNT(*) AS n FROM visits JOIN regions r USING (region) GROUP BY 1",
+        "SELECT SUM(CASE WHEN urgent THEN 1 ELSE 0 END) AS a, SUM(CAST(urgent AS INTEGER)) AS b FROM visits",
+    ]
+    return [
+        sql.replace("\\|", "|") for sql in found + more if "regions`" not in sql and "information_schema" not in sql
+    ]
+
+
+def of_shop() -> list[str]:
+    found = re.findall(r'discreet ask shop\.toml "([^"]*)"', guide("joins.md"))
+    found = [
+        sql for sql in found if "ON age =" not in sql and "a.day = b.day" not in sql and "FROM stores LEFT" not in sql
+    ]
+    steps = "SELECT SUM(n) AS s FROM (SELECT customer, store, COUNT(*) AS n, MAX(day) AS m, AVG(LEAST(GREATEST(order_id, 3), 150)) AS a FROM orders GROUP BY customer, store) WHERE m > '2025-03-01'"
+    return [
+        *found,
+        steps,
+        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT customer, store FROM orders)",
+        "SELECT store, COUNT(*) AS n FROM (SELECT customer, store, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS k FROM orders) WHERE k = 1 GROUP BY store",
+        "SELECT COUNT(*) AS n FROM (SELECT customer, LAG(day) OVER (PARTITION BY customer ORDER BY day) AS before, day, RANK() OVER (PARTITION BY customer ORDER BY store) AS r FROM orders) WHERE day > before AND r < 3",
+        "SELECT COUNT(*) AS n FROM (SELECT customer, SUM(LEAST(GREATEST(order_id, 3), 150)) OVER (PARTITION BY customer ORDER BY day) AS t FROM orders) WHERE t > 100",
+        "SELECT COUNT(*) AS n FROM customers FULL JOIN orders ON id = customer AND age > 30",
+        "SELECT COUNT(*) AS n FROM customers LEFT JOIN orders ON id = customer AND store = 's1' WHERE order_id IS NULL",
+        "SELECT COUNT(*) AS n FROM orders RIGHT JOIN customers ON id = customer WHERE age < 40",
+        "SELECT COUNT(*) AS n FROM customers WHERE EXISTS (SELECT 1 FROM orders WHERE customer = id AND store = 's2')",
+        "SELECT city, SUM(price) AS s FROM items JOIN orders USING (order_id) JOIN stores USING (store) GROUP BY city",
+        "SELECT COUNT(*) AS n FROM (SELECT customer AS c, store AS s FROM orders UNION ALL SELECT customer, 'x' FROM orders)",
+        "SELECT AVG(m) AS a FROM (SELECT customer, AVG(LEAST(GREATEST(order_id, 3), 150) - 100) AS m FROM orders GROUP BY customer)",
+    ]
+
+
+def statements() -> list[tuple[str, str]]:
+    return [("clinic", sql) for sql in of_clinic()] + [("shop", sql) for sql in of_shop()]
+
+
+REFUSED = {
+    "postgres": ("CAST(note AS DECIMAL",),
+    "spark": ("CAST(note AS DECIMAL", "REGEXP_MATCHES"),
+}
+
+
+def planned(name: str, sql: str) -> Any:
+    policy = {"clinic": clinic, "shop": shop}[name]()
+    try:
+        return plan([sql], policy.catalog, Terms(epsilon=1, delta="1e-7"))
+    except InvalidQuery as error:
+        if "δ" not in str(error):
+            raise
+        return plan([sql], policy.catalog, Terms(epsilon=1))
+
+
+@pytest.fixture(scope="session")
+def duckdb_engines() -> Iterator[dict[str, Any]]:
+    with ExitStack() as stack:
+        yield {
+            policy.catalog.name: stack.enter_context(DuckDBEngine(policy.catalog, {name: rows for name, rows in odd_rows().items() if name in policy.catalog.tables}))
+            for policy in (clinic(), shop())
+        }  # fmt: skip
+
+
+def sorted_rows(table: pa.Table) -> list[Any]:
+    assert [str(field.type) for field in table.schema]
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    return sorted(rows, key=lambda row: [(value is not None, str(type(value)), value) for value in row])
+
+
+def compare(engines: dict[str, Any], other: dict[str, Any], name: str, sql: str) -> None:
+    dialect = dialect_of(other[name].dialect)
+    made = planned(name, sql)
+    refused = any(word in sql for word in REFUSED[dialect.name])
+    for release in made.releases:
+        if refused:
+            with pytest.raises(InvalidQuery, match="is not computed alike"):
+                release.statements(dialect)
+            continue
+        ours, theirs = release.statements(dialect_of("duckdb")), release.statements(dialect)
+        for known, written in zip(ours, theirs, strict=True):
+            expected = engines[name].fetch(known, salt=SALT)
+            found = other[name].fetch(written, salt=SALT)
+            assert [(f.name, f.type) for f in found.schema] == [(f.name, f.type) for f in expected.schema], written
+            assert sorted_rows(found) == sorted_rows(expected), written
+
+
+# PostgreSQL
+
+TYPES = {
+    "int64": "bigint",
+    "string": "text",
+    "double": "double precision",
+    "bool": "boolean",
+    "date32[day]": "date",
+    "timestamp[us]": "timestamp",
+}
+
+
+def fill(connection: Any, schema: str, rows: dict[str, pa.Table]) -> None:
+    connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    connection.execute(f"CREATE SCHEMA {schema}")
+    for name, table in rows.items():
+        columns = ", ".join(f'"{field.name}" {TYPES[str(field.type)]}' for field in table.schema)
+        connection.execute(f"CREATE TABLE {schema}.{name} ({columns})")
+        with connection.cursor() as cursor, cursor.copy(f"COPY {schema}.{name} FROM STDIN") as copy:
+            for row in table.to_pylist():
+                copy.write_row(list(row.values()))
+
+
+@pytest.fixture(scope="session")
+def postgres_engines(postgres: Any) -> dict[str, Any]:
+    import psycopg
+
+    os.environ["PGPASSWORD"] = "ge%h@im"
+    with psycopg.connect(postgres.address("postgres")) as connection:
+        fill(connection, "clinic", odd_rows())
+    return {
+        policy.catalog.name: PostgresEngine(policy.catalog, {name: f"clinic.{name}" for name in policy.sources}, address=postgres.plain("postgres"))
+        for policy in (clinic(), shop())
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "sql"), statements())
+def test_postgresql_gives_the_same_exact_aggregates(duckdb_engines, postgres_engines, name, sql):
+    compare(duckdb_engines, postgres_engines, name, sql)
+
+
+# Spark
+
+
+@pytest.fixture(scope="session")
+def spark_engines(spark: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    from discreet.curator.engines.spark import SparkEngine
+
+    folder = tmp_path_factory.mktemp("spark")
+    for name, rows in odd_rows().items():
+        pq.write_table(rows, folder / f"{name}.parquet")
+    return {
+        policy.catalog.name: SparkEngine(policy.catalog, {name: f"parquet:{name}.parquet" for name in policy.sources}, address=spark, base=folder)
+        for policy in (clinic(), shop())
+    }  # fmt: skip
+
+
+QUICK = (
+    "LOWER(note) AS t",
+    "ROLLUP",
+    "HISTOGRAM",
+    "COUNT(DISTINCT note) AS n FROM visits GROUP BY day",
+    "STRFTIME(left",
+    "EXTRACT(isodow",
+    "AVG(AGE",
+    "POWER(paid",
+    "note LIKE '%back",
+    "FULL JOIN",
+    "LAG(day)",
+    "NOT IN (SELECT customer",
+    "AVG(m) AS a",
+)
+
+
+@pytest.mark.parametrize(("name", "sql"), [case for case in statements() if any(word in case[1] for word in QUICK)])
+def test_spark_gives_the_same_exact_aggregates(duckdb_engines, spark_engines, name, sql):
+    compare(duckdb_engines, spark_engines, name, sql)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "sql"), [case for case in statements() if not any(word in case[1] for word in QUICK)])
+def test_spark_gives_the_same_exact_aggregates_of_all_forms(duckdb_engines, spark_engines, name, sql):
+    compare(duckdb_engines, spark_engines, name, sql)

@@ -1,0 +1,220 @@
+"""PostgreSQL as an engine: settings of the server, bad input, and what an owner and an analyst are told."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import discreet
+from discreet.curator.engines.postgres import PostgresEngine
+from discreet.curator.policy import parse_policy
+from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, InvalidQuery, ReleaseFailed
+
+POLICY = """
+[dataset]
+name = "clinic"
+neighbors = "add or remove one"
+engine = "postgres"
+address = "{address}"
+witness = "none"
+time_floor = 0
+[budget]
+epsilon = 10
+delta = "1e-6"
+everyone = "all"
+[tables.visits]
+source = "{source}"
+unit = "patient"
+max_groups_per_unit = 1
+max_rows_per_group = 1
+[tables.visits.columns]
+patient = {{type = "integer"}}
+note = {{type = "text"}}
+cost = {{type = "real", lower = 0, upper = 100, granularity = "0.01"}}
+day = {{type = "date"}}
+"""
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+
+
+@pytest.fixture
+def database(postgres: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A schema of its own with a table and a view."""
+    monkeypatch.setenv("PGPASSWORD", "ge%h@im")
+    with psycopg.connect(postgres.address("postgres"), autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS ward CASCADE")
+        connection.execute("CREATE SCHEMA ward")
+        connection.execute("CREATE TABLE ward.visits (patient bigint, note text, cost numeric, day date)")
+        connection.execute(
+            "INSERT INTO ward.visits SELECT i, 'n' || i % 3, i, DATE '2024-01-01' FROM generate_series(1, 500) i"
+        )
+        connection.execute("CREATE VIEW ward.seen AS SELECT * FROM ward.visits")
+        yield postgres, connection
+
+
+def policy_file(folder: Path, postgres: Any, source: str = "ward.visits", user: str = "owner") -> Path:
+    path = folder / "clinic.toml"
+    path.write_text(POLICY.format(address=postgres.plain("postgres", user), source=source))
+    return path
+
+
+def test_a_question_is_asked_where_the_rows_are(database, tmp_path):
+    postgres, connection = database
+    with discreet.open(policy_file(tmp_path, postgres)) as data:
+        first = data.ask(COUNT, epsilon=5)
+        assert abs(first.table.column("n")[0].as_py() - 500) < 20
+        connection.execute("DELETE FROM ward.visits")
+        again = data.ask(COUNT, epsilon=5)  # no other version of the data was stated
+        assert again.table.equals(first.table)
+        assert len(data.ledger.charges("clinic")) == 1
+
+
+@pytest.mark.parametrize("extra", [":hush@h/d", "@h/d?password=hush", "@h/d?sslpassword=hush"])
+def test_a_policy_that_holds_a_password_is_refused_without_repeating_it(extra):
+    text = POLICY.format(address=f"postgresql://ann{extra}", source="ward.visits")
+    with pytest.raises(InvalidParameter, match="without a password") as caught:
+        parse_policy(text)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["TimeZone=Asia/Tokyo", "DateStyle=German", "extra_float_digits=-15", "standard_conforming_strings=off",
+     "search_path=ward", "transform_null_equals=on", "default_transaction_isolation=serializable"],
+)  # fmt: skip
+def test_settings_of_the_role_change_nothing(database, tmp_path, setting):
+    from discreet.sql.plan.planner import Terms, plan
+
+    postgres, connection = database
+    policy = parse_policy(POLICY.format(address=postgres.plain("postgres"), source="ward.visits"))
+    sql = "SELECT note, day, SUM(cost) AS s, COUNT(*) AS n FROM visits WHERE note <> 'a\\b' GROUP BY note, day"
+    (release,) = plan([sql], policy.catalog, Terms(epsilon=1, delta="1e-7")).releases
+
+    def exact() -> list[Any]:
+        engine = PostgresEngine(policy.catalog, policy.sources, address=policy.address)
+        from discreet.curator.engines.dialects import POSTGRES
+
+        return sorted(map(repr, engine.fetch(release.statements(POSTGRES)[0], salt="ab").to_pylist()))
+
+    before = exact()
+    name, _, value = setting.partition("=")
+    connection.execute(f"ALTER ROLE owner SET {name} = '{value}'")
+    try:
+        assert exact() == before
+    finally:
+        connection.execute(f"ALTER ROLE owner RESET {name}")
+    assert len(before) == 3
+
+
+def failing(data: Any, caplog: Any) -> str:
+    """What the owner reads of a release that fails; the analyst reads nothing of it."""
+    logger = logging.getLogger("discreet.owner")
+    logger.addHandler(caplog.handler)
+    try:
+        with pytest.raises(ReleaseFailed) as caught:
+            data.ask(COUNT, epsilon=1)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "ward" not in str(caught.value)
+    assert "PostgreSQL" not in str(caught.value)
+    return caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DROP TABLE ward.visits CASCADE", "a table of the database that this role can see"),
+        ("ALTER TABLE ward.visits ALTER cost TYPE float8", "another shape"),
+        ("ALTER TABLE ward.visits DROP COLUMN note CASCADE", "no such column"),
+    ],
+)
+def test_a_table_that_is_gone_or_has_another_shape(database, tmp_path, caplog, change, words):
+    postgres, connection = database
+    with discreet.open(policy_file(tmp_path, postgres)) as data:
+        connection.execute("DROP VIEW ward.seen")
+        connection.execute(change)
+        assert words in failing(data, caplog)
+        assert len(data.ledger.charges("clinic")) == 1
+
+
+def test_a_view_needs_the_owners_word_and_keeps_its_shape(database, tmp_path, caplog):
+    postgres, connection = database
+    with pytest.raises(InvalidParameter, match=r"a view.*promise it: view:ward\.seen"):
+        discreet.open(policy_file(tmp_path, postgres, "ward.seen"))
+    with discreet.open(policy_file(tmp_path, postgres, "view:ward.seen")) as data:
+        connection.execute("DROP VIEW ward.seen")
+        connection.execute("CREATE VIEW ward.seen AS SELECT patient, note, cost::float8 AS cost, day FROM ward.visits")
+        assert "another shape" in failing(data, caplog)
+
+
+def test_a_role_that_may_not_read(database, tmp_path, caplog, monkeypatch):
+    postgres, connection = database
+    connection.execute("DROP ROLE IF EXISTS guest")
+    connection.execute("CREATE ROLE guest LOGIN PASSWORD 'hush'")
+    connection.execute("GRANT USAGE ON SCHEMA ward TO guest")
+    monkeypatch.setenv("PGPASSWORD", "hush")
+    try:
+        with discreet.open(policy_file(tmp_path, postgres, user="guest")) as data:
+            assert "GRANT SELECT" in failing(data, caplog)
+    finally:
+        connection.execute("DROP OWNED BY guest")
+        connection.execute("DROP ROLE guest")
+
+
+def test_a_wrong_password_and_no_server(database, tmp_path, monkeypatch):
+    postgres, _ = database
+    monkeypatch.setenv("PGPASSWORD", "wrong-secret")
+    with pytest.raises(EngineUnavailable, match="password authentication failed") as caught:
+        discreet.open(policy_file(tmp_path, postgres))
+    assert "wrong-secret" not in str(caught.value)
+    policy = parse_policy(POLICY.format(address="postgresql://ann@localhost:1/x", source="ward.visits"))
+    with pytest.raises(EngineUnavailable, match="does not answer"):
+        PostgresEngine(policy.catalog, policy.sources, address=policy.address)
+
+
+def test_a_connection_lost_in_a_query_keeps_the_charge_and_asking_again_is_not_charged(
+    database, tmp_path, caplog, monkeypatch
+):
+    from discreet.curator.engines import postgres as module
+
+    postgres, connection = database
+    arrow = module._arrow
+
+    def cut(own: Any, *given: Any) -> Any:
+        connection.execute("SELECT pg_terminate_backend(%s)", [own.info.backend_pid])
+        return arrow(own, *given)
+
+    with discreet.open(policy_file(tmp_path, postgres)) as data:
+        monkeypatch.setattr(module, "_arrow", cut)
+        assert "does not answer" in failing(data, caplog)
+        monkeypatch.undo()
+        monkeypatch.setenv("PGPASSWORD", "ge%h@im")
+        assert len(data.ledger.charges("clinic")) == 1
+        answer = data.ask(COUNT, epsilon=1)
+        assert abs(answer.table.column("n")[0].as_py() - 500) < 60
+        assert answer.receipt.charge == data.ledger.charges("clinic")[0].number
+        assert len(data.ledger.charges("clinic")) == 1
+        data.ask("SELECT COUNT(*) AS m FROM visits WHERE cost > 3", epsilon=1)
+        assert len(data.ledger.charges("clinic")) == 2
+
+
+def test_what_is_not_computed_alike_is_refused_before_a_charge(database, tmp_path):
+    postgres, _ = database
+    with discreet.open(policy_file(tmp_path, postgres)) as data:
+        with pytest.raises(InvalidQuery, match="CAST of text to DATE is not computed alike in PostgreSQL"):
+            data.ask("SELECT COUNT(CAST(note AS DATE)) AS n FROM visits", epsilon=1)
+        assert data.ledger.charges("clinic") == []
+
+
+def test_a_closed_engine_and_tables_of_python(database):
+    postgres, _ = database
+    policy = parse_policy(POLICY.format(address=postgres.plain("postgres"), source="ward.visits"))
+    engine = PostgresEngine(policy.catalog, policy.sources, address=policy.address)
+    assert engine.version == PostgresEngine(policy.catalog, policy.sources, address=policy.address).version
+    assert engine.version != PostgresEngine(policy.catalog, policy.sources, address=policy.address, stated="2").version
+    engine.close()
+    with pytest.raises(InvalidData, match="closed"):
+        engine.fetch("SELECT 1 AS one")
+    with pytest.raises(InvalidParameter, match="source"):
+        PostgresEngine(policy.catalog, {"visits": object()}, address=policy.address)
