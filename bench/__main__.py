@@ -16,6 +16,7 @@ COMPARISONS = (
     "timing",
     "ledger",
     "curator",
+    "server",
     "local",
     "ibu",
     "anonymity",

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -286,3 +287,25 @@ def test_a_ledger_that_cannot_be_read_is_not_ready(fresh, monkeypatch):
     )
     assert house.call("GET", "/readyz", None).status == 503
     assert house.ask(COUNT, "0.5").status == 503
+
+
+@pytest.mark.slow
+def test_ten_thousand_connections_do_not_stop_it(tmp_path):
+    resource = pytest.importorskip("resource")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < 12_000:
+        pytest.skip(f"this user may open {most} files, and 12,000 are needed for 10,000 connections")
+    tokens, near = stormy(tmp_path), []
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (12_000, most))
+    server = Process(tmp_path)
+    try:
+        for _ in range(10_000):
+            near.append(socket.create_connection(("127.0.0.1", server.port), 30))
+            near[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")  # and never more
+        assert server.ask(tokens[0], COUNT, "among ten thousand")[0] == 200
+    finally:
+        for connection in near:
+            connection.close()
+        assert server.stop() == 0
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

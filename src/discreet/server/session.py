@@ -146,12 +146,19 @@ class Place:
                     raise ServerUnavailable(f"dataset {self.name!r}: {words}") from None
         return self._data
 
+    @property
+    def left(self) -> float | None:
+        """The ε that one release could still cost, if it is known since a second or less."""
+        left = self._left
+        return None if left is None or time.monotonic() - left[1] > _LEFT_FOR else left[0]
+
     def remaining(self) -> float:
         """The ε that one release could still cost, at most a second old."""
-        left, now = self._left, time.monotonic()
-        if left is None or now - left[1] > _LEFT_FOR:
-            left = self._left = (printed_down(self._data.remaining), now)
-        return left[0]
+        left = self.left
+        if left is None:
+            left = printed_down(self._data.remaining)
+            self._left = (left, time.monotonic())
+        return left
 
     def note_requests(self) -> None:
         """Read the newest named requests from the ledger: after a failure, a charge may have been made."""
@@ -199,6 +206,16 @@ class Session:
         explanation: Explanation = self.data.explain(plan)
         return explanation
 
+    def remembered(self, question: Question) -> "list[Answer] | None":
+        """The answers to a question that was answered not long ago, free; None where they must be looked for.
+
+        It waits for nothing: neither for the ledger nor for the engine.
+        """
+        known, left = self.place.answers.get((self.data.version, self.token.name, question)), self.place.left
+        if known is None or left is None:
+            return None
+        return [replace(answer, receipt=replace(answer.receipt, remaining=left)) for answer in known]
+
     def answers(self, question: Question, *, key: str | None = None, only_free: bool = False) -> "list[Answer]":
         """The answers to a question. The same question again is free, and the same request (`key`) never pays twice.
 
@@ -208,9 +225,10 @@ class Session:
         """
         data, request = self.data, None if key is None else hashlib.sha256(key.encode()).hexdigest()
         whose = (data.version, self.token.name, question)
-        if request is None and (known := self.place.answers.get(whose)) is not None:
-            remaining = self.place.remaining()
-            return [replace(answer, receipt=replace(answer.receipt, remaining=remaining)) for answer in known]
+        if request is None and self.place.answers.get(whose) is not None:
+            self.place.remaining()
+            if (known := self.remembered(question)) is not None:
+                return known
         two_steps = question.epsilon is not None and question.error is not None
         plan = None if two_steps else self.plan(question)
         if only_free and (plan is None or not data.is_free(plan)):

@@ -84,7 +84,9 @@ async def ask(
     """
     question = body.question
     answers_kind(request, question)
-    answers = await in_thread(request, session, lambda: session.answers(question, key=idempotency_key))
+    answers = session.remembered(question) if idempotency_key is None else None
+    if answers is None:
+        answers = await in_thread(request, session, lambda: session.answers(question, key=idempotency_key))
     service_of(request).count("answers", "free" if answers[0].receipt.free else "charged")
     return answers_response(request, answers, question, intervals=intervals)
 
