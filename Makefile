@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules are kept, even where the environment forbids it: else every process of the tests compiles them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres java bench lint types layers docs site check clean
+.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres java bench lint types layers docs site dist check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,15 @@ docs: install  ## run the Python examples of the documentation; `make test` runs
 site: install  ## build the documentation as a site that works offline (build/site)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
+
+dist: install  ## wheel and source archive, checked, installed and run in an empty environment
+	rm -rf dist build/dist-env
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group dist
+	$(BIN)/python -m build --installer uv --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/dist-env
+	$(BIN)/uv pip install --quiet --python build/dist-env/bin/python dist/*.whl
+	cd build && dist-env/bin/discreet --version && dist-env/bin/discreet claims A6 B3 B11 C6 --fast --force -o dist-claims.html
 
 check: lint types layers docs site test  ## everything that CI runs, but the slow tests
 
