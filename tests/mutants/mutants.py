@@ -135,6 +135,8 @@ def main() -> int:
             root = roots.get()
             try:
                 return run(mutant, root)
+            except ValueError as error:  # it no longer fits: the others are tried all the same
+                return Outcome(mutant, killed=False, output=str(error))
             finally:
                 roots.put(root)
 
