@@ -20,6 +20,7 @@ _STATUS: dict[type[DiscreetError], int] = {
     errors.NotAccepted: 409,
     errors.LedgerConflict: 409,
     errors.LedgerUnavailable: 503,
+    errors.EngineUnavailable: 503,
     errors.ServerUnavailable: 503,
     errors.UnknownLoss: 422,
     errors.NoGuarantee: 422,
@@ -56,11 +57,14 @@ def status_of(error: DiscreetError) -> int:
 
 
 def public(error: DiscreetError) -> DiscreetError:
-    """An error as callers may see it: of the ledger's files, only that they cannot be used now.
+    """An error as callers may see it: of the ledger and of the database of the rows, only that they cannot be used.
 
     >>> str(public(errors.LedgerUnavailable("the ledger /srv/clinic.ledger cannot grow")))[:60]
     'the ledger cannot be used now; nothing was charged; try agai'
     """
+    if isinstance(error, errors.EngineUnavailable):
+        OWNER.error("%s", error)
+        return errors.EngineUnavailable("the data cannot be reached now; try again later, or tell the owner")
     if not isinstance(error, errors.LedgerError) or isinstance(error, errors.LedgerConflict):
         return error
     OWNER.error("%s", error)
