@@ -117,6 +117,13 @@ FORMS = [
     Form("SELECT SUM(n) FROM (SELECT o.who, COUNT(*) AS n FROM people LEFT JOIN (SELECT who, day FROM orders) AS o ON o.who = id AND day + 2 = age GROUP BY id, o.who)", bounds=(1, 1), tight=()),
     Form("SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM orders GROUP BY who) AS a FULL JOIN (SELECT who, MAX(x) AS m FROM orders GROUP BY who) AS b ON a.who = b.who AND n < m", bounds=(1, 1)),
     Form("SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM orders GROUP BY who) AS a FULL JOIN (SELECT id FROM people GROUP BY id) AS b ON a.who = b.id", bounds=(1, 1), tight=(ADD, CHANGE)),
+    Form("SELECT COUNT(*), SUM(n) FROM (SELECT oid, COUNT(*) AS n FROM items GROUP BY oid)", bounds=(1, 1)),
+    Form("SELECT COUNT(*) FROM orders WHERE oid IN (SELECT oid FROM items GROUP BY oid HAVING SUM(p) > 1)"),
+    Form("SELECT SUM(LEAST(k, 2)) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY oid ORDER BY p) AS k FROM items) WHERE k < 3", tight=()),
+    Form("SELECT g, COUNT(*), SUM(x) FROM people JOIN orders ON id = who WHERE g IN ('a', 'c') GROUP BY g"),
+    Form("SELECT day, COUNT(*) FROM orders WHERE day >= 1 AND day < 3 GROUP BY day", bounds=(2, 1), tight=()),
+    Form("SELECT COUNT(DISTINCT x) FROM people JOIN orders ON id = who", bounds=(1, 1)),
+    Form("SELECT g, COUNT(DISTINCT p), COUNT(DISTINCT who) FROM items JOIN orders USING (oid) GROUP BY g", bounds=(2, 2)),
     Form("SELECT COUNT(*), SUM(v) FROM (SELECT who, x AS v FROM orders UNION ALL SELECT id, age FROM people)"),
 ]  # fmt: skip
 

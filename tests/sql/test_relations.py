@@ -226,6 +226,11 @@ STEPS = [
     "SELECT COUNT(*) AS n, SUM(k) AS s FROM customers LEFT JOIN (SELECT customer, LEAST(COUNT(*), 5) AS k FROM orders GROUP BY customer) AS o ON o.customer = id",
     "WITH f AS (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) SELECT COUNT(*) AS n FROM orders JOIN f USING (customer) WHERE day > first",
     "WITH f AS (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) SELECT COUNT(DISTINCT f.customer) AS n FROM f JOIN orders o ON o.customer = f.customer WHERE o.day > f.first",
+    "SELECT COUNT(*) AS n, SUM(k) AS s FROM (SELECT oid, COUNT(*) AS k FROM items GROUP BY oid)",
+    "SELECT COUNT(*) AS n FROM (SELECT oid FROM items GROUP BY oid HAVING SUM(price) > 20)",
+    "SELECT COUNT(*) AS n FROM orders WHERE oid IN (SELECT oid FROM items GROUP BY oid HAVING COUNT(*) > 2)",
+    "SELECT COUNT(*) AS n FROM orders o JOIN (SELECT oid, SUM(price) AS s FROM items GROUP BY oid) AS i ON i.oid = o.oid WHERE s < o.amount",
+    "SELECT SUM(price) AS s FROM (SELECT price, ROW_NUMBER() OVER (PARTITION BY oid ORDER BY item) AS k FROM items) WHERE k = 1",
     "SELECT AVG(r) AS m FROM (SELECT customer, LEAST(COUNT(*), 9) * 2 AS r FROM orders GROUP BY customer)",
 ]
 

@@ -460,9 +460,40 @@ def test_the_sum_of_nothing_is_zero_and_its_mean_is_null(engine: DuckDBEngine) -
 
 @pytest.mark.usefixtures("exact")
 def test_absent_groups_are_answered(engine: DuckDBEngine) -> None:
-    found = answer(engine, "SELECT v, COUNT(*) AS n FROM people WHERE v = 'red' GROUP BY v").to_pylist()
+    found = answer(engine, "SELECT v, COUNT(*) AS n FROM people WHERE v || '' = 'red' GROUP BY v").to_pylist()
     assert [row["v"] for row in found] == ["red", "green", "blue", None]
     assert [row["n"] for row in found][1:] == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize(
+    ("key", "condition", "known"),
+    [
+        ("v", "v = 'red'", ["red"]),
+        ("v", "v IN ('blue', 'red', 'white')", ["red", "blue"]),
+        ("b", "b >= 2 AND 5 > b", [2, 3, 4]),
+        ("a", "a <= 1 AND a > -1", [0, 1]),
+        ("b", "b = 3 AND b < 20", [3]),
+        ("b // 2", "b BETWEEN 4 AND 7", [2, 3]),
+        ("t", "t IN ('b', 'a')", ["a", "b"]),
+        ("EXTRACT(year FROM e)", "e >= DATE '1970-03-01' AND e <= DATE '1972-01-01'", [1970, 1971, 1972]),
+        ("UPPER(t)", "UPPER(t) = 'A'", ["A"]),
+    ],
+)
+def test_conditions_on_a_key_say_which_groups_are_answered(
+    engine: DuckDBEngine, key: str, condition: str, known: list[Any]
+) -> None:
+    """What they leave is known from the text: no δ, and no empty group beyond it."""
+    text = f"SELECT {key} AS k, COUNT(*) AS n FROM people WHERE {condition} GROUP BY 1"
+    found = {row["k"]: row["n"] for row in answer(engine, text).to_pylist()}
+    assert [value for value in found if value is not None] == known
+    alone = f"SELECT COUNT(*) AS n FROM people WHERE {condition} AND {key} = "
+    written = {value: f"'{value}'" if isinstance(value, str) else str(value) for value in known}
+    assert {value: answer(engine, alone + text).to_pylist()[0]["n"] for value, text in written.items()} == {
+        value: found[value] for value in known
+    }
+    total = answer(engine, f"SELECT COUNT(*) AS n FROM people WHERE {condition}").to_pylist()[0]["n"]
+    assert condition.startswith("v IN") or sum(found.values()) == total
 
 
 @pytest.mark.usefixtures("exact")

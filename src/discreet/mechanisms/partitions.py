@@ -31,6 +31,8 @@ from discreet.privacy.unit import Neighbors
 
 _LEAST_DELTA = Fraction(1, 10**300)
 _LONGEST = 2_000_000
+_MOST_RATE = Fraction(700)
+"""e^ε is more than 1/δ for every δ there can be, so that a greater ε changes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,7 @@ class OptimalSelection:
 
     def __post_init__(self) -> None:
         _check_delta(self.delta, self.keys)
-        rate = min(float(self.epsilon / self.keys), 700.0)
+        rate = min(float(self.epsilon / self.keys), 10.0)  # the table is shorter where it is more
         if 2 * log1p(expm1(rate) / (2 * float(self.delta / self.keys))) > _LONGEST * rate:
             raise InvalidParameter(
                 "epsilon", plain(self.epsilon), "more for each key", "the table is too long; use LaplaceThreshold"
@@ -202,6 +204,7 @@ class GaussianThreshold(_Threshold):
 @lru_cache(maxsize=32)
 def _keep_coins(epsilon: Fraction, delta: Fraction) -> Coins:
     """The coins π(n) for n = 0, 1, … up to the first n with π(n) = 1."""
+    epsilon = min(epsilon, _MOST_RATE)  # less than what is paid for, and no key would be kept more often
     bits = 96 + int(1 / delta).bit_length()
     one = 1 << bits
     growth = int(exp_down(epsilon, bits) * one)  # e^ε, rounded down

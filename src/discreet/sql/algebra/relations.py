@@ -7,18 +7,42 @@
 What one unit can do to an `Aggregate` follows from its `Bound` alone, so an aggregate without one cannot be written.
 """
 
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
+from operator import ge, gt, le, lt
+from typing import Any, Literal
 
 from discreet.errors import InternalError
 from discreet.exact import plain
 from discreet.privacy.unit import Neighbors
 from discreet.sql.algebra import conditions
 from discreet.sql.algebra.calendar import Calendar
-from discreet.sql.algebra.expression import Call, Constant, Domain, Expression, Field, Slot, work_of_key, work_on_a_row
-from discreet.sql.algebra.kinds import Fixed
-from discreet.sql.algebra.rows import Rows, expressions_above_scans, expressions_of, is_scanned
+from discreet.sql.algebra.expression import (
+    Call,
+    Constant,
+    Domain,
+    Expression,
+    Field,
+    Leaf,
+    Slot,
+    leaves_of,
+    work_of_key,
+    work_on_a_row,
+)
+from discreet.sql.algebra.kinds import Day, Fixed, Kind, Text, Truth, Unsupported
+from discreet.sql.algebra.rows import (
+    Compute,
+    Filter,
+    Rows,
+    conjuncts_of,
+    expressions_above_scans,
+    expressions_of,
+    is_scanned,
+    nodes_of,
+)
+from discreet.sql.algebra.verification import derived_again
 
 LARGEST_DOMAIN = 10_000_000
 """No more groups than these are answered."""
@@ -28,6 +52,123 @@ def domain_of(value: Expression) -> Domain | None:
     """The values that a key can take, where they are public and few enough to be answered all."""
     domain = value.domain
     return None if domain is None or len(domain) > LARGEST_DOMAIN else domain
+
+
+def known_groups(value: Expression, rows: Rows) -> Domain | None:
+    """The values that a key can take over rows that conditions have chosen: no empty group beyond them is answered.
+
+    Conditions are text of the statement, so these are as public as those of `domain_of`, and some of them. A row with
+    another value would have no number (`private_sql.value_number`), and count nowhere.
+    """
+    tests = list(_comparisons(rows))
+    if not tests:
+        return domain_of(value)
+    plain = _spelled_out(value, _computed(rows))
+    current = plain
+    for leaf in dict.fromkeys(leaves_of(plain)):
+        within = _narrowed(leaf, tests)
+        if leaf != plain and within.domain is not None and within.domain != leaf.domain:
+            current = _over(current, leaf, within)
+    found = _narrowed(current, tests, of=plain)
+    return domain_of(found) if found.domain else domain_of(value)
+
+
+def _computed(rows: Rows) -> dict[tuple[int, int], Expression]:
+    """What stands for a value that is computed below a join, by its number and place."""
+    nodes = (node for node in nodes_of(rows) if isinstance(node, Compute))
+    return {(node.index, i): value for node in nodes for i, value in enumerate(node.columns)}
+
+
+def _spelled_out(value: Expression, computed: Mapping[tuple[int, int], Expression]) -> Expression:
+    """An expression over columns as they are scanned, wherever parts of it are computed: for comparing expressions."""
+    match value:
+        case Field():
+            return replace(value, optional=False)
+        case Slot() if (value.source, value.index) in computed:
+            return _spelled_out(computed[value.source, value.index], computed)
+        case Slot():
+            return replace(value, optional=False, nullable=False)
+        case Call():
+            return replace(value, arguments=tuple(_spelled_out(part, computed) for part in value.arguments))
+        case _:
+            return value
+
+
+Comparison = tuple[Expression, str, list[Constant]]
+"""What is compared, how, and with which constants."""
+
+
+def _comparisons(rows: Rows) -> Iterator[Comparison]:
+    """What conditions between AND compare with constants, wherever they stand in a relation.
+
+    A column has its number from one scan or step, so what stands above it sees values that passed, or null.
+    """
+    computed = _computed(rows)
+    for node in nodes_of(rows):
+        if isinstance(node, Filter):
+            for part in conjuncts_of(_spelled_out(node.condition, computed)):
+                match part:
+                    case Call("in", (subject, *values)) if all(isinstance(one, Constant) for one in values):
+                        yield subject, "in", [one for one in values if isinstance(one, Constant)]
+                    case Call(name, (subject, Constant() as other)) if name in _ENDS:
+                        yield subject, name, [other]
+                    case Call(name, (Constant() as other, subject)) if name in _ENDS:
+                        yield subject, _ENDS[name], [other]
+
+
+_ENDS = {
+    "equal": "equal", "less": "greater", "less_equal": "greater_equal", "greater": "less",
+    "greater_equal": "less_equal",
+}  # fmt: skip
+"""Comparisons, and what each is with its sides exchanged."""
+
+
+def _narrowed(value: Expression, tests: Sequence[Comparison], of: Expression | None = None) -> Slot:
+    """A stand-in for an expression, with the values only that comparisons of it with constants leave."""
+    domain, kind = value.domain, value.kind
+    for subject, name, constants in tests:
+        if subject == (value if of is None else of):
+            domain = _chosen(domain, kind, name, constants)
+    if isinstance(kind, Fixed) and isinstance(domain, range) and domain:
+        kind = replace(kind, lower=domain[0], upper=domain[-1])
+    if isinstance(kind, Day) and isinstance(domain, Calendar):
+        kind = Day(domain[0], domain[-1])
+    return Slot(-1, 0, kind, value.nullable, domain)
+
+
+def _chosen(domain: Domain | None, kind: Kind, name: str, constants: list[Constant]) -> Domain | None:
+    """The values of a domain for which a comparison with constants can be true; those named, where none is known."""
+    kinds = {(type(one.kind), getattr(one.kind, "step", None)) for one in constants if one.value is not None}
+    if kinds != {(type(kind), getattr(kind, "step", None))} or any(one.value is None for one in constants):
+        return domain
+    values = [one.value for one in constants]
+    if name in ("in", "equal"):
+        ordered: Any = domain if isinstance(domain, tuple) else sorted(set(values))
+        known = domain if domain is None or isinstance(domain, range) else frozenset(domain)
+        return tuple(value for value in ordered if value in values and (known is None or value in known)) or domain
+    if domain is None or isinstance(domain, tuple) or isinstance(kind, Text | Truth):
+        return domain
+    test: Any = {"less": lt, "less_equal": le, "greater": gt, "greater_equal": ge}[name]
+    first = bisect_left(domain, True, key=lambda value: bool(test(value, values[0])) == name.startswith("greater"))
+    part = slice(first, None) if name.startswith("greater") else slice(0, first)
+    if isinstance(domain, range):
+        return domain[part] or domain
+    places = range(len(domain))[part]
+    return Calendar(domain.unit, domain[places[0]], domain[places[-1]]) if places else domain
+
+
+def _over(value: Expression, leaf: Leaf, within: Slot) -> Expression:
+    """An expression over a column of fewer values, derived again; itself where that cannot be said."""
+    if value == leaf:
+        return within
+    if not isinstance(value, Call):
+        return value
+    parts = tuple(_over(part, leaf, within) for part in value.arguments)
+    try:
+        kind, nullable, domain = derived_again(replace(value, arguments=parts))
+    except (Unsupported, InternalError):
+        return value
+    return value if kind is None else replace(value, arguments=parts, kind=kind, nullable=nullable, domain=domain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ __all__ = [
     "at_most_one_row",
     "base_of",
     "conditions_of",
+    "conjuncts_of",
     "expressions_above_scans",
     "expressions_of",
     "is_public",
@@ -500,7 +501,8 @@ def at_most_one_row(rows: Rows) -> bool:
         case Step():
             return all(is_unit(key, rows.source) for key in rows.keys)
         case Filter():
-            return at_most_one_row(rows.source) or any(_picks_one(part, rows.source) for part in _parts(rows.condition))
+            parts = conjuncts_of(rows.condition)
+            return at_most_one_row(rows.source) or any(_picks_one(part, rows.source) for part in parts)
         case Exists() | Window() | Compute():
             return at_most_one_row(rows.source)
         case Join():
@@ -512,10 +514,11 @@ def at_most_one_row(rows: Rows) -> bool:
             return False
 
 
-def _parts(condition: Expression) -> Iterator[Expression]:
+def conjuncts_of(condition: Expression) -> Iterator[Expression]:
+    """The parts of a condition between AND."""
     if isinstance(condition, Call) and condition.operation == "and":
         for argument in condition.arguments:
-            yield from _parts(argument)
+            yield from conjuncts_of(argument)
     else:
         yield condition
 

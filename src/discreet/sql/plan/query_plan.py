@@ -39,7 +39,7 @@ from discreet.sql.algebra.relations import (
     Key,
     People,
     Sum,
-    domain_of,
+    known_groups,
 )  # fmt: skip
 from discreet.sql.algebra.rows import (
     Compute,
@@ -240,7 +240,7 @@ def _verify_groups(release: Release) -> None:
     """What is answered, and what one unit adds to it: values of keys, bounds, the ranges of sums."""
     bound, group, unit = release.aggregate.source, release.group, unit_of(release.group.source)
     for key in group.keys:
-        if key.domain != domain_of(key.value):
+        if key.domain != known_groups(key.value, group.source):
             raise InternalError("a plan names other groups than those that are declared")
         if is_unit(key.value, group.source):
             raise InternalError("a plan names people")

@@ -12,7 +12,7 @@ from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions, functions
 from discreet.sql.algebra.expression import Constant, Expression, Slot, constant
 from discreet.sql.algebra.kinds import MOST, Fixed, Nothing, Real, Unsupported
-from discreet.sql.algebra.relations import LARGEST_DOMAIN, Key, domain_of, values_of
+from discreet.sql.algebra.relations import LARGEST_DOMAIN, Key, known_groups, values_of
 from discreet.sql.algebra.rows import Rows, is_unit
 from discreet.sql.algebra.rules import AggregateCall, Statistic, derive
 from discreet.sql.text.expressions import translate
@@ -300,7 +300,7 @@ def keys_of(
     for name, part in parts:
         value = translate(part, columns, statement)
         _check_key(statement, part, value, rows)
-        keys.setdefault(value, Key(name or part.sql(dialect=DIALECT), value, domain_of(value)))
+        keys.setdefault(value, Key(name or part.sql(dialect=DIALECT), value, known_groups(value, rows)))
     total = prod(key.size or 1 for key in keys.values())
     if total > LARGEST_DOMAIN:
         statement.refuse(

@@ -166,6 +166,10 @@ def _block(at: _Splitter, select: exp.Select, source: Source, names: Names) -> e
     rows, columns = (renumbered(part, numbers) for part in (source.rows, tuple(source.columns.values())))
     columns = dict(zip(source.columns, columns, strict=True))
     keys, sets = keys_of(at.statement, select, columns, rows)
+    for key in keys:
+        if key.domain is None and at.reader.anchor(key.value, Source(rows, columns)) is not None:
+            hint = "group by something that people share, or let an outer query aggregate over these groups"
+            at.statement.refuse(select.args["group"], f"each group by {key.name} would be one person's", hint)
     aliases = {part.alias.casefold() for part in select.expressions if part.alias}
     block = Rewriting(
         at.statement, name, columns, rows, keys, aliases, nested=lambda node: _query(at, node, names), sets=sets

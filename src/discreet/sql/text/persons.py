@@ -40,6 +40,8 @@ class Persons:
     columns: Columns
     limits: Limits
     number: Callable[[], int]
+    is_own: Callable[[Expression], bool]
+    """Whether a value is one person's alone: the unit, or a key of the chain that leads to it."""
     calls: list[Any] = field(default_factory=list)
     names: Columns = field(default_factory=dict)
     """What stands in the text instead of a call that was taken out of it."""
@@ -47,10 +49,14 @@ class Persons:
     # GROUP BY the unit
 
     def is_step(self, select: exp.Select) -> bool:
-        """Whether a query that groups gives a row for each person, or for each person and something else."""
+        """Whether a query that groups gives a row for each person, or for each person and something else.
+
+        A key of the chain (an order's number) is one person's, as the owner states; a step reads the rows of each unit
+        apart, so where that is not so, the groups are smaller, and still one person's.
+        """
         if unit_type(self.rows) is None:
             return False
-        return any(is_unit(value, self.rows) for _, value in self._keys(select))
+        return any(self.is_own(value) for _, value in self._keys(select))
 
     def step(self, select: exp.Select) -> tuple[Rows, Columns]:
         """SELECT unit, …, aggregates … GROUP BY unit, …: one row for each person and combination of keys."""
@@ -229,7 +235,7 @@ class Persons:
             if node.args.get(name):
                 statement.refuse(node, "a window with a frame or a name is not supported", "leave that out")
         partition = [translate(part, self.columns, statement) for part in node.args.get("partition_by") or ()]
-        if not any(is_unit(value, self.rows) for value in partition):
+        if not any(self.is_own(value) for value in partition):
             unit = unit_of(self.rows).key
             hint = f"PARTITION BY {unit}, …" if unit else "window functions work on aggregates: SUM(COUNT(*)) OVER ()"
             statement.refuse(node, "a window over private rows that is not one person's", hint)

@@ -27,6 +27,7 @@ from discreet.sql.algebra.rows import (
     PublicScan,
     Rows,
     Scan,
+    Step,
     is_public,
     is_unit,
     lookup_columns,
@@ -196,7 +197,8 @@ class Reader:
 
     def persons(self, source: Source) -> Persons:
         """Rows of people, for a query over one person's rows at a time."""
-        return Persons(self.statement, source.rows, source.columns, self.limits, self.number)
+        own = lambda value: self.anchor(value, source) is not None  # noqa: E731
+        return Persons(self.statement, source.rows, source.columns, self.limits, self.number, own)
 
     def _public(self, select: exp.Select, source: Source) -> Source | None:
         """SELECT … FROM a public table WHERE …; None for anything more: that is computed elsewhere."""
@@ -356,8 +358,8 @@ class Reader:
         """Refuse unless some pair of equal values makes both rows the same person's."""
         for one, other in pairs:
             for a, b in ((one, other), (other, one)):
-                anchor = self._anchor(a, left)
-                if anchor is not None and anchor == self._anchor(b, right):
+                anchor = self.anchor(a, left)
+                if anchor is not None and anchor == self.anchor(b, right):
                     return
         units = " = ".join(dict.fromkeys(str(unit_of(side.rows).key) for side in (left, right)))
         problem = "this would tie rows of one person to rows of another"
@@ -370,16 +372,17 @@ class Reader:
         one, other = test.arguments
         return any(is_unit(a, left.rows) and is_unit(b, right.rows) for a, b in ((one, other), (other, one)))
 
-    def _anchor(self, value: Any, source: Source) -> Any:
-        """What a column says of a row's person: it is the unit, or a key of the chain that leads there."""
+    def anchor(self, value: Any, source: Source) -> Any:
+        """What a column says of a row's person: it is the unit, or a key of the chain that leads there; or None."""
         if isinstance(value, Field | Slot) and value.optional:
             value = replace(value, optional=False)
         if is_unit(value, source.rows):
             return "unit"
-        if not isinstance(value, Field):
-            return None
         for node in nodes_of(source.rows):
-            if isinstance(node, Scan) and node.source == value.source:
+            if isinstance(value, Slot) and isinstance(node, Step) and node.index == value.source:
+                is_key = value.index < len(node.keys)
+                return self.anchor(node.keys[value.index], Source(node.source, {})) if is_key else None
+            if isinstance(value, Field) and isinstance(node, Scan) and node.source == value.source:
                 link = node.table.link
                 if link is not None and node.table.column(link.column) == value.column:
                     return link.table.casefold(), link.key.casefold()
