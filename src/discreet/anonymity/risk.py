@@ -96,18 +96,18 @@ class Risk:
     def text(self) -> str:
         """The risks in a few lines."""
         hidden = f", {self.suppressed} suppressed" if self.suppressed else ""
-        one, counted = self.prosecutor, self.counted
+        prosecutor, counted = self.prosecutor, self.counted
         lines = [
             f"{self.rows} {counted}{hidden}, {self.classes} classes; {self.sample_uniques} {counted} "
             f"({self.unique_share:.1%}) are unique.",
-            f"prosecutor  highest {one.highest:.3g}, mean {one.mean:.3g}, "
-            f"{one.at_risk:.1%} of {counted} above {self.threshold:.3g}",
+            f"prosecutor  highest {prosecutor.highest:.3g}, mean {prosecutor.mean:.3g}, "
+            f"{prosecutor.at_risk:.1%} of {counted} above {self.threshold:.3g}",
         ]
         if self.journalist is not None:
-            two = self.journalist
+            journalist = self.journalist
             lines.append(
-                f"journalist  highest {two.highest:.3g}, mean {two.mean:.3g}, {two.at_risk:.1%} of {counted} above "
-                f"{self.threshold:.3g} ({self.source})"
+                f"journalist  highest {journalist.highest:.3g}, mean {journalist.mean:.3g}, "
+                f"{journalist.at_risk:.1%} of {counted} above {self.threshold:.3g} ({self.source})"
             )
         lines.append(f"marketer    {self.marketer:.3g} of {counted} expected to be matched rightly ({self.source})")
         if (still := self.population_uniques) is not None:

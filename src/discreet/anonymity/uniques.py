@@ -9,7 +9,7 @@ that are alone already are dropped from them (stripped partitions, Huhtala et al
 >>> from discreet.anonymity.uniques import unique_sets
 >>> people = {"sex": ["F", "F", "M", "M"], "born": [1980, 1990, 1980, 1990], "town": ["Pisa"] * 4}
 >>> result = unique_sets(people, share=1)
->>> [(one.columns, one.share) for one in result.sets]
+>>> [(unique.columns, unique.share) for unique in result.sets]
 [(('sex', 'born'), 1.0)]
 """
 

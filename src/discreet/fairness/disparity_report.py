@@ -348,7 +348,7 @@ def calibration(view: Cells, limits: Limits, alpha: float) -> Calibration:
     >>> table = {"y": [0, 1, 1, 1] * 50, "s": [0.25, 0.25, 0.75, 0.75] * 50, "sex": ["f", "m"] * 100}
     >>> cells = Cells.of(table, label="y", score="s", threshold="0.5", group="sex", score_bins=2)
     >>> result = calibration(cells.by("sex"), Sampling(), 0.05)
-    >>> [round(one.value, 2) for one in result.excess]
+    >>> [round(gap.value, 2) for gap in result.excess]
     [0.0, -0.5]
     """
     tables, merged = view.bin_tables()

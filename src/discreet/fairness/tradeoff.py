@@ -211,7 +211,7 @@ def effect(
 
     >>> y, a = [1, 0] * 50, ["f"] * 50 + ["m"] * 50
     >>> result = effect({"0.5": (y, [1] * 100, a), None: (y, y, a)})
-    >>> [round(one.value, 2) for one in result.rates["f"]]
+    >>> [round(rate.value, 2) for rate in result.rates["f"]]
     [0.5, 1.0]
     """
     if not outcomes:

@@ -68,13 +68,13 @@ class Groups:
         _, before, after = self._lifted(alike[0])
         return np.where(self.people >= least + taken, more * after + taken * (after - before), np.inf)
 
-    def _lifted(self, one: int) -> tuple[Ints, Floats, Floats]:
+    def _lifted(self, row: int) -> tuple[Ints, Floats, Floats]:
         """The levels of each group with one more tuple, and what a row of it costs before and after."""
         tuples = self.tuples
         levels, before, after = np.empty_like(self.levels), np.zeros(len(self.people)), np.zeros(len(self.people))
         for j, (ladder, codes) in enumerate(zip(tuples.ladders, tuples.codes, strict=True)):
             leaves = codes[self.members]
-            levels[j] = np.maximum(self.levels[j], ladder.common(codes[one])[leaves])
+            levels[j] = np.maximum(self.levels[j], ladder.common(codes[row])[leaves])
             before += ladder.costs[self.levels[j], leaves]
             after += ladder.costs[levels[j], leaves]
         return levels, before, after
@@ -165,12 +165,12 @@ def _taken(groups: Groups, alike: Ints, group: int, entropy: Entropy | None) -> 
     return None
 
 
-def _nearest_rows(tuples: DistinctRows, members: Ints, one: int, entropy: Entropy | None) -> Ints:
+def _nearest_rows(tuples: DistinctRows, members: Ints, row: int, entropy: Entropy | None) -> Ints:
     """The rows of some tuples, those first that cost least together with another tuple; equal rows in random order."""
     costs, leaves_of = np.zeros(len(members)), numbered(list(tuples.codes[:, members]))
     for ladder, codes in zip(tuples.ladders, tuples.codes, strict=True):
         leaves = codes[members]
-        costs += ladder.costs[ladder.common(codes[one])[leaves], leaves]
+        costs += ladder.costs[ladder.common(codes[row])[leaves], leaves]
     of_member = np.full(tuples.count, -1)
     of_member[members] = np.arange(len(members))
     rows = np.flatnonzero(of_member[tuples.of_row] >= 0)

@@ -40,7 +40,7 @@ online) or without it alone (section V-C, offline). With few models one standard
 >>> def model(members):
 ...     return -np.logaddexp(0, -(easy + 1.5 * members + 0.5 * rng.normal(size=400)))
 >>> split = splits(400, count=8, seed=2)
->>> references = References.of([model(one) for one in split], split)
+>>> references = References.of([model(members) for members in split], split)
 >>> result = Lira(confidences=model(inside), references=references, members=inside, design="coins").find()
 >>> result.auc().value > 0.9, result.bound.epsilon > 1
 (True, True)
@@ -59,7 +59,7 @@ model had x in, p(x) ≈ ((1 + a)·p_out(x) + (1 − a))/2 (their offline approx
 >>> def model(members):
 ...     return -np.logaddexp(0, -(easy + 2 * members + 0.5 * rng.normal(size=600)))
 >>> target, out = model(inside), np.zeros((2, 600), bool)
->>> references = References.of([model(one) for one in out], out)
+>>> references = References.of([model(members) for members in out], out)
 >>> attack = Rmia(
 ...     confidences=target[:400], references=references.of_targets(range(400)), members=inside[:400],
 ...     population=target[400:], population_references=references.of_targets(range(400, 600)),

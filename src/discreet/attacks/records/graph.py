@@ -179,16 +179,16 @@ class _Side:
     stale: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, one: Network, other: Network) -> "_Side":
+    def of(cls, network: Network, other: Network) -> "_Side":
         from scipy import sparse
 
-        near, far = one.adjacency(), other.adjacency()
-        if one.directed:
+        near, far = network.adjacency(), other.adjacency()
+        if network.directed:
             near = sparse.hstack([near, near.T], format="csr")
             far = sparse.vstack([_scored(far.T.tocsr()), _scored(far)], format="csr")
         else:
             far = _scored(far)
-        return cls(near, far, np.full(one.nodes, -1, np.int64), np.ones(one.nodes, bool))
+        return cls(near, far, np.full(network.nodes, -1, np.int64), np.ones(network.nodes, bool))
 
     def best(self, mapping: Mapping, nodes: Ints, barred: NDArray[np.bool_], support: int, limit: float) -> Mapping:
         """Each node's best match; those of the given nodes are brought up to date."""
@@ -357,10 +357,10 @@ def _worst(attack: GraphMatching, matches: Matched, judge: _Judge) -> tuple[str,
 
 
 def _remarks(attack: GraphMatching, matches: Matched) -> tuple[str, ...]:
-    told = ["People in a network depend on one another; the limits take them as independent and are too narrow."]
+    remarks = ["People in a network depend on one another; the limits take them as independent and are too narrow."]
     if attack.seeds is None and not len(matches.seeds):
-        told.append("No seeds were found, so nothing could be named.")
-    return tuple(told)
+        remarks.append("No seeds were found, so nothing could be named.")
+    return tuple(remarks)
 
 
 # Checks

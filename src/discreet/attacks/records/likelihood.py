@@ -132,9 +132,9 @@ class Likelihood:
         most = min(int(max(counts)), max(1, int(np.sort(lengths)[-min(_ENOUGH, len(lengths))])))
         able = np.flatnonzero(lengths >= most)
         who = rng.choice(able, min(len(counts), len(able)), replace=False)
-        told = recalled(rng, self.released, who, most, wrong=self.errors.mistake)
+        memories = recalled(rng, self.released, who, most, wrong=self.errors.mistake)
         many = np.minimum(rng.permutation(np.asarray(counts, np.int64))[: len(who)], most)
-        return self._mistold(told.where(_random_rank(told.person, rng) < many[told.person]), rng), who
+        return self._mistold(memories.where(_random_rank(memories.person, rng) < many[memories.person]), rng), who
 
     def _mistold(self, known: Ratings, rng: Rng) -> Ratings:
         """The same with errors of ratings and dates as they were learned."""

@@ -189,8 +189,8 @@ def planted(
     number = np.full(ratings.people, -1, np.int32)
     stay = np.setdiff1d(np.arange(ratings.people), who[targets:])
     number[stay] = rng.permutation(len(stay))
-    told = recalled(rng, ratings, who, known, wrong=mistaken, off=off, days=late)
-    return Planted(_renumbered(ratings, number, len(stay)), told, number[who], who)
+    known_ratings = recalled(rng, ratings, who, known, wrong=mistaken, off=off, days=late)
+    return Planted(_renumbered(ratings, number, len(stay)), known_ratings, number[who], who)
 
 
 # How a catalog is drawn

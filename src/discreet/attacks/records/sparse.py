@@ -368,13 +368,15 @@ def _worst(matches: Matches, judge: _Judge) -> tuple[str, ...]:
 
 
 def _remarks(attack: SparseMatching, matches: Matches, judge: _Judge) -> tuple[str, ...]:
-    told = []
+    remarks = []
     if not judge.outside.any():
-        told.append("No person outside the release was given, so false claims were not measured: mark some with −1.")
+        remarks.append("No person outside the release was given, so false claims were not measured: mark some with −1.")
     named, guessed = (judge.inside_share(kind[-1] == judge.truth) for kind in (matches.claims, matches.best))
     if named.value < guessed.value / 2 and guessed.low > 1 / attack.released.people:
-        told.append(f"Without abstaining the best guess is right for {guessed}: abstaining hides a part of what leaks.")
-    return tuple(told)
+        remarks.append(
+            f"Without abstaining the best guess is right for {guessed}: abstaining hides a part of what leaks."
+        )
+    return tuple(remarks)
 
 
 def _checked_truth(truth: ArrayLike, people: int, records: int) -> Ints:

@@ -95,10 +95,10 @@ def by_secret(
     groups: list[Comparison] = []
     rare = []
     for place in there.tolist():
-        told = [hits[part == place] for hits, part in zip(right, codes, strict=True)]
+        recalled = [hits[part == place] for hits, part in zip(right, codes, strict=True)]
         group = _compared(
             secrets.words[place],
-            told,
+            recalled,
             plain[codes[0] == place],
             confidence,
             looks=len(there),
@@ -113,21 +113,21 @@ def by_secret(
             groups += [replace(group, decides=False)] if group.success.low > group.reference.high else []
     if rare:
         among = [np.isin(part, rare) for part in codes]
-        told = [hits[part] for hits, part in zip(right, among, strict=True)]
+        recalled = [hits[part] for hits, part in zip(right, among, strict=True)]
         name = f"the {len(rare)} rarest secrets" if len(rare) > 1 else "the rarest secret"
         by_chance = float(chance[among[0]].mean())
-        groups.append(_compared(name, told, plain[among[0]], confidence, looks=len(there), chance=by_chance))
+        groups.append(_compared(name, recalled, plain[among[0]], confidence, looks=len(there), chance=by_chance))
     names = tuple(f"{secrets.words[place]}: {secrets.names[place]}" for place in there[:_COMMON].tolist())
     return tuple(groups), names
 
 
-def _compared(name: str, told: list[Mask], plain: Mask, confidence: float, *, looks: int, chance: float) -> Comparison:
+def _compared(name: str, sides: list[Mask], plain: Mask, confidence: float, *, looks: int, chance: float) -> Comparison:
     """Success among the people of a secret, beside the controls who have it and the answer that is always the same."""
     wide = 1 - (1 - confidence) / looks
-    limits = [(Share.among(hits, confidence=confidence), Share.among(hits, confidence=wide)) for hits in told]
+    limits = [(Share.among(hits, confidence=confidence), Share.among(hits, confidence=wide)) for hits in sides]
     success = replace(limits[0][0], low=limits[0][1].low)
     control = replace(limits[1][0], high=limits[1][1].high)
-    if not len(told[1]):
+    if not len(sides[1]):
         control = Share.known(chance)
     elif chance > control.value:
         control = replace(control, value=chance, low=chance, high=max(control.high, chance))
@@ -173,23 +173,23 @@ class Inference:
         if self.secret in known:
             raise InvalidParameter("secret", self.secret, "a column that is not among the known ones")
         released, people, controls = read_tables(self, [*known, self.secret])
-        told = released[self.secret]
-        _several(told, self.secret)
+        column = released[self.secret]
+        _several(column, self.secret)
         space = Space({name: released[name] for name in known})
         reach = float(rational(self.tolerance, "tolerance", at_least=0))
         secrets = Secrets.from_columns(people[self.secret], controls[self.secret], reach)
         chosen = [chosen_rows(codes, self.targets, self.seed + i) for i, codes in enumerate(secrets.codes)]
-        asked = [
-            {name: column[rows] for name, column in table.items()}
+        targets = [
+            {name: values[rows] for name, values in table.items()}
             for table, (rows, _) in zip((people, controls), chosen, strict=True)
         ]
-        guesses = [self._guess(space, told, table) for table in asked]
-        right = [_right(guess, table[self.secret], reach) for guess, table in zip(guesses, asked, strict=True)]
+        guesses = [self._guess(space, column, table) for table in targets]
+        right = [_right(guess, table[self.secret], reach) for guess, table in zip(guesses, targets, strict=True)]
         constant = _best_constant(controls[self.secret], reach)
-        plain = _right(np.repeat(constant, len(right[0])), asked[0][self.secret], reach)
+        plain = _right(np.repeat(constant, len(right[0])), targets[0][self.secret], reach)
         sizes = [count for _, count in chosen]
         codes = [of_all[rows] for of_all, (rows, _) in zip(secrets.codes, chosen, strict=True)]
-        chance = _right_by_chance(guesses[0][: sizes[0]], asked[0][self.secret], reach)
+        chance = _right_by_chance(guesses[0][: sizes[0]], targets[0][self.secret], reach)
         groups, names = by_secret(secrets, codes, right, plain, chance, self.confidence)
         return AttackReport(
             attack="attribute inference",
@@ -200,17 +200,17 @@ class Inference:
             baseline=Share.among(plain[: sizes[0]], confidence=self.confidence),
             control=Share.among(right[1][: sizes[1]], confidence=self.confidence),
             confidence=self.confidence,
-            facts={"released rows": len(told), "people of the control": sizes[1]},
+            facts={"released rows": len(column), "people of the control": sizes[1]},
             worst=names,
             unread=doubts(released, people, controls, exact=(self.secret,)),
             normalized=True,
             groups=groups,
         )
 
-    def _guess(self, space: Space, told: Column, people: Table) -> Column:
+    def _guess(self, space: Space, column: Column, people: Table) -> Column:
         near = space.nearest(people, neighbors=self.neighbors)
-        votes = _Votes.of(near, space, told)
-        return votes.median() if kind(told) == "number" and self.tolerance else votes.most()
+        votes = _Votes.of(near, space, column)
+        return votes.median() if kind(column) == "number" and self.tolerance else votes.most()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,8 +249,8 @@ class Linkability:
         for name in (left, right):
             _telling({column: released[column] for column in name})
         spaces = [Space({name: released[name] for name in side}) for side in (left, right)]
-        asked = [sample(table, self.targets, self.seed + i) for i, table in enumerate((people, controls))]
-        near = [[space.nearest(table, neighbors=self.neighbors) for space in spaces] for table in asked]
+        targets = [sample(table, self.targets, self.seed + i) for i, table in enumerate((people, controls))]
+        near = [[space.nearest(table, neighbors=self.neighbors) for space in spaces] for table in targets]
         joined = [_joined(spaces, pair) for pair in near]
         return AttackReport(
             attack="linkability",
@@ -332,11 +332,11 @@ class _Votes:
     people: int
 
     @classmethod
-    def of(cls, near: Near, space: Space, told: Column) -> "_Votes":
-        held = np.flatnonzero(~missing(told))
-        values, code = np.unique(told[held], return_inverse=True)
+    def of(cls, near: Near, space: Space, column: Column) -> "_Votes":
+        present = np.flatnonzero(~missing(column))
+        values, code = np.unique(column[present], return_inverse=True)
         # classes × values that occur, sorted by class
-        pairs, counts = np.unique(space.of_row[held] * len(values) + code, return_counts=True)
+        pairs, counts = np.unique(space.of_row[present] * len(values) + code, return_counts=True)
         of_class, value = np.divmod(pairs, len(values))
         starts = np.searchsorted(of_class, np.arange(space.classes + 1))
         lengths = np.diff(starts)[near.classes]
@@ -399,20 +399,20 @@ def guess_shares(guesses: Codes, truth: Codes) -> Floats:
     return np.where(truth < 0, 0.0, shares[truth])
 
 
-def _best_constant(told: Column, reach: float) -> Column:
+def _best_constant(column: Column, reach: float) -> Column:
     """The answer, the same for everybody, that is right most often here."""
-    held = told[~missing(told)]
-    if not len(held):
+    present = column[~missing(column)]
+    if not len(present):
         raise InvalidData("controls: the secret is missing everywhere; the baseline needs it")
-    values, counts = np.unique(held, return_counts=True)
-    if reach and kind(told) == "number":
-        at = np.sort(held.astype(np.float64))
+    values, counts = np.unique(present, return_counts=True)
+    if reach and kind(column) == "number":
+        at = np.sort(present.astype(np.float64))
         counts = np.searchsorted(at, values + reach, "right") - np.searchsorted(at, values - reach, "left")
     return values[[int(np.argmax(counts))]]
 
 
-def _several(told: Column, name: str) -> None:
-    if len(np.unique(told[~missing(told)])) < 2:
+def _several(column: Column, name: str) -> None:
+    if len(np.unique(column[~missing(column)])) < 2:
         raise InvalidData(f"released, column {name!r}: it holds fewer than two different values; nothing to infer")
 
 

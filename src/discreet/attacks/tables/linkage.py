@@ -77,54 +77,56 @@ class Linkage:
         >>> Linkage(released={"age": ["*", "*"]}, known=people, on=["age"], name="id", truth="ab").run().success.value
         0.0
         """
-        held = _Held.of(self.released, self.known, self.on, self.name)
-        owner = self._owners(held)
-        claimed, fit = claims(held.join, repeated=self.repeated, slips=self.slips)
+        tables = _Tables.of(self.released, self.known, self.on, self.name)
+        owner = self._owners(tables)
+        claimed, fit = claims(tables.join, repeated=self.repeated, slips=self.slips)
         inside = np.unique(owner[owner >= 0])
         if not len(inside):
             raise InvalidData("truth: no released row belongs to anybody on the known list; nobody can be named")
-        outside = np.setdiff1d(np.arange(held.people), inside)
-        named = _named(claimed, owner, held.people)
-        control = Share.counted(int(_claimed(claimed, outside, held.people)), len(outside), confidence=self.confidence)
+        outside = np.setdiff1d(np.arange(tables.people), inside)
+        named = _named(claimed, owner, tables.people)
+        control = Share.counted(
+            int(_claimed(claimed, outside, tables.people)), len(outside), confidence=self.confidence
+        )
         return AttackReport(
             attack="linkage",
             against=self.against,
             goal="name the person of a released row",
             people=len(inside),
             success=Share.among(named[inside], confidence=self.confidence),
-            baseline=Share.known(1 / held.rows),
+            baseline=Share.known(1 / tables.rows),
             control=control if len(outside) else None,
             confidence=self.confidence,
-            facts=self._facts(held, fit, claimed, owner),
-            worst=_examples(held, claimed, owner),
+            facts=self._facts(tables, fit, claimed, owner),
+            worst=_examples(tables, claimed, owner),
             charts=(_candidates_chart(fit),),
-            remarks=_remarks(held),
-            unread=self._unread(held, owner),
+            remarks=_remarks(tables),
+            unread=self._unread(tables, owner),
         )
 
-    def _unread(self, held: "_Held", owner: Codes) -> tuple[str, ...]:
+    def _unread(self, tables: "_Tables", owner: Codes) -> tuple[str, ...]:
         rows = np.flatnonzero(owner >= 0)
-        return unread(held.join.misread(rows, owner[rows]), "those whose row it is")
+        return unread(tables.join.misread(rows, owner[rows]), "those whose row it is")
 
-    def _owners(self, held: "_Held") -> Codes:
+    def _owners(self, tables: "_Tables") -> Codes:
         """The position on the list of each row's person, -1 for none."""
         given = np.array(list(self.truth), object) if not isinstance(self.truth, np.ndarray) else self.truth
-        if len(given) != held.rows:
-            raise InvalidData(f"truth: got {len(given)} names, expected {held.rows}, one for each released row")
-        owner = positions(columns({"truth": given}, where="truth")["truth"], held.names)
+        if len(given) != tables.rows:
+            raise InvalidData(f"truth: got {len(given)} names, expected {tables.rows}, one for each released row")
+        owner = positions(columns({"truth": given}, where="truth")["truth"], tables.names)
         if not self.repeated and np.bincount(owner[owner >= 0], minlength=1).max() > 1:
             raise InvalidData("truth: somebody has several released rows; say repeated=True if that may be")
         return owner
 
-    def _facts(self, held: "_Held", fit: Fit, claimed: Codes, owner: Codes) -> dict[str, Any]:
+    def _facts(self, tables: "_Tables", fit: Fit, claimed: Codes, owner: Codes) -> dict[str, Any]:
         rows = np.flatnonzero(owner >= 0)
         made = claimed >= 0
         right = int((made & (claimed == owner)).sum())
-        fits = held.join.fits(rows, owner[rows])
+        fits = tables.join.fits(rows, owner[rows])
         expected = np.where(fits, 1 / np.maximum(fit.people[rows], 1), 0.0)
         return {
-            "released rows": held.rows,
-            "people on the list": held.people,
+            "released rows": tables.rows,
+            "people on the list": tables.people,
             "released rows whose person is on the list": len(rows),
             "rows that exactly one person fits": int((fit.people == 1).sum()),
             "rows claimed": int(made.sum()),
@@ -174,16 +176,16 @@ class LinkedSecret:
         ... ).run().success.value
         1.0
         """
-        held = _Held.of(self.released, self.known, self.on, None)
-        member = np.ones(held.people, bool) if self.members is None else np.asarray(self.members)
+        tables = _Tables.of(self.released, self.known, self.on, None)
+        member = np.ones(tables.people, bool) if self.members is None else np.asarray(self.members)
         known = columns(self.known, [self.secret], where="known")[self.secret] if self.answers is None else self.answers
-        if member.dtype != bool or len(member) != held.people or len(known) != held.people:
-            raise InvalidData(f"members and answers: expected {held.people} of each, one for each person of the list")
+        if member.dtype != bool or len(member) != tables.people or len(known) != tables.people:
+            raise InvalidData(f"members and answers: expected {tables.people} of each, one for each person of the list")
         secret = columns(self.released, [self.secret], where="released")[self.secret]
         answers = columns({"answers": known}, where="answers")["answers"]
-        told, answer = coded(secret, answers)
-        claimed, fit = claims(held.join, repeated=self.repeated, slips=self.slips)
-        guesses = _read(claimed, told, held.people)
+        row_secret, answer = coded(secret, answers)
+        claimed, fit = claims(tables.join, repeated=self.repeated, slips=self.slips)
+        guesses = _read(claimed, row_secret, tables.people)
         right = (guesses == answer) & (answer >= 0)
         inside, outside = member & (answer >= 0), ~member & (answer >= 0)
         if not inside.any():
@@ -206,17 +208,19 @@ class LinkedSecret:
             control=Share.among(right[outside], confidence=self.confidence) if outside.any() else None,
             confidence=self.confidence,
             facts={
-                "released rows": held.rows,
-                "people on the list": held.people,
-                "members linked with a row": int(_claimed(claimed, np.flatnonzero(inside), held.people)),
-                "others linked with a row": int(_claimed(claimed, np.flatnonzero(outside), held.people)),
+                "released rows": tables.rows,
+                "people on the list": tables.people,
+                "members linked with a row": int(_claimed(claimed, np.flatnonzero(inside), tables.people)),
+                "others linked with a row": int(_claimed(claimed, np.flatnonzero(outside), tables.people)),
             },
             worst=names,
             charts=(_candidates_chart(fit),),
-            remarks=_remarks(held),
+            remarks=_remarks(tables),
             normalized=True,
             groups=groups,
-            unread=unread(held.join.uncovered(inside) | {self.secret: _unsaid(secret, answers[inside])}, "the members"),
+            unread=unread(
+                tables.join.uncovered(inside) | {self.secret: _unsaid(secret, answers[inside])}, "the members"
+            ),
         )
 
 
@@ -290,7 +294,7 @@ def fingerprint(table: Any, names: Sequence[str]) -> list[tuple[str, float]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Tables:
     """Both tables, read and ready to be joined."""
 
     join: Join
@@ -299,7 +303,7 @@ class _Held:
     people: int
 
     @classmethod
-    def of(cls, released: Any, known: Any, on: On, name: str | None) -> "_Held":
+    def of(cls, released: Any, known: Any, on: On, name: str | None) -> "_Tables":
         rules = {key: rule for key, rule in on.items() if rule is not None} if isinstance(on, Mapping) else {}
         wanted = list(on) if not isinstance(on, str) else on
         a = columns(released, wanted, where="released")
@@ -346,23 +350,23 @@ def _claimed(claimed: Codes, among: Codes, people: int) -> int:
     return int((np.bincount(claimed[claimed >= 0], minlength=people)[among] > 0).sum())
 
 
-def _read(claimed: Codes, told: Codes, people: int) -> Codes:
+def _read(claimed: Codes, row_secret: Codes, people: int) -> Codes:
     """The secret read for each person: that of the row claimed for them, else the most common one."""
-    guess = np.full(people, np.bincount(told[told >= 0], minlength=1).argmax())
-    rows = np.flatnonzero((claimed >= 0) & (told >= 0))
-    guess[claimed[rows]] = told[rows]
+    guess = np.full(people, np.bincount(row_secret[row_secret >= 0], minlength=1).argmax())
+    rows = np.flatnonzero((claimed >= 0) & (row_secret >= 0))
+    guess[claimed[rows]] = row_secret[rows]
     return guess
 
 
-def _unsaid(told: Column, answers: Column) -> float:
+def _unsaid(values: Column, answers: Column) -> float:
     """The share of answers that no row says; numbers need not be said to the digit."""
-    return Join({"": told}, {"": answers}, {"": Exact()}).uncovered().get("", 0.0)
+    return Join({"": values}, {"": answers}, {"": Exact()}).uncovered().get("", 0.0)
 
 
-def _examples(held: _Held, claimed: Codes, owner: Codes) -> tuple[str, ...]:
+def _examples(tables: _Tables, claimed: Codes, owner: Codes) -> tuple[str, ...]:
     rows = np.flatnonzero((claimed >= 0) & (claimed == owner))[:_MOST_EXAMPLES]
     return tuple(
-        f"row {row + 1} is {name}" for row, name in zip(rows, as_texts(held.names[claimed[rows]]), strict=True)
+        f"row {row + 1} is {name}" for row, name in zip(rows, as_texts(tables.names[claimed[rows]]), strict=True)
     )
 
 
@@ -374,9 +378,9 @@ def _candidates_chart(fit: Fit) -> Chart:
     return Chart("How many people fit a released row", [Bars(labels, share)], x="people who fit", y="share of rows")
 
 
-def _remarks(held: _Held) -> tuple[str, ...]:
+def _remarks(tables: _Tables) -> tuple[str, ...]:
     """Columns in which released values fit nobody, where that may mean that labels were not understood."""
-    join = held.join
+    join = tables.join
     coarse = [name for name in join.names if join.unfit(name)]
     foreign = [name for name in join.names if name not in coarse and not join.agreement(name)]
     said = [f"{join.unfit(name)} different labels of column {name!r} fit nobody on the list" for name in coarse]
