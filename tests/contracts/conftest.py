@@ -68,6 +68,13 @@ class Server:
         """The address without a password."""
         return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
 
+    def without_ledger(self) -> None:
+        """Let the database have no ledger."""
+        import psycopg
+
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS discreet_ledger CASCADE")
+
     def emptied(self) -> str:
         """The address of a database without a collection."""
         import psycopg

@@ -1,7 +1,11 @@
 """What every ledger store promises: one suite that all of them run. To add a store, add it to `STORES`."""
 
 import os
+import random
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -9,21 +13,37 @@ from typing import Any
 
 import pytest
 
+from discreet.curator.ledger import Ledger
 from discreet.curator.stores import COLUMNS, Head, Kept, LedgerStore, Row, Rows
 from discreet.curator.stores.memory import MemoryStore
+from discreet.curator.stores.postgres import PostgresStore
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import LedgerConflict, LedgerUnavailable
+from discreet.privacy.budget import Budget
 
 STORES: dict[str, Callable[[Path], Any]] = {
     "memory": lambda folder: MemoryStore(),
     "sqlite": lambda folder: SqliteStore(folder / "ledger.db", patience=20),
+    "postgres": lambda folder: PostgresStore((folder / "address").read_text(), patience=20),
 }
-LASTING = ["sqlite"]
+LASTING = ["sqlite", "postgres"]
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for a new ledger; of a PostgreSQL one, with the address of a database without any."""
+    params = request.node.callspec.params
+    if "postgres" in (params.get("store"), params.get("name")):
+        server = request.getfixturevalue("postgres")
+        monkeypatch.setenv("PGPASSWORD", "ge%h@im")
+        server.without_ledger()
+        (tmp_path / "address").write_text(server.plain("postgres"))
+    return tmp_path
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LedgerStore]:
-    made = STORES[request.param](tmp_path)
+def store(request: pytest.FixtureRequest, place: Path) -> Iterator[LedgerStore]:
+    made = STORES[request.param](place)
     yield made
     if hasattr(made, "close"):
         made.close()
@@ -225,11 +245,11 @@ def test_a_forked_child_shares_the_ledger_or_is_refused(store):
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_what_was_written_is_there_after_a_restart(name, tmp_path):
-    with STORES[name](tmp_path) as store:
+def test_what_was_written_is_there_after_a_restart(name, place):
+    with STORES[name](place) as store:
         store.transact(append(row(1), replace(row(2), text=None)))
         store.transact(lambda rows: rows.keep(Kept("key", 2, 1, b"answer")))
-    with STORES[name](tmp_path) as again:
+    with STORES[name](place) as again:
         assert again.transact(everything) == [row(1), replace(row(2), text=None)]
         assert again.transact(lambda rows: (rows.kept("key"), rows.head("clinic").length)) == (
             Kept("key", 2, 1, b"answer"),
@@ -238,17 +258,89 @@ def test_what_was_written_is_there_after_a_restart(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_two_stores_on_one_ledger_see_each_other(name, tmp_path):
-    with STORES[name](tmp_path) as one, STORES[name](tmp_path) as other:
+def test_two_stores_on_one_ledger_see_each_other(name, place):
+    with STORES[name](place) as one, STORES[name](place) as other:
         for number in range(1, 9):
             (one if number % 2 else other).transact(lambda rows: rows.append(row(rows.last() + 1)))
             assert other.transact(lambda rows: rows.last()) == number
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_a_closed_store_refuses_and_closing_twice_is_fine(name, tmp_path):
-    store = STORES[name](tmp_path)
+def test_a_closed_store_refuses_and_closing_twice_is_fine(name, place):
+    store = STORES[name](place)
     store.close()
     store.close()
     with pytest.raises(LedgerUnavailable, match="closed"):
         store.transact(lambda rows: rows.last())
+
+
+# Several processes at one account of a PostgreSQL ledger
+
+CHARGER = """
+import sys
+from discreet.curator.ledger import Ledger, digest
+from discreet.curator.stores.postgres import PostgresStore
+from discreet.errors import BudgetExceeded
+from discreet.privacy.loss import Pure
+with PostgresStore(sys.argv[1]) as store:
+    ledger = Ledger(store)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        for turn in range(int(sys.argv[2])):
+            ledger.charge("clinic", analyst="ann", statement=digest("q"), loss=Pure("1/100"))
+            print("paid", flush=True)
+    except BudgetExceeded:
+        print("spent", flush=True)
+"""
+
+
+def chargers(address: str, count: int, each: int) -> list[Any]:
+    command = [sys.executable, "-c", CHARGER, address, str(each)]
+    made = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)]
+    for process in made:
+        assert process.stdout.readline() == "ready\n"
+    for process in made:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return made
+
+
+@pytest.mark.parametrize("name", ["postgres"])
+def test_processes_that_race_never_spend_more_than_the_budget(name, place):
+    with STORES[name](place) as store:
+        ledger = Ledger(store)
+        ledger.open("clinic", Budget(epsilon=1))
+        said = [process.communicate()[0] for process in chargers((place / "address").read_text(), 3, 60)]
+        assert sum(text.count("paid") for text in said) == 100
+        assert len(ledger.charges("clinic")) == 100
+        assert ledger.verify()
+
+
+def kill_some(place: Path, rounds: int, at_once: int) -> None:
+    """Kill chargers at random instants: every charge that was told of is there, none is beyond the budget."""
+    with PostgresStore((place / "address").read_text()) as store:
+        ledger = Ledger(store)
+        ledger.open("clinic", Budget(epsilon=10**6))
+        told = 0
+        for turn in range(rounds):
+            killed = chargers((place / "address").read_text(), at_once, 10**6)
+            time.sleep(random.Random(turn).random() / 5)
+            for process in killed:
+                process.kill()
+            told += sum(process.communicate()[0].count("paid") for process in killed)
+        charges = ledger.charges("clinic")
+        assert told <= len(charges)
+        assert ledger.spent("clinic") == charges[-1].total
+        assert ledger.verify()
+
+
+@pytest.mark.parametrize("name", ["postgres"])
+def test_killed_processes_lose_no_charge(name, place):
+    kill_some(place, rounds=2, at_once=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["postgres"])
+def test_many_killed_processes_lose_no_charge(name, place):
+    kill_some(place, rounds=100, at_once=8)

@@ -265,10 +265,25 @@ def open_ledger(policy: "Policy", path: str | Path | None) -> tuple[Ledger, Any]
     if path is None and policy.ledger is None:
         hint = "open a policy file, or give ledger=…"
         raise InvalidParameter("ledger", None, "the path of the file that keeps charges", hint)
+    stated = str(policy.ledger if path is None else path)
+    if stated.startswith(("postgresql://", "postgres://")):
+        return _shared_ledger(policy, stated)
     file = policy.base / (policy.ledger or "") if path is None else Path(path)
     witness = witness_of(policy, file)
     if witness is not None and not file.exists():
         for seen in witness.sightings():
             raise seen.refusal()  # before a file is made in the place of the one that was seen
     store = SqliteStore(file)
+    return Ledger(store, witness=witness), store
+
+
+def _shared_ledger(policy: "Policy", address: str) -> tuple[Ledger, Any]:
+    """A ledger in a PostgreSQL database; one that was seen before is not made anew."""
+    from discreet.curator.engines.addresses import shown_address
+    from discreet.curator.stores.postgres import PostgresStore
+    from discreet.curator.witness import witness_of
+
+    witness = witness_of(policy, Path("/") / shown_address(address).replace("://", "/"))
+    seen = witness is not None and any(True for _ in witness.sightings())
+    store = PostgresStore(address, create=not seen)
     return Ledger(store, witness=witness), store

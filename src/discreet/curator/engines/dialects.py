@@ -409,6 +409,10 @@ class Spark(_Ranked):
         inside = f"{place} BETWEEN 1 AND {len(values)}"
         return f"CASE WHEN {inside} THEN try_element_at(array({numbers}), CAST({place} AS INT)) END"
 
+    def is_nan(self, value: str) -> str:
+        """`isnan` of null is false there, not null."""
+        return f"({value} IS NULL OR isnan({value}))"
+
     def steps(self, value: str, scale: str) -> str:
         """Cut and corrected: `round` goes by way of decimal digits there."""
         scaled = f"({value} * {scale})"

@@ -156,7 +156,8 @@ def _connect(address: str, shown: str) -> Any:
                 quiet: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
                 session = SparkSession.builder.master(address).appName("discreet").config(map=quiet).getOrCreate()
                 session = session.newSession()
-            for name, value in _SESSION.items():
+            few = {"spark.sql.shuffle.partitions": "4"} if address.startswith("local") else {}
+            for name, value in (_SESSION | few).items():
                 session.conf.set(name, value)
     except Exception as error:
         raise _explained(error, shown, "opening the dataset") from None
