@@ -54,13 +54,13 @@ class Magic:
     def __call__(self, line: str, cell: str) -> Any:
         """The answer to the statement of a cell, or with --explain what it would cost."""
         options = self.options(line)
+        if options.to is not None and not options.to.isidentifier():
+            raise InvalidParameter("--to", options.to, "the name of a variable", "nothing was charged")
         data = self._dataset(options.dataset)
         terms = {name: getattr(options, name) for name in _TERMS if getattr(options, name) is not None}
         question = Question(cell.strip().rstrip(";").rstrip(), **terms, measure_bounds=options.measure_bounds)
         result = data.explain(question) if options.explain else data.answers(question)[0]
         if options.to is not None:
-            if not options.to.isidentifier():
-                raise InvalidParameter("--to", options.to, "the name of a variable")
             self._variables[options.to] = result
         return result
 

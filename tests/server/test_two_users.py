@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.server.test_faults import Process
 from tests.serving import COUNT
 
 import discreet
-from discreet.server.tokens import TokenFile
+from discreet.server.tokens import TokenFile, new_token
 
 OWNER, ANALYST = 47_101, 47_102
 """Numbers of users, of whom the system need not have heard."""
@@ -172,3 +173,26 @@ def test_a_server_that_would_be_unsafe_does_not_start(tmp_path, options, words):
     result = CliRunner().invoke(serve, [str(tmp_path / "clinic.toml"), "--port", "0", *options])
     assert result.exit_code != 0
     assert words in str(result.exception)
+
+
+def test_the_address_that_a_named_proxy_states_is_the_one_that_is_throttled(tmp_path):
+    serving.write_house(tmp_path)
+    tokens = serving.make_tokens(tmp_path)
+    server = Process(tmp_path, "--behind-proxy", "127.0.0.1")
+
+    def status(token, address):
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+        try:
+            headers = {"Authorization": f"Bearer {token}", "X-Forwarded-For": address}
+            connection.request("GET", "/v1/datasets", headers=headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    try:
+        assert {status(new_token(), "192.0.2.1") for _ in range(11)} == {401}
+        assert status(tokens["ann"], "192.0.2.1") == 429
+        assert status(tokens["ann"], "192.0.2.2") == 200
+        assert status(tokens["ann"], "192.0.2.1, 192.0.2.9") == 200  # the proxy saw 192.0.2.9; the rest is hearsay
+    finally:
+        assert server.stop() == 0
