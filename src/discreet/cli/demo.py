@@ -90,6 +90,7 @@ def _town(folder: Path) -> Path:
     place = town(people=20_000, seed=2026, admitted="0.5", visits=3)
     visits = place.visits.add_column(0, "person", pa.array(place.patients.tolist(), pa.string()))
     parquet.write_table(visits, folder / "visits.parquet")
+    (folder / "visits.parquet").chmod(0o600)
     policy = folder / "console.toml"
     policy.write_text(_policy(visits), encoding="utf-8")
     return policy
@@ -124,6 +125,6 @@ zip = {{type = "text", values = {zip}}}
 sex = {{type = "text", values = {sex}}}
 born = {{type = "date", lower = 1900-01-01, upper = 2026-12-31}}
 race = {{type = "text", values = {race}}}
-admitted = {{type = "date", lower = 2015-01-01, upper = 2026-12-31}}
+admitted = {{type = "date", lower = 2015-01-01, upper = 2015-12-31}}
 condition = {{type = "text", values = {condition}}}
 """

@@ -299,7 +299,7 @@ def _key(width: float, height: float, low: float, high: float, *, root: bool) ->
     ]
     middle = low + (high - low) / (4 if root else 2)
     ends = ((10, high), (height / 2 + 4, middle), (height, low))
-    return boxes + [Words(width + 27, y, f"{value:.3g}", opacity=_SOFT) for y, value in ends]
+    return boxes + [Words(width + 27, y, label(float(f"{value:.3g}")), opacity=_SOFT) for y, value in ends]
 
 
 # What all charts share

@@ -274,3 +274,31 @@ def test_a_synthetic_table_has_a_price_before_and_a_report_after(fresh, visit):
     with page.expect_download() as download:
         page.click("text=table.csv")
     assert download.value.path().read_text().splitlines()[0] == "patient_id,age,region"
+
+
+def test_every_kind_of_job_has_a_price_and_a_report_as_a_page(fresh):
+    house = fresh()
+    keys = list(range(40))
+    jobs = {
+        "training": {"table": "visits", "target": "region", "features": ["age"], "epsilon": "1", "delta": "1e-6",
+                     "examples": 400, "model": "logistic"},
+        "fairness-audit": {"table": "visits", "label": "region", "group": "age", "bins": {"age": 2}, "positive": "north", "epsilon": "1",
+                           "predictions": {"patient_id": keys, "prediction": [key % 2 for key in keys]}},
+        "bounds": {"table": "visits", "by": ["region"], "epsilon": "1"},
+    }  # fmt: skip
+    for kind, request in jobs.items():
+        before = house.charges()
+        price = house.call("POST", CLINIC + "/job-price", "ann", {"kind": kind, "request": request})
+        assert price.status == 200, price
+        assert "ε" in price.json["words"]
+        assert house.charges() == before
+        job = house.call("POST", "/v1/datasets/clinic/jobs", "ann", {"kind": kind, "request": request}).json
+        while job["state"] in ("waiting", "running"):
+            job = house.call("GET", f"/v1/jobs/{job['id']}", "ann").json
+        assert job["state"] == "done", job
+        accept = "text/html,application/xhtml+xml,*/*;q=0.8" if kind != "bounds" else "application/json"
+        report = house.call("GET", f"/v1/jobs/{job['id']}/result", "ann", accept=accept)
+        assert report.status == 200, report
+        assert kind == "bounds" or b"<!doctype html>" in report.content[:100]
+        assert house.charges() == before + 1
+        assert house.call("POST", CLINIC + "/job-price", "ann", {"kind": kind, "request": request}).json["free"]

@@ -115,13 +115,15 @@ def _line(
     origin = first.date() if isinstance(first, dt.datetime) else first
     x = [_position(row[0], origin) for row in rows]
     words = f"days since {origin.isoformat()}" if isinstance(origin, dt.date) else key
+    if all(place == round(place) and 1000 <= place < 10_000 for place in x):  # years, which have no thin spaces
+        x, words = [place - x[0] for place in x], f"{key}, counted from {x[0]:.0f}"
     ends: dict[str, Any] = {"low": [row[2] for row in rows], "high": [row[3] for row in rows]}
     bare = all(math.isnan(end) for end in ends["low"])
     return Chart(title, [Line(x, [row[1] for row in rows], **({} if bare else ends))], x=words, y=column)
 
 
 def _map(title: str, keys: Sequence[str], values: Sequence[Sequence[Any]], numbers: list[float]) -> Chart:
-    """Colors over two columns; of latitudes and longitudes, north is on top."""
+    """Colors over two columns; of latitudes and longitudes, north is on top. A cell without a value is 0."""
     down, across = (1, 0) if _is_place(keys) and _is_longitude(keys[0]) else (0, 1)
     rows = list(dict.fromkeys(values[down]))
     columns = list(dict.fromkeys(values[across]))

@@ -102,7 +102,8 @@ _FORM = """
 <h2>New survey</h2><form id="survey"><div class="fields">
 <label class="whole">Question
 <input id="text" required maxlength="300" placeholder="How did you come to work today?"></label>
-<label>Short name <input id="name" required maxlength="60" pattern="[a-z0-9][a-z0-9_-]*" placeholder="commute"></label>
+<label>Short name
+<input id="name" required maxlength="60" pattern="[a-z0-9][a-z0-9_\\-]*" placeholder="commute"></label>
 <label>Randomizer <select id="randomizer">{options}</select></label>
 <label>ε of one report <input id="epsilon" value="ln 3" maxlength="20"></label>
 <label>Times a person is asked <input id="times" value="1" inputmode="numeric" maxlength="5"></label>

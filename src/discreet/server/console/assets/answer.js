@@ -12,7 +12,8 @@ function cell(answer, row, place) {
   const ends = answer.columns.filter((other) => other === name).length === 1 ? answer.intervals[name] : undefined;
   if (value === null) return h("td", {}, "no value");
   if (typeof value !== "number") return h("td", {}, String(value));
-  if (!ends || ends.low[row] === null) return h("td", { class: "number" }, number(value));
+  if (!ends) return h("td", { class: "number" }, Number.isInteger(value) && Math.abs(value) < 10_000 ? String(value) : number(value)); // a year
+  if (ends.low[row] === null) return h("td", { class: "number" }, number(value));
   const [low, high] = [ends.low[row], ends.high[row]];
   const even = Math.abs(high - value - (value - low)) <= 1e-9 * Math.max(1, Math.abs(high - low));
   const words = even ? `± ${number(Number((high - value).toPrecision(6)))}` : `${number(low)} to ${number(high)}`;

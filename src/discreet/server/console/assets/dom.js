@@ -93,6 +93,11 @@ export function tabs(list, changed) {
   return choose;
 }
 
+// What scrolls can be reached by the keyboard
+export function reachable(root) {
+  for (const node of root.querySelectorAll(".wide:not([tabindex]), figure.wide-figure:not([tabindex]), pre:not([tabindex], [aria-hidden])")) node.tabIndex = 0;
+}
+
 export const loading = (words) => h("p", { class: "loading", role: "status" }, words);
 export const failure = (error) =>
   h("p", { class: "verdict bad", role: "alert" }, h("b", {}, "Not done. "), error.words || error.message);

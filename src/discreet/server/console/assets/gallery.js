@@ -1,7 +1,7 @@
 // One question, played step by step; and an ε to turn.
 
 import { json } from "./api.js";
-import { failure, fill, find, h, later, loading } from "./dom.js";
+import { failure, fill, find, h, later, loading, reachable } from "./dom.js";
 
 const room = find("exhibit");
 const name = encodeURIComponent(room.dataset.name);
@@ -17,6 +17,7 @@ function advance() {
   const step = steps[shown++];
   const part = h("section", { class: "step", tabindex: "-1" }, h("h2", {}, `${shown}. ${step.title}`), ...nodes(step.html));
   room.append(part);
+  reachable(part);
   if (shown > 1) part.focus();
   find("where").textContent = `step ${shown} of ${steps.length}`;
   find("next").disabled = shown >= steps.length;
@@ -42,6 +43,7 @@ const play = later(120, async () => {
   try {
     const found = await json(`/gallery/${name}/dial/${place}`);
     if (place === Number(turn.value)) fill(dialed, ...nodes(found.html));
+    reachable(dialed);
   } catch (error) {
     fill(dialed, failure(error));
   }
