@@ -8,7 +8,7 @@ import pytest
 import discreet as package
 
 COMMANDS = [
-    "account", "anonymize", "ask", "attack", "bounds", "budget", "channel", "check", "commute", "explain", "fairness", "init", "ledger", "local", "mechanism", "predict", "risk", "serve", "shell",
+    "account", "anonymize", "ask", "attack", "bounds", "budget", "channel", "check", "claims", "commute", "demo", "explain", "fairness", "init", "ledger", "local", "mechanism", "predict", "risk", "serve", "shell",
     "statement", "synth", "token", "train",
 ]  # fmt: skip
 

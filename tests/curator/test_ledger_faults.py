@@ -467,7 +467,7 @@ def run_script(script: str, path: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("how", ["turn", "database"])
 def test_locked_for_long_is_one_clear_error_and_the_charge_is_not_made_later(tmp_path, how):
     path = tmp_path / "ledger.db"
-    ledger = opened(path, patience=0.5)
+    ledger = opened(path, patience=2)
     other = sqlite3.connect(path, isolation_level=None)
     with lock_held(path) if how == "turn" else other:
         if how == "database":
@@ -485,11 +485,11 @@ def test_locked_for_long_is_one_clear_error_and_the_charge_is_not_made_later(tmp
 
 def test_a_store_whose_turn_does_not_come_can_be_closed(tmp_path):
     path = tmp_path / "ledger.db"
-    ledger = opened(path, patience=0.3)
+    ledger = opened(path, patience=2)
     with lock_held(path):
         with pytest.raises(LedgerUnavailable):
             charge(ledger)
-        with at_most(20):
+        with at_most(120):
             close(ledger)
     with pytest.raises(LedgerUnavailable, match="closed"):
         charge(ledger)
