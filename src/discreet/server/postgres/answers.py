@@ -1,0 +1,328 @@
+"""What a session of PostgreSQL's protocol does with statements: through `Session` alone, in threads that may wait.
+
+`describe` tells the columns of a statement from its plan, and never runs or charges anything; `run` gives rows.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from discreet import __version__
+from discreet.curator.answer import Answer, Receipt
+from discreet.curator.catalog import Catalog, ColumnType
+from discreet.errors import InvalidParameter, InvalidQuery
+from discreet.exact import plain, text_down
+from discreet.privacy.loss import Pure
+from discreet.requests import Question
+from discreet.server.access import Right, require
+from discreet.server.postgres import statements as st
+from discreet.server.postgres.catalog import CatalogReader
+from discreet.server.postgres.settings import SETTINGS, Settings
+from discreet.server.postgres.types import fitted
+from discreet.server.session import Recent, Session
+from discreet.sql.after import post_query
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from discreet.sql.plan.query_plan import QueryPlan
+
+_SCHEMAS: Recent[tuple[int, str, bool], Any] = Recent(2_000)
+_UNPAID = Receipt("", "", 0, "", "", Pure(0), 0.0, 0.0, True, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Rows, what was done (the tag), and what the client is told beside it."""
+
+    table: "pyarrow.Table | None"
+    tag: str
+    notices: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Answers:
+    """One caller's statements on one dataset, under the settings of the connection."""
+
+    session: Session
+    settings: Settings
+    process: int = 0
+    stopped: bool = field(default=False)
+    """Whether the client asked to cancel; what was not begun is not begun."""
+
+    def describe(self, statement: st.Statement, values: Sequence[Any] | None, types: Sequence[int]) -> Any:
+        """The schema of the rows that a statement gives, or None. Without values, parameters are stand-ins. Free."""
+        self.session.check_still_valid()
+        match statement:
+            case st.Show(name):
+                return self._shown(name).schema
+            case st.Explain():
+                return _texts("QUERY PLAN", []).schema
+            case st.Select(sql):
+                return self._schema(sql, values, types)
+            case _:
+                return None
+
+    def run(self, statement: st.Statement, values: Sequence[Any], schema: Any = None) -> Result:
+        """What a statement gives. Only questions to private tables cost anything."""
+        self.session.check_still_valid()
+        match statement:
+            case st.Show(name):
+                return Result(self._shown(name), "SHOW")
+            case st.Explain(question, as_json):
+                return self._explained(question, values, as_json)
+            case st.Select(sql):
+                return self._selected(sql, values, schema)
+            case st.Copy(question) | st.Declare(_, question):
+                return self._selected(question.sql, values, schema)
+            case _:
+                raise InvalidQuery("this statement is not known", "ask with SELECT")
+
+    # Questions
+
+    def _read(self, sql: str, values: Sequence[Any]) -> tuple[str, bool]:
+        """The text of a question with its parameters, and whether it is for the catalog."""
+        reader = CatalogReader.of(self.session.catalog)
+        if reader.is_for_catalog(sql):
+            return sql, True
+        try:
+            tree = st.parsed(sql, "duckdb")
+        except InvalidQuery:
+            if values:
+                raise
+            return sql, False  # the planner says it better
+        text = st.without_schema(sql, tree, frozenset({"public", "main", self.session.catalog.name.casefold()}))
+        if values:
+            text = st.written(st.bound(st.parsed(text, "duckdb"), values), "duckdb")
+        return text, False
+
+    def question(self, sql: str) -> Question:
+        """The question of a text, with the terms of the session."""
+        terms: dict[str, Any] = {
+            name: value
+            for name in ("epsilon", "delta", "error", "confidence")
+            if (value := self.settings.stated(f"discreet.{name}")) is not None
+        }
+        for name in ("groups", "rows"):
+            value = self.settings.stated(f"discreet.{name}")
+            if value is not None:
+                terms[name] = int(value)
+        if "with differential_privacy" in " ".join(sql.casefold().split()):  # what the text states goes before
+            from discreet.sql.text.options import without_options
+
+            for name in without_options(sql)[1]:
+                terms.pop(name, None)
+                if name in ("epsilon", "error"):
+                    terms.pop("epsilon", None)
+                    terms.pop("error", None)
+        return Question(sql, **terms)
+
+    def _selected(self, sql: str, values: Sequence[Any], schema: Any) -> Result:
+        text, for_catalog = self._read(sql, values)
+        if for_catalog:
+            reader = CatalogReader.of(self.session.catalog)
+            table = reader.run(text, values, self.facts())
+        else:
+            table, notices = self._asked(text)
+            if schema is None and table.num_rows == 0:
+                schema = table.schema
+            if schema is not None:
+                table = fitted(table, schema)
+            return Result(table, f"SELECT {table.num_rows}", notices)
+        if schema is not None:
+            table = fitted(table, schema)
+        return Result(table, f"SELECT {table.num_rows}")
+
+    def _asked(self, text: str) -> "tuple[pyarrow.Table, tuple[tuple[str, str], ...]]":
+        require(self.session.token, Right.ASK)
+        question = self.question(text)
+        if self.stopped:
+            raise Stopped("canceled before anything was charged")
+        only_free = self.settings.is_on("discreet.readonly_budget")
+        (answer,) = self.session.answers(question, only_free=only_free)
+        return answer.to_arrow(intervals=self._intervals), (self._notice(answer),)
+
+    @property
+    def _intervals(self) -> bool:
+        return self.settings.is_on("discreet.intervals")
+
+    def _notice(self, answer: Answer) -> tuple[str, str]:
+        """What an answer cost and what is left, and its notes."""
+        words = str(answer.receipt)
+        if answer.receipt.free:
+            words += f"; {text_down(answer.receipt.remaining)} left"
+        return words, "\n".join(answer.notes)
+
+    def _schema(self, sql: str, values: Sequence[Any] | None, types: Sequence[int]) -> Any:
+        sample = values if values is not None else stand_ins(sql, types, self.session.catalog)
+        text, for_catalog = self._read(sql, sample)
+        if for_catalog:
+            return CatalogReader.of(self.session.catalog).run(text, sample, self.facts()).schema
+        require(self.session.token, Right.ASK)
+        question = self.question(text)
+        if question.epsilon is not None and question.error is not None:
+            question = replace(question, error=None)
+        return row_schema(self.session.plan(question), self.session.catalog, intervals=self._intervals)
+
+    def _explained(self, question: st.Select, values: Sequence[Any], as_json: bool) -> Result:
+        text, for_catalog = self._read(question.sql, values)
+        if for_catalog:
+            return Result(_texts("QUERY PLAN", ["free: nothing private is read"]), "EXPLAIN")
+        require(self.session.token, Right.ASK)
+        asked = self.question(text)
+        if asked.epsilon is not None and asked.error is not None:
+            asked = replace(asked, error=None)
+        explanation = self.session.explain(asked)
+        words = json.dumps(explanation.to_json(), ensure_ascii=False) if as_json else str(explanation)
+        return Result(_texts("QUERY PLAN", [words] if as_json else words.splitlines()), "EXPLAIN")
+
+    # What there is
+
+    def facts(self) -> dict[str, Any]:
+        """What functions of the catalog tell of this session."""
+        return {
+            "current_database": self.session.place.name,
+            "current_catalog": self.session.place.name,
+            "current_user": self.session.token.name,
+            "session_user": self.session.token.name,
+            "user": self.session.token.name,
+            "current_role": self.session.token.name,
+            "current_schema": "public",
+            "version": f"PostgreSQL {SETTINGS['server_version']} (discreet {__version__})",
+            "pg_backend_pid": self.process,
+            "now": dt.datetime.now(dt.UTC).replace(tzinfo=None),
+            "settings": self.settings.everything(),
+        }
+
+    def _shown(self, name: str) -> "pyarrow.Table":
+        import pyarrow as pa
+
+        if name == "discreet.budget":
+            require(self.session.token, Right.BUDGET)
+            return _budget(self.session)
+        if name == "all":
+            rows = sorted(self.settings.everything().items())
+            return pa.table({"name": [n for n, _ in rows], "setting": [v for _, v in rows], "description": [""] * len(rows)})
+        return _texts(name, [self.settings.value(name)])
+
+
+class Stopped(InvalidQuery):
+    """The client asked to cancel."""
+
+
+def row_schema(plan: "QueryPlan", catalog: Catalog, *, intervals: bool) -> "pyarrow.Schema":
+    """The columns of the answer to a plan of one question, from what remains of it over tables without rows.
+
+    Guarantee: nothing is read or charged. Proof. Only the plan and the public catalog are used.
+    """
+    key = (id(catalog), f"{plan.digest}:{plan.post_queries[0].sql}", intervals)
+    found = _SCHEMAS.get(key)
+    if found is None:
+        query = plan.post_queries[0]
+        table, ends = post_query.run(query, post_query.empty_tables(query, plan.releases, catalog))
+        found = Answer(table, ends, Fraction(1, 2), _UNPAID, ()).to_arrow(intervals=intervals).schema
+        _SCHEMAS.put(key, found)
+    return found
+
+
+def _budget(session: Session) -> "pyarrow.Table":
+    """What was granted, spent and is left, of the dataset and of the caller."""
+    import pyarrow as pa
+
+    report = session.budget()
+    rows: list[tuple[str, float, float | None, float | None, int]] = [
+        (report.dataset, float(report.epsilon), report.spent, report.remaining, report.charges)
+    ]
+    for row in report.analysts:
+        cap = None if row.cap is None else float(row.cap.epsilon)
+        rows.append((row.analyst, cap, row.spent, row.left, row.charges))  # type: ignore[arg-type]
+    names = ("whose", "granted", "spent", "remaining", "charges")
+    kinds = (pa.string(), pa.float64(), pa.float64(), pa.float64(), pa.int64())
+    return pa.table({n: pa.array([r[i] for r in rows], k) for i, (n, k) in enumerate(zip(names, kinds, strict=True))})
+
+
+def _texts(name: str, lines: Sequence[str]) -> "pyarrow.Table":
+    import pyarrow as pa
+
+    return pa.table({name: pa.array(list(lines), pa.string())})
+
+
+# Parameters
+
+_OIDS = {
+    ColumnType.INTEGER: 20,
+    ColumnType.REAL: 701,
+    ColumnType.TEXT: 25,
+    ColumnType.BOOLEAN: 16,
+    ColumnType.DATE: 1082,
+    ColumnType.TIMESTAMP: 1114,
+}
+_CASTS = {
+    "INT": 23, "BIGINT": 20, "SMALLINT": 21, "DOUBLE": 701, "FLOAT": 701, "REAL": 700, "TEXT": 25, "VARCHAR": 25,
+    "DATE": 1082, "TIMESTAMP": 1114, "TIMESTAMPTZ": 1184, "BOOLEAN": 16, "DECIMAL": 1700, "TIMESTAMPNTZ": 1114,
+}  # fmt: skip
+_SAMPLES: Mapping[int, Any] = {
+    20: 1, 21: 1, 23: 1, 26: 1, 700: 0.5, 701: 0.5, 1700: 1, 16: True, 1082: dt.date(2000, 1, 1),
+    1114: dt.datetime(2000, 1, 1), 1184: dt.datetime(2000, 1, 1),
+}  # fmt: skip
+
+
+def parameter_types(sql: str, stated: Sequence[int], count: int, catalog: Catalog) -> tuple[int, ...]:
+    """The types of parameters: as the client states them, else as what they are compared with, else text."""
+    found = _uses(sql, catalog) if count else {}
+    return tuple(
+        stated[i] if i < len(stated) and stated[i] not in (0, 705) else found.get(i + 1, (25, None))[0]
+        for i in range(count)
+    )
+
+
+def stand_ins(sql: str, types: Sequence[int], catalog: Catalog) -> list[Any]:
+    """Values in place of parameters that are not known yet, so that the columns of an answer can be."""
+    found = _uses(sql, catalog) if types else {}
+    values = []
+    for number, oid in enumerate(types, 1):
+        column = found.get(number, (0, None))[1]
+        if column is not None and column.kind is ColumnType.DATE and column.earliest is not None:
+            values.append(column.earliest)
+        elif column is not None and column.values and oid in (25, 1043, 0):
+            values.append(str(column.values[0]))
+        else:
+            values.append(_SAMPLES.get(oid, "x"))
+    return values
+
+
+def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
+    """By the number of a parameter: its type, and the column that it is compared with."""
+    try:
+        tree = st.parsed(sql, "duckdb")
+    except InvalidQuery:
+        return {}
+    columns = {column.name.casefold(): column for table in catalog.tables.values() for column in table.columns}
+    found: dict[int, tuple[int, Any]] = {}
+    for node in tree.find_all(exp.Parameter, exp.Placeholder):
+        number = st.number_of(node)
+        parent = node.parent
+        while isinstance(parent, exp.Paren):
+            parent = parent.parent
+        if isinstance(parent, exp.Cast):
+            found[number] = (_CASTS.get(parent.to.this.name, 25), None)
+        elif isinstance(parent, exp.Limit | exp.Offset):
+            found[number] = (20, None)
+        elif isinstance(parent, exp.Binary | exp.Between | exp.In):
+            near = next((part for part in parent.find_all(exp.Column)), None)
+            column = columns.get(near.name.casefold()) if near is not None else None
+            if column is not None:
+                found[number] = (_OIDS[column.kind], column)
+            elif parent.find(exp.Count):
+                found[number] = (20, None)
+            elif parent.find(exp.AggFunc):
+                found[number] = (701, None)
+    return found
+
+
+__all__ = ["Answers", "InvalidParameter", "Result", "Stopped", "parameter_types", "plain", "row_schema", "stand_ins"]

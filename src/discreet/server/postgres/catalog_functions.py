@@ -1,0 +1,252 @@
+"""PostgreSQL's functions, casts and operators in questions about the schema, written as what they mean here."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from discreet.server.postgres.catalog_tables import DATABASE
+from discreet.server.postgres.statements import literal
+from discreet.server.postgres.types import TYPES
+
+_SCHEMAS = {"pg_catalog": 11, "public": 2200, "information_schema": 13000}
+_NUMBERS = {
+    "pg_class": 1259, "pg_type": 1247, "pg_proc": 1255, "pg_namespace": 2615, "pg_attribute": 1249, "pg_attrdef": 2604,
+    "pg_constraint": 2606, "pg_database": 1262, "pg_description": 2609, "pg_index": 2610, "pg_trigger": 2620,
+    "pg_rewrite": 2618, "pg_am": 2601, "pg_extension": 3079, "pg_language": 2612, "pg_operator": 2617,
+    "pg_collation": 3456, "pg_opclass": 2616, "pg_cast": 2605, "pg_enum": 3501, "pg_roles": 12000,
+}  # fmt: skip
+_TRUE = frozenset({
+    "pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible", "pg_opclass_is_visible",
+    "pg_operator_is_visible", "pg_collation_is_visible", "pg_statistics_obj_is_visible", "pg_ts_config_is_visible",
+    "has_schema_privilege", "has_table_privilege", "has_column_privilege", "has_any_column_privilege",
+    "has_database_privilege", "pg_advisory_unlock_all", "has_function_privilege", "has_sequence_privilege",
+    "has_tablespace_privilege", "has_type_privilege",
+})  # fmt: skip
+_FALSE = frozenset({"pg_is_in_recovery", "pg_relation_is_publishable", "pg_is_other_temp_schema", "pg_has_role",
+                    "row_security_active", "pg_is_wal_replay_paused"})  # fmt: skip
+_NULL = frozenset({
+    "pg_get_expr", "pg_get_viewdef", "pg_get_indexdef", "pg_get_constraintdef", "pg_get_triggerdef", "pg_get_ruledef",
+    "pg_get_functiondef", "pg_get_function_arguments", "pg_get_function_result", "pg_get_serial_sequence",
+    "pg_get_partkeydef", "pg_get_statisticsobjdef_columns", "pg_get_statisticsobjdef", "pg_tablespace_location",
+    "inet_server_addr", "inet_client_addr", "inet_server_port", "pg_get_function_identity_arguments", "to_regtype",
+    "pg_describe_object", "pg_stat_get_numscans", "pg_last_xact_replay_timestamp", "pg_indexes_size",
+    "pg_get_function_sqlbody", "aclexplode", "acldefault", "pg_options_to_table", "pg_sequence_last_value",
+})  # fmt: skip
+_ZERO = frozenset({"pg_my_temp_schema", "pg_relation_size", "pg_total_relation_size", "pg_table_size",
+                   "pg_database_size", "pg_tablespace_size", "txid_current", "pg_stat_get_live_tuples"})  # fmt: skip
+_PROCEDURES = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "amhandler")
+
+
+def rewritten(tree: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, int]) -> exp.Expr:
+    """A statement of PostgreSQL over its catalog as one that DuckDB can run."""
+    tree = tree.copy()
+    for change in (_unqualified, _operators, _procedures):
+        tree = tree.transform(change)
+    tree = tree.transform(lambda node: _cast(node, numbers))
+    tree = tree.transform(lambda node: _function(node, facts, numbers))
+    _name_columns(tree)
+    return tree
+
+
+def _name_columns(tree: exp.Expr) -> None:
+    """Columns of the outermost SELECT keep the names that PostgreSQL gives them."""
+
+
+def _unqualified(node: exp.Expr) -> exp.Expr:
+    """pg_catalog.function(…) is the function; pg_catalog.type is the type; COLLATE says nothing here."""
+    if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier) and node.this.name.casefold() == "pg_catalog":
+        inner: exp.Expr = node.expression
+        return inner
+    if isinstance(node, exp.Collate):
+        value: exp.Expr = node.this
+        return value
+    return node
+
+
+_SIGNS: dict[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
+    "~": lambda a, b: exp.RegexpLike(this=a, expression=b),
+    "!~": lambda a, b: exp.Not(this=exp.RegexpLike(this=a, expression=b)),
+    "~~": lambda a, b: exp.Like(this=a, expression=b),
+    "!~~": lambda a, b: exp.Not(this=exp.Like(this=a, expression=b)),
+    "=": lambda a, b: exp.EQ(this=a, expression=b),
+    "<>": lambda a, b: exp.NEQ(this=a, expression=b),
+}
+
+
+def _operators(node: exp.Expr) -> exp.Expr:
+    """OPERATOR(pg_catalog.~) as the operator that it names."""
+    if isinstance(node, exp.Operator):
+        sign = str(node.args.get("operator")).rpartition(".")[2]
+        if sign in _SIGNS:
+            return _SIGNS[sign](node.this.copy(), node.expression.copy())
+    return node
+
+
+def _procedures(node: exp.Expr) -> exp.Expr:
+    """A procedure is a name here: compared with 0, it is compared with no name."""
+    if isinstance(node, exp.EQ | exp.NEQ) and isinstance(node.this, exp.Column):
+        if node.this.name.casefold() in _PROCEDURES and node.expression.name == "0":
+            return type(node)(this=node.this.copy(), expression=exp.Literal.string("-"))
+    return node
+
+
+def _type_name(node: exp.Cast) -> str:
+    to = node.to
+    if isinstance(to, exp.ObjectIdentifier):
+        return str(to.this).casefold()
+    kind = to.args.get("kind")
+    if kind is not None:
+        return (kind.sql() if isinstance(kind, exp.Expr) else str(kind)).casefold().rpartition(".")[2].strip('"')
+    return ""
+
+
+def _cast(node: exp.Expr, numbers: Mapping[str, int]) -> exp.Expr:
+    """Casts to types that only PostgreSQL has."""
+    if not isinstance(node, exp.Cast):
+        return node
+    name, value = _type_name(node), node.this.copy()
+    if isinstance(value, exp.Literal) and value.is_string and name in ("regclass", "regtype", "regnamespace", "regproc"):
+        plain = value.name.replace('"', "")
+        if plain.isdecimal():
+            return exp.Literal.number(plain)
+        found = _number(name, plain.rpartition(".")[2], numbers)
+        return exp.Null() if found is None else exp.Literal.number(found)
+    match name:
+        case "regclass":
+            return _lookup("discreet_pg_class_names", value)
+        case "regtype":
+            return _type_text(value)
+        case "regnamespace":
+            return _schema_text(value)
+        case "oid" | "xid" | "int2vector" | "oidvector":
+            return exp.TryCast(this=value, to=exp.DataType.build("BIGINT")) if name in ("oid", "xid") else value
+        case "name" | "text" | "char" | "regproc" | "regrole" | "varchar":
+            return exp.cast(value, "VARCHAR")
+        case "bool":
+            return exp.cast(value, "BOOLEAN")
+        case "int4" | "int8" | "int2" | "int":
+            return exp.cast(value, "BIGINT")
+        case _:
+            return node
+
+
+def _number(kind: str, name: str, numbers: Mapping[str, int]) -> int | None:
+    if kind == "regclass":
+        return numbers.get(name) or _NUMBERS.get(name)
+    if kind == "regnamespace":
+        return _SCHEMAS.get(name)
+    return next((oid for oid, known in TYPES.items() if known.name == name), None)
+
+
+def _lookup(_: str, value: exp.Expr) -> exp.Expr:
+    """The name of a relation by its number."""
+    return _scalar(f"SELECT relname FROM pg_catalog.pg_class WHERE oid = {_MARK} LIMIT 1", value)  # noqa: S608
+
+
+_MARK = "__value__"
+
+
+def _scalar(sql: str, value: exp.Expr, **more: exp.Expr) -> exp.Expr:
+    """A query of ours in parentheses, with a node of the statement in place of a mark."""
+    tree = sqlglot.parse_one(f"({sql})", read="postgres")
+    for column in list(tree.find_all(exp.Column)):
+        if column.name == _MARK:
+            column.replace(exp.Paren(this=value.copy()))
+        elif column.name in more:
+            column.replace(exp.Paren(this=more[column.name].copy()))
+    return tree
+
+
+def _type_text(value: exp.Expr) -> exp.Expr:
+    case = exp.Case(this=value.copy())
+    for oid, kind in TYPES.items():
+        case = case.when(exp.Literal.number(oid), exp.Literal.string(kind.name), copy=False)
+        case = case.when(exp.Literal.number(kind.array), exp.Literal.string(f"{kind.name}[]"), copy=False)
+    for oid, name in ((18, '"char"'), (19, "name"), (1042, "character"), (2205, "regclass"), (2278, "void")):
+        case = case.when(exp.Literal.number(oid), exp.Literal.string(name), copy=False)
+    return case.else_(exp.Literal.string("???"), copy=False)
+
+
+def _schema_text(value: exp.Expr) -> exp.Expr:
+    case = exp.Case(this=value.copy())
+    for name, oid in _SCHEMAS.items():
+        case = case.when(exp.Literal.number(oid), exp.Literal.string(name), copy=False)
+    return case
+
+
+def _function(node: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, int]) -> exp.Expr:  # noqa: PLR0911, PLR0912
+    """A function that DuckDB lacks, or would answer for itself."""
+    if isinstance(node, exp.Column) and not node.table and node.name.casefold() in ("current_user", "session_user", "user", "current_catalog", "current_role", "current_schema"):
+        if not node.this.quoted and not isinstance(node.parent, exp.Dot):
+            return _named(literal(facts[node.name.casefold()]), node, node.name.casefold())
+    if not isinstance(node, exp.Func):
+        return node
+    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).casefold()
+    arguments = list(node.expressions) if isinstance(node, exp.Anonymous) else [v for v in node.args.values() if isinstance(v, exp.Expr)]
+    if isinstance(node, exp.CurrentTimestamp) or name in ("now", "statement_timestamp", "clock_timestamp", "pg_postmaster_start_time", "pg_conf_load_time", "current_timestamp", "localtimestamp", "transaction_timestamp"):
+        return _named(exp.cast(literal(facts["now"]), "TIMESTAMPTZ"), node, "now")
+    if isinstance(node, exp.CurrentUser | exp.SessionUser | exp.CurrentSchema | exp.CurrentCatalog | exp.CurrentDatabase | exp.Version) or name in facts and name not in ("settings", "now"):
+        key = {"current_version": "version"}.get(name, name)
+        return _named(literal(facts[key]), node, key)
+    if name in _TRUE:
+        return _named(exp.true(), node, name)
+    if name in _FALSE:
+        return _named(exp.false(), node, name)
+    if name in _NULL:
+        return _named(exp.cast(exp.Null(), "VARCHAR"), node, name)
+    if name in _ZERO:
+        return _named(exp.Literal.number(0), node, name)
+    first = arguments[0] if arguments else exp.Null()
+    match name:
+        case "format_type":
+            return _named(_type_text(first), node, name)
+        case "pg_get_userbyid":
+            text = f"SELECT rolname FROM pg_catalog.pg_roles WHERE oid = {_MARK} LIMIT 1"  # noqa: S608
+            return _named(_scalar(text, first), node, name)
+        case "pg_encoding_to_char":
+            return _named(exp.Literal.string("UTF8"), node, name)
+        case "current_schemas":
+            return _named(literal(["pg_catalog", "public"]), node, name)
+        case "current_setting":
+            known = facts["settings"].get(first.name.casefold())
+            return _named(exp.Null() if known is None else literal(known), node, name)
+        case "set_config":
+            return _named((arguments[1] if len(arguments) > 1 else exp.Null()).copy(), node, name)
+        case "obj_description":
+            text = f"SELECT description FROM pg_catalog.pg_description WHERE objoid = {_MARK} AND objsubid = 0 LIMIT 1"  # noqa: S608
+            return _named(_scalar(text, first), node, name)
+        case "col_description":
+            text = f"SELECT description FROM pg_catalog.pg_description WHERE objoid = {_MARK} AND objsubid = __number__ LIMIT 1"  # noqa: S608
+            return _named(_scalar(text, first, __number__=arguments[1]), node, name)
+        case "shobj_description":
+            text = f"SELECT description FROM pg_catalog.pg_shdescription WHERE objoid = {_MARK} LIMIT 1"  # noqa: S608
+            return _named(_scalar(text, first), node, name)
+        case "quote_ident":
+            return _named(first.copy(), node, name)
+        case "pg_size_pretty":
+            return _named(exp.Literal.string("0 bytes"), node, name)
+        case "to_regclass":
+            found = numbers.get(first.name.replace('"', "").rpartition(".")[2]) if isinstance(first, exp.Literal) else None
+            return _named(exp.Null() if found is None else exp.Literal.number(found), node, name)
+        case "json_build_object":
+            node.set("this", "json_object")
+            return node
+        case "array_to_string" | "array_position" | "generate_subscripts" | "unnest" | "coalesce":
+            return node
+        case "int4range" | "array_upper":
+            return exp.Anonymous(this="len", expressions=[first.copy()]) if name == "array_upper" else node
+        case "pg_get_keywords":
+            return node
+        case "current_database_oid":
+            return exp.Literal.number(DATABASE)
+        case _:
+            return node
+
+
+def _named(value: exp.Expr, node: exp.Expr, name: str) -> exp.Expr:
+    """A value that stands for a function among the columns of a SELECT has the function's name."""
+    if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+        return exp.alias_(value, name, quoted=True)
+    return value

@@ -1,0 +1,454 @@
+"""What a client's text is: settings, transactions, COPY, cursors, EXPLAIN, or a question. Nothing is run here.
+
+A text is cut into statements by its tokens, never by its characters, and each is recognized by its first words.
+Parameters are put into the syntax tree as values: no text of a parameter is ever read as SQL.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import sqlglot
+from sqlglot import ErrorLevel, Token, TokenType, exp
+from sqlglot.errors import ParseError, TokenError
+
+from discreet.errors import InvalidParameter, InvalidQuery
+
+_LONGEST = 200_000
+_MOST = 100
+"""Statements in one text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A text without a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """BEGIN, COMMIT and their like: accepted, since there is nothing to undo. `open` is what holds afterwards."""
+
+    tag: str
+    open: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A statement that has no meaning here, and no effect: LISTEN, DISCARD, RESET of what is not kept."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetTo:
+    """SET name = value; a value of None is the one that a session starts with."""
+
+    name: str
+    value: str | None
+    tag: str = "SET"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """RESET ALL, DISCARD ALL: every setting as a session starts with it."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A question, to the tables of the dataset or to the catalog."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """What a question would cost."""
+
+    question: Select
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """COPY (question) TO STDOUT."""
+
+    question: Select
+    form: str = "text"
+    header: bool = False
+    delimiter: str = "\t"
+    null: str = "\\N"
+    quote: str = '"'
+    escape: str = '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """DECLARE name CURSOR FOR question."""
+
+    name: str
+    question: Select
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """FETCH of so many rows of a cursor; None is all of them."""
+
+    name: str
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCursor:
+    """CLOSE name, or ALL (None)."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocate:
+    """DEALLOCATE name, or ALL (None)."""
+
+    name: str | None
+
+
+Statement = (
+    Empty | Transaction | Accepted | SetTo | Reset | Show | Select | Explain | Copy | Declare | Fetch | CloseCursor
+    | Deallocate
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One statement of a text, where it starts, and how many parameters it names."""
+
+    statement: Statement
+    start: int
+    parameters: int = field(default=0)
+
+
+@lru_cache(maxsize=2_000)
+def pieces(text: str) -> tuple[Piece, ...]:
+    """The statements of a text, in order.
+
+    >>> [piece.statement for piece in pieces("SET discreet.epsilon = 0.5; BEGIN;")]
+    [SetTo(name='discreet.epsilon', value='0.5', tag='SET'), Transaction(tag='BEGIN', open=True)]
+    """
+    if len(text) > _LONGEST:
+        raise InvalidParameter("statement", f"{len(text)} characters", f"at most {_LONGEST}")
+    try:
+        tokens = sqlglot.tokenize(text, read="postgres")
+    except TokenError:
+        raise InvalidQuery("not SQL", "is a quote or comment left open?") from None
+    except RecursionError:
+        raise InvalidQuery("not SQL", "write it with fewer levels") from None
+    groups: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    found = [_piece(text, group) for group in groups if group]
+    if len(found) > _MOST:
+        raise InvalidQuery(f"got {len(found)} statements, expected at most {_MOST}", "send fewer at a time")
+    return tuple(found) or (Piece(Empty(), 0),)
+
+
+def _piece(text: str, tokens: list[Token]) -> Piece:
+    start = tokens[0].start
+    body = text[start : tokens[-1].end + 1]
+    numbers = [
+        int(after.text)
+        for token, after in zip(tokens, tokens[1:], strict=False)
+        if token.token_type is TokenType.PARAMETER and after.text.isdecimal() and after.start == token.end + 1
+    ]
+    if any(not 1 <= number <= 65_535 for number in numbers):
+        raise InvalidQuery("a parameter with a number that cannot be", "number them from $1 on")
+    shifted = tokens if start == 0 else sqlglot.tokenize(body, read="postgres")
+    statement = _statement(body, shifted)
+    return Piece(statement, start + _offset(statement, body), max(numbers, default=0))
+
+
+def _offset(statement: Statement, body: str) -> int:
+    question = getattr(statement, "question", None)
+    return max(0, body.find(question.sql)) if isinstance(question, Select) else 0
+
+
+def _statement(body: str, tokens: list[Token]) -> Statement:  # noqa: PLR0911, PLR0912 (one return a kind)
+    words = [token.text.upper() for token in tokens[:6]]
+    words += [""] * (6 - len(words))
+    match words:
+        case ["BEGIN", *_] | ["START", "TRANSACTION", *_]:
+            return Transaction("BEGIN" if words[0] == "BEGIN" else "START TRANSACTION", open=True)
+        case ["COMMIT" | "END", *_]:
+            return Transaction("COMMIT", open=False)
+        case ["ROLLBACK" | "ABORT", *rest] if "TO" not in rest:
+            return Transaction("ROLLBACK", open=False)
+        case ["SAVEPOINT" | "RELEASE" | "ROLLBACK" as word, *_]:
+            return Transaction(word)
+        case ["SET", "SESSION", "CHARACTERISTICS", *_] | ["SET", "TRANSACTION" | "CONSTRAINTS", *_]:
+            return Accepted("SET")
+        case ["SET", *_]:
+            return _set(body, tokens)
+        case ["RESET", "ALL", *_]:
+            return Reset("RESET")
+        case ["RESET", *_]:
+            return SetTo(_name(_words_after(body, tokens, 1)), None, "RESET")
+        case ["DISCARD", what, *_]:
+            return Reset("DISCARD ALL") if what == "ALL" else Accepted(f"DISCARD {what}")
+        case ["SHOW", what, *_] if what not in ("TABLES", "COLUMNS") and "TABLES" not in words[:3]:
+            return Show(_name(_words_after(body, tokens, 1)))
+        case ["EXPLAIN", *_]:
+            return _explain(body, tokens)
+        case ["COPY", *_]:
+            return _copy(body, tokens)
+        case ["DECLARE", *_]:
+            return _declare(body, tokens)
+        case ["FETCH", *_]:
+            return _fetch(body, tokens)
+        case ["CLOSE", name, *_]:
+            return CloseCursor(None if name == "ALL" else _unquoted(tokens[1]))
+        case ["DEALLOCATE", *rest]:
+            place = 2 if rest[0] == "PREPARE" else 1
+            return Deallocate(None if words[place] == "ALL" else _unquoted(tokens[place]))
+        case ["LISTEN" | "UNLISTEN" | "NOTIFY" | "CHECKPOINT" as word, *_]:
+            return Accepted(word)
+        case _:
+            return Select(body)
+
+
+def _words_after(body: str, tokens: list[Token], place: int) -> str:
+    return body[tokens[place].start :].strip() if place < len(tokens) else ""
+
+
+def _name(text: str) -> str:
+    """A setting's name: lower case, without quotes; TIME ZONE and the like are written in two words."""
+    plain = " ".join(text.replace('"', "").split()).casefold()
+    long = {
+        "time zone": "timezone",
+        "transaction isolation level": "transaction_isolation",
+        "session authorization": "session_authorization",
+    }
+    return long.get(plain, plain)
+
+
+def _unquoted(token: Token) -> str:
+    return token.text if token.token_type is TokenType.IDENTIFIER else token.text.casefold()
+
+
+_SET = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?(.+)", re.IGNORECASE | re.DOTALL)
+_ZONE = re.compile(r"TIME\s+ZONE\s+(.+)", re.IGNORECASE | re.DOTALL)
+_NAMES = re.compile(r"NAMES\s+(.+)", re.IGNORECASE | re.DOTALL)
+_VALUE = re.compile(r"([\w.\"]+)\s*(?:=|\bTO\b)\s*(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def _set(body: str, tokens: list[Token]) -> Statement:
+    found = _SET.fullmatch(body)
+    rest = found[1].strip() if found else ""
+    if zone := _ZONE.fullmatch(rest):
+        return SetTo("timezone", _value(zone[1]))
+    if names := _NAMES.fullmatch(rest):
+        return SetTo("client_encoding", _value(names[1]))
+    parts = _VALUE.fullmatch(rest)
+    if parts is None:
+        if rest.upper().startswith(("ROLE", "SESSION AUTHORIZATION")):
+            return Accepted("SET")
+        raise InvalidQuery("not SQL: SET without a name and a value", "write SET name = value", text=body, start=0)
+    return SetTo(_name(parts[1]), _value(parts[2]))
+
+
+def _value(text: str) -> str | None:
+    plain = text.strip()
+    if plain.upper() in ("DEFAULT", "LOCAL"):
+        return None
+    if len(plain) >= 2 and plain[0] == plain[-1] and plain[0] in "'\"":
+        return plain[1:-1].replace(plain[0] * 2, plain[0])
+    return plain
+
+
+def _explain(body: str, tokens: list[Token]) -> Statement:
+    place, as_json = 1, False
+    words = [token.text.upper() for token in tokens]
+    if words[1:2] == ["("]:
+        end = words.index(")") if ")" in words else len(words) - 1
+        as_json, place = "JSON" in words[2:end], end + 1
+        words_inside = words[2:end]
+    else:
+        words_inside = []
+        while words[place : place + 1] and words[place] in ("VERBOSE", "ANALYZE", "ANALYSE"):
+            words_inside.append(words[place])
+            place += 1
+    if "ANALYZE" in words_inside or "ANALYSE" in words_inside:
+        hint = "EXPLAIN SELECT … says what a question would cost, for free; ask it without EXPLAIN to have it answered"
+        raise InvalidQuery("EXPLAIN ANALYZE would run the question", hint, text=body, start=0)
+    return Explain(Select(_words_after(body, tokens, place)), as_json)
+
+
+_COPY_DEFAULTS: Mapping[str, Mapping[str, str]] = {"csv": {"delimiter": ",", "null": ""}, "text": {}, "binary": {}}
+
+
+def _copy(body: str, tokens: list[Token]) -> Statement:
+    hint = "write COPY (SELECT …) TO STDOUT: what leaves is an answer, and rows of people do not"
+    if len(tokens) < 2 or tokens[1].text != "(":
+        raise InvalidQuery("COPY of a table", hint, text=body, start=0)
+    depth, end = 0, 1
+    for end, token in enumerate(tokens[1:], 1):
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.token_type is not TokenType.STRING else 0
+        if depth == 0:
+            break
+    after = [token.text.upper() for token in tokens[end + 1 :]]
+    if depth or after[:2] != ["TO", "STDOUT"]:
+        raise InvalidQuery("COPY that is not TO STDOUT", hint, text=body, start=0)
+    inside = body[tokens[1].end + 1 : tokens[end].start].strip()
+    options = _copy_options(tokens[end + 3 :], body)
+    form = options.pop("format", "text").casefold()
+    if form not in _COPY_DEFAULTS:
+        raise InvalidQuery(f"COPY in the format {form[:20]!r}", "there are text, csv and binary", text=body, start=0)
+    stated = dict(_COPY_DEFAULTS[form]) | {name: value for name, value in options.items() if name != "header"}
+    stated.setdefault("escape", stated.get("quote", '"'))
+    if any(len(stated.get(name, "x").encode()) != 1 for name in ("delimiter", "quote", "escape")):
+        raise InvalidQuery("COPY with a delimiter or quote of several characters", "use one", text=body, start=0)
+    header = options.get("header", "false").casefold() in ("true", "on", "1", "header", "match")
+    return Copy(Select(inside), form, header, **stated)
+
+
+_COPY_NAMES = ("format", "header", "delimiter", "null", "quote", "escape")
+
+
+def _copy_options(tokens: Sequence[Token], body: str) -> dict[str, str]:
+    """Options of COPY in parentheses, or as they were written before PostgreSQL 9."""
+    words = [token for token in tokens if token.text.upper() not in ("WITH", "(", ")", ",", "AS", "=")]
+    options: dict[str, str] = {}
+    place = 0
+    while place < len(words):
+        name = words[place].text.casefold()
+        value = words[place + 1].text if place + 1 < len(words) else ""
+        if name in ("csv", "binary", "text") and "format" not in options:
+            options["format"], step = name, 1
+        elif name == "header" and value.casefold() not in ("true", "false", "on", "off", "1", "0", "match"):
+            options["header"], step = "true", 1
+        elif name in ("force_quote", "encoding"):
+            step = 2
+        elif name in _COPY_NAMES:
+            options[name], step = value, 2
+        else:
+            there = ", ".join(_COPY_NAMES)
+            raise InvalidQuery(f"COPY with {name[:40]}", f"there are: {there}", text=body, start=words[place].start)
+        place += step
+    return options
+
+
+def _declare(body: str, tokens: list[Token]) -> Statement:
+    words = [token.text.upper() for token in tokens]
+    if len(tokens) < 5 or "CURSOR" not in words or "FOR" not in words[words.index("CURSOR") :]:
+        raise InvalidQuery("not SQL: DECLARE", "write DECLARE name CURSOR FOR SELECT …", text=body, start=0)
+    after = words.index("FOR", words.index("CURSOR")) + 1
+    return Declare(_unquoted(tokens[1]), Select(_words_after(body, tokens, after)))
+
+
+def _fetch(body: str, tokens: list[Token]) -> Statement:
+    words = [token.text.upper() for token in tokens[1:-1] if token.text.upper() not in ("FROM", "IN", "FORWARD")]
+    if not words or words == ["NEXT"]:
+        return Fetch(_unquoted(tokens[-1]), 1)
+    if words == ["ALL"]:
+        return Fetch(_unquoted(tokens[-1]), None)
+    if len(words) == 1 and words[0].isdecimal():
+        return Fetch(_unquoted(tokens[-1]), int(words[0]))
+    raise InvalidQuery("a cursor that goes backward", "FETCH FORWARD n FROM name, or ALL", text=body, start=0)
+
+
+# Questions
+
+
+def parsed(sql: str, dialect: str) -> exp.Expr:
+    """The tree of one statement; `InvalidQuery` where it cannot be read."""
+    try:
+        trees = [tree for tree in sqlglot.parse(sql, read=dialect) if tree is not None]
+    except (ParseError, TokenError, RecursionError):
+        raise InvalidQuery("not SQL", "this text cannot be read") from None
+    if len(trees) != 1:
+        raise InvalidQuery(f"got {len(trees)} statements, expected one", "send them one at a time")
+    return trees[0]
+
+
+def bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
+    """A tree with values in place of its parameters.
+
+    >>> tree = parsed("SELECT COUNT(*) FROM people WHERE name = $1", "duckdb")
+    >>> bound(tree, ["x' OR 'a' = 'a"]).sql("duckdb")
+    "SELECT COUNT(*) FROM people WHERE name = 'x'' OR ''a'' = ''a'"
+    """
+    tree = tree.copy()
+    for node in list(tree.find_all(exp.Parameter, exp.Placeholder)):
+        number = number_of(node)
+        if not 1 <= number <= len(values):
+            raise InvalidQuery("a parameter without a value", "give a value for each of them")
+        node.replace(literal(values[number - 1]))
+    return tree
+
+
+def number_of(node: exp.Expr) -> int:
+    """The number of a parameter; 0 where it has none."""
+    name = node.this.name if isinstance(node.this, exp.Expr) else str(node.this or "")
+    return int(name) if name.isdecimal() else 0
+
+
+def literal(value: Any) -> exp.Expr:
+    """A value as a node of a tree."""
+    match value:
+        case None:
+            return exp.Null()
+        case bool():
+            return exp.Boolean(this=value)
+        case int() | Decimal():
+            number: exp.Expr = exp.Literal.number(format(abs(value), "f") if isinstance(value, Decimal) else abs(value))
+            return exp.Neg(this=number) if value < 0 else number
+        case float():
+            number = exp.Literal.number(repr(abs(value)))
+            if value != value or value in (float("inf"), float("-inf")):
+                return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
+            return exp.Neg(this=number) if value < 0 else number
+        case dt.datetime():
+            return exp.cast(exp.Literal.string(value.isoformat(sep=" ")), "TIMESTAMP")
+        case dt.date():
+            return exp.cast(exp.Literal.string(value.isoformat()), "DATE")
+        case list() | tuple():
+            return exp.Array(expressions=[literal(item) for item in value])
+        case _:
+            return exp.Literal.string(str(value))
+
+
+def written(tree: exp.Expr, dialect: str) -> str:
+    """The SQL of a tree."""
+    return str(tree.sql(dialect=dialect, comments=False, unsupported_level=ErrorLevel.IGNORE))
+
+
+def without_schema(sql: str, tree: exp.Expr, schemas: frozenset[str]) -> str:
+    """The text with blanks for the name of the schema before tables and columns, so that refusals still point right.
+
+    >>> sql = 'SELECT COUNT(*) FROM "public"."people"'
+    >>> without_schema(sql, parsed(sql, "duckdb"), frozenset({"public"}))
+    'SELECT COUNT(*) FROM          "people"'
+    """
+    gaps = []
+    for node in tree.find_all(exp.Table, exp.Column):
+        parts = [part for part in node.parts if isinstance(part, exp.Identifier)]
+        names = 1 if isinstance(node, exp.Table) else 2
+        before = parts[:-names]
+        if before and all(part.name.casefold() in schemas for part in before) and "start" in parts[-names].meta:
+            gaps.append((before[0].meta["start"], parts[-names].meta["start"]))
+    for first, last in gaps:
+        sql = sql[:first] + " " * (last - first) + sql[last:]
+    return sql

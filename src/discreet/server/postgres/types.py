@@ -1,0 +1,348 @@
+"""Arrow's types and values as PostgreSQL writes them, in text and in binary; parameters read from either.
+
+Every type that an answer can have is here once: its number, its size, and how a value is written. What PostgreSQL has
+no type for (a struct, a map) is JSON; anything else is text.
+"""
+
+import datetime as dt
+import json
+import math
+import struct
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import InvalidParameter
+from discreet.server.postgres.frames import ColumnDescription
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Write = Callable[[Any], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class PgType:
+    """A type: its number, name, size, that of its array, and how values are written."""
+
+    oid: int
+    name: str
+    size: int
+    array: int
+    text: Write
+    binary: Write
+    read: Callable[[bytes], Any]
+    """A value from its binary form."""
+
+
+_DAY = dt.date(2000, 1, 1)
+_MOMENT = dt.datetime(2000, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_UNENDING = {dt.date.max: "infinity", dt.date.min: "-infinity"}
+
+
+def _plain(value: Any) -> bytes:
+    return str(value).encode("utf-8", "replace")
+
+
+def _float(value: float) -> bytes:
+    if math.isfinite(value):
+        return repr(value).removesuffix(".0").encode() if abs(value) < 1e15 else repr(value).encode()
+    return b"NaN" if math.isnan(value) else b"Infinity" if value > 0 else b"-Infinity"
+
+
+def _float4(value: float) -> bytes:
+    return f"{value:.9g}".encode() if math.isfinite(value) else _float(value)
+
+
+def _decimal(value: Decimal) -> bytes:
+    value = Decimal(value)
+    return format(value, "f").encode() if value.is_finite() else b"NaN"
+
+
+def _moment(value: dt.datetime) -> bytes:
+    return value.isoformat(sep=" ").encode()
+
+
+def _moment_utc(value: dt.datetime) -> bytes:
+    return (value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=" ") + "+00").encode()
+
+
+def _interval(value: Any) -> bytes:
+    months, days, micros = _interval_parts(value)
+    seconds = abs(micros) // 1_000_000
+    clock = f"{'-' if micros < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if micros % 1_000_000:
+        clock += f".{abs(micros) % 1_000_000:06}"
+    return f"{months} mons {days} days {clock}".encode()
+
+
+def _interval_parts(value: Any) -> tuple[int, int, int]:
+    if isinstance(value, dt.timedelta):
+        return 0, value.days, (value - dt.timedelta(value.days)) // _MICROSECOND
+    months, days, nanoseconds = value
+    return months, days, nanoseconds // 1000
+
+
+def _bytea(value: bytes) -> bytes:
+    return b"\\x" + bytes(value).hex().encode()
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+
+
+def _packed(form: str) -> Write:
+    pack = struct.Struct("!" + form).pack
+    return lambda value: pack(value)
+
+
+def _unpacked(form: str) -> Callable[[bytes], Any]:
+    fixed = struct.Struct("!" + form)
+    return lambda data: fixed.unpack(data)[0]
+
+
+def _numeric(value: Decimal) -> bytes:
+    """Digits to the base of 10,000, with the weight of the first of them (PostgreSQL's numeric_send)."""
+    value = Decimal(value)
+    if not value.is_finite():
+        return struct.pack("!hhHh", 0, 0, 0xC000, 0)
+    sign, digits, exponent = value.as_tuple()
+    scale = max(0, -int(exponent))
+    whole = int("".join(map(str, digits))) * 10 ** max(0, int(exponent))
+    text = str(whole).rjust(scale + 1, "0")
+    before, after = (text[:-scale], text[-scale:]) if scale else (text, "")
+    before, after = before.lstrip("0"), after
+    before = before.rjust(-(-len(before) // 4) * 4, "0")
+    after = after.ljust(-(-len(after) // 4) * 4, "0")
+    groups = [int((before + after)[i : i + 4]) for i in range(0, len(before) + len(after), 4)]
+    weight = len(before) // 4 - 1
+    while groups and groups[0] == 0:
+        groups.pop(0)
+        weight -= 1
+    while groups and groups[-1] == 0:
+        groups.pop()
+    return struct.pack(f"!hhHh{len(groups)}h", len(groups), weight if groups else 0, 0x4000 * sign, scale, *groups)
+
+
+def _read_numeric(data: bytes) -> Decimal:
+    count, weight, sign, _ = struct.unpack_from("!hhHh", data)
+    if sign not in (0, 0x4000):
+        return Decimal("NaN")
+    groups = struct.unpack_from(f"!{count}h", data, 8)
+    total = sum(Decimal(group).scaleb(4 * (weight - place)) for place, group in enumerate(groups))
+    return Decimal(-total if sign else total)
+
+
+def _timed(value: dt.datetime) -> bytes:
+    return struct.pack("!q", (value - _MOMENT) // _MICROSECOND)
+
+
+def _timed_utc(value: dt.datetime) -> bytes:
+    return _timed(value.astimezone(dt.UTC).replace(tzinfo=None))
+
+
+def _clock(value: dt.time) -> bytes:
+    return struct.pack("!q", (dt.datetime.combine(_DAY, value) - _MOMENT) // _MICROSECOND)
+
+
+def _spaced(value: Any) -> bytes:
+    months, days, micros = _interval_parts(value)
+    return struct.pack("!qii", micros, days, months)
+
+
+def _read_interval(data: bytes) -> str:
+    micros, days, months = struct.unpack("!qii", data)
+    return f"{months} months {days} days {micros} microseconds"
+
+
+def _text(value: Any) -> bytes:
+    return str(value).replace("\0", "�").encode("utf-8", "replace")
+
+
+BOOL = PgType(16, "boolean", 1, 1000, lambda v: b"t" if v else b"f", _packed("?"), _unpacked("?"))
+BYTEA = PgType(17, "bytea", -1, 1001, _bytea, bytes, bytes)
+INT8 = PgType(20, "bigint", 8, 1016, _plain, _packed("q"), _unpacked("q"))
+INT2 = PgType(21, "smallint", 2, 1005, _plain, _packed("h"), _unpacked("h"))
+INT4 = PgType(23, "integer", 4, 1007, _plain, _packed("i"), _unpacked("i"))
+TEXT = PgType(25, "text", -1, 1009, _text, _text, bytes.decode)
+OID = PgType(26, "oid", 4, 1028, _plain, _packed("I"), _unpacked("I"))
+JSON = PgType(114, "json", -1, 199, _json, _json, bytes.decode)
+FLOAT4 = PgType(700, "real", 4, 1021, _float4, _packed("f"), _unpacked("f"))
+FLOAT8 = PgType(701, "double precision", 8, 1022, _float, _packed("d"), _unpacked("d"))
+VARCHAR = PgType(1043, "character varying", -1, 1015, _text, _text, bytes.decode)
+DATE = PgType(1082, "date", 4, 1182, _plain, lambda v: struct.pack("!i", (v - _DAY).days),
+              lambda d: _DAY + dt.timedelta(struct.unpack("!i", d)[0]))  # fmt: skip
+TIME = PgType(1083, "time without time zone", 8, 1183, _plain, _clock,
+              lambda d: (_MOMENT + struct.unpack("!q", d)[0] * _MICROSECOND).time())  # fmt: skip
+TIMESTAMP = PgType(1114, "timestamp without time zone", 8, 1115, _moment, _timed,
+                   lambda d: _MOMENT + struct.unpack("!q", d)[0] * _MICROSECOND)  # fmt: skip
+TIMESTAMPTZ = PgType(1184, "timestamp with time zone", 8, 1185, _moment_utc, _timed_utc,
+                     lambda d: _MOMENT + struct.unpack("!q", d)[0] * _MICROSECOND)  # fmt: skip
+INTERVAL = PgType(1186, "interval", 16, 1187, _interval, _spaced, _read_interval)
+NUMERIC = PgType(1700, "numeric", -1, 1231, _decimal, _numeric, _read_numeric)
+UUID = PgType(2950, "uuid", 16, 2951, _plain, lambda v: uuid.UUID(str(v)).bytes, lambda d: str(uuid.UUID(bytes=d)))
+
+TYPES = {
+    kind.oid: kind
+    for kind in (BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, JSON, FLOAT4, FLOAT8, VARCHAR, DATE, TIME, TIMESTAMP,
+                 TIMESTAMPTZ, INTERVAL, NUMERIC, UUID)
+}  # fmt: skip
+"""By number."""
+
+_TEXTS = frozenset({TEXT.oid, VARCHAR.oid, 18, 19, 1042, 705, 0})
+"""Numbers of types whose values are texts: text, varchar, "char", name, char(n), unknown, and nothing stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the values of one column are written: a type, or an array of it."""
+
+    element: PgType
+    is_array: bool = False
+    modifier: int = -1
+
+    @property
+    def oid(self) -> int:
+        """The number of the type."""
+        return self.element.array if self.is_array else self.element.oid
+
+    def description(self, name: str) -> ColumnDescription:
+        """A column of this form, for the client."""
+        return ColumnDescription(name, self.oid, -1 if self.is_array else self.element.size, self.modifier)
+
+    def column(self, values: "pyarrow.ChunkedArray", *, binary: bool) -> list[bytes | None]:
+        """The values of a column, as bytes."""
+        write = self.element.binary if binary else self.element.text
+        if self.is_array:
+            write = self._binary_array if binary else self._text_array
+        return [None if value is None else write(value) for value in values.to_pylist()]
+
+    def _text_array(self, values: Sequence[Any]) -> bytes:
+        return b"{" + b",".join(b"NULL" if v is None else _quoted(self.element.text(v)) for v in values) + b"}"
+
+    def _binary_array(self, values: Sequence[Any]) -> bytes:
+        if not values:
+            return struct.pack("!iiI", 0, 0, self.element.oid)
+        head = struct.pack("!iiIii", 1, int(None in values), self.element.oid, len(values), 1)
+        parts = [None if value is None else self.element.binary(value) for value in values]
+        return head + b"".join(struct.pack("!i", -1) if p is None else struct.pack("!i", len(p)) + p for p in parts)
+
+
+def _quoted(data: bytes) -> bytes:
+    plain = data and data.upper() != b"NULL" and not any(sign in data for sign in b'{}",\\ \t\n\r\v\f')
+    return data if plain else b'"' + data.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+def form_of(kind: Any) -> Form:
+    """How a column of an Arrow type is written.
+
+    >>> import pyarrow
+    >>> form_of(pyarrow.int64()).element.name, form_of(pyarrow.list_(pyarrow.string())).oid
+    ('bigint', 1009)
+    """
+    import pyarrow.types as pt
+
+    if pt.is_dictionary(kind):
+        return form_of(kind.value_type)
+    if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
+        inner = form_of(kind.value_type)
+        return Form(JSON) if inner.is_array or inner.element is JSON else Form(inner.element, is_array=True)
+    if pt.is_decimal(kind):
+        return Form(NUMERIC, modifier=(kind.precision << 16 | kind.scale) + 4)
+    return Form(_scalar(kind, pt))
+
+
+def _scalar(kind: Any, pt: Any) -> PgType:  # noqa: PLR0911, PLR0912 (one return a type)
+    name = str(kind)
+    if pt.is_boolean(kind):
+        return BOOL
+    if name in ("int8", "int16", "uint8"):
+        return INT2
+    if name in ("int32", "uint16"):
+        return INT4
+    if name in ("int64", "uint32"):
+        return INT8
+    if name == "uint64":
+        return NUMERIC
+    if name in ("float", "halffloat"):
+        return FLOAT4
+    if name == "double":
+        return FLOAT8
+    if pt.is_date(kind):
+        return DATE
+    if pt.is_timestamp(kind):
+        return TIMESTAMP if kind.tz is None else TIMESTAMPTZ
+    if pt.is_time(kind):
+        return TIME
+    if pt.is_duration(kind) or name == "month_day_nano_interval":
+        return INTERVAL
+    if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
+        return BYTEA
+    if pt.is_struct(kind) or pt.is_map(kind) or pt.is_union(kind):
+        return JSON
+    if name.startswith("extension<arrow.uuid"):
+        return UUID
+    return TEXT
+
+
+def fitted(table: "pyarrow.Table", schema: "pyarrow.Schema") -> "pyarrow.Table":
+    """A table whose columns have the types that were described before; what an answer was computed as may be wider."""
+    import pyarrow as pa
+
+    if table.schema.equals(schema):
+        return table
+    columns = [
+        column if column.type == field.type else column.cast(field.type, safe=False)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+# Parameters
+
+
+def parameter(value: bytes | None, oid: int, *, binary: bool) -> Any:
+    """A parameter that a client sent, as Python has it; numbers and dates are texts that SQL reads.
+
+    >>> parameter(b"42", 23, binary=False), parameter(bytes([0, 42]), 21, binary=True)
+    (42, 42)
+    """
+    if value is None:
+        return None
+    expected = TYPES[oid].name if oid in TYPES else "text"
+    try:
+        if binary and oid in TYPES:
+            return TYPES[oid].read(value)
+        text = value.decode()
+        return text if oid in _TEXTS or "\0" in text else _from_text(text, oid)
+    except (ValueError, struct.error, InvalidOperation, OverflowError, UnicodeDecodeError):
+        raise InvalidParameter("parameter", "bytes that cannot be read", f"a value of type {expected}") from None
+
+
+def _from_text(text: str, oid: int) -> Any:
+    match oid:
+        case 20 | 21 | 23 | 26:
+            return int(text)
+        case 700 | 701:
+            return float(text)
+        case 1700:
+            return Decimal(text)
+        case 16:
+            if text.strip().casefold() not in ("t", "true", "1", "on", "yes", "y", "f", "false", "0", "off", "no", "n"):
+                raise ValueError
+            return text.strip().casefold() in ("t", "true", "1", "on", "yes", "y")
+        case 1082:
+            return dt.date.fromisoformat(text)
+        case 1114 | 1184:
+            return dt.datetime.fromisoformat(text).astimezone(dt.UTC).replace(tzinfo=None) if _zoned(text) else (
+                dt.datetime.fromisoformat(text)
+            )  # fmt: skip
+        case _:
+            return text
+
+
+def _zoned(text: str) -> bool:
+    return dt.datetime.fromisoformat(text).tzinfo is not None
