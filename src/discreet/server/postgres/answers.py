@@ -23,7 +23,7 @@ from discreet.server.access import Right, require
 from discreet.server.postgres import statements as st
 from discreet.server.postgres.catalog import CatalogReader
 from discreet.server.postgres.settings import SETTINGS, Settings
-from discreet.server.postgres.types import fitted
+from discreet.server.postgres.types import ARRAYS, fitted
 from discreet.server.session import Recent, Session
 from discreet.sql.after import post_query
 
@@ -52,6 +52,7 @@ class Answers:
     session: Session
     settings: Settings
     process: int = 0
+    cursors: Mapping[str, Any] = field(default_factory=dict)
     stopped: bool = field(default=False)
     """Whether the client asked to cancel; what was not begun is not begun."""
 
@@ -197,6 +198,7 @@ class Answers:
             "pg_backend_pid": self.process,
             "now": dt.datetime.now(dt.UTC).replace(tzinfo=None),
             "settings": self.settings.everything(),
+            "cursors": list(self.cursors),
         }
 
     def _shown(self, name: str) -> "pyarrow.Table":
@@ -291,6 +293,8 @@ def stand_ins(sql: str, types: Sequence[int], catalog: Catalog) -> list[Any]:
             values.append(column.earliest)
         elif column is not None and column.values and oid in (25, 1043, 0):
             values.append(str(column.values[0]))
+        elif oid in ARRAYS:
+            values.append([_SAMPLES.get(ARRAYS[oid].oid, "x")])
         else:
             values.append(_SAMPLES.get(oid, "x"))
     return values
@@ -299,7 +303,7 @@ def stand_ins(sql: str, types: Sequence[int], catalog: Catalog) -> list[Any]:
 def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
     """By the number of a parameter: its type, and the column that it is compared with."""
     try:
-        tree = st.parsed(sql, "duckdb")
+        tree = st.parsed(sql, "postgres" if CatalogReader.of(catalog).is_for_catalog(sql) else "duckdb")
     except InvalidQuery:
         return {}
     columns = {column.name.casefold(): column for table in catalog.tables.values() for column in table.columns}
@@ -310,7 +314,9 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
         while isinstance(parent, exp.Paren):
             parent = parent.parent
         if isinstance(parent, exp.Cast):
-            found[number] = (_CASTS.get(parent.to.this.name, 25), None)
+            found[number] = (_CASTS.get(getattr(parent.to.this, "name", ""), 25), None)
+        elif isinstance(parent, exp.Any):
+            found[number] = (1009, None)
         elif isinstance(parent, exp.Limit | exp.Offset):
             found[number] = (20, None)
         elif isinstance(parent, exp.Binary | exp.Between | exp.In):

@@ -13,7 +13,7 @@ from discreet.curator.catalog import Catalog
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.server.postgres import statements as st
 from discreet.server.postgres.catalog_functions import rewritten
-from discreet.server.postgres.catalog_tables import RELATIONS, relations
+from discreet.server.postgres.catalog_tables import RELATIONS, filled, relations
 from discreet.server.session import Recent
 from discreet.sql.after import sandbox
 
@@ -79,7 +79,7 @@ class CatalogReader:
             name = relation_of(node) if isinstance(node.this, exp.Identifier) else None
             if name is not None and (node.db or not _is_named(node)):
                 given = "discreet_" + name.replace(".", "_")
-                read[given] = _settings(facts) if name == "pg_settings" else tables[name]
+                read[given] = _changing(name, facts) if name in _CHANGING else tables[name]
                 alias = node.alias or node.name
                 node.set("db", None)
                 node.set("catalog", None)
@@ -90,7 +90,7 @@ class CatalogReader:
         return self._ran(user, text, read)
 
     def _ran(self, user: str, text: str, read: "dict[str, pyarrow.Table]") -> "pyarrow.Table":
-        keep = "discreet_pg_settings" not in read
+        keep = not any(f"discreet_{name}" in read for name in _CHANGING)
         found = self._answers.get((user, text)) if keep else None
         if found is None:
             try:
@@ -119,11 +119,11 @@ def _is_named(node: exp.Table) -> bool:
     return any(part.alias.casefold() == node.name.casefold() for part in top.find_all(exp.CTE))
 
 
-def _settings(facts: Mapping[str, Any]) -> "pyarrow.Table":
-    import pyarrow as pa
+_CHANGING = ("pg_settings", "pg_cursors")
+"""Relations that are about the session: they are made anew for each statement."""
 
-    rows = sorted(facts["settings"].items())
-    columns = [column.partition(":")[0] for column in RELATIONS["pg_settings"]]
-    made: dict[str, Any] = {name: pa.nulls(len(rows), pa.string()) for name in columns}
-    made["name"], made["setting"] = pa.array([n for n, _ in rows]), pa.array([v for _, v in rows])
-    return pa.table(made)
+
+def _changing(name: str, facts: Mapping[str, Any]) -> "pyarrow.Table":
+    if name == "pg_cursors":
+        return filled(name, [{"name": cursor} for cursor in facts["cursors"]])
+    return filled(name, [{"name": n, "setting": v} for n, v in sorted(facts["settings"].items())])

@@ -41,17 +41,30 @@ _PROCEDURES = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "ty
 
 def rewritten(tree: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, int]) -> exp.Expr:
     """A statement of PostgreSQL over its catalog as one that DuckDB can run."""
-    tree = tree.copy()
-    for change in (_unqualified, _operators, _procedures):
-        tree = tree.transform(change)
-    tree = tree.transform(lambda node: _cast(node, numbers))
-    tree = tree.transform(lambda node: _function(node, facts, numbers))
-    _name_columns(tree)
-    return tree
+    changes: tuple[Change, ...] = (
+        _unqualified,
+        _operators,
+        _procedures,
+        lambda node: _cast(node, numbers),
+        lambda node: _function(node, facts, numbers),
+        _lists,
+    )
+    tree = exp.Subquery(this=tree.copy())
+    for change in changes:
+        for node in reversed(list(tree.walk())):  # what is inside comes before what holds it
+            new = change(node)
+            if new is not node:
+                node.replace(new)
+    whole: exp.Expr = tree.this
+    return whole.pop()
 
 
-def _name_columns(tree: exp.Expr) -> None:
-    """Columns of the outermost SELECT keep the names that PostgreSQL gives them."""
+Change = Callable[[exp.Expr], exp.Expr]
+
+
+def _lists(node: exp.Expr) -> exp.Expr:
+    """ARRAY(SELECT …) is a list of what the query gives."""
+    return node
 
 
 def _unqualified(node: exp.Expr) -> exp.Expr:
@@ -59,6 +72,11 @@ def _unqualified(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier) and node.this.name.casefold() == "pg_catalog":
         inner: exp.Expr = node.expression
         return inner
+    if isinstance(node, exp.Column) and node.args.get("db") is not None:
+        node.set("db", None)
+        node.set("catalog", None)
+    if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
+        node.set("db", None)
     if isinstance(node, exp.Collate):
         value: exp.Expr = node.this
         return value

@@ -96,6 +96,7 @@ pg_seclabels objoid:i classoid:i objsubid:i objtype objnamespace:i objname provi
 pg_default_acl oid:i defaclrole:i defaclnamespace:i defaclobjtype defaclacl:L
 pg_conversion oid:i conname connamespace:i conowner:i
 pg_ts_config oid:i cfgname cfgnamespace:i cfgowner:i cfgparser:i
+pg_cursors name statement is_holdable:b is_binary:b is_scrollable:b creation_time
 pg_prepared_statements name statement prepare_time parameter_types:L from_sql:b
 information_schema.schemata catalog_name schema_name schema_owner default_character_set_catalog default_character_set_schema default_character_set_name sql_path
 information_schema.tables table_catalog table_schema table_name table_type self_referencing_column_name reference_generation user_defined_type_catalog user_defined_type_schema user_defined_type_name is_insertable_into is_typed commit_action
@@ -147,6 +148,11 @@ def relations(catalog: Catalog, user: str) -> "dict[str, pyarrow.Table]":
     return {name: _table(columns, filled.get(name, [])) for name, columns in RELATIONS.items()}
 
 
+def filled(name: str, rows: Rows) -> "pyarrow.Table":
+    """A relation with these rows."""
+    return _table(RELATIONS[name], rows)
+
+
 def _table(columns: Iterable[str], rows: Rows) -> "pyarrow.Table":
     import pyarrow as pa
 
@@ -192,7 +198,7 @@ def _types() -> Rows:
         rows.append({
             "oid": oid, "typname": name, "typlen": size, "typtype": kind, "typcategory": category, "typarray": array,
             "typinput": f"{stem}in", "typoutput": f"{stem}out", "typreceive": f"{stem}recv", "typsend": f"{stem}send",
-            **common,
+            "typcollation": 100 if category == "S" else 0, **common,
         })  # fmt: skip
         if array:
             rows.append({

@@ -272,7 +272,7 @@ class Connection:
         yield Send(fr.authentication(12, proof))
         for name, value in _start_settings(settings):
             answers.settings.set(name, value)
-        answers.process = self.process
+        answers.process, answers.cursors = self.process, self._cursors
         return answers
 
     def _commands(self) -> Talk:
@@ -418,9 +418,10 @@ class Connection:
         return self._statements[name]
 
     def _portal(self, name: str) -> Portal:
-        if name not in self._portals:
+        portal = self._portals.get(name) or self._cursors.get(name)
+        if portal is None:
             raise InvalidParameter("portal", name[:40], "the name of a portal")
-        return self._portals[name]
+        return portal
 
     def _cursor(self, name: str) -> Portal:
         if name not in self._cursors:
@@ -443,7 +444,7 @@ class Connection:
             case st.Declare(name):
                 yield from self._answer(portal)
                 if portal.result is not None and portal.result.table is not None:
-                    portal.schema = portal.result.table.schema
+                    portal.schema, portal.described = portal.result.table.schema, True
                 if len(self._cursors) >= MOST_PREPARED:
                     raise InvalidParameter("cursors", MOST_PREPARED, "fewer", "close some of them")
                 self._cursors[name] = portal
@@ -534,13 +535,11 @@ class Connection:
         if result.table is None:
             return
         table = result.table
-        pieces = yield Run(lambda: list(copied(table, statement)))
+        data = yield Run(lambda: b"".join(map(fr.copy_data, copied(table, statement))))
         for words, detail in result.notices:
             yield Send(fr.response(b"N", notice_fields(words, detail)))
         yield Send(fr.copy_begins(statement.form == "binary", table.num_columns))
-        for piece in pieces:
-            yield Send(fr.copy_data(piece))
-        yield Send(fr.COPIED + fr.complete(f"COPY {table.num_rows}"))
+        yield Send(data + fr.COPIED + fr.complete(f"COPY {table.num_rows}"))
 
 
 def _unknown(statement: st.Statement) -> NoReturn:

@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 _HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_AT_ONCE = 1_000
 _SIGNS = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\"}
 
 
 def copied(table: "pyarrow.Table", copy: Copy) -> Iterator[bytes]:
-    """A table as COPY writes it, in pieces.
+    """A table as COPY writes it: a piece for each row, as clients expect.
 
     >>> import pyarrow
     >>> b"".join(copied(pyarrow.table({"a": [1, None], "b": ["x", "y,z"]}), Copy(None, "csv", True, ",", "")))
@@ -26,20 +25,17 @@ def copied(table: "pyarrow.Table", copy: Copy) -> Iterator[bytes]:
     forms = [form_of(field.type) for field in table.schema]
     columns = [form.column(column, binary=binary) for form, column in zip(forms, table.columns, strict=True)]
     rows = zip(*columns, strict=True) if columns else iter([()] * table.num_rows)
-    lines: list[bytes] = []
     if binary:
-        lines.append(_HEAD)
-    elif copy.header:
-        lines.append(_line([name.encode() for name in table.column_names], copy))
+        head = _HEAD
+        for row in rows:
+            yield head + _packed(row)
+            head = b""
+        yield head + struct.pack("!h", -1)
+        return
+    if copy.header:
+        yield _line([name.encode() for name in table.column_names], copy)
     for row in rows:
-        lines.append(_packed(row) if binary else _line(list(row), copy))
-        if len(lines) >= _AT_ONCE:
-            yield b"".join(lines)
-            lines = []
-    if binary:
-        lines.append(struct.pack("!h", -1))
-    if lines:
-        yield b"".join(lines)
+        yield _line(list(row), copy)
 
 
 def _packed(row: tuple[bytes | None, ...]) -> bytes:

@@ -116,7 +116,7 @@ class Settings:
             return
         if len(value) > _LONGEST or (name not in self._start and len(self._values) >= _MOST):
             raise InvalidParameter("SET", name, f"at most {_MOST} settings of {_LONGEST} characters each")
-        self._values[name] = _checked(name, value)
+        self._values[name] = _checked(name, value.strip("'"))
 
     def reset(self) -> None:
         """Everything as the session started with it."""

@@ -176,9 +176,17 @@ def _piece(text: str, tokens: list[Token]) -> Piece:
     ]
     if any(not 1 <= number <= 65_535 for number in numbers):
         raise InvalidQuery("a parameter with a number that cannot be", "number them from $1 on")
-    shifted = tokens if start == 0 else sqlglot.tokenize(body, read="postgres")
-    statement = _statement(body, shifted)
+    statement = _statement(body, _all_tokens(body, tokens[0]))
     return Piece(statement, start + _offset(statement, body), max(numbers, default=0))
+
+
+def _all_tokens(body: str, first: Token) -> list[Token]:
+    """The tokens of a statement, those of SHOW, FETCH and their like too, whose rest the tokenizer leaves whole."""
+    size = first.end - first.start + 1
+    tokens = sqlglot.tokenize(body, read="postgres")
+    if len(tokens) == 2 and tokens[0].text.isalpha():
+        tokens = [tokens[0], *sqlglot.tokenize(" " * size + body[size:], read="postgres")]
+    return tokens
 
 
 def _offset(statement: Statement, body: str) -> int:
@@ -205,11 +213,11 @@ def _statement(body: str, tokens: list[Token]) -> Statement:  # noqa: PLR0911, P
         case ["RESET", "ALL", *_]:
             return Reset("RESET")
         case ["RESET", *_]:
-            return SetTo(_name(_words_after(body, tokens, 1)), None, "RESET")
+            return SetTo(_name(body[5:]), None, "RESET")
         case ["DISCARD", what, *_]:
             return Reset("DISCARD ALL") if what == "ALL" else Accepted(f"DISCARD {what}")
         case ["SHOW", what, *_] if what not in ("TABLES", "COLUMNS") and "TABLES" not in words[:3]:
-            return Show(_name(_words_after(body, tokens, 1)))
+            return Show(_name(body[4:]))
         case ["EXPLAIN", *_]:
             return _explain(body, tokens)
         case ["COPY", *_]:

@@ -4,6 +4,7 @@ Every type that an answer can have is here once: its number, its size, and how a
 no type for (a struct, a map) is JSON; anything else is text.
 """
 
+import csv
 import datetime as dt
 import json
 import math
@@ -170,6 +171,7 @@ INT4 = PgType(23, "integer", 4, 1007, _plain, _packed("i"), _unpacked("i"))
 TEXT = PgType(25, "text", -1, 1009, _text, _text, bytes.decode)
 OID = PgType(26, "oid", 4, 1028, _plain, _packed("I"), _unpacked("I"))
 JSON = PgType(114, "json", -1, 199, _json, _json, bytes.decode)
+JSON_TEXT = PgType(114, "json", -1, 199, _text, _text, bytes.decode)
 FLOAT4 = PgType(700, "real", 4, 1021, _float4, _packed("f"), _unpacked("f"))
 FLOAT8 = PgType(701, "double precision", 8, 1022, _float, _packed("d"), _unpacked("d"))
 VARCHAR = PgType(1043, "character varying", -1, 1015, _text, _text, bytes.decode)
@@ -191,6 +193,9 @@ TYPES = {
                  TIMESTAMPTZ, INTERVAL, NUMERIC, UUID)
 }  # fmt: skip
 """By number."""
+
+ARRAYS = {kind.array: kind for kind in TYPES.values()}
+"""The elements of arrays, by the number of the array."""
 
 _TEXTS = frozenset({TEXT.oid, VARCHAR.oid, 18, 19, 1042, 705, 0})
 """Numbers of types whose values are texts: text, varchar, "char", name, char(n), unknown, and nothing stated."""
@@ -285,6 +290,8 @@ def _scalar(kind: Any, pt: Any) -> PgType:  # noqa: PLR0911, PLR0912 (one return
         return JSON
     if name.startswith("extension<arrow.uuid"):
         return UUID
+    if name.startswith("extension<arrow.json"):
+        return JSON_TEXT
     return TEXT
 
 
@@ -314,12 +321,36 @@ def parameter(value: bytes | None, oid: int, *, binary: bool) -> Any:
         return None
     expected = TYPES[oid].name if oid in TYPES else "text"
     try:
+        if oid in ARRAYS:
+            return _array(value, ARRAYS[oid], binary=binary)
         if binary and oid in TYPES:
             return TYPES[oid].read(value)
         text = value.decode()
         return text if oid in _TEXTS or "\0" in text else _from_text(text, oid)
     except (ValueError, struct.error, InvalidOperation, OverflowError, UnicodeDecodeError):
         raise InvalidParameter("parameter", "bytes that cannot be read", f"a value of type {expected}") from None
+
+
+def _array(value: bytes, element: PgType, *, binary: bool) -> list[Any]:
+    """The values of an array of one dimension."""
+    if not binary:
+        text = value.decode()
+        if not (text.startswith("{") and text.endswith("}")):
+            raise ValueError
+        parts = next(csv.reader([text[1:-1]], escapechar="\\")) if text != "{}" else []
+        return [None if part == "NULL" else parameter(part.encode(), element.oid, binary=False) for part in parts]
+    dimensions, _, _ = struct.unpack_from("!iiI", value)
+    if dimensions == 0:
+        return []
+    (count, _), place, values = struct.unpack_from("!ii", value, 12), 20, []
+    if dimensions != 1 or not 0 <= count <= len(value):
+        raise ValueError
+    for _ in range(count):
+        (length,) = struct.unpack_from("!i", value, place)
+        piece = None if length < 0 else value[place + 4 : place + 4 + length]
+        values.append(parameter(piece, element.oid, binary=True))
+        place += 4 + max(0, length)
+    return values
 
 
 def _from_text(text: str, oid: int) -> Any:
