@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules are kept, even where the environment forbids it: else every process of the tests compiles them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres java bench lint types layers docs site dist check clean
+.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres java clients bench lint types layers docs site dist check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,13 @@ postgres:  ## find PostgreSQL for the tests of its stores and its engine, or ins
 	@if command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; \
 	else echo "no PostgreSQL found: install one, or the tests of its store are skipped"; fi
+
+clients:  ## find PostgreSQL's clients for the tests of its door (psql, JDBC, Node's pg), or install them
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq; \
+	command -v psql >/dev/null || apt-get install -y -qq postgresql-client >/dev/null; \
+	test -e /usr/share/java/postgresql.jar || apt-get install -y -qq libpostgresql-jdbc-java default-jre-headless >/dev/null; fi; \
+	test -d .clients/node_modules/pg || (command -v npm >/dev/null && npm install --silent --prefix .clients pg >/dev/null) || \
+	echo "no Node.js with pg: its test is skipped"
 
 java:  ## find a Java runtime for the tests of the Spark engine, or install it
 	@command -v java >/dev/null && exit 0; \

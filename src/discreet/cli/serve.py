@@ -31,6 +31,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="A web page of another place that may call.")
 @click.option("--clear-text", is_flag=True, help="Listen without TLS beyond this machine. Tokens can be overheard.")
 @click.option("--owner-log", type=_FILE, help="A file for the reasons of failures, which may name private values.")
+@click.option(
+    "--postgres", metavar="PORT", type=click.IntRange(0, 65535), help="Speak PostgreSQL's protocol, too, at this port."
+)
 @click.option("--max-body", type=click.IntRange(1), help="Bytes of a request.  [default: 10000000]")
 @click.option("--threads", type=click.IntRange(1, 1000), help="Questions at the same time.  [default: 128]")
 def serve(
@@ -43,6 +46,7 @@ def serve(
     allow_origin: tuple[str, ...],
     clear_text: bool,
     owner_log: Path | None,
+    postgres: int | None,
     max_body: int | None,
     threads: int | None,
 ) -> None:
@@ -56,7 +60,7 @@ def serve(
 
     address = Address(
         host=host, port=port, certificate=tls_cert, key=tls_key, proxies=behind_proxy, origins=allow_origin,
-        clear_text=clear_text,
+        clear_text=clear_text, postgres=postgres,
     )  # fmt: skip
     run(policies, address, _limits(body=max_body, threads=threads), owner_log=owner_log)
 

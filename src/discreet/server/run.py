@@ -32,6 +32,8 @@ class Address:
     proxies: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     clear_text: bool = False
+    postgres: int | None = None
+    """The port at which PostgreSQL's protocol is spoken, if it is."""
 
     def check(self) -> None:
         """Refuse to send tokens and answers in the clear, but on this machine."""
@@ -124,6 +126,7 @@ def serve(
     log_to(sys.stderr, owner_log)
     service = Service(open_places(list(policies)), limits or Limits())
     try:
+        door = _postgres(service, address)
         for path in exposed(service.places.values()):
             LOG.warning("other users of this machine can read or write %s: chmod 600", path)
         config = uvicorn.Config(
@@ -143,7 +146,7 @@ def serve(
             timeout_graceful_shutdown=600,
         )
         scheme = "http" if address.certificate is None else "https"
-        server = _server(config, f"{scheme}://{address.host}", sorted(service.places))
+        server = _server(config, f"{scheme}://{address.host}", sorted(service.places), door)
         before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it again once it has ended
         server.run()
         signal.signal(signal.SIGTERM, before)
@@ -151,8 +154,20 @@ def serve(
         service.close()
 
 
-def _server(config: Any, url: str, datasets: list[str]) -> Any:
-    """A server of uvicorn that says on the log where it listens, once it does."""
+def _postgres(service: Service, address: Address) -> Any:
+    """What listens for PostgreSQL's clients, where the address says so."""
+    if address.postgres is None:
+        return None
+    from discreet.server.postgres.listener import Listener
+
+    return Listener(
+        service, host=address.host, port=address.postgres, certificate=address.certificate, key=address.key,
+        clear_text=address.clear_text,
+    )  # fmt: skip
+
+
+def _server(config: Any, url: str, datasets: list[str], door: Any) -> Any:
+    """A server of uvicorn that says on the log where it listens, once it does; `door` is PostgreSQL's, or None."""
     import uvicorn
 
     class Announcing(uvicorn.Server):
@@ -161,5 +176,13 @@ def _server(config: Any, url: str, datasets: list[str]) -> Any:
             for server in self.servers:
                 for socket in server.sockets:
                     LOG.info(json.dumps({"listening": f"{url}:{socket.getsockname()[1]}", "datasets": datasets}))
+            if door is not None and not self.should_exit:
+                port = await door.start()
+                LOG.info(json.dumps({"listening": f"postgresql://{config.host}:{port}", "datasets": datasets}))
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            if door is not None:
+                await door.stop()
+            await super().shutdown(sockets)
 
     return Announcing(config)

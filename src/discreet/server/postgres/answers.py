@@ -15,8 +15,8 @@ from sqlglot import exp
 from discreet import __version__
 from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog, ColumnType
-from discreet.errors import InvalidParameter, InvalidQuery
-from discreet.exact import plain, text_down
+from discreet.errors import InvalidQuery
+from discreet.exact import text_down
 from discreet.privacy.loss import Pure
 from discreet.requests import Question
 from discreet.server.access import Right, require
@@ -209,7 +209,9 @@ class Answers:
             return _budget(self.session)
         if name == "all":
             rows = sorted(self.settings.everything().items())
-            return pa.table({"name": [n for n, _ in rows], "setting": [v for _, v in rows], "description": [""] * len(rows)})
+            return pa.table(
+                {"name": [n for n, _ in rows], "setting": [v for _, v in rows], "description": [""] * len(rows)}
+            )
         return _texts(name, [self.settings.value(name)])
 
 
@@ -331,4 +333,4 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
     return found
 
 
-__all__ = ["Answers", "InvalidParameter", "Result", "Stopped", "parameter_types", "plain", "row_schema", "stand_ins"]
+__all__ = ["Answers", "Result", "Stopped", "parameter_types", "row_schema", "stand_ins"]

@@ -72,7 +72,10 @@ class CatalogReader:
         if tables is None:
             tables = relations(self._catalog, user)
             self._tables.put(user, tables)
-        numbers = {str(name): oid for name, oid in zip(*tables["pg_class"].select(["relname", "oid"]).to_pydict().values(), strict=True)}
+        numbers = {
+            str(name): oid
+            for name, oid in zip(*tables["pg_class"].select(["relname", "oid"]).to_pydict().values(), strict=True)
+        }
         tree = rewritten(tree, facts, numbers)
         read = {}
         for node in list(tree.find_all(exp.Table)):

@@ -6,7 +6,6 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from discreet.server.postgres.catalog_tables import DATABASE
 from discreet.server.postgres.statements import literal
 from discreet.server.postgres.types import TYPES
 
@@ -36,6 +35,7 @@ _NULL = frozenset({
 })  # fmt: skip
 _ZERO = frozenset({"pg_my_temp_schema", "pg_relation_size", "pg_total_relation_size", "pg_table_size",
                    "pg_database_size", "pg_tablespace_size", "txid_current", "pg_stat_get_live_tuples"})  # fmt: skip
+_ROOMS = ("pg_catalog", "information_schema")
 _PROCEDURES = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "amhandler")
 
 
@@ -47,7 +47,6 @@ def rewritten(tree: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, in
         _procedures,
         lambda node: _cast(node, numbers),
         lambda node: _function(node, facts, numbers),
-        _lists,
     )
     tree = exp.Subquery(this=tree.copy())
     for change in changes:
@@ -62,14 +61,9 @@ def rewritten(tree: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, in
 Change = Callable[[exp.Expr], exp.Expr]
 
 
-def _lists(node: exp.Expr) -> exp.Expr:
-    """ARRAY(SELECT …) is a list of what the query gives."""
-    return node
-
-
 def _unqualified(node: exp.Expr) -> exp.Expr:
     """pg_catalog.function(…) is the function; pg_catalog.type is the type; COLLATE says nothing here."""
-    if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier) and node.this.name.casefold() == "pg_catalog":
+    if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier) and node.this.name.casefold() in _ROOMS:
         inner: exp.Expr = node.expression
         return inner
     if isinstance(node, exp.Column) and node.args.get("db") is not None:
@@ -104,9 +98,9 @@ def _operators(node: exp.Expr) -> exp.Expr:
 
 def _procedures(node: exp.Expr) -> exp.Expr:
     """A procedure is a name here: compared with 0, it is compared with no name."""
-    if isinstance(node, exp.EQ | exp.NEQ) and isinstance(node.this, exp.Column):
-        if node.this.name.casefold() in _PROCEDURES and node.expression.name == "0":
-            return type(node)(this=node.this.copy(), expression=exp.Literal.string("-"))
+    compared = isinstance(node, exp.EQ | exp.NEQ) and isinstance(node.this, exp.Column)
+    if compared and node.this.name.casefold() in _PROCEDURES and node.expression.name == "0":
+        return type(node)(this=node.this.copy(), expression=exp.Literal.string("-"))
     return node
 
 
@@ -120,12 +114,16 @@ def _type_name(node: exp.Cast) -> str:
     return ""
 
 
-def _cast(node: exp.Expr, numbers: Mapping[str, int]) -> exp.Expr:
+def _cast(node: exp.Expr, numbers: Mapping[str, int]) -> exp.Expr:  # noqa: PLR0911 (one return a type)
     """Casts to types that only PostgreSQL has."""
     if not isinstance(node, exp.Cast):
         return node
     name, value = _type_name(node), node.this.copy()
-    if isinstance(value, exp.Literal) and value.is_string and name in ("regclass", "regtype", "regnamespace", "regproc"):
+    if (
+        isinstance(value, exp.Literal)
+        and value.is_string
+        and name in ("regclass", "regtype", "regnamespace", "regproc")
+    ):
         plain = value.name.replace('"', "")
         if plain.isdecimal():
             return exp.Literal.number(plain)
@@ -133,7 +131,7 @@ def _cast(node: exp.Expr, numbers: Mapping[str, int]) -> exp.Expr:
         return exp.Null() if found is None else exp.Literal.number(found)
     match name:
         case "regclass":
-            return _lookup("discreet_pg_class_names", value)
+            return _scalar(f"SELECT relname FROM pg_catalog.pg_class WHERE oid = {_MARK} LIMIT 1", value)  # noqa: S608
         case "regtype":
             return _type_text(value)
         case "regnamespace":
@@ -156,11 +154,6 @@ def _number(kind: str, name: str, numbers: Mapping[str, int]) -> int | None:
     if kind == "regnamespace":
         return _SCHEMAS.get(name)
     return next((oid for oid, known in TYPES.items() if known.name == name), None)
-
-
-def _lookup(_: str, value: exp.Expr) -> exp.Expr:
-    """The name of a relation by its number."""
-    return _scalar(f"SELECT relname FROM pg_catalog.pg_class WHERE oid = {_MARK} LIMIT 1", value)  # noqa: S608
 
 
 _MARK = "__value__"
@@ -194,20 +187,28 @@ def _schema_text(value: exp.Expr) -> exp.Expr:
     return case
 
 
-def _function(node: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, int]) -> exp.Expr:  # noqa: PLR0911, PLR0912
+_WORDS = frozenset({"current_user", "session_user", "user", "current_catalog", "current_role", "current_schema"})
+_NOW = frozenset({"now", "statement_timestamp", "clock_timestamp", "pg_postmaster_start_time", "pg_conf_load_time",
+                  "current_timestamp", "localtimestamp", "transaction_timestamp"})  # fmt: skip
+
+
+def _function(node: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, int]) -> exp.Expr:  # noqa: PLR0911
     """A function that DuckDB lacks, or would answer for itself."""
-    if isinstance(node, exp.Column) and not node.table and node.name.casefold() in ("current_user", "session_user", "user", "current_catalog", "current_role", "current_schema"):
-        if not node.this.quoted and not isinstance(node.parent, exp.Dot):
-            return _named(literal(facts[node.name.casefold()]), node, node.name.casefold())
+    if isinstance(node, exp.Column) and not node.table and not node.this.args.get("quoted"):
+        word = node.name.casefold()
+        return _named(literal(facts[word]), node, word) if word in _WORDS else node
     if not isinstance(node, exp.Func):
         return node
-    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).casefold()
-    arguments = list(node.expressions) if isinstance(node, exp.Anonymous) else [v for v in node.args.values() if isinstance(v, exp.Expr)]
-    if isinstance(node, exp.CurrentTimestamp) or name in ("now", "statement_timestamp", "clock_timestamp", "pg_postmaster_start_time", "pg_conf_load_time", "current_timestamp", "localtimestamp", "transaction_timestamp"):
+    if isinstance(node, exp.Anonymous):
+        name, arguments = node.name.casefold(), list(node.expressions)
+    else:
+        name = node.sql_name().casefold()
+        arguments = [part for part in node.args.values() if isinstance(part, exp.Expr)]
+    name = {"current_version": "version"}.get(name, name)
+    if name in _NOW:
         return _named(exp.cast(literal(facts["now"]), "TIMESTAMPTZ"), node, "now")
-    if isinstance(node, exp.CurrentUser | exp.SessionUser | exp.CurrentSchema | exp.CurrentCatalog | exp.CurrentDatabase | exp.Version) or name in facts and name not in ("settings", "now"):
-        key = {"current_version": "version"}.get(name, name)
-        return _named(literal(facts[key]), node, key)
+    if name in facts:
+        return _named(literal(facts[name]), node, name)
     if name in _TRUE:
         return _named(exp.true(), node, name)
     if name in _FALSE:
@@ -216,6 +217,18 @@ def _function(node: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, in
         return _named(exp.cast(exp.Null(), "VARCHAR"), node, name)
     if name in _ZERO:
         return _named(exp.Literal.number(0), node, name)
+    return _computed(node, name, arguments, facts, numbers)
+
+
+def _described(first: exp.Expr, number: exp.Expr) -> exp.Expr:
+    sql = "SELECT description FROM pg_catalog.pg_description WHERE objoid = __value__ AND objsubid = __number__ LIMIT 1"
+    return _scalar(sql, first, __number__=number)
+
+
+def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
+    node: exp.Expr, name: str, arguments: list[exp.Expr], facts: Mapping[str, Any], numbers: Mapping[str, int]
+) -> exp.Expr:
+    """A function whose value depends on what it is given."""
     first = arguments[0] if arguments else exp.Null()
     match name:
         case "format_type":
@@ -233,11 +246,9 @@ def _function(node: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, in
         case "set_config":
             return _named((arguments[1] if len(arguments) > 1 else exp.Null()).copy(), node, name)
         case "obj_description":
-            text = f"SELECT description FROM pg_catalog.pg_description WHERE objoid = {_MARK} AND objsubid = 0 LIMIT 1"  # noqa: S608
-            return _named(_scalar(text, first), node, name)
-        case "col_description":
-            text = f"SELECT description FROM pg_catalog.pg_description WHERE objoid = {_MARK} AND objsubid = __number__ LIMIT 1"  # noqa: S608
-            return _named(_scalar(text, first, __number__=arguments[1]), node, name)
+            return _named(_described(first, exp.Literal.number(0)), node, name)
+        case "col_description" if len(arguments) > 1:
+            return _named(_described(first, arguments[1]), node, name)
         case "shobj_description":
             text = f"SELECT description FROM pg_catalog.pg_shdescription WHERE objoid = {_MARK} LIMIT 1"  # noqa: S608
             return _named(_scalar(text, first), node, name)
@@ -246,19 +257,14 @@ def _function(node: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, in
         case "pg_size_pretty":
             return _named(exp.Literal.string("0 bytes"), node, name)
         case "to_regclass":
-            found = numbers.get(first.name.replace('"', "").rpartition(".")[2]) if isinstance(first, exp.Literal) else None
-            return _named(exp.Null() if found is None else exp.Literal.number(found), node, name)
+            plain = first.name.replace('"', "").rpartition(".")[2] if isinstance(first, exp.Literal) else ""
+            return _named(literal(numbers.get(plain)), node, name)
+        case "_pg_expandarray":  # of the columns of an index, of which there is none
+            return sqlglot.parse_one("{'x': CAST(NULL AS BIGINT), 'n': CAST(NULL AS BIGINT)}", read="duckdb")
         case "json_build_object":
-            node.set("this", "json_object")
-            return node
-        case "array_to_string" | "array_position" | "generate_subscripts" | "unnest" | "coalesce":
-            return node
-        case "int4range" | "array_upper":
-            return exp.Anonymous(this="len", expressions=[first.copy()]) if name == "array_upper" else node
-        case "pg_get_keywords":
-            return node
-        case "current_database_oid":
-            return exp.Literal.number(DATABASE)
+            return exp.Anonymous(this="json_object", expressions=[part.copy() for part in arguments])
+        case "array_upper":
+            return _named(exp.Anonymous(this="len", expressions=[first.copy()]), node, name)
         case _:
             return node
 

@@ -16,7 +16,7 @@ from discreet.server.postgres.copying import copied
 from discreet.server.postgres.frames import Frames, Malformed, Message
 from discreet.server.postgres.refusals import error_fields, fatal, notice_fields
 from discreet.server.postgres.scram import Exchange, mechanisms
-from discreet.server.postgres.types import TYPES, Form, form_of, parameter
+from discreet.server.postgres.types import Form, form_of, parameter
 from discreet.server.tokens import ScramVerifier
 
 MOST_PREPARED = 1_000
@@ -267,7 +267,7 @@ class Connection:
             answers: Answers = yield Run(lambda: self._door.open(user, dataset))
         except AccessDenied:
             self._door.refused()
-            words = f"the token is not one of user {user[:40]!r} for dataset {dataset[:40]!r}, was revoked or has expired"
+            words = f"not a valid token of user {user[:40]!r} for dataset {dataset[:40]!r}"
             raise AccessDenied(words) from None
         yield Send(fr.authentication(12, proof))
         for name, value in _start_settings(settings):
@@ -515,7 +515,7 @@ class Connection:
         tag = portal.result.tag
         yield Send(fr.complete(f"SELECT {len(portal.rows)}" if tag.startswith("SELECT") else tag))
 
-    def _fetched(self, cursor: Portal, count: int | None, formats: Sequence[int], with_description: bool) -> Talk:
+    def _fetched(self, cursor: Portal, count: int | None, formats: tuple[int, ...], with_description: bool) -> Talk:
         if cursor.result is None or cursor.result.table is None:
             return
         table = cursor.result.table
@@ -525,7 +525,7 @@ class Connection:
         size = rest if count is None else min(rest, count)
         part = table.slice(cursor.place, size)
         forms = [form_of(field.type) for field in table.schema]
-        yield Send(fr.rows(encoded(part, forms, _spread(tuple(formats), len(forms))), len(forms)))
+        yield Send(fr.rows(encoded(part, forms, _spread(formats, len(forms))), len(forms)))
         cursor.place += size
         yield Send(fr.complete(f"FETCH {size}"))
 
@@ -565,11 +565,13 @@ def _initial(message: Message) -> tuple[str, bytes]:
 
 def _start_settings(settings: dict[str, str]) -> list[tuple[str, str]]:
     """What a client sets as it connects: names and values, and options as `-c name=value`."""
-    found = [(name, value) for name, value in settings.items()
-             if name not in ("user", "database", "options", "replication") and not name.startswith("_pq_.")]  # fmt: skip
+    other = ("user", "database", "options", "replication")
+    found = [(name, value) for name, value in settings.items() if name not in other and not name.startswith("_pq_.")]
     words = settings.get("options", "").split()
     for place, word in enumerate(words):
-        given = words[place + 1] if word == "-c" and place + 1 < len(words) else word.removeprefix("--").removeprefix("-c")
+        given = (
+            words[place + 1] if word == "-c" and place + 1 < len(words) else word.removeprefix("--").removeprefix("-c")
+        )
         name, equals, value = given.partition("=")
         if word.startswith("-") and equals:
             found.append((name.replace("-", "_"), value))
@@ -602,4 +604,4 @@ def encoded(table: Any, forms: Sequence[Form], formats: Sequence[int]) -> list[t
     return list(zip(*columns, strict=True))
 
 
-__all__ = ["TYPES", "Act", "Authenticated", "CancelOther", "Connection", "Door", "End", "Run", "Send", "StartTls"]
+__all__ = ["Act", "Authenticated", "CancelOther", "Connection", "Door", "End", "Run", "Send", "StartTls"]

@@ -54,9 +54,11 @@ def _csv(value: bytes | None, copy: Copy) -> bytes:
     null, quote, escape = copy.null.encode(), copy.quote.encode(), copy.escape.encode()
     if value is None:
         return null
-    if value == null or value == b"\\." or any(sign in value for sign in (copy.delimiter.encode(), quote, b"\n", b"\r")):
-        return quote + value.replace(escape, escape * 2).replace(quote, escape + quote if quote != escape else quote) + quote
-    return value
+    signs = (copy.delimiter.encode(), quote, b"\n", b"\r")
+    if value not in (null, b"\\.") and not any(sign in value for sign in signs):
+        return value
+    inside = value.replace(escape, escape * 2)
+    return quote + (inside if quote == escape else inside.replace(quote, escape + quote)) + quote
 
 
 def _escaped(value: bytes | None, copy: Copy) -> bytes:
@@ -66,5 +68,3 @@ def _escaped(value: bytes | None, copy: Copy) -> bytes:
     if copy.delimiter != "\t":
         text = text.replace(copy.delimiter, "\\" + copy.delimiter)
     return text.encode()
-
-

@@ -190,9 +190,7 @@ class _Wire(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else ""
         process = listener.number()
-        self.connection = Connection(
-            listener.door(self.address), process=process, key=SYSTEM.words(1).tobytes()[:4]
-        )
+        self.connection = Connection(listener.door(self.address), process=process, key=SYSTEM.words(1).tobytes()[:4])
         listener.unknown += 1
         self._counted = True
         listener.connections[process] = self

@@ -16,7 +16,9 @@ from discreet.server.tokens import ScramVerifier
 
 PLAIN, PLUS = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
 
-_FIRST = re.compile(r"(n|y|p=([A-Za-z0-9.-]+)),(?:a=[^,]*)?,((?:m=[^,]*,)?n=[^,]*,r=([!-+\--~]{1,512})(?:,.*)?)", re.DOTALL)
+_FIRST = re.compile(
+    r"(n|y|p=([A-Za-z0-9.-]+)),(?:a=[^,]*)?,((?:m=[^,]*,)?n=[^,]*,r=([!-+\--~]{1,512})(?:,.*)?)", re.DOTALL
+)
 _FINAL = re.compile(r"(c=([A-Za-z0-9+/=]+),r=([!-+\--~]+)(?:,[^,]+)*?),p=([A-Za-z0-9+/=]+)", re.DOTALL)
 _BINDING = "tls-server-end-point"
 

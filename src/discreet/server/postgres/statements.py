@@ -5,11 +5,13 @@ Parameters are put into the syntax tree as values: no text of a parameter is eve
 """
 
 import datetime as dt
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import sqlglot
@@ -171,7 +173,7 @@ def _piece(text: str, tokens: list[Token]) -> Piece:
     body = text[start : tokens[-1].end + 1]
     numbers = [
         int(after.text)
-        for token, after in zip(tokens, tokens[1:], strict=False)
+        for token, after in pairwise(tokens)
         if token.token_type is TokenType.PARAMETER and after.text.isdecimal() and after.start == token.end + 1
     ]
     if any(not 1 <= number <= 65_535 for number in numbers):
@@ -311,8 +313,9 @@ def _copy(body: str, tokens: list[Token]) -> Statement:
     hint = "write COPY (SELECT …) TO STDOUT: what leaves is an answer, and rows of people do not"
     if len(tokens) < 2 or tokens[1].text != "(":
         raise InvalidQuery("COPY of a table", hint, text=body, start=0)
-    depth, end = 0, 1
-    for end, token in enumerate(tokens[1:], 1):
+    depth, end = 0, 0
+    for token in tokens[1:]:
+        end += 1
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.token_type is not TokenType.STRING else 0
         if depth == 0:
             break
@@ -413,7 +416,7 @@ def number_of(node: exp.Expr) -> int:
     return int(name) if name.isdecimal() else 0
 
 
-def literal(value: Any) -> exp.Expr:
+def literal(value: Any) -> exp.Expr:  # noqa: PLR0911 (one return a type)
     """A value as a node of a tree."""
     match value:
         case None:
@@ -425,7 +428,7 @@ def literal(value: Any) -> exp.Expr:
             return exp.Neg(this=number) if value < 0 else number
         case float():
             number = exp.Literal.number(repr(abs(value)))
-            if value != value or value in (float("inf"), float("-inf")):
+            if not math.isfinite(value):
                 return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
             return exp.Neg(this=number) if value < 0 else number
         case dt.datetime():
@@ -451,6 +454,7 @@ def without_schema(sql: str, tree: exp.Expr, schemas: frozenset[str]) -> str:
     'SELECT COUNT(*) FROM          "people"'
     """
     gaps = []
+    node: Any
     for node in tree.find_all(exp.Table, exp.Column):
         parts = [part for part in node.parts if isinstance(part, exp.Identifier)]
         names = 1 if isinstance(node, exp.Table) else 2

@@ -41,7 +41,6 @@ class PgType:
 _DAY = dt.date(2000, 1, 1)
 _MOMENT = dt.datetime(2000, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
-_UNENDING = {dt.date.max: "infinity", dt.date.min: "-infinity"}
 
 
 def _plain(value: Any) -> bytes:
@@ -96,8 +95,7 @@ def _json(value: Any) -> bytes:
 
 
 def _packed(form: str) -> Write:
-    pack = struct.Struct("!" + form).pack
-    return lambda value: pack(value)
+    return struct.Struct("!" + form).pack
 
 
 def _unpacked(form: str) -> Callable[[bytes], Any]:
@@ -115,7 +113,7 @@ def _numeric(value: Decimal) -> bytes:
     whole = int("".join(map(str, digits))) * 10 ** max(0, int(exponent))
     text = str(whole).rjust(scale + 1, "0")
     before, after = (text[:-scale], text[-scale:]) if scale else (text, "")
-    before, after = before.lstrip("0"), after
+    before = before.lstrip("0")
     before = before.rjust(-(-len(before) // 4) * 4, "0")
     after = after.ljust(-(-len(after) // 4) * 4, "0")
     groups = [int((before + after)[i : i + 4]) for i in range(0, len(before) + len(after), 4)]
@@ -337,7 +335,7 @@ def _array(value: bytes, element: PgType, *, binary: bool) -> list[Any]:
         text = value.decode()
         if not (text.startswith("{") and text.endswith("}")):
             raise ValueError
-        parts = next(csv.reader([text[1:-1]], escapechar="\\")) if text != "{}" else []
+        parts = next(csv.reader([text[1:-1]], escapechar="\\", skipinitialspace=True)) if text != "{}" else []
         return [None if part == "NULL" else parameter(part.encode(), element.oid, binary=False) for part in parts]
     dimensions, _, _ = struct.unpack_from("!iiI", value)
     if dimensions == 0:
@@ -353,7 +351,7 @@ def _array(value: bytes, element: PgType, *, binary: bool) -> list[Any]:
     return values
 
 
-def _from_text(text: str, oid: int) -> Any:
+def _from_text(text: str, oid: int) -> Any:  # noqa: PLR0911 (one return a type)
     match oid:
         case 20 | 21 | 23 | 26:
             return int(text)

@@ -1,0 +1,394 @@
+"""Real clients connect, list, describe, ask, bind parameters, cancel, and see intervals."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+psycopg = pytest.importorskip("psycopg")
+
+BY_REGION = "SELECT region, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY region"
+CLIENTS = Path(__file__).parents[3] / ".clients"
+
+
+def connect(door, **more):
+    return psycopg.connect(**(door.target | {"dbname": "clinic", "autocommit": True} | more))
+
+
+def engine(door, driver="psycopg"):
+    sa = pytest.importorskip("sqlalchemy")
+    url = sa.URL.create(f"postgresql+{driver}", "ann", door.tokens["ann"], "127.0.0.1", door.port, "clinic")
+    return sa.create_engine(url, connect_args={"options": "-c discreet.epsilon=1"} if driver == "psycopg" else {})
+
+
+def psql(door, *commands, check=True):
+    if shutil.which("psql") is None:
+        pytest.skip("no psql: apt install postgresql-client")
+    environment = os.environ | {"PGPASSWORD": door.tokens["ann"], "PGCONNECT_TIMEOUT": "20", "LC_ALL": "C.UTF-8"}
+    texts = [part for command in commands for part in ("-c", command)]
+    address = ["-h", "127.0.0.1", "-p", str(door.port), "-U", "ann", "-X", "-w", "clinic"]
+    run = subprocess.run(["psql", *address, *texts], env=environment, capture_output=True, text=True, timeout=120)
+    assert not check or run.returncode == 0, run.stderr
+    return run
+
+
+# psql
+
+
+def test_psql_lists_and_describes_tables_databases_and_roles(door):
+    shown = psql(door, r"\dt", r"\d visits", r"\d+ visits", r"\l", r"\du", r"\dn", r"\df", r"\dv", r"\di", r"\conninfo")
+    assert "public | visits | table" in shown.stdout
+    assert "double precision" in shown.stdout
+    assert "real from 0 to 10.5 in steps of 0.25" in shown.stdout
+    assert "one of 2 declared values (north, south)" in shown.stdout
+    assert "clinic" in shown.stdout and "ann" in shown.stdout and "ERROR" not in shown.stderr
+
+
+def test_psql_asks_with_terms_and_is_told_the_cost_and_what_is_left(door):
+    run = psql(door, "SET discreet.epsilon = 0.5", BY_REGION, "SHOW discreet.budget")
+    assert "north" in run.stdout and "NOTICE:  ε 0.5 charged as #" in run.stderr and "left" in run.stderr
+    assert "a person counts in at most 2 groups" in run.stderr and "remaining" in run.stdout
+    again = psql(door, "SET discreet.epsilon = 0.5", BY_REGION)
+    assert "free: kept from charge" in again.stderr and "left" in again.stderr
+    assert run.stdout.split("(3 rows)")[0] == again.stdout.split("(3 rows)")[0]
+
+
+def test_psql_sees_state_place_and_hint_of_a_refusal(door):
+    run = psql(door, r"\set VERBOSITY verbose", "SET discreet.epsilon = 1", "SELECT AVG(nope) FROM visits", check=False)
+    assert "42703" in run.stderr and "^" in run.stderr and "HINT:  there are:" in run.stderr
+
+
+def test_without_an_epsilon_the_refusal_says_what_to_type(door):
+    run = psql(door, "SELECT COUNT(*) FROM visits", check=False)
+    assert "ERROR" in run.stderr and "epsilon" in run.stderr
+
+
+def test_explain_costs_nothing_and_says_the_price(door):
+    before = door.charges()
+    run = psql(door, "SET discreet.epsilon = 0.25", f"EXPLAIN {BY_REGION}", f"EXPLAIN (FORMAT JSON) {BY_REGION}")
+    assert "costs ε 0.25" in run.stdout and '"epsilon": 0.25' in run.stdout
+    assert door.charges() == before
+
+
+def test_psql_copies_in_text_csv_and_binary(door):
+    question = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region"
+    csv = psql(door, "SET discreet.epsilon = 1", f"COPY ({question}) TO STDOUT WITH (FORMAT csv, HEADER true)").stdout
+    text = psql(door, "SET discreet.epsilon = 1", f"COPY ({question}) TO STDOUT").stdout
+    assert "region,n\nnorth," in csv and "\nnorth\t" in text and "\n\\N\t" in text
+    assert "COPY (SELECT …)" in psql(door, "COPY visits TO STDOUT", check=False).stderr
+
+
+# psycopg
+
+
+def test_psycopg_text_and_binary_are_the_same_values(door):
+    with connect(door, options="-c discreet.epsilon=1") as client:
+        question = BY_REGION
+        text = client.execute(question + " HAVING COUNT(*) > %s", (-(10**6),)).fetchall()
+        binary = client.cursor(binary=True).execute(question + " HAVING COUNT(*) > %s", (-(10**6),)).fetchall()
+        assert text == binary and len(text) == 3
+
+
+def test_psycopg_cursors_copies_and_transactions(door):
+    with connect(door, autocommit=False, options="-c discreet.epsilon=1") as client:
+        with client.cursor(name="few") as cursor:
+            cursor.itersize = 1
+            cursor.execute(BY_REGION)
+            rows = cursor.fetchall()
+        with client.cursor().copy(f"COPY ({BY_REGION}) TO STDOUT (FORMAT binary)") as copy:
+            copy.set_types(["text", "int8", "float8"])
+            assert list(copy.rows()) == rows
+        client.rollback()
+        assert client.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_parameters_are_values_whatever_they_hold(door):
+    with connect(door, options="-c discreet.epsilon=1") as client:
+        hostile = "x' OR 'a' = 'a'; DROP TABLE visits; --"
+        rows = client.execute("SELECT COUNT(*) FROM visits WHERE region = %s", (hostile,)).fetchall()
+        assert abs(rows[0][0]) < 200
+        assert client.execute("SELECT %s::text AS x", (hostile,)).fetchone() == (hostile,)
+
+
+def test_describe_and_prepare_never_run_and_a_question_is_charged_once(door):
+    asyncpg = pytest.importorskip("asyncpg")
+    before = door.charges()
+
+    async def talk():
+        client = await asyncpg.connect(
+            **door.target, database="clinic", statement_cache_size=0, server_settings={"discreet.epsilon": "0.125"}
+        )
+        made = []
+        for _ in range(2):
+            made.append(await client.prepare("SELECT region, COUNT(*) AS n FROM visits WHERE age < $1 GROUP BY region"))
+            assert [(column.name, column.type.name) for column in made[-1].get_attributes()] == [
+                ("region", "text"), ("n", "int8"),
+            ]  # fmt: skip
+            assert [kind.name for kind in made[-1].get_parameters()] == ["int8"]
+        assert door.charges() == before
+        rows = [await each.fetch(40) for each in (*made, made[0])]
+        await client.close()
+        return rows
+
+    rows = asyncio.run(talk())
+    assert rows[0] == rows[1] == rows[2] and len(rows[0]) == 3
+    assert door.charges() == before + 1
+
+
+def test_intervals_are_columns_when_they_are_wanted(door):
+    with connect(door, options="-c discreet.epsilon=1") as client:
+        client.execute("SET discreet.intervals = on")
+        cursor = client.execute(BY_REGION)
+        assert [column.name for column in cursor.description] == [
+            "region", "n", "n low", "n high", "mean", "mean low", "mean high",
+        ]  # fmt: skip
+        row = cursor.fetchone()
+        assert row[2] <= row[1] <= row[3]
+        low = client.execute("SELECT DP_INTERVAL_LOW(COUNT(*)) AS low FROM visits")
+        assert low.fetchone()[0] > 0
+
+
+def test_only_what_is_free_where_the_budget_is_read_only(door):
+    with connect(door, options="-c discreet.epsilon=1 -c discreet.readonly_budget=on") as client:
+        before = door.charges()
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            client.execute("SELECT COUNT(*) FROM visits WHERE age = 77")
+        assert door.charges() == before
+        client.execute("SET discreet.readonly_budget = off")
+        client.execute("SELECT COUNT(*) FROM visits WHERE age = 77")
+        client.execute("SET discreet.readonly_budget = on")
+        assert client.execute("SELECT COUNT(*) FROM visits WHERE age = 77").fetchone()
+        assert door.charges() == before + 1
+
+
+def test_a_schema_before_names_is_ours_and_refusals_still_point_right(door):
+    with connect(door, options="-c discreet.epsilon=1") as client:
+        rows = client.execute(
+            'SELECT "public"."visits"."region" AS r, count(*) FROM "public"."visits" GROUP BY "public"."visits"."region"'
+        ).fetchall()
+        assert {row[0] for row in rows} == {"north", "south", None}
+        with pytest.raises(psycopg.errors.UndefinedColumn) as refusal:
+            client.execute("SELECT 1; SELECT AVG(nope) FROM public.visits")
+        assert refusal.value.diag.statement_position == "22"
+
+
+def test_other_analysts_budgets_and_roles_hold(door):
+    with psycopg.connect(
+        host="127.0.0.1", port=door.port, user="bob", password=door.tokens["bob"], dbname="clinic", autocommit=True
+    ) as client:
+        client.execute("SET discreet.epsilon = 5")
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            client.execute("SELECT COUNT(*) FROM visits WHERE age = 3")
+    with psycopg.connect(
+        host="127.0.0.1", port=door.port, user="carl", password=door.tokens["carl"], dbname="clinic", autocommit=True
+    ) as client:
+        client.execute("SET discreet.epsilon = 1")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            client.execute("SELECT COUNT(*) FROM visits")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            client.execute("SHOW discreet.budget")
+
+
+@pytest.mark.parametrize("user, dataset", [("ann", "school"), ("sue", "clinic"), ("nobody", "clinic"), ("ann", "none")])
+def test_a_token_opens_its_own_dataset_for_its_own_name(door, user, dataset):
+    token = door.tokens.get(user, door.tokens["ann"])
+    with pytest.raises(psycopg.OperationalError, match="not a valid token"):
+        psycopg.connect(host="127.0.0.1", port=door.port, user=user, password=token, dbname=dataset)
+    door.service.throttle.__init__()
+
+
+def test_the_id_of_a_token_is_a_user_too_and_a_revoked_token_stops_at_once(door):
+    text, token = door.place.tokens.create("ann", "analyst")
+    with psycopg.connect(
+        host="127.0.0.1", port=door.port, user=token.id, password=text, dbname="clinic", autocommit=True
+    ) as client:
+        assert client.execute("SELECT current_user, current_database()").fetchone() == ("ann", "clinic")
+        door.place.tokens.revoke(token.id)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            client.execute("SELECT 1")
+
+
+def test_a_cancel_ends_the_waiting_and_the_connection_lives_on(door, monkeypatch):
+    import threading
+
+    from discreet.server.session import Session
+
+    started, go, answers = threading.Event(), threading.Event(), Session.answers
+
+    def slow(self, *given, **named):
+        started.set()
+        go.wait(30)
+        return answers(self, *given, **named)
+
+    monkeypatch.setattr(Session, "answers", slow)
+    with connect(door, options="-c discreet.epsilon=1") as client:
+        threading.Thread(target=lambda: (started.wait(30), client.cancel_safe(timeout=20)), daemon=True).start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            client.execute("SELECT COUNT(*) FROM visits WHERE age = 5")
+        go.set()
+        monkeypatch.setattr(Session, "answers", answers)
+        assert client.execute("SELECT 1").fetchone() == (1,)
+
+
+# Others in Python
+
+
+def test_asyncpg(door):
+    asyncpg = pytest.importorskip("asyncpg")
+
+    async def talk():
+        client = await asyncpg.connect(**door.target, database="clinic", server_settings={"discreet.epsilon": "1"})
+        rows = await client.fetch(
+            "SELECT region, COUNT(*) AS n FROM visits WHERE age < $1 AND day >= $2 AND region = $3 GROUP BY region",
+            50, __import__("datetime").date(2020, 1, 1), "north",
+        )  # fmt: skip
+        async with client.transaction():
+            few = [row async for row in client.cursor(BY_REGION, prefetch=1)]
+        await client.close()
+        return rows, few
+
+    rows, few = asyncio.run(talk())
+    assert rows[0]["region"] == "north" and len(few) == 3
+
+
+def test_pg8000(door):
+    native = pytest.importorskip("pg8000.native")
+    client = native.Connection("ann", host="127.0.0.1", port=door.port, password=door.tokens["ann"], database="clinic")
+    client.run("SET discreet.epsilon = 1")
+    rows = client.run("SELECT region, COUNT(*) AS n FROM visits WHERE age < :a GROUP BY region", a=50)
+    client.close()
+    assert [row[0] for row in rows] == ["north", "south", None]
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "pg8000"])
+def test_sqlalchemy_reflects_and_asks(door, driver):
+    sa = pytest.importorskip("sqlalchemy")
+    made = engine(door, driver)
+    look = sa.inspect(made)
+    assert look.get_schema_names() == ["information_schema", "public"] and look.get_table_names() == ["visits"]
+    assert look.get_pk_constraint("visits")["constrained_columns"] == [] and look.get_foreign_keys("visits") == []
+    assert "protects one person" in look.get_table_comment("visits")["text"]
+    data = sa.MetaData()
+    data.reflect(made)
+    visits = data.tables["visits"]
+    assert [str(column.type) for column in visits.columns] == ["BIGINT", "BIGINT", "DATE", "DOUBLE PRECISION", "TEXT"]
+    assert visits.c.age.comment == "integer from 0 to 120"
+    with made.connect() as client:
+        client.execute(sa.text("SET discreet.epsilon = 1"))
+        asked = sa.select(visits.c.region, sa.func.count()).where(visits.c.age < 50).group_by(visits.c.region)
+        assert len(client.execute(asked).all()) == 3
+    made.dispose()
+
+
+def test_pandas_and_polars(door):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    made = engine(door)
+    frame = pandas.read_sql(BY_REGION, made)
+    other = polars.read_database(BY_REGION, made)
+    made.dispose()
+    assert frame["n"].tolist() == other["n"].to_list() and len(frame) == 3
+
+
+def test_adbc(door):
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    before = door.charges()
+    uri = f"postgresql://ann:{door.tokens['ann']}@127.0.0.1:{door.port}/clinic"
+    with dbapi.connect(uri, autocommit=True) as client, client.cursor() as cursor:
+        cursor.execute("SET discreet.epsilon = 2")
+        cursor.execute(BY_REGION)
+        rows = cursor.fetch_arrow_table().to_pylist()
+        cursor.execute("SELECT COUNT(*) AS n FROM visits WHERE age < $1", (60,))
+        assert cursor.fetchall()
+        tables = client.adbc_get_objects(depth="columns").read_all().to_pylist()
+    assert [row["region"] for row in rows] == ["north", "south", None] and "visits" in json.dumps(tables, default=str)
+    assert door.charges() == before + 2
+
+
+# Others
+
+
+def test_node_pg(door, tmp_path):
+    modules = CLIENTS / "node_modules"
+    if shutil.which("node") is None or not (modules / "pg").exists():
+        pytest.skip("no Node.js with pg: make clients")
+    script = tmp_path / "ask.js"
+    script.write_text(
+        """
+        const {Client} = require('pg');
+        (async () => {
+          const client = new Client({host: '127.0.0.1', port: +process.env.PORT, user: 'ann',
+                                     password: process.env.TOKEN, database: 'clinic'});
+          const notices = []; client.on('notice', n => notices.push(n.message));
+          await client.connect();
+          await client.query('SET discreet.epsilon = 1');
+          const rows = (await client.query('SELECT region, COUNT(*) AS n FROM visits WHERE age < $1 GROUP BY region', [50])).rows;
+          const tables = (await client.query("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")).rows;
+          await client.end();
+          console.log(JSON.stringify({rows, tables, notices}));
+        })().catch(e => { console.error(e); process.exit(1); });
+        """
+    )
+    environment = os.environ | {"NODE_PATH": str(modules), "PORT": str(door.port), "TOKEN": door.tokens["ann"]}
+    run = subprocess.run(["node", script], env=environment, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert len(found["rows"]) == 3 and found["tables"] == [{"table_name": "visits"}] and found["notices"]
+
+
+JAVA = """
+import java.sql.*;
+public class Ask {
+  public static void main(String[] a) throws Exception {
+    String url = "jdbc:postgresql://127.0.0.1:" + System.getenv("PORT") + "/clinic?user=ann&options=-c%20discreet.epsilon=1";
+    try (Connection c = DriverManager.getConnection(url + "&password=" + System.getenv("TOKEN"))) {
+      DatabaseMetaData m = c.getMetaData();
+      ResultSet r = m.getTables(null, "public", "%", new String[]{"TABLE"});
+      while (r.next()) System.out.println("table " + r.getString("TABLE_NAME") + " " + r.getString("REMARKS"));
+      r = m.getColumns(null, "public", "visits", "%");
+      while (r.next()) System.out.println("column " + r.getString("COLUMN_NAME") + " " + r.getString("TYPE_NAME"));
+      m.getSchemas().next(); m.getPrimaryKeys(null, "public", "visits").next(); m.getTypeInfo().next();
+      m.getIndexInfo(null, "public", "visits", false, false).next(); m.getImportedKeys(null, "public", "visits").next();
+      PreparedStatement p = c.prepareStatement("SELECT region, COUNT(*) AS n FROM visits WHERE age < ? GROUP BY region");
+      for (int i = 0; i < 8; i++) {  // from the fifth on, the driver prepares on the server and reads binary
+        p.setInt(1, 50);
+        r = p.executeQuery();
+        StringBuilder s = new StringBuilder("rows");
+        while (r.next()) s.append(" ").append(r.getString(1)).append("=").append(r.getLong(2));
+        System.out.println(s + " " + (p.getWarnings() != null));
+      }
+      c.setAutoCommit(false);
+      Statement few = c.createStatement(); few.setFetchSize(1);
+      r = few.executeQuery("SELECT region, COUNT(*) AS n FROM visits GROUP BY region");
+      int n = 0; while (r.next()) n++;
+      System.out.println("few " + n);
+      c.commit();
+    }
+  }
+}
+"""
+
+
+def test_jdbc(door, tmp_path):
+    jar = Path("/usr/share/java/postgresql.jar")
+    if shutil.which("java") is None or not jar.exists():
+        pytest.skip("no Java with PostgreSQL's driver: make clients")
+    (tmp_path / "Ask.java").write_text(JAVA)
+    environment = os.environ | {"PORT": str(door.port), "TOKEN": door.tokens["ann"]}
+    before = door.charges()
+    run = subprocess.run(
+        ["java", "-cp", str(jar), str(tmp_path / "Ask.java")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert any(line.startswith("table visits private") for line in lines) and "column cost float8" in lines
+    rows = [line for line in lines if line.startswith("rows")]
+    assert len(rows) == 8 and len(set(rows)) == 1 and rows[0].endswith("true") and "few 3" in lines
+    assert door.charges() <= before + 2
