@@ -135,8 +135,8 @@ def _schema(catalog: Catalog, numbered: dict[str, int]) -> dict[str, Rows]:
             attributes.append({
                 "attrelid": oid, "attname": column.name, "atttypid": kind, "attlen": TYPES[kind].size, "attnum": number,
                 "attcacheoff": -1, "atttypmod": -1, "attalign": "i", "attstorage": "p",
-                "attnotnull": not column.nullable, "attislocal": True, "attcollation": 100 if kind == 25 else 0, "attstattarget": -1, "attidentity": "",
-                "attgenerated": "", "attcompression": "",
+                "attnotnull": not column.nullable, "attislocal": True, "attcollation": 100 if kind == 25 else 0,
+                "attstattarget": -1, "attidentity": "", "attgenerated": "", "attcompression": "",
             })  # fmt: skip
             words = column_comment(column, table)
             described.append({"objoid": oid, "classoid": 1259, "objsubid": number, "description": words})
