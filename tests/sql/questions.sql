@@ -187,7 +187,7 @@ SELECT year, month, SUM(turnover) OVER (PARTITION BY year ORDER BY month) AS so_
   SELECT EXTRACT(year FROM day) AS year, EXTRACT(month FROM day) AS month, SUM(total) AS turnover FROM orders GROUP BY 1, 2)
 ORDER BY year, month;
 
--- orders by day of the week: refused: DAYNAME
+-- orders by day of the week: same
 SELECT DAYNAME(day) AS weekday, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
 
 -- the median order: answered

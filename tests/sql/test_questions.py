@@ -18,7 +18,7 @@ import pytest
 import discreet
 from discreet.errors import InvalidQuery
 
-FEWEST_ACCEPTED = 61
+FEWEST_ACCEPTED = 62
 CONTINENTS = {
     "FRANCE": "EUROPE", "GERMANY": "EUROPE", "ITALY": "EUROPE", "CHINA": "ASIA", "JAPAN": "ASIA", "INDIA": "ASIA",
     "BRAZIL": "AMERICA", "PERU": "AMERICA", "KENYA": "AFRICA",

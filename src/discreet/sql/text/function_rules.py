@@ -231,6 +231,22 @@ def _part(name: str) -> Rule:
     return lambda node, go, _: dates.date_part(name, go(node.this))
 
 
+def _name_of(part: str, first: int, names: str) -> Rule:
+    """DAYNAME and MONTHNAME: the English name for the number that a part of a date has, counted from the first."""
+
+    def rule(node: Any, go: Go, scope: Scope) -> Expression:
+        number = dates.date_part(part, go(node.this))
+        named = enumerate(names.split(), first)
+        tests = [(conditions.compare("equal", number, constant(i)), constant(name)) for i, name in named]
+        return conditions.case(tests, constant(None))
+
+    return rule
+
+
+_DAYS = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday"
+_MONTHS = "January February March April May June July August September October November December"
+
+
 def _anonymous(node: exp.Anonymous, go: Go, scope: Scope) -> Expression:
     """Functions that the parser knows by name only."""
     if _is_age(node):
@@ -259,6 +275,8 @@ FUNCTION_RULES: dict[type, Rule] = {
     exp.Year: _part("year"),
     exp.Quarter: _part("quarter"),
     exp.Month: _part("month"),
+    exp.Monthname: _name_of("month", 1, _MONTHS),
+    exp.Dayname: _name_of("dayofweek", 0, _DAYS),
     exp.Week: _part("week"),
     exp.WeekOfYear: _part("week"),
     exp.Day: _part("day"),
