@@ -218,3 +218,24 @@ def test_a_closed_engine_and_tables_of_python(database):
         engine.fetch("SELECT 1 AS one")
     with pytest.raises(InvalidParameter, match="source"):
         PostgresEngine(policy.catalog, {"visits": object()}, address=policy.address)
+
+
+@pytest.mark.parametrize(
+    ("state", "away"),
+    [
+        (None, True),
+        ("08006", True),
+        ("28P01", True),
+        ("57P01", True),
+        ("53100", False),
+        ("53200", False),
+        ("57014", False),
+        ("XX000", False),
+    ],
+)
+def test_only_a_server_that_is_away_lets_a_charge_be_used_again(state, away):
+    """A full disk or memory, a timeout or a defect may be the work of rows: what was charged for it stays spent."""
+    from discreet.curator.engines.postgres import _is_away
+
+    error = type("Said", (Exception,), {"sqlstate": state})()
+    assert _is_away(error) is away

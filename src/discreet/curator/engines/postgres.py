@@ -179,12 +179,18 @@ class PostgresEngine:
                 hint = "GRANT SELECT on the tables, and USAGE on their schema, to this role"
             case errors.UndefinedTable() | errors.UndefinedColumn():
                 hint = "a table was dropped or renamed after the dataset was opened; open it again"
-            case errors.OperationalError() | errors.InterfaceError():
+            case errors.OperationalError() | errors.InterfaceError() if _is_away(error):
                 words = f"PostgreSQL at {self._shown} does not answer in {what}: {said}"
                 return EngineUnavailable(f"{words}; look at the server, the role and its password")
             case _:
                 hint = "look at the server's log"
         return InvalidData(f"PostgreSQL at {self._shown} refused {what}: {said}; {hint}")
+
+
+def _is_away(error: "psycopg.Error") -> bool:
+    """Whether the server was not reached or went away; a full disk or memory may be the work of rows, and is not."""
+    state = error.sqlstate
+    return state is None or state[:2] in ("08", "28") or state in ("53300", "57P01", "57P03")
 
 
 def _psycopg() -> Any:

@@ -166,10 +166,14 @@ def _connect(address: str, shown: str) -> Any:
 
 def _explained(error: Exception, shown: str, what: str) -> InvalidData | EngineUnavailable:
     said = " ".join(str(error).split("\n")[0].split())[:200]
-    known = getattr(error, "getCondition", lambda: None)() or getattr(error, "getErrorClass", lambda: None)()
-    if known:
-        return InvalidData(f"Spark at {shown} refused {what}: {said}")
-    return EngineUnavailable(f"Spark at {shown} does not answer in {what}: {said}")
+    away = isinstance(error, OSError) or type(error).__name__ in _AWAY  # executors that fail may be the work of rows
+    if away:
+        return EngineUnavailable(f"Spark at {shown} does not answer in {what}: {said}")
+    return InvalidData(f"Spark at {shown} refused {what}: {said}")
+
+
+_AWAY = frozenset({"Py4JNetworkError", "SparkConnectGrpcException", "_InactiveRpcError", "_MultiThreadedRendezvous"})
+"""Errors of the connection, by the names of their classes: which package has them depends on how Spark is reached."""
 
 
 def _place(name: str, source: Any, base: Path) -> str:
