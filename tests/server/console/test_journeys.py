@@ -255,6 +255,7 @@ def test_a_visitor_plays_an_attack_step_by_step_and_turns_epsilon(house, visit):
     assert page.inner_text("#turned") == "0.01"
 
 
+@pytest.mark.slow
 def test_a_synthetic_table_has_a_price_before_and_a_report_after(fresh, visit):
     house = fresh()
     page = visit("ann", url=house.url, tokens=house.tokens)
@@ -276,6 +277,7 @@ def test_a_synthetic_table_has_a_price_before_and_a_report_after(fresh, visit):
     assert download.value.path().read_text().splitlines()[0] == "patient_id,age,region"
 
 
+@pytest.mark.slow
 def test_every_kind_of_job_has_a_price_and_a_report_as_a_page(fresh):
     house = fresh()
     keys = list(range(40))
