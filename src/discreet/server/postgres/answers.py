@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from discreet.sql.plan.query_plan import QueryPlan
 
 _SCHEMAS: Recent[tuple[int, str, bool], Any] = Recent(2_000)
+_TEXTS: Recent[tuple[str, str], str] = Recent(2_000)
 _UNPAID = Receipt("", "", 0, "", "", Pure(0), 0.0, 0.0, True, 0.0)
 
 
@@ -91,13 +92,17 @@ class Answers:
         reader = CatalogReader.of(self.session.catalog)
         if reader.is_for_catalog(sql):
             return sql, True
-        try:
-            tree = st.parsed(sql, "duckdb")
-        except InvalidQuery:
-            if values:
-                raise
-            return sql, False  # the planner says it better
-        text = st.without_schema(sql, tree, frozenset({"public", "main", self.session.catalog.name.casefold()}))
+        name = self.session.catalog.name
+        text = _TEXTS.get((name, sql))
+        if text is None:
+            try:
+                tree = st.parsed(sql, "duckdb")
+            except InvalidQuery:
+                if values:
+                    raise
+                return sql, False  # the planner says it better
+            text = st.without_schema(sql, tree, frozenset({"public", "main", name.casefold()}))
+            _TEXTS.put((name, sql), text)
         if values:
             text = st.written(st.bound(st.parsed(text, "duckdb"), values), "duckdb")
         return text, False

@@ -131,11 +131,13 @@ def _cast(node: exp.Expr, numbers: Mapping[str, int]) -> exp.Expr:  # noqa: PLR0
         return exp.Null() if found is None else exp.Literal.number(found)
     match name:
         case "regclass":
-            return _scalar(f"SELECT relname FROM pg_catalog.pg_class WHERE oid = {_MARK} LIMIT 1", value)  # noqa: S608
+            return _relation("relname", value)
         case "regtype":
             return _type_text(value)
         case "regnamespace":
             return _schema_text(value)
+        case "oid" if "regclass" in value.meta:
+            return _relation("oid", value.meta["regclass"])
         case "oid" | "xid" | "int2vector" | "oidvector":
             return exp.TryCast(this=value, to=exp.DataType.build("BIGINT")) if name in ("oid", "xid") else value
         case "name" | "text" | "char" | "regproc" | "regrole" | "varchar":
@@ -168,6 +170,18 @@ def _scalar(sql: str, value: exp.Expr, **more: exp.Expr) -> exp.Expr:
         elif column.name in more:
             column.replace(exp.Paren(this=more[column.name].copy()))
     return tree
+
+
+def _relation(column: str, value: exp.Expr) -> exp.Expr:
+    """The name or the number of a relation that is given by either."""
+    text = f"CAST({_MARK} AS text)"
+    found = _scalar(
+        f"SELECT {column} FROM pg_catalog.pg_class "  # noqa: S608
+        f"WHERE CAST(oid AS text) = {text} OR relname = {text} OR 'public.' || relname = {text} LIMIT 1",
+        value,
+    )
+    found.meta["regclass"] = value.copy()
+    return found
 
 
 def _type_text(value: exp.Expr) -> exp.Expr:
@@ -252,6 +266,10 @@ def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
         case "shobj_description":
             text = f"SELECT description FROM pg_catalog.pg_shdescription WHERE objoid = {_MARK} LIMIT 1"  # noqa: S608
             return _named(_scalar(text, first), node, name)
+        case "format" if first.name == "%I.%I" and len(arguments) == 1 and len(node.expressions) == 2:
+            return exp.func("concat", node.expressions[0], exp.Literal.string("."), node.expressions[1])
+        case "format" if first.name == "%I.%I" and len(arguments) == 3:
+            return exp.func("concat", arguments[1], exp.Literal.string("."), arguments[2])
         case "quote_ident":
             return _named(first.copy(), node, name)
         case "pg_size_pretty":

@@ -490,12 +490,15 @@ class Connection:
         """Have a portal's statement answered, once."""
         schema = portal.schema if portal.described else portal.prepared.schema
         statement, values, work = portal.prepared.statement, portal.values, self._work
-        result: Result = yield Run(lambda: work.run(statement, values, schema))
-        portal.result = result
-        if result.table is not None:
+
+        def answered() -> tuple[Result, list[Any]]:
+            result = work.run(statement, values, schema)
+            if result.table is None:
+                return result, []
             forms = [form_of(field.type) for field in result.table.schema]
-            formats = _spread(portal.formats, len(forms))
-            portal.rows = yield Run(lambda: encoded(result.table, forms, formats))
+            return result, encoded(result.table, forms, _spread(portal.formats, len(forms)))
+
+        portal.result, portal.rows = result, _ = yield Run(answered)
         if work.settings.value("client_min_messages").casefold() in ("notice", "info", "log", "debug"):
             for words, detail in result.notices:
                 yield Send(fr.response(b"N", notice_fields(words, detail)))
