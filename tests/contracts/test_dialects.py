@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from discreet.curator.engines.dialects import dialect_of
@@ -242,3 +243,34 @@ def postgres_engines(postgres: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "sql"), statements())
 def test_postgresql_gives_the_same_exact_aggregates(duckdb_engines, postgres_engines, name, sql):
     compare(duckdb_engines, postgres_engines, name, sql)
+
+
+# Spark
+
+
+@pytest.fixture(scope="session")
+def spark_engines(spark: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    from discreet.curator.engines.spark import SparkEngine
+
+    folder = tmp_path_factory.mktemp("spark")
+    for name, rows in odd_rows().items():
+        pq.write_table(rows, folder / f"{name}.parquet")
+    return {
+        policy.catalog.name: SparkEngine(policy.catalog, {name: f"parquet:{name}.parquet" for name in policy.sources}, address=spark, base=folder)
+        for policy in (clinic(), shop())
+    }  # fmt: skip
+
+
+QUICK = ("STRFTIME(left", "AVG(m) AS a")
+"""A few forms in every run; all of them in the slow ones, since each takes seconds."""
+
+
+@pytest.mark.parametrize(("name", "sql"), [case for case in statements() if any(word in case[1] for word in QUICK)])
+def test_spark_gives_the_same_exact_aggregates(duckdb_engines, spark_engines, name, sql):
+    compare(duckdb_engines, spark_engines, name, sql)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "sql"), [case for case in statements() if not any(word in case[1] for word in QUICK)])
+def test_spark_gives_the_same_exact_aggregates_of_all_forms(duckdb_engines, spark_engines, name, sql):
+    compare(duckdb_engines, spark_engines, name, sql)
