@@ -172,7 +172,7 @@ class LinkedPlan(PrivatePlan):
             "neighbors": self.neighbors,
             "noise_multiplier": self.multiplier,
         }
-        return plan_document("linked synthesis", 1, **parts)
+        return plan_document("linked synthesis", 2, **parts)
 
     @property
     def loss(self) -> GaussianNoise:

@@ -213,7 +213,7 @@ class LinkedTables:
     def _rows(self, place: int, part: Part, own: Ints, progress: Progress | None) -> Fitted:
         plan, measured = self.plan, self.measurements[1 + place]
         schema = plan.joined(part)
-        known = allowed(part.rules, schema, measured)
+        known = allowed(part.rules, schema, measured, given=len(plan.own))
         copied = _copied(own, schema, measured)
         settings = _stopping(plan.settings, measured, copied)
         told = _by(progress, part.table.name)

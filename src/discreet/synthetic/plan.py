@@ -193,7 +193,7 @@ class SynthesisPlan(PrivatePlan):
         """What is released and how: bins and values as they are used, however they were written."""
         return plan_document(
             "synthesis",
-            1,
+            2,
             table=self.table,
             neighbors=self.neighbors,
             schema=self.schema({}),
@@ -405,7 +405,7 @@ def _largest(candidates: Sequence[Attributes], schema: Schema, many: int) -> lis
     return sorted(candidates, key=lambda each: -cells(each, schema.sizes))[:many]
 
 
-documented("attribute", omit={"density": None})(Attribute)
+documented("attribute", omit={"density": None, "thin": ()})(Attribute)
 documented("schema")(Schema)
 documented("key selection", names={"keys": "keys_per_unit"})(OptimalSelection)
 documented("marginals")(Design)

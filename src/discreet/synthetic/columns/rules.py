@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -217,6 +218,9 @@ class Decides:
 
 Rule = AtMost | Never | When | Decides
 
+_FEW = 2.0  # noise deviations: a bin far out, where few rows are expected, counts as empty with fewer
+_MOVED = 0.05  # of a column's spread: a bin is far out where noise moves the mean by more
+
 
 def named_in(rules: Sequence[Rule]) -> set[str]:
     """The columns of which rules name single values or bins: these must be known when the rules are written.
@@ -270,10 +274,13 @@ def _read_rule(text: str) -> Rule:
     raise InvalidParameter("rules", text, expected)
 
 
-def allowed(rules: Sequence[Rule], schema: Schema, measurements: Sequence[Measurement] = ()) -> list[Allowed]:
+def allowed(
+    rules: Sequence[Rule], schema: Schema, measurements: Sequence[Measurement] = (), *, given: int = 0
+) -> list[Allowed]:
     """The rules as tables of what may occur, one for each set of columns; what decides what follows from noisy counts.
 
-    What was read off noisy counts is left out where no row could obey it with all other rules.
+    What was read off noisy counts is left out where no row could obey it with all other rules. The first `given`
+    columns are drawn already: what is empty among them was decided then.
     """
     known = _together([table for rule in rules if (table := rule.allowed(schema)) is not None], schema)
     for rule in rules:
@@ -281,7 +288,39 @@ def allowed(rules: Sequence[Rule], schema: Schema, measurements: Sequence[Measur
         if table is not None:
             more = _together([*known, table], schema)
             known = more if possible(more, schema.sizes) else known
-    return known
+    more = _together([*known, *_empty(schema, measurements, given)], schema)
+    return more if possible(more, schema.sizes) else known
+
+
+def _empty(schema: Schema, measurements: Sequence[Measurement], given: int) -> list[Allowed]:
+    """Bins far out in which fine counts see few rows, and whose own noisy count is no more than noise explains: none.
+
+    What noise is above zero would be rows, and in a wide bin far out a few of them move a mean more than all others.
+    """
+    found = []
+    for place, attribute in enumerate(schema.attributes):
+        measured = [each for each in measurements if each.attributes == (place,)]
+        if place < given or not attribute.thin or not measured:
+            continue
+        weight = sum(each.sigma**-2 for each in measured)
+        counts: Any = sum(each.counts * each.sigma**-2 for each in measured) / weight
+        far = _far(attribute, np.maximum(counts[: attribute.known], 0.0), weight**-0.5)
+        few = np.isin(np.arange(attribute.size), far) & (counts < _FEW * weight**-0.5)
+        if few.any():
+            found.append(Allowed((place,), ~few, schema.sizes))
+    return found
+
+
+def _far(attribute: Attribute, counts: Any, sigma: float) -> Any:
+    """Thin bins so far from the others that noise of one deviation there moves the mean by a part of the spread."""
+    thin = np.array(attribute.thin, np.int64)
+    centers = np.array([float(low + high) / 2 for low, high in pairwise(attribute.edges or ())])
+    rest = counts.copy()
+    rest[thin] = 0.0
+    rows = max(float(rest.sum()), 1.0)
+    median = centers[np.searchsorted(np.cumsum(rest), rows / 2).clip(0, len(centers) - 1)]
+    spread = float(rest @ np.abs(centers - median)) / rows
+    return thin[sigma * np.abs(centers[thin] - median) > _MOVED * rows * spread]
 
 
 def _together(tables: Sequence[Allowed], schema: Schema) -> list[Allowed]:

@@ -45,6 +45,7 @@ class Attribute:
     edges: tuple[Fraction, ...] | None  # of bins: a value v with edges[i] ≤ v < edges[i+1] has code i
     step: Fraction | None  # the grid on which the inverse draws; None: any number
     density: Density | None = field(default=None, compare=False, repr=False)  # where inside its bins values lie
+    thin: tuple[int, ...] = field(default=(), compare=False, repr=False)  # codes of bins where fine counts see few rows
 
     @classmethod
     def of(cls, column: Column, *, bins: Bins | None = None, values: Sequence[Any] | None = None) -> "Attribute":
@@ -194,8 +195,10 @@ class Attribute:
             return replace(self, density=density)
         low, high = (self.edges or (Fraction(0),))[0], (self.edges or (Fraction(0),))[-1]
         unit = (high - low) / _PARTS if self.step is None else self.step
-        edges = tuple(low + unit * start for start in quantile_starts(density, self.known))
-        return replace(self, edges=edges, density=density)
+        starts = quantile_starts(density, self.known)
+        rows = np.diff(density.below(starts))
+        thin = tuple(np.flatnonzero(rows < rows.sum() / (2 * self.known)).tolist())
+        return replace(self, edges=tuple(low + unit * start for start in starts), density=density, thin=thin)
 
     def write(self, drawn: Drawn, codes: Codes) -> Any:
         """What was drawn as an Arrow array of the column's type; null where the code says missing."""

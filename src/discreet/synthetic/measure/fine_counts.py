@@ -29,6 +29,8 @@ _REST = 2.0  # noise deviations: what is left over counts where it is more
 _DECAY = 0.5  # of what is left over, from one part to the next away from the clear ones
 _MOST = 512  # parts of one level that are cut further
 _FINEST = 1 << 12  # quantiles that are tried, to end up with enough bins
+_LONG = 6  # an end bin is long that is so many times as wide as its nearer half of rows
+_TAIL = 4  # bins more that a long end is cut into
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +164,29 @@ def _shared(mass: float, noisy: Sequence[int], sigma: float, *, root: bool) -> N
 def quantile_starts(found: Density, bins: int = BINS) -> list[int]:
     """The starts of so many bins of about equally many rows each, and their end; single steps with many stand alone.
 
+    A first or last bin that is long for where its rows lie is cut further, each part wider than the one before: what
+    few people have far out is too little for fine counts, but not for the counts of bins.
+
     >>> even = Density(np.array([0, 100]), np.array([50.0]))
     >>> quantile_starts(even, 4)
     [0, 25, 50, 75, 100]
     >>> quantile_starts(Density(np.array([0, 7, 8, 100]), np.array([0.0, 90.0, 10.0])), 4)
     [0, 7, 8, 54, 100]
+    >>> skewed = Density(np.array([0, 100, 10_000]), np.array([50.0, 0.0]))
+    >>> quantile_starts(skewed, 9)
+    [0, 20, 40, 60, 80, 120, 238, 708, 2576, 10000]
     """
-    points = int(found.starts[-1])
+    edges = _equal(found, bins)
+    ends = [end for end in (_long_end(found, edges, side) for side in (0, 1)) if end] if bins >= 2 * _TAIL else []
+    if not ends:
+        return edges
+    edges = _equal(found, bins - _TAIL * len(ends))
+    tails = [_long_end(found, edges, side) for side in (0, 1)]
+    return _widened(sorted({*edges, *tails[0], *tails[1]}), bins)
+
+
+def _equal(found: Density, bins: int) -> list[int]:
+    """Bins of about equally many rows."""
     low, high = bins, _FINEST
     best = _cuts(found, low)
     while low < high:
@@ -178,11 +196,32 @@ def quantile_starts(found: Density, bins: int = BINS) -> list[int]:
             low, best = middle, cuts
         else:
             high = middle - 1
-    edges = [0, *best, points]
-    while len(edges) <= bins:  # cut what is widest; there are more steps than bins
+    return _widened([0, *best, int(found.starts[-1])], bins)
+
+
+def _widened(edges: list[int], bins: int) -> list[int]:
+    """So many bins, of these and the halves of what is widest; there are more steps than bins."""
+    while len(edges) <= bins:
         wide = int(np.argmax(np.diff(edges)))
         edges.insert(wide + 1, (edges[wide] + edges[wide + 1]) // 2)
     return edges
+
+
+def _long_end(found: Density, edges: list[int], side: int) -> list[int]:
+    """Cuts of the first (0) or last (1) bin, each part wider than the one nearer to the middle; none if it is not long.
+
+    Distances are from the inner edge: to where half of the bin's rows are, then in equal ratios to the far end.
+    """
+    inner, outer = (edges[-2], edges[-1]) if side else (edges[1], edges[0])
+    wanted = found.below([inner, outer]).mean()
+    sums = found.below(found.starts)
+    half = abs(float(np.interp(wanted, sums, found.starts)) - inner)
+    length = abs(outer - inner)
+    if length < _LONG * max(half, 1.0):
+        return []
+    ratio = (length / max(half, 1.0)) ** (1 / (_TAIL + 1))
+    cuts = [inner + (1 if side else -1) * round(max(half, 1.0) * ratio**n) for n in range(1, _TAIL + 1)]
+    return [cut for cut in cuts if min(inner, outer) < cut < max(inner, outer)]
 
 
 def _cuts(found: Density, many: int) -> list[int]:
