@@ -31,6 +31,7 @@ _MOST = 512  # parts of one level that are cut further
 _FINEST = 1 << 12  # quantiles that are tried, to end up with enough bins
 _LONG = 6  # an end bin is long that is so many times as wide as its nearer half of rows
 _TAIL = 4  # bins more that a long end is cut into
+_SEEN = 16  # fine counts that see all but such a part of a bin's rows need no more bins
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class Density:
 
     starts: Ints  # one more than masses
     masses: NDArray[np.float64]
+    unseen: float = 0.0  # so many rows may be in a part where none were seen
 
     def below(self, positions: Any) -> NDArray[np.float64]:
         """How many rows lie below each position; inside a stretch they are spread evenly."""
@@ -143,7 +145,7 @@ def density(levels: Sequence[Level], cells: Cells, sigma: float) -> Density:
 
     spread(0, 0, max(1.0, float(sum(levels[0][1]))))
     ends = np.minimum(np.array([*starts, cells.count]) * cells.width, cells.points)
-    return Density(ends, np.array(masses))
+    return Density(ends, np.array(masses), _LOOKED_INTO * sigma)
 
 
 def _shared(mass: float, noisy: Sequence[int], sigma: float, *, root: bool) -> NDArray[np.float64]:
@@ -165,20 +167,20 @@ def quantile_starts(found: Density, bins: int = BINS) -> list[int]:
     """The starts of so many bins of about equally many rows each, and their end; single steps with many stand alone.
 
     A first or last bin that is long for where its rows lie is cut further, each part wider than the one before: what
-    few people have far out is too little for fine counts, but not for the counts of bins.
+    few people have far out may be too little for fine counts, but not for the counts of bins.
 
     >>> even = Density(np.array([0, 100]), np.array([50.0]))
     >>> quantile_starts(even, 4)
     [0, 25, 50, 75, 100]
     >>> quantile_starts(Density(np.array([0, 7, 8, 100]), np.array([0.0, 90.0, 10.0])), 4)
     [0, 7, 8, 54, 100]
-    >>> skewed = Density(np.array([0, 100, 10_000]), np.array([50.0, 0.0]))
+    >>> skewed = Density(np.array([0, 100, 10_000]), np.array([50.0, 0.0]), unseen=5.0)
     >>> quantile_starts(skewed, 9)
     [0, 20, 40, 60, 80, 120, 238, 708, 2576, 10000]
     """
     edges = _equal(found, bins)
-    ends = [end for end in (_long_end(found, edges, side) for side in (0, 1)) if end] if bins >= 2 * _TAIL else []
-    if not ends:
+    ends = [end for end in (_long_end(found, edges, side) for side in (0, 1)) if end]
+    if not ends or bins < 2 * _TAIL or found.unseen * bins * _SEEN < found.masses.sum():
         return edges
     edges = _equal(found, bins - _TAIL * len(ends))
     tails = [_long_end(found, edges, side) for side in (0, 1)]
