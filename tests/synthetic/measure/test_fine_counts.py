@@ -44,6 +44,8 @@ def people(rows: int, seed: int) -> pa.Table:
 class Rows:
     """An engine that has one table."""
 
+    dialect = "duckdb"
+
     def __init__(self, table: pa.Table) -> None:
         self.table = table
 
