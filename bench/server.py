@@ -156,6 +156,15 @@ max_rows_per_group = 5
 person = {{type = "integer", nullable = false}}
 age = {{type = "integer", lower = 0, upper = 120}}
 day = {{type = "integer", lower = 0, upper = 100000}}
+[tables.history]
+source = "history.parquet"
+unit = "person"
+max_groups_per_unit = 2
+max_rows_per_group = 5
+[tables.history.columns]
+person = {{type = "integer", nullable = false}}
+age = {{type = "integer", lower = 0, upper = 120}}
+day = {{type = "integer", lower = 0, upper = 100000}}
 """
 
 
@@ -170,7 +179,7 @@ class _Server:
         return [self._request("ask", client, self._questions[n], "0.01") for n in numbers]
 
     def slow_asks(self, client: int, count: int) -> list[bytes]:
-        sql = "SELECT COUNT(DISTINCT person) AS n, SUM(age) AS s FROM visits WHERE (age * {0} + day) % 7 < 5"
+        sql = "SELECT COUNT(DISTINCT person) AS n, SUM(age) AS s FROM history WHERE (age * {0} + day) % 7 < 5"
         return [self._request("ask", client, sql.format(n + 2), "0.01") for n in range(count)]
 
     def _request(self, verb: str, client: int, sql: str, epsilon: str) -> bytes:
@@ -220,9 +229,10 @@ def _serving(questions: list[str], *, floor: str, rows: int = 2000) -> Iterator[
     with tempfile.TemporaryDirectory(prefix="bench-server-") as name:
         folder = Path(name)
         (folder / "clinic.toml").write_text(POLICY.format(floor=floor))
-        n = np.arange(rows)
-        visits = pa.table({"person": n % (rows // 2), "age": n % 97, "day": n % 9973})
-        parquet.write_table(visits, folder / "visits.parquet")
+        for table, count in (("visits", 2000), ("history", rows)):
+            n = np.arange(count)
+            columns = {"person": n % (count // 2), "age": n % 97, "day": n % 9973}
+            parquet.write_table(pa.table(columns), folder / f"{table}.parquet")
         file = TokenFile(folder / "clinic.tokens")
         tokens = [file.create(f"analyst {client}", "analyst")[0] for client in range(CLIENTS + 1)]
         began = time.perf_counter()
