@@ -10,10 +10,13 @@ gates is a column of a projection below WHERE (`_apart`), which DuckDB computes 
 below a projection and reads no statistics (`engines.duckdb`). What is left above are gates over columns.
 """
 
+from datetime import datetime
+
 from discreet.curator import contribution_draw as draw
 from discreet.curator.catalog import ColumnType
 from discreet.curator.engines.dialects import DUCKDB, Dialect
 from discreet.errors import InternalError
+from discreet.sql.algebra.calendar import Calendar, day_number, microsecond_number
 from discreet.sql.algebra.expression import (
     SWITCHED,
     Domain,
@@ -113,6 +116,8 @@ def value_number(domain: Domain, kind: Kind, name: str, dialect: Dialect = DUCKD
     if isinstance(domain, range):
         first, last = dialect.integer(domain.start), dialect.integer(domain.stop - 1)
         return f"CASE WHEN {name} BETWEEN {first} AND {last} THEN {name} - {first} END"
+    if not dialect.has_lists and isinstance(domain, Calendar) and domain.unit in _SPANS:
+        return _calendar_number(domain, name, dialect)
     if not dialect.has_lists:
         places = {value: place for place, value in enumerate(domain) if value is not None}
         if isinstance(kind, Truth):
@@ -131,6 +136,26 @@ def _value_sql(value: object, kind: Kind, dialect: Dialect) -> str:
     if isinstance(value, int):
         return dialect.integer(value)
     return dialect.moment(ColumnType.DATE if isinstance(kind, Day) else ColumnType.TIMESTAMP, value)
+
+
+_SPANS = {
+    "week": (7, 604_800_000_000),
+    "day": (1, 86_400_000_000),
+    "hour": (0, 3_600_000_000),
+    "minute": (0, 60_000_000),
+}
+"""Days and microseconds of the units that are all of one length."""
+
+
+def _calendar_number(domain: Calendar, name: str, dialect: Dialect) -> str:
+    """The place of a date or time in a calendar of equal units: how many of them after the first."""
+    if isinstance(domain.first, datetime):
+        number, first, span = dialect.microseconds(name), microsecond_number(domain.first), _SPANS[domain.unit][1]
+    else:
+        number, first, span = dialect.days(name), day_number(domain.first), _SPANS[domain.unit][0]
+    since = f"({number} - {dialect.integer(first)})"
+    inside = f"{since} BETWEEN 0 AND {(len(domain) - 1) * span} AND {since} % {span} = 0"
+    return f"CASE WHEN {inside} THEN {dialect.quotient(since, str(span))} END"
 
 
 _FEW = 4
