@@ -84,7 +84,7 @@ layers: install  ## the house: who may import whom
 	$(BIN)/lint-imports
 
 docs: install  ## run the Python examples of the documentation; `make test` runs its commands
-	$(BIN)/python -m pytest -q README.md docs
+	$(BIN)/python -m pytest -q README.md docs --ignore=docs/site
 
 site: install  ## build the documentation as a site that works offline (build/site)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group site
