@@ -11,7 +11,7 @@ import pytest
 
 from discreet.curator.catalog import Column
 from discreet.errors import InternalError
-from discreet.sql.algebra import curves, dates, functions, patterns, texts
+from discreet.sql.algebra import dates, functions, patterns, texts
 from discreet.sql.algebra.expression import MOST_WORK, Call, constant, field
 from discreet.sql.algebra.kinds import Day, Fixed, Text, Unsupported
 from discreet.sql.algebra.verification import verify_expression
@@ -58,9 +58,9 @@ def test_roots_of_negative_numbers_are_null():
     assert computed(value, [{"age": n} for n in (-3, -1, 0, 4, None)]) == [None, None, 0, 2 * 10**6, None]
 
 
-@pytest.mark.parametrize("name", curves.CURVES)
+@pytest.mark.parametrize("name", functions.CURVES)
 def test_curves_are_the_nearest_steps(name):
-    value = curves.curve(name, functions.add(AGE, constant(Fraction(1, 4))))
+    value = functions.curve(name, functions.add(AGE, constant(Fraction(1, 4))))
     inputs = range(-3, 13)
     found = computed(value, [{"age": n} for n in inputs])
     for n, steps in zip(inputs, found, strict=True):
@@ -68,7 +68,7 @@ def test_curves_are_the_nearest_steps(name):
         if name != "exp" and x <= 0:
             assert steps is None
             continue
-        low, high = curves._enclosure(name, x, 80)
+        low, high = functions._enclosure(name, x, 80)
         assert abs(steps - low / value.kind.step) <= Fraction(1, 2) + high - low
         assert value.kind.lower <= steps <= value.kind.upper
     assert value.nullable == (AGE.nullable or name != "exp")
@@ -76,11 +76,11 @@ def test_curves_are_the_nearest_steps(name):
 
 def test_a_result_near_a_half_is_decided_by_bounds(monkeypatch):
     """As if floats could not tell: all results come from the enclosures, and are the same."""
-    before = [curves._nearest("ln", Fraction(n), Fraction(1, 10**6)) for n in range(1, 200)]
-    curves._nearest.cache_clear()
-    monkeypatch.setitem(curves.CURVES, "ln", lambda x: round(math.log(x) * 10**6 - 0.5) / 10**6 + 0.5e-6)
-    assert [curves._nearest("ln", Fraction(n), Fraction(1, 10**6)) for n in range(1, 200)] == before
-    curves._nearest.cache_clear()
+    before = [functions._nearest("ln", Fraction(n), Fraction(1, 10**6)) for n in range(1, 200)]
+    functions._nearest.cache_clear()
+    monkeypatch.setitem(functions.CURVES, "ln", lambda x: round(math.log(x) * 10**6 - 0.5) / 10**6 + 0.5e-6)
+    assert [functions._nearest("ln", Fraction(n), Fraction(1, 10**6)) for n in range(1, 200)] == before
+    functions._nearest.cache_clear()
 
 
 def test_quotients_are_cut_and_null_at_zero():
@@ -186,8 +186,8 @@ HONEST = [
     functions.square_root(BIG),
     functions.divide(SHARE, AGE),
     functions.sign(AGE),
-    curves.curve("ln", AGE),
-    curves.curve("exp", AGE),
+    functions.curve("ln", AGE),
+    functions.curve("exp", AGE),
     dates.shift_days(BORN, AGE),
     dates.shift(BORN, 3, "month"),
     dates.number_of_day(BORN),

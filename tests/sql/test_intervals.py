@@ -18,7 +18,7 @@ import pytest
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.privacy.unit import Unit
-from discreet.sql.algebra import conditions, curves, dates, functions, texts
+from discreet.sql.algebra import conditions, dates, functions, texts
 from discreet.sql.algebra.expression import Expression, constant, field
 from discreet.sql.algebra.kinds import Day, Fixed, Moment, Real, Text, Truth, Unsupported
 from discreet.sql.algebra.relations import Aggregate, Bound, Count, Group, Key
@@ -225,8 +225,8 @@ class Draw(random.Random):
             lambda: functions.divide(one, self.number(below)),
             lambda: self.choice([functions.sign, functions.square_root, functions.truncate_number])(one),
             lambda: functions.power(one, constant(self.randint(0, 4))),
-            lambda: curves.curve(
-                self.choice(sorted(curves.CURVES)), self.choice([one, FIELDS["small"], FIELDS["tenth"]])
+            lambda: functions.curve(
+                self.choice(sorted(functions.CURVES)), self.choice([one, FIELDS["small"], FIELDS["tenth"]])
             ),
             lambda: functions.bucket(
                 one, constant(self.randint(-3, 0)), constant(self.randint(1, 9)), constant(self.randint(1, 5))

@@ -40,8 +40,8 @@ from discreet.sql.algebra.rows import (
     at_most_one_row,
     nodes_of,
 )
+from discreet.sql.algebra.verification import verify_rows
 from discreet.sql.plan.planner import Terms, plan
-from discreet.sql.plan.verify_rows import verify_rows
 
 REGIONS = ["n", "s", "w"]
 PRIVATE = {

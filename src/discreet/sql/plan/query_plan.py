@@ -60,6 +60,7 @@ from discreet.sql.algebra.rows import (
     unit_of,
 )
 from discreet.sql.algebra.rules import Derived
+from discreet.sql.algebra.verification import verify_part, verify_rows
 from discreet.sql.plan.explain import (
     Explanation,
     Read,
@@ -71,7 +72,6 @@ from discreet.sql.plan.explain import (
     warnings,
 )
 from discreet.sql.plan.price import total
-from discreet.sql.plan.verify_rows import verify_part, verify_rows
 from discreet.sql.release.release import Choice, Release, Tally, Top
 
 _CHOSEN = (

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from discreet.curator.catalog import ColumnType
 from discreet.curator.engines.dialects import Dialect
-from discreet.sql.algebra import curves
+from discreet.sql.algebra import functions
 from discreet.sql.algebra.calendar import FIRST, LAST, day_number, microsecond_number
 from discreet.sql.algebra.expression import Call, Constant, Expression
 from discreet.sql.algebra.kinds import Day, Fixed, Moment, Truth
@@ -86,7 +86,7 @@ def _curve(value: Call, parts: list[str], dialect: Dialect) -> str:
     kind = value.arguments[0].kind
     if not isinstance(kind, Fixed) or not isinstance(value.kind, Fixed):
         raise TypeError(value.operation)
-    first, values = curves.table(value.operation, kind, value.kind.step)
+    first, values = functions.curve_table(value.operation, kind, value.kind.step)
     return f"CASE WHEN {parts[0]} >= {first} THEN {dialect.listed(values, f'{parts[0]} - {first - 1}')} END"
 
 
@@ -124,7 +124,7 @@ OPERATIONS: dict[str, Callable[[Call, list[str], Dialect], str]] = {
     "sign": lambda _, parts, dialect: dialect.sign(parts[0]),
     "square_root": _square_root,
     "quotient": _quotient,
-    **dict.fromkeys(curves.CURVES, _curve),
+    **dict.fromkeys(functions.CURVES, _curve),
     "matches": lambda value, parts, dialect: dialect.matches(parts[0], _text(value.arguments[1])),
     "split_part": lambda _, parts, dialect: f"split_part({parts[0]}, {parts[1]}, CAST({parts[2]} AS INTEGER))",
     "replace": lambda _, parts, dialect: f"replace({', '.join(parts)})",

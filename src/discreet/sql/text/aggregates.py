@@ -17,8 +17,7 @@ from discreet.sql.algebra.rows import Rows, is_unit
 from discreet.sql.algebra.rules import AggregateCall, Statistic, derive
 from discreet.sql.text.expressions import translate
 from discreet.sql.text.function_rules import Scope
-from discreet.sql.text.grouping import grouping_sets, has_sets
-from discreet.sql.text.statement import DIALECT, Statement
+from discreet.sql.text.statement import DIALECT, Statement, grouping_sets, has_sets
 
 MOST_AGGREGATES = 200
 MOST_PLACES = 100

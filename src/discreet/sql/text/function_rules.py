@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from discreet.sql.algebra import conditions, curves, dates, functions, texts
+from discreet.sql.algebra import conditions, dates, functions, texts
 from discreet.sql.algebra.expression import Constant, Expression, constant
 from discreet.sql.algebra.kinds import Day, Fixed, Moment, Real, Text, Unsupported
 
@@ -167,12 +167,12 @@ def _make_date(node: exp.DateFromParts, go: Go, scope: Scope) -> Expression:
 def _log(node: exp.Log, go: Go, scope: Scope) -> Expression:
     """LOG(x) is to base 10, as in DuckDB; LOG(base, x) knows 2 and 10."""
     if node.expression is None:
-        return curves.curve("log10", go(node.this))
+        return functions.curve("log10", go(node.this))
     base = go(node.this)
     number = base.number if isinstance(base, Constant) else None
     if number not in (2, 10):
         raise Unsupported("LOG to this base", "use LN, LOG2 or LOG10")
-    return curves.curve(f"log{number}", go(node.expression))
+    return functions.curve(f"log{number}", go(node.expression))
 
 
 def _bucket(node: exp.WidthBucket, go: Go, scope: Scope) -> Expression:
@@ -298,9 +298,9 @@ FUNCTION_RULES: dict[type, Rule] = {
     exp.Trunc: unary(functions.truncate_number),
     exp.Pow: binary(functions.power),
     exp.Sqrt: unary(functions.square_root),
-    exp.Ln: unary(lambda value: curves.curve("ln", value)),
+    exp.Ln: unary(lambda value: functions.curve("ln", value)),
     exp.Log: _log,
-    exp.Exp: unary(lambda value: curves.curve("exp", value)),
+    exp.Exp: unary(lambda value: functions.curve("exp", value)),
     exp.WidthBucket: _bucket,
     exp.RegexpLike: binary(texts.matches),
     exp.SplitPart: _split_part,
