@@ -9,7 +9,6 @@ import datetime as dt
 import json
 import math
 import struct
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -161,6 +160,12 @@ def _text(value: Any) -> bytes:
     return str(value).replace("\0", "�").encode("utf-8", "replace")
 
 
+def _uuid_text(data: bytes) -> str:
+    """Sixteen bytes in the usual five groups."""
+    digits = data.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
 BOOL = PgType(16, "boolean", 1, 1000, lambda v: b"t" if v else b"f", _packed("?"), _unpacked("?"))
 BYTEA = PgType(17, "bytea", -1, 1001, _bytea, bytes, bytes)
 INT8 = PgType(20, "bigint", 8, 1016, _plain, _packed("q"), _unpacked("q"))
@@ -183,7 +188,7 @@ TIMESTAMPTZ = PgType(1184, "timestamp with time zone", 8, 1185, _moment_utc, _ti
                      lambda d: _MOMENT + struct.unpack("!q", d)[0] * _MICROSECOND)  # fmt: skip
 INTERVAL = PgType(1186, "interval", 16, 1187, _interval, _spaced, _read_interval)
 NUMERIC = PgType(1700, "numeric", -1, 1231, _decimal, _numeric, _read_numeric)
-UUID = PgType(2950, "uuid", 16, 2951, _plain, lambda v: uuid.UUID(str(v)).bytes, lambda d: str(uuid.UUID(bytes=d)))
+UUID = PgType(2950, "uuid", 16, 2951, _plain, lambda v: bytes.fromhex(str(v).replace("-", "")), _uuid_text)
 
 TYPES = {
     kind.oid: kind
