@@ -58,7 +58,7 @@ java:  ## find a Java runtime for the tests of the Spark engine, or install it
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq default-jre-headless >/dev/null; \
 	else echo "no Java found: install a JRE, or the tests of the Spark engine are skipped"; fi
 
-test: install browser node axe postgres java  ## run all tests but the slow ones
+test: install browser node axe postgres java clients  ## run all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-changed: install  ## run the tests that the changes since main can touch
