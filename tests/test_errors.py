@@ -21,6 +21,7 @@ TREE = {
     "NoGuarantee": (errors.DiscreetError,),
     "BudgetExceeded": (errors.DiscreetError,),
     "ReleaseFailed": (errors.DiscreetError,),
+    "EngineUnavailable": (errors.DiscreetError,),
     "NotAccepted": (errors.DiscreetError,),
     "LedgerError": (errors.DiscreetError,),
     "LedgerUnavailable": (errors.LedgerError,),

@@ -101,7 +101,7 @@ def postgres() -> Iterator[Server]:
 def _few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sweeps bring drawn rows nearer to the fit: contracts ask what rows depend on, not how near they are."""
     swept = row_sampling._Exchange.swept
-    few = lambda self, sweeps, *others: swept(self, min(sweeps, 8), *others)  # noqa: E731
+    few = lambda self, sweeps, *others, **named: swept(self, min(sweeps, 8), *others, **named)  # noqa: E731
     monkeypatch.setattr(row_sampling._Exchange, "swept", few)
 
 

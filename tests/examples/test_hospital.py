@@ -288,7 +288,8 @@ def test_the_demo_runs_and_its_report_tells_everything(modules, tmp_path, capsys
     assert "refused. the budget of 'hospital' cannot pay" in printed
     assert re.search(r"exact answers, the difference\s+right 100.0%", printed)
     assert "the same question 100 times: 1 answer, paid for once" in printed
-    assert printed.rstrip().endswith(str(target))
+    assert f"{target}\n" in printed
+    assert printed.rstrip().endswith(f"discreet demo --serve --folder {target.parent}")
     held, judged = map(int, re.search(r"(\d+) of (\d+) intervals hold the truth", printed).groups())
     assert judged > 30
     assert held > 0.7 * judged  # each with 95 %: false alarm below 1e-6; a wrong idea of bounding shows

@@ -213,7 +213,7 @@ def test_a_survey_from_its_page_to_its_estimate(house):
     odd = house.call("POST", links["reports"], None, other.respond("yes").line.encode(), Content_Type="text/plain").json
     assert odd["accepted"] == 0
     listed = house.call("GET", "/v1/datasets/clinic/surveys", "olga").json["surveys"]
-    assert [entry["id"] for entry in listed] == [links["id"]]
+    assert [entry["id"] for entry in listed].count(links["id"]) == 1
     found = house.call("GET", f"/v1/datasets/clinic/surveys/{links['id']}/estimate", "carl")
     assert found.status == 200, found
     assert found.json["reports"] == 200

@@ -81,9 +81,12 @@ def _written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     texts: dict[int, tuple[Any, str]] = {}
     write = writer.write
 
-    def written(aggregate: Any) -> str:
+    def written(aggregate: Any, *dialect: Any) -> str:
         if id(aggregate) not in texts:
-            texts[id(aggregate)] = aggregate, write(aggregate)  # the aggregate stays alive: its number is its own
+            texts[id(aggregate)] = (
+                aggregate,
+                write(aggregate, *dialect),
+            )  # the aggregate stays alive: its number is its own
         return texts[id(aggregate)][1]
 
     monkeypatch.setattr(writer, "write", written)
@@ -475,13 +478,13 @@ def bounds_of(**wide: int) -> Callable[[pytest.MonkeyPatch], None]:
     true = writer.write
 
     def broken(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(writer, "write", lambda a: true(replace(a, source=replace(a.source, **wide))))
+        patch.setattr(writer, "write", lambda a, *d: true(replace(a, source=replace(a.source, **wide)), *d))
 
     return broken
 
 
 def no_clamp(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows_sql, "treated", lambda column: rows_sql.quoted(column.name))
+    patch.setattr(rows_sql, "treated", lambda column, dialect: dialect.quoted(column.name))
 
 
 def all_names(patch: pytest.MonkeyPatch) -> None:
@@ -492,8 +495,8 @@ def sql_of(pattern: str, replacement: str) -> Callable[[pytest.MonkeyPatch], Non
     """A build that writes other SQL: what fits the pattern is replaced."""
     true = writer.write
 
-    def write(aggregate: Any) -> str:
-        sql, times = re.subn(pattern, replacement, true(aggregate))
+    def write(aggregate: Any, *dialect: Any) -> str:
+        sql, times = re.subn(pattern, replacement, true(aggregate, *dialect))
         assert times, "nothing was broken"
         return sql
 
@@ -505,7 +508,7 @@ def all_values(patch: pytest.MonkeyPatch) -> None:
     for name in ("write_values", "write_distinct"):
         true = getattr(values_sql, name)
         patch.setattr(
-            values_sql, name, lambda a, i, true=true: true(replace(a, source=replace(a.source, rows=10**6)), i)
+            values_sql, name, lambda a, i, *d, true=true: true(replace(a, source=replace(a.source, rows=10**6)), i, *d)
         )
 
 

@@ -287,6 +287,8 @@ CONNECTION = duckdb.connect(config={"threads": 1})
 class Fetching:
     """An engine over rows in memory."""
 
+    dialect = "duckdb"
+
     def __init__(self, rows):
         names, types = ("person", "a", "b", "c"), (pa.int64(), pa.int64(), pa.string(), pa.bool_())
         listed = zip(*rows, strict=True) if rows else [()] * 4

@@ -38,6 +38,8 @@ def catalog(neighbors=ADD, tables=(PEOPLE, VISITS, TESTS)):
 class Fetching:
     """An engine over rows in memory: for each table a list of tuples, the key first. It promises no order of rows."""
 
+    dialect = "duckdb"
+
     def __init__(self, tables=(PEOPLE, VISITS, TESTS), **rows):
         for table in tables:  # of the engine that was made last
             CONNECTION.register(table.name, arrow(table, rows.get(table.name, [])))

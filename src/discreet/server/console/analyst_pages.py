@@ -11,6 +11,7 @@ from pydantic import ConfigDict
 from discreet.curator.reports.answer_table import plain_text
 from discreet.curator.reports.ledger_rows import entries_of
 from discreet.errors import InvalidParameter
+from discreet.exact import text_up
 from discreet.report import Grid, Heading, Html, Part, Text, embedded
 from discreet.server.access import RIGHTS, Right
 from discreet.server.console.answer_charts import chart_of, columns_of, kinds_of, preview
@@ -107,7 +108,7 @@ async def history_page(request: Request, session: Annotated[Session, Depends(vis
     rows = []
     for entry in reversed(entries[-_LATEST:]):
         text = entry.row.text or ""
-        cost = "–" if entry.epsilon is None else f"{entry.epsilon:.4g}"
+        cost = "–" if entry.epsilon is None else text_up(entry.epsilon, 4)
         again = f'<button type="button" data-sql="{escape(text)}" data-charge="{entry.row.number}">Open</button>'
         rows.append(
             f"<tr><td class=number>{entry.row.number}</td><td>{escape(entry.row.when[:16].replace('T', ' '))}</td>"

@@ -20,7 +20,7 @@ from discreet.curator.owner.exact_view import check_schema
 from discreet.curator.owner.policy_draft import draft_policy
 from discreet.curator.policy import explain, parse_policy, read_policy
 from discreet.errors import InvalidParameter
-from discreet.exact import rational
+from discreet.exact import rational, text_up
 from discreet.mechanisms.additive import Geometric
 from discreet.report import Bars, Chart, Line
 from discreet.server.access import Right
@@ -134,7 +134,10 @@ def guesser_chart(epsilon: float) -> Chart:
     """How sure a guesser can be after all releases, by how sure before (Bayes' rule with the factor e^ε)."""
     before = np.linspace(0, 1, 51)
     after = before * exp(epsilon) / (1 - before + before * exp(epsilon))
-    marks = [Line(before, after, f"at most, at ε {epsilon:.3g}"), Line(before, before, "without the data", dashed=True)]
+    marks = [
+        Line(before, after, f"at most, at ε {text_up(epsilon, 4)}"),
+        Line(before, before, "without the data", dashed=True),
+    ]
     return Chart("What a guesser gains", marks, x="sure before", y="sure after", x_range=(0, 1), y_range=(0, 1))
 
 
