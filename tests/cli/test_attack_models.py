@@ -144,6 +144,10 @@ def test_a_pickle_is_read_only_if_it_is_trusted(attack, tmp_path):
     (tmp_path / "list.pkl").write_bytes(pickle.dumps([1]))
     other = attack("attack", "membership", "list.pkl", *TEST[3:], "--target", "ill", "--trust-pickle")
     assert "expected a classifier with predict_proba" in other.err
+    (tmp_path / "net.onnx").write_bytes(b"of another library")
+    foreign = attack("attack", "membership", "net.onnx", *TEST[3:])
+    assert (foreign.code, foreign.out) == (1, "")
+    assert "discreet.attacks.membership" in foreign.err
 
 
 def test_an_audit_of_the_training(discreet, tmp_path):

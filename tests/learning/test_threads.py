@@ -8,6 +8,8 @@ import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from discreet.errors import InvalidParameter
+from discreet.learning.classical import PCA, DecisionTreeClassifier, LinearRegression, LogisticRegression
+from discreet.learning.classical.estimator import Estimator
 from discreet.learning.estimators import DPClassifier
 from discreet.learning.federated import Federation, InProcessClients, run
 from discreet.learning.federated import member as member_module
@@ -54,6 +56,26 @@ def test_estimators_do_as_well(monkeypatch, settings, expected):
     )
     model.fit(X, Y)
     assert {frozenset(each) for each in seen} == {frozenset({expected})}
+
+
+CLASSICAL = [
+    LogisticRegression(epsilon=1, delta="1e-6", bounds=(-1, 1), classes=[0, 1]),
+    LinearRegression(epsilon=1, delta=0, bounds=(-1, 1), target_bounds=(0, 1)),
+    PCA(n_components=1, epsilon=1, delta=0, bounds=(-1, 1), norm=2),
+    DecisionTreeClassifier(epsilon=1, bounds=(-1, 1), classes=[0, 1]),
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # noise is all there is
+@pytest.mark.parametrize("model", CLASSICAL, ids=lambda model: type(model).__name__)
+def test_classical_models_do_as_well(monkeypatch, model):
+    seen = []
+    begin = Estimator._begin
+    monkeypatch.setattr(Estimator, "_begin", lambda *args: seen.append(blas()) or begin(*args))
+    model.fit(X, Y)
+    with blas_threads(2):
+        model.fit(X, Y)
+    assert seen == [{1}, {2}]
 
 
 def test_clients_of_a_federation_do_as_well(monkeypatch):

@@ -204,7 +204,12 @@ def attack_model_file(
         losses, inside = _pickled_losses(path, members, others, target, trusted=trust_pickle)
         attack = LossThreshold(losses=losses, members=inside, against=name, claimed=claimed, **common)
         return MembershipReport.of(after=[attack], title=f"Membership inference: {name}")
-    model = Model.load(path)
+    try:
+        model = Model.load(path)
+    except InvalidData as error:
+        raise InvalidInput(
+            f"{error}; for other models give discreet.attacks.membership.LossThreshold the loss of each row"
+        ) from None
     if not isinstance(model.shape, Shape):
         raise InvalidInput(
             f"this attack reads networks, not {model.shape.model} models; see discreet.attacks.membership"

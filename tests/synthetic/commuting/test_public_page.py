@@ -113,6 +113,20 @@ def test_choosing_on_the_map_and_by_address(opened, commute):
     assert not browser.complaints()
 
 
+def test_no_dot_is_cut_off_at_the_edge(opened, commute):
+    browser = opened(commute().page())
+    outside = """(() => {
+      const frame = document.querySelector("#picture circle.place").ownerSVGElement.viewBox.baseVal;
+      return [...document.querySelectorAll("#picture circle.place")].filter((dot) => {
+        const [x, y, r] = ["cx", "cy", "r"].map((name) => dot[name].baseVal.value);
+        return x - r < 0 || y - r < 0 || x + r > frame.width || y + r > frame.height;
+      }).length; })()"""
+    for place in range(browser.run("document.getElementById('place').options.length")):
+        browser.run(f"(() => {{ const s = document.getElementById('place'); s.selectedIndex = {place};"
+                    " s.dispatchEvent(new Event('change')); })()")  # fmt: skip
+        assert browser.run(outside) == 0
+
+
 def test_keys_are_enough(opened, commute):
     browser = opened(commute().page())
     # the page starts at the largest place of work, which noise may make the last in the list

@@ -264,6 +264,23 @@ def test_a_strong_pair_is_fitted_although_the_mean_over_all_marginals_is_small(r
     assert distance(fitted, truth) < distance(positive / positive.sum(), truth)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_strong_pair_with_few_clear_cells_is_as_near_as_its_noisy_counts_can_be_brought(seed):
+    """Of 288 cells 24 hold nearly everybody: noise in the others hides that these are off, if all count alike."""
+    rng, rows, sizes = np.random.default_rng(seed), 10_000, (32, 12, 24, 8, 32)
+    age = rng.integers(0, 32, rows)
+    diagnosis = np.where(rng.random(rows) < 0.8, age * 12 // 32, rng.integers(0, 12, rows))
+    group = np.where(rng.random(rows) < 0.92, diagnosis * 2 + rng.integers(0, 2, rows), rng.integers(0, 24, rows))
+    codes = np.column_stack([age, diagnosis, group, rng.integers(0, 8, rows), rng.geometric(0.2, rows).clip(0, 31)])
+    made = design_for(sizes, epsilon="1/5", delta="1e-5", neighbors=ADD)
+    measured = measure(codes, made, entropy=DeterministicEntropy(seed))
+    table = fit(sizes, measured, settings=Settings(closer=0.8))  # as for linked tables
+    (strong,) = (each for each in measured if each.attributes == (1, 2))
+    truth = counts(codes, sizes, (1, 2)).ravel() / rows
+    nearest = projected(strong.counts.ravel() / strong.counts.sum())
+    assert distance(table.marginal((1, 2)).ravel() / table.total, truth) < distance(nearest, truth) + 0.08
+
+
 def test_true_rules_do_not_make_a_table_worse(monkeypatch):
     """What is sure weighs as much as the best measurement: with ten times that, pairs are further off than without.
 

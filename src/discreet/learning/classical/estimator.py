@@ -25,8 +25,20 @@ from discreet.mechanisms import Exponential
 from discreet.noise import Entropy
 from discreet.privacy.budget import counting, paying
 from discreet.privacy.loss import Approximate, Loss
+from discreet.threads import blas_threads
 
 Floats = NDArray[np.float64]
+
+
+def _single_threaded(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A `fit` whose matrix products use as many threads as the model's `threads` says, else one."""
+
+    @wraps(fit)
+    def single_threaded(model: Any, *given: Any, **more: Any) -> Any:
+        with blas_threads(getattr(model, "threads", 1)):
+            return fit(model, *given, **more)
+
+    return single_threaded
 
 
 def _counted(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,10 +92,10 @@ class Estimator:
         return f"{type(self).__name__}({shown})"
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Every `fit` is entered in the open `Spending` blocks."""
+        """Every `fit` is entered in the open `Spending` blocks, and uses one thread for matrix products."""
         super().__init_subclass__(**settings)
         if "fit" in cls.__dict__:
-            cls.fit = _counted(cls.__dict__["fit"])  # type: ignore[attr-defined]
+            cls.fit = _single_threaded(_counted(cls.__dict__["fit"]))  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
         if counting() and not hasattr(self, "cost_"):

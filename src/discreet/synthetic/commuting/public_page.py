@@ -25,7 +25,9 @@ MOST_PLACES = 1_000
 
 _CONFIDENCE = f"{100 * CONFIDENCE:.0f} %"
 _WIDTH, _TALLEST = 720.0, 900.0
-_MARGIN = 14.0
+_MARGIN = 26.0
+"""Of the picture, around the points of places: more than the radius of the largest dot."""
+
 _TITLES = ("name", "title", "label", "namelsad")
 
 

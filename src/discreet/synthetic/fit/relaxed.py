@@ -9,9 +9,10 @@ single columns.
 Nothing here reads private rows. When to stop follows from the noise (the discrepancy principle, Morozov 1966): at the
 true table the mean squared residual, in units of the noise's variance, is 1; a fit far below it copies noise. That
 holds for each marginal by itself, within what chance allows for its number of cells: where many weak marginals fit well
-and a strong one does not, the mean over all would stop too early. A fit never sees the true error. The settings are the
-same for every table; they were first tried on Adult, and kept because they were at or near the best of a grid on NIST's
-ACS extracts, both with the truth in view.
+and a strong one does not, the mean over all would stop too early. Where that is asked for (`Settings.closer`), it holds
+for the clear cells of each pair too, and pairs that lag there are pulled harder (`clear_cells`). A fit never sees the
+true error. The settings are the same for every table; they were first tried on Adult, and kept because they were at or
+near the best of a grid on NIST's ACS extracts, both with the truth in view.
 """
 
 import math
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
 from discreet.noise import DeterministicEntropy, rounded_gaussian
+from discreet.synthetic.fit.clear_cells import ClearCells
 from discreet.synthetic.measure.marginals import Allowed, Attributes, cells, checked_sizes
 from discreet.synthetic.measure.noisy_marginals import Measurement, some, total
 from discreet.threads import blas_threads
@@ -128,7 +130,7 @@ def fit(
     if needed > chosen.memory:
         hint = "raise the limit, or use fewer columns, codes or soft rows"
         raise InvalidParameter("memory", chosen.memory, f"{needed:,} bytes for this table", hint)
-    problem = _Problem(exact, measurements, allowed, people / rows)
+    problem = _Problem(exact, measurements, allowed, people / rows, closer=chosen.closer < 1)
     start = _start(exact, column_shares(exact, measurements, allowed, people), rows, chosen.seed)
     with blas_threads(1):  # the same table on every machine of a kind, and no waiting on a busy one
         return _descended(problem, start, people, chosen, progress)
@@ -172,6 +174,7 @@ def _descended(
         misfit, excess, gradient = problem.gradient(soft)
         if progress is not None:
             progress(step, misfit)
+        problem.lagging = misfit <= settings.misfit
         if misfit <= settings.misfit and (excess <= 0 or misfit <= settings.closer * settings.misfit):
             stopped = "misfit"
             break
@@ -193,11 +196,18 @@ class _Problem:
     (model − noisy)²/σ². Columns and pairs are dense (a vector and a matrix); wider marginals are terms of their own.
 
     `_most_ones` and `_most_pairs` have the largest mean of (model − noisy)²/σ² of each marginal that chance explains:
-    at the true table it is χ² divided by the number c of cells, with mean 1 and variance 2/c.
+    at the true table it is χ² divided by the number c of cells, with mean 1 and variance 2/c. If `closer`, the same
+    holds for clear cells; and while `lagging`, only single marginals being too far off, such pairs are pulled harder.
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], measured: Sequence[Measurement], allowed: Sequence[Allowed], scale: float
+        self,
+        sizes: tuple[int, ...],
+        measured: Sequence[Measurement],
+        allowed: Sequence[Allowed],
+        scale: float,
+        *,
+        closer: bool = False,
     ) -> None:
         merged = _merged(measured)
         self.sizes = sizes
@@ -208,6 +218,7 @@ class _Problem:
         self._cells = sum(measurement.counts.size for measurement in merged)
         self._single, self._single_weight = np.zeros((2, width), np.float32)
         self._pair, self._pair_weight = np.zeros((2, width, width), np.float32)
+        self._clear, self.lagging = ClearCells(sizes, most=_CHANCE) if closer else None, False
         self._wide: list[tuple[Attributes, Singles, Any, float]] = []
         self._most_ones, self._most_pairs = np.full(len(sizes), np.inf), np.full((len(sizes), len(sizes)), np.inf)
         for measurement in merged:
@@ -231,6 +242,9 @@ class _Problem:
                 self._most_ones[a] = most
             case (a, b):
                 self._most_pairs[a, b] = most
+                if self._clear is not None:
+                    sigma = 1 / math.sqrt(float(weight) * self._unit)
+                    self._clear.add((a, b), (self._part(a), self._part(b)), noisy, sigma)
                 for here, there, flip in ((a, b, False), (b, a, True)):
                     place = self._part(here), self._part(there)
                     self._pair[place] = noisy.T if flip else noisy
@@ -267,12 +281,14 @@ class _Problem:
         gap -= self._pair
         pull = gap * self._pair_weight
         alone = soft.sum(axis=0) * self._scale - self._single
-        slope = soft @ pull
+        slope = soft @ (self._clear.pulled(pull) if self._clear is not None and self.lagging else pull)
         slope += alone * self._single_weight
         gap *= pull
         pairs = np.add.reduceat(np.add.reduceat(gap, self._starts, axis=0, dtype=np.float64), self._starts, axis=1)
         ones = np.add.reduceat(alone * alone * self._single_weight, self._starts, dtype=np.float64)
         loss, excess = float(pairs.sum()) / 2 + float(ones.sum()), self._excess(ones, pairs)
+        if self._clear is not None:
+            excess = max(excess, self._clear.excess(gap * self._unit, self._starts))
         for attributes, noisy, weight, most in self._wide:
             found = self._add_wide(soft, slope, attributes, noisy, weight)
             loss, excess = loss + found, max(excess, found * self._unit / noisy.size - most)
