@@ -131,7 +131,7 @@ def test_what_is_said_before_anything_is_spent(tmp_path):
             Synthesis(table="visits", epsilon=1, discover=["town"], people=1000, target="ill", rows_per_person=1)
         )
         told = words.explain()
-        for part in ("one person, by person; one of their rows is used", "ε 1.0 at δ 1e-05", "town (found privately)", "age (33)", "MB", "of one core", "useful", "small triples"):  # fmt: skip
+        for part in ("one person, by person; one of their rows is used", "ε 1.0 at δ 1e-05", "town (found privately)", "age (33)", "MB", "of one core", "useful", "small triples", "were 100 values found"):  # fmt: skip
             assert part in told
         assert "at most 3 of their rows" in data.plan(Synthesis(table="visits", epsilon=1, exclude=["town"], rows_per_person=3)).explain()  # fmt: skip
         assert not data._curator.ledger.charges("clinic")

@@ -344,7 +344,7 @@ class SynthesisPlan(PrivatePlan):
                 for attribute in schema.attributes
             ),
             "measured": f"{len(made.marginals)} marginals, noise of {float(min(made.sigmas)):.3g} to "
-            f"{float(max(made.sigmas)):.3g} rows on each count",
+            f"{float(max(made.sigmas)):.3g} rows on each count" + f", were {_SOME} values found" * bool(hidden),
             "useful": f"for more than about {ceil(made.noise_alone(1)):,} rows; with fewer, noise is all there is",
             **self.needs().words(self.people),
         }
