@@ -122,6 +122,7 @@ def of_clinic() -> list[str]:
         "SELECT CAST(day AS TEXT) AS t, CAST(paid AS TEXT) AS p, COUNT(*) AS n FROM visits GROUP BY 1, 2",
         "SELECT MIN(cost) AS a, MAX(cost) AS b, MEDIAN(paid) AS c, COUNT(DISTINCT paid) AS d FROM visits WHERE paid % 7 < 5",
         "SELECT r.people, COUNT(*) AS n FROM visits JOIN regions r USING (region) GROUP BY 1",
+        "SELECT first, COUNT(*) AS n FROM (SELECT patient, MIN(note) AS first, MAX(note) AS last FROM visits GROUP BY patient) WHERE last > 'Z' GROUP BY first",
         "SELECT SUM(CASE WHEN urgent THEN 1 ELSE 0 END) AS a, SUM(CAST(urgent AS INTEGER)) AS b FROM visits",
     ]
     return [
