@@ -72,6 +72,16 @@ def test_every_list_holds_different_declared_values(data: st.DataObject) -> None
     assert all(len(set(row)) == places and min(row) >= 0 and max(row) < points for row in found.tolist())
 
 
+def test_a_value_that_was_named_is_not_named_again() -> None:
+    """One value leads by far: it would be chosen again and again."""
+    mechanism = GroupedMode(epsilon=50, points=3, places=3, sensitivity=1)
+    one, leading, often = (np.array([number], np.int64) for number in (0, 1, 100))
+    for seed in range(20):
+        found = mechanism.release(Multisets(one, leading, often, 1), entropy=DeterministicEntropy(seed))
+        assert found[0, 0] == 1
+        assert sorted(found[0].tolist()) == [0, 1, 2]
+
+
 def test_the_error_holds_as_often_as_stated_and_is_not_idle() -> None:
     """Exactly: of 40 values of which one leads by the error, another is chosen with probability at most 5 %, not 0.05 %."""
     mechanism = GroupedMode(epsilon="0.5", points=40, places=1, sensitivity=3)
