@@ -204,6 +204,20 @@ def test_the_intervals_of_people_and_sums_hold_as_often_as_they_say(sql: str) ->
     assert max(widths) < 1
 
 
+def test_the_interval_is_as_wide_as_all_its_noises_together() -> None:
+    """That of the whole, and that of the four groups which are taken off it."""
+    terms = Terms(epsilon=1, measure_bounds=True)
+    release, whole = plan([OF_PEOPLE], KNOWN, terms).releases
+    failure = Fraction(1, 20) / 2
+    wide = whole.noises[0].interval(1 - failure) + width_of_sum(release.noises[0], 4, failure)
+    with DuckDBEngine(KNOWN, {"t": rows()}) as engine:
+        (note,) = [note for note in notes(OF_PEOPLE, terms, engine) if MISSED.match(note)]
+    about, _, least, most = missed(note)
+    assert about - least == pytest.approx(most - about, abs=1)
+    assert most - about == pytest.approx(float(wide), abs=1)
+    assert width_of_sum(release.noises[0], 4, failure) > 2
+
+
 @pytest.mark.parametrize("count", [1, 4, 50, 1000])
 @pytest.mark.parametrize(
     "noise", [Geometric(epsilon=1, sensitivity=30), RoundedGaussian(sigma=20, squared_sensitivity=9)]
