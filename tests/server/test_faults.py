@@ -73,7 +73,7 @@ def storm(folder, tokens, rounds, seed):
                 if stopped.is_set():
                     return
                 key = f"{turn}-{number}-{step}"
-                sql = f"SELECT COUNT(*) AS n FROM visits WHERE age < {turn % 100 + 1} AND cost < {number + step % 5}"
+                sql = f"SELECT COUNT(*) AS n FROM visits WHERE age < {turn % 100 + 1} AND cost < {number + step % 5}.{turn:03}"
                 sent[key] = (number, sql, f"0.0{10 + step % 80}")
                 reply = server.ask(tokens[number], sql, key, sent[key][2])
                 if reply is None:

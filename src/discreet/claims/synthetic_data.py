@@ -114,7 +114,7 @@ def commuting(run: Run) -> Evidence:
                 0.1,
                 float(probabilistic_prior(10**6, 1000, epsilon=7, delta="1e-6")),
             ),
-            Figure.at_most("mean commutes missed, probabilistic over pure", 0.5, probable / pure),
+            Figure.at_most("mean commutes missed, probabilistic over pure", 0.8, probable / pure),
         ]
     )
 
