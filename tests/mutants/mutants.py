@@ -15,6 +15,7 @@ tests against the copy, and fails if they pass. Name one part, or words of a mut
 
 import argparse
 import compileall
+import json
 import os
 import shutil
 import subprocess
@@ -76,19 +77,41 @@ def read_mutants(folder: Path = Path(__file__).parent) -> list[Mutant]:
     return found
 
 
-def run(mutant: Mutant, root: Path) -> Outcome:
-    """Run the tests that must kill a mutant, against a copy of the sources below `root`, which is whole again afterwards."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",  # what a sabotaged file was compiled to is not kept
-        "HYPOTHESIS_STORAGE_DIRECTORY": str(root / "hypothesis"),
-        "CI": "true",  # the same Hypothesis examples every time
-    }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "", *mutant.killed_by]
-    with _sabotaged(mutant, root):
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    return Outcome(mutant, done.returncode == _TESTS_FAILED, done.stdout + done.stderr)
+class Runner:
+    """Runs pytest against one copy of the sources, each time in a new process that has other libraries imported already.
+
+    A process that imports NumPy, SciPy and their like, but nothing of the product, is forked for every mutant: to import
+    them anew each time would take longer than most of the tests.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(root / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",  # what a sabotaged file was compiled to is not kept
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(root / "hypothesis"),
+            "CI": "true",  # the same Hypothesis examples every time
+        }
+        command = [sys.executable, str(Path(__file__).with_name("forked_tests.py"))]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, mutant: Mutant) -> Outcome:
+        """Run the tests that must kill a mutant against the copy, which is whole again afterwards."""
+        process, output = self._process, self.root / "output"
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with _sabotaged(mutant, self.root):
+            process.stdin.write(json.dumps({"tests": mutant.killed_by, "output": str(output)}) + "\n")
+            process.stdin.flush()
+            code = int(process.stdout.readline())
+        return Outcome(mutant, code == _TESTS_FAILED, output.read_text(encoding="utf-8", errors="replace"))
+
+    def close(self) -> None:
+        """End the process that is forked."""
+        self._process.communicate()
 
 
 @contextmanager
@@ -105,16 +128,18 @@ def _sabotaged(mutant: Mutant, root: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _copies(count: int) -> Iterator[Queue[Path]]:
-    """Copies of the sources, compiled: what is imported and not sabotaged is compiled once, not for every mutant."""
+def _runners(count: int) -> Iterator[Queue[Runner]]:
+    """Runners with copies of the sources, compiled: what is not sabotaged is compiled once, not for every mutant."""
     compileall.compile_dir(ROOT / "src", quiet=1)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        roots: Queue[Path] = Queue()
+        runners: Queue[Runner] = Queue()
         for number in range(count):
             root = Path(folder) / str(number)
             shutil.copytree(ROOT / "src", root / "src")  # with the times of the files, by which compiled ones are valid
-            roots.put(root)
-        yield roots
+            runners.put(Runner(root))
+        yield runners
+        for _ in range(count):
+            runners.get().close()
 
 
 def main() -> int:
@@ -129,16 +154,16 @@ def main() -> int:
         if not options.words or any(word in (mutant.part, mutant.name) or word in mutant.name for word in options.words)
     ]
     survivors = []
-    with _copies(options.jobs) as roots, ThreadPoolExecutor(options.jobs) as pool:
+    with _runners(options.jobs) as runners, ThreadPoolExecutor(options.jobs) as pool:
 
         def run_one(mutant: Mutant) -> Outcome:
-            root = roots.get()
+            runner = runners.get()
             try:
-                return run(mutant, root)
+                return runner.run(mutant)
             except ValueError as error:  # it no longer fits: the others are tried all the same
                 return Outcome(mutant, killed=False, output=str(error))
             finally:
-                roots.put(root)
+                runners.put(runner)
 
         for outcome in pool.map(run_one, chosen):
             mutant = outcome.mutant
