@@ -152,7 +152,7 @@ def estimate(kind: str, size: int, reports: int) -> Timed:
 def stored(kind: str, size: int, reports: int) -> Timed:
     """A store to which the reports were added, in parts."""
     from discreet.local.collection.collector import Collection
-    from discreet.local.collection.stores import Batch, Counts
+    from discreet.local.collection.duckdb_store import Batch, Counts
     from discreet.noise.entropy import SYSTEM
 
     survey, store = _survey(kind, size), Collection(Path(tempfile.mkdtemp()) / "reports.duckdb")

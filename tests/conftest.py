@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from tests.browser import browser  # noqa: F401 (a fixture)
 
-from discreet.curator import time_grid
+from discreet.curator.settings import SystemTimer
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.noise.entropy import Words
 
@@ -110,4 +110,4 @@ def counting() -> Counting:
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers leave at once: tests of what is answered need not wait for when; those of when have their own timers."""
-    monkeypatch.setattr(time_grid.SystemTimer, "wait", lambda self, nanoseconds: None)
+    monkeypatch.setattr(SystemTimer, "wait", lambda self, nanoseconds: None)

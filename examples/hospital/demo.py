@@ -27,7 +27,7 @@ from attacks import attack_by_averaging, attack_by_differencing
 from discreet.curator.contribution_draw import salt_text
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import explain, read_policy
-from discreet.curator.reports.statement import privacy_statement
+from discreet.curator.reports.statement_sections import privacy_statement
 from discreet.curator.stores.sqlite import SqliteStore
 from discreet.errors import BudgetExceeded, DiscreetError
 from report import page

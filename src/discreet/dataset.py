@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from discreet.curator.curator import Curator
     from discreet.curator.plan import Plan
     from discreet.curator.reports.budget_report import BudgetReport
-    from discreet.fairness.audit import FairnessPlan
-    from discreet.fairness.audit_answer import FairnessAnswer
+    from discreet.fairness.audit_plan import FairnessAnswer, FairnessPlan
     from discreet.learning.training_plan import TrainedModel, TrainingPlan
     from discreet.sql.plan.bounds_plan import BoundsPlan, ChosenBounds
     from discreet.sql.plan.explain import Explanation
@@ -487,7 +486,7 @@ class Dataset:
         """
         if request.epsilon is None or request.error is None:
             return request, ""
-        from discreet.sql.plan.two_steps import (
+        from discreet.sql.plan.planner import (
             FIRST_SHARE,
             WantedError,
             check_price,

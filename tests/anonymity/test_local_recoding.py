@@ -13,9 +13,8 @@ from tests.anonymity.adult import needs_adult, read
 from discreet.anonymity import Classes, Coded, Hierarchy, Recoding
 from discreet.anonymity.models import Closeness, DistinctDiversity, EntropyDiversity, KAnonymity, Target
 from discreet.anonymity.recoding import DistinctRows, full_domain, local
-from discreet.anonymity.recoding import groups as joining
-from discreet.anonymity.recoding.groups import Groups
-from discreet.anonymity.recoding.local import specialized
+from discreet.anonymity.recoding import local as joining
+from discreet.anonymity.recoding.local import Groups, specialized
 from discreet.errors import InvalidData
 from discreet.noise.entropy import DeterministicEntropy
 
@@ -87,8 +86,8 @@ def test_also_when_work_is_short(table: dict[str, list[Any]], model: Any) -> Non
     if aim is None:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "_WORK", 80)
-        patch.setattr(joining, "_WORK", 0)
+        patch.setattr(local, "_MOST_PLACINGS", 80)
+        patch.setattr(joining, "_MOST_PLACINGS", 0)
         assert_sound(local.local(coded, aim), aim)
         patch.setattr(local, "MOST_NODES", 1)
         assert_sound(local.local(coded, aim), aim)

@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.anonymity import Classes
-from discreet.anonymity.population import (
+from discreet.anonymity.risk import (
     _expanded_inverse,
     _summed_inverse,
     expected_inverse,
     fit_pitman,
+    population_sizes,
     population_uniques,
+    risk,
     stays,
 )
-from discreet.anonymity.risk import population_sizes, risk
 from discreet.errors import InvalidData, InvalidParameter
 
 

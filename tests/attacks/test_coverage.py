@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from discreet.attacks.tables.coverage import Known, covered, looks_coarse
+from discreet.attacks.tables.rules import Known, covered, looks_coarse
 
 AGES = np.array([3, 19, 20, 28, 29, 30, 41, 130])
 ZIPS = np.array(["13053", "13068", "14850", None], object)

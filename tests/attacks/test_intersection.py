@@ -63,7 +63,7 @@ def test_the_truth_is_always_left(hospitals):
 
 
 def test_against_brute_force(hospitals):
-    from discreet.attacks.tables.coverage import covered
+    from discreet.attacks.tables.rules import covered
 
     tables = releases(hospitals)
     sets, truth = attack(hospitals, tables).candidates(hospitals.both)

@@ -8,7 +8,7 @@ import pytest
 from tests.real_data import FOLDER, needs
 
 from discreet.anonymity import Classes
-from discreet.anonymity.population import population_uniques
+from discreet.anonymity.risk import population_uniques
 from discreet.anonymity.uniques import unique_sets, uniqueness
 from discreet.tables import read_table
 

@@ -70,7 +70,10 @@ BROKEN = {
         lambda real: lambda self, value, **_: value,
     ),
     "C3": ("discreet.local.oracles.responses.KRR.randomize", lambda real: lambda self, values, **_: values),
-    "C5": ("discreet.mechanisms.planar.PlanarLaplace.release", lambda real: lambda self, value, **_: np.asarray(value)),
+    "C5": (
+        "discreet.mechanisms.additive.PlanarLaplace.release",
+        lambda real: lambda self, value, **_: np.asarray(value),
+    ),
     "C6": (
         "discreet.claims.local_model.invert",
         lambda real: lambda channel, counts: [Fraction(c, sum(counts)) for c in counts],

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from discreet.attacks.updates import UpdateLabels, UpdateRows, imprint
-from discreet.learning.federated import Federation, GaussianShare, InProcessClients, Secure, masks, run
+from discreet.learning.federated import Federation, GaussianShare, InProcessClients, Secure, crypto, run
 from discreet.learning.federated.aggregation import SecureAggregation, TrustedAggregation, length
 from discreet.learning.federated.exchange import Update, decode_answer, unpack_vector
 from discreet.learning.federated.federation import Local
@@ -76,7 +76,7 @@ class Seen:
         (one,) = [message for message in messages if isinstance(message, Update | Masked)]
         if isinstance(one, Update):
             return unpack_vector(one.vector, length(self.net))
-        words = masks.parse(one.vector, bits, length(self.net)).astype(np.float64)
+        words = crypto.parse(one.vector, bits, length(self.net)).astype(np.float64)
         return words - 2.0**bits * (words >= 2.0 ** (bits - 1))
 
     def layers(self, vector):

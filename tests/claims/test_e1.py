@@ -14,8 +14,7 @@ from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.synthetic.fit.relaxed import Settings, fit
 from discreet.synthetic.fit.row_sampling import draw
-from discreet.synthetic.measure.marginals import counts
-from discreet.synthetic.measure.noisy_marginals import design_for, measure
+from discreet.synthetic.measure.noisy_marginals import counts, design_for, measure
 from discreet.synthetic.quality import area_under_curve, closeness
 
 pytestmark = pytest.mark.claim("E1")

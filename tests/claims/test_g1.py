@@ -15,7 +15,7 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import BudgetExceeded, InvalidParameter, InvalidQuery
-from discreet.learning.federated import Client, Coordinator, Identity, RoundSettings, masks, simulate_round
+from discreet.learning.federated import Client, Coordinator, Identity, RoundSettings, crypto, simulate_round
 from discreet.learning.federated.crypto import agree, opened, public, random_key, seal
 from discreet.learning.federated.messages import Masked, decode
 
@@ -96,14 +96,16 @@ def test_the_pads_of_all_pairs_cancel_in_the_sum_exactly(bits):
     rng = np.random.default_rng(bits)
     limit = 2 ** (bits - 4)
     inputs = {name: rng.integers(-limit, limit, length) for name in names}
-    sent = {name: masks.wrapped(vector, bits) for name, vector in inputs.items()}
+    sent = {name: crypto.wrapped(vector, bits) for name, vector in inputs.items()}
     for one, other in itertools.combinations(names, 2):
         key = random_key()
         for mine, theirs in ((one, other), (other, one)):
-            masks.apply(sent[mine], key, add=masks.adds(mine, theirs))
+            crypto.apply(sent[mine], key, add=crypto.adds(mine, theirs))
     for name in names:
-        assert (masks.reduced(sent[name], bits) != masks.reduced(masks.wrapped(inputs[name], bits), bits)).mean() > 0.9
-    total = masks.reduced(sum(sent.values()), bits).astype(object)
+        assert (
+            crypto.reduced(sent[name], bits) != crypto.reduced(crypto.wrapped(inputs[name], bits), bits)
+        ).mean() > 0.9
+    total = crypto.reduced(sum(sent.values()), bits).astype(object)
     signed = [int(word) - (1 << bits) * (int(word) >= 1 << (bits - 1)) for word in total]
     assert signed == [int(value) for value in sum(inputs.values())]
 
@@ -157,7 +159,7 @@ def test_in_a_whole_round_the_coordinator_sees_pads_and_gets_the_sum():
     def tap(name, sent):
         message = decode(sent)
         if isinstance(message, Masked):
-            seen[name] = masks.parse(message.vector, terms.bits, 500)
+            seen[name] = crypto.parse(message.vector, terms.bits, 500)
         return sent
 
     total = simulate_round(terms, people, inputs, wire=tap)

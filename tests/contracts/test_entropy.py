@@ -28,8 +28,8 @@ from discreet.fairness.repair.thresholds import Rule, Thresholds, thrown
 from discreet.local.collection.memoized import Device, Memoized
 from discreet.local.collection.survey import PLACES, Survey
 from discreet.local.collection.survey import RANDOMIZERS as SURVEY_RANDOMIZERS
-from discreet.local.estimation import bootstrap as local_bootstrap
 from discreet.local.estimation import ibu
+from discreet.local.estimation import inversion as local_bootstrap
 from discreet.local.estimation.heavy_hitters import PrefixExtension, encode
 from discreet.local.estimation.linear_maps import KRRModel
 from discreet.local.oracles.attributes import Sample, SampleWithFakes, Split
@@ -117,8 +117,8 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
     "local.collection.memoized.Device.respond": [device],
     "local.collection.survey.Survey.respond": [lambda name=name: survey(name).respond((1, 1) if name == PLACES else "b").report for name in SURVEY_RANDOMIZERS],
     "local.estimation.heavy_hitters.PrefixExtension.find": [lambda: PrefixExtension(lambda size: KRR(epsilon=4, size=size), 1, 4, 4).find(encode(["a"] * 300, width=1), confidence="0.5")],
-    "local.estimation.bootstrap.bootstrap": [lambda: local_bootstrap.bootstrap(COIN, [60, 40], confidence="0.9", method="inversion")],
-    "local.estimation.bootstrap.resample": [lambda: local_bootstrap.resample([60, 40], 50)],
+    "local.estimation.inversion.bootstrap": [lambda: local_bootstrap.bootstrap(COIN, [60, 40], confidence="0.9", method="inversion")],
+    "local.estimation.inversion.resample": [lambda: local_bootstrap.resample([60, 40], 50)],
     "local.estimation.ibu.thin": [lambda: ibu.thin([600, 400], 5)],
     "local.estimation.ibu.binomial": [lambda: ibu.binomial(np.full(50, 100), 0.5)],
     "local.estimation.ibu.inverse_binomial": [lambda: ibu.inverse_binomial(np.full(50, 100), np.full(50, 0.5))],

@@ -14,7 +14,7 @@ import pytest
 
 from discreet.errors import InvalidData
 from discreet.local.collection.collector import Collection, open_store, sift
-from discreet.local.collection.stores import Batch, Counts
+from discreet.local.collection.duckdb_store import Batch, Counts
 from discreet.local.collection.survey import PLACES, Report, Survey
 from discreet.local.places.areas import Area
 from discreet.noise import DeterministicEntropy
@@ -391,7 +391,7 @@ def added_up(address):
 
 
 def test_words_are_added_up_once_there_are_enough(store, address, monkeypatch):
-    monkeypatch.setattr("discreet.local.collection.stores.ENOUGH", 100)
+    monkeypatch.setattr("discreet.local.collection.duckdb_store.ENOUGH", 100)
     sent, values = lines(BITS, np.arange(500) % 70), np.arange(500) % 70
     for start, end in ((0, 30), (30, 60), (60, 250), (250, 251), (240, 255), (255, 500)):
         store.add(BITS, sent[start:end])
@@ -415,7 +415,7 @@ def test_words_are_added_up_once_there_are_enough(store, address, monkeypatch):
     ],
 )
 def test_sums_that_do_not_fit_the_reports_are_refused(store, address, monkeypatch, statement):
-    monkeypatch.setattr("discreet.local.collection.stores.ENOUGH", 100)
+    monkeypatch.setattr("discreet.local.collection.duckdb_store.ENOUGH", 100)
     store.add(BITS, lines(BITS, np.arange(150) % 70))
     store.add(BITS, lines(BITS, np.arange(7), seed=2))
     meddle(address, statement)
@@ -428,7 +428,7 @@ def test_sums_that_do_not_fit_the_reports_are_refused(store, address, monkeypatc
 
 @pytest.mark.parametrize("statement", ["UPDATE reports SET words = ARRAY[0, 0]", "UPDATE tallies SET sums[3] = 0"])
 def test_a_recount_finds_what_an_estimate_does_not_read(store, address, monkeypatch, statement):
-    monkeypatch.setattr("discreet.local.collection.stores.ENOUGH", 100)
+    monkeypatch.setattr("discreet.local.collection.duckdb_store.ENOUGH", 100)
     store.add(BITS, lines(BITS, np.arange(150) % 70))
     if not address.startswith("postgresql") and "sums[3]" in statement:
         statement = "UPDATE tallies SET sums = list_concat([0, 0, 0], sums[4:])"
@@ -439,7 +439,7 @@ def test_a_recount_finds_what_an_estimate_does_not_read(store, address, monkeypa
 
 
 def test_words_of_several_threads_are_all_added_up(address, monkeypatch):
-    monkeypatch.setattr("discreet.local.collection.stores.ENOUGH", 64)
+    monkeypatch.setattr("discreet.local.collection.duckdb_store.ENOUGH", 64)
     sent, faults = lines(BITS, np.arange(800) % 70), []
 
     def add(part):

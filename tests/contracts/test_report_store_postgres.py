@@ -12,7 +12,7 @@ import pytest
 
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.local.collection.collector import Collection, open_store
-from discreet.local.collection.stores import Counts
+from discreet.local.collection.duckdb_store import Counts
 from discreet.local.collection.survey import Report, Survey
 
 FIELDS = {"name": "food", "version": 1, "question": "What?", "domain": ["a", "b"], "randomizer": "k-rr", "times": 1}

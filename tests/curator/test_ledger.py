@@ -17,8 +17,7 @@ from discreet.curator.ledger import Head, Ledger, digest
 from discreet.curator.stores import COLUMNS, GENESIS, Row
 from discreet.curator.stores.memory import ManualClock, MemoryStore
 from discreet.curator.stores.reader import ReadOnlyStore
-from discreet.curator.stores.schema import APPLICATION, STEPS
-from discreet.curator.stores.sqlite import SqliteStore, _SqliteRows
+from discreet.curator.stores.sqlite import APPLICATION, STEPS, SqliteStore, _SqliteRows
 from discreet.errors import (
     BudgetExceeded,
     InvalidParameter,

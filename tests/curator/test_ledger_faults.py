@@ -22,8 +22,7 @@ from pathlib import Path
 import pytest
 
 from discreet.curator.ledger import Ledger, digest
-from discreet.curator.stores.schema import STEPS
-from discreet.curator.stores.sqlite import SqliteStore
+from discreet.curator.stores.sqlite import STEPS, SqliteStore
 from discreet.errors import BudgetExceeded, LedgerDamaged, LedgerError, LedgerTooNew, LedgerUnavailable
 from discreet.privacy.budget import Budget
 from discreet.privacy.loss import Pure

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from discreet.curator.ledger import Ledger, digest
 from discreet.curator.policy import parse_policy
-from discreet.curator.reports.statement import privacy_statement
-from discreet.curator.reports.statement_sections import kind_in_words, literal, odds, win
+from discreet.curator.reports.statement_sections import kind_in_words, literal, odds, privacy_statement, win
 from discreet.curator.stores.memory import ManualClock, MemoryStore
 from discreet.errors import InvalidParameter
 from discreet.privacy import loss as losses

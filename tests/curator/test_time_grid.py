@@ -6,14 +6,14 @@ from fractions import Fraction
 import pytest
 
 import discreet
-from discreet.curator import time_grid
+from discreet.curator import settings
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.curator import Curator
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import explain, parse_policy
-from discreet.curator.reports.statement import privacy_statement
+from discreet.curator.reports.statement_sections import privacy_statement
+from discreet.curator.settings import ManualTimer, Pace, SystemTimer
 from discreet.curator.stores.memory import MemoryStore
-from discreet.curator.time_grid import ManualTimer, Pace, SystemTimer
 from discreet.errors import BudgetExceeded, InvalidParameter, InvalidQuery, ReleaseFailed
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.budget import Budget
@@ -56,7 +56,7 @@ def leaves(elapsed: int, floor: int, monkeypatch: pytest.MonkeyPatch) -> dict[in
     found: dict[int, Fraction] = {}
     number = 0
     while not bounds or number < bounds[0]:
-        monkeypatch.setattr(time_grid, "uniform_below", draw(number))
+        monkeypatch.setattr(settings, "uniform_below", draw(number))
         step = pace.leaving(elapsed)
         found[step] = found.get(step, Fraction(0)) + Fraction(1, bounds[0])
         number += 1

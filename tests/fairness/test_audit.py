@@ -16,7 +16,8 @@ from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.curator.ledger import Ledger
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import BudgetExceeded, InternalError, InvalidData, InvalidParameter, ReleaseFailed
-from discreet.fairness.audit import FairnessPlan, plan_audit, sensitivity
+from discreet.fairness.audit import plan_audit
+from discreet.fairness.audit_plan import FairnessPlan, sensitivity
 from discreet.fairness.column_codes import Predictions
 from discreet.fairness.disparity_report import fairness_report
 from discreet.mechanisms.additive import Geometric

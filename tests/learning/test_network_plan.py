@@ -8,8 +8,7 @@ import pytest
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.errors import InvalidParameter
 from discreet.learning.estimators import DPClassifier, DPRegressor
-from discreet.learning.network_plan import network_defaults
-from discreet.learning.training_plan import plan_training
+from discreet.learning.training_plan import network_defaults, plan_training
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Unit
 from discreet.requests import Training

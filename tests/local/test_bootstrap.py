@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.local.estimation import bootstrap as module
-from discreet.local.estimation.bootstrap import bootstrap, resample
+from discreet.local.estimation import inversion as module
+from discreet.local.estimation.inversion import bootstrap, resample
 from discreet.local.estimation.linear_maps import ConvolutionModel, DenseModel, KRRModel
 from discreet.noise import DeterministicEntropy
 

@@ -8,7 +8,7 @@ import pytest
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.collection.collector import Collection, estimate
-from discreet.local.collection.stores import Counts
+from discreet.local.collection.duckdb_store import Counts
 from discreet.local.collection.survey import PLACES, Report, Survey
 from discreet.local.places.areas import Area
 from discreet.local.places.maps import earth_mover

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.collection.collector import Collection, lines_of, parts, sift
-from discreet.local.collection.stores import Counts
+from discreet.local.collection.duckdb_store import Counts
 from discreet.local.collection.survey import MOST_LINE, PLACES, Report, Survey
 from discreet.local.places.areas import Area
 

@@ -11,8 +11,8 @@ from scipy.stats import binom
 from tests.conftest import stable
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.mechanisms.frequent import GroupedMode
 from discreet.mechanisms.quantile import Multisets
+from discreet.mechanisms.selection import GroupedMode
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.loss import BoundedRange, Repeated
 

@@ -3,15 +3,15 @@
 import pytest
 from tests.serving import BY_REGION, CLINIC, COUNT
 
-from discreet.curator import time_grid
-from discreet.curator.time_grid import Pace
+from discreet.curator import settings
+from discreet.curator.settings import Pace
 
 
 @pytest.fixture
 def waits(monkeypatch):
     """How long was waited for the grid, in nanoseconds, one entry a charge."""
     noted = []
-    monkeypatch.setattr(time_grid.SystemTimer, "wait", lambda self, nanoseconds: noted.append(nanoseconds))
+    monkeypatch.setattr(settings.SystemTimer, "wait", lambda self, nanoseconds: noted.append(nanoseconds))
     return noted
 
 

@@ -238,7 +238,7 @@ def test_without_write_the_policy_stays_and_explaining_is_free(tmp_path: Any) ->
 
 
 def test_a_policy_in_another_form_is_not_touched() -> None:
-    from discreet.curator.owner.policy_edit import with_bounds
+    from discreet.curator.owner.policy_draft import with_bounds
 
     inline = POLICY.replace("[tables.visits]  # one row a visit", "[tables.visits.more]")
     with pytest.raises(InvalidParameter, match="by hand"):

@@ -18,8 +18,8 @@ from scipy.stats import binom
 import discreet
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import parse_policy
+from discreet.curator.settings import Pace, SystemTimer
 from discreet.curator.stores.memory import MemoryStore
-from discreet.curator.time_grid import Pace, SystemTimer
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.sql.plan.planner import Terms, plan
 

@@ -12,10 +12,9 @@ from discreet.curator.policy import parse_policy
 from discreet.errors import InternalError, InvalidParameter
 from discreet.privacy.unit import Unit
 from discreet.sql.algebra import dates
-from discreet.sql.algebra.calendar import Calendar, calendar_of, day_number, plus_months, truncated
 from discreet.sql.algebra.conditions import case, coalesce, is_null
 from discreet.sql.algebra.expression import constant, field
-from discreet.sql.algebra.kinds import Day, Fixed, Moment
+from discreet.sql.algebra.kinds import Calendar, Day, Fixed, Moment, calendar_of, day_number, plus_months, truncated
 from discreet.sql.algebra.verification import verify_expression
 from discreet.sql.plan.planner import Terms, plan
 from discreet.sql.release.expression_sql import treated

@@ -33,9 +33,8 @@ from discreet.privacy.unit import Neighbors, Unit
 from discreet.sql.algebra import relations
 from discreet.sql.algebra.relations import Bound, Measure
 from discreet.sql.plan.planner import Terms, plan
-from discreet.sql.release.private_sql import write
+from discreet.sql.release.private_sql import write, write_distinct, write_values
 from discreet.sql.release.release import Release
-from discreet.sql.release.values_sql import write_distinct, write_values
 
 NAN, INF = math.nan, math.inf
 SALT = "5a17"

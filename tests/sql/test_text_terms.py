@@ -8,7 +8,7 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import InvalidQuery
-from discreet.sql.text.options import without_options
+from discreet.sql.text.statement import without_options
 
 POLICY = """
 dataset = {name = "shop", neighbors = "add or remove one"}

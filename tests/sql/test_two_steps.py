@@ -14,9 +14,8 @@ from discreet.curator.catalog import Catalog, Column, Table
 from discreet.dataset import Dataset
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.privacy.unit import Unit
-from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.plan.planner import Terms, WantedError, _error, plan, second_epsilon
 from discreet.sql.plan.query_plan import QueryPlan
-from discreet.sql.plan.two_steps import WantedError, _error, second_epsilon
 
 POLICY = """
 [dataset]

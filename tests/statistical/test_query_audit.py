@@ -32,15 +32,15 @@ from discreet.curator.ledger import Charge, Ledger, digest
 from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.mechanisms.additive import Geometric
-from discreet.mechanisms.frequent import GroupedMode
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.mechanisms.quantile import GroupedQuantile
+from discreet.mechanisms.selection import GroupedMode
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import GaussianNoise, Pure
 from discreet.privacy.unit import Neighbors, Unit
 from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.release import private_sql, rows_sql
 from discreet.sql.release import private_sql as writer
-from discreet.sql.release import rows_sql, values_sql
 from discreet.sql.release.release import Release
 
 RUNS = 6000  # releases whose law is checked
@@ -506,9 +506,9 @@ def sql_of(pattern: str, replacement: str) -> Callable[[pytest.MonkeyPatch], Non
 def all_values(patch: pytest.MonkeyPatch) -> None:
     """No bound on the values that a person has in a histogram, a quantile or a number of different values."""
     for name in ("write_values", "write_distinct"):
-        true = getattr(values_sql, name)
+        true = getattr(private_sql, name)
         patch.setattr(
-            values_sql, name, lambda a, i, *d, true=true: true(replace(a, source=replace(a.source, rows=10**6)), i, *d)
+            private_sql, name, lambda a, i, *d, true=true: true(replace(a, source=replace(a.source, rows=10**6)), i, *d)
         )
 
 

@@ -13,7 +13,7 @@ from discreet.claims.claim import Evidence, Figure, Group, Run
 from discreet.gallery.models import canaries, log_confidences
 from discreet.learning import classical
 from discreet.learning.estimators import DPClassifier
-from discreet.learning.federated import Federation, InProcessClients, Secure, masks
+from discreet.learning.federated import Federation, InProcessClients, Secure, crypto
 from discreet.learning.federated.aggregation import SecureAggregation, TrustedAggregation, length
 from discreet.learning.federated.exchange import Update, decode_answer, unpack_vector
 from discreet.learning.federated.messages import Masked
@@ -263,7 +263,7 @@ def _vector(messages: list[Any], bits: int, count: int) -> Any:
     sent = next(message for message in messages if isinstance(message, Update | Masked))
     if isinstance(sent, Update):
         return unpack_vector(sent.vector, count)
-    words = masks.parse(sent.vector, bits, count).astype(np.float64)
+    words = crypto.parse(sent.vector, bits, count).astype(np.float64)
     return words - 2.0**bits * (words >= 2.0 ** (bits - 1))
 
 

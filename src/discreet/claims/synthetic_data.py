@@ -22,8 +22,7 @@ from discreet.synthetic.commuting import (
 )
 from discreet.synthetic.fit.relaxed import Settings, fit
 from discreet.synthetic.fit.row_sampling import draw
-from discreet.synthetic.measure.marginals import counts
-from discreet.synthetic.measure.noisy_marginals import design_for, measure
+from discreet.synthetic.measure.noisy_marginals import counts, design_for, measure
 
 GROUP = Group()
 

@@ -21,7 +21,7 @@ _COMMANDS = {  # name: (module, its command, what it does)
     "check": ("owner", "check", "Say what a policy means, and whether it fits the files."),
     "claims": ("claims", "claims", "Show every claim of the field: predicted beside measured."),
     "commute": ("commute", "group", "Synthetic commuting maps: where people live who work at each place."),
-    "demo": ("demo", "demo", "Made-up people behind a budget, to ask from here or in a browser."),
+    "demo": ("serve", "demo", "Made-up people behind a budget, to ask from here or in a browser."),
     "explain": ("ask", "explain", "What asking would cost and do, before anything is spent."),
     "fairness": ("fairness", "group", "How far groups are apart, with limits; audits of labels that stay private."),
     "init": ("owner", "init", "Draft a policy for files, from their schemas alone."),

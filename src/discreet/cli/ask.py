@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from discreet.cli import remote, show
+from discreet.cli import show
 from discreet.curator.ledger import Ledger, digest
 from discreet.curator.policy import Policy, read_policy
 from discreet.curator.settings import analyst_name
@@ -44,7 +44,7 @@ _TERMS = (
     show.analyst_option,
 )
 _STATEMENTS = (
-    remote.dataset_argument,
+    show.dataset_argument,
     click.argument("sql", metavar="[SQL]...", nargs=-1),
     click.option("--file", "files", type=click.Path(dir_okay=False), multiple=True, help="Read SQL from a file."),
 )
@@ -96,7 +96,7 @@ def ask(
 
     Exit codes: 4 where the question is refused, 5 where the budget cannot pay; neither was charged.
     """
-    policy, sql = remote.named(policy, sql)
+    policy, sql = show.named(policy, sql)
     texts = _read(sql, files)
     _check_form(len(texts), as_json=as_json, as_csv=as_csv, intervals=intervals, plot=plot)
     with owner_log_to(owner_log, policy), opened(policy, analyst=terms["analyst"]) as data:
@@ -125,7 +125,7 @@ def explain(policy: str, sql: tuple[str, ...], files: tuple[str, ...], as_json: 
     SQL is as for `discreet ask`: one statement, or several that would be asked together.
     """
     check_terms(terms)
-    policy, sql = remote.named(policy, sql)
+    policy, sql = show.named(policy, sql)
     texts = _read(sql, files)
     with opened(policy, reading=True, analyst=terms.pop("analyst")) as data, stated():
         explanation = data.explain(Question(texts, **terms))
@@ -140,8 +140,8 @@ def opened(policy: str, *, reading: bool = False, analyst: str | None = None) ->
     """The dataset of a policy or a server. For `reading`, its ledger is neither made nor written."""
     import discreet
 
-    if remote.is_url(policy):
-        with remote.connected(policy, analyst=analyst) as far:
+    if show.is_url(policy):
+        with show.connected(policy, analyst=analyst) as far:
             yield far
         return
     read = read_policy(policy)
@@ -166,7 +166,7 @@ def answers_to(
 
     if not isinstance(data, Dataset):
         with stated(how):
-            return remote.answers_from(data, texts, {name: term for name, term in terms.items() if name != "analyst"})
+            return show.answers_from(data, texts, {name: term for name, term in terms.items() if name != "analyst"})
     before = ReadOnlyStore(_path(data.policy)).transact(lambda rows: rows.last())
     analyst = terms["analyst"]
     plan: QueryPlan | None = None
@@ -216,7 +216,7 @@ def stated(how: str = OPTION) -> Iterator[None]:
 @contextmanager
 def owner_log_to(path: str | None, policy: str) -> Iterator[None]:
     """Write what the owner alone may know to a file that the owner alone may read."""
-    if path is not None and remote.is_url(policy):
+    if path is not None and show.is_url(policy):
         raise click.UsageError("--owner-log goes with a policy file; a server has a log of its own")
     if path is None:
         yield

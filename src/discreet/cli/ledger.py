@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from discreet.cli import remote, show
+from discreet.cli import show
 from discreet.curator.ledger import Head, Ledger, Verification
 from discreet.curator.policy import Policy, read_policy
 from discreet.curator.reports.answer_table import printable
@@ -220,13 +220,13 @@ def _tell(facts: dict[str, object], words_: str, *, as_json: bool) -> None:
 
 
 @click.command()
-@remote.dataset_argument
+@show.dataset_argument
 @show.plot_option
 @show.json_option
 def budget(policy: str, plot: str | None, as_json: bool) -> None:
     """What was spent of the budget, by whom, and what is left."""
-    if remote.is_url(policy):
-        report = remote.connected(policy).budget()
+    if show.is_url(policy):
+        report = show.connected(policy).budget()
     else:
         record = _open(policy)
         report = budget_report(record.ledger, record.account)
@@ -236,7 +236,7 @@ def budget(policy: str, plot: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@remote.dataset_argument
+@show.dataset_argument
 @show.output_option("Write to this file, which must be new.")
 @click.option("--as-of", help="Only what was charged up to this day, or moment with its time zone: 2026-12-31.")
 @click.option("--names", is_flag=True, help="Tell the names of analysts, who are numbered otherwise.")
@@ -244,10 +244,10 @@ def budget(policy: str, plot: str | None, as_json: bool) -> None:
 @show.json_option
 def statement(policy: str, output: str | None, as_of: str | None, names: bool, texts: bool, as_json: bool) -> None:
     """The privacy statement to publish, as Markdown: who is protected, against what, at which ε, and what is not."""
-    from discreet.curator.reports.statement import privacy_statement
+    from discreet.curator.reports.statement_sections import privacy_statement
 
-    if remote.is_url(policy):
-        data = remote.connected(policy, as_of=as_of, names=names, text=texts)
+    if show.is_url(policy):
+        data = show.connected(policy, as_of=as_of, names=names, text=texts)
         facts, words_ = (data.statement_document(), "") if as_json else ({}, data.statement())
     else:
         record = _open(policy)

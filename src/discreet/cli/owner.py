@@ -120,7 +120,7 @@ def bounds(
     else:
         click.echo(str(chosen))
     if write:
-        from discreet.curator.owner.policy_edit import with_bounds
+        from discreet.curator.owner.policy_draft import with_bounds
         from discreet.curator.policy import policy_text
 
         old = policy_text(policy)

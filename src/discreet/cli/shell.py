@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli import remote
+from discreet.cli import show
 from discreet.cli.ask import (
     answers_to,
     check_terms,
@@ -48,7 +48,7 @@ _DOT = ".{} {}"
 
 
 @click.command()
-@remote.dataset_argument
+@show.dataset_argument
 @terms_options
 @owner_log_option
 def shell(policy: str, owner_log: str | None, **terms: Any) -> None:

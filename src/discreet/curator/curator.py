@@ -15,9 +15,8 @@ from discreet.curator.contribution_draw import salt_text
 from discreet.curator.engines import Engine, one_state
 from discreet.curator.ledger import Charge, Ledger, digest
 from discreet.curator.plan import Plan
-from discreet.curator.settings import NO_LIMIT, Allowance, analyst_name
+from discreet.curator.settings import NO_LIMIT, Allowance, Pace, analyst_name
 from discreet.curator.stores import ANSWER_KEY
-from discreet.curator.time_grid import Pace
 from discreet.errors import (
     BudgetExceeded,
     EngineUnavailable,
@@ -279,7 +278,7 @@ def open_ledger(policy: "Policy", path: str | Path | None) -> tuple[Ledger, Any]
 
 def _shared_ledger(policy: "Policy", address: str) -> tuple[Ledger, Any]:
     """A ledger in a PostgreSQL database; one that was seen before is not made anew."""
-    from discreet.curator.engines.addresses import shown_address
+    from discreet.curator.engines import shown_address
     from discreet.curator.stores.postgres import PostgresStore
     from discreet.curator.witness import witness_of
 

@@ -68,11 +68,10 @@ from pathlib import Path
 from typing import Any
 
 from discreet.curator.catalog import Catalog, Column, Link, Table
-from discreet.curator.engines.addresses import postgres_address, refuse_secrets, shown_address
+from discreet.curator.engines import postgres_address, refuse_secrets, shown_address
 from discreet.curator.engines.csv_files import RULE, CsvFormat
 from discreet.curator.public_values import check_references
-from discreet.curator.settings import caps_by_name, settings_text
-from discreet.curator.time_grid import FLOOR
+from discreet.curator.settings import FLOOR, caps_by_name, settings_text
 from discreet.errors import InvalidParameter
 from discreet.exact import plain, rational, text_down
 from discreet.privacy.budget import Budget

@@ -42,7 +42,7 @@ from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.exact import Number, integer
 from discreet.gallery.exhibits import Exhibit, Shown
 from discreet.learning.column_model import Features, Model, Shape, Target
-from discreet.learning.federated import GaussianShare, Identity, RoundSettings, decode, masks, simulate_round
+from discreet.learning.federated import GaussianShare, Identity, RoundSettings, crypto, decode, simulate_round
 from discreet.learning.federated.messages import Masked
 from discreet.learning.networks.layers import Dense, Relu
 from discreet.learning.networks.network import Network, Softmax, Squared
@@ -503,7 +503,7 @@ def _padded(vectors: NDArray[np.int64], entropy: DeterministicEntropy) -> Floats
     def tap(name: str, sent: bytes) -> bytes:
         message = decode(sent)
         if isinstance(message, Masked):
-            words = masks.parse(message.vector, terms.bits, terms.length).astype(np.float64)
+            words = crypto.parse(message.vector, terms.bits, terms.length).astype(np.float64)
             seen[name] = words - 2.0**terms.bits * (words >= 2.0 ** (terms.bits - 1))
         return sent
 

@@ -12,7 +12,7 @@
 
 What must be said, because the rows would tell it otherwise: the bounds of the columns, the classes, and about how many
 rows there are (`rows`: it sets the chance to be in a lot; a wrong number costs accuracy, never privacy). Settings that
-are not said come from these public facts (`network_plan`), as they do behind a curator.
+are not said come from these public facts (`training_plan`), as they do behind a curator.
 """
 
 import copy
@@ -26,7 +26,6 @@ from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer
 from discreet.learning.classical import inputs
 from discreet.learning.classical.estimator import Classifier, Estimator, Regressor
-from discreet.learning.network_plan import expected_noise, plan_network, require_signal
 from discreet.learning.networks.network import Loss as Objective
 from discreet.learning.networks.network import Network, Softmax, Squared, Weighted
 from discreet.learning.sgd.gradients import Parameters
@@ -34,6 +33,7 @@ from discreet.learning.sgd.preprocessing import PrivatePca
 from discreet.learning.sgd.recipe import Adaptive, Recipe
 from discreet.learning.sgd.run_state import Bar, State, curve_noise, finished, learning_chart, smoothed
 from discreet.learning.sgd.training import Checkpoint, train
+from discreet.learning.training_plan import expected_noise, plan_network, require_signal
 from discreet.noise import Entropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Loss, Together
@@ -190,7 +190,7 @@ class DPClassifier(_Trained, Classifier):
     """A network that says which class, trained by DP-SGD within (ε, δ), under "add or remove one row".
 
     hidden: widths of the hidden layers; () is a softmax regression. What is None among hidden, activation, lot, steps,
-    clip, learning_rate, momentum and average is set by `network_plan` from rows, columns, ε and δ (see `Recipe`).
+    clip, learning_rate, momentum and average is set by `training_plan` from rows, columns, ε and δ (see `Recipe`).
     bounds: (low, high) for all columns, a pair for each, pairs by name, or "unit" for values from −1 to 1; values
     beyond are clamped. classes: the labels there are, or "public". rows: about how many rows there are. project: train
     on so many private principal components, which get `project_share` of the budget. adaptive, per_layer, curve: see

@@ -35,9 +35,10 @@ from discreet.synthetic.fit.resources import Needs, needs
 from discreet.synthetic.linked_tables import LinkedTables, Part
 from discreet.synthetic.measure.adaptive import design_shift, fine_shift, gaussian_within
 from discreet.synthetic.measure.fine_counts import Level, sigma_of
-from discreet.synthetic.measure.marginals import Attributes, Ints
 from discreet.synthetic.measure.noisy_marginals import (
+    Attributes,
     Design,
+    Ints,
     allotted,
     count_left_out,
     design,

@@ -25,8 +25,7 @@ from discreet.synthetic.columns.schema import Attribute, Schema
 from discreet.synthetic.fit.relaxed import RelaxedTable, Settings, fit
 from discreet.synthetic.fit.row_sampling import draw, draw_given, possible
 from discreet.synthetic.measure.fine_counts import Cells, Level, count, density
-from discreet.synthetic.measure.marginals import Ints, counts
-from discreet.synthetic.measure.noisy_marginals import Design, Measurement, total
+from discreet.synthetic.measure.noisy_marginals import Design, Ints, Measurement, counts, total
 from discreet.synthetic.quality import LostRows, Residual, lost_rows, residuals
 
 if TYPE_CHECKING:

@@ -42,10 +42,11 @@ from discreet.synthetic.measure.adaptive import (
     recipe_loss,
 )
 from discreet.synthetic.measure.fine_counts import Cells, Level, count, density, sigma_of
-from discreet.synthetic.measure.marginals import Attributes, cells
 from discreet.synthetic.measure.noisy_marginals import (
+    Attributes,
     Design,
     Measurement,
+    cells,
     count_left_out,
     design,
     measure,

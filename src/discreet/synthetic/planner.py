@@ -19,8 +19,7 @@ from discreet.synthetic.fit.relaxed import Settings
 from discreet.synthetic.linked_plan import LinkedPlan
 from discreet.synthetic.linked_tables import Part
 from discreet.synthetic.measure.adaptive import Recipe, recipe_for
-from discreet.synthetic.measure.marginals import MOST_CELLS, ones, pairs, triples
-from discreet.synthetic.measure.noisy_marginals import Design
+from discreet.synthetic.measure.noisy_marginals import MOST_CELLS, Design, ones, pairs, triples
 from discreet.synthetic.plan import MOST_FOUND, SynthesisPlan
 from discreet.synthetic.result import Fitting
 

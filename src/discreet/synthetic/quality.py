@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
 from discreet.synthetic.columns.schema import Schema
-from discreet.synthetic.measure.marginals import (
+from discreet.synthetic.measure.noisy_marginals import (
     Attributes,
+    Measurement,
     Model,
     checked_attributes,
     checked_codes,
     checked_sizes,
     counts,
 )
-from discreet.synthetic.measure.noisy_marginals import Measurement
 
 Floats = NDArray[np.float64]
 

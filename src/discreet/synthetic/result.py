@@ -23,8 +23,7 @@ from discreet.synthetic.fit import graphical, relaxed
 from discreet.synthetic.fit.row_sampling import draw
 from discreet.synthetic.measure.adaptive import Recipe
 from discreet.synthetic.measure.fine_counts import Level
-from discreet.synthetic.measure.marginals import Allowed, Model
-from discreet.synthetic.measure.noisy_marginals import Design, Measurement
+from discreet.synthetic.measure.noisy_marginals import Allowed, Design, Measurement, Model
 from discreet.synthetic.quality import Closeness, LostRows, Residual, area_under_curve, closeness, lost_rows, residuals
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ class Quality:
 
     def associations(self, codes: Codes) -> "np.typing.NDArray[np.float64]":
         """Cramér's V of each pair of columns: 0 where they are independent, 1 where one decides the other."""
-        from discreet.synthetic.measure.marginals import counts
+        from discreet.synthetic.measure.noisy_marginals import counts
 
         sizes, many = self.schema.sizes, len(self.schema.sizes)
         found = np.eye(many)

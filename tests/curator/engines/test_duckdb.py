@@ -298,7 +298,7 @@ def test_types_of_arrow_that_duckdb_cannot_read(type_):
 
 def test_rows_of_python_are_not_read_before_the_first_fetch(monkeypatch):
     reads = []
-    from discreet.curator.engines.frames import Frame
+    from discreet.curator.engines.sources import Frame
 
     whole = Frame.array
     monkeypatch.setattr(Frame, "array", lambda self, *rest: (reads.append(1), whole(self, *rest))[1])

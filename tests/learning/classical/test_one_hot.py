@@ -7,8 +7,7 @@ from tests.conftest import LazyModule
 from discreet.errors import InvalidParameter
 from discreet.learning.classical import PCA, KMeans, LinearRegression, LogisticRegression, one_hot_columns
 from discreet.learning.classical.exact_sums import UNIT, reach_of, snapped
-from discreet.learning.classical.inputs import box_of
-from discreet.learning.classical.one_hot import groups_of
+from discreet.learning.classical.inputs import box_of, groups_of
 from discreet.noise import DeterministicEntropy
 
 compose, pipelines = LazyModule("sklearn.compose"), LazyModule("sklearn.pipeline")

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData
-from discreet.learning.federated import masks
+from discreet.learning.federated import crypto
 from discreet.learning.federated.client import own_mask, pair_mask
 from discreet.learning.federated.crypto import public, random_key
 
@@ -14,29 +14,29 @@ BITS = [1, 2, 8, 31, 32, 33, 63, 64]
 @pytest.mark.parametrize("bits", BITS)
 def test_numbers_come_back(bits):
     values = np.array([0, -1, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1], np.int64)
-    words = masks.reduced(masks.wrapped(values, bits), bits)
-    assert masks.signed(words, bits).tolist() == values.tolist()
-    assert masks.parse(words.tobytes(), bits, 4).tolist() == words.tolist()
+    words = crypto.reduced(crypto.wrapped(values, bits), bits)
+    assert crypto.signed(words, bits).tolist() == values.tolist()
+    assert crypto.parse(words.tobytes(), bits, 4).tolist() == words.tolist()
 
 
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("length", [1, 5, 40_000])
 def test_pads_cancel_exactly(bits, length):
     """Across blocks, and with an odd number of words left over."""
-    words = np.zeros(length, masks.dtype(bits))
-    masks.apply(words, bytes(range(32)), add=True)
+    words = np.zeros(length, crypto.dtype(bits))
+    crypto.apply(words, bytes(range(32)), add=True)
     assert length < 5 or np.unique(words).size > 2
-    masks.apply(words, bytes(range(32)), add=False)
+    crypto.apply(words, bytes(range(32)), add=False)
     assert not words.any()
 
 
 def test_a_pad_is_one_stream():
     """Blocks go on where the last one ended: no part of the stream serves twice."""
     words = np.zeros(100_000, "<u8")
-    masks.apply(words, bytes(32), add=True)
+    crypto.apply(words, bytes(32), add=True)
     assert np.unique(words).size == words.size
     short = np.zeros(10, "<u8")
-    masks.apply(short, bytes(32), add=True)
+    crypto.apply(short, bytes(32), add=True)
     assert short.tolist() == words[:10].tolist()
 
 
@@ -44,7 +44,7 @@ def test_one_of_a_pair_adds():
     names = ["a", "b", "ä", "aa", "Z", "z" * 5]
     for one in names:
         for other in names:
-            assert one == other or masks.adds(one, other) != masks.adds(other, one)
+            assert one == other or crypto.adds(one, other) != crypto.adds(other, one)
 
 
 @given(st.permutations(["ann", "bob", "eve"]))
@@ -74,4 +74,4 @@ def test_keys_of_pads_depend_on_round_and_pair(names):
 )
 def test_a_vector_of_another_form_is_refused(data, words):
     with pytest.raises(InvalidData, match=words):
-        masks.parse(data, 8, 3)
+        crypto.parse(data, 8, 3)

@@ -17,8 +17,8 @@ from discreet.learning.federated import (
     Identity,
     InProcessClients,
     Member,
+    crypto,
     decode,
-    masks,
     run,
 )
 from discreet.learning.federated.client import mask_context, pair_mask
@@ -308,7 +308,7 @@ def test_two_lists_of_participants_never_come_under_the_same_masks():
     for context in (client._context, *(mask_context(client._context, names) for names in (everybody, everybody[:-1]))):
         words = np.zeros(len(pair), "<u8")
         key = pair_mask(client._secrets.padding, client._roster[gone].padding, context, ("bob", gone))
-        masks.apply(words, key, add=masks.adds("bob", gone))
+        crypto.apply(words, key, add=crypto.adds("bob", gone))
         assert ((pair ^ words) & np.uint64((1 << bits) - 1) != 0).all()
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.learning.federated.conftest import Table, make_terms
 from tests.statistical.power import assert_follows, assert_rejected
 
-from discreet.learning.federated import masks
+from discreet.learning.federated import crypto
 from discreet.learning.federated.client import own_mask, pair_mask
 from discreet.learning.federated.crypto import public
 
@@ -32,7 +32,7 @@ class Enumeration:
             key = pair_mask(secrets[one].padding, public(secrets[other].padding), context, (one, other))
             self.keys[key] = one + other
         self.masks: dict[str, int] = {}
-        monkeypatch.setattr(masks, "apply", self.apply)
+        monkeypatch.setattr(crypto, "apply", self.apply)
 
     def apply(self, words, key, *, add):
         mask = words.dtype.type(self.masks[self.keys[key]])
@@ -46,7 +46,7 @@ class Enumeration:
             self.masks = {name: own, mine[0]: first, mine[1]: second}
             client = copy.deepcopy(self.parties.clients[name])
             vector = client.mask(self.deliveries[name], [value]).vector
-            found[own, first, second] = int(masks.parse(vector, BITS, 1)[0])
+            found[own, first, second] = int(crypto.parse(vector, BITS, 1)[0])
         return found
 
     def view(self, inputs: tuple[int, int, int], shown: tuple[str, ...], own=ALL) -> Counter[tuple[int, ...]]:
@@ -114,11 +114,11 @@ def test_what_is_sent_is_uniform(bound):
     constant = np.full(30_000, bound)
     sent = {}
     for name, client in parties.clients.items():
-        sent[name] = masks.parse(client.mask(deliveries[name], constant).vector, bits, 30_000)
+        sent[name] = crypto.parse(client.mask(deliveries[name], constant).vector, bits, 30_000)
     for name, words in sent.items():
         assert_follows((words >> np.uint32(bits - 12)).astype(np.int64), uniform(12), f"what {name} sends")
     for one, other in PAIRS:
-        both = masks.reduced(sent[one] + sent[other], bits)
+        both = crypto.reduced(sent[one] + sent[other], bits)
         assert_follows((both >> np.uint32(bits - 12)).astype(np.int64), uniform(12), f"the sum of {one} and {other}")
         low = (sent[one] & np.uint32(63)) * np.uint32(64) + (sent[other] & np.uint32(63))
         assert_follows(low.astype(np.int64), uniform(12), f"low bits of {one} and {other} together")
@@ -126,17 +126,17 @@ def test_what_is_sent_is_uniform(bound):
 
 def test_the_statistical_test_would_see_a_missing_pad(monkeypatch):
     """Masks of half their range: the test rejects them."""
-    true = masks.apply
+    true = crypto.apply
 
     def half(words, key, *, add):
         stream = np.zeros_like(words)
         true(stream, key, add=True)
         words += stream & words.dtype.type(2**11 - 1) if add else np.zeros_like(words)
 
-    monkeypatch.setattr(masks, "apply", half)
+    monkeypatch.setattr(crypto, "apply", half)
     parties = Table(make_terms(2, 2, length=30_000, bound=1000))
     delivery = parties.shared()["b"]
-    words = masks.parse(
+    words = crypto.parse(
         parties.clients["b"].mask(delivery, np.zeros(30_000, np.int64)).vector, parties.terms.bits, 30_000
     )
     assert_rejected(words.astype(np.int64), uniform(11), uniform(parties.terms.bits), "half a mask")

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.privacy.accounting import gaussian_tails as tails
+from discreet.privacy.accounting import rounding as tails
 
 
 @pytest.mark.parametrize("x", [-30.0, -5.0, 0.0, 1.0, 2.99, 3.01, 8.0, 30.0, 1e4])

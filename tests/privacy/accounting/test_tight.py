@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import NoGuarantee
 from discreet.privacy.accounting import composition, delta_for, guarantee, pld, profile, rdp, zcdp
-from discreet.privacy.accounting.item_merging import merged
-from discreet.privacy.accounting.itemization import Choice, Item, Normal, bill, covers
+from discreet.privacy.accounting.itemization import Choice, Item, Normal, bill, covers, merged
 from discreet.privacy.accounting.profile import Envelope, concentrated, concentrated_deltas, envelope, knots
 from discreet.privacy.loss import (
     Approximate,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidParameter
-from discreet.synthetic.measure.marginals import Allowed, at_most, groups
+from discreet.synthetic.measure.noisy_marginals import Allowed, at_most, groups
 
 
 def test_at_most_compares_codes_in_either_order_of_columns():

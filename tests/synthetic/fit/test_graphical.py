@@ -8,8 +8,7 @@ from tests.synthetic.chain_tables import ADD, chain
 from discreet.errors import InvalidData, MissingExtra
 from discreet.noise import DeterministicEntropy
 from discreet.synthetic.fit import graphical
-from discreet.synthetic.measure.marginals import counts, ones, pairs
-from discreet.synthetic.measure.noisy_marginals import Measurement, design, measure
+from discreet.synthetic.measure.noisy_marginals import Measurement, counts, design, measure, ones, pairs
 from discreet.synthetic.quality import distance
 
 needs_mbi = pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi is not installed")

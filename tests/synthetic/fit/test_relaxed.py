@@ -11,8 +11,17 @@ from discreet.noise import DeterministicEntropy
 from discreet.synthetic.fit import relaxed
 from discreet.synthetic.fit.relaxed import RelaxedTable, Settings, fit, memory_needed, projected, soft_rows
 from discreet.synthetic.fit.row_sampling import draw
-from discreet.synthetic.measure.marginals import Allowed, at_most, counts, ones, pairs
-from discreet.synthetic.measure.noisy_marginals import Measurement, design, design_for, measure
+from discreet.synthetic.measure.noisy_marginals import (
+    Allowed,
+    Measurement,
+    at_most,
+    counts,
+    design,
+    design_for,
+    measure,
+    ones,
+    pairs,
+)
 from discreet.synthetic.quality import closeness, distance, residuals
 
 SIZES = (3, 4, 5, 2)

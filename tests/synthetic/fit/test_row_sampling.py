@@ -9,8 +9,7 @@ from discreet.noise import DeterministicEntropy
 from discreet.synthetic.fit import row_sampling
 from discreet.synthetic.fit.relaxed import RelaxedTable, fit
 from discreet.synthetic.fit.row_sampling import draw, spread
-from discreet.synthetic.measure.marginals import Allowed, at_most, counts, pairs
-from discreet.synthetic.measure.noisy_marginals import design, measure
+from discreet.synthetic.measure.noisy_marginals import Allowed, at_most, counts, design, measure, pairs
 from discreet.synthetic.quality import distance
 
 SIZES = (3, 4, 5, 6)

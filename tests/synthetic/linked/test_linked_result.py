@@ -17,8 +17,7 @@ from discreet.requests import LinkedSynthesis
 from discreet.synthetic.fit.relaxed import RelaxedTable, Settings
 from discreet.synthetic.fit.row_sampling import draw, draw_given, possible
 from discreet.synthetic.linked_tables import _copied, _stopping, files
-from discreet.synthetic.measure.marginals import Allowed, at_most
-from discreet.synthetic.measure.noisy_marginals import Measurement, total
+from discreet.synthetic.measure.noisy_marginals import Allowed, Measurement, at_most, total
 from discreet.synthetic.planner import plan_linked
 
 RULED = {

@@ -13,8 +13,7 @@ from discreet.privacy.loss import BoundedRange, GaussianNoise, Repeated, Togethe
 from discreet.synthetic.fit.relaxed import fit
 from discreet.synthetic.measure import adaptive
 from discreet.synthetic.measure.adaptive import Recipe, Round, choose, recipe_for
-from discreet.synthetic.measure.marginals import ones, pairs, triples
-from discreet.synthetic.measure.noisy_marginals import Design
+from discreet.synthetic.measure.noisy_marginals import Design, ones, pairs, triples
 
 CHANGE = "change one"
 SIZES = (3, 3, 3, 3, 2)

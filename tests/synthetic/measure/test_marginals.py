@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.synthetic.measure.marginals import (
+from discreet.synthetic.measure.noisy_marginals import (
     cells,
     checked_attributes,
     checked_codes,

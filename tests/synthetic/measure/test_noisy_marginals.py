@@ -11,15 +11,17 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import GaussianNoise
-from discreet.synthetic.measure.marginals import counts, ones, pairs
 from discreet.synthetic.measure.noisy_marginals import (
     Design,
     Measurement,
     allotted,
+    counts,
     design,
     design_for,
     measure,
+    ones,
     packed,
+    pairs,
     total,
     unpacked,
 )

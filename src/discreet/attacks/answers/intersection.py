@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.tables.columns import Codes, Column, as_texts, coded, columns, distinct, no_control
-from discreet.attacks.tables.coverage import Covers, Known, covered, understood
+from discreet.attacks.tables.rules import Covers, Known, covered, understood
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer
 from discreet.report import Bars, Chart

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from discreet.curator.catalog import TEXT, Catalog, Column, ColumnType, Table
-from discreet.curator.engines.addresses import postgres_address, shown_address
+from discreet.curator.engines import postgres_address, shown_address
 from discreet.curator.engines.columns import find
 from discreet.curator.engines.dialects import POSTGRES
 from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, MissingExtra

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.curator.catalog import TEXT, Catalog, Column, ColumnType, Table
-from discreet.curator.engines.addresses import refuse_secrets, shown_address
+from discreet.curator.engines import refuse_secrets, shown_address
 from discreet.curator.engines.columns import find
 from discreet.curator.engines.dialects import SPARK
 from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, MissingExtra

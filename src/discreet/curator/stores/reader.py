@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from discreet.curator.stores import Kept, Row, Rows
-from discreet.curator.stores.schema import APPLICATION, STEPS
-from discreet.curator.stores.sqlite import _explained, _SqliteRows
+from discreet.curator.stores.sqlite import APPLICATION, STEPS, _explained, _SqliteRows
 from discreet.errors import LedgerDamaged, LedgerTooNew, LedgerUnavailable
 
 T = TypeVar("T")

@@ -38,10 +38,10 @@ The classifiers pass with `classes="public"`; with declared classes a label outs
 """
 
 from discreet.learning.classical.estimator import Choice, choose, closeness, correct_answers
+from discreet.learning.classical.inputs import one_hot_columns
 from discreet.learning.classical.linear import LinearRegression, Ridge
 from discreet.learning.classical.logistic import LogisticRegression
 from discreet.learning.classical.moments import PCA, CategoricalNB, GaussianNB, StandardScaler
-from discreet.learning.classical.one_hot import one_hot_columns
 from discreet.learning.classical.trees import DecisionTreeClassifier, RandomForestClassifier
 from discreet.learning.classical.unsupervised import Histogram, KernelDensity, KMeans
 

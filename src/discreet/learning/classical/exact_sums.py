@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, rational, sqrt_bounds
-from discreet.learning.classical.inputs import Box
-from discreet.learning.classical.one_hot import Groups
+from discreet.learning.classical.inputs import Box, Groups
 from discreet.noise import Entropy, discrete_laplace
 from discreet.noise.normal import rounded_gaussian
 from discreet.noise.sampler import LARGEST

@@ -36,8 +36,8 @@ from discreet.learning.classical.exact_sums import (
     warn_of_noise,
     weighted,
 )
+from discreet.learning.classical.inputs import groups_of
 from discreet.learning.classical.objective import Perturbation, perturbation, perturbed
-from discreet.learning.classical.one_hot import groups_of
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure
 

@@ -29,7 +29,7 @@ from discreet.learning.classical.exact_sums import (
     triangle_part,
     weighted,
 )
-from discreet.learning.classical.one_hot import groups_of
+from discreet.learning.classical.inputs import groups_of
 from discreet.noise import Entropy
 
 

@@ -26,7 +26,7 @@ from discreet.learning.classical.exact_sums import (
     reach_of,
     snapped,
 )
-from discreet.learning.classical.one_hot import Groups, groups_of
+from discreet.learning.classical.inputs import Groups, groups_of
 from discreet.noise import DeterministicEntropy, Entropy, uniform_below
 
 _MOST_CELLS = 10**7

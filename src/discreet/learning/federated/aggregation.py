@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidData, ReleaseFailed
-from discreet.learning.federated import masks
+from discreet.learning.federated import crypto
 from discreet.learning.federated.coordinator import Coordinator, Refusal, Total
 from discreet.learning.federated.exchange import (
     SECURE,
@@ -375,7 +375,7 @@ def _out_of_place(message: Signed, phase: str, terms: RoundSettings) -> tuple[Ki
         return "late", f"its phase, {message.kind}, is over"
     if isinstance(message, Masked):
         try:
-            masks.parse(message.vector, terms.bits, terms.length)
+            crypto.parse(message.vector, terms.bits, terms.length)
         except InvalidData as error:
             return "wrong shape", str(error)
     return None

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.learning.federated import masks
+from discreet.learning.federated import crypto
 from discreet.learning.federated.crypto import (
     SHARE,
     Identity,
@@ -143,14 +143,14 @@ class Client:
         self._sharers = self._kept(delivery, secrets)
         if self.terms.noise is not None:
             vector = vector + self.terms.noise.draw(self.terms.length, entropy=self._entropy)  # modulo 2^64, so 2^k
-        words = masks.wrapped(vector, self.terms.bits)
+        words = crypto.wrapped(vector, self.terms.bits)
         context = mask_context(self._context, self._sharers)
-        masks.apply(words, own_mask(secrets.seed, context), add=True)
+        crypto.apply(words, own_mask(secrets.seed, context), add=True)
         for name in self._sharers:
             if name != self.name:
                 key = pair_mask(secrets.padding, self._roster[name].padding, context, (self.name, name))
-                masks.apply(words, key, add=masks.adds(self.name, name))
-        hidden = masks.reduced(words, self.terms.bits).tobytes()
+                crypto.apply(words, key, add=crypto.adds(self.name, name))
+        hidden = crypto.reduced(words, self.terms.bits).tobytes()
         return self._end("mask", Masked(self._context, self.name, self._sharers, hidden))
 
     def agree(self, survivors: Survivors) -> Agreement:

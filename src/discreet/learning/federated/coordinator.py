@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter, ReleaseFailed
-from discreet.learning.federated import masks
+from discreet.learning.federated import crypto
 from discreet.learning.federated.client import Client, mask_context, own_mask, pair_mask
 from discreet.learning.federated.crypto import KEY, Identity, commitment, public, recover, usable
 from discreet.learning.federated.messages import (
@@ -99,7 +99,7 @@ class Coordinator:
         self._sharers: tuple[str, ...] = ()
         self._masks = b""
         self._survivors: tuple[str, ...] = ()
-        self._sum = np.zeros(0, masks.dtype(terms.bits))
+        self._sum = np.zeros(0, crypto.dtype(terms.bits))
 
     @property
     def phase(self) -> str:
@@ -142,7 +142,7 @@ class Coordinator:
         """Close the third phase: whose vectors are in the sum."""
         masked = self._close(Masked)
         self._survivors = tuple(masked)
-        self._sum = np.zeros(self.terms.length, masks.dtype(self.terms.bits))
+        self._sum = np.zeros(self.terms.length, crypto.dtype(self.terms.bits))
         for message in masked.values():
             self._sum += np.frombuffer(message.vector, self._sum.dtype)
         return Survivors(self._context, self._survivors)
@@ -157,11 +157,11 @@ class Coordinator:
         answers = self._close(Unmasking)
         for name in self._survivors:
             seed = self._recovered(name, answers, "seed")
-            masks.apply(self._sum, own_mask(seed, self._masks), add=False)
+            crypto.apply(self._sum, own_mask(seed, self._masks), add=False)
         for gone in self._sharers:
             if gone not in self._survivors:
                 self._remove_masks(gone, self._recovered(gone, answers, "key"))
-        values = masks.signed(self._sum, self.terms.bits)
+        values = crypto.signed(self._sum, self.terms.bits)
         return Total(values, self._survivors, tuple(self.refusals))
 
     def _close(self, kind: type[_S]) -> dict[str, _S]:
@@ -231,7 +231,7 @@ class Coordinator:
     def _check_masked(self, message: Masked) -> None:
         if message.sharers != self._sharers:
             raise InvalidData("the vector has masks with others than those who shared their secrets")
-        masks.parse(message.vector, self.terms.bits, self.terms.length)
+        crypto.parse(message.vector, self.terms.bits, self.terms.length)
 
     def _check_agreement(self, message: Agreement) -> None:
         if message.sharers != self._sharers or message.survivors != self._survivors:
@@ -276,7 +276,7 @@ class Coordinator:
         """Take off the masks that survivors share with a client that left: what it would have added, is added."""
         for name in self._survivors:
             key = pair_mask(secret, self._keys[name].padding, self._masks, (gone, name))
-            masks.apply(self._sum, key, add=masks.adds(gone, name))
+            crypto.apply(self._sum, key, add=crypto.adds(gone, name))
 
 
 _CHECKS: dict[type[Signed], Callable[..., None]] = {

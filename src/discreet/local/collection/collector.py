@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer
-from discreet.local.collection.stores import Batch, Counts, ReportStore
+from discreet.local.collection.duckdb_store import Batch, Counts, ReportStore
 from discreet.local.collection.survey import MOST_LINE, Report, Survey
 from discreet.local.estimation.frequencies import Floats
 from discreet.local.estimation.linear_maps import ChannelModel, DenseModel, KRRModel
@@ -335,8 +335,7 @@ def _estimate_places(
         return Estimate(survey, method, reports, smoothed(planar, tally).shares, noisy=noisy)
     if method == "ibu":
         return _by_ibu(survey, planar.model(), tally, reports, confidence, iterations, noisy)
-    from discreet.local.estimation.bootstrap import bootstrap
-    from discreet.local.estimation.inversion import invert
+    from discreet.local.estimation.inversion import bootstrap, invert
 
     model = planar.model()
     shares = np.asarray(invert(model, tally), np.float64)
@@ -356,8 +355,8 @@ def _by_ibu(
     noisy: Floats | None = None,
 ) -> Estimate:
     """Maps: few plain steps, which smooth. Lists: until the likelihood stands still; there is little to smooth."""
-    from discreet.local.estimation.bootstrap import bootstrap
     from discreet.local.estimation.ibu import ibu
+    from discreet.local.estimation.inversion import bootstrap
 
     quick = noisy is None or survey.area.size > _MANY_CELLS
     steps = iterations if iterations is not None else (_FAST_STEPS if quick and noisy is not None else _PLAIN_STEPS)

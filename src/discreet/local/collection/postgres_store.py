@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter, MissingExtra
-from discreet.local.collection.stores import COUNTED, Batch, Counts, ReportStore, SurveyRows, changed
+from discreet.local.collection.duckdb_store import COUNTED, Batch, Counts, ReportStore, SurveyRows, changed
 from discreet.local.collection.survey import Survey
 from discreet.local.oracles.oracle import Integers
 

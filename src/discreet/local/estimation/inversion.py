@@ -12,19 +12,24 @@ out negative or above one. `clip` and `project` mend that; `ibu` avoids it.
 ['1', '0']
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from math import ceil
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.errors import InvalidChannel, InvalidData
-from discreet.exact import Number, rational
+from discreet.errors import InvalidChannel, InvalidData, InvalidParameter
+from discreet.exact import Number, integer, rational
 from discreet.local.estimation import frequencies
-from discreet.local.estimation.ibu import read_counts
+from discreet.local.estimation.ibu import Counts, binomial, ibu_batch, inverse_binomial, read_counts, whole_counts
 from discreet.local.estimation.linear_maps import ChannelModel, ConvolutionModel, DenseModel, Floats, KRRModel, dense
 from discreet.mechanisms.channel import Channel
+from discreet.mechanisms.mechanism import failure_probability
+from discreet.noise import Entropy, uniform_below
+from discreet.noise.entropy import SYSTEM
 
 Shares = NDArray[Any]
 """float64, or an object array of Fractions where channel and counts are exact."""
@@ -232,3 +237,187 @@ def _least_squares(model: ChannelModel, reported: Floats) -> Floats:
 
 def _singular(why: str) -> str:
     return f"the channel cannot be inverted: {why}; use `ibu`, which takes any channel"
+
+
+Estimator = Callable[[Floats], Floats]
+"""From rows of counts to rows of shares."""
+
+_MOST_DRAWS = 50_000_000
+_CELLS_AT_ONCE = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """An estimate with confidence bounds. `simultaneous`: all hold together with this confidence, else each by itself.
+
+    `covers` says of what: of the "truth", or only of the "noise" of the estimate, whose bias may be larger.
+    """
+
+    shares: Floats
+    low: Floats
+    high: Floats
+    confidence: Fraction
+    simultaneous: bool
+    replicates: int
+    covers: Literal["truth", "noise"]
+
+
+def bootstrap(
+    model: ChannelModel,
+    counts: ArrayLike,
+    *,
+    confidence: Number,
+    method: Literal["ibu", "inversion", "clip", "project"] | Estimator = "ibu",
+    iterations: int = 30,
+    accelerate: bool = True,
+    memory: int = 2,
+    replicates: int = 200,
+    simultaneous: bool = True,
+    entropy: Entropy | None = None,
+) -> Intervals:
+    """Intervals of an estimate from the counts of each output.
+
+    `method` is "ibu" (with a fixed number of iterations: take that of the estimate in question, and the same
+    `accelerate` and `memory`), "inversion", its repairs "clip" and "project", or a function of rows of counts.
+
+    Each by itself: the quantiles of the replicates. Simultaneous: shares ± c standard deviations of the replicates, c
+    the quantile of the largest standardized deviation, so that all values are held at once. What they hold is said by
+    `covers` (see the head of this module): bounds of an IBU map are too narrow for the truth, above all near 0.
+
+    >>> from discreet.local.estimation.linear_maps import KRRModel
+    >>> coin = KRRModel(truth="3/4", other="1/4", size=2)
+    >>> result = bootstrap(coin, [6000, 4000], confidence="0.95", method="inversion")
+    >>> bool(result.low[0] < 0.7 < result.high[0]), result.covers
+    (True, 'truth')
+    """
+    rest = failure_probability(confidence)
+    tail = float(rest)
+    times = integer(replicates, "replicates", at_least=20, at_most=1_000_000)
+    if times * rest < 1:
+        raise InvalidParameter("replicates", replicates, f"at least {ceil(1 / rest)} for this confidence")
+    seen = read_counts(model, counts)
+    estimator = _estimator(model, method, iterations, accelerate, memory)
+    resamples, bounds = _resamples(model, seen, times, entropy), _together if simultaneous else _apart
+    shares, low, high = _with_bounds(estimator, bounds, seen, resamples, tail)
+    unbiased = method == "inversion"
+    if method == "ibu" and _invertible(model, seen):
+        _, least, most = _with_bounds(lambda rows: invert_batch(model, rows), bounds, seen, resamples, tail)
+        low, high, unbiased = np.minimum(low, np.clip(least, 0, 1)), np.maximum(high, np.clip(most, 0, 1)), True
+    return Intervals(shares, low, high, 1 - rest, simultaneous, times, "truth" if unbiased else "noise")
+
+
+def _with_bounds(
+    estimator: Estimator, bounds: Callable[..., tuple[Floats, Floats]], seen: Counts, rows: list[Counts], tail: float
+) -> tuple[Floats, Floats, Floats]:
+    """The estimate, and bounds from its replicates."""
+    shares = estimator(seen[None].astype(np.float64))[0]
+    repeated = np.concatenate([estimator(part.astype(np.float64)) for part in rows])
+    return shares, *bounds(shares, repeated, tail)
+
+
+def _invertible(model: ChannelModel, seen: Counts) -> bool:
+    """Whether inversion says something: on a list of answers, not on a map, where its noise would swamp all shares."""
+    if not isinstance(model, KRRModel | DenseModel):
+        return False
+    try:
+        invert_batch(model, seen[None].astype(np.float64))
+    except InvalidChannel:
+        return False
+    return True
+
+
+def resample(counts: ArrayLike, replicates: int, *, entropy: Entropy | None = None) -> Counts:
+    """Rows of counts of as many reports, drawn with replacement: multinomial numbers.
+
+    Up to 5·10^7 draws in all, one report at a time, exactly. Beyond, by halving: the reports of a range of outputs are
+    split between its halves by a binomial number, inverted in floats; the work does not grow with the reports.
+
+    >>> resample([3, 0, 5], 4).sum(axis=1).tolist()
+    [8, 8, 8, 8]
+    """
+    given = whole_counts(counts)
+    if given.ndim != 1 or not given.any():
+        raise InvalidData("counts: expected numbers ≥ 0 on one axis, not all zero")
+    return _drawn(given, np.full(integer(replicates, "replicates", at_least=1), given.sum()), entropy)
+
+
+def _drawn(counts: Counts, sizes: Counts, entropy: Entropy | None) -> Counts:
+    """A row of so many draws for each size."""
+    rows = np.zeros((sizes.size, counts.size), np.int64)
+    seen = np.flatnonzero(counts)  # what was never reported is never drawn
+    few = int(sizes.sum()) <= _MOST_DRAWS
+    rows[:, seen] = (_draw_each if few else _draw_by_halving)(counts[seen], sizes, entropy)
+    return rows
+
+
+def _draw_each(counts: Counts, sizes: Counts, entropy: Entropy | None) -> Counts:
+    total = int(counts.sum())
+    owner = np.repeat(np.arange(counts.size), counts)  # of each report
+    rows = np.empty((sizes.size, counts.size), np.int64)
+    for i, size in enumerate(sizes.tolist()):
+        rows[i] = np.bincount(owner[uniform_below(total, size, entropy=entropy)], minlength=counts.size)
+    return rows
+
+
+def _draw_by_halving(counts: Counts, sizes: Counts, entropy: Entropy | None) -> Counts:
+    width = 1 << (counts.size - 1).bit_length()
+    padded = np.zeros(width, np.int64)
+    padded[: counts.size] = counts
+    rows = sizes.reshape(-1, 1).astype(np.int64)
+    while rows.shape[1] < width:
+        halves = padded.reshape(2 * rows.shape[1], -1).sum(axis=1).reshape(-1, 2)
+        share = halves[:, 0] / np.maximum(halves.sum(axis=1), 1)
+        first = inverse_binomial(rows, np.broadcast_to(share, rows.shape), entropy=entropy)
+        rows = np.stack([first, rows - first], axis=2).reshape(sizes.size, -1)
+    return rows[:, : counts.size]
+
+
+def _resamples(model: ChannelModel, counts: Counts, times: int, entropy: Entropy | None) -> list[Counts]:
+    """The replicates, in parts that fit into memory: each draw is the added report with probability 1/(n + 1)."""
+    at_once, total = max(1, _CELLS_AT_ONCE // counts.size), int(counts.sum())
+    parts = []
+    for start in range(0, times, at_once):
+        many = np.full(min(at_once, times - start), total)
+        added = binomial(many, 1 / (total + 1), entropy=entropy)
+        parts.append(_drawn(counts, many - added, entropy) + _added(model, added, entropy))
+    return parts
+
+
+def _added(model: ChannelModel, sizes: Counts, entropy: Entropy | None) -> Counts:
+    """Rows of so many reports of people with uniformly random values."""
+    upto = np.cumsum(np.maximum(model.forward(np.full(model.size, 1 / model.size)), 0))
+    words = (SYSTEM if entropy is None else entropy).words(int(sizes.sum()))
+    spots = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * upto[-1]
+    rows = np.zeros((sizes.size, model.outputs), np.int64)
+    place = np.minimum(np.searchsorted(upto, spots, side="right"), model.outputs - 1)
+    np.add.at(rows, (np.repeat(np.arange(sizes.size), sizes), place), 1)
+    return rows
+
+
+def _estimator(model: ChannelModel, method: object, iterations: int, accelerate: bool, memory: int) -> Estimator:
+    match method:
+        case "ibu":
+            return lambda rows: ibu_batch(model, rows, iterations=iterations, accelerate=accelerate, memory=memory)
+        case "inversion":
+            return lambda rows: invert_batch(model, rows)
+        case "clip":
+            return lambda rows: np.array([frequencies.clip(row) for row in invert_batch(model, rows)])
+        case "project":
+            return lambda rows: np.array([frequencies.project(row) for row in invert_batch(model, rows)])
+        case _ if callable(method):
+            return method
+    raise InvalidParameter("method", method, "'ibu', 'inversion', 'clip', 'project' or a function of rows of counts")
+
+
+def _apart(shares: Floats, repeated: Floats, tail: float) -> tuple[Floats, Floats]:
+    low = np.quantile(repeated, tail / 2, axis=0, method="lower")
+    high = np.quantile(repeated, 1 - tail / 2, axis=0, method="higher")
+    return np.minimum(low, shares), np.maximum(high, shares)
+
+
+def _together(shares: Floats, repeated: Floats, tail: float) -> tuple[Floats, Floats]:
+    spread = repeated.std(axis=0, ddof=1)
+    away = np.abs(repeated - shares)
+    ratio = np.divide(away, spread, out=np.zeros_like(away), where=spread > 0)
+    reach = np.quantile(ratio.max(axis=1), 1 - tail, method="higher") * spread
+    return shares - reach, shares + reach

@@ -10,9 +10,17 @@ import numpy as np
 
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational, text_up
-from discreet.privacy.accounting.gaussian_tails import Array
 from discreet.privacy.accounting.itemization import Algebra, bill, fold, rationals
-from discreet.privacy.accounting.rounding import crossing, log, loss_up, no_delta_left, raised, snapped, unbounded
+from discreet.privacy.accounting.rounding import (
+    Array,
+    crossing,
+    log,
+    loss_up,
+    no_delta_left,
+    raised,
+    snapped,
+    unbounded,
+)
 from discreet.privacy.loss import (
     Approximate,
     Atom,

@@ -13,10 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from discreet.errors import NoGuarantee
-from discreet.privacy.accounting.gaussian_tails import Array, discrete_cells, normal_cells
 from discreet.privacy.accounting.itemization import Bill, Choice, Item, Normal
 from discreet.privacy.accounting.profile import concentrated
-from discreet.privacy.accounting.rounding import loss_up, noise_down
+from discreet.privacy.accounting.rounding import Array, discrete_cells, loss_up, noise_down, normal_cells
 from discreet.privacy.loss import (
     BoundedRange,
     Concentrated,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import NoGuarantee
 from discreet.privacy.accounting.dominating_pairs import Pair, Worst
-from discreet.privacy.accounting.gaussian_tails import Array
+from discreet.privacy.accounting.rounding import Array
 
 _UNIT = 2.0**-52
 _FINE = 1024  # cells are single steps up to this many steps from zero, then 1/1024 of their distance

@@ -34,9 +34,7 @@ from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
 from discreet.privacy.accounting import dominating_pairs as pairs
 from discreet.privacy.accounting import profile
-from discreet.privacy.accounting.gaussian_tails import Array, mills
-from discreet.privacy.accounting.item_merging import Items, merged
-from discreet.privacy.accounting.itemization import Bill, Choice, Item, Normal, bill
+from discreet.privacy.accounting.itemization import Bill, Choice, Item, Items, Normal, bill, merged
 from discreet.privacy.accounting.loss_lattice import (
     Cumulants,
     Lattice,
@@ -49,7 +47,7 @@ from discreet.privacy.accounting.loss_lattice import (
     window,
 )
 from discreet.privacy.accounting.profile import Envelope, envelope, knots
-from discreet.privacy.accounting.rounding import SLACK, crossing, no_delta_left, raised, short_up
+from discreet.privacy.accounting.rounding import SLACK, Array, crossing, mills, no_delta_left, raised, short_up
 from discreet.privacy.loss import Approximate, Concentrated, DiscreteGaussianNoise, Loss, Pure
 
 _TOLERANCE = 5e-5  # what rounding may add to ε, relatively

@@ -25,9 +25,21 @@ import numpy as np
 
 from discreet.errors import NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
-from discreet.privacy.accounting.gaussian_tails import Array, discrete_terms, discrete_total, mills, mills_slope
 from discreet.privacy.accounting.itemization import Bill, Choice, Item, Normal, bill
-from discreet.privacy.accounting.rounding import SLACK, crossing, loss_up, no_delta_left, noise_down, raised, snapped
+from discreet.privacy.accounting.rounding import (
+    SLACK,
+    Array,
+    crossing,
+    discrete_terms,
+    discrete_total,
+    loss_up,
+    mills,
+    mills_slope,
+    no_delta_left,
+    noise_down,
+    raised,
+    snapped,
+)
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,

@@ -21,9 +21,17 @@ import numpy as np
 
 from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.exact import Number, float_down, float_up, rational
-from discreet.privacy.accounting.gaussian_tails import Array
 from discreet.privacy.accounting.itemization import Algebra, fold
-from discreet.privacy.accounting.rounding import SLACK, log, loss_up, no_delta_left, noise_down, raised, unbounded
+from discreet.privacy.accounting.rounding import (
+    SLACK,
+    Array,
+    log,
+    loss_up,
+    no_delta_left,
+    noise_down,
+    raised,
+    unbounded,
+)
 from discreet.privacy.loss import (
     Approximate,
     Atom,

@@ -14,8 +14,8 @@ from fastapi import APIRouter, Request, Response
 
 from discreet.errors import InvalidParameter
 from discreet.gallery import EXHIBITS
-from discreet.gallery.dials import DIALS
 from discreet.gallery.exhibits import Exhibit, summary
+from discreet.gallery.harm import DIALS
 from discreet.report import Part, Text
 from discreet.report.page import render
 from discreet.server.console.page_shell import page

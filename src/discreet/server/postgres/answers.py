@@ -119,7 +119,7 @@ class Answers:
             if value is not None:
                 terms[name] = int(value)
         if "with differential_privacy" in " ".join(sql.casefold().split()):  # what the text states goes before
-            from discreet.sql.text.options import without_options
+            from discreet.sql.text.statement import without_options
 
             for name in without_options(sql)[1]:
                 terms.pop(name, None)

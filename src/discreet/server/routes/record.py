@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from discreet.curator.reports.ledger_rows import entries_of
-from discreet.curator.reports.statement import privacy_statement
+from discreet.curator.reports.statement_sections import privacy_statement
 from discreet.server.access import Right
 from discreet.server.routes.callers import Guarded, allowed, in_thread
 from discreet.server.routes.results import JSON, accepted, document_response

@@ -178,7 +178,7 @@ def _totals(
     """The totals for one set of keys: the others are null; g0, g1, … say which those are."""
     import pyarrow as pa
 
-    from discreet.sql.after.totals import AddedNoise, level_of
+    from discreet.sql.after.spreads import AddedNoise, level_of
 
     cells = [in_one_piece(key) for key in keys]
     level = level_of([cells[i] for i in some], len(cells[0]))

@@ -8,11 +8,22 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
-from discreet.sql.algebra import calendar, functions
-from discreet.sql.algebra.calendar import FIRST, LAST, UNITS, calendar_of, truncated
+from discreet.sql.algebra import functions, kinds
 from discreet.sql.algebra.conditions import WHOLE, beside, compare, in_steps, range_of, step_of
 from discreet.sql.algebra.expression import Constant, Expression, call, constant
-from discreet.sql.algebra.kinds import Day, Fixed, Kind, Moment, Text, Unsupported
+from discreet.sql.algebra.kinds import (
+    FIRST,
+    LAST,
+    UNITS,
+    Day,
+    Fixed,
+    Kind,
+    Moment,
+    Text,
+    Unsupported,
+    calendar_of,
+    truncated,
+)
 
 DATE_PARTS: dict[str, tuple[int, int]] = {
     "year": (-5877641, 5881580),
@@ -91,15 +102,15 @@ def _expect_date(value: Expression, kind: object, what: str) -> None:
 
 MICROSECOND = Fraction(1, 10**6)
 _FIRST_MOMENT, _LAST_MOMENT = datetime.min, datetime.max
-_DAYS = (calendar.day_number(FIRST), calendar.day_number(LAST))
-_MOMENTS = (calendar.microsecond_number(_FIRST_MOMENT), calendar.microsecond_number(_LAST_MOMENT))
+_DAYS = (kinds.day_number(FIRST), kinds.day_number(LAST))
+_MOMENTS = (kinds.microsecond_number(_FIRST_MOMENT), kinds.microsecond_number(_LAST_MOMENT))
 
 
 def number_of_day(value: Expression) -> Expression:
     """How many days after 1970-01-01 a date is."""
     _expect_date(value, Day, "the number of days")
     first, last = bounds_of(value) or (FIRST, LAST)
-    ends = calendar.day_number(first), calendar.day_number(last)
+    ends = kinds.day_number(first), kinds.day_number(last)
     if isinstance(value, Constant):
         return constant(ends[0])
     return call("day_number", value, kind=Fixed(WHOLE, *ends))
@@ -108,7 +119,7 @@ def number_of_day(value: Expression) -> Expression:
 def number_of_moment(value: Expression) -> Expression:
     """How many seconds after 1970-01-01 a time is, to the microsecond."""
     _expect_date(value, Moment, "the number of seconds")
-    ends = [calendar.microsecond_number(end) if isinstance(end, datetime) else 0 for end in bounds_of(value) or ()]
+    ends = [kinds.microsecond_number(end) if isinstance(end, datetime) else 0 for end in bounds_of(value) or ()]
     low, high = (ends[0], ends[1]) if ends else _MOMENTS
     if isinstance(value, Constant):
         return constant(low * MICROSECOND)
@@ -229,7 +240,7 @@ def _plus_months(value: Expression, months: int) -> Expression:
     ends, clipped = [], False
     for end in span:
         try:
-            ends.append(calendar.plus_months(end, months))
+            ends.append(kinds.plus_months(end, months))
         except OverflowError:
             ends.append(whole[months > 0])
             clipped = True

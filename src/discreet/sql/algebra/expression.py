@@ -13,8 +13,7 @@ from fractions import Fraction
 from discreet.curator.catalog import TEXT, Column, ColumnType
 from discreet.curator.engines.columns import literal
 from discreet.exact import plain
-from discreet.sql.algebra.calendar import Calendar, calendar_of
-from discreet.sql.algebra.kinds import MOST, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth
+from discreet.sql.algebra.kinds import MOST, Calendar, Day, Fixed, Kind, Moment, Nothing, Real, Text, Truth, calendar_of
 from discreet.sql.algebra.kinds import Unsupported as Unsupported  # noqa: PLC0414 (also imported from here)
 
 Scalar = int | str | bool | date | datetime | None

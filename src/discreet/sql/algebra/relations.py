@@ -18,7 +18,6 @@ from discreet.errors import InternalError
 from discreet.exact import plain
 from discreet.privacy.unit import Neighbors
 from discreet.sql.algebra import conditions
-from discreet.sql.algebra.calendar import Calendar
 from discreet.sql.algebra.expression import (
     Call,
     Constant,
@@ -31,7 +30,7 @@ from discreet.sql.algebra.expression import (
     work_of_key,
     work_on_a_row,
 )
-from discreet.sql.algebra.kinds import Day, Fixed, Kind, Text, Truth, Unsupported
+from discreet.sql.algebra.kinds import Calendar, Day, Fixed, Kind, Text, Truth, Unsupported
 from discreet.sql.algebra.rows import (
     Compute,
     Filter,

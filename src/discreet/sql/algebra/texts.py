@@ -5,10 +5,9 @@ from fractions import Fraction
 
 from discreet.curator.catalog import TEXT
 from discreet.sql.algebra import patterns
-from discreet.sql.algebra.calendar import FIRST, LAST
 from discreet.sql.algebra.conditions import WHOLE
 from discreet.sql.algebra.expression import Constant, Domain, Expression, call, constant
-from discreet.sql.algebra.kinds import Day, Fixed, Kind, Text, Truth, Unsupported
+from discreet.sql.algebra.kinds import FIRST, LAST, Day, Fixed, Kind, Text, Truth, Unsupported
 
 PATTERN = 100
 """The most characters that a pattern of LIKE has."""

@@ -288,7 +288,7 @@ def _values(release: Release) -> list[str]:
     different = [i for i, measure in enumerate(aggregate.measures) if person and isinstance(measure, Distinct)]
     if not aggregate.distributions and not different:
         return []
-    from discreet.sql.release.values_sql import write_distinct, write_values
+    from discreet.sql.release.private_sql import write_distinct, write_values
 
     ranked = [write_values(aggregate, index) for index in range(len(aggregate.distributions))]
     return [*(write_distinct(aggregate, index) for index in different), *ranked]
@@ -363,7 +363,7 @@ def _top(release: Release, top: Top, sure: Fraction) -> dict[str, Any]:
 def accuracy_of_names(release: Release, numbers: Sequence[Derived], sure: Fraction) -> list[str]:
     """How much less frequent than the most frequent value the one that is named can be, in words.
 
-    >>> from discreet.mechanisms.frequent import GroupedMode
+    >>> from discreet.mechanisms.selection import GroupedMode
     >>> round(GroupedMode(epsilon=1, points=20, places=1, sensitivity=1).interval("0.95"), 2)
     5.99
     """

@@ -12,11 +12,11 @@ from math import ceil, floor, log, prod
 from discreet.errors import InternalError, InvalidParameter, InvalidQuery, NoGuarantee
 from discreet.exact import Number, plain, rational
 from discreet.mechanisms.additive import Geometric
-from discreet.mechanisms.frequent import GroupedMode
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.mechanisms.quantile import GroupedQuantile
+from discreet.mechanisms.selection import GroupedMode
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.unit import Neighbors
 from discreet.sql.algebra import relations

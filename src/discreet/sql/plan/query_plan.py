@@ -13,20 +13,19 @@ from discreet.curator.plan import digest, documented, plan_document, plan_parts
 from discreet.errors import InternalError
 from discreet.exact import Number
 from discreet.mechanisms.additive import Geometric
-from discreet.mechanisms.frequent import GroupedMode
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.mechanisms.quantile import GroupedQuantile
+from discreet.mechanisms.selection import GroupedMode
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss, Pure, Together
 from discreet.privacy.unit import Neighbors
 from discreet.sql.after import post_query
 from discreet.sql.after.left_out import Measurement, left_out
 from discreet.sql.after.post_query import PostQuery
-from discreet.sql.algebra.calendar import Calendar
 from discreet.sql.algebra.expression import MOST_WORK, SWITCHED, Call, Constant, Field, Slot, work_on_a_row
-from discreet.sql.algebra.kinds import MOST, Day, Fixed, Moment, Nothing, Real, Text, Truth
+from discreet.sql.algebra.kinds import MOST, Calendar, Day, Fixed, Moment, Nothing, Real, Text, Truth
 from discreet.sql.algebra.relations import (
     LARGEST_DOMAIN,
     Aggregate,

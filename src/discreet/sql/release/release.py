@@ -12,11 +12,11 @@ from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import Dialect, dialect_of
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Geometric
-from discreet.mechanisms.frequent import GroupedMode
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import Grid
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.mechanisms.quantile import GroupedQuantile, Multisets
+from discreet.mechanisms.selection import GroupedMode
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors
@@ -139,7 +139,7 @@ class Release:
         exact = self._with_distinct(engine.fetch(private_sql.write(self.aggregate, dialect)), engine)
         table = self._selected(exact, entropy) if self.selection is not None else self._declared(exact, entropy)
         for index, distribution in enumerate(self.aggregate.distributions):
-            from discreet.sql.release.values_sql import write_values
+            from discreet.sql.release.private_sql import write_values
 
             values = engine.fetch(write_values(self.aggregate, index, dialect))
             if isinstance(distribution, Frequencies):
@@ -162,7 +162,7 @@ class Release:
 
     def statements(self, dialect: Dialect) -> list[str]:
         """The SQL that `run` would fetch; `InvalidQuery` where an engine of this dialect computes it otherwise."""
-        from discreet.sql.release.values_sql import write_distinct, write_values
+        from discreet.sql.release.private_sql import write_distinct, write_values
 
         written = [private_sql.write(self.aggregate, dialect)]
         if unit_of(self.group.source).key is not None:
@@ -179,7 +179,7 @@ class Release:
         names = [name for name in exact.column_names if name == "g" or name.startswith("k")]
         for index, measure in enumerate(self.aggregate.measures):
             if isinstance(measure, Distinct):
-                from discreet.sql.release.values_sql import write_distinct
+                from discreet.sql.release.private_sql import write_distinct
 
                 found = engine.fetch(write_distinct(self.aggregate, index, dialect_of(engine.dialect)))
                 places = np.zeros(found.num_rows, np.int64)

@@ -12,8 +12,7 @@ from discreet.errors import InvalidParameter
 from discreet.synthetic.columns.schema import Attribute, Drawn, Schema
 from discreet.synthetic.columns.units import Codes, key
 from discreet.synthetic.fit.row_sampling import possible
-from discreet.synthetic.measure.marginals import Allowed
-from discreet.synthetic.measure.noisy_marginals import Measurement
+from discreet.synthetic.measure.noisy_marginals import Allowed, Measurement
 
 
 @dataclass(frozen=True, slots=True)

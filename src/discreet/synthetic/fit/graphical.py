@@ -21,8 +21,7 @@ from discreet.exact import integer
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.synthetic.fit.relaxed import column_shares, fitting
 from discreet.synthetic.fit.row_sampling import spread
-from discreet.synthetic.measure.marginals import Attributes, checked_sizes
-from discreet.synthetic.measure.noisy_marginals import Measurement, total
+from discreet.synthetic.measure.noisy_marginals import Attributes, Measurement, checked_sizes, total
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 
 from discreet.synthetic.fit.relaxed import Settings, memory_needed, soft_rows
-from discreet.synthetic.measure.marginals import Attributes, cells
+from discreet.synthetic.measure.noisy_marginals import Attributes, cells
 from discreet.threads import blas_threads
 
 MANY_ROWS = 100_000

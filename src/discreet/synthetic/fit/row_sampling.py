@@ -17,7 +17,7 @@ from discreet.errors import InvalidData
 from discreet.exact import integer
 from discreet.noise.entropy import SYSTEM, Entropy
 from discreet.synthetic.fit.relaxed import RelaxedTable
-from discreet.synthetic.measure.marginals import Allowed, groups
+from discreet.synthetic.measure.noisy_marginals import Allowed, groups
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -29,11 +29,16 @@ from discreet.privacy.calibration import gaussian_multiplier, least
 from discreet.privacy.loss import BoundedRange, GaussianNoise, Loss, Repeated, Together
 from discreet.privacy.unit import Neighbors
 from discreet.synthetic.measure.fine_counts import Cells
-from discreet.synthetic.measure.marginals import Attributes, Model, cells, checked_attributes, checked_codes, counts
 from discreet.synthetic.measure.noisy_marginals import (
+    Attributes,
     Design,
     Measurement,
+    Model,
     allotted,
+    cells,
+    checked_attributes,
+    checked_codes,
+    counts,
     measure,
     noisy,
     squared_sensitivity,
@@ -124,7 +129,7 @@ def recipe_for(
     tenths; the rest to measuring what was picked.
 
     >>> from discreet.privacy.accounting import guarantee
-    >>> from discreet.synthetic.measure.marginals import ones, pairs
+    >>> from discreet.synthetic.measure.noisy_marginals import ones, pairs
     >>> sizes = (2, 3, 4, 5)
     >>> made = recipe_for(sizes, ones(sizes), pairs(sizes), epsilon=1, delta="1e-9", neighbors="add or remove one",
     ...     rounds=2, picks=1)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.noise import Entropy
 from discreet.privacy.unit import Neighbors
-from discreet.synthetic.measure.marginals import Ints
-from discreet.synthetic.measure.noisy_marginals import root_up, squared_sensitivity, with_noise
+from discreet.synthetic.measure.noisy_marginals import Ints, root_up, squared_sensitivity, with_noise
 
 BINS = 32
 """Bins of a column for which none were declared."""
