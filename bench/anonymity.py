@@ -99,7 +99,7 @@ def _local(k: int) -> str:
 
 def discreet_optimal(k: int, rows: int) -> Timed:
     from discreet.anonymity.models import KAnonymity
-    from discreet.anonymity.recoding.full_domain import optimal
+    from discreet.anonymity.recoding.global_recoding import optimal
 
     table, coded = _coded(rows)
     model = KAnonymity(k).bind(table)
@@ -113,7 +113,7 @@ def discreet_optimal(k: int, rows: int) -> Timed:
 
 def discreet_local(k: int, rows: int) -> Timed:
     from discreet.anonymity.models import KAnonymity
-    from discreet.anonymity.recoding.local import local
+    from discreet.anonymity.recoding.local_recoding import local
 
     table, coded = _coded(rows)
     model = KAnonymity(k).bind(table)
@@ -176,9 +176,8 @@ def million(how: str, rows: int) -> Timed:
 
     from discreet.anonymity import Coded, Hierarchy
     from discreet.anonymity.models import KAnonymity
-    from discreet.anonymity.recoding.full_domain import optimal
-    from discreet.anonymity.recoding.local import local
-    from discreet.anonymity.recoding.mondrian import partition
+    from discreet.anonymity.recoding.global_recoding import optimal, partition
+    from discreet.anonymity.recoding.local_recoding import local
 
     rng = numpy.random.default_rng(1)
     few = {name: [(i, i // 4, i // 16) for i in range(size)] for name, size in (("a", 16), ("b", 40), ("c", 14))}

@@ -35,9 +35,8 @@ from discreet.local.estimation.inversion import clip, invert, project
 from discreet.local.estimation.linear_maps import DenseModel, KRRModel
 from discreet.local.oracles.responses import KRR
 from discreet.local.places.areas import Area
-from discreet.local.places.maps import Map, earth_mover, page, picture
+from discreet.local.places.maps import Coarse, Map, earth_mover, one_cluster, page, picture, smooth_field, smoothed
 from discreet.local.places.planar import PlanarReport
-from discreet.local.places.smoothing import Coarse, one_cluster, smooth_field, smoothed
 from discreet.mechanisms.selection import laplace_cdf
 from discreet.noise import DeterministicEntropy, discrete_laplace, uniform_below
 

@@ -62,7 +62,7 @@ class Training:
     `examples` is the public, rough number of units (ask for a count first): it sets the rate and costs nothing.
     `features`: the columns it reads; all others, if left out. `recipe` has further settings of
     `learning.sgd.recipe.Recipe`: steps, adaptive, per_layer, curve, average, seed … What is left out is set from public
-    facts (examples, features, ε, δ) by `learning.network_plan`, as for `DPClassifier`; `explain` says what to. With
+    facts (examples, features, ε, δ) by `learning.training_plan`, as for `DPClassifier`; `explain` says what to. With
     `epochs` stated, a lot is a tenth of the examples, if left out. `model`: a network, logistic (with `C`) or linear
     regression, or a tree of a `depth`.
 

@@ -13,7 +13,7 @@ from tests.anonymity.adult import needs_adult, read
 
 from discreet.anonymity import Classes, Coded, Hierarchy, Recoding
 from discreet.anonymity.models import DistinctDiversity, EntropyDiversity, KAnonymity, Target
-from discreet.anonymity.recoding import full_domain
+from discreet.anonymity.recoding import global_recoding
 from discreet.errors import InvalidData, InvalidParameter
 
 AGES = Hierarchy.intervals("age", low=0, high=11, widths=(2, 6))
@@ -99,9 +99,9 @@ def test_no_node_is_better(table: dict[str, list[Any]], model: Any, share: Fract
     feasible = every_node(coded, aim, limit)
     if not feasible:
         with pytest.raises(InvalidData, match="no full-domain generalization|rows, but"):
-            full_domain.optimal(coded, aim, suppression=share)
+            global_recoding.optimal(coded, aim, suppression=share)
         return
-    best = full_domain.optimal(coded, aim, suppression=share)
+    best = global_recoding.optimal(coded, aim, suppression=share)
     assert best.ncp == pytest.approx(min(node.ncp for node in feasible.values()), abs=1e-12)
     chosen = tuple(best.levels[:, 0].tolist())
     equals = [levels for levels, node in feasible.items() if node.ncp <= best.ncp + 1e-12]
@@ -119,8 +119,8 @@ def test_the_order_of_rows_does_not_matter(table: dict[str, list[Any]], share: F
     shuffle = np.random.default_rng(seed).permutation(rows)
     mixed = {name: [values[i] for i in shuffle] for name, values in table.items()}
     k = min(2, rows)
-    one = full_domain.optimal(Coded.of(table, ALL), KAnonymity(k).bind(table), suppression=share)
-    other = full_domain.optimal(Coded.of(mixed, ALL), KAnonymity(k).bind(mixed), suppression=share)
+    one = global_recoding.optimal(Coded.of(table, ALL), KAnonymity(k).bind(table), suppression=share)
+    other = global_recoding.optimal(Coded.of(mixed, ALL), KAnonymity(k).bind(mixed), suppression=share)
     assert (one.levels[:, 0] == other.levels[:, 0]).all()
     assert one.ncp == pytest.approx(other.ncp, abs=1e-12)
     assert (one.suppressed[shuffle] == other.suppressed).all()
@@ -131,17 +131,17 @@ def test_the_order_of_rows_does_not_matter(table: dict[str, list[Any]], share: F
 def test_counts_need_not_be_kept(table: dict[str, list[Any]], model: Any) -> None:
     coded, aim = Coded.of(table, ALL), bound(model, table)
     try:
-        best = full_domain.optimal(coded, aim, suppression="1/4")
+        best = global_recoding.optimal(coded, aim, suppression="1/4")
     except InvalidData:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(full_domain, "_MOST_KEPT", 0)
-        assert (full_domain.optimal(coded, aim, suppression="1/4").levels == best.levels).all()
+        patch.setattr(global_recoding, "_MOST_KEPT", 0)
+        assert (global_recoding.optimal(coded, aim, suppression="1/4").levels == best.levels).all()
 
 
 def test_what_is_anonymous_stays_as_it_is() -> None:
     table = {"age": [3, 3, 7, 7], "town": ["Pisa", "Pisa", "Rome", "Rome"], "sex": ["F", "F", "M", "M"]}
-    best = full_domain.optimal(Coded.of(table, ALL), KAnonymity(2).bind(table), suppression=0)
+    best = global_recoding.optimal(Coded.of(table, ALL), KAnonymity(2).bind(table), suppression=0)
     assert best.ncp == 0
     assert not best.suppressed.any()
 
@@ -151,35 +151,35 @@ def test_a_level_that_gains_nothing_is_not_used(share: Fraction) -> None:
     """13* covers 130 alone: it costs as little, and tells less."""
     zips = Hierarchy.prefixes("zip", ["130", "140", "150"])
     table = {"zip": ["130"] * 5 + ["140"] * 5 + ["150"] * (2 if share == 0 else 1)}
-    best = full_domain.optimal(Coded.of(table, [zips]), KAnonymity(2).bind(table), suppression=share)
+    best = global_recoding.optimal(Coded.of(table, [zips]), KAnonymity(2).bind(table), suppression=share)
     assert best.table(table).column("zip").to_pylist()[:6] == ["130"] * 5 + ["140"]
 
 
 def test_one_stranger_is_suppressed_rather_than_everybody_coarsened() -> None:
     table = {"age": [3] * 9 + [7], "town": ["Pisa"] * 9 + ["Rome"], "sex": ["F"] * 9 + ["M"]}
     coded, aim = Coded.of(table, ALL), KAnonymity(2).bind(table)
-    best = full_domain.optimal(coded, aim, suppression="0.1")
+    best = global_recoding.optimal(coded, aim, suppression="0.1")
     assert best.suppressed.tolist() == [False] * 9 + [True]
     assert best.ncp == pytest.approx(0.1)
     assert best.table(table).to_pylist()[-1] == {"age": "*", "town": "*", "sex": "*"}
     assert best.classes.sizes.tolist() == [9]
-    assert full_domain.optimal(coded, aim, suppression="0.09").suppressed.sum() == 0  # ⌊0.9⌋ = 0 rows
+    assert global_recoding.optimal(coded, aim, suppression="0.09").suppressed.sum() == 0  # ⌊0.9⌋ = 0 rows
 
 
 def test_a_union_may_fail_where_a_part_of_it_held() -> None:
     """With suppression an infeasible node does not close finer ones: women hold, all together do not."""
     table = {"sex": ["F", "F", "M", "M"], "disease": ["flu", "cold", "flu", "flu"]}
     aim = EntropyDiversity(2, "disease").bind(table, feasible=False)
-    best = full_domain.optimal(Coded.of(table, [SEXES]), aim, suppression="1/2")
+    best = global_recoding.optimal(Coded.of(table, [SEXES]), aim, suppression="1/2")
     assert best.suppressed.tolist() == [False, False, True, True]
     with pytest.raises(InvalidData, match="at most 1 of 4 rows suppressed; even all 4 rows"):
-        full_domain.optimal(Coded.of(table, [SEXES]), aim, suppression="1/4")
+        global_recoding.optimal(Coded.of(table, [SEXES]), aim, suppression="1/4")
 
 
 def test_a_column_of_one_value_costs_nothing() -> None:
     one = Hierarchy.flat("town", ["Pisa"])
     table = {"town": ["Pisa"] * 3, "sex": ["F", "F", "M"]}
-    best = full_domain.optimal(Coded.of(table, [one, SEXES]), KAnonymity(3).bind(table), suppression=0)
+    best = global_recoding.optimal(Coded.of(table, [one, SEXES]), KAnonymity(3).bind(table), suppression=0)
     assert best.ncp == pytest.approx(0.5)
 
 
@@ -187,32 +187,32 @@ def test_a_column_of_one_value_costs_nothing() -> None:
 def test_a_share_that_is_none_is_refused(share: Any) -> None:
     table = {"sex": ["F", "M"]}
     with pytest.raises(InvalidParameter, match="suppression"):
-        full_domain.optimal(Coded.of(table, [SEXES]), KAnonymity(1).bind(table), suppression=share)
+        global_recoding.optimal(Coded.of(table, [SEXES]), KAnonymity(1).bind(table), suppression=share)
 
 
 def test_infeasible_targets_say_what_is_at_fault() -> None:
     table = {"sex": ["F", "M", "F"], "disease": ["plague"] * 3}
     coded = Coded.of(table, [SEXES])
     with pytest.raises(InvalidData, match="the table has 3 rows, but 5-anonymity needs classes of 5"):
-        full_domain.optimal(coded, KAnonymity(5).bind(table, feasible=False), suppression=0)
+        global_recoding.optimal(coded, KAnonymity(5).bind(table, feasible=False), suppression=0)
     target = Target.of(KAnonymity(2), DistinctDiversity(2, "disease")).bind(table, feasible=False)
     with pytest.raises(InvalidData, match="all 3 rows as one class do not satisfy distinct 2-diversity") as told:
-        full_domain.optimal(coded, target, suppression=0)
+        global_recoding.optimal(coded, target, suppression=0)
     assert "plague" not in str(told.value)
 
 
 def test_a_lattice_beyond_reach_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(full_domain, "MOST_NODES", 10)
+    monkeypatch.setattr(global_recoding, "MOST_NODES", 10)
     table = {"age": [1, 2], "town": ["Pisa", "Rome"], "sex": ["F", "M"]}
     with pytest.raises(InvalidData, match="has 24 nodes, more than 10"):
-        full_domain.optimal(Coded.of(table, ALL), KAnonymity(1).bind(table), suppression=0)
+        global_recoding.optimal(Coded.of(table, ALL), KAnonymity(1).bind(table), suppression=0)
 
 
 @needs_adult
 @pytest.mark.parametrize(("k", "ncp"), [(5, 0.2902), (10, 0.3430)])
 def test_the_optimum_of_adult(k: int, ncp: float) -> None:
     table, coded = read()
-    best = full_domain.optimal(coded, KAnonymity(k).bind(table), suppression="0.04")
+    best = global_recoding.optimal(coded, KAnonymity(k).bind(table), suppression="0.04")
     assert round(best.ncp, 4) == ncp
     assert best.suppressed.sum() <= 0.04 * coded.rows
     assert best.classes.sizes.min() >= k

@@ -12,9 +12,9 @@ from tests.anonymity.adult import needs_adult, read
 
 from discreet.anonymity import Classes, Coded, Hierarchy, Recoding
 from discreet.anonymity.models import Closeness, DistinctDiversity, EntropyDiversity, KAnonymity, Target
-from discreet.anonymity.recoding import DistinctRows, full_domain, local
-from discreet.anonymity.recoding import local as joining
-from discreet.anonymity.recoding.local import Groups, specialized
+from discreet.anonymity.recoding import DistinctRows, global_recoding, local_recoding
+from discreet.anonymity.recoding import local_recoding as joining
+from discreet.anonymity.recoding.local_recoding import Groups, specialized
 from discreet.errors import InvalidData
 from discreet.noise.entropy import DeterministicEntropy
 
@@ -73,9 +73,9 @@ def test_every_class_satisfies_the_model(table: dict[str, list[Any]], model: Any
     coded, aim = Coded.of(table, ALL), feasible(model, table)
     if aim is None:
         with pytest.raises(InvalidData, match="not even all"):
-            local.local(coded, model.bind(table, feasible=False))
+            local_recoding.local(coded, model.bind(table, feasible=False))
     else:
-        assert_sound(local.local(coded, aim), aim)
+        assert_sound(local_recoding.local(coded, aim), aim)
 
 
 @given(table=tables(), model=MODELS)
@@ -86,11 +86,11 @@ def test_also_when_work_is_short(table: dict[str, list[Any]], model: Any) -> Non
     if aim is None:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "_MOST_PLACINGS", 80)
+        patch.setattr(local_recoding, "_MOST_PLACINGS", 80)
         patch.setattr(joining, "_MOST_PLACINGS", 0)
-        assert_sound(local.local(coded, aim), aim)
-        patch.setattr(local, "MOST_NODES", 1)
-        assert_sound(local.local(coded, aim), aim)
+        assert_sound(local_recoding.local(coded, aim), aim)
+        patch.setattr(local_recoding, "MOST_NODES", 1)
+        assert_sound(local_recoding.local(coded, aim), aim)
 
 
 @given(table=tables(), model=MODELS)
@@ -141,8 +141,8 @@ def test_what_joining_costs(table: dict[str, list[Any]], one: int) -> None:
 def test_the_order_of_rows_does_not_matter(table: dict[str, list[Any]], seed: int) -> None:
     shuffle = np.random.default_rng(seed).permutation(len(table["age"]))
     mixed = {name: [values[i] for i in shuffle] for name, values in table.items()}
-    one = local.local(Coded.of(table, ALL), KAnonymity(3).bind(table), suppression="0.1")
-    other = local.local(Coded.of(mixed, ALL), KAnonymity(3).bind(mixed), suppression="0.1")
+    one = local_recoding.local(Coded.of(table, ALL), KAnonymity(3).bind(table), suppression="0.1")
+    other = local_recoding.local(Coded.of(mixed, ALL), KAnonymity(3).bind(mixed), suppression="0.1")
     assert counted(one) == counted(other)  # which of equal rows goes where is drawn
 
 
@@ -158,7 +158,7 @@ def test_no_more_rows_are_suppressed_than_allowed(table: dict[str, list[Any]], m
     coded, aim = Coded.of(table, ALL), feasible(model, table)
     if aim is None:
         return
-    result = local.local(coded, aim, suppression=share)
+    result = local_recoding.local(coded, aim, suppression=share)
     assert_sound(result, aim, limit=int(Fraction(share) * coded.rows))
 
 
@@ -167,12 +167,12 @@ def test_an_outlier_takes_no_more_rows_along_than_it_needs(k: int, group: int) -
     """Two towns of many equal rows, and a stranger: k rows are lifted, not one of the towns."""
     table = {"zip": ["13053"] * group + ["13068"] * group + ["99999"]}
     coded = Coded.of(table, [Hierarchy.prefixes("zip", sorted(set(table["zip"])))])
-    result = local.local(coded, KAnonymity(k).bind(table))
+    result = local_recoding.local(coded, KAnonymity(k).bind(table))
     counts = Counter(result.table(table).column("zip").to_pylist())
     assert counts["*"] == k
     assert counts["13053"] + counts["13068"] == 2 * group + 1 - k
     assert_sound(result, KAnonymity(k).bind(table))
-    hidden = local.local(coded, KAnonymity(k).bind(table), suppression=Fraction(1, 2 * group + 1))
+    hidden = local_recoding.local(coded, KAnonymity(k).bind(table), suppression=Fraction(1, 2 * group + 1))
     assert Counter(hidden.table(table).column("zip").to_pylist()) == {"13053": group, "13068": group, "*": 1}
     assert hidden.suppressed.tolist() == [False] * (2 * group) + [True]
 
@@ -181,7 +181,7 @@ def test_the_limit_is_shared_by_all_outliers() -> None:
     """Three strangers who have nothing in common, of whom two may be suppressed; the third takes rows along."""
     table = {"zip": ["13053"] * 30 + ["23068"] * 30 + ["77777", "88888", "99999"]}
     coded = Coded.of(table, [Hierarchy.prefixes("zip", sorted(set(table["zip"])))])
-    result = local.local(coded, KAnonymity(4).bind(table), suppression=Fraction(2, 63))
+    result = local_recoding.local(coded, KAnonymity(4).bind(table), suppression=Fraction(2, 63))
     assert result.suppressed.sum() == 2
     assert Counter(result.table(table).column("zip").to_pylist())["*"] == 2 + 4
 
@@ -192,7 +192,7 @@ def test_an_outlier_leaves_diverse_classes_behind() -> None:
     table = {"zip": ["13053"] * 60 + ["13068"] * 60 + ["99999"], "ill": rng.integers(0, 3, 121).tolist()}
     coded = Coded.of(table, [Hierarchy.prefixes("zip", sorted(set(table["zip"])))])
     aim = Target.of(KAnonymity(5), DistinctDiversity(3, "ill")).bind(table)
-    result = local.local(coded, aim)
+    result = local_recoding.local(coded, aim)
     assert_sound(result, aim)
     assert 5 <= Counter(result.table(table).column("zip").to_pylist())["*"] <= 20
 
@@ -204,7 +204,7 @@ def test_which_of_equal_rows_go_with_an_outlier_is_drawn() -> None:
     taken = np.zeros(61)
     for seed in range(120):
         entropy = DeterministicEntropy(seed)
-        taken += local.local(coded, KAnonymity(5).bind(table), entropy=entropy).levels[0] > 0
+        taken += local_recoding.local(coded, KAnonymity(5).bind(table), entropy=entropy).levels[0] > 0
     assert taken[60] == 120
     assert taken[:60].max() <= 29  # binomial, 120 draws at 1/15: above that once in a million tables
     assert (taken[:60] == 0).sum() <= 3
@@ -212,30 +212,30 @@ def test_which_of_equal_rows_go_with_an_outlier_is_drawn() -> None:
 
 def test_what_is_anonymous_stays_as_it_is() -> None:
     table = {"age": [3, 3, 7, 7], "town": ["Pisa", "Pisa", "Rome", "Rome"], "sex": ["F", "F", "M", "M"]}
-    assert local.local(Coded.of(table, ALL), KAnonymity(2).bind(table)).ncp == 0
+    assert local_recoding.local(Coded.of(table, ALL), KAnonymity(2).bind(table)).ncp == 0
 
 
 def test_a_stranger_joins_the_nearest_class() -> None:
     """Siena with a Pisan class becomes Tuscany; the Romans keep their town."""
     towns = ["Pisa", "Pisa", "Rome", "Rome", "Siena"]
     table = {"town": towns}
-    result = local.local(Coded.of(table, [TOWNS]), KAnonymity(2).bind(table))
+    result = local_recoding.local(Coded.of(table, [TOWNS]), KAnonymity(2).bind(table))
     assert result.table(table).column("town").to_pylist() == ["Tuscany", "Tuscany", "Rome", "Rome", "Tuscany"]
 
 
 def test_one_row_and_one_column() -> None:
     table = {"sex": ["F"]}
-    assert local.local(Coded.of(table, [SEXES]), KAnonymity(1).bind(table)).ncp == 0
+    assert local_recoding.local(Coded.of(table, [SEXES]), KAnonymity(1).bind(table)).ncp == 0
 
 
 def test_infeasible_targets_say_what_is_at_fault() -> None:
     table = {"sex": ["F", "M", "F"], "disease": ["plague"] * 3}
     coded = Coded.of(table, [SEXES])
     with pytest.raises(InvalidData, match="the table has 3 rows, but 5-anonymity needs classes of 5"):
-        local.local(coded, KAnonymity(5).bind(table, feasible=False))
+        local_recoding.local(coded, KAnonymity(5).bind(table, feasible=False))
     target = Target.of(KAnonymity(2), DistinctDiversity(2, "disease")).bind(table, feasible=False)
     with pytest.raises(InvalidData, match="all 3 rows as one class satisfy distinct 2-diversity") as told:
-        local.local(coded, target)
+        local_recoding.local(coded, target)
     assert "plague" not in str(told.value)
     assert "anonymity" not in str(told.value)  # that part of the target is not at fault
 
@@ -245,10 +245,10 @@ def test_infeasible_targets_say_what_is_at_fault() -> None:
 def test_less_is_lost_on_adult_than_by_arx(k: int, arx: float, ours: float) -> None:
     table, coded = read()
     aim = KAnonymity(k).bind(table)
-    result = local.local(coded, aim)
+    result = local_recoding.local(coded, aim)
     assert_sound_sizes(result, k)
     assert result.ncp <= ours < arx
-    assert result.ncp < full_domain.optimal(coded, aim, suppression=0).ncp
+    assert result.ncp < global_recoding.optimal(coded, aim, suppression=0).ncp
 
 
 def assert_sound_sizes(result: Recoding, k: int) -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.attacks.audit.features import decimals, kind, labels, lowest_bit, numbers, residue
-from discreet.attacks.audit.outputs import Raised, Reader, joined
+from discreet.attacks.audit.outputs import Raised, Reader, decimals, joined, kind, labels, lowest_bit, numbers, residue
 from discreet.attacks.audit.scores import choose, learned
 from discreet.errors import InvalidData
 

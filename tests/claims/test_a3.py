@@ -5,7 +5,7 @@ import pytest
 
 from discreet.anonymity import Coded, Hierarchy
 from discreet.anonymity.models import KAnonymity
-from discreet.anonymity.recoding.full_domain import optimal
+from discreet.anonymity.recoding.global_recoding import optimal
 from discreet.attacks.generated import town
 from discreet.attacks.tables.linkage import Linkage, uniqueness
 

@@ -5,9 +5,8 @@ from itertools import product
 import pytest
 
 from discreet.mechanisms.bayesian import answer_prior, expected_loss, oblivious
-from discreet.mechanisms.graph import hamming
+from discreet.mechanisms.neighbor_graph import hamming, sensitivity
 from discreet.mechanisms.optimal import geometric_channel
-from discreet.mechanisms.sensitivity import sensitivity
 from discreet.privacy.unit import Neighbors
 
 pytestmark = pytest.mark.claim("B13")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.mechanisms import Geometric, Laplace, LaplaceThreshold, OptimalSelection
-from discreet.mechanisms.sensitivity import sensitivity
+from discreet.mechanisms.neighbor_graph import sensitivity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Neighbors
 

@@ -8,7 +8,7 @@ import pytest
 from tests.mechanisms.closed_forms import histogram_sensitivity
 
 from discreet.mechanisms import Geometric, Quantile, Range
-from discreet.mechanisms.sensitivity import sensitivity
+from discreet.mechanisms.neighbor_graph import sensitivity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Neighbors
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from tests.mechanisms import closed_forms as forms
 
-from discreet.mechanisms.sensitivity import sensitivity
+from discreet.mechanisms.neighbor_graph import sensitivity
 from discreet.privacy.unit import Neighbors
 
 pytestmark = pytest.mark.claim("B4")

@@ -9,7 +9,7 @@ import pytest
 
 from discreet.mechanisms.bayesian import oblivious
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.graph import hamming
+from discreet.mechanisms.neighbor_graph import hamming
 from discreet.mechanisms.optimal import geometric_channel
 
 pytestmark = pytest.mark.claim("C4")

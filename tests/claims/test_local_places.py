@@ -17,9 +17,8 @@ from discreet.local.estimation.linear_maps import KRRModel
 from discreet.local.oracles.metric import MetricResponse
 from discreet.local.oracles.responses import KRR
 from discreet.local.places.areas import Area
-from discreet.local.places.maps import earth_mover
+from discreet.local.places.maps import earth_mover, smoothed
 from discreet.local.places.planar import PlanarReport
-from discreet.local.places.smoothing import smoothed
 from discreet.mechanisms.channel import Channel
 from discreet.noise import DeterministicEntropy
 

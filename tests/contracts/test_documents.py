@@ -211,7 +211,7 @@ def test_a_recipe_that_counts_too_few_picks_is_refused():
 
 @pytest.mark.parametrize("share", ["totals_epsilon", "flows_epsilon", "moved"])
 def test_a_map_whose_parts_cost_more_than_the_whole_is_refused(share, monkeypatch):
-    from discreet.synthetic.commuting.scheme import Scheme
+    from discreet.synthetic.commuting.flows import Scheme
 
     one = OTHERS["commuting"].make()
     value = 3 if share == "moved" else one.epsilon

@@ -15,7 +15,7 @@ from discreet.learning.federated import Federation, InProcessClients, run
 from discreet.learning.federated import member as member_module
 from discreet.learning.networks.layers import Dense
 from discreet.learning.networks.network import Network, Softmax
-from discreet.learning.sgd import batch_invariance
+from discreet.learning.sgd import clipping
 from discreet.learning.sgd.recipe import Recipe, Sgd
 from discreet.learning.sgd.training import train
 from discreet.threads import blas_threads, threads_in_force
@@ -144,14 +144,14 @@ def test_libraries_are_looked_for_again_only_when_modules_were_imported(monkeypa
 def test_what_is_known_of_products_is_known_for_a_number_of_threads():
     """Else places that are alike with two threads would be taken for alike with one."""
     weights = np.ones((5, 3), np.float32)
-    batch_invariance._alike.cache_clear()
-    batch_invariance._tried.cache_clear()
+    clipping._alike.cache_clear()
+    clipping._tried.cache_clear()
     for count in (1, 2, 1, None):
         with blas_threads(count):
-            batch_invariance.product(np.ones((2, 5), np.float32), weights)
-            batch_invariance.require_batch_invariance(NETWORK)
-    assert batch_invariance._tried.cache_info().misses == 3
-    assert batch_invariance._alike.cache_info().misses >= 3
+            clipping.product(np.ones((2, 5), np.float32), weights)
+            clipping.require_batch_invariance(NETWORK)
+    assert clipping._tried.cache_info().misses == 3
+    assert clipping._alike.cache_info().misses >= 3
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, "two"])

@@ -7,9 +7,8 @@ from discreet.errors import InvalidData, InvalidParameter
 from discreet.local.estimation.ibu import ibu
 from discreet.local.estimation.linear_maps import dense
 from discreet.local.places.areas import Area
-from discreet.local.places.maps import earth_mover
+from discreet.local.places.maps import Coarse, _cosines, earth_mover, one_cluster, smooth_field, smoothed
 from discreet.local.places.planar import PlanarReport
-from discreet.local.places.smoothing import Coarse, _cosines, one_cluster, smooth_field, smoothed
 from discreet.noise import DeterministicEntropy
 
 TOWN = Area.plane(width=3, height=2, cell="0.25")

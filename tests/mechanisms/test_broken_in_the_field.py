@@ -10,7 +10,7 @@ from tests.mechanisms.closed_forms import variance_sensitivity
 
 from discreet.mechanisms import Gaussian, Geometric, Laplace
 from discreet.mechanisms.mechanism import Grid, add
-from discreet.mechanisms.sensitivity import sensitivity
+from discreet.mechanisms.neighbor_graph import sensitivity
 from discreet.noise import DeterministicEntropy
 from discreet.privacy.unit import Neighbors
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidChannel, InvalidInput, InvalidParameter
 from discreet.exact import exp_down, exp_up, log_down, log_up
 from discreet.mechanisms.channel import Channel, constant, deterministic, identity, uniform
-from discreet.mechanisms.graph import distances, graph, hamming
+from discreet.mechanisms.neighbor_graph import distances, graph, hamming
 
 COIN = [["3/4", "1/4"], ["1/4", "3/4"]]
 

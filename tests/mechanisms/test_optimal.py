@@ -13,7 +13,7 @@ from discreet.exact import exp_down, exp_up
 from discreet.mechanisms import optimal as optimal_module
 from discreet.mechanisms.bayesian import expected_loss, remap, spread_priors
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.graph import Graph, graph
+from discreet.mechanisms.neighbor_graph import Graph, graph
 from discreet.mechanisms.optimal import certified, geometric_channel, minimax, optimum, solve, universal_gap
 
 

@@ -14,9 +14,8 @@ from discreet.exact import exp_bounds, log_bounds
 from discreet.mechanisms import bayesian as inference
 from discreet.mechanisms.channel import Channel, deterministic, identity
 from discreet.mechanisms.channel_io import decoded, parse_csv, read_channel
-from discreet.mechanisms.graph import graph
+from discreet.mechanisms.neighbor_graph import graph, sensitivity
 from discreet.mechanisms.optimal import minimax, optimum
-from discreet.mechanisms.sensitivity import sensitivity
 from discreet.privacy.unit import Neighbors
 
 COIN = Channel([["3/4", "1/4"], ["1/4", "3/4"]])

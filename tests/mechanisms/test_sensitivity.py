@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.mechanisms import closed_forms
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.sensitivity import sensitivity
+from discreet.mechanisms.neighbor_graph import sensitivity
 from discreet.privacy.unit import Neighbors
 
 CHANGE, ADD = Neighbors.CHANGE_ONE, Neighbors.ADD_OR_REMOVE_ONE

@@ -23,7 +23,7 @@ from discreet.privacy import (
     guarantee,
 )
 from discreet.privacy.accounting import composition
-from discreet.privacy.group_privacy import group
+from discreet.privacy.calibration import group
 
 ADD, CHANGE = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.CHANGE_ONE
 PARTS = ("north", "south", "west")

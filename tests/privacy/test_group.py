@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter, NoGuarantee
 from discreet.privacy.accounting import composition, guarantee, profile, zcdp
-from discreet.privacy.group_privacy import group
+from discreet.privacy.calibration import group
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,

@@ -13,7 +13,7 @@ from discreet.privacy import calibration
 from discreet.privacy.accounting import composition, delta_for, guarantee, pld, profile, rdp, zcdp
 from discreet.privacy.accounting.rounding import log
 from discreet.privacy.budget import Budget, Spent, _limits, _shares
-from discreet.privacy.group_privacy import group
+from discreet.privacy.calibration import group
 from discreet.privacy.loss import (
     Approximate,
     BoundedRange,

@@ -18,7 +18,7 @@ from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.privacy.loss import Pure
 from discreet.privacy.unit import Unit
-from discreet.sql.after.spreads import AddedNoise
+from discreet.sql.after.interval_rules import AddedNoise
 from discreet.sql.plan.planner import Terms, plan
 from discreet.sql.release.private_sql import write_distinct, write_values
 

@@ -30,7 +30,7 @@ from discreet.privacy.unit import Neighbors, Unit
 from discreet.requests import Synthesis
 from discreet.synthetic import plan as planned
 from discreet.synthetic import planner
-from discreet.synthetic.fit import resources
+from discreet.synthetic.fit import relaxed as resources
 from discreet.synthetic.fit.graphical import GraphicalTable
 from discreet.synthetic.fit.relaxed import RelaxedTable, Settings
 from discreet.synthetic.measure import noisy_marginals

@@ -23,9 +23,8 @@ from discreet.anonymity.hierarchy import TOP, Hierarchy
 from discreet.anonymity.masking_policy import Policy
 from discreet.anonymity.models import Target, Verdict, verify
 from discreet.anonymity.recoding import Coded, Recoding
-from discreet.anonymity.recoding.full_domain import optimal
-from discreet.anonymity.recoding.local import local
-from discreet.anonymity.recoding.mondrian import Partition, partition
+from discreet.anonymity.recoding.global_recoding import Partition, optimal, partition
+from discreet.anonymity.recoding.local_recoding import local
 from discreet.errors import InternalError, InvalidData, InvalidParameter
 from discreet.exact import integer
 from discreet.noise import Entropy

@@ -13,6 +13,11 @@ all share a secret has a low risk here and no secret left.
 >>> result = risk(Classes.of_table({"zip": ["13053", "13053", "14850"]}, ["zip"]), threshold="0.5")
 >>> result.prosecutor.highest, round(result.prosecutor.mean, 3), round(result.prosecutor.at_risk, 3)
 (1.0, 0.667, 0.333)
+
+From a sample to its population: how many of those who look the same here look the same out there?
+
+Somebody who is unique in a sample of one in a hundred may have many doubles outside it. These are estimates under a
+model of how values are spread; they can be off by a factor, and the reports say so.
 """
 
 from collections.abc import Sequence

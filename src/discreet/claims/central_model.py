@@ -22,8 +22,8 @@ from discreet.exact import exp_down
 from discreet.mechanisms import KRR, Exponential, Gaussian, Geometric, Laplace, RandomizedResponse
 from discreet.mechanisms.bayesian import guess_bound, prior_independence, spread_priors
 from discreet.mechanisms.channel import Channel, constant, deterministic, identity
+from discreet.mechanisms.neighbor_graph import sensitivity
 from discreet.mechanisms.optimal import geometric_channel
-from discreet.mechanisms.sensitivity import sensitivity
 from discreet.privacy.accounting import delta_for, guarantee
 from discreet.privacy.calibration import gaussian_multiplier
 from discreet.privacy.loss import GaussianNoise, Parallel, Together

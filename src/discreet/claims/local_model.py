@@ -28,7 +28,7 @@ from discreet.local.places.planar import PlanarReport
 from discreet.mechanisms import PlanarLaplace, RandomizedResponse
 from discreet.mechanisms.bayesian import oblivious
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.graph import hamming
+from discreet.mechanisms.neighbor_graph import hamming
 from discreet.mechanisms.optimal import geometric_channel
 from discreet.report import Chart, Heat, Line
 

@@ -7,7 +7,7 @@ from typing import Any
 from discreet.claims.claim import Evidence, Figure, Group, Run
 from discreet.mechanisms.bayesian import answer_prior, expected_loss, oblivious, remap, spread_priors
 from discreet.mechanisms.channel import deterministic
-from discreet.mechanisms.graph import hamming
+from discreet.mechanisms.neighbor_graph import hamming
 from discreet.mechanisms.optimal import geometric_channel, optimum, universal_gap
 
 GROUP = Group()

@@ -59,7 +59,7 @@ def group() -> None:
 @show.json_option
 def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: str | None, as_json: bool) -> None:  # noqa: D103
     from discreet.privacy.accounting import guarantee
-    from discreet.privacy.group_privacy import group as of_group
+    from discreet.privacy.calibration import group as of_group
 
     total = losses.Together(*(_loss(spec) for spec in specs))
     charged = of_group(total, size) if size > 1 else total

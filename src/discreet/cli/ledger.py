@@ -16,10 +16,13 @@ from discreet.curator.ledger import Head, Ledger, Verification
 from discreet.curator.policy import Policy, read_policy
 from discreet.curator.reports.answer_table import printable
 from discreet.curator.reports.budget_report import (
+    budget_chart,
     budget_report,
     chain_of,
+    entries_of,
+    entries_text,
+    spending_chart,
 )
-from discreet.curator.reports.ledger_rows import budget_chart, entries_of, entries_text, spending_chart
 from discreet.curator.settings import in_words, protection_of, same_settings, settings_text
 from discreet.curator.stores import trusted
 from discreet.curator.stores.reader import ReadOnlyStore

@@ -1,4 +1,7 @@
-"""`discreet local`: surveys of people who trust nobody: respond, collect, estimate, map, page, simulate."""
+"""`discreet local`: surveys of people who trust nobody: respond, collect, estimate, map, page, simulate.
+
+Estimates of `discreet local` to look at: tables, CSV, pictures, maps, and how far a simulation was off.
+"""
 
 import json
 import math

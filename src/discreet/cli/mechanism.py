@@ -1,4 +1,7 @@
-"""`discreet mechanism …`: look at a mechanism, release a value with it."""
+"""`discreet mechanism …`: look at a mechanism, release a value with it.
+
+Values to release, read from words; releases, told in words or JSON.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Sequence

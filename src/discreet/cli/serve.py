@@ -1,4 +1,7 @@
-"""`discreet serve` and `discreet token`: the curator as a place, and who may come in."""
+"""`discreet serve` and `discreet token`: the curator as a place, and who may come in.
+
+`discreet demo`: made-up people behind a budget, to be asked from the command line or in a browser.
+"""
 
 import json
 import re

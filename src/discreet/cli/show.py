@@ -1,4 +1,7 @@
-"""Printing: facts as lines or JSON, shares as bars, pictures where a file is asked for."""
+"""Printing: facts as lines or JSON, shares as bars, pictures where a file is asked for.
+
+Commands whose dataset is a URL: what a server does for them.
+"""
 
 import json
 import math

@@ -1,6 +1,11 @@
 """The settings of an account as one line of JSON that the ledger keeps: a budget, caps, and what they protect.
 
 What a budget protects (whom, against which change) is part of what ε means, so it cannot change unseen either.
+
+When answers leave: at steps of a time grid, since the time that an answer took depends on private rows.
+
+The steps are 1, 2 and 5 times powers of ten seconds, from a floor on. An answer that is ready after t seconds leaves at
+the next step or, at random, at the one after it: the later, the nearer t is to the next step.
 """
 
 import json

@@ -5,6 +5,8 @@
 >>> result = fairness_report(table, label="y", prediction="yhat", group="sex")
 >>> print(result.views[0].gap("statistical parity").difference)
 0.400 (0.273 to 0.514)
+
+A fairness report as a page: a verdict for each gap, rates of groups with error bars, strata, calibration.
 """
 
 from collections.abc import Sequence

@@ -13,6 +13,12 @@ taking part changes the chance of each such inference by a factor of at most e^Î
 >>> study = Smoking(smokers=100, ill=60, others=100, others_ill=10, epsilon="0.5")
 >>> study.with_you.inference > 1.5 * study.before, study.ratio <= study.allowed
 (True, True)
+
+Attacks against answers at an Îµ of choice: what a visitor turns, to see when an attack begins to work.
+
+>>> from discreet.gallery.harm import DIALS
+>>> [DIALS["guessing"](epsilon, seed=1).verdict for epsilon in ("0.1", "5")]
+['holds', 'holds']
 """
 
 from collections.abc import Callable, Mapping

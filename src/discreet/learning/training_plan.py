@@ -2,6 +2,11 @@
 
 One example is one unit: where the policy protects a person, one of their rows is used, the first in the order of the
 columns used. So one unit more or less is one example more or less, and the run costs what its recipe says.
+
+How a network is trained privately where nobody says, and when it is refused: from public facts alone.
+
+The gate and the estimators both plan here. The figures were chosen on generated tables
+(docs/decisions/0040-one-planner-for-networks.md); no row of the table at hand has a part in them.
 """
 
 import math

@@ -2,6 +2,8 @@
 
 All noise is a whole number of grid steps from an exact sampler. `sensitivity` is the most that one unit can move the
 value under the neighbor relation in force: in ℓ1 norm for geometric and Laplace, in ℓ2 norm for Gaussian.
+
+Places: planar Laplace noise on a grid, for geo-indistinguishability and d-privacy in any dimension.
 """
 
 from dataclasses import dataclass

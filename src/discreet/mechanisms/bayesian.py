@@ -17,7 +17,7 @@ from discreet.errors import InvalidChannel
 from discreet.exact import Number, exp_down, exp_up, integer, printed_up, rational
 from discreet.mechanisms.channel import Channel, deterministic
 from discreet.mechanisms.divergence import integers, worst
-from discreet.mechanisms.graph import Graph, Neighborhood, graph
+from discreet.mechanisms.neighbor_graph import Graph, Neighborhood, graph
 from discreet.mechanisms.stochastic import (
     Label,
     LossFunction,

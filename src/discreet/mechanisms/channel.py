@@ -23,7 +23,7 @@ from discreet.errors import InvalidChannel, InvalidParameter
 from discreet.exact import Number, exp_down, printed_up, rational
 from discreet.mechanisms import divergence
 from discreet.mechanisms.divergence import Witness
-from discreet.mechanisms.graph import Graph, Metric, Neighborhood, distances, graph
+from discreet.mechanisms.neighbor_graph import Graph, Metric, Neighborhood, distances, graph
 from discreet.mechanisms.stochastic import (
     Label,
     Matrix,

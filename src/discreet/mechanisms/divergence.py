@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from discreet.exact import log_up, plain, printed_up
-from discreet.mechanisms.graph import Graph
+from discreet.mechanisms.neighbor_graph import Graph
 from discreet.mechanisms.stochastic import Label, Matrix
 
 Place = tuple[int, int, int]
@@ -71,7 +71,7 @@ def worst(matrix: Matrix, graph: Graph) -> Place | None:
     For each x and z only the neighbor with the least p(z|x') matters, and where all inputs are neighbors
     only the largest and the least entry of each column do.
 
-    >>> from discreet.mechanisms.graph import graph
+    >>> from discreet.mechanisms.neighbor_graph import graph
     >>> worst(np.array([[0.5, 0.5], [0.25, 0.75]]), graph("all", ("a", "b")))
     (0, 1, 0)
     """
@@ -88,7 +88,7 @@ def worst(matrix: Matrix, graph: Graph) -> Place | None:
 def worst_by_distance(matrix: Matrix, distances: Matrix) -> list[Place]:
     """Places among which ln(p(z|x)/p(z|x'))/d(x,x') is largest: one per distance, or one in all for floats.
 
-    >>> from discreet.mechanisms.graph import distances
+    >>> from discreet.mechanisms.neighbor_graph import distances
     >>> worst_by_distance(np.array([[0.5, 0.5], [0.25, 0.75]]), distances("discrete", ("a", "b")))
     [(0, 1, 0)]
     """
@@ -120,7 +120,7 @@ def hockey_stick(matrix: Matrix, growth: Fraction | float, graph: Graph) -> Any:
     With growth = e^ε this is the least δ of (ε,δ)-DP (Barthe, Olmedo 2013; Balle, Barthe, Gaboardi 2018, Thm 1):
     the set S = {z : p(z|x) > e^ε·p(z|x')} is the worst one.
 
-    >>> from discreet.mechanisms.graph import graph
+    >>> from discreet.mechanisms.neighbor_graph import graph
     >>> C = np.array([[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]])
     >>> hockey_stick(C, Fraction(1), graph("all", ("a", "b"))), hockey_stick(C, Fraction(3), graph("all", ("a", "b")))
     (Fraction(1, 2), Fraction(0, 1))
@@ -139,7 +139,7 @@ def growth_for_delta(matrix: Matrix, delta: Fraction, graph: Graph) -> Any:
     P_k − g·Q_k ≤ δ for all k, that is g ≥ (P_k − δ)/Q_k. Pairs that are within δ at the growth found so
     far need nothing more.
 
-    >>> from discreet.mechanisms.graph import graph
+    >>> from discreet.mechanisms.neighbor_graph import graph
     >>> C = np.array([[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]])
     >>> growth_for_delta(C, Fraction(1, 4), graph("all", ("a", "b")))
     Fraction(2, 1)

@@ -26,7 +26,7 @@ from discreet.exact import Number, exp_down, exp_up, float_down, float_up, integ
 from discreet.mechanisms.bayesian import expected_loss
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.divergence import least_of_neighbors, worst
-from discreet.mechanisms.graph import Graph, Neighborhood, graph
+from discreet.mechanisms.neighbor_graph import Graph, Neighborhood, graph
 from discreet.mechanisms.stochastic import (
     Label,
     LossFunction,

@@ -3,6 +3,8 @@
 Scores and answers are whole numbers (or, where only their softmax matters, rationals): their sensitivity is then exact.
 `sensitivity` is the most that one unit can change any one score. `monotone` promises more: one unit moves all scores in
 the same direction (counts under "add or remove one"), which halves the noise.
+
+The most frequent values of declared ones, in many groups at once: the exponential mechanism, again and again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

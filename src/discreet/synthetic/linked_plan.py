@@ -30,8 +30,7 @@ from discreet.noise import Entropy
 from discreet.privacy.loss import GaussianNoise
 from discreet.privacy.unit import Neighbors
 from discreet.synthetic.columns.schema import Attribute, Schema
-from discreet.synthetic.fit.relaxed import Settings, memory_needed, soft_rows
-from discreet.synthetic.fit.resources import Needs, needs
+from discreet.synthetic.fit.relaxed import Needs, Settings, memory_needed, needs, soft_rows
 from discreet.synthetic.linked_tables import LinkedTables, Part
 from discreet.synthetic.measure.adaptive import design_shift, fine_shift, gaussian_within
 from discreet.synthetic.measure.fine_counts import Level, sigma_of

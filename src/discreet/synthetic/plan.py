@@ -29,8 +29,7 @@ from discreet.privacy.unit import Neighbors
 from discreet.synthetic.columns.rules import Rule, allowed, named_in
 from discreet.synthetic.columns.schema import Attribute, Schema
 from discreet.synthetic.columns.units import Bins, Codes
-from discreet.synthetic.fit.relaxed import Settings, fit, memory_needed, soft_rows
-from discreet.synthetic.fit.resources import Needs, needs
+from discreet.synthetic.fit.relaxed import Needs, Settings, fit, memory_needed, needs, soft_rows
 from discreet.synthetic.fit.row_sampling import possible
 from discreet.synthetic.measure.adaptive import (
     Recipe,

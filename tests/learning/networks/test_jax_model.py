@@ -13,8 +13,7 @@ from discreet.learning.networks.images import Conv2D, MaxPool2D
 from discreet.learning.networks.jax_model import JaxModel
 from discreet.learning.networks.layers import Dense, Flatten, Relu
 from discreet.learning.networks.network import Network, Softmax
-from discreet.learning.sgd.batch_invariance import is_batch_invariant
-from discreet.learning.sgd.clipping import UNITS
+from discreet.learning.sgd.clipping import UNITS, is_batch_invariant
 from discreet.learning.sgd.recipe import Adam, Adaptive, Recipe, Sgd
 from discreet.learning.sgd.run_state import Checkpoint
 from discreet.learning.sgd.training import RIDERS, State, contributions, finished, train

@@ -10,8 +10,7 @@ from discreet.errors import InvalidParameter
 from discreet.learning.networks.images import AvgPool2D, Conv2D, MaxPool2D, Windows
 from discreet.learning.networks.layers import Dense, Flatten, GroupNorm, Relu, Tanh, TemperedSigmoid
 from discreet.learning.networks.network import normal
-from discreet.learning.sgd.batch_invariance import product
-from discreet.learning.sgd.clipping import Clip, clipped_sum
+from discreet.learning.sgd.clipping import Clip, clipped_sum, product
 from discreet.learning.sgd.gradients import Outer, Rows
 
 # --- What the layers should compute, for one example, by loops in float64

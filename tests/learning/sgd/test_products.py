@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from discreet.learning.sgd import batch_invariance
-from discreet.learning.sgd.batch_invariance import product
+from discreet.learning.sgd import clipping
+from discreet.learning.sgd.clipping import product
 
 SHAPES = [(60, 1000), (1000, 10), (10, 1000), (5, 3), (64, 16), (1000, 1), (1, 1), (1, 40), (300, 7), (512, 32)]
 
@@ -32,7 +32,7 @@ def test_rows_do_not_depend_on_one_another(shape):
 
 SCRIPT = """
 import numpy as np
-from discreet.learning.sgd.batch_invariance import product
+from discreet.learning.sgd.clipping import product
 from tests.learning.sgd.test_products import SHAPES, alike_in_parts
 print(all(alike_in_parts(np.random.default_rng(1), *shape, product) for shape in SHAPES))
 print(all(alike_in_parts(np.random.default_rng(1), *shape, np.matmul) for shape in SHAPES))
@@ -63,7 +63,7 @@ def _flags() -> str:
 @pytest.mark.parametrize("places", [[0], [0, 1, 2, 3, 4, 5, 12, 13, 14], list(range(63)), list(range(64))], ids=len)
 @pytest.mark.parametrize("n", [0, 1, 8, 9, 63, 64, 65, 130])
 def test_products_are_products_whatever_places_are_alike(places, n, monkeypatch):
-    monkeypatch.setattr(batch_invariance, "_alike", lambda *_: np.array(places))
+    monkeypatch.setattr(clipping, "_alike", lambda *_: np.array(places))
     rng = np.random.default_rng(n)
     for width in (1, 2, 30):
         x, weights = rng.normal(size=(n, 11)).astype(np.float32), rng.normal(size=(11, width)).astype(np.float32)
@@ -82,9 +82,9 @@ def test_places_that_differ_are_found(monkeypatch):
         y[:, np.arange(y.shape[1]) % 12 >= 6] *= np.float32(1 + 2.0**-22)
         return y
 
-    batch_invariance._alike.cache_clear()
-    monkeypatch.setattr(batch_invariance.np, "matmul", uneven)
-    places = batch_invariance._alike(30, 20, True, ())
-    batch_invariance._alike.cache_clear()
+    clipping._alike.cache_clear()
+    monkeypatch.setattr(clipping.np, "matmul", uneven)
+    places = clipping._alike(30, 20, True, ())
+    clipping._alike.cache_clear()
     assert set(places) <= {i for i in range(64) if i % 12 < 6}
     assert len(places) > 0

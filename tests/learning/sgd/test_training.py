@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from discreet.errors import InternalError, InvalidData
 from discreet.learning.networks.layers import Dense, Relu, Tanh
 from discreet.learning.networks.network import Logistic, Network, Softmax, Squared
-from discreet.learning.sgd import batch_invariance, training
+from discreet.learning.sgd import clipping, training
 from discreet.learning.sgd.clipping import UNITS, shaped
 from discreet.learning.sgd.recipe import Adam, Adaptive, Recipe, Schedule, Sgd
 from discreet.learning.sgd.run_state import curve_noise
@@ -230,13 +230,13 @@ def test_a_machine_on_which_company_matters_is_refused(monkeypatch, scripted):
     def careless(network, parameters, x):
         return [np.full(len(x), next(calls), np.float32)]
 
-    monkeypatch.setattr(batch_invariance, "_rows", careless)
-    batch_invariance._tried.cache_clear()
+    monkeypatch.setattr(clipping, "_rows", careless)
+    clipping._tried.cache_clear()
     try:
         with pytest.raises(InternalError, match="depends on the other examples"):
             train(NETWORK, X, Y, recipe(), entropy=scripted([]))
     finally:
-        batch_invariance._tried.cache_clear()
+        clipping._tried.cache_clear()
 
 
 def test_predictions_do_not_depend_on_how_many_at_once():

@@ -13,8 +13,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.attacks.audit.features import LabelOf, NumberOf, labels, lowest_bit, numbers
-from discreet.attacks.audit.outputs import Floats, Labels, Outputs
+from discreet.attacks.audit.outputs import Floats, LabelOf, Labels, NumberOf, Outputs, labels, lowest_bit, numbers
 from discreet.threads import blas_threads
 
 _BINS = 48

@@ -38,7 +38,7 @@ from discreet.exact import Number, float_up, integer, rational
 from discreet.mechanisms import Mechanism
 from discreet.mechanisms.bayesian import best_test, guess_bound
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.graph import Neighborhood
+from discreet.mechanisms.neighbor_graph import Neighborhood
 from discreet.report import Bars, Chart, Line, Mark, Points
 
 

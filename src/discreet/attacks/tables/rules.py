@@ -6,6 +6,29 @@ everything that a coarsened label such as `130**` or `[20, 30)` stands for.
 >>> from discreet.attacks.tables.rules import Within
 >>> Within(tolerance=2).relation(np.array([30, 40]), np.array([28, 29, 33, 41])).values.tolist()
 [0, 1, 3]
+
+What a coarsened label stands for.
+
+=====================================  =========================================================================
+label                                  covers
+=====================================  =========================================================================
+`*`, `**`, `***`                       every value
+`130**`, `3*`, `1987-**-**`            texts (or numbers and dates as texts) that agree; a star is one character,
+                                       and stars at the end may stand for fewer (shorter texts are filled up with
+                                       spaces), or for any ending where no value has that length
+`[20, 30)`, `(20, 30]`, `[20, 30]`     numbers or dates in the interval
+`20-29`, `20–29`, `20…29`              numbers from 20 to 29; a whole range `20-29` also covers 29.5
+`<30`, `<=30`, `≤30`, `>40`, `≥40`     numbers or dates below or above
+`40+`                                  numbers from 40
+`1987`, `1987-03`, `1980s`             dates (and whole years) of that year, month or decade
+`48.85…48.86,2.35…2.36`                places "latitude,longitude" in the cell
+`{a, b}`                               the values listed
+anything else                          the value itself
+=====================================  =========================================================================
+
+Every label covers the value that is written like it. Known texts that are all numbers, or all dates, are read as such.
+Labels that need a hierarchy ("Asia", "white collar") are
+explained by `covers`.
 """
 
 import math

@@ -5,6 +5,8 @@ name, with the declared columns in the declared types and no others; no value of
 since a failure would tell of that row; what is read of a row does not depend on the other rows; and no row of a private
 table is large, since texts are cut to their first `catalog.TEXT` characters, and names of units are NULL where they are
 longer than four bytes for each of those.
+
+Addresses of servers in a policy: they name a place and a user, and hold no secret.
 """
 
 from contextlib import AbstractContextManager, nullcontext

@@ -1,6 +1,11 @@
 """Where rows come from: Parquet, CSV and DuckDB files and tables of Python, and what these must look like.
 
 All of it is found from schemas and headers; no row is looked at.
+
+Tables of Python (pyarrow, pandas, polars), column by column, as Arrow.
+
+Types are found without looking at a row. A column of Python objects, which pandas may hold, has no type but the one
+that the policy declares: objects of another type count as missing. No row can make a conversion fail.
 """
 
 import glob

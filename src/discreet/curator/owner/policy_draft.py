@@ -2,6 +2,8 @@
 
 Names and types of columns are in the schema. Bounds, units and budgets would have to be read off the data, and a bound
 read off the data tells of the person at the bound; so they are left open, marked "?", for the owner to decide.
+
+Numbers written into a policy's file, in place: its words, order and comments stay.
 """
 
 import json

@@ -1,4 +1,12 @@
-"""The questions that a privacy statement answers, one function each: those of NIST SP 800-226."""
+"""The questions that a privacy statement answers, one function each: those of NIST SP 800-226.
+
+The privacy statement that an owner can publish: what is promised, to whom, at what ε and δ, and what is not.
+
+It answers the questions of NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (Near, Darais,
+Lefkovitz, Howarth, 2025), from two sources only: the policy, which is public, and the ledger, whose rows depend on the
+analysts and on what was released to them. No private row is read, so publishing a statement costs nothing.
+The same policy and the same rows give the same statement: it is dated by the ledger, not by a clock.
+"""
 
 import json
 import re
@@ -15,8 +23,7 @@ from discreet.curator.engines.csv_files import RULE
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy, timing
 from discreet.curator.reports.answer_table import printable
-from discreet.curator.reports.budget_report import chain_of, number, settings_in, short
-from discreet.curator.reports.ledger_rows import LedgerSummary
+from discreet.curator.reports.budget_report import LedgerSummary, chain_of, number, settings_in, short
 from discreet.curator.settings import in_words, settings_of
 from discreet.curator.stores import Row, utc
 from discreet.errors import InvalidParameter

@@ -20,8 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.curator.engines import postgres_address, shown_address
-from discreet.curator.stores import COLUMNS, MOST, Head, Kept, Row, Rows
-from discreet.curator.stores.group import GroupCommit
+from discreet.curator.stores import COLUMNS, MOST, GroupCommit, Head, Kept, Row, Rows
 from discreet.errors import LedgerConflict, LedgerDamaged, LedgerError, LedgerTooNew, LedgerUnavailable, MissingExtra
 
 if TYPE_CHECKING:

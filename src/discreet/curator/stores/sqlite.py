@@ -11,6 +11,8 @@ believe that it holds the locks of its parent. So a connection is closed just be
 each side opens its own when it needs one.
 
 **A file that was removed or replaced** while in use is noticed before each batch: a fresh file is a fresh budget.
+
+The tables of a ledger's SQLite file, and how a file of an older version becomes one of this version.
 """
 
 import atexit
@@ -23,8 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from discreet.curator.stores import COLUMNS, MOST, Head, Kept, Row, Rows
-from discreet.curator.stores.group import GroupCommit
+from discreet.curator.stores import COLUMNS, MOST, GroupCommit, Head, Kept, Row, Rows
 from discreet.durable import lock, settle_folder, unlock
 from discreet.errors import (
     InvalidParameter,

@@ -3,6 +3,12 @@
 Refusals name columns and positions, never a value of the data. They happen before any noise is drawn, so nothing has
 been spent; but that a table holds a NaN is itself a fact about the data, so they are words for the data's owner.
 Some wordings are those for which scikit-learn's estimator checks look.
+
+Columns that are indicators of one category: at most one of them is 1, so together they have norm 1.
+
+They are declared, by position or name, or read off a scikit-learn `OneHotEncoder` whose categories are declared, alone
+or inside a fitted `ColumnTransformer`. Nothing here looks at rows; that a row keeps to the declaration is enforced in
+`exact_sums.snapped`.
 """
 
 import sys

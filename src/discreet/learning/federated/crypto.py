@@ -11,6 +11,15 @@ what           how                        assumption
                (RFC 8439)
 `commitment`   SHA-256                    a random oracle; what is committed to has at least 256 random bits
 =============  =========================  ================================================================
+
+Whole numbers modulo 2^k, and the masks that hide them.
+
+A mask is the AES-256-CTR key stream of a key that serves once, read as words of 32 or 64 bits, modulo 2^k. Since 2^k
+divides 2^32 (or 2^64), a uniform word is uniform modulo 2^k, and sums may wrap around in the word: the last step keeps
+the low k bits.
+
+Two clients agree on one mask. The one whose name comes first adds it, the other subtracts it (`adds`), so that in the
+sum over both it is gone exactly: c = a + p, d = b − p, c + d = a + b modulo 2^k.
 """
 
 import hashlib

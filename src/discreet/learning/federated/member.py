@@ -31,7 +31,7 @@ from discreet.learning.federated.exchange import (
 from discreet.learning.federated.federation import Federation, Level, round_id
 from discreet.learning.federated.messages import Message, Signed, decode, pack, unpack
 from discreet.learning.networks.network import Network
-from discreet.learning.sgd.batch_invariance import require_batch_invariance
+from discreet.learning.sgd.clipping import require_batch_invariance
 from discreet.learning.sgd.gradients import Ints
 from discreet.noise import DeterministicEntropy, Entropy, bernoulli
 from discreet.privacy.budget import Budget, Spent

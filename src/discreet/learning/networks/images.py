@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import integer, rational
 from discreet.learning.networks.layers import Draw, Plain, starting
-from discreet.learning.sgd.batch_invariance import product
+from discreet.learning.sgd.clipping import product
 from discreet.learning.sgd.gradients import Array, Gradient, Outer, Rows, Shape
 
 Pair = tuple[int, int]

@@ -20,7 +20,7 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
-from discreet.learning.sgd.batch_invariance import product
+from discreet.learning.sgd.clipping import product
 from discreet.learning.sgd.gradients import Array, Gradient, Outer, Rows, Shape
 
 Draw = Any

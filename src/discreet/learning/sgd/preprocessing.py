@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData
 from discreet.exact import Number, integer, rational, sqrt_bounds
-from discreet.learning.sgd.batch_invariance import product
+from discreet.learning.sgd.clipping import product
 from discreet.learning.sgd.gradients import Array, Ints
 from discreet.noise import Entropy
 from discreet.noise.normal import rounded_gaussian

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidData
 from discreet.exact import integer
-from discreet.learning.sgd.batch_invariance import require_batch_invariance
-from discreet.learning.sgd.clipping import MOST, UNITS, Clip, Clipping, shaped
+from discreet.learning.sgd.clipping import MOST, UNITS, Clip, Clipping, require_batch_invariance, shaped
 from discreet.learning.sgd.gradients import Array, Augment, Floats, Ints, Parameters, Trainable
 from discreet.learning.sgd.preprocessing import PrivatePca
 from discreet.learning.sgd.recipe import Optimizer, Recipe

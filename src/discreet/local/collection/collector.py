@@ -330,7 +330,7 @@ def _estimate_places(
 ) -> Estimate:
     noisy = planar.inside(tally) / max(reports, 1)
     if method == "smoothed":
-        from discreet.local.places.smoothing import smoothed
+        from discreet.local.places.maps import smoothed
 
         return Estimate(survey, method, reports, smoothed(planar, tally).shares, noisy=noisy)
     if method == "ibu":

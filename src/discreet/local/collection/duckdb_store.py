@@ -1,4 +1,21 @@
-"""Reports in one DuckDB file. It is opened for each call and closed after it, so several programs can take turns."""
+"""Reports in one DuckDB file. It is opened for each call and closed after it, so several programs can take turns.
+
+Where reports are kept: a DuckDB file, or a PostgreSQL database, both of one class.
+
+A store is append-only: it has no operation that changes or removes a report, and what was changed by other means is
+refused when it is read. Rows of words are added up when they are stored, a few thousand together, and their sums are
+kept beside them: an estimate reads sums, not words, and `recount` reads the words again and compares.
+What every store promises (tests/contracts/test_report_store.py):
+
+* *whole*: a batch is stored with its counts or not at all, also if the process is killed, the disk full or the
+  connection lost; when `append` returns, it is on disk;
+* *once*: an id is stored once, whichever batch, process or survey it came with; the others count as replayed;
+* *dropped once*: a dropped line that came before counts as replayed, not by its reason again;
+* *counted*: `read` is one moment of the store, and what it tallies are exactly the reports that were accepted.
+
+Reports hold nothing that anybody would have to be trusted with. Which of them came together, and when, is kept too.
+Of a dropped line only a digest is kept, to know it again; whoever guesses the line can check the guess.
+"""
 
 import json
 import threading

@@ -10,6 +10,23 @@ out negative or above one. `clip` and `project` mend that; `ibu` avoids it.
 (['7/10', '3/10'], ['11/10', '-1/10'])
 >>> [str(share) for share in clip(invert(coin, [4, 1]))]
 ['1', '0']
+
+How far an estimate can be off: the bootstrap, for estimators whose error has no formula.
+
+The reports are resampled with replacement and estimated again, many times (Efron 1979). So that a report that nobody
+happened to send is not taken for one that nobody can send, one report is added to those that are drawn from: that of a
+person with a uniformly random value.
+
+What the confidence bounds hold is said by `Intervals.covers`:
+
+- "truth": the true shares, with about the stated confidence. Unbiased estimates (inversion) have such bounds, and so
+  has IBU on a flat or dense channel that can be inverted: a share near 0 is held at 0 in nearly all replicates,
+  which would leave no width, so the bounds are stretched to hold those of inversion too;
+- "noise": where another survey of the same people, with the same estimator, would come out. Not in it is the estimate's
+  bias: of few iterations, which smooth, of shares held at 0, of repairs. **The true share of a cell of a map often lies
+  outside, above all near 0**: what a map says about single cells rests on the smoothing, not on the reports.
+
+Resampling touches reports only, which are private already: no guarantee rests on it.
 """
 
 from collections.abc import Callable, Sequence

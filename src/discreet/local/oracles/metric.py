@@ -27,8 +27,8 @@ from discreet.fields import Converted, Integer, Rational
 from discreet.local.estimation.frequencies import Bounded, Mean, Spread
 from discreet.local.oracles.oracle import CodeReports, Integers, read_tally, read_values
 from discreet.mechanisms.channel import Channel
-from discreet.mechanisms.graph import Metric, distances
 from discreet.mechanisms.mechanism import Grid, countable, regular
+from discreet.mechanisms.neighbor_graph import Metric, distances
 from discreet.mechanisms.optimal import geometric_channel
 from discreet.mechanisms.stochastic import Label, read_labels
 from discreet.noise import Entropy, accept_each, discrete_laplace, softmax, uniform_below

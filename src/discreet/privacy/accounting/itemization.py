@@ -3,6 +3,12 @@
 Every accountant walks over a loss with `fold`, so there is **one place that multiplies by a count** and one
 that knows what Together and Parallel mean. `bill` uses it to write a loss as atoms with counts: nesting and
 order disappear, equal atoms are counted, Gaussians become one Gaussian, parts that cannot matter are dropped.
+
+Fewer items for a long bill: near ones are replaced by one that covers them all.
+
+Guarantee: the merged bill covers the bill (`bill.item_covers`, checked for every item), so what bounds it bounds the
+bill. Which items are merged matters for tightness only: near items are joined where that adds the least to the sum of
+squared losses, which is about the variance of the total.
 """
 
 import heapq

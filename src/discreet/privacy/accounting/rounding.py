@@ -1,4 +1,10 @@
-"""Rounding towards privacy, roots found from the safe side, and why an accountant refuses."""
+"""Rounding towards privacy, roots found from the safe side, and why an accountant refuses.
+
+Probabilities of the normal and of the discrete normal distribution, with relative accuracy in the tails.
+
+Whatever is subtracted here is subtracted on the side where it is small, so that a mass of 1e-200 is known to
+many digits. The scalar functions use `math` only; the array functions load scipy.special when first called.
+"""
 
 import math
 from collections.abc import Callable

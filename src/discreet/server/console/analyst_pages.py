@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ConfigDict
 
 from discreet.curator.reports.answer_table import plain_text
-from discreet.curator.reports.ledger_rows import entries_of
+from discreet.curator.reports.budget_report import entries_of
 from discreet.errors import InvalidParameter
 from discreet.exact import text_up
 from discreet.report import Grid, Heading, Html, Part, Text, embedded

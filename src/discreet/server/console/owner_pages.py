@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from discreet.curator.owner.exact_view import exact_view
 from discreet.curator.owner.findings import OwnerView
-from discreet.curator.reports.ledger_rows import budget_chart, entries_of, spending_chart
+from discreet.curator.reports.budget_report import budget_chart, entries_of, spending_chart
 from discreet.curator.reports.statement_sections import privacy_statement
 from discreet.report import Grid, Heading, Html, Part, Text, Tiles
 from discreet.report.page import render, shown

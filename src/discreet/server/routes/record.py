@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from discreet.curator.reports.ledger_rows import entries_of
+from discreet.curator.reports.budget_report import entries_of
 from discreet.curator.reports.statement_sections import privacy_statement
 from discreet.server.access import Right
 from discreet.server.routes.callers import Guarded, allowed, in_thread

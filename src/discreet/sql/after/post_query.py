@@ -178,7 +178,7 @@ def _totals(
     """The totals for one set of keys: the others are null; g0, g1, … say which those are."""
     import pyarrow as pa
 
-    from discreet.sql.after.spreads import AddedNoise, level_of
+    from discreet.sql.after.interval_rules import AddedNoise, level_of
 
     cells = [in_one_piece(key) for key in keys]
     level = level_of([cells[i] for i in some], len(cells[0]))
@@ -358,7 +358,7 @@ def derived_values(derived: _Measured | Bin, measures: list[Steps], chosen: list
             mean = (derived.offset + total / np.maximum(count, 1)) * float(derived.kind.step)
             return Values(_held(mean, derived), count < 1)
         case Spread():
-            from discreet.sql.after.spreads import spread_values
+            from discreet.sql.after.interval_rules import spread_values
 
             return Values(*spread_values(derived, measures))
         case Bin():
@@ -405,7 +405,7 @@ def derived_interval(
     if isinstance(derived, Rank):
         return _rank_interval(release, derived, chosen, failure_probability)
     if isinstance(derived, Spread):
-        from discreet.sql.after.spreads import spread_interval
+        from discreet.sql.after.interval_rules import spread_interval
 
         share = failure_probability / len(derived.indices)
         low, high = spread_interval(derived, measures, lambda index: release.noises[index].interval(1 - share))

@@ -3,6 +3,8 @@
 Numbers are *fixed-point*: whole numbers of steps, so that the private engine computes with integers alone. Adding finds
 a common step, multiplying multiplies steps, dividing by a constant only renames the step. Every node knows an interval
 that its steps cannot leave, so nothing overflows and a sum has a sensitivity.
+
+Dates as whole numbers: the days, weeks, months, … of a span, and the moves between them, all exact.
 """
 
 from calendar import monthrange

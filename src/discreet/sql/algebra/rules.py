@@ -23,8 +23,8 @@ from discreet.sql.algebra.relations import (
     Sum,
     declared_condition,
 )
-from discreet.sql.algebra.rewrites import computed_below
 from discreet.sql.algebra.rows import Filter, Rows, at_most_one_row, private_tables, unit_of
+from discreet.sql.algebra.verification import computed_below
 
 Function = Literal["count", "people", "distinct", "sum", "mean", "quantile", "least", "greatest", "bin", "mode"]
 Statistic = Literal["variance", "deviation", "covariance", "correlation", "determination", "slope", "intercept"]

@@ -1,4 +1,21 @@
-"""SQL ─ parse ─ resolve ─ bound ─ sensitivity ─ mechanism choice ─→ QueryPlan. No row is touched."""
+"""SQL ─ parse ─ resolve ─ bound ─ sensitivity ─ mechanism choice ─→ QueryPlan. No row is touched.
+
+Errors that depend on sizes: a first release finds how large the answers are, a second is priced from them.
+
+The error of a mean depends on how many rows there are, and a relative error on how large the answer is. So a share of
+ε, `FIRST_SHARE`, pays for a first release of the same numbers; the second costs the least ε that keeps the error.
+
+Guarantee: both together cost at most the ε that was stated. Proof. Each is a plan of its own, verified and charged as
+any other; the second ε is computed from released values alone, and is at most what the first has left; the ledger
+composes adaptively.
+
+Guarantee: each number of a group that the first release tells from nothing is within the error, for the noise only,
+with the stated confidence 1 − f. Proof. With probability 1 − f/10, the bounds on its true size and rows hold, which the
+first release gives; with probability 1 − 9f/10, the noise of the second, drawn afresh, is within the width that it was
+judged by. Where the first release is exact enough itself, its noise is within the width with probability 1 − f/10, and
+then its bounds on the size hold too. Intervals are shown at the confidence that was judged by, so that whichever
+release is the answer, the interval of a number fails with probability f/10 + 9f/10 at most.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

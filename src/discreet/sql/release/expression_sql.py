@@ -1,4 +1,10 @@
-"""Expressions over private rows as SQL: whole numbers of steps, clamped and cut as columns are read."""
+"""Expressions over private rows as SQL: whole numbers of steps, clamped and cut as columns are read.
+
+SQL of operations that need more than a sign or a function: dates as numbers, roots, quotients, casts.
+
+Each is total: it gives a value or NULL whatever its arguments are. Where a function could fail outside a range, its
+argument is held within that range first, and what was outside is NULL by a condition.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime

@@ -8,6 +8,15 @@ Guarantee: conditions of the statement decide about at most `SWITCHED` nanosecon
 prices of all expressions add up to no more, that is all they could decide about. Elsewhere every operation but the
 gates is a column of a projection below WHERE (`_apart`), which DuckDB computes for all rows: the engine moves no filter
 below a projection and reads no statistics (`engines.duckdb`). What is left above are gates over columns.
+
+The SQL that reads values: which of a unit's count, and how often each is there, or how many different ones.
+
+Guarantee: what a unit adds depends on its own rows and the salt alone: at most `Bound.rows` values (one, where it keeps
+an end) in each of at most `Bound.groups` groups, those of `private_sql.write`. Proof. Cells are ordered by their place
+in the draw, then by their names, so no two are equal and `dense_rank` numbers them. Of n > rows values in their order,
+the p-th counts as often as ⌊(p·rows + h·n)/n⌋ exceeds that of p − 1, with h in [0, 1) from the cell's place in the
+draw: never less than 0, and ⌊rows + h⌋ − ⌊h⌋ = rows times in all. Each counts with probability rows/n over h. Equal
+values are counted together, so nothing depends on the order of rows.
 """
 
 from datetime import datetime

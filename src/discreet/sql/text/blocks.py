@@ -3,6 +3,8 @@
 Every SELECT that reads a private table is either *rows* (no aggregate: only a step towards one) or a *block*
 (aggregates, with or without GROUP BY). A block is replaced by a table of released values; what then remains of the
 statement is post-processing, and runs where no private row is.
+
+SHOW TABLES, DESCRIBE t, SHOW COLUMNS FROM t and information_schema: answered from the catalog, which is public.
 """
 
 import re
@@ -17,9 +19,9 @@ from discreet.curator.engines.columns import TYPES, literal, quoted
 from discreet.errors import InvalidQuery
 from discreet.exact import plain
 from discreet.sql.algebra.relations import Key
-from discreet.sql.algebra.rewrites import canonical_numbers, renumbered
 from discreet.sql.algebra.rows import Rows
 from discreet.sql.algebra.rules import AggregateCall, Limits
+from discreet.sql.algebra.verification import canonical_numbers, renumbered
 from discreet.sql.text.aggregates import Rewriting, keys_of, rewrite
 from discreet.sql.text.sources import Names, Reader, Source, groups_or_aggregates
 from discreet.sql.text.statement import Statement

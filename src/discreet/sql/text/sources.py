@@ -16,7 +16,6 @@ from discreet.sql.algebra import conditions
 from discreet.sql.algebra.expression import Call, Expression, Field, Slot, Unsupported
 from discreet.sql.algebra.expression import field as of_column
 from discreet.sql.algebra.kinds import Real
-from discreet.sql.algebra.rewrites import renumbered
 from discreet.sql.algebra.rows import (
     Exists,
     Filter,
@@ -39,6 +38,7 @@ from discreet.sql.algebra.rows import (
     unit_type,
 )
 from discreet.sql.algebra.rules import Limits
+from discreet.sql.algebra.verification import renumbered
 from discreet.sql.text.aggregates import has_aggregate
 from discreet.sql.text.expressions import Ambiguous, condition_of, translate
 from discreet.sql.text.persons import Persons

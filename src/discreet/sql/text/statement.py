@@ -1,4 +1,9 @@
-"""The analyst's text: parsed once, and pointed at when it is refused."""
+"""The analyst's text: parsed once, and pointed at when it is refused.
+
+Terms inside the text: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = …, …) …, as BigQuery writes them.
+
+The clause is taken off before the text is parsed, and blanks take its place, so that refusals still point right.
+"""
 
 import logging
 import re

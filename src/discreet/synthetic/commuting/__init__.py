@@ -7,8 +7,7 @@
 """
 
 from discreet.synthetic.commuting.evaluation import Comparison
-from discreet.synthetic.commuting.flows import Flows, Places, city
-from discreet.synthetic.commuting.scheme import Acceptance, Scheme
+from discreet.synthetic.commuting.flows import Acceptance, Flows, Places, Scheme, city
 from discreet.synthetic.commuting.synthesis import synthesize
 from discreet.synthetic.commuting.urn import approximate_prior, probabilistic_prior, pure_prior
 

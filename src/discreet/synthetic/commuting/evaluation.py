@@ -31,8 +31,7 @@ import numpy as np
 from discreet.mechanisms import Geometric
 from discreet.noise import DeterministicEntropy, rounded_gaussian
 from discreet.report import Chart, Facts, Heading, Line, Page, Part, Points, Text
-from discreet.synthetic.commuting.flows import Floats, Flows, Integers, Places
-from discreet.synthetic.commuting.scheme import Scheme
+from discreet.synthetic.commuting.flows import Floats, Flows, Integers, Places, Scheme
 from discreet.synthetic.commuting.synthesis import apart_by, sigma_of_flows
 
 _CLASSES = ((0.1, "more than 10 %"), (0.01, "1 to 10 %"), (0.001, "0.1 to 1 %"), (0.0, "less"))
@@ -212,7 +211,7 @@ _SEED = 20080407
 class CountBounds:
     """What to subtract from and add to each released count of a destination.
 
-    >>> from discreet.synthetic.commuting.scheme import Scheme
+    >>> from discreet.synthetic.commuting.flows import Scheme
     >>> scheme = Scheme(epsilon=1, neighbors="add or remove one")
     >>> CountBounds.of_cells(scheme, cells=62, positive=50)
     CountBounds(below=5, above=7)

@@ -20,8 +20,7 @@ from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Approximate, GaussianNoise, Loss, Pure, Together
 from discreet.privacy.unit import Neighbors
 from discreet.requests import Commute
-from discreet.synthetic.commuting.flows import Flows, Places
-from discreet.synthetic.commuting.scheme import Acceptance, Scheme
+from discreet.synthetic.commuting.flows import Acceptance, Flows, Places, Scheme
 from discreet.synthetic.commuting.synthesis import check, sigma_of_flows, synthesize
 
 if TYPE_CHECKING:

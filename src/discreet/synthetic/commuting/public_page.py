@@ -16,8 +16,7 @@ from discreet.exact import plain
 from discreet.report import Facts, Grid, Heading, Html, Page, Part, Text, embedded
 from discreet.report.page import render, shown
 from discreet.synthetic.commuting.evaluation import CONFIDENCE, CountBounds, total_bound
-from discreet.synthetic.commuting.flows import Floats, Flows, Places
-from discreet.synthetic.commuting.scheme import Scheme
+from discreet.synthetic.commuting.flows import Floats, Flows, Places, Scheme
 from discreet.synthetic.commuting.synthesis import Support, region_of_places
 
 MOST_PLACES = 1_000

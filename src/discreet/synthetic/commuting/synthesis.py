@@ -14,8 +14,7 @@ from discreet.mechanisms import Geometric
 from discreet.noise import Entropy, bernoulli, rounded_gaussian
 from discreet.noise.entropy import SYSTEM
 from discreet.privacy.calibration import gaussian_multiplier
-from discreet.synthetic.commuting.flows import Floats, Flows, Integers, Places
-from discreet.synthetic.commuting.scheme import Scheme
+from discreet.synthetic.commuting.flows import Floats, Flows, Integers, Places, Scheme
 from discreet.synthetic.commuting.urn import approximate_prior, draw, probabilistic_prior, pure_prior
 
 Progress = Callable[[int, int], None]
@@ -29,7 +28,7 @@ def synthesize(flows: Flows, scheme: Scheme, *, entropy: Entropy | None = None, 
     on its total and on the noisy origins (weights); each of these is said below. Totals are public, or noisy.
 
     >>> from discreet.synthetic.commuting.flows import Flows, Places
-    >>> from discreet.synthetic.commuting.scheme import Scheme
+    >>> from discreet.synthetic.commuting.flows import Scheme
     >>> from discreet.synthetic.commuting.synthesis import synthesize
     >>> towns = Places(["a", "b"], [[0.0, 0.0], [3.0, 4.0]])
     >>> made = synthesize(Flows(towns, [0, 1], [0, 0], [900, 100]), Scheme(epsilon=1))
@@ -55,7 +54,7 @@ def synthesize(flows: Flows, scheme: Scheme, *, entropy: Entropy | None = None, 
 def check(scheme: Scheme, places: Places) -> None:
     """Refuse what cannot be made, before anybody's home is looked at.
 
-    >>> from discreet.synthetic.commuting.scheme import Scheme
+    >>> from discreet.synthetic.commuting.flows import Scheme
     >>> check(Scheme(epsilon=1), Places(["a"], [[0.0, 0.0]]))
     Traceback (most recent call last):
     discreet.errors.InvalidData: places: got one, expected at least two

@@ -2,6 +2,13 @@
 
 Several marginals are measured at once. Their noise is Gaussian, rounded to whole numbers, so they cost together what
 one Gaussian release costs, by its exact profile; how much noise each gets is a public decision.
+
+Tables of codes and their marginals: how many rows have each combination of codes in a few columns.
+
+A table is an integer array (rows, columns); column j holds codes 0 … sizes[j] − 1. A marginal is named by its columns'
+positions, ascending.
+
+`Allowed` says what is known about every row without looking at any: combinations of codes that cannot occur.
 """
 
 import json

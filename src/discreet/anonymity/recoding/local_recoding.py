@@ -3,6 +3,8 @@
 Xu, Wang, Pei, Wang, Shi, Fu 2006 ("Utility-based anonymization using local recoding") showed how much less is lost
 than by lifting whole columns. Here cells of the generalization lattice are opened cheapest first, each by the rows
 that are left in it; what remains at the end joins the classes nearest to it, or takes a few of their rows along.
+
+Groups of tuples with the least node above each, and the joining of what is left over to the nearest group.
 """
 
 import heapq
