@@ -8,7 +8,7 @@ import pytest
 from discreet.attacks.membership import coins
 from discreet.curator.catalog import Column
 from discreet.gallery.models import Targets, without_privacy
-from discreet.learning.column_model import Features, Model, Shape, Target
+from discreet.learning.column_model import ColumnModel, Features, Shape, Target
 from discreet.learning.sgd import training
 from discreet.tables import read_table, write
 
@@ -39,8 +39,8 @@ def files(tmp_path_factory):
         write(read_table(side), folder / f"{name}.csv")
     targets = Targets.of(ILL, *sides)
     without_privacy(ILL, targets.x[targets.members], targets.y[targets.members], seed=1).save(folder / "ill.model")
-    Model(ILL, ILL.network.start(seed=1)).save(folder / "blank.model")
-    Model(AGE, AGE.network.start(seed=1)).save(folder / "age.model")
+    ColumnModel(ILL, ILL.network.start(seed=1)).save(folder / "blank.model")
+    ColumnModel(AGE, AGE.network.start(seed=1)).save(folder / "age.model")
     return folder
 
 

@@ -17,7 +17,7 @@ from discreet.gallery.models import (
     reference_models,
     without_privacy,
 )
-from discreet.learning.column_model import Features, Model, Shape, Target
+from discreet.learning.column_model import ColumnModel, Features, Shape, Target
 from discreet.learning.sgd.recipe import Adam, Adaptive, Recipe, Sgd
 from discreet.learning.sgd.training import train
 from discreet.noise import DeterministicEntropy
@@ -39,7 +39,7 @@ def targets(shape=ILL, population=None):
 
 
 def start(shape=ILL):
-    return Model(shape, shape.network.start(seed=1))
+    return ColumnModel(shape, shape.network.start(seed=1))
 
 
 # --- models ----------------------------------------------------------------------------------------------------------

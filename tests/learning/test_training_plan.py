@@ -11,7 +11,7 @@ import discreet
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.errors import BudgetExceeded, InternalError, InvalidData, InvalidParameter, ReleaseFailed
 from discreet.learning.classical import exact_sums, linear, logistic, objective, trees
-from discreet.learning.column_model import Features, Model, Target, packed
+from discreet.learning.column_model import ColumnModel, Features, Target, packed
 from discreet.learning.training_plan import plan_training as plan
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Pure
@@ -195,8 +195,8 @@ def test_other_neighbors_have_no_proof():
 
 def test_a_model_is_saved_and_read_again(tmp_path):
     shape = plan(REQUEST, CATALOG).shape
-    model = Model(shape, shape.network.start(seed=1))
-    again = Model.load(model.save(tmp_path / "ill.model"))
+    model = ColumnModel(shape, shape.network.start(seed=1))
+    again = ColumnModel.load(model.save(tmp_path / "ill.model"))
     table = visits(50)
     assert (again.predict_proba(table) == model.predict_proba(table)).all()
     assert again.shape == shape
@@ -206,9 +206,9 @@ def test_a_model_is_saved_and_read_again(tmp_path):
 def test_a_file_that_is_no_model_is_named(tmp_path, content):
     (tmp_path / "x.model").write_bytes(content)
     with pytest.raises(InvalidData, match="x.model"):
-        Model.load(tmp_path / "x.model")
+        ColumnModel.load(tmp_path / "x.model")
     with pytest.raises(InvalidParameter, match="exists"):
-        Model.load(tmp_path / "missing.model")
+        ColumnModel.load(tmp_path / "missing.model")
 
 
 def test_rates_are_rational():
@@ -233,7 +233,7 @@ def test_classical_models_are_trained_through_the_gate(model, target, least, tmp
     assert all(np.array_equal(a, b) for a, b in zip(trained.parameters, again.parameters, strict=True))
     assert trained.score(table) > least
     path = trained.save(tmp_path / "kept.model")
-    assert np.array_equal(Model.load(path).predict(table), trained.predict(table))
+    assert np.array_equal(ColumnModel.load(path).predict(table), trained.predict(table))
     assert model in planned.explain() or model == "tree"
 
 

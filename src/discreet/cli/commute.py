@@ -114,8 +114,8 @@ def synthesize(
         if path is not None and Path(path).exists():
             raise click.ClickException(f"{path} exists already; choose another name")
     true = Flows.read(people, Places.read(places), origin=origin, destination=destination, people=count)
-    with _told() as told:
-        flows = synthesize(true, scheme, each=told)
+    with _progress_bar() as progress:
+        flows = synthesize(true, scheme, each=progress)
     write(flows.persons() if persons else flows.table(), output)
     if report is not None:
         _page(true, flows, scheme, report)
@@ -240,7 +240,7 @@ def _regions(path: str) -> dict[str, str]:
 
 
 @contextmanager
-def _told() -> Iterator[Callable[[int, int], None]]:
+def _progress_bar() -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, nothing elsewhere."""
     with click.progressbar(length=1, label="destinations", file=sys.stderr) as bar:
 

@@ -112,7 +112,7 @@ def synth(
     explain: bool,
     analyst: str | None,
     as_json: bool,
-    **wish: Any,
+    **options: Any,
 ) -> None:
     """Make a synthetic table from a private one of POLICY: the same columns, nobody's rows.
 
@@ -133,16 +133,16 @@ def synth(
         )
     if not several:
         _check_paths(out, form, report, owner_report)
-    wish = {name: value for name, value in wish.items() if value is not None}
-    wish["rules"] = _rules(wish.pop("sentences"), wish.pop("rule_files"))
+    options = {name: value for name, value in options.items() if value is not None}
+    options["rules"] = _rules(options.pop("sentences"), options.pop("rule_files"))
     with discreet.open(policy, analyst=analyst) as data:
         where: dict[str, Any] = {"out": out, "report": report, "owner_report": owner_report}
-        told: dict[str, Any] = {"explain": explain, "as_json": as_json}
+        printed: dict[str, Any] = {"explain": explain, "as_json": as_json}
         if several:
-            wish["controls"] = controls
-            synth_linked.make(data, tables, wish, form=form or "parquet", **where, **told)
+            options["controls"] = controls
+            synth_linked.make(data, tables, options, form=form or "parquet", **where, **printed)
         else:
-            _make(data, tables[0] if tables else _only(data), wish, controls=controls, **where, **told)
+            _make(data, tables[0] if tables else _only(data), options, controls=controls, **where, **printed)
 
 
 def _rules(sentences: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:
@@ -154,7 +154,7 @@ def _rules(sentences: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:
 def _make(
     data: "Dataset",
     table: str,
-    wish: dict[str, Any],
+    options: dict[str, Any],
     *,
     out: str | None,
     report: str | None,
@@ -164,18 +164,18 @@ def _make(
     as_json: bool,
 ) -> None:
     """One table."""
-    plan = data.plan(Synthesis(table=table, **wish | {"rows_per_person": _most(wish["rows_per_person"], table)}))
+    plan = data.plan(Synthesis(table=table, **options | {"rows_per_person": _most(options["rows_per_person"], table)}))
     click.echo(plan.explain(), err=not explain)
     if explain:
         return
     made = data.release(plan)
-    with _told(plan.settings.iterations) as told:
-        made.fit(told)
+    with _progress_bar(plan.settings.iterations) as progress:
+        made.fit(progress)
     made.save(str(out))
     if report is not None:
         made.page().save(report)
     if owner_report is not None:
-        _owner_page(data, plan, made, owner_report, wish.get("target"), controls)
+        _owner_page(data, plan, made, owner_report, options.get("target"), controls)
     lost = synth_linked.lost(made.lost(), as_json=as_json)
     facts({"table": out, "rows": len(made.codes), "lost": lost, "cost": str(made.receipt)}, as_json=as_json)
 
@@ -258,7 +258,7 @@ def _attacks(made: "SyntheticTable", people: Any, controls: Any) -> list[Any]:
 
 
 @contextmanager
-def _told(most: int) -> Iterator[Callable[[int, float], None]]:
+def _progress_bar(most: int) -> Iterator[Callable[[int, float], None]]:
     """A bar on a terminal, nothing elsewhere."""
     with click.progressbar(length=most, label="fitting", file=sys.stderr) as bar:
 

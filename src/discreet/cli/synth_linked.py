@@ -28,7 +28,7 @@ _SPLIT = ("columns", "exclude", "bins", "values", "at_most", "never", "rows_per_
 def make(
     data: "Dataset",
     tables: Sequence[str],
-    wish: Mapping[str, Any],
+    options: Mapping[str, Any],
     *,
     out: str | None,
     form: str,
@@ -40,9 +40,9 @@ def make(
     """Say what it would cost and do; then, unless that was all, make the tables and write them into a folder."""
     from discreet.synthetic.linked_tables import files
 
-    _refuse(wish)
-    said = by_table([data.catalog.table(name) for name in tables], wish)
-    terms = {name: wish[name] for name in ("epsilon", "delta", "people") if name in wish}
+    _refuse(options)
+    said = by_table([data.catalog.table(name) for name in tables], options)
+    terms = {name: options[name] for name in ("epsilon", "delta", "people") if name in options}
     plan = data.plan(LinkedSynthesis(tables=said, **terms))
     if not explain:
         _check_paths(str(out), files(plan, str(out), form=form).values(), report, owner_report)
@@ -50,8 +50,8 @@ def make(
     if explain:
         return
     made = data.release(plan)
-    with _told(plan.settings.iterations) as told:
-        made.fit(told)
+    with _progress_bar(plan.settings.iterations) as progress:
+        made.fit(progress)
     made.save(str(out), form=form)
     if report is not None:
         made.page().save(report)
@@ -60,10 +60,10 @@ def make(
     _print(made, str(out), as_json=as_json)
 
 
-def _refuse(wish: Mapping[str, Any]) -> None:
+def _refuse(options: Mapping[str, Any]) -> None:
     """Say which options are for one table alone."""
-    said = [f"--{name}" for name in _ALONE if wish.get(name)]
-    if wish.get("model") == "graphical":
+    said = [f"--{name}" for name in _ALONE if options.get(name)]
+    if options.get("model") == "graphical":
         said.append("--model graphical")
     if said:
         raise click.UsageError(f"{', '.join(said)}: for one table alone, not for several of the same people")
@@ -81,16 +81,16 @@ def lost(found: "Sequence[LostRows]", *, as_json: bool) -> Any:
 
 def _print(made: "LinkedTables", out: str, *, as_json: bool) -> None:
     rows = {name: table.num_rows for name, table in made.tables.items()}
-    told: dict[str, Any] = {"rows": rows} if as_json else {f"rows of {name}": many for name, many in rows.items()}
+    printed: dict[str, Any] = {"rows": rows} if as_json else {f"rows of {name}": many for name, many in rows.items()}
     missed = {name: lost(found, as_json=as_json) for name, found in made.lost().items()}
-    told |= {"lost": missed} if as_json else {f"lost of {name}": found for name, found in missed.items()}
-    facts({"folder": out, **told, "cost": str(made.receipt)}, as_json=as_json)
+    printed |= {"lost": missed} if as_json else {f"lost of {name}": found for name, found in missed.items()}
+    facts({"folder": out, **printed, "cost": str(made.receipt)}, as_json=as_json)
 
 
 # What is said of which table
 
 
-def by_table(tables: "Sequence[Table]", wish: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def by_table(tables: "Sequence[Table]", options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What is said of each table, from options that name columns as table.column, or alone if one table has them.
 
     >>> from discreet.curator.catalog import Column, Table
@@ -105,7 +105,7 @@ def by_table(tables: "Sequence[Table]", wish: Mapping[str, Any]) -> dict[str, di
         raise click.UsageError(f"--table {twice[0]}: say each table once")
     said: dict[str, dict[str, Any]] = {table.name: {} for table in tables}
     for option in _SPLIT:
-        for table, value in _SORTED[option](tables, wish.get(option) or ()):
+        for table, value in _SORTED[option](tables, options.get(option) or ()):
             given = said[table].setdefault(option, {} if option in ("bins", "values") else [])
             if option == "rows_per_person":
                 said[table][option] = _once(value, f"--rows-per-person {table}=…", given)
@@ -228,7 +228,7 @@ def _owner_page(data: "Dataset", made: "LinkedTables", path: str) -> None:
 
 
 @contextmanager
-def _told(most: int) -> Iterator[Callable[[str, int, float], None]]:
+def _progress_bar(most: int) -> Iterator[Callable[[str, int, float], None]]:
     """A bar for each table on a terminal, nothing elsewhere."""
     with ExitStack() as stack:
         bars: dict[str, Any] = {}

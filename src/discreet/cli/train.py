@@ -78,9 +78,13 @@ def train(
     model.save(str(output))
     if report is not None:
         model.page().save(report)
-    told: dict[str, Any] = {"model": output, "cost": str(model.receipt), model.plan.shape.model: model.plan.shape.words}
-    told |= {"noisy_loss_at_the_end": sum(model.losses[-20:]) / len(model.losses[-20:])} if model.losses else {}
-    facts(told, as_json=as_json)
+    printed: dict[str, Any] = {
+        "model": output,
+        "cost": str(model.receipt),
+        model.plan.shape.model: model.plan.shape.words,
+    }
+    printed |= {"noisy_loss_at_the_end": sum(model.losses[-20:]) / len(model.losses[-20:])} if model.losses else {}
+    facts(printed, as_json=as_json)
 
 
 @click.command()
@@ -90,17 +94,17 @@ def train(
 @json_option
 def predict(model: str, data: str, output: str | None, as_json: bool) -> None:
     """What MODEL says of the rows of DATA (CSV or Parquet), which you may see; how well, where they hold the target."""
-    from discreet.learning.column_model import Model
+    from discreet.learning.column_model import ColumnModel
     from discreet.tables import read_table, write
 
     if output is not None and Path(output).exists():
         raise click.ClickException(f"{output} exists already; choose another name")
-    loaded, table = Model.load(model), read_table(data)
+    loaded, table = ColumnModel.load(model), read_table(data)
     predicted = loaded.predict(table)
-    told: dict[str, Any] = {"rows": table.num_rows}
+    printed: dict[str, Any] = {"rows": table.num_rows}
     if loaded.shape.target.column.name in table.column_names:
-        told["accuracy" if loaded.classes is not None else "R2"] = loaded.score(table)
+        printed["accuracy" if loaded.classes is not None else "R2"] = loaded.score(table)
     if output is not None:
         write(table.append_column("predicted", [[str(value) for value in predicted]]), output)
         click.echo(f"wrote {output}", err=True)
-    facts(told, as_json=as_json)
+    facts(printed, as_json=as_json)

@@ -283,8 +283,8 @@ class Both:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        told = {"value": self.table.as_dict()["value"]}
-        return told | {
+        document = {"value": self.table.as_dict()["value"]}
+        return document | {
             name: {end: side.as_dict()[end] for end in ("low", "high")}
             for name, side in (("table", self.table), ("population", self.population))
         }
@@ -308,19 +308,19 @@ class AuditView:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        told: dict[str, Any] = {"by": self.name, "groups": {}}
+        document: dict[str, Any] = {"by": self.name, "groups": {}}
         for place, name in enumerate(self.groups):
-            told["groups"][name] = {"units": self.sizes[place].as_dict()} | {
+            document["groups"][name] = {"units": self.sizes[place].as_dict()} | {
                 rate.replace(" ", "_"): result[place].as_dict() for rate, result in self.rates.items()
             }
-        told["gaps"] = [
+        document["gaps"] = [
             own.as_dict()
             | {side: Both(getattr(own, side), getattr(all_, side)).as_dict() for side in ("difference", "ratio")}
             for own, all_ in self.gaps
         ]
-        told["adjusted"] = None if self.adjusted is None else [side.as_dict() for side in self.adjusted]
-        told["too_small"] = list(self.small)
-        return told
+        document["adjusted"] = None if self.adjusted is None else [side.as_dict() for side in self.adjusted]
+        document["too_small"] = list(self.small)
+        return document
 
 
 @dataclass(frozen=True, slots=True, eq=False)

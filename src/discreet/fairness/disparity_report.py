@@ -112,17 +112,17 @@ class View:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        told: dict[str, Any] = {"by": self.name, "groups": {}}
+        document: dict[str, Any] = {"by": self.name, "groups": {}}
         for place, name in enumerate(self.groups):
-            told["groups"][name] = {"rows": self.sizes[place]} | {
+            document["groups"][name] = {"rows": self.sizes[place]} | {
                 rate.replace(" ", "_"): result[place].as_dict() | {"of": self.tries[rate][place]}
                 for rate, result in self.rates.items()
             }
-        told["gaps"] = [entry.as_dict() for entry in self.gaps]
-        told["conditional_parity"] = None if self.conditional is None else self.conditional.as_dict()
-        told["calibration"] = None if self.calibration is None else self.calibration.as_dict(self.groups)
-        told["too_small"] = list(self.small)
-        return told
+        document["gaps"] = [entry.as_dict() for entry in self.gaps]
+        document["conditional_parity"] = None if self.conditional is None else self.conditional.as_dict()
+        document["calibration"] = None if self.calibration is None else self.calibration.as_dict(self.groups)
+        document["too_small"] = list(self.small)
+        return document
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -329,20 +329,20 @@ class Calibration:
 
     def as_dict(self, groups: tuple[str, ...]) -> dict[str, Any]:
         """As JSON can hold it."""
-        told: dict[str, Any] = {"gap": self.gap.as_dict(), "bins": list(self.bins)}
-        told["frequency"] = {
+        document: dict[str, Any] = {"gap": self.gap.as_dict(), "bins": list(self.bins)}
+        document["frequency"] = {
             name: [Estimate(*map(float, numbers)).as_dict() | {"rows": int(rows)} for *numbers, rows in zip(
                 self.rates.values[:, g], self.low[:, g], self.high[:, g], self.rates.tries[:, g], strict=True)]
             for g, name in enumerate(groups)
         }  # fmt: skip
         if self.means is not None:
-            told["mean_score_less_base_rate"] = {
+            document["mean_score_less_base_rate"] = {
                 name: excess.as_dict() for name, excess in zip(groups, self.excess, strict=True)
             }
-            told["mean_distance"] = {
+            document["mean_distance"] = {
                 name: value if np.isfinite(value) else None for name, value in zip(groups, self.error, strict=True)
             }
-        return told
+        return document
 
 
 def calibration(view: Cells, limits: Limits, alpha: float) -> Calibration:

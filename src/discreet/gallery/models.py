@@ -41,7 +41,7 @@ from discreet.curator.catalog import Column
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.exact import Number, integer
 from discreet.gallery.exhibits import Exhibit, Shown
-from discreet.learning.column_model import Features, Model, Shape, Target
+from discreet.learning.column_model import ColumnModel, Features, Shape, Target
 from discreet.learning.federated import GaussianShare, Identity, RoundSettings, crypto, decode, simulate_round
 from discreet.learning.federated.messages import Masked
 from discreet.learning.networks.layers import Dense, Relu
@@ -205,7 +205,7 @@ def attack_model_file(
         attack = LossThreshold(losses=losses, members=inside, against=name, claimed=claimed, **common)
         return MembershipReport.of(after=[attack], title=f"Membership inference: {name}")
     try:
-        model = Model.load(path)
+        model = ColumnModel.load(path)
     except InvalidData as error:
         raise InvalidInput(
             f"{error}; for other models give discreet.attacks.membership.LossThreshold the loss of each row"
@@ -281,7 +281,7 @@ def _pickled_losses(
 
 
 def attacks_on(
-    model: Model,
+    model: ColumnModel,
     targets: Targets,
     *,
     references: References | None = None,
@@ -322,11 +322,11 @@ def reference_models(
     return References.train(trainer, targets.x, targets.y, count=count, seed=seed, progress=progress)
 
 
-def without_privacy(shape: Shape, x: Array, y: NDArray[Any], *, seed: int) -> Model:
+def without_privacy(shape: Shape, x: Array, y: NDArray[Any], *, seed: int) -> ColumnModel:
     """A model of this shape, trained on the rows as if nobody cared: to compare with."""
     steps = max(_FEWEST, ceil(_EPOCHS * len(x) / _LOT))
     parameters = train_without_privacy(shape.network, x, y, Adam(_RATE), lot=_LOT, steps=steps, seed=seed)
-    return Model(shape, parameters)
+    return ColumnModel(shape, parameters)
 
 
 def log_confidences(network: Network, parameters: Parameters, x: Array, y: NDArray[Any]) -> Floats:
@@ -384,7 +384,7 @@ def _membership(seed: int) -> Shown:
         epsilon=1, delta=_DELTA, rate="1/8", examples=_PEOPLE // 2, epochs=3, clip=1, optimizer=Sgd(1)
     )
     state = train(shape.network, x, y, recipe, entropy=DeterministicEntropy(seed))
-    private, plain = Model(shape, finished(state, recipe)), without_privacy(shape, x, y, seed=seed)
+    private, plain = ColumnModel(shape, finished(state, recipe)), without_privacy(shape, x, y, seed=seed)
     known: dict[str, Any] = {"references": reference_models(shape, targets, count=4, seed=seed), "design": "coins"}
     before = attacks_on(plain, targets, against="a network trained without privacy", delta=_DELTA, **known)
     after = attacks_on(private, targets, against="the same by DP-SGD, ε 1", claimed=(1, _DELTA), **known)

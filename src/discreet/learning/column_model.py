@@ -270,12 +270,12 @@ def _require_apart(features: Features, target: Target) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class ColumnModel:
     """A shape and its parameters.
 
     >>> columns = (Column("age", "integer", lower=0, upper=100), Column("ill", "boolean"))
     >>> shape = Shape(Features(columns[:1]), Target(columns[1]), (), "tanh")
-    >>> model = Model(shape, [np.array([[-1, 1], [0, 0], [0, 0]], np.float32)])
+    >>> model = ColumnModel(shape, [np.array([[-1, 1], [0, 0], [0, 0]], np.float32)])
     >>> model.predict({"age": [20, 80]}).tolist()
     [False, True]
     """
@@ -330,7 +330,7 @@ class Model:
         return target
 
     @classmethod
-    def load(cls, path: str | Path) -> "Model":
+    def load(cls, path: str | Path) -> "ColumnModel":
         """Read a model that was saved."""
         source = Path(path)
         if not source.is_file():

@@ -30,7 +30,7 @@ from discreet.curator.plan import PrivatePlan, documented, plan_document
 from discreet.errors import InternalError, InvalidData, InvalidParameter
 from discreet.exact import Number, integer, plain, printed_up, rational
 from discreet.learning.classical import DecisionTreeClassifier, LinearRegression, LogisticRegression, Ridge
-from discreet.learning.column_model import ClassicalShape, Features, Model, Shape, Target, packed, unpacked
+from discreet.learning.column_model import ClassicalShape, ColumnModel, Features, Shape, Target, packed, unpacked
 from discreet.learning.networks.network import Loss as Objective
 from discreet.learning.networks.network import Network, Squared, dense_network
 from discreet.learning.sgd.clipping import UNITS
@@ -230,7 +230,7 @@ class ClassicalRecipe:
         return LogisticRegression(**common, classes=list(range(len(shape.target.classes or ()))), C=self.C)
 
     def fitted(self, shape: ClassicalShape, x: Array, y: NDArray[Any], entropy: Entropy | None) -> list[NDArray[Any]]:
-        """The parameters of a `Model`, with noise. Guarantee: costs `loss`; see the models' own proofs."""
+        """The parameters of a `ColumnModel`, with noise. Guarantee: costs `loss`; see the models' own proofs."""
         model = self.estimator(shape, entropy)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would tell of noisy sums before the model is released
@@ -340,7 +340,7 @@ class TrainingPlan(PrivatePlan):
     def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> "TrainedModel":
         """The model, from its noisy parameters."""
         parameters, facts = unpacked(released)
-        return TrainedModel(Model(self.shape, parameters), self, tuple(facts["losses"]), receipt)
+        return TrainedModel(ColumnModel(self.shape, parameters), self, tuple(facts["losses"]), receipt)
 
     def explain(self) -> str:
         """What training would cost and do, in words."""
@@ -369,7 +369,7 @@ class TrainingPlan(PrivatePlan):
 class TrainedModel:
     """A model that was trained privately, how, and what it cost. Everything done with it is free."""
 
-    model: Model
+    model: ColumnModel
     plan: TrainingPlan
     losses: tuple[float, ...]
     receipt: Receipt
@@ -387,7 +387,7 @@ class TrainedModel:
         return self.model.score(table)
 
     def save(self, path: str | Path) -> Path:
-        """Write the model to a file (`Model.load` reads it); the path."""
+        """Write the model to a file (`ColumnModel.load` reads it); the path."""
         return self.model.save(path)
 
     @property

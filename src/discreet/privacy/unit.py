@@ -62,5 +62,5 @@ def relation(value: Neighbors | str) -> Neighbors:
     <Neighbors.CHANGE_ONE: 'change one'>
     """
     if value not in list(Neighbors):
-        raise InvalidParameter("neighbors", value, " or ".join(repr(str(one)) for one in Neighbors))
+        raise InvalidParameter("neighbors", value, " or ".join(repr(str(neighbor)) for neighbor in Neighbors))
     return Neighbors(value)

@@ -18,8 +18,8 @@ from discreet.exact import integer
 from discreet.synthetic.columns.schema import Schema
 from discreet.synthetic.measure.noisy_marginals import (
     Attributes,
+    MarginalModel,
     Measurement,
-    Model,
     checked_attributes,
     checked_codes,
     checked_sizes,
@@ -120,7 +120,7 @@ class Residual:
     misfit: float
 
 
-def residuals(measurements: Sequence[Measurement], model: Model) -> tuple[Residual, ...]:
+def residuals(measurements: Sequence[Measurement], model: MarginalModel) -> tuple[Residual, ...]:
     """The misfit of each measurement, from noisy numbers alone; far above 1 means structure that was not fitted.
 
     >>> class Flat:

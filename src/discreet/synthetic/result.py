@@ -23,7 +23,7 @@ from discreet.synthetic.fit import graphical, relaxed
 from discreet.synthetic.fit.row_sampling import draw
 from discreet.synthetic.measure.adaptive import Recipe
 from discreet.synthetic.measure.fine_counts import Level
-from discreet.synthetic.measure.noisy_marginals import Allowed, Design, Measurement, Model
+from discreet.synthetic.measure.noisy_marginals import Allowed, Design, MarginalModel, Measurement
 from discreet.synthetic.quality import Closeness, LostRows, Residual, area_under_curve, closeness, lost_rows, residuals
 
 if TYPE_CHECKING:
@@ -308,14 +308,14 @@ class SyntheticTable:
         """The columns as codes."""
         return self.plan.schema(self.head["found"], self.head.get("fine"))
 
-    def fit(self, progress: Progress | None = None) -> Model:
+    def fit(self, progress: Progress | None = None) -> MarginalModel:
         """The model of the table, fitted once: a relaxed table, or a graphical model."""
         if "_model" not in self.__dict__:
             self.__dict__["_model"] = self._fitted(progress)
-        model: Model = self.__dict__["_model"]
+        model: MarginalModel = self.__dict__["_model"]
         return model
 
-    def _fitted(self, progress: Progress | None) -> Model:
+    def _fitted(self, progress: Progress | None) -> MarginalModel:
         sizes, settings = self.schema.sizes, self.plan.settings
         if self.plan.model == "graphical":
             return graphical.fit(sizes, self.measurements, iterations=settings.iterations)

@@ -211,7 +211,7 @@ class Averaging:
             tolerance=risk_tolerance(prior),
             normalized=True,
             facts={
-                "questions a count": f"{np.mean([len(asked) for asked in self.questions]):.4g}",
+                "questions a count": f"{np.mean([len(question) for question in self.questions]):.4g}",
                 "answers that count, mean": f"{np.mean([len(g.answers) for g in gathered]):.4g}",
                 "refused, mean": f"{np.mean([g.refused for g in gathered]):.4g}",
                 "error of the mean, average": f"{np.abs(means - truth).mean():.4g}",
@@ -240,7 +240,7 @@ class Averaging:
             raise InvalidData(f"truth: got an array of shape {truth.shape}, expected a list of whole numbers")
         if len(self.questions) != len(truth):
             raise InvalidData(f"questions: got those of {len(self.questions)} counts, expected {len(truth)}")
-        if any(isinstance(asked, str) or not len(asked) for asked in self.questions):
+        if any(isinstance(question, str) or not len(question) for question in self.questions):
             raise InvalidData("questions: each count needs a list of at least one question")
         if self.prior is not None and not 0 <= self.prior <= 1:
             raise InvalidParameter("prior", self.prior, "a share between 0 and 1")
@@ -276,10 +276,10 @@ def gather(answerer: Answerer, questions: Iterable[Any], *, until_refused: bool 
     """
     by_question: dict[Any, list[float]] = {}
     refused = 0
-    for asked in questions:
-        answer = ask(answerer, asked)
+    for question in questions:
+        answer = ask(answerer, question)
         if answer is not None:
-            by_question.setdefault(_key(asked), []).append(answer)
+            by_question.setdefault(_key(question), []).append(answer)
             continue
         refused += 1
         if until_refused:

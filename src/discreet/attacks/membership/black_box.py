@@ -98,7 +98,7 @@ from discreet.exact import Number, integer, rational
 Progress = Callable[[int, int], None]
 
 
-class Model(Protocol):
+class PredictiveModel(Protocol):
     """Anything that says how probable it finds the truth."""
 
     def scores(self, x: Any, y: Any, /) -> ArrayLike:
@@ -109,7 +109,7 @@ class Model(Protocol):
 class Trainer(Protocol):
     """Anything that trains a model on some rows of its data."""
 
-    def __call__(self, indices: Ints, seed: int, /) -> Model:
+    def __call__(self, indices: Ints, seed: int, /) -> PredictiveModel:
         """A model of these rows."""
         ...
 

@@ -289,27 +289,27 @@ def _not_fitted(name: str) -> Exception:
     return kind(words)  # type: ignore[no-any-return]
 
 
-Model = TypeVar("Model")
+AnyModel = TypeVar("AnyModel")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Generic[Model]):
+class Choice(Generic[AnyModel]):
     """The chosen model and its place; `loss` is what the choice cost, the models' own training not included."""
 
-    model: Model
+    model: AnyModel
     place: int
     loss: Loss
 
 
 def choose(
-    models: Sequence[Model],
+    models: Sequence[AnyModel],
     scores: Any,
     *,
     epsilon: Number,
     sensitivity: Number,
     monotone: bool = False,
     entropy: Entropy | None = None,
-) -> Choice[Model]:
+) -> Choice[AnyModel]:
     """One of the models, better scores being exponentially more probable.
 
     Guarantee: ε-DP (ε-bounded range) if one unit changes each score by at most `sensitivity`, and all in the same

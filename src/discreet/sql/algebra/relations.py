@@ -107,8 +107,8 @@ def _comparisons(rows: Rows) -> Iterator[Comparison]:
         if isinstance(node, Filter):
             for part in conjuncts_of(_spelled_out(node.condition, computed)):
                 match part:
-                    case Call("in", (subject, *values)) if all(isinstance(one, Constant) for one in values):
-                        yield subject, "in", [one for one in values if isinstance(one, Constant)]
+                    case Call("in", (subject, *values)) if all(isinstance(value, Constant) for value in values):
+                        yield subject, "in", [value for value in values if isinstance(value, Constant)]
                     case Call(name, (subject, Constant() as other)) if name in _ENDS:
                         yield subject, name, [other]
                     case Call(name, (Constant() as other, subject)) if name in _ENDS:
@@ -137,10 +137,14 @@ def _narrowed(value: Expression, tests: Sequence[Comparison], of: Expression | N
 
 def _chosen(domain: Domain | None, kind: Kind, name: str, constants: list[Constant]) -> Domain | None:
     """The values of a domain for which a comparison with constants can be true; those named, where none is known."""
-    kinds = {(type(one.kind), getattr(one.kind, "step", None)) for one in constants if one.value is not None}
-    if kinds != {(type(kind), getattr(kind, "step", None))} or any(one.value is None for one in constants):
+    kinds = {
+        (type(constant.kind), getattr(constant.kind, "step", None))
+        for constant in constants
+        if constant.value is not None
+    }
+    if kinds != {(type(kind), getattr(kind, "step", None))} or any(constant.value is None for constant in constants):
         return domain
-    values = [one.value for one in constants]
+    values = [constant.value for constant in constants]
     if name in ("in", "equal"):
         ordered: Any = domain if isinstance(domain, tuple) else sorted(set(values))
         known = domain if domain is None or isinstance(domain, range) else frozenset(domain)

@@ -32,8 +32,8 @@ from discreet.synthetic.measure.fine_counts import Cells
 from discreet.synthetic.measure.noisy_marginals import (
     Attributes,
     Design,
+    MarginalModel,
     Measurement,
-    Model,
     allotted,
     cells,
     checked_attributes,
@@ -44,7 +44,7 @@ from discreet.synthetic.measure.noisy_marginals import (
     squared_sensitivity,
 )
 
-Fit = Callable[[Sequence[Measurement]], Model]
+Fit = Callable[[Sequence[Measurement]], MarginalModel]
 
 _BITS = 80
 _PICKING = 0.1  # of the budget: what picks cost
@@ -191,7 +191,7 @@ def choose(codes: Any, recipe: Recipe, fit: Fit, *, entropy: Entropy | None = No
 
 
 def _scores(
-    codes: NDArray[Any], sizes: Sequence[int], candidates: Sequence[Attributes], model: Model, sigma: Fraction
+    codes: NDArray[Any], sizes: Sequence[int], candidates: Sequence[Attributes], model: MarginalModel, sigma: Fraction
 ) -> list[int]:
     """Σ|count − fitted| less the expected Σ|noise|, whole numbers, for each candidate."""
     found = []

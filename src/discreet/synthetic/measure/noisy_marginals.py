@@ -132,7 +132,7 @@ def triples(sizes: Sequence[int], *, most_cells: int, target: int | None = None)
     return tuple(each for each in found if cells(each, sizes) <= most_cells)
 
 
-class Model(Protocol):
+class MarginalModel(Protocol):
     """A fitted table: what it expects in each cell of any marginal."""
 
     @property
