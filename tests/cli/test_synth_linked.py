@@ -258,7 +258,7 @@ def test_a_bar_for_each_table(monkeypatch):
             self.pos += steps
 
     monkeypatch.setattr(synth_linked.click, "progressbar", Bar)
-    with synth_linked._told(100) as told:
+    with synth_linked._progress_bar(100) as told:
         for name, steps in (("people", 3), ("visits", 2)):
             for step in range(1, steps + 1):
                 told(name, step, 1.0)

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from discreet.cli.gallery import gallery
+from discreet.cli.attack import gallery
 from discreet.errors import InvalidParameter
 from discreet.gallery import EXHIBITS, run
 from discreet.gallery.exhibits import summary

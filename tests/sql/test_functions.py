@@ -11,7 +11,7 @@ import pytest
 
 from discreet.curator.catalog import Column
 from discreet.errors import InternalError
-from discreet.sql.algebra import dates, functions, patterns, texts
+from discreet.sql.algebra import dates, functions, patterns
 from discreet.sql.algebra.expression import MOST_WORK, Call, constant, field
 from discreet.sql.algebra.kinds import Day, Fixed, Text, Unsupported
 from discreet.sql.algebra.verification import verify_expression
@@ -160,7 +160,7 @@ def test_text_that_is_no_number_or_date_is_null():
     rows = [
         {"text": text} for text in ("12", "x", "", "3.14159", "1e400", "infinity", "2024-02-30", "2024-02-29", None)
     ]
-    assert computed(texts.parsed_number(TEXT, "DECIMAL", 9, 2), rows) == [
+    assert computed(functions.parsed_number(TEXT, "DECIMAL", 9, 2), rows) == [
         1200,
         None,
         None,
@@ -171,15 +171,15 @@ def test_text_that_is_no_number_or_date_is_null():
         None,
         None,
     ]
-    assert computed(texts.parsed_date(TEXT), rows) == [None] * 7 + [date(2024, 2, 29), None]
+    assert computed(functions.parsed_date(TEXT), rows) == [None] * 7 + [date(2024, 2, 29), None]
 
 
 def test_texts_of_few_values_are_known():
-    assert texts.text_of(AGE).domain == tuple(str(n) for n in range(-3, 13))
-    assert texts.text_of(BORN).domain is None
+    assert functions.text_of(AGE).domain == tuple(str(n) for n in range(-3, 13))
+    assert functions.text_of(BORN).domain is None
     months = dates.format_date(field(Column("d", "date", lower="2024-11-15", upper="2025-01-02")), constant("%Y-%m"))
     assert months.domain == ("2024-11", "2024-12", "2025-01")
-    assert (texts.text_of(AGE).kind, months.kind) == (Text(2), Text(7))
+    assert (functions.text_of(AGE).kind, months.kind) == (Text(2), Text(7))
 
 
 HONEST = [
@@ -192,9 +192,9 @@ HONEST = [
     dates.shift(BORN, 3, "month"),
     dates.number_of_day(BORN),
     dates.moment_of(BORN),
-    texts.parsed_number(TEXT, "INTEGER"),
-    texts.split_part(TEXT, constant("-"), constant(2)),
-    texts.text_of(AGE),
+    functions.parsed_number(TEXT, "INTEGER"),
+    functions.split_part(TEXT, constant("-"), constant(2)),
+    functions.text_of(AGE),
 ]
 
 
@@ -282,7 +282,7 @@ def test_what_is_not_understood_in_a_pattern_is_refused(pattern):
 
 
 def test_patterns_are_priced_by_their_automaton():
-    cheap, dear = (texts.matches(TEXT, constant(pattern)) for pattern in ("^C[0-9]", "covid|sars|influenza"))
+    cheap, dear = (functions.matches(TEXT, constant(pattern)) for pattern in ("^C[0-9]", "covid|sars|influenza"))
     assert 8 * 1000 < cheap.work < dear.work < MOST_WORK
     assert isinstance(cheap, Call)
 

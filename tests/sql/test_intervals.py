@@ -18,7 +18,7 @@ import pytest
 from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.privacy.unit import Unit
-from discreet.sql.algebra import conditions, dates, functions, texts
+from discreet.sql.algebra import conditions, dates, functions
 from discreet.sql.algebra.expression import Expression, constant, field
 from discreet.sql.algebra.kinds import Day, Fixed, Moment, Real, Text, Truth, Unsupported
 from discreet.sql.algebra.relations import Aggregate, Bound, Count, Group, Key
@@ -235,7 +235,7 @@ class Draw(random.Random):
             lambda: dates.years_between(self.time(), self.time()),
             lambda: dates.number_of_day(dates.day_of(self.time())),
             lambda: dates.number_of_moment(dates.moment_of(self.time())),
-            lambda: texts.parsed_number(
+            lambda: functions.parsed_number(
                 FIELDS["digits"], *self.choice([("INTEGER",), ("TINYINT",), ("DECIMAL", 9, 2), ("DECIMAL", 18, 6)])
             ),
         ]
@@ -244,7 +244,7 @@ class Draw(random.Random):
     def unbounded(self, depth: int) -> Expression:
         makers: list[Callable[[], Expression]] = [
             lambda: FIELDS["whole"],
-            lambda: texts.length_of_text(self.text(depth)),
+            lambda: functions.length_of_text(self.text(depth)),
             lambda: functions.extreme(self.random() < 0.5, [FIELDS["whole"], self.number(depth)]),
         ]
         return attempt(self.choice(makers), FIELDS["whole"])
@@ -270,7 +270,7 @@ class Draw(random.Random):
                 *(FIELDS[self.choice(["small", "sure", "wide", "level", "whole"])] for _ in range(3))
             ),
             lambda: dates.outermost(self.random() < 0.5, [one, self.time(0)]),
-            lambda: texts.parsed_date(FIELDS["digits"]),
+            lambda: functions.parsed_date(FIELDS["digits"]),
         ]
         return attempt(self.choice(makers), one)
 
@@ -279,14 +279,16 @@ class Draw(random.Random):
             return self.choice([FIELDS["word"], FIELDS["color"], *map(constant, ("", "red", "it's", "%a_"))])
         one, other = self.text(depth - 1), self.text(depth - 1)
         makers: list[Callable[[], Expression]] = [
-            lambda: texts.changed_text(self.choice(["lower", "upper", "trim"]), one),
-            lambda: texts.substring(one, constant(self.randint(1, 4)), constant(self.randint(0, 3))),
-            lambda: texts.concatenate(one, other),
-            lambda: texts.split_part(one, constant(self.choice(["e", "ee", " ", "😀"])), constant(self.randint(1, 3))),
-            lambda: texts.replace_text(
+            lambda: functions.changed_text(self.choice(["lower", "upper", "trim"]), one),
+            lambda: functions.substring(one, constant(self.randint(1, 4)), constant(self.randint(0, 3))),
+            lambda: functions.concatenate(one, other),
+            lambda: functions.split_part(
+                one, constant(self.choice(["e", "ee", " ", "😀"])), constant(self.randint(1, 3))
+            ),
+            lambda: functions.replace_text(
                 one, constant(self.choice(["e", "re", " "])), constant(self.choice(["", "xyz"]))
             ),
-            lambda: texts.text_of(
+            lambda: functions.text_of(
                 self.choice([FIELDS["small"], FIELDS["whole"], FIELDS["flag"], dates.day_of(self.time())])
             ),
             lambda: dates.format_date(self.time(), constant(self.choice(["%Y-%m", "%d/%m/%Y", "%Y", "%H:%M"]))),
@@ -301,10 +303,10 @@ class Draw(random.Random):
             lambda: self.choice([FIELDS["flag"], constant(True), constant(None)]),
             lambda: conditions.compare(how, self.choice([FIELDS["free"], FIELDS["whole"]]), self.written()),
             lambda: conditions.compare(how, self.time(), constant("2024-02-29")),
-            lambda: texts.like(
+            lambda: functions.like(
                 self.choice(["like", "ilike"]), FIELDS["word"], constant(self.choice(["a%", "_", "it's"]))
             ),
-            lambda: texts.matches(
+            lambda: functions.matches(
                 self.choice([FIELDS["word"], FIELDS["digits"]]),
                 constant(self.choice(["^r.d$", "[^a-z]", "\\d+", "(re|bl)(d|ue)?"])),
             ),

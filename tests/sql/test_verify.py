@@ -11,7 +11,7 @@ from discreet.curator.catalog import TEXT, Catalog, Column, Table
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Geometric
 from discreet.privacy.unit import Unit
-from discreet.sql.algebra import texts
+from discreet.sql.algebra import functions
 from discreet.sql.algebra.expression import Call, Constant, Expression, constant, field
 from discreet.sql.algebra.kinds import Fixed, Text
 from discreet.sql.algebra.relations import Key
@@ -25,15 +25,15 @@ from discreet.sql.release.release import Release
 COLUMNS = [Column("p", "integer"), Column("s", "text"), Column("x", "integer", lower=0, upper=9)]
 KNOWN = Catalog("d", [Table("t", COLUMNS, unit=Unit("p"), groups=1, rows=1)], neighbors="add or remove one")
 CITY = field(COLUMNS[1])
-CUT = texts.substring(CITY, constant(1), constant(5))
+CUT = functions.substring(CITY, constant(1), constant(5))
 TEXTS = [
-    texts.changed_text("lower", CITY),
-    texts.changed_text("upper", texts.changed_text("trim", CITY)),
-    texts.substring(CITY, constant(2), constant(3)),
-    texts.substring(texts.concatenate(CUT, constant("ab")), constant(2), constant(10**6)),
-    texts.concatenate(CITY, constant(" of "), CITY),
-    texts.length_of_text(CITY),
-    texts.like("like", CITY, constant("%o%")),
+    functions.changed_text("lower", CITY),
+    functions.changed_text("upper", functions.changed_text("trim", CITY)),
+    functions.substring(CITY, constant(2), constant(3)),
+    functions.substring(functions.concatenate(CUT, constant("ab")), constant(2), constant(10**6)),
+    functions.concatenate(CITY, constant(" of "), CITY),
+    functions.length_of_text(CITY),
+    functions.like("like", CITY, constant("%o%")),
 ]
 ASKED = [
     "SELECT COUNT(*) FROM t WHERE LOWER(s) LIKE '%a%' AND SUBSTRING(s, 2, 3) || 'x' = 'y'",
@@ -215,7 +215,7 @@ def test_rows_are_filtered_by_conditions_alone() -> None:
 
 def test_more_work_on_a_row_than_the_clock_may_tell_is_refused() -> None:
     def dear(release: Release) -> Release:
-        condition = texts.like("ilike", texts.changed_text("lower", CITY), constant("__%"))
+        condition = functions.like("ilike", functions.changed_text("lower", CITY), constant("__%"))
         rows = release.group.source
         for _ in range(10):
             rows = Filter(rows, condition)

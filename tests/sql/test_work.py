@@ -15,7 +15,7 @@ from discreet.curator.policy import parse_policy
 from discreet.curator.stores.memory import MemoryStore
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.privacy.unit import Unit
-from discreet.sql.algebra import conditions, expression, texts
+from discreet.sql.algebra import conditions, expression, functions
 from discreet.sql.algebra.expression import Call, call, constant, field
 from discreet.sql.algebra.kinds import Fixed, Unsupported
 from discreet.sql.plan.planner import Terms, plan
@@ -56,30 +56,32 @@ def test_an_expression_takes_at_most_100_microseconds_on_a_row():
 
 
 def test_work_adds_up_over_an_expression():
-    lowered = texts.changed_text("lower", field(TEXTS[0]))
+    lowered = functions.changed_text("lower", field(TEXTS[0]))
     assert lowered.work == expression.work_of("lower", [field(TEXTS[0])]) >= 6 * TEXT
-    both = conditions.both(texts.like("like", lowered, constant("%a%")), texts.like("ilike", lowered, constant("b")))
+    both = conditions.both(
+        functions.like("like", lowered, constant("%a%")), functions.like("ilike", lowered, constant("b"))
+    )
     assert both.work > 2 * lowered.work + 3 * TEXT * (6 + 13)
 
 
 @pytest.mark.parametrize("operation", ["like", "ilike"])
 def test_a_pattern_has_at_most_100_characters(operation):
-    tiny = texts.substring(field(TEXTS[0]), constant(1), constant(1))
-    texts.like(operation, tiny, constant("%" * 100))
+    tiny = functions.substring(field(TEXTS[0]), constant(1), constant(1))
+    functions.like(operation, tiny, constant("%" * 100))
     with pytest.raises(Unsupported, match="pattern this long"):
-        texts.like(operation, tiny, constant("%" * 101))
+        functions.like(operation, tiny, constant("%" * 101))
 
 
 def test_a_pattern_with_places_costs_as_much_as_it_is_long():
     """'%' alone is searched for; '_' is tried at every place: 100 characters of it took 0.27 ms on one row."""
     value = field(TEXTS[0])
     cheap, dear = (
-        texts.like("like", value, constant("%" + "a" * 30)),
-        texts.like("like", value, constant("_" * 30)),
+        functions.like("like", value, constant("%" + "a" * 30)),
+        functions.like("like", value, constant("_" * 30)),
     )
     assert cheap.work < 7 * TEXT < 80 * TEXT < dear.work
     with pytest.raises(Unsupported, match="µs on one row"):
-        texts.like("like", value, constant("%" + "_" * 98 + "b"))
+        functions.like("like", value, constant("%" + "_" * 98 + "b"))
 
 
 @pytest.mark.parametrize("length", [TEXT, TEXT + 1])

@@ -1,13 +1,15 @@
 """`discreet attack …`: what a release really gives away, measured beside what guessing gives."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import click
 
-from discreet.cli import attack_models, gallery
+from discreet.cli import attack_models
 from discreet.cli.attack_fields import FILE, AttackGroup, FileColumn, Generated, column_of
+from discreet.cli.show import facts, force_option, json_option, output_option
 
 _TRUTH = "For the judge: pairs of a {} and the same {} in RELEASED; empty or not listed: not in it."
 
@@ -336,5 +338,42 @@ group.generated = {
     ),
     "guess": attack_models.GUESS,
 }
-for _command in (*attack_models.COMMANDS, gallery.gallery):
+
+
+@click.command(short_help="Run every attack on generated people, as one page.")
+@click.argument("exhibits", nargs=-1)
+@output_option("The page.", default="gallery.html", show_default=True)
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Other people, same story.")
+@click.option("--list", "listed", is_flag=True, help="Say what there is, and stop.")
+@force_option
+@json_option
+def gallery(exhibits: tuple[str, ...], output: str, seed: int, listed: bool, force: bool, as_json: bool) -> None:
+    """Run all attacks (or the named EXHIBITS) on generated people, and write what falls and what holds to a page.
+
+    It takes a few minutes. Nobody in it exists.
+    """
+    from discreet.gallery import EXHIBITS, page, visit
+
+    if listed:
+        width = max(len(exhibit.name) for exhibit in EXHIBITS)
+        for exhibit in EXHIBITS:
+            click.echo(f"{exhibit.name:<{width}}  {exhibit.title}")
+        return
+    if Path(output).exists() and not force:
+        raise click.ClickException(f"{output} exists already; choose another name, or say --force")
+    finished = visit(exhibits or None, seed=seed, progress=_tell_exhibit)
+    page(finished, seed=seed).save(output)
+    if as_json:
+        facts(
+            {result.exhibit.name: [report.as_dict() for report in result.shown.reports] for result in finished},
+            as_json=True,
+        )
+    click.echo(f"wrote {output}", err=True)
+
+
+def _tell_exhibit(done: int, total: int, title: str) -> None:
+    click.echo(f"[{done + 1}/{total}] {title}", err=True)
+
+
+for _command in (*attack_models.COMMANDS, gallery):
     group.add_command(_command)

@@ -12,7 +12,7 @@ from typing import Any
 from discreet.curator.catalog import Catalog
 from discreet.curator.plan import to_document
 from discreet.errors import InternalError
-from discreet.sql.algebra import dates, functions, texts
+from discreet.sql.algebra import dates, functions
 from discreet.sql.algebra.conditions import WHOLE, case, coalesce
 from discreet.sql.algebra.expression import (
     Call,
@@ -145,7 +145,7 @@ def _kind_again(value: Call) -> Kind | None:  # noqa: PLR0911, PLR0912 (one bran
         case "to_day", [Moment()]:
             return dates.day_of(parts[0]).kind
         case (("lower" | "upper" | "trim"), [Text(length)]):
-            return Text(texts.LONGER * length)
+            return Text(functions.LONGER * length)
         case "substring", [Text(length), _, _]:
             return Text(min(_whole(parts[2]), length))
         case "concatenate", _ if all(isinstance(kind, Text) for kind in kinds):
@@ -174,12 +174,14 @@ _REBUILT: dict[str, Callable[[Sequence[Expression]], Expression]] = {
     "square_root": lambda parts: functions.square_root(parts[0]),
     "quotient": lambda parts: functions.divide(parts[0], parts[1]),
     **{name: partial(_curve, name) for name in functions.CURVES},
-    "matches": lambda parts: texts.matches(parts[0], parts[1]),
-    "split_part": lambda parts: texts.split_part(parts[0], parts[1], parts[2]),
-    "replace": lambda parts: texts.replace_text(parts[0], parts[1], parts[2]),
-    "parsed_number": lambda parts: texts.parsed_number(parts[0], _text(parts[1]), _whole(parts[2]), _whole(parts[3])),
-    "parsed_date": lambda parts: texts.parsed_date(parts[0]),
-    "text_of": lambda parts: texts.text_of(parts[0]),
+    "matches": lambda parts: functions.matches(parts[0], parts[1]),
+    "split_part": lambda parts: functions.split_part(parts[0], parts[1], parts[2]),
+    "replace": lambda parts: functions.replace_text(parts[0], parts[1], parts[2]),
+    "parsed_number": lambda parts: functions.parsed_number(
+        parts[0], _text(parts[1]), _whole(parts[2]), _whole(parts[3])
+    ),
+    "parsed_date": lambda parts: functions.parsed_date(parts[0]),
+    "text_of": lambda parts: functions.text_of(parts[0]),
 }
 """Operations whose node is made again from its arguments; all of it must be the same."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import ErrorLevel, exp
 
 from discreet.curator.catalog import TEXT
-from discreet.sql.algebra import conditions, dates, functions, texts
+from discreet.sql.algebra import conditions, dates, functions
 from discreet.sql.algebra.expression import Constant, Expression, constant
 from discreet.sql.algebra.kinds import Day, Moment, Unsupported
 from discreet.sql.text.function_rules import FUNCTION_RULES, MORE, Go, Rule, binary, unary
@@ -204,26 +204,28 @@ def _floor(up: bool) -> Rule:
 
 def _substring(node: exp.Substring, go: Go, scope: Scope) -> Expression:
     start, size = node.args.get("start"), node.args.get("length")
-    return texts.substring(go(node.this), go(start) if start else constant(1), go(size) if size else constant(10**6))
+    return functions.substring(
+        go(node.this), go(start) if start else constant(1), go(size) if size else constant(10**6)
+    )
 
 
 def _left(node: exp.Left, go: Go, scope: Scope) -> Expression:
-    return texts.substring(go(node.this), constant(1), go(node.expression))
+    return functions.substring(go(node.this), constant(1), go(node.expression))
 
 
 def _trim(node: exp.Trim, go: Go, scope: Scope) -> Expression:
     if node.args.get("position") or node.expression:
         raise Unsupported("TRIM of particular characters", "write TRIM(x)")
-    return texts.changed_text("trim", go(node.this))
+    return functions.changed_text("trim", go(node.this))
 
 
 def _concat(node: exp.Concat, go: Go, scope: Scope) -> Expression:
-    return texts.concatenate(*(conditions.coalesce([go(part), constant("")]) for part in node.expressions))
+    return functions.concatenate(*(conditions.coalesce([go(part), constant("")]) for part in node.expressions))
 
 
 def _like(operation: str) -> Rule:
     def rule(node: Any, go: Go, _: Scope) -> Expression:
-        matches = texts.like(operation, go(node.this), go(node.expression))
+        matches = functions.like(operation, go(node.this), go(node.expression))
         return conditions.opposite(matches) if node.args.get("negate") else matches
 
     return rule
@@ -266,15 +268,15 @@ _RULES: dict[type, Rule] = {
     exp.If: _if,
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
-    exp.Lower: unary(lambda value: texts.changed_text("lower", value)),
-    exp.Upper: unary(lambda value: texts.changed_text("upper", value)),
+    exp.Lower: unary(lambda value: functions.changed_text("lower", value)),
+    exp.Upper: unary(lambda value: functions.changed_text("upper", value)),
     exp.Trim: _trim,
-    exp.Length: unary(texts.length_of_text),
+    exp.Length: unary(functions.length_of_text),
     exp.Substring: _substring,
     exp.Left: _left,
     exp.Like: _like("like"),
     exp.ILike: _like("ilike"),
-    exp.DPipe: binary(texts.concatenate),
+    exp.DPipe: binary(functions.concatenate),
     exp.Concat: _concat,
     **FUNCTION_RULES,
 }

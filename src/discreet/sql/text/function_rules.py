@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from discreet.sql.algebra import conditions, dates, functions, texts
+from discreet.sql.algebra import conditions, dates, functions
 from discreet.sql.algebra.expression import Constant, Expression, constant
 from discreet.sql.algebra.kinds import Day, Fixed, Moment, Real, Text, Unsupported
 
@@ -44,21 +44,21 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:  # noqa: PLR0911 
                 return constant(conditions.iso(datetime, inner.value))
             return dates.moment_of(inner)
         case "TEXT" | "VARCHAR" | "CHAR" if not node.to.expressions:
-            return texts.text_of(inner)
+            return functions.text_of(inner)
         case "DOUBLE" | "FLOAT":
             return functions.add(_castable(inner, target), constant(0))
         case "DECIMAL":
             sizes = [int(part.name) for part in node.to.expressions] or [18, 3]
             digits = sizes[1] if len(sizes) > 1 else 0
             if isinstance(inner.kind, Text):
-                return texts.parsed_number(inner, target, sizes[0], digits)
+                return functions.parsed_number(inner, target, sizes[0], digits)
             most = 10 ** max(0, sizes[0] - digits)
             return functions.within(functions.round_to(_castable(inner, target), digits), most, target)
         case "INT" | "BIGINT" | "SMALLINT" | "TINYINT" | "INT128":
             most = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31}.get(target, 2**62)
             name = _WRITTEN.get(target, target)
             if isinstance(inner.kind, Text):
-                return texts.parsed_number(inner, name)
+                return functions.parsed_number(inner, name)
             return functions.within(functions.round_to(_castable(inner, name), 0), most, name)
         case _:
             hint = "cast to DATE, TIMESTAMP, DOUBLE, DECIMAL, INTEGER or TEXT, or leave it out"
@@ -68,7 +68,7 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:  # noqa: PLR0911 
 def _cast_to_date(inner: Expression) -> Expression:
     if isinstance(inner, Constant) and isinstance(inner.value, str):
         return constant(conditions.iso(date, inner.value))
-    return texts.parsed_date(inner) if isinstance(inner.kind, Text) else dates.day_of(inner)
+    return functions.parsed_date(inner) if isinstance(inner.kind, Text) else dates.day_of(inner)
 
 
 _WRITTEN = {"INT": "INTEGER", "INT128": "HUGEINT"}
@@ -181,11 +181,11 @@ def _bucket(node: exp.WidthBucket, go: Go, scope: Scope) -> Expression:
 
 
 def _split_part(node: exp.SplitPart, go: Go, scope: Scope) -> Expression:
-    return texts.split_part(go(node.this), go(node.args["delimiter"]), go(node.args["part_index"]))
+    return functions.split_part(go(node.this), go(node.args["delimiter"]), go(node.args["part_index"]))
 
 
 def _replace(node: exp.Replace, go: Go, scope: Scope) -> Expression:
-    return texts.replace_text(
+    return functions.replace_text(
         go(node.this), go(node.expression), go(node.args.get("replacement") or exp.Literal.string(""))
     )
 
@@ -198,7 +198,7 @@ def _contains(before: str) -> Rule:
         text = part.value if isinstance(part, Constant) and isinstance(part.value, str) else "%"
         if "%" in text or "_" in text:
             raise Unsupported("CONTAINS or STARTS_WITH of this", "write a text without % and _, or use LIKE")
-        return texts.like("like", go(node.this), constant(f"{before}{text}%"))
+        return functions.like("like", go(node.this), constant(f"{before}{text}%"))
 
     return rule
 
@@ -302,7 +302,7 @@ FUNCTION_RULES: dict[type, Rule] = {
     exp.Log: _log,
     exp.Exp: unary(lambda value: functions.curve("exp", value)),
     exp.WidthBucket: _bucket,
-    exp.RegexpLike: binary(texts.matches),
+    exp.RegexpLike: binary(functions.matches),
     exp.SplitPart: _split_part,
     exp.Replace: _replace,
     exp.Contains: _contains("%"),
