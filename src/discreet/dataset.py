@@ -482,7 +482,7 @@ class Dataset:
         """The question with one term, ε or an error, where both are stated; and what finding it has released.
 
         Where the error is absolute and of counts and sums alone, nothing is: the error alone is planned. Otherwise a
-        first release, charged, finds the sizes (`sql.plan.two_steps`), from which the ε of the second follows.
+        first release, charged, finds the sizes (`sql.plan.planner`), from which the ε of the second follows.
         """
         if request.epsilon is None or request.error is None:
             return request, ""

@@ -149,7 +149,7 @@ class LinkedSynthesis:
 class Commute:
     """Synthetic flows between two columns of a table.
 
-    `places` is a public table of names and coordinates. The others are settings of `synthetic.commuting.scheme.Scheme`.
+    `places` is a public table of names and coordinates. The others are settings of `synthetic.commuting.flows.Scheme`.
 
     >>> Commute(table="people", places={}, origin="home", destination="work", epsilon=1).promise
     'pure'

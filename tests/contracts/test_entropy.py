@@ -145,7 +145,7 @@ GENERATED = {"fairness.tradeoff.generated_loans"}
 ELSEWHERE = {
     "synthetic.fit.graphical.GraphicalTable.draw",
     "local.estimation.ibu.ibu",
-    "local.places.smoothing.smoothed",
+    "local.places.maps.smoothed",
 }
 """What is done with released numbers: rows of a model fitted to them, and where a fit stops, by `thin`."""
 

@@ -12,7 +12,7 @@ A fairness report as a page: a verdict for each gap, rates of groups with error 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +41,6 @@ from discreet.fairness.gaps import (
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.noise import Entropy
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Line, Page, Part, Text, Verdict
-
-if TYPE_CHECKING:
-    from discreet.report import Page
-
 
 LEAST = 20
 Method = Literal["exact", "bootstrap"]

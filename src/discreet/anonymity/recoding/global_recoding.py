@@ -26,7 +26,6 @@ from discreet.tables import column, read_table
 
 if TYPE_CHECKING:
     import pyarrow
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
