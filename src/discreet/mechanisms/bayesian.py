@@ -71,7 +71,7 @@ def best_test(channel: Channel, first: Label, second: Label) -> Any:
 
 
 def guess_bound(epsilon: Number) -> float:
-    """2e^ε/(1+e^ε), rounded up: no test between neighbors of an ε-DP release succeeds more often (claim B9).
+    """2e^ε/(1+e^ε), rounded up: no test between neighbors of an ε-DP release succeeds more often.
 
     Proof. With S the worst set, a = p(S|x), b = p(S|x'): a ≤ e^ε·b and 1 − b ≤ e^ε·(1 − a). Adding,
     1 + a − b ≤ e^ε·(1 − (a − b)), so a − b ≤ (e^ε − 1)/(e^ε + 1). (Kairouz, Oh, Viswanath 2015, Thm 2.1.)
@@ -137,7 +137,7 @@ def spread_priors(size: int, *, count: int) -> Iterator[tuple[Fraction, ...]]:
 
 
 def expected_loss(channel: Channel, prior: Prior, loss: LossFunction) -> Any:
-    """U(π, K, ℓ) = Σ π(y)·K(z|y)·ℓ(y, z) (claim B14).
+    """U(π, K, ℓ) = Σ π(y)·K(z|y)·ℓ(y, z).
 
     >>> expected_loss(Channel([["3/4", "1/4"], ["1/4", "3/4"]]), "uniform", lambda y, z: abs(y - z))
     Fraction(1, 4)
@@ -169,7 +169,7 @@ def remap(channel: Channel, *, prior: Prior, loss: LossFunction, guesses: Iterab
 
 
 def oblivious(query: Callable[[Any], Label], databases: Iterable[Label], mechanism: Channel) -> Channel:
-    """K = H∘f: answer a query, then randomize the answer without another look at the database (claim B13).
+    """K = H∘f: answer a query, then randomize the answer without another look at the database.
 
     Privacy is measured on K, between databases and reports; utility on H, between true answers and reports.
 

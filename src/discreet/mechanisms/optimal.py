@@ -356,7 +356,7 @@ def universal_gap(
     inputs: Iterable[Label],
     guesses: Iterable[Label] | None = None,
 ) -> Universal:
-    """Decide whether ONE ε-DP mechanism is optimal, after remapping, for all these users (claim B15).
+    """Decide whether ONE ε-DP mechanism is optimal, after remapping, for all these users.
 
     Proof that the program decides it. Let user i remap the outputs of a mechanism by rᵢ, a function without loss of
     generality (`inference.remap`). The tuples (r₁(o), …, r_k(o)) are post-processing: an ε-DP mechanism with outputs

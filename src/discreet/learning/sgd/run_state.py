@@ -328,7 +328,7 @@ def costs(*, rate: Number, multiplier: Number, delta: Number, steps: Sequence[in
 
 
 def cost_chart(*, rate: Number, multiplier: Number, delta: Number, steps: int, points: int = 12) -> Chart:
-    """ε against the number of steps, on logarithmic axes: √T has slope one half (claim D2)."""
+    """ε against the number of steps, on logarithmic axes: √T has slope one half."""
     last = integer(steps, "steps", at_least=10)
     places = sorted({round(place) for place in np.geomspace(max(1, last // 1000), last, points)})
     found = costs(rate=rate, multiplier=multiplier, delta=delta, steps=places)

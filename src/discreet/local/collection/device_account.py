@@ -1,4 +1,4 @@
-"""A person's own account, kept on their device: what was sent for them, when, and what it cost (claim C9).
+"""A person's own account, kept on their device: what was sent for them, when, and what it cost.
 
 The account is one small file of JSON lines: a heading with the total ε that the person allows, then one line for each
 report. A report is written down before it is sent, so a crash may write down what never left, but nothing leaves that

@@ -1,7 +1,7 @@
 """The page: one static HTML file that asks a survey's question and randomizes the answer in the browser.
 
 It loads nothing and may connect only to where reports go: its Content-Security-Policy names the one script and the one
-style by their hashes. Respondents see what will be sent, what it costs, and what was given out before (claim C9).
+style by their hashes. Respondents see what will be sent, what it costs, and what was given out before.
 """
 
 import json

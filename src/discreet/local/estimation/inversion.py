@@ -1,4 +1,4 @@
-"""Matrix inversion: the true distribution as r = q·C⁻¹, and the two repairs of what is not a distribution (claim C6).
+"""Matrix inversion: the true distribution as r = q·C⁻¹, and the two repairs of what is not a distribution.
 
 The estimate is unbiased and needs no iterations, but where the channel says little the noise is blown up: shares come
 out negative or above one. `clip` and `project` mend that; `ibu` avoids it.
