@@ -27,6 +27,8 @@ class Limits:
 
     body: int = 10_000_000
     """Bytes of a request."""
+    body_seconds: float = 60.0
+    """How long a caller may take to send them."""
     result: int = 200_000_000
     """Bytes of a response."""
     threads: int = 128
