@@ -87,8 +87,9 @@ def test_as_many_files_are_asked_for_as_connections_need():
 
 def test_people_who_answer_surveys_do_not_hold_up_who_asks(fresh):
     """They need no token: were they as many as the server has threads, nobody else would get an answer."""
-    from discreet.server.routes import surveys
     from tests.server.test_jobs_and_surveys import SURVEY
+
+    from discreet.server.routes import surveys
 
     house = fresh(limits=Limits(threads=2))
     reports = house.call("POST", "/v1/datasets/clinic/surveys", "carl", {"survey": SURVEY.to_json()}).json["reports"]

@@ -58,6 +58,7 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.limiter = anyio.CapacityLimiter(service.limits.threads)
+        app.state.ready_limiter = anyio.CapacityLimiter(1)
         app.state.survey_limiter = anyio.CapacityLimiter(2)  # reports are written one after the other anyway
         yield
         service.closing = True
