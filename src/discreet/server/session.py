@@ -318,7 +318,7 @@ class Session:
 
     def check_still_valid(self) -> None:
         """`AccessDenied` where the token was revoked or has expired since."""
-        if self.token.id not in {token.id for token in self.place.tokens.valid(self.token.name)}:
+        if not self.place.tokens.still_valid(self.token):
             raise AccessDenied("this token was revoked or has expired; ask the owner for a new one")
 
 

@@ -41,7 +41,7 @@ Collecting = Annotated[Session, Depends(allowed(Right.SURVEYS))]
 
 
 class SurveyBody(BaseModel):
-    """A survey, as `discreet local survey` writes it."""
+    """A survey: what its TOML file says (`discreet local`), as JSON."""
 
     model_config = ConfigDict(extra="forbid")
 
