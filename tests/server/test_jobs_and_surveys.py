@@ -1,6 +1,7 @@
 """Jobs, surveys, reports on uploads, the owner's record: each from its beginning to its end, as a caller would."""
 
 import io
+import json
 import threading
 import time
 import zipfile
@@ -10,6 +11,7 @@ import pytest
 from pyarrow import parquet
 from tests.serving import BY_REGION, CLINIC, COUNT
 
+from discreet.errors import LedgerUnavailable
 from discreet.local.collection.survey import Survey
 from discreet.server.jobs import request_of
 from discreet.server.service import Limits

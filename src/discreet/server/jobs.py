@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from discreet import requests
 from discreet.curator.curator import OWNER
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, ServerUnavailable
+from discreet.server.problems import public
 from discreet.server.service import Limits
 from discreet.server.session import Session
 from discreet.server.tokens import Token, random_bytes
@@ -177,7 +178,7 @@ class Jobs:
             job.result = _finished(work(), job)
             job.state = "done"
         except DiscreetError as error:
-            job.error, job.state = error, "failed"
+            job.error, job.state = public(error), "failed"
         except Exception:
             OWNER.exception("a job failed")
             job.error, job.state = InternalError("the job failed; the owner finds the reason in the log"), "failed"
