@@ -189,6 +189,22 @@ def test_a_job_of_a_token_that_was_revoked_meanwhile_is_not_begun(fresh, monkeyp
     assert house.charges() == 1
 
 
+def test_a_job_that_failed_tells_no_path(fresh, monkeypatch):
+    house = fresh()
+    words = f"the ledger {house.folder}/clinic.ledger cannot grow"
+    monkeypatch.setattr(
+        "discreet.server.session.Session.answers", lambda *_, **__: (_ for _ in ()).throw(LedgerUnavailable(words))
+    )
+    path, state = finished(
+        house, house.call("POST", JOBS, "ann", {"kind": "question", "request": {"sql": COUNT, "epsilon": 1}})
+    )
+    problem = state["problem"]
+    assert (state["state"], problem["status"], problem["code"]) == ("failed", 503, "ledger-unavailable")
+    result = house.call("GET", f"{path}/result")
+    assert (result.status, result.code) == (503, "ledger-unavailable")
+    assert str(house.folder) not in json.dumps(state) + result.content.decode()
+
+
 AUDIT = {
     "table": "visits",
     "label": "region",

@@ -99,7 +99,9 @@ async def in_thread(request: Request, session: Session, work: Callable[[], Resul
     try:
         with service.work(session.token):
             with anyio.move_on_after(service.limits.seconds):
-                return await anyio.to_thread.run_sync(checked, abandon_on_cancel=True, limiter=request.app.state.limiter)
+                return await anyio.to_thread.run_sync(
+                    checked, abandon_on_cancel=True, limiter=request.app.state.limiter
+                )
     except Throttled as refusal:
         raise throttled(refusal) from None
     words = f"there is no answer yet after {service.limits.seconds:g} s; ask the same again: it is not charged twice"
