@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules are kept, even where the environment forbids it: else every process of the tests compiles them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres java clients bench lint types layers docs site dist check clean
+.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres java clients bench lint types layers docs site dist audit check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -98,6 +98,9 @@ dist: install  ## wheel and source archive, checked, installed and run in an emp
 	$(PYTHON) -m venv build/dist-env
 	$(BIN)/uv pip install --quiet --python build/dist-env/bin/python dist/*.whl
 	cd build && dist-env/bin/discreet --version && dist-env/bin/discreet claims A6 B3 B11 C6 --fast --force -o dist-claims.html
+
+audit: install  ## look up the pinned dependencies in the public list of vulnerabilities, where it can be reached
+	$(BIN)/uv tool run --quiet pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 check: lint types layers docs site test  ## everything that CI runs, but the slow tests
 

@@ -13,6 +13,7 @@ import pytest
 uvicorn = pytest.importorskip("uvicorn")
 
 from discreet.server.app import create_app  # noqa: E402 (needs the extra)
+from discreet.server.connections import Connection  # noqa: E402
 from discreet.server.service import Limits, Service  # noqa: E402
 from discreet.server.session import open_places  # noqa: E402
 from discreet.server.tokens import TokenFile  # noqa: E402
@@ -125,6 +126,7 @@ class Listener:
             "access_log": False,
             "lifespan": "on",
             "ws": "none",
+            "http": Connection,
             "server_header": False,
             "proxy_headers": False,
         } | config

@@ -471,18 +471,29 @@ class Dataset:
         `key` names this very request on the ledger's record, so that it is recognized when it is repeated. `planner`
         gives plans that were made before.
         """
-        settled, note = self.settle(request, analyst=analyst)
+        settled, note = self.settle(request, analyst=analyst, key=None if key is None else first_key(key))
         plan = (planner or self.plan)(settled)
         if before is not None:
             before(plan)
         found = self._release(plan, analyst=analyst, request=key)
         return [replace(answer, notes=(note, *answer.notes)) if note else answer for answer in found]
 
-    def settle(self, request: Question, *, analyst: str | None = None) -> tuple[Question, str]:
+    def first_step(self, request: Question) -> "QueryPlan | None":
+        """The plan of the release that finds sizes first, where ε and an error are stated (`settle`); None without."""
+        if request.epsilon is None or request.error is None:
+            return None
+        from discreet.sql.plan.planner import FIRST_SHARE, WantedError, needs_no_size
+
+        most = rational(request.epsilon, "epsilon", above=0)
+        first = self.plan(replace(request, error=None, epsilon=most * FIRST_SHARE))
+        return None if needs_no_size(first, WantedError.of(request.error)) else first
+
+    def settle(self, request: Question, *, analyst: str | None = None, key: str | None = None) -> tuple[Question, str]:
         """The question with one term, ε or an error, where both are stated; and what finding it has released.
 
         Where the error is absolute and of counts and sums alone, nothing is: the error alone is planned. Otherwise a
-        first release, charged, finds the sizes (`sql.plan.planner`), from which the ε of the second follows.
+        first release, charged, finds the sizes (`sql.plan.planner`), from which the ε of the second follows; `key`
+        names the request that it is charged for.
         """
         if request.epsilon is None or request.error is None:
             return request, ""
@@ -506,7 +517,7 @@ class Dataset:
             check_price(self.plan(by_error).epsilon, wanted, most)
             return by_error, ""
         check_two_steps(first)
-        receipt = self.release(first, analyst=analyst)[0].receipt
+        receipt = self._release(first, analyst=analyst, request=key)[0].receipt
         cached = self._curator.cached(first, analyst=self._who(analyst))
         if cached is None:
             raise InternalError("what was released is not cached")
@@ -560,6 +571,15 @@ class Dataset:
             hint = "synthetic tables use Gaussian noise; a budget with δ = 0 cannot pay for it"
             raise InvalidParameter("delta", delta, "a δ above 0 in the policy's budget, or here", hint)
         return delta
+
+
+def first_key(key: str) -> str:
+    """The name of a request's first release, where there are two (`Dataset.settle`).
+
+    >>> first_key("a7")
+    'a7:1'
+    """
+    return f"{key}:1"
 
 
 def user_name() -> str:

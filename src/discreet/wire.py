@@ -20,6 +20,7 @@ from discreet.errors import DiscreetError, InvalidParameter, ServerUnavailable
 from discreet.exact import plain
 from discreet.privacy import loss as losses
 from discreet.requests import Question, Request
+from discreet.tables import read_table
 
 if TYPE_CHECKING:
     from discreet.curator.catalog import Catalog, Column, Table
@@ -129,6 +130,9 @@ REQUESTS: Mapping[str, type] = {
 }
 """What a job can be beside a question, and the request that its fields make."""
 
+TABLES = frozenset({"places", "predictions"})
+"""Fields of requests that are tables of the caller's: they travel whole, and are never the name of a file."""
+
 
 def request_document(request: Request) -> dict[str, Any]:
     """A request as the document that starts a job: its kind, and the fields that were stated.
@@ -147,7 +151,8 @@ def request_document(request: Request) -> dict[str, Any]:
         value = getattr(request, field.name)
         default = field.default_factory() if callable(field.default_factory) else field.default
         if value is not default and value != default:
-            stated[field.name] = _sendable(value, field.name)
+            table = read_table(value, field.name) if field.name in TABLES else value
+            stated[field.name] = _sendable(table, field.name)
     return {"kind": kind, "request": stated}
 
 
@@ -164,8 +169,7 @@ def _sendable(value: Any, name: str) -> Any:
             return [_sendable(part, name) for part in value]
         case _ if hasattr(value, "to_pydict"):  # a table of Arrow
             return _sendable(value.to_pydict(), name)
-    hint = "tables may be columns by name, or pyarrow Tables"
-    raise InvalidParameter(name, type(value).__name__, "numbers, texts, lists and mappings, which can be sent", hint)
+    raise InvalidParameter(name, type(value).__name__, "numbers, texts, lists and mappings, which can be sent")
 
 
 # Answers

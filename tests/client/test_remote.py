@@ -17,7 +17,7 @@ import discreet
 from discreet import errors, wire
 from discreet.client import transport
 from discreet.client.remote import RemoteDataset, connect
-from discreet.requests import ContributionBounds, Question, Synthesis
+from discreet.requests import Commute, ContributionBounds, Question, Synthesis
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 BY_REGION = "SELECT region, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY region"
@@ -137,6 +137,14 @@ def test_other_jobs_and_their_files(server, ann, tmp_path):
         ann.submit("SELECT 1")
     saved = bounds.save(tmp_path / "bounds.json")
     assert json.loads(saved.read_text())
+
+
+def test_a_file_is_read_where_the_caller_is_and_sent_as_columns(tmp_path):
+    path, columns = tmp_path / "places.csv", {"name": ["a", "b"], "lat": ["50", "51"], "lon": ["8", "9"]}
+    path.write_text("name,lat,lon\na,50,8\nb,51,9\n")
+    for places in (path, str(path), columns, pa.table(columns)):
+        request = Commute(table="visits", places=places, origin="a", destination="b", epsilon=1)
+        assert wire.request_document(request)["request"]["places"] == columns
 
 
 def test_a_failed_job_raises_what_it_failed_with(server):

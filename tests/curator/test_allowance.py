@@ -135,6 +135,16 @@ def test_acts_of_the_owner_are_on_record_and_change_nothing(ledger):
     assert ledger.verify()
 
 
+def test_an_act_does_not_bring_back_a_budget_that_was_amended_meanwhile(ledger, monkeypatch):
+    """It was read in one transaction and written in another: what was amended in between was undone."""
+    stale = ledger.budget("clinic")
+    ledger.amend("clinic", budget=Budget(epsilon=1), by="olga", why="less")
+    monkeypatch.setattr(ledger, "budget", lambda account: stale)
+    ledger.record("clinic", by="olga", why="made token 0123")
+    monkeypatch.undo()
+    assert ledger.budget("clinic") == Budget(epsilon=1)
+
+
 @pytest.mark.parametrize("name", ["", "  "])
 def test_a_request_needs_a_name(ledger, name):
     with pytest.raises(ValueError, match="request"):

@@ -178,6 +178,13 @@ def test_a_throttle_forgets_addresses_and_waits_longer_each_time():
     assert throttle.wait("a") == 0
 
 
+def test_whoever_has_a_network_of_ipv6_is_one_caller():
+    throttle = Throttle(free=1)
+    assert [throttle.failed(f"2001:db8::{n}") for n in range(3)] == [0, 1, 2]
+    assert throttle.wait("2001:db8::ffff") > 0
+    assert throttle.wait("2001:db8:0:1::1") == 0
+
+
 @pytest.mark.parametrize("accept", ["image/png", "application/xml", "nonsense", "text/csv;q=0"])
 def test_a_form_that_is_not_offered_is_refused_before_the_charge(house, accept):
     before = house.charges()

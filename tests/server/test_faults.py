@@ -271,8 +271,9 @@ def test_a_token_file_that_is_broken_lets_nobody_in(fresh):
     house = fresh()
     (house.folder / "clinic.tokens").write_text("{")
     reply = house.call("GET", "/v1/datasets/clinic", "ann")
-    assert reply.status >= 400, reply
+    assert (reply.status, reply.code) == (503, "server-unavailable")
     assert str(house.folder) not in reply.content.decode()
+    assert house.call("GET", "/v1/datasets/school", "sue").status == 200  # which has nothing to do with it
     (house.folder / "clinic.tokens").unlink()
     assert house.call("GET", "/v1/datasets/clinic", "ann").status == 401
 
@@ -287,6 +288,41 @@ def test_a_ledger_that_cannot_be_read_is_not_ready(fresh, monkeypatch):
     )
     assert house.call("GET", "/readyz", None).status == 503
     assert house.ask(COUNT, "0.5").status == 503
+
+
+def test_a_ledger_that_another_program_holds_keeps_nobody_else_waiting(fresh, monkeypatch):
+    house, free = fresh(), threading.Event()
+    place = house.service.places["clinic"]
+    place._left = None
+    monkeypatch.setattr(type(place), "remaining", lambda self: free.wait(60))
+    probe = threading.Thread(target=lambda: house.call("GET", "/readyz", None))
+    probe.start()
+    while not house.app.state.ready_limiter.borrowed_tokens:
+        assert probe.is_alive()
+    assert house.call("GET", "/healthz", None).status == 200
+    free.set()
+    probe.join()
+
+
+def test_a_refusal_does_not_read_the_ledger_for_names(fresh, monkeypatch):
+    """Else whoever has nothing left to spend could keep the ledger busy."""
+    house = fresh()
+    place = house.service.places["clinic"]
+    monkeypatch.setattr(place._ledger, "requests", lambda *_, **__: pytest.fail("the ledger was read"))
+    assert house.ask(COUNT, "1e9", Idempotency_Key="much").status == 402
+    assert house.ask("SELECT nothing FROM visits", Idempotency_Key="odd").status == 422
+    assert house.ask(COUNT, "0.5", Idempotency_Key="good").status == 200
+
+
+def test_names_of_requests_are_forgotten_after_their_day(fresh, monkeypatch):
+    house = fresh()
+    place = house.service.places["clinic"]
+    for n in range(3):
+        assert house.ask(COUNT, f"0.5{n}", Idempotency_Key=f"key {n}").status == 200
+    assert len(place.requests) == 3
+    monkeypatch.setattr("discreet.server.session.REQUESTS_FOR", timedelta(0))
+    assert house.ask(COUNT, "0.6", Idempotency_Key="last").status == 200
+    assert len(place.requests) <= 1
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Jobs, surveys, reports on uploads, the owner's record: each from its beginning to its end, as a caller would."""
 
 import io
+import json
 import threading
 import time
 import zipfile
@@ -10,8 +11,11 @@ import pytest
 from pyarrow import parquet
 from tests.serving import BY_REGION, CLINIC, COUNT
 
+from discreet.errors import LedgerUnavailable
 from discreet.local.collection.survey import Survey
+from discreet.server.jobs import request_of
 from discreet.server.service import Limits
+from discreet.server.tokens import TokenFile
 
 JOBS = "/v1/datasets/clinic/jobs"
 
@@ -185,6 +189,87 @@ def test_a_job_of_a_token_that_was_revoked_meanwhile_is_not_begun(fresh, monkeyp
     assert house.charges() == 1
 
 
+def test_a_job_that_failed_tells_no_path(fresh, monkeypatch):
+    house = fresh()
+    words = f"the ledger {house.folder}/clinic.ledger cannot grow"
+    monkeypatch.setattr(
+        "discreet.server.session.Session.answers", lambda *_, **__: (_ for _ in ()).throw(LedgerUnavailable(words))
+    )
+    path, state = finished(
+        house, house.call("POST", JOBS, "ann", {"kind": "question", "request": {"sql": COUNT, "epsilon": 1}})
+    )
+    problem = state["problem"]
+    assert (state["state"], problem["status"], problem["code"]) == ("failed", 503, "ledger-unavailable")
+    result = house.call("GET", f"{path}/result")
+    assert (result.status, result.code) == (503, "ledger-unavailable")
+    assert str(house.folder) not in json.dumps(state) + result.content.decode()
+
+
+AUDIT = {
+    "table": "visits",
+    "label": "region",
+    "group": "region",
+    "prediction": "age",
+    "positive": "zzz",
+    "epsilon": "1",
+}
+MAP = {"table": "visits", "origin": "region", "destination": "region", "epsilon": "1"}
+
+
+@pytest.mark.parametrize("name", ["visits.csv", "pupils.csv", "clinic.toml"])
+def test_a_text_where_a_table_belongs_is_the_table_and_no_file_of_the_server(house, name):
+    """Once, a path was read: an analyst was told the values of a private column for nothing."""
+    path = house.folder / name
+    for kind, body in (
+        ("fairness-audit", AUDIT | {"predictions": str(path)}),
+        ("commute", MAP | {"places": str(path)}),
+    ):
+        for start in (JOBS, "/console/datasets/clinic/job-price"):
+            reply = house.call("POST", start, "ann", {"kind": kind, "request": body})
+            assert reply.status == 422, reply
+            assert "patient_id" not in reply.content.decode()
+            assert "classes are" not in reply.content.decode()
+    attack = {
+        "attack": "single-out",
+        "tables": {},
+        "settings": dict.fromkeys(("released", "people", "controls"), str(path)),
+    }
+    reply = house.call("POST", "/v1/datasets/clinic/reports/attack", "olga", attack)
+    assert (reply.status, reply.json["facts"]["name"]) == (422, "tables")
+    for odd in ({"released": TABLE, "path": TABLE}, dict.fromkeys(("released", "people", "controls"), str(path))):
+        assert house.call("POST", "/v1/datasets/clinic/reports/attack", "olga", attack | {"tables": odd}).status == 422
+
+
+def test_tables_of_a_job_are_the_text_of_a_csv_file_or_columns(house):
+    for places in (
+        "name,lat,lon\nnorth,50,8\nsouth,50,9\n",
+        {"name": ["north", "south"], "lat": [50, 50], "lon": [8, 9]},
+    ):
+        request = request_of("commute", MAP | {"places": places})
+        assert house.service.places["clinic"].data().plan(request).places.names == ("north", "south")
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_"),
+    [
+        ("synthesis", {"table": "visits", "epsilon": 1, "columns": 5}),
+        ("synthesis", {"table": "visits", "epsilon": 1, "values": "x"}),
+        ("synthesis", {"table": ["visits"], "epsilon": {}}),
+        ("linked-synthesis", {"tables": {"visits": {"columns": 5}}, "epsilon": 1}),
+        ("training", {"table": "visits", "target": "region", "features": ["age"], "epsilon": 1, "delta": "1e-7",
+                      "examples": 400, "recipe": {"odd": 1}}),
+        ("bounds", {"table": "visits", "epsilon": 1, "columns": {"age": 1}}),
+        ("fairness-audit", AUDIT | {"predictions": [1]}),
+    ],
+    ids=range(7),
+)  # fmt: skip
+def test_fields_of_other_shapes_are_refused_in_words(house, kind, request_):
+    before = house.charges()
+    reply = house.call("POST", JOBS, "ann", {"kind": kind, "request": request_})
+    assert (reply.status, reply.code) == (422, "invalid-parameter"), reply
+    assert house.charges() == before
+
+
 # Surveys
 
 
@@ -222,6 +307,17 @@ def test_a_survey_from_its_page_to_its_estimate(house):
     assert house.call("POST", links["reports"], None, many, Content_Type="text/plain").status == 413
     for odd_id in ("0" * 32, "../clinic", links["id"].upper(), links["id"] + "0"):
         assert house.call("GET", f"/surveys/{odd_id}", None).status == 404
+
+
+def test_a_survey_belongs_to_one_dataset(fresh):
+    """Its page and its reports have one address: who made the same for another dataset could take the reports."""
+    house = fresh()
+    otto = TokenFile(house.folder / "school.tokens").create("cora", "collector")[0]
+    body = {"survey": SURVEY.to_json()}
+    assert house.call("POST", "/v1/datasets/school/surveys", otto, body).status == 201
+    reply = house.call("POST", "/v1/datasets/clinic/surveys", "carl", body)
+    assert (reply.status, reply.code) == (422, "invalid-parameter")
+    assert house.call("POST", "/v1/datasets/school/surveys", otto, body).status == 201
 
 
 @pytest.mark.parametrize(

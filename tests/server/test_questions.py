@@ -12,6 +12,7 @@ from tests.serving import BY_REGION, COUNT
 from discreet import wire
 from discreet.curator.curator import Curator
 from discreet.requests import Question
+from discreet.sql.plan.query_plan import QueryPlan
 
 ASK = "/v1/datasets/clinic/ask"
 
@@ -184,6 +185,41 @@ def test_a_charge_that_gave_no_answer_is_not_used_for_another_run(tmp_path, monk
         assert "charge #" in again.json["detail"]
         assert house.charges() == 1
         assert house.ask(COUNT, "0.5", Idempotency_Key="new").status == 200
+
+
+TWO_STEPS = {"sql": "SELECT AVG(age) AS a FROM visits", "epsilon": "3", "error": "20%"}
+
+
+def test_a_key_names_both_releases_of_a_question_with_an_error(tmp_path, monkeypatch):
+    """Once, another ε under the same key was charged, and so was a retry after the second release had failed."""
+    serving.write_house(tmp_path)
+    run, runs = QueryPlan.run, []
+    monkeypatch.setattr(QueryPlan, "run", lambda *a: (runs.append(1), 1 / 0 if len(runs) in broken else run(*a))[1])
+    broken = (2, 3)
+    with serving.running(tmp_path) as house:
+
+        def ask(key, **terms):
+            return house.call("POST", ASK, "ann", TWO_STEPS | terms, Idempotency_Key=key)
+
+        for _ in range(2):  # its second release fails: charged, and never again
+            assert (ask("second").code, house.charges()) == ("release-failed", 2)
+        for _ in range(2):  # its first release fails
+            assert (ask("first", epsilon="3.1").code, house.charges()) == ("release-failed", 3)
+        good = ask("good", epsilon="3.2")
+        assert (good.status, house.charges()) == (200, 5)
+        for other in ({"epsilon": "3.3"}, {"epsilon": "3.2", "error": "21%"}, {"sql": COUNT, "epsilon": "3.2"}):
+            assert (ask("good", **other).code, house.charges()) == ("ledger-conflict", 5)
+        single = house.call("POST", ASK, "ann", {"sql": TWO_STEPS["sql"], "epsilon": "1"}, Idempotency_Key="first")
+        assert (single.code, house.charges()) == ("ledger-conflict", 5)
+        tokens = house.tokens
+    with serving.running(tmp_path, tokens=tokens) as house:
+        assert ask("good", epsilon="3.2").content == good.content
+        assert ask("second").code == ask("first", epsilon="3.1").code == "release-failed"
+        found = house.call("GET", f"/v1/datasets/clinic/answers/{good.json['id']}")
+        assert found.json["rows"] == good.json["rows"]
+        unknown = wire.answer_id(Question(TWO_STEPS["sql"], epsilon="4", error="20%"))
+        assert house.call("GET", f"/v1/datasets/clinic/answers/{unknown}").status == 402
+        assert house.charges() == 5
 
 
 def test_every_release_goes_through_the_one_gate(house, monkeypatch):

@@ -3,7 +3,9 @@
 import json
 import re
 import stat
+import threading
 from datetime import timedelta
+from http.client import HTTPConnection
 
 import pytest
 from click.testing import CliRunner
@@ -107,6 +109,32 @@ def test_limits_of_a_token_hold_over_http(fresh):
     assert "24 hours" in refused.json["detail"]
     assert house.ask(COUNT, "0.6", who=token).status == 402
     assert house.ask(BY_REGION, "0.25", who="ann").status == 200
+
+
+@pytest.mark.parametrize("path", ["ask", "explain"])
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_token_that_is_revoked_while_the_body_comes_opens_nothing(fresh, monkeypatch, path, asked):
+    """Heads that were sent before the revocation could be kept for later, with the questions still to come."""
+    house = fresh()
+    token, kept = TokenFile(house.folder / "clinic.tokens").create("ann", "analyst")
+    if asked:
+        assert house.ask(COUNT, "0.25").status == 200
+    file, looked = house.service.places["clinic"].tokens, threading.Event()
+    find = file.find
+    monkeypatch.setattr(file, "find", lambda text: (find(text), looked.set())[0])
+    body = json.dumps({"sql": COUNT, "epsilon": "0.25"}).encode()
+    connection = HTTPConnection("127.0.0.1", house.port, timeout=60)
+    connection.putrequest("POST", f"/v1/datasets/clinic/{path}")
+    for name, value in {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}.items():
+        connection.putheader(name, value)
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body[:5])
+    assert looked.wait(60)
+    TokenFile(house.folder / "clinic.tokens").revoke(kept.id)
+    connection.send(body[5:])
+    assert connection.getresponse().status == 401
+    connection.close()
+    assert house.charges() == int(asked)
 
 
 def test_the_commands_make_list_and_revoke_on_the_record(tmp_path):

@@ -22,6 +22,8 @@ _LARGEST = 1 << 28
 
 _CONNECT_SECONDS = 10.0
 _JSON = "application/json"
+_SECRET = 8
+"""Characters of the shortest text that is hidden as a token: a shorter one opens nothing, and is in many words."""
 _DATASET = re.compile(r"(?P<base>.*)/v\d+/datasets/(?P<name>[^/]+)/?")
 
 
@@ -105,7 +107,7 @@ class Token:
 
     def hidden_in(self, content: bytes) -> bytes:
         """A reply in which the token is not repeated."""
-        return content.replace(self._text.encode(), b"(the token)")
+        return content.replace(self._text.encode(), b"(the token)") if len(self._text) >= _SECRET else content
 
     def __repr__(self) -> str:
         return "<token>"

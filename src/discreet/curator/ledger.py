@@ -165,9 +165,22 @@ class Ledger:
 
         `caps` are all caps together, with that of `everyone`: without them, those in force stay.
         """
-        who, reason = _name(by, "by"), _name(why, "why")
         if budget is None and caps is None and everyone is None and protects is None:
             raise InvalidParameter("budget", None, "a new budget, or new caps", "nothing would change")
+        self._amend(account, budget, caps, everyone, protects, by=by, why=why)
+
+    def _amend(
+        self,
+        account: str,
+        budget: Budget | None = None,
+        caps: Mapping[str, Budget] | None = None,
+        everyone: Budget | None = None,
+        protects: str | None = None,
+        *,
+        by: str,
+        why: str,
+    ) -> Head:
+        who, reason = _name(by, "by"), _name(why, "why")
 
         def work(rows: Rows, last: Row) -> Head | None:
             current = _settings_in_force(rows, account)
@@ -178,7 +191,8 @@ class Ledger:
             self._append(rows, last, Row(account, "amend", last.total, NOTHING, who, settings=new, why=reason))
             return rows.head(account)
 
-        self._note(self._at(account, work))
+        self._note(head := self._at(account, work))
+        return _known(head, account)
 
     def charge(
         self,
@@ -221,8 +235,7 @@ class Ledger:
 
     def record(self, account: str, *, by: str, why: str) -> Head:
         """Put an owner's act that changes no setting on record: a token that was made or revoked, a head published."""
-        self.amend(account, budget=self.budget(account), by=by, why=why)
-        return self.head(account)
+        return self._amend(account, by=by, why=why)
 
     def requests(self, account: str, *, since: datetime) -> dict[tuple[str, str], Charge]:
         """The charges since a time that were made for a named request, by analyst and request."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from enum import StrEnum
+from ipaddress import IPv6Address, IPv6Network
 from types import MappingProxyType
 
 from discreet.errors import AccessDenied
@@ -78,6 +79,7 @@ class Throttle:
 
     def failed(self, address: str) -> float:
         """Count a failure; the seconds for which further tries are refused."""
+        address = _network(address)
         with self._lock:
             now = time.monotonic()
             count, last, _ = self._failures.pop(address, (0, now, 0.0))
@@ -92,5 +94,20 @@ class Throttle:
     def wait(self, address: str) -> float:
         """The seconds for which tries from an address are refused now."""
         with self._lock:
-            _, _, until = self._failures.get(address, (0, 0.0, 0.0))
+            _, _, until = self._failures.get(_network(address), (0, 0.0, 0.0))
             return max(0.0, until - time.monotonic())
+
+
+def _network(address: str) -> str:
+    """An address as it is throttled: of IPv6, the /64 network, in which one caller has all addresses.
+
+    >>> _network("2001:db8::1:2"), _network("::ffff:192.0.2.1"), _network("192.0.2.1")
+    ('2001:db8::/64', '192.0.2.1', '192.0.2.1')
+    """
+    if ":" not in address:
+        return address
+    try:
+        known = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(known.ipv4_mapped or IPv6Network((known, 64), strict=False))

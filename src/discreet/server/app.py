@@ -30,7 +30,7 @@ from discreet.server.console.browser_sessions import BrowserSessions
 from discreet.server.console.page_shell import PageRefused, on_page_refused
 from discreet.server.jobs import Jobs
 from discreet.server.routes import health, jobs, questions, record, reports, surveys
-from discreet.server.service import Service, log
+from discreet.server.service import Limits, Service, log
 from discreet.server.tokens import random_bytes
 from discreet.wire import problem_document
 
@@ -58,6 +58,8 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.limiter = anyio.CapacityLimiter(service.limits.threads)
+        app.state.ready_limiter = anyio.CapacityLimiter(1)
+        app.state.survey_limiter = anyio.CapacityLimiter(2)  # reports are written one after the other anyway
         yield
         service.closing = True
         await anyio.to_thread.run_sync(app.state.jobs.close)
@@ -128,9 +130,9 @@ class Passage:
             if refusal is not None:
                 await _refuse(sending, *refusal)
             else:
-                await self._app(scope, _limited(receive, self._service.limits.body), sending)
-        except problems.TooLarge as large:
-            await _refuse(sending, large.refusal, 413)
+                await self._app(scope, _limited(receive, self._service.limits), sending)
+        except (problems.TooLarge, problems.TooLate) as refused:
+            await _refuse(sending, refused.refusal, refused.status_code)
         finally:
             path = getattr(scope.get("route"), "path", "unknown")
             self._service.count("requests", scope["method"], path, str(status))
@@ -144,21 +146,35 @@ class Passage:
         if not size.isdigit() or int(size) > self._service.limits.body:
             return problems.TooLarge(self._service.limits.body).refusal, 413
         origin = headers.get(b"origin", b"").decode("latin-1")
-        if origin and origin not in self._origins and urlsplit(origin).netloc.encode() != headers.get(b"host", b""):
+        if origin and origin not in self._origins and _host_of(origin) != headers.get(b"host", b""):
             return InvalidParameter("Origin", origin, "a page of this server", "start it with --allow-origin"), 403
         return None
 
 
-def _limited(receive: Receive, most: int) -> Receive:
-    """Receiving, up to so many bytes."""
-    size = 0
+def _host_of(origin: str) -> bytes | None:
+    """The host and port that an origin names; None where it is no address."""
+    try:
+        return urlsplit(origin).netloc.encode()
+    except ValueError:
+        return None
+
+
+def _limited(receive: Receive, limits: Limits) -> Receive:
+    """Receiving a body, up to so many bytes and for so long."""
+    size, more, end = 0, True, anyio.current_time() + limits.body_seconds
 
     async def receiving() -> MutableMapping[str, Any]:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > most:
-            raise problems.TooLarge(most)
+        nonlocal size, more
+        if not more:
+            return await receive()  # whether the caller is still there
+        try:
+            with anyio.fail_after(max(0, end - anyio.current_time())):
+                message = await receive()
+        except TimeoutError:
+            raise problems.TooLate(limits.body_seconds) from None
+        size, more = size + len(message.get("body", b"")), bool(message.get("more_body"))
+        if size > limits.body:
+            raise problems.TooLarge(limits.body)
         return message
 
     return receiving

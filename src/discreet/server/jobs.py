@@ -3,20 +3,26 @@
 A job is kept in memory: after a restart it is gone, but what it released is not. The same request again is free.
 """
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import MISSING, dataclass, field
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from discreet import requests
 from discreet.curator.curator import OWNER
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, ServerUnavailable
+from discreet.server.problems import public
 from discreet.server.service import Limits
 from discreet.server.session import Session
 from discreet.server.tokens import Token, random_bytes
-from discreet.wire import REQUESTS, decimal, question_of
+from discreet.server.uploads import uploaded_table
+from discreet.wire import REQUESTS, TABLES, decimal, question_of
 
 State = Literal["waiting", "running", "done", "failed", "canceled"]
 
@@ -70,10 +76,36 @@ def request_of(kind: str, fields: Mapping[str, Any]) -> Any:
     if kind not in REQUESTS:
         raise InvalidParameter("kind", kind, f"one of question, {', '.join(REQUESTS)}")
     try:
-        return REQUESTS[kind](**{name: decimal(value) for name, value in fields.items()})
-    except TypeError as error:
-        words = str(error).partition("__init__() ")[2] or "fields that do not fit"
-        raise InvalidParameter("request", words, f"the fields of {REQUESTS[kind].__name__}") from None
+        _fields_of(kind).model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"][:1]) or "request"
+        raise InvalidParameter(
+            where, first["type"], f"the fields of {REQUESTS[kind].__name__}: {first['msg']}"
+        ) from None
+    tables = {name: uploaded_table(fields[name], name) for name in TABLES if name in fields}
+    return REQUESTS[kind](**{name: decimal(value) for name, value in fields.items()} | tables)
+
+
+@cache
+def _fields_of(kind: str) -> type[BaseModel]:
+    """The types that the fields of a kind of request have."""
+    hints, shape = get_type_hints(REQUESTS[kind]), ConfigDict(extra="forbid")
+    known: dict[str, Any] = {
+        field.name: (hints[field.name], ... if field.default is field.default_factory is MISSING else None)
+        for field in dataclasses.fields(REQUESTS[kind])
+    }
+    return create_model(REQUESTS[kind].__name__, __config__=shape, **known)
+
+
+def planned(session: Session, request: Any) -> Any:
+    """The plan of a job. What is inside its fields and does not fit is refused: planning has touched no row."""
+    try:
+        return session.data.plan(request)
+    except TypeError:
+        OWNER.exception("a request could not be planned")
+        expected = f"what discreet.requests.{type(request).__name__} says of its fields"
+        raise InvalidParameter("request", "a setting that does not fit", expected) from None
 
 
 def _finished(made: Any, job: Job) -> Any:
@@ -105,7 +137,7 @@ class Jobs:
         if kind == "question":
             work: Callable[[], Any] = lambda: session.answers(request)  # noqa: E731
         else:
-            session.data.plan(request)
+            planned(session, request)
             work = lambda: session.release(request)  # noqa: E731
         job = Job(kind, session.place.name, session.token.id, request)
         with self._lock:
@@ -146,7 +178,7 @@ class Jobs:
             job.result = _finished(work(), job)
             job.state = "done"
         except DiscreetError as error:
-            job.error, job.state = error, "failed"
+            job.error, job.state = public(error), "failed"
         except Exception:
             OWNER.exception("a job failed")
             job.error, job.state = InternalError("the job failed; the owner finds the reason in the log"), "failed"

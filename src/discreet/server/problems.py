@@ -47,6 +47,14 @@ class TooLarge(HTTPException):
         self.refusal = errors.InvalidParameter("body", "a larger one", f"at most {most} bytes", hint)
 
 
+class TooLate(HTTPException):
+    """A body that did not come in time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(408)
+        self.refusal = errors.InvalidParameter("body", "a part of it", f"all of it within {seconds:g} s")
+
+
 def status_of(error: DiscreetError) -> int:
     """The status of an error: that of the nearest kind in the table.
 
@@ -100,13 +108,16 @@ async def on_error(_: Request, error: Exception) -> Response:
     return problem(error)
 
 
-async def on_invalid(_: Request, error: Exception) -> Response:
+async def on_invalid(request: Request, error: Exception) -> Response:
     """The response to a request that does not fit its schema: where, and what was expected; no value is repeated."""
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-    refusal = errors.InvalidParameter(where, first["type"], str(first["msg"]), "see /openapi.json")
+    hint = "see /openapi.json"
+    if where == "the body" and not request.headers.get("content-type", "").startswith("application/json"):
+        hint = f"send the header Content-Type: application/json; {hint}"
+    refusal = errors.InvalidParameter(where, first["type"], str(first["msg"]), hint)
     return problem(refusal, 400 if first["type"] == "json_invalid" else 422)
 
 
@@ -117,8 +128,8 @@ async def on_http(_: Request, error: Exception) -> Response:
     if error.status_code == 400:  # bytes that are no text, or texts that are nested too deep
         refusal = errors.InvalidParameter("body", "something else", "a document of JSON", "see /openapi.json")
         return problem(refusal, 400)
-    if isinstance(error, TooLarge):
-        return problem(error.refusal, 413)
+    if isinstance(error, TooLarge | TooLate):
+        return problem(error.refusal, error.status_code)
     code = {404: "no-such-path", 405: "no-such-method", 413: "too-large"}.get(error.status_code, "refused")
     words = {404: "there is no such path; see /openapi.json", 405: "this path has no such method; see /openapi.json"}
     content = {"type": f"urn:discreet:problem:{code}", "code": code, "status": error.status_code}

@@ -119,6 +119,7 @@ def serve(
         import uvicorn
 
         from discreet.server.app import create_app
+        from discreet.server.connections import Connection, most_connections
     except ImportError:
         raise MissingExtra("fastapi, uvicorn", "server") from None
     address.check()
@@ -142,7 +143,8 @@ def serve(
             access_log=False,
             server_header=False,
             timeout_keep_alive=65,
-            limit_concurrency=20_000,
+            http=Connection,
+            limit_concurrency=most_connections(20_000),
             timeout_graceful_shutdown=600,
         )
         scheme = "http" if address.certificate is None else "https"

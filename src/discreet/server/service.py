@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from discreet.errors import AccessDenied, DiscreetError, InvalidParameter, ServerUnavailable
+from discreet.curator.curator import OWNER
+from discreet.errors import AccessDenied, DiscreetError, InvalidData, InvalidParameter, ServerUnavailable
 from discreet.server.access import Right, Throttle, require
 from discreet.server.session import Place, Session
 from discreet.server.tokens import Token, without_tokens
@@ -27,6 +28,8 @@ class Limits:
 
     body: int = 10_000_000
     """Bytes of a request."""
+    body_seconds: float = 60.0
+    """How long a caller may take to send them."""
     result: int = 200_000_000
     """Bytes of a response."""
     threads: int = 128
@@ -59,8 +62,18 @@ class Service:
         wait = self.throttle.wait(address)
         if wait:
             raise Throttled(f"too many wrong tokens came from here; try again in {wait:.0f} s", wait)
-        found = {name: place.tokens.find(text) for name, place in self.places.items()}
-        known = {name: token for name, token in found.items() if token is not None}
+        known, unread = dict[str, Token](), 0
+        for name, place in self.places.items():
+            try:
+                token = place.tokens.find(text)
+            except InvalidData as error:  # of one dataset: the others go on
+                OWNER.error("%s: %s", name, error)
+                unread += 1
+                continue
+            if token is not None:
+                known[name] = token
+        if not known and unread:
+            raise ServerUnavailable("tokens cannot be read now; try again later, or tell the owner, whose log says why")
         if not known:
             self.throttle.failed(address)
             raise AccessDenied("this token is not known, was revoked or has expired; ask the owner for one")

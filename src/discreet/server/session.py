@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import discreet
 from discreet.curator.curator import OWNER
 from discreet.curator.ledger import Ledger, digest
 from discreet.curator.policy import Policy, read_policy
+from discreet.curator.stores import utc
+from discreet.dataset import first_key
 from discreet.errors import (
     AccessDenied,
     BudgetExceeded,
@@ -34,7 +36,7 @@ from discreet.requests import Question, Request
 from discreet.server.tokens import Token, TokenFile, tokens_path
 
 if TYPE_CHECKING:
-    from discreet.curator.answer import Answer
+    from discreet.curator.answer import Answer, Receipt
     from discreet.curator.catalog import Catalog
     from discreet.curator.reports.budget_report import BudgetReport
     from discreet.dataset import Dataset
@@ -106,6 +108,15 @@ class OneAtATime:
                     self._under_way[what] = (turn, count - 1)
 
 
+class Named(NamedTuple):
+    """What a named request was charged: the charge's number and time, the digest of the statement, the loss."""
+
+    number: int
+    when: str
+    statement: str
+    loss: Loss
+
+
 class Place:
     """A dataset that is open for callers, and opened anew where its data have changed."""
 
@@ -164,9 +175,18 @@ class Place:
         """Read the newest named requests from the ledger: after a failure, a charge may have been made."""
         self.requests |= self._requests(timedelta(minutes=10))
 
-    def _requests(self, age: timedelta) -> dict[tuple[str, str], tuple[int, str, Loss]]:
-        charges = self._ledger.requests(self.name, since=datetime.now(UTC) - age)
-        return {name: (charge.number, charge.statement, charge.loss) for name, charge in charges.items()}
+    def note_request(self, analyst: str, request: str, receipt: "Receipt") -> None:
+        """Note what a named request was charged, and forget those that are too old to be repeated."""
+        old = utc(datetime.now(UTC) - REQUESTS_FOR)
+        with self._lock:
+            self.requests[analyst, request] = Named(receipt.charge, receipt.when, receipt.statement, receipt.loss)
+            while self.requests and self.requests[oldest := next(iter(self.requests))].when < old:
+                del self.requests[oldest]
+
+    def _requests(self, age: timedelta) -> "dict[tuple[str, str], Named]":
+        charges = self._ledger.requests(self.name, since=datetime.now(UTC) - age).items()
+        by_time = sorted(charges, key=lambda entry: entry[1].number)
+        return {name: Named(charge.number, charge.when, charge.statement, charge.loss) for name, charge in by_time}
 
     def close(self) -> None:
         """Close the dataset. What was charged stays charged."""
@@ -231,7 +251,7 @@ class Session:
                 return known
         two_steps = question.epsilon is not None and question.error is not None
         plan = None if two_steps else self.plan(question)
-        if only_free and (plan is None or not data.is_free(plan)):
+        if only_free and ((settled := self._settled(question, data)) is None or not data.is_free(settled)):
             raise BudgetExceeded("this would be charged, and only what is free was asked for")
         with self.place.turns((self.token.name, "request", request)) if request else _nothing():
             if request is not None:
@@ -242,34 +262,45 @@ class Session:
     def _released(self, question: Question, data: "Dataset", whose: Any, request: str | None) -> "list[Answer]":
         try:
             answers = data.answers(question, key=request, planner=self.plan)
+        except (BudgetExceeded, InvalidInput):
+            raise  # nothing was charged, or what was charged is kept
         except BaseException:
             if request is not None:
                 self.place.note_requests()
             raise
         receipt = answers[0].receipt
         if request is not None and not receipt.free:
-            self.place.requests[self.token.name, request] = (receipt.charge, receipt.statement, receipt.loss)
+            self.place.note_request(self.token.name, request, receipt)
         free = [replace(answer, receipt=replace(receipt, free=True)) for answer in answers]
         self.place.answers.put(whose, free)
         return answers
 
     def _check_repeated(self, question: Question, request: str, data: "Dataset") -> None:
-        """Refuse a key that was used for another question, or whose charge gave no answer."""
-        known = self.place.requests.get((self.token.name, request))
-        if known is None:
+        """Refuse a key that was used for another question, or whose charge gave no answer.
+
+        A question with ε and an error has two releases, which are charged under two names: where the first is known,
+        the second is planned from it for free.
+        """
+        known, earlier = (self._charged_for(name) for name in (request, first_key(request)))
+        if known is None and earlier is None:
             return
-        number, statement, loss = known
-        two_steps = question.epsilon is not None and question.error is not None
-        plan = None if two_steps else self.plan(question)
-        if digest(";\n".join(question.statements)) != statement or (plan is not None and plan.loss != loss):
-            raise LedgerConflict(
-                "this idempotency key was used for another question; nothing was charged; use a new key"
-            )
-        if plan is not None and not data.is_free(plan):
-            raise ReleaseFailed(
-                f"charge #{number} was made for this request, but gave no answer: the server stopped or the release "
-                "failed; ask again without the key, or with a new one, which is charged anew"
-            )
+        first = data.first_step(question)
+        if first is None and earlier is not None:
+            raise _another_question()
+        if first is not None:
+            _check_same(earlier, question, first, data)
+        settled = self._settled(question, data)
+        _check_same(known, question, first if settled is None else settled, data)
+
+    def _settled(self, question: Question, data: "Dataset") -> "QueryPlan | None":
+        """The plan that answers a question; None where a first release would be charged to find it."""
+        first = data.first_step(question)
+        if first is not None and not data.is_free(first):
+            return None
+        return self.plan(data.settle(question)[0])
+
+    def _charged_for(self, request: str) -> Named | None:
+        return self.place.requests.get((self.token.name, request))
 
     def release(self, request: Request) -> Any:
         """What a request other than a question releases; the same request again is free."""
@@ -287,8 +318,25 @@ class Session:
 
     def check_still_valid(self) -> None:
         """`AccessDenied` where the token was revoked or has expired since."""
-        if self.token.id not in {token.id for token in self.place.tokens.valid(self.token.name)}:
+        if not self.place.tokens.still_valid(self.token):
             raise AccessDenied("this token was revoked or has expired; ask the owner for a new one")
+
+
+def _check_same(known: Named | None, question: Question, plan: "QueryPlan | None", data: "Dataset") -> None:
+    """Refuse where a charge was made for another plan than this, or gave no answer."""
+    if known is None or plan is None:
+        return
+    if digest(";\n".join(question.statements)) != known.statement or plan.loss != known.loss:
+        raise _another_question()
+    if not data.is_free(plan):
+        raise ReleaseFailed(
+            f"charge #{known.number} was made for this request, but gave no answer: the server stopped or the release "
+            "failed; ask again without the key, or with a new one, which is charged anew"
+        )
+
+
+def _another_question() -> LedgerConflict:
+    return LedgerConflict("this idempotency key was used for another question; nothing was charged; use a new key")
 
 
 @contextmanager

@@ -167,6 +167,11 @@ class TokenFile:
         same = hmac.compare_digest(_hash(text if isinstance(text, str) else ""), kept)
         return token if same and token is not None and token.is_valid(self._clock.now()) else None
 
+    def still_valid(self, token: Token) -> bool:
+        """Whether a token that was valid is so now: not revoked since, and not expired."""
+        kept = self._current().get(token.id)
+        return kept is not None and kept.is_valid(self._clock.now())
+
     def valid(self, name: str) -> list[Token]:
         """The valid tokens of a name."""
         who, now = analyst_name(name), self._clock.now()

@@ -17,7 +17,7 @@ from discreet.server.access import RIGHTS, Right
 from discreet.server.console.answer_charts import chart_of, columns_of, kinds_of, preview
 from discreet.server.console.page_shell import ConsoleRoute, dataset_path, page, visiting
 from discreet.server.console.sign_in import meter
-from discreet.server.jobs import request_of
+from discreet.server.jobs import planned, request_of
 from discreet.server.routes.callers import allowed, in_thread
 from discreet.server.routes.jobs import JobBody
 from discreet.server.routes.questions import QuestionBody
@@ -167,8 +167,7 @@ async def job_price(request: Request, session: Asking, body: JobBody) -> Respons
     wanted = request_of(body.kind, body.request)
 
     def work() -> dict[str, Any]:
-        data = session.data
-        plan = data.plan(wanted)
+        data, plan = session.data, planned(session, wanted)
         return {"words": str(data.explain(plan)), "free": data.is_free(plan)}
 
     return document_response(await in_thread(request, session, work))

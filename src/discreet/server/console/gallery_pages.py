@@ -6,21 +6,21 @@ runs at a time, so that visitors cannot keep the server busy.
 
 import threading
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 
 from discreet.errors import InvalidParameter
-from discreet.gallery import EXHIBITS
-from discreet.gallery.exhibits import Exhibit, summary
-from discreet.gallery.harm import DIALS
 from discreet.report import Part, Text
 from discreet.report.page import render
 from discreet.server.console.page_shell import page
 from discreet.server.problems import Refused
 from discreet.server.routes.results import document_response
+
+if TYPE_CHECKING:
+    from discreet.gallery import Exhibit
 
 router = APIRouter(prefix="/gallery", tags=["console"], include_in_schema=False)
 
@@ -37,8 +37,10 @@ _DIALS: dict[tuple[str, int], dict[str, Any]] = {}
 
 
 @router.get("")
-async def gallery_page() -> Response:
+def gallery_page() -> Response:
     """Every exhibit: a question each."""
+    from discreet.gallery import EXHIBITS  # a quarter of what the server would import before it can listen
+
     items = "".join(
         f'<li><a href="/gallery/{escape(exhibit.name)}">{escape(exhibit.title)}</a><p class="soft">'
         f"{escape(exhibit.words)}.</p></li>"
@@ -49,8 +51,11 @@ async def gallery_page() -> Response:
 
 
 @router.get("/{name}")
-async def exhibit_page(name: str) -> Response:
+def exhibit_page(name: str) -> Response:
     """One question, to be played step by step."""
+    from discreet.gallery import EXHIBITS
+    from discreet.gallery.harm import DIALS
+
     exhibit = _named(name)
     dial = _DIAL if name in DIALS else ""
     place = EXHIBITS.index(exhibit)
@@ -68,9 +73,9 @@ async def exhibit_page(name: str) -> Response:
 @router.get("/{name}/steps")
 async def steps(request: Request, name: str) -> Response:
     """What the attack finds, step by step."""
-    exhibit = _named(name)
 
     def work() -> dict[str, Any]:
+        exhibit = _named(name)
         with _ONE:
             if name not in _STEPS:
                 _STEPS[name] = {"steps": _played(exhibit)}
@@ -82,11 +87,13 @@ async def steps(request: Request, name: str) -> Response:
 @router.get("/{name}/dial/{place}")
 async def dial(request: Request, name: str, place: int) -> Response:
     """What the attack finds against answers at one of the values of ε."""
-    _named(name)
-    if name not in DIALS or not 0 <= place < len(EPSILONS):
-        raise Refused(InvalidParameter("dial", name, f"one of {', '.join(DIALS)}, and a place of an ε"), 404)
 
     def work() -> dict[str, Any]:
+        from discreet.gallery.harm import DIALS
+
+        _named(name)
+        if name not in DIALS or not 0 <= place < len(EPSILONS):
+            raise Refused(InvalidParameter("dial", name, f"one of {', '.join(DIALS)}, and a place of an ε"), 404)
         with _ONE:
             if (name, place) not in _DIALS:
                 report = DIALS[name](EPSILONS[place], seed=_SEED)
@@ -96,7 +103,9 @@ async def dial(request: Request, name: str, place: int) -> Response:
     return document_response(await anyio.to_thread.run_sync(work, limiter=_limiter(request)))
 
 
-def _played(exhibit: Exhibit) -> list[dict[str, str]]:
+def _played(exhibit: "Exhibit") -> list[dict[str, str]]:
+    from discreet.gallery import summary
+
     finished = exhibit.run(seed=_SEED)
     reports = finished.shown.reports
     made = [{"title": f"Against {report.against}", "html": render(report.parts())} for report in reports]
@@ -117,7 +126,9 @@ def _limiter(request: Request) -> anyio.CapacityLimiter:
     return limiter
 
 
-def _named(name: str) -> Exhibit:
+def _named(name: str) -> "Exhibit":
+    from discreet.gallery import EXHIBITS
+
     for exhibit in EXHIBITS:
         if exhibit.name == name:
             return exhibit

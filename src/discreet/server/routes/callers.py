@@ -87,17 +87,33 @@ class Guarded(APIRoute):
 async def in_thread(request: Request, session: Session, work: Callable[[], Result]) -> Result:
     """The result of work that may take a while, in a thread of its own, within the limits of the server.
 
-    Who waits too long is told so; the work goes on, since it may be charged.
+    Who waits too long is told so; the work goes on, since it may be charged. The token is looked at once more when the
+    work begins: a body may come long after the head that named it.
     """
     service = service_of(request)
+
+    def checked() -> Result:
+        require_still_valid(session)
+        return work()
+
     try:
         with service.work(session.token):
             with anyio.move_on_after(service.limits.seconds):
-                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=request.app.state.limiter)
+                return await anyio.to_thread.run_sync(
+                    checked, abandon_on_cancel=True, limiter=request.app.state.limiter
+                )
     except Throttled as refusal:
         raise throttled(refusal) from None
     words = f"there is no answer yet after {service.limits.seconds:g} s; ask the same again: it is not charged twice"
     raise Refused(ServerUnavailable(words), 503, **{"retry-after": "5"})
+
+
+def require_still_valid(session: Session) -> None:
+    """Refuse a token that was revoked or has expired since the request began."""
+    try:
+        session.check_still_valid()
+    except AccessDenied as refusal:
+        raise Refused(refusal, 401, **_CHALLENGE) from None
 
 
 def throttled(refusal: Throttled) -> Refused:

@@ -2,6 +2,7 @@
 
 import time
 
+import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 
 from discreet import __version__
@@ -31,7 +32,8 @@ async def readyz(request: Request) -> Response:
         if service.closing:
             raise ServerUnavailable("the server is stopping")
         for place in service.places.values():
-            place.remaining()
+            if place.left is None:  # a ledger may be held by another program: nobody else waits for it meanwhile
+                await anyio.to_thread.run_sync(place.remaining, limiter=request.app.state.ready_limiter)
     except DiscreetError:
         return problem(ServerUnavailable("not ready: a ledger cannot be read, or the server is stopping"), 503)
     return document_response({"status": "ready"})

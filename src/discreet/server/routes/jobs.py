@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from discreet.errors import InvalidParameter
 from discreet.server.access import Right
 from discreet.server.jobs import Job, Jobs, request_of
-from discreet.server.problems import Refused
+from discreet.server.problems import Refused, status_of
 from discreet.server.routes.callers import Guarded, allowed, in_thread, tokens_of
 from discreet.server.routes.results import (
     CSV,
@@ -70,7 +70,9 @@ OwnJob = Annotated[Job, Depends(_job)]
 async def state(job: OwnJob) -> Response:
     """How far a job has come."""
     document = job.to_json()
-    return document_response(document | ({"problem": problem_document(job.error, status=0)} if job.error else {}))
+    if job.error is None:
+        return document_response(document)
+    return document_response(document | {"problem": problem_document(job.error, status=status_of(job.error))})
 
 
 @router.delete("/jobs/{job}")

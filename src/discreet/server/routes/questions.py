@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
 from discreet.server.access import Right
-from discreet.server.routes.callers import Guarded, allowed, in_thread, service_of, tokens_of
+from discreet.server.routes.callers import Guarded, allowed, in_thread, require_still_valid, service_of, tokens_of
 from discreet.server.routes.results import answers_kind, answers_response, document_response
 from discreet.server.session import Session
 from discreet.wire import catalog_document, question_named, question_of
@@ -84,6 +84,7 @@ async def ask(
     """
     question = body.question
     answers_kind(request, question)
+    require_still_valid(session)
     answers = session.remembered(question) if idempotency_key is None else None
     if answers is None:
         answers = await in_thread(request, session, lambda: session.answers(question, key=idempotency_key))

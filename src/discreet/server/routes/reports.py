@@ -4,10 +4,9 @@ What is uploaded is read, reported on, and forgotten. Nothing here is charged: t
 """
 
 import json
-import tempfile
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -18,12 +17,9 @@ from discreet.server.access import Right
 from discreet.server.routes.callers import Guarded, allowed, in_thread
 from discreet.server.routes.results import HTML, JSON, accepted, document_response, sized
 from discreet.server.session import Session
-from discreet.tables import read_table
+from discreet.server.uploads import TableBody, uploaded_table
 
 router = APIRouter(prefix="/v1/datasets/{dataset}/reports", tags=["reports"], route_class=Guarded)
-
-TableBody = str | dict[str, list[Any]]
-"""A table: the text of a CSV file, or columns by name."""
 
 ATTACKS: Mapping[str, str] = {
     "infer": "tables.inference.Inference",
@@ -71,7 +67,7 @@ async def risk(request: Request, session: Owner, body: RiskBody) -> Response:
         from discreet.anonymity.models import unit_codes
         from discreet.anonymity.risk import risk as measured
 
-        table = _table(body.table)
+        table = uploaded_table(body.table, "table")
         units = None if body.unit is None else unit_codes(table, body.unit)
         table = table if body.unit is None else table.drop_columns([body.unit])
         settings: dict[str, Any] = {"population": body.population, "threshold": body.threshold, "units": units}
@@ -94,7 +90,13 @@ async def attack(request: Request, session: Owner, body: AttackBody) -> Response
     def work() -> Response:
         room, _, name = ATTACKS[body.attack].rpartition(".")
         made = getattr(import_module(f"discreet.attacks.{room}"), name)
-        tables = {part: _table(table) for part, table in body.tables.items()}
+        parts = [field.name for field in fields(made) if field.metadata.get("kind") == "table"]
+        misplaced = [name for name in body.settings if name in parts] + [
+            name for name in body.tables if name not in parts
+        ]
+        if misplaced:  # a table among the settings could be the name of a file of the server's
+            raise InvalidParameter("tables", ", ".join(misplaced), f"{', '.join(parts)}, which belong in `tables`")
+        tables = {part: uploaded_table(table, part) for part, table in body.tables.items()}
         try:
             found = made(**tables, **body.settings).run()
         except TypeError as error:
@@ -108,12 +110,3 @@ async def attack(request: Request, session: Owner, body: AttackBody) -> Response
 def _facts(found: Any) -> Response:
     document = json.loads(json.dumps(found.as_dict() | {"words": found.text()}, default=str))
     return document_response(document)
-
-
-def _table(given: TableBody) -> Any:
-    if not isinstance(given, str):
-        return read_table(given)
-    with tempfile.TemporaryDirectory(prefix="discreet-") as folder:
-        path = Path(folder) / "table.csv"
-        path.write_text(given, encoding="utf-8")
-        return read_table(path)

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from discreet import durable
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, ServerUnavailable
 from discreet.local.collection.collector import Collection
 from discreet.local.collection.survey import Survey
 from discreet.local.collection.survey_page import page
@@ -32,12 +32,16 @@ OPEN = frozenset({PAGE, REPORTS})
 """Paths that need no token: people who answer have none."""
 
 _LINES = 10_000
+
+MOST_WAITING = 200
+"""How many people who sent reports may wait; they need no token, so they wait apart from those who ask."""
+
 _WRITING = threading.Lock()
 Collecting = Annotated[Session, Depends(allowed(Right.SURVEYS))]
 
 
 class SurveyBody(BaseModel):
-    """A survey, as `discreet local survey` writes it."""
+    """A survey: what its TOML file says (`discreet local`), as JSON."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,6 +53,10 @@ async def make(request: Request, session: Collecting, body: SurveyBody) -> Respo
     """Make a survey: from now on its page is open to everybody who has the link."""
     survey = Survey.from_json(body.survey)
     folder, name = surveys_folder(session.place), survey_id(survey)
+    others = [place for place in service_of(request).places.values() if place is not session.place]
+    if any((surveys_folder(place) / f"{name}.json").exists() for place in others):  # its reports are theirs
+        hint = "give it another name or version"
+        raise InvalidParameter("survey", survey.name, "a survey that no other dataset of this server has", hint)
 
     def work() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,6 +107,9 @@ async def answer_page(request: Request, survey: str) -> Response:
 async def collect(request: Request, survey: str) -> Response:
     """Take reports, one a line. What came before, is malformed or belongs elsewhere is counted and dropped."""
     known, store = find_survey(service_of(request).places.values(), survey)
+    if request.app.state.survey_limiter.statistics().tasks_waiting >= MOST_WAITING:
+        refusal = ServerUnavailable("many people answer just now; send it again in a moment: it counts once")
+        raise Refused(refusal, 503, **{"retry-after": "2"})
     lines = (await request.body()).splitlines()
     if len(lines) > _LINES:
         raise Refused(InvalidParameter("reports", len(lines), f"at most {_LINES} lines", "send them in parts"), 413)
@@ -107,7 +118,7 @@ async def collect(request: Request, survey: str) -> Response:
         with _WRITING:
             return Collection(store).add(known, lines)
 
-    counts = await anyio.to_thread.run_sync(work, limiter=request.app.state.limiter)
+    counts = await anyio.to_thread.run_sync(work, limiter=request.app.state.survey_limiter)
     return document_response({"accepted": counts.accepted, "rejected": counts.rejected, **counts.reasons})
 
 
