@@ -104,7 +104,7 @@ async def dial(request: Request, name: str, place: int) -> Response:
 
 
 def _played(exhibit: "Exhibit") -> list[dict[str, str]]:
-    from discreet.gallery import summary
+    from discreet.gallery.exhibits import summary
 
     finished = exhibit.run(seed=_SEED)
     reports = finished.shown.reports
