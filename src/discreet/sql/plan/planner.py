@@ -35,6 +35,7 @@ from discreet.sql.after import left_out, post_query, sandbox
 from discreet.sql.after.post_query import Source, post_query_of
 from discreet.sql.algebra import expression, rules
 from discreet.sql.algebra.expression import CUT_TEXTS, too_much_work, work_on_a_row
+from discreet.sql.algebra.fan_out import MOST_CROSSINGS, crossings, most_matches
 from discreet.sql.algebra.rules import AggregateCall, Bin, Derived, Direct, Draft, Limits, Mean, Named, Total
 from discreet.sql.plan import price
 from discreet.sql.plan.price import is_relative
@@ -143,6 +144,8 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
 def _check_work(releases: Sequence[Release]) -> None:
     """Refuse what could take longer on one row than the clock may tell: everything asked together, added up."""
     needed = sum(release.aggregate.work for release in releases)
+    for release in releases:
+        _check_fan_out(release)
     if needed > expression.MOST_WORK:
         parts = [part for release in releases for part in release.aggregate.parts]
         dearest = max(parts, key=work_on_a_row)
@@ -156,6 +159,22 @@ def _check_work(releases: Sequence[Release]) -> None:
         problem = f"this can take {size:,.1f} µs on a row that a join or step has chosen"
         hint = f"expected at most {expression.SWITCHED // 1000}; {name} takes most of it; {CUT_TEXTS}"
         raise InvalidQuery(problem, hint)
+
+
+def _check_fan_out(release: Release) -> None:
+    """Refuse joins that would let a row choose how long they take."""
+    rows = release.group.source
+    if crossings(rows) > MOST_CROSSINGS:
+        hint = (
+            "join along the key that leads from one table to the other, make one row a person first (GROUP BY the "
+            "unit, or ROW_NUMBER() … = 1), or ask twice; of a table with one row a person the policy can say so: "
+            "max_groups_per_unit = 1, max_rows_per_group = 1"
+        )
+        raise InvalidQuery("each of a person's rows would meet the others more than once", hint)
+    if release.aggregate.work_of_matches > expression.MOST_WORK:
+        hint = "compare a column of the public table that few of its rows share, or join fewer of them"
+        met = f"one row may meet {most_matches(rows):,} rows of public tables"
+        raise InvalidQuery(f"{met}, which {expression.MOST_WORK // 1000} µs do not suffice for", hint)
 
 
 Cell = tuple[object, ...]

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from discreet.curator.catalog import Catalog, Table
+from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions
 from discreet.sql.algebra.expression import Call, Expression, Field, Slot, Unsupported
 from discreet.sql.algebra.expression import field as of_column
@@ -43,6 +44,9 @@ from discreet.sql.text.aggregates import has_aggregate
 from discreet.sql.text.expressions import Ambiguous, condition_of, translate
 from discreet.sql.text.persons import Persons
 from discreet.sql.text.statement import Statement
+
+MOST_RELATIONS = 500
+"""No more tables, steps and unions are read in one statement: text that names queries twice can double without end."""
 
 _ROWS = {"expressions", "from_", "where", "with_", "joins"}
 _TABLE = {"this", "alias"}
@@ -80,8 +84,11 @@ class Reader:
     scopes: dict[int, tuple[Any, Names]] = field(default_factory=dict)
 
     def number(self) -> int:
-        """A number that no scan or step has yet."""
+        """A number that no scan or step has yet; what WITH names counts again each time that it is used."""
         self.count += 1
+        if self.count > MOST_RELATIONS:
+            hint = "use what WITH names less often, or ask several questions"
+            raise InvalidQuery(f"this reads tables and queries more than {MOST_RELATIONS} times", hint)
         return self.count - 1
 
     def refuse(self, node: Any, problem: str, hint: str = "") -> NoReturn:
