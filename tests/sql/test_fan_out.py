@@ -96,7 +96,10 @@ def test_how_often_values_of_a_public_table_repeat_is_known(shop):
         ("SELECT COUNT(*) FROM orders JOIN wide ON x = k", 1),
         ("SELECT COUNT(*) FROM orders WHERE g IN (SELECT g FROM codes)", 3),
         ("SELECT COUNT(*) FROM orders WHERE EXISTS (SELECT 1 FROM codes WHERE z > x)", WHOLE),
-        ("SELECT COUNT(*) FROM (SELECT who FROM orders JOIN codes ON x < z UNION ALL SELECT id FROM people)", WHOLE + 1),
+        (
+            "SELECT COUNT(*) FROM (SELECT who FROM orders JOIN codes ON x < z UNION ALL SELECT id FROM people)",
+            WHOLE + 1,
+        ),
         ("SELECT COUNT(*) FROM people JOIN (SELECT who FROM orders JOIN codes ON x < z) AS o ON id = o.who", WHOLE),
     ],
 )

@@ -61,7 +61,8 @@ class Terms:
 
     `epsilon` is the total for everything that is asked together. `error` asks for the least ε at which every count and
     sum is within it, with the stated confidence. `measure_bounds` spends a tenth of ε on what bounding left out.
-    `default_epsilon` is what the owner states for questions that state neither.
+    `default_epsilon` is what the owner states for questions that state neither. `weights` says which parts of ε the
+    aggregates of one statement have, in their order: '3, 1'.
     """
 
     epsilon: Number | None = None
@@ -72,6 +73,7 @@ class Terms:
     confidence: Number = _CONFIDENCE
     measure_bounds: bool = False
     default_epsilon: Number | None = None
+    weights: str | None = None
 
 
 def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
@@ -120,11 +122,13 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
         hint = "ask them in several batches, each with its own epsilon"
         raise InvalidParameter("statements", f"{len(texts):,} of them", f"at most {MOST_STATEMENTS} together", hint)
     parts = [split(text, catalog, limits) for text in texts]
-    drafts, indices = _shared([block for part in parts for block in part.blocks], limits)
+    blocks = [block for part in parts for block in part.blocks]
+    drafts, indices = _shared(blocks, limits)
+    weights = _weights(terms, blocks)
     drafts = left_out.with_counts(drafts) if terms.measure_bounds else drafts
     bounded = [rules.apply_rules(draft) for draft in drafts]
     whole = left_out.measurements(bounded) if terms.measure_bounds else []
-    releases = _priced(bounded, [draft for _, draft in whole], catalog, terms)
+    releases = _priced(bounded, [draft for _, draft in whole], catalog, terms, weights)
     measured = tuple((measurement, len(bounded) + place) for place, (measurement, _) in enumerate(whole))
     _check_work(releases)
     post_queries = tuple(
@@ -139,6 +143,22 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     loss = together([cost for release in releases for cost in release.losses(catalog.neighbors)])
     epsilon, delta = price.total(releases, epsilon=terms.epsilon, delta=terms.delta)
     return QueryPlan(post_queries, releases, catalog.neighbors, loss, epsilon, delta, terms.confidence, measured)
+
+
+def _weights(terms: Terms, blocks: Sequence[Block]) -> tuple[Fraction, ...]:
+    """The weights of the aggregates of one SELECT; none where they are all alike."""
+    if terms.weights is None:
+        return ()
+    from discreet.sql.text.statement import weights_of
+
+    weights = weights_of(terms.weights)
+    if len(blocks) != 1 or terms.error is not None:
+        hint = "ask for it alone, with an epsilon" if terms.error is None else "state epsilon instead of an error"
+        raise InvalidQuery("weights share the epsilon of one SELECT over private rows", hint)
+    if len(weights) != len(blocks[0].aggregates):
+        count = len(blocks[0].aggregates)
+        raise InvalidQuery(f"{len(weights)} weights for {count} aggregates", "state one for each, in their order")
+    return weights
 
 
 def _check_work(releases: Sequence[Release]) -> None:
@@ -201,7 +221,9 @@ def _source(block: Block, indices: dict[Cell, int], drafts: list[Draft]) -> Sour
     return Source(block.name, index, tuple(columns[wanted] for wanted in block.aggregates), block.sets)
 
 
-def _priced(drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Terms) -> tuple[Release, ...]:
+def _priced(
+    drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Terms, weights: tuple[Fraction, ...]
+) -> tuple[Release, ...]:
     """The releases of the drafts, then those that measure what bounding left out: `left_out.SHARE` of all ε is theirs.
 
     Guarantee: together they cost no more than was stated. Proof. The drafts are priced within the rest of ε and within
@@ -222,8 +244,9 @@ def _priced(drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Te
     if terms.epsilon is not None:
         stated = rational(terms.epsilon, "epsilon", above=0)
         made = price.by_epsilon(
-            drafts, catalog.neighbors, epsilon=stated * rest, delta=terms.delta, confidence=terms.confidence
-        )
+            drafts, catalog.neighbors, epsilon=stated * rest, delta=terms.delta, confidence=terms.confidence,
+            weights=weights,
+        )  # fmt: skip
         apart = stated * share
     else:
         made = price.by_error(

@@ -348,11 +348,15 @@ class Reader:
         where = select.args.get("where")
         own: list[Any] = []
         crossing: list[Any] = []
+        nested: list[Any] = []
         for part in [] if where is None else conjuncts(where.this):
             if id(part) not in self.joined:
-                (own if _all_known(part, inner.columns) else crossing).append(part)
+                queries = any(map(_computed, part.find_all(exp.Query)))
+                (nested if queries else own if _all_known(part, inner.columns) else crossing).append(part)
         for part in own:
             inner = Source(Filter(inner.rows, condition_of(part, inner.columns, self.statement)), inner.columns)
+        for part in nested:
+            inner = Source(self._existing(part, inner, names), inner.columns)
         scope = source.columns | inner.columns
         tests = [condition_of(part, scope, self.statement) for part in crossing]
         tests = [test for test in tests if inner.public or not self.same_person(test, source, inner)]
