@@ -74,11 +74,12 @@ def _weighted(
     What several are made of has the largest of their weights; the selection of keys has their mean. Guarantee: the ε's
     add up to the total. Proof. Each part has total·w/Σw, a quantile's targets the shares of one w.
     """
-    given = (*weights, *[sum(weights) / len(weights)] * (len(draft.calls) - len(weights)))  # counts beside: the mean
+    mean = sum(weights, Fraction(0)) / len(weights)
+    given = (*weights, *[mean] * (len(draft.calls) - len(weights)))  # a count that was asked for beside them
     users = list(zip(draft.derived, given, strict=True))
 
     def largest(*uses: Fraction) -> Fraction:
-        return max(uses, default=sum(given) / len(given))
+        return max(uses, default=mean)
 
     measures = [largest(*(w for d, w in users if i in d.indices)) for i in range(len(draft.measures))]
     ranked = [(d, w) for d, w in users if isinstance(d, Rank)]

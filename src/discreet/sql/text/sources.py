@@ -310,8 +310,19 @@ class Reader:
         if not scalar:
             problem = "a query here is not supported on private rows"
             return self.refuse(node, problem, "IN (SELECT …) and EXISTS stand between AND")
+        if any(self._is_of(column, scalar[0], source) for column in scalar[0].find_all(exp.Column)):
+            problem = "a query of each row's own person is not supported as a value"
+            self.refuse(scalar[0], problem, "join it: JOIN (SELECT unit, COUNT(*) AS n … GROUP BY unit) AS s ON …")
         problem = "a released value inside WHERE over private rows is not supported"
         return self.refuse(node, problem, self.statement.two_questions(scalar[0]))
+
+    def _is_of(self, column: exp.Column, query: Any, source: Source) -> bool:
+        """Whether a column inside a query is one of the rows around it."""
+        tables = [table for table in query.find_all(exp.Table) if table.name.casefold() in self.catalog.tables]
+        inside = {name.name.casefold() for table in tables for name in self.catalog.table(table.name).columns}
+        aliases = {table.alias_or_name.casefold() for table in tables}
+        outer = column.table.casefold() not in aliases if column.table else column.name.casefold() not in inside
+        return outer and _name(column) in source.columns
 
     def _in(self, node: exp.In, query: Any, source: Source, names: Names, negated: bool) -> Exists:
         inner = self.source(_without_distinct(query), names)
