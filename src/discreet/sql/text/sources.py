@@ -310,11 +310,9 @@ class Reader:
         if not scalar:
             problem = "a query here is not supported on private rows"
             return self.refuse(node, problem, "IN (SELECT …) and EXISTS stand between AND")
-        if any(self._is_of(column, scalar[0], source) for column in scalar[0].find_all(exp.Column)):
-            problem = "a query of each row's own person is not supported as a value"
-            self.refuse(scalar[0], problem, "join it: JOIN (SELECT unit, COUNT(*) AS n … GROUP BY unit) AS s ON …")
+        around = any(self._is_of(column, scalar[0], source) for column in scalar[0].find_all(exp.Column))
         problem = "a released value inside WHERE over private rows is not supported"
-        return self.refuse(node, problem, self.statement.two_questions(scalar[0]))
+        return self.refuse(node, problem, self.statement.two_questions(scalar[0], correlated=around))
 
     def _is_of(self, column: exp.Column, query: Any, source: Source) -> bool:
         """Whether a column inside a query is one of the rows around it."""

@@ -37,9 +37,9 @@ class Statement:
         """Raise `InvalidQuery`, pointing at the part of the text that a node came from."""
         raise InvalidQuery(problem, hint, text=self.text, start=start_of(node)) from None
 
-    def two_questions(self, query: exp.Query) -> str:
+    def two_questions(self, query: exp.Query, *, correlated: bool = False) -> str:
         """How to ask for what a query inside this statement gives, first, and then to write its answer there."""
-        if _is_correlated(query):
+        if correlated or _is_correlated(query):
             step = "JOIN (SELECT unit, AVG(x) AS a FROM t GROUP BY unit) AS s USING (unit) WHERE x > a"
             return f"a value of each person is a step of its own: {step}"
         first, rest = query.copy(), self.tree.copy()
