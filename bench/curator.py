@@ -21,6 +21,8 @@ GROUPS = {"COUNT(*)": "COUNT(*) AS n", "COUNT(*), SUM": "COUNT(*) AS n, SUM(x) A
 JOB = "four numbers a region, a million rows"
 LARGE_JOB = "four numbers a region, ten million rows"
 ROW_JOB = "three numbers a region, a million rows, each a unit"
+JOIN_JOB = "ten million visits joined with a million patients"
+LISTS_JOB = "180 sums under IN lists of 40 codes, a hundred thousand rows"
 CHOSEN = "discreet, bounds chosen privately"
 READ_CSV = "DuckDB's read_csv (limit)"
 OURS, LIMIT, OPENDP = "discreet", "DuckDB, no privacy (limit)", "OpenDP, Polars context"
@@ -32,6 +34,10 @@ VISITS = (
     "FROM visits GROUP BY region"
 )
 VISITS_OF_ROWS = "SELECT region, COUNT(*) AS n, SUM(amount) AS total, AVG(amount) AS mean FROM visits GROUP BY region"
+JOINED = (
+    "SELECT city, COUNT(*) AS n, SUM(amount) AS total, AVG(age) AS age "
+    "FROM visits JOIN patients ON visits.user_id = patients.id GROUP BY city"
+)
 PEOPLE = "SELECT city, COUNT(*) AS n, AVG(age) AS mean FROM people GROUP BY city"
 EXPLAINED = (
     "SELECT COUNT(*) AS n FROM visits",
@@ -58,6 +64,8 @@ def comparison(*, quick: bool) -> Comparison:
             for case, size, jobs in (
                 (LARGE_JOB, 10 * rows, ((OURS, discreet_job, "Parquet"), (LIMIT, duckdb_job, "Parquet"))),
                 (ROW_JOB, rows, ((OURS, discreet_rows, "Parquet"), (LIMIT, duckdb_rows, "Parquet"))),
+                (JOIN_JOB, 10 * rows, ((OURS, discreet_joined, "Parquet"), (LIMIT, duckdb_joined, "Parquet"))),
+                (LISTS_JOB, rows // 10, ((OURS, discreet_lists, "planned and run; Parquet"),)),
             )
             for who, prepare, remark in jobs
         ),
@@ -98,6 +106,8 @@ def _bars() -> list[Bar]:
             Bar("at most 2.5 × DuckDB's CPU", case, OURS, LIMIT, measure="all CPU s", at_most=2.5)
             for case in (JOB, LARGE_JOB)
         ),
+        Bar("at most 3 × DuckDB's CPU", JOIN_JOB, OURS, LIMIT, measure="all CPU s", at_most=3),
+        Bar("at most 2 s", LISTS_JOB, OURS, measure="all CPU s", at_most=2),
         Bar("at most 1.3 × DuckDB's CPU", ROW_JOB, OURS, LIMIT, measure="all CPU s", at_most=1.3),
         *(
             Bar("a smaller error of counts", JOB, CHOSEN, peer, measure="error of n %", at_most=1)
@@ -266,6 +276,86 @@ def discreet_rows(rows: int) -> Timed:
     _opened_visits(1000, 'unit = "row"').ask(VISITS_OF_ROWS, epsilon=1)
     data, truth = _opened_visits(rows, 'unit = "row"'), _truth(rows)
     return _all_processes(lambda: data.ask(VISITS_OF_ROWS, epsilon=1), lambda a: _errors(_answered(a), truth))
+
+
+def discreet_joined(rows: int) -> Timed:
+    """Visits of people, who are in a table of their own: age and city are looked up by the unit."""
+    _opened_join(1000).ask(JOINED, epsilon=1)
+    data = _opened_join(rows)
+    return _all_processes(lambda: data.ask(JOINED, epsilon=1))
+
+
+def duckdb_joined(rows: int) -> Timed:
+    import duckdb
+
+    connection = duckdb.connect()
+
+    def run(folder: Path) -> object:
+        sql = JOINED.replace(
+            "FROM visits JOIN patients",
+            f"FROM '{folder}/visits.parquet' AS visits JOIN '{folder}/patients.parquet' AS patients",
+        )
+        return connection.sql(sql).to_arrow_table()
+
+    run(_join_folder(1000))
+    folder = _join_folder(rows)
+    return _all_processes(lambda: run(folder))
+
+
+def _join_folder(rows: int) -> Path:
+    import numpy
+
+    folder, people = _folder(), rows // 10
+    generator = numpy.random.default_rng(77)
+    _parquet(folder, "visits", _visits(rows))
+    patients = {
+        "id": generator.permutation(people),
+        "age": generator.integers(0, 100, people),
+        "city": _named(generator.integers(0, 20, people)),
+    }
+    _parquet(folder, "patients", patients)
+    return folder
+
+
+def _opened_join(rows: int) -> Any:
+    import discreet
+
+    folder = _join_folder(rows)
+    cities = ", ".join(f'"{city}"' for city in REGIONS[:20])
+    policy = folder / "join.toml"
+    policy.write_text(
+        '[dataset]\nname = "join"\nneighbors = "add or remove one"\nwitness = "witness"\ntime_floor = 0\n'
+        "[budget]\neveryone = 'all'\nepsilon = 1000000\n"
+        '[tables.visits]\nsource = "visits.parquet"\nunit = "user_id"\n'
+        "max_groups_per_unit = 1\nmax_rows_per_group = 15\n"
+        'columns.user_id = {type = "integer", nullable = false}\n'
+        'columns.amount = {type = "real", lower = 0, upper = 500, granularity = "0.01", nullable = false}\n'
+        '[tables.patients]\nsource = "patients.parquet"\nunit = "id"\n'
+        "max_groups_per_unit = 1\nmax_rows_per_group = 1\n"
+        'columns.id = {type = "integer", nullable = false}\n'
+        'columns.age = {type = "integer", lower = 0, upper = 100, nullable = false}\n'
+        f'columns.city = {{type = "text", values = [{cities}], nullable = false}}\n',
+        "utf-8",
+    )
+    return discreet.open(policy, analyst="bench")
+
+
+def discreet_lists(rows: int) -> Timed:
+    """Each of 180 sums is of the rows whose code is in a list of its own; another ε each time, so none is kept."""
+    import numpy
+
+    generator, folder = numpy.random.default_rng(180), _folder()
+    lists = [", ".join(map(str, sorted(generator.choice(1000, 40, replace=False)))) for _ in range(180)]
+    sums = ", ".join(f"SUM(CASE WHEN code IN ({some}) THEN x END) AS s{i}" for i, some in enumerate(lists))
+    columns = {
+        "code": '{type = "integer", lower = 0, upper = 999, nullable = false}',
+        "x": '{type = "integer", lower = 0, upper = 100, nullable = false}',
+    }
+    _parquet(folder, "numbers", {name: generator.integers(0, top, rows) for name, top in (("code", 1000), ("x", 101))})
+    data, asked = _open(folder, "numbers", 'unit = "row"', columns), iter(range(1, 10**6))
+    data.ask("SELECT COUNT(*) AS n FROM numbers", epsilon=1)
+    sql = f"SELECT {sums} FROM numbers"  # noqa: S608
+    return _all_processes(lambda: data.ask(sql, epsilon=1 + next(asked)))
 
 
 def duckdb_rows(rows: int) -> Timed:

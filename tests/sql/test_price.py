@@ -1,5 +1,6 @@
 """What is stated is what is spent: shares of ε, the fit of Gaussian noise, the least ε for an error."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -14,6 +15,7 @@ from discreet.privacy.loss import Approximate, Pure, Together
 from discreet.privacy.unit import Unit
 from discreet.sql.plan import price
 from discreet.sql.plan.planner import Terms, plan
+from discreet.sql.release.release import Release
 
 COLUMNS = [
     Column("person", "integer"),
@@ -221,3 +223,50 @@ def test_gaussian_measures_together_cost_what_was_stated(numbers):
     made = plan([f"SELECT {numbers} FROM t GROUP BY age"], catalog(), Terms(1, delta="1e-6", groups=80, rows=1))
     assert all(isinstance(noise, RoundedGaussian) for release in made.releases for noise in release.noises)
     assert 0.999 < guarantee(made.loss, delta="1e-6").epsilon <= 1
+
+
+WEIGHED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, weights = '{}') {} FROM t{}"
+
+
+def weighed_release(weights: str, listed: str, after: str = "", **terms: object) -> Release:
+    catalog = Catalog("d", [Table("t", [Column("x", "integer", lower=0, upper=9), Column("c", "text")], unit=Unit())],
+                      neighbors="add or remove one")  # fmt: skip
+    made = plan([WEIGHED.format(weights, listed, after)], catalog, Terms(**terms))
+    assert made.verify(catalog) == made.loss
+    assert made.epsilon == 2
+    return made.releases[0]
+
+
+def test_weights_say_which_part_of_epsilon_an_aggregate_has() -> None:
+    release = weighed_release("3, 1", "COUNT(*) AS n, SUM(x) AS s")
+    assert [noise.epsilon for noise in release.noises] == [Fraction(3, 2), Fraction(1, 2)]
+    shared = weighed_release("1, 4", "COUNT(x) AS n, AVG(x) AS m")  # of the count, the larger weight holds
+    assert [noise.epsilon for noise in shared.noises] == [1, 1]
+
+
+def test_weights_of_quantiles_choices_and_names_add_up() -> None:
+    release = weighed_release(
+        "2, 1, 1, 1, 4", "MEDIAN(x) AS q, HISTOGRAM(x, [3]) AS h, MODE(x) AS m, COUNT(*) AS n"
+    )  # a histogram of two bins is two aggregates
+    assert sum(choice.mechanism.epsilon for choice in release.choices) == Fraction(2 * 2, 8)
+    assert release.tallies[0].noise.epsilon == Fraction(2, 8)
+    assert release.tops[0].mechanism.epsilon == Fraction(2, 8)
+    assert release.noises[0].epsilon == Fraction(2 * 4, 8)
+    named = weighed_release("3, 1", "c, COUNT(*) AS n, SUM(x) AS s", " GROUP BY c", delta="1e-6")
+    assert named.selection is not None
+    assert (named.selection.epsilon, named.noises[0].epsilon) == (Fraction(2, 3), 1)
+
+
+@pytest.mark.parametrize(
+    ("weights", "listed", "terms", "said"),
+    [
+        ("1, 2", "COUNT(*) AS n", {}, "2 weights for 1 aggregates"),
+        ("0", "COUNT(*) AS n", {}, "weights '0'; one number above 0"),
+        ("1e3", "COUNT(*) AS n", {}, "weights '1e3'"),
+        ("1,,2", "COUNT(*) AS n", {}, "weights '1,,2'"),
+        ("1, 2", "COUNT(*) AS n, (SELECT COUNT(*) FROM t) AS m", {}, "weights share the epsilon of one SELECT"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(weights: str, listed: str, terms: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidQuery, match=re.escape(said)):
+        weighed_release(weights, listed, **terms)

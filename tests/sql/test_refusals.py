@@ -271,6 +271,16 @@ REFUSED: list[tuple[str, str, int | None]] = [
         "a value of each person is a step of its own",
         37,
     ),
+    (
+        "SELECT COUNT(*) FROM people WHERE (SELECT COUNT(*) FROM visits AS v WHERE v.pid = people.pid AND cost > age) > 2",
+        "a value of each person is a step of its own",
+        43,
+    ),
+    (
+        "SELECT COUNT(*) FROM people WHERE 2 < (SELECT COUNT(*) FROM visits WHERE cost > age)",
+        "a value of each person is a step of its own",
+        35,
+    ),
     ("SELECT COUNT(*) FROM people WHERE age BETWEEN SYMMETRIC 5 AND 1", "BETWEEN SYMMETRIC", 35),
     ("SELECT COUNT(*) FROM people WHERE t LIKE g", "LIKE with a pattern that varies", 35),
     ("SELECT COUNT(*) FROM people WHERE t LIKE 'a!%' ESCAPE '!'", "ESCAPE is not supported on private rows", 35),

@@ -20,7 +20,7 @@ from discreet.privacy.unit import Neighbors, Unit
 from discreet.sql.algebra.relations import sensitivity_of
 from discreet.sql.algebra.rows import Exists, Join, Step, nodes_of
 from discreet.sql.plan.planner import Terms, plan
-from discreet.sql.release import private_sql
+from discreet.sql.release import private_sql, values_sql
 from discreet.sql.release.release import Release
 
 TYPES = {"integer": "BIGINT", "text": "VARCHAR", "date": "DATE"}
@@ -125,6 +125,9 @@ FORMS = [
     Form("SELECT COUNT(DISTINCT x) FROM people JOIN orders ON id = who", bounds=(1, 1)),
     Form("SELECT g, COUNT(DISTINCT p), COUNT(DISTINCT who) FROM items JOIN orders USING (oid) GROUP BY g", bounds=(2, 2)),
     Form("SELECT COUNT(*), SUM(v) FROM (SELECT who, x AS v FROM orders UNION ALL SELECT id, age FROM people)"),
+    Form("SELECT COUNT(*), SUM(p * x) FROM items NATURAL JOIN orders"),
+    Form("SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM orders o WHERE o.who = id AND NOT EXISTS (SELECT 1 FROM items i WHERE i.oid = o.oid AND p > 0))"),
+    Form("WITH o AS (SELECT who, x FROM orders WHERE day = 0) SELECT COUNT(*), SUM(a.x) FROM o AS a LEFT JOIN o AS b ON a.who = b.who AND a.x <> b.x"),
 ]  # fmt: skip
 
 
@@ -218,6 +221,63 @@ def test_no_person_moves_more_than_the_sensitivity(database: Database, form: For
         assert l2 <= size.l2_squared
     if neighbors in form.tight:
         assert any(l1 == size.l1 for (l1, _), size in zip(most, stated, strict=True)), (most, stated)
+
+
+DIFFERENT = [
+    Form("SELECT COUNT(DISTINCT x) FROM people JOIN orders ON id = who"),
+    Form("SELECT COUNT(DISTINCT x) FROM people FULL JOIN orders ON id = who AND day = 0", bounds=(1, 1), tight=(ADD, CHANGE)),
+    Form("SELECT g, COUNT(DISTINCT p) FROM items JOIN orders USING (oid) GROUP BY g", bounds=(2, 1)),
+    Form("SELECT z, COUNT(DISTINCT day) FROM orders JOIN codes USING (g) GROUP BY z", bounds=(2, 2), tight=()),
+    Form("SELECT COUNT(DISTINCT b.x) FROM orders a JOIN orders b ON a.who = b.who AND a.day <= b.day"),
+    Form("SELECT COUNT(DISTINCT n) FROM (SELECT who, COUNT(*) AS n FROM orders GROUP BY who)", bounds=(1, 1), tight=()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("neighbors", [ADD, CHANGE])
+@pytest.mark.parametrize("form", DIFFERENT, ids=lambda form: form.sql[:90])
+def test_numbers_of_different_values_move_by_no_more_than_stated(
+    database: Database, form: Form, neighbors: Neighbors
+) -> None:
+    release = release_of(form, neighbors)
+    (measure,) = release.aggregate.measures
+    sql = f"SELECT * EXCLUDE (c), c AS m0 FROM ({values_sql.write_distinct(release.aggregate, 0)})"
+    ((l1, l2),) = largest(database, release, sql, neighbors)
+    size = sensitivity_of(measure, release.aggregate.source, neighbors)
+    assert l1 <= size.l1
+    assert l2 <= size.l2_squared
+    assert neighbors not in form.tight or l1 == size.l1
+
+
+RANKED = [
+    Form("SELECT MEDIAN(x), MIN(x), MAX(x) FROM people FULL JOIN orders ON id = who AND day = 0"),
+    Form("SELECT g, MEDIAN(p), MODE(p), MAX(p) FROM items JOIN orders USING (oid) GROUP BY g", bounds=(2, 1)),
+    Form("SELECT z, HISTOGRAM(x, [0]), MIN(x) FROM orders LEFT JOIN codes USING (g) GROUP BY z", bounds=(1, 2)),
+    Form("SELECT MEDIAN(a.x + b.x), MODE(b.g) FROM orders a JOIN orders b ON a.who = b.who", bounds=(1, 3)),
+    Form("SELECT MEDIAN(n), MAX(n), MODE(n) FROM (SELECT who, LEAST(COUNT(*), 3) AS n FROM orders GROUP BY who)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", RANKED, ids=lambda form: form.sql[:90])
+def test_a_person_adds_few_values_in_few_groups_and_moves_no_others(database: Database, form: Form) -> None:
+    """What ranks, bins and frequent values are proved from: values of others stay, whoever else is there."""
+    release = release_of(form, ADD)
+    bound = release.aggregate.source
+    groups, reached = bound.groups if bound.source.keys else 1, 0
+    for index, distribution in enumerate(release.aggregate.distributions):
+        rows = bound.rows if distribution.keep == "even" else 1
+        sql = f"SELECT * EXCLUDE (c), c AS m0 FROM ({values_sql.write_values(release.aggregate, index)})"
+        for others in OTHERS:
+            without, *having = database.answer(others, sql, 1)
+            for cells in having:
+                assert all(cells.get(key, (0,)) >= count for key, count in without.items())
+                added: dict[Any, int] = {}
+                for key, (count,) in cells.items():
+                    more = count - without.get(key, (0,))[0]
+                    added[key[:-1]] = added.get(key[:-1], 0) + more
+                assert max(added.values(), default=0) <= rows
+                assert sum(map(bool, added.values())) <= groups
+                reached = max(reached, sum(added.values()))
+    assert reached == groups * bound.rows
 
 
 def test_every_kind_of_step_is_among_the_forms() -> None:

@@ -151,6 +151,8 @@ class Table:
     Where the unit is a person, `groups` is the most groups of one answer that a person counts in, and `rows` the most
     rows of a person that count in one group, unless a question states its own. They cost accuracy, never privacy.
     `link` says how rows reach their person where they hold no column for it; `unit` then names where the chain ends.
+    `repeats` says of a public table how many rows it has and, of each column, how many rows share a value at most; it
+    is empty where that is not known.
 
     >>> visits = Table("visits", [Column("patient_id", "integer")], unit=Unit("patient_id"))
     >>> visits.private, visits.column("patient_id").kind
@@ -163,6 +165,7 @@ class Table:
     groups: int | None
     rows: int | None
     link: Link | None
+    repeats: tuple[int, ...]
 
     def __init__(
         self,
@@ -173,7 +176,9 @@ class Table:
         groups: int | None = None,
         rows: int | None = None,
         link: Link | None = None,
+        repeats: Iterable[int] = (),
     ) -> None:
+        object.__setattr__(self, "repeats", tuple(repeats))
         object.__setattr__(self, "name", words(name, "table", "the name of a table"))
         object.__setattr__(self, "columns", tuple(columns))
         object.__setattr__(self, "unit", unit)

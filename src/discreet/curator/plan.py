@@ -343,6 +343,8 @@ documented("unit", names={"key": "person"})(Unit)
 documented("column type")(ColumnType)
 documented("column", names={"kind": "type"}, defaults={"earliest": None, "latest": None})(Column)
 documented("link")(Link)
-documented("table", names={"groups": "max_groups_per_unit", "rows": "max_rows_per_group"}, defaults={"link": None})(
-    Table
-)
+documented(
+    "table",
+    names={"groups": "max_groups_per_unit", "rows": "max_rows_per_group"},
+    defaults={"link": None, "repeats": ()},
+)(Table)

@@ -48,20 +48,23 @@ def with_public_values(catalog: Catalog, references: Mapping[tuple[str, str], st
     """The catalog with the values that references name, and with what is true of public columns."""
     publics = {name: _facts(table, engine) for name, table in catalog.tables.items() if not table.private}
     tables = []
-    for name, table in catalog.tables.items():
-        columns = publics.get(name, table.columns)
+    for name, private in catalog.tables.items():
+        table = publics.get(name, private)
+        columns = table.columns
         found = [_resolved(catalog, table, column, references, engine) for column in columns]
         tables.append(_with_columns(table, found))
     return Catalog(catalog.name, tables, neighbors=catalog.neighbors)
 
 
 def _with_columns(table: Table, columns: list[Column]) -> Table:
-    if tuple(columns) == table.columns:
-        return table
+    return table if tuple(columns) == table.columns else _copied(table, columns=tuple(columns))
+
+
+def _copied(table: Table, **changes: Any) -> Table:
+    """A table with other columns or facts: what its owner stated was checked before."""
     changed = object.__new__(Table)
     for name in table.__slots__:
-        object.__setattr__(changed, name, getattr(table, name))
-    object.__setattr__(changed, "columns", tuple(columns))
+        object.__setattr__(changed, name, changes.get(name, getattr(table, name)))
     return changed
 
 
@@ -87,8 +90,8 @@ def _resolved(
     return _changed(column, values=values)
 
 
-def _facts(table: Table, engine: "PublicEngine") -> list[Column]:
-    """The columns of a public table with their values where they are few, their bounds, and whether any is null."""
+def _facts(table: Table, engine: "PublicEngine") -> Table:
+    """A public table with what is true of it: values where they are few, bounds, nulls, and how often values repeat."""
     quoted = dialect_of(engine.dialect).quoted
     parts = ["count(*) AS entries"]
     for place, column in enumerate(table.columns):
@@ -99,11 +102,28 @@ def _facts(table: Table, engine: "PublicEngine") -> list[Column]:
     sql = f"SELECT {', '.join(parts)} FROM {quoted(table.name)}"  # noqa: S608 (quoted names of the owner's policy)
     try:
         (facts,) = engine.fetch_public(sql, table.name).to_pylist()
+        table = _copied(table, repeats=_repeats(table, facts, engine))
         if not 0 < facts["entries"] <= _MOST_ROWS:
-            return list(table.columns)
-        return [_with_facts(table, column, place, facts, engine) for place, column in enumerate(table.columns)]
+            return table
+        columns = [_with_facts(table, column, place, facts, engine) for place, column in enumerate(table.columns)]
+        return _with_columns(table, columns)
     except Exception:  # what cannot be read is refused when somebody asks for it
-        return list(table.columns)
+        return table
+
+
+def _repeats(table: Table, facts: dict[str, Any], engine: "PublicEngine") -> tuple[int, ...]:
+    """How many rows there are, and of each column how many rows share a value at most (a bound in large tables)."""
+    dialect, found = dialect_of(engine.dialect), [facts["entries"]]
+    for place, column in enumerate(table.columns):
+        most = facts[f"present{place}"] - facts[f"distinct{place}"] + 1
+        if most > 1 and facts["entries"] <= _MOST_ROWS:
+            name = dialect.quoted(column.name)
+            rows = f"SELECT {name} AS v FROM {dialect.quoted(table.name)} WHERE {name} IS NOT NULL"  # noqa: S608
+            counts = f"SELECT count(*) AS n FROM {dialect.sub(rows)} GROUP BY v"  # noqa: S608
+            sql = f"SELECT max(n) AS most FROM {dialect.sub(counts)}"  # noqa: S608
+            ((most,),) = (row.values() for row in engine.fetch_public(sql, table.name).to_pylist())
+        found.append(most)
+    return tuple(found)
 
 
 def _with_facts(table: Table, column: Column, place: int, facts: dict[str, Any], engine: "PublicEngine") -> Column:

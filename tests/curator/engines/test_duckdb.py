@@ -355,6 +355,16 @@ def test_text_that_is_not_utf8_is_not_hidden_by_what_other_rows_say(dictionary, 
     assert all(abs(one - other) <= 1 for one, other in zip(*found, strict=True))
 
 
+def test_texts_of_parquet_stay_what_they_are_and_keep_their_dictionary(tmp_path):
+    """What is computed of a text then runs once for each entry of the dictionary, not once for each row."""
+    texts = [None, "", " a  ", "é€ \0", "\t\n", "x" * 1000]
+    pq.write_table(pa.table({"n": texts * 500}), tmp_path / "n.parquet")
+    with DuckDBEngine(catalog([Column("n", "text")]), {"t": tmp_path / "n.parquet"}) as engine:
+        assert engine.fetch("SELECT n FROM t").column(0).to_pylist() == texts * 500
+        kinds = engine.fetch("SELECT DISTINCT vector_type(lower(n)) AS v FROM t").column(0).to_pylist()
+        assert kinds == ["DICTIONARY_VECTOR"]
+
+
 def test_times_in_milliseconds_of_parquet_are_refused(tmp_path):
     write(tmp_path / "n.parquet", [2**62], type_=pa.timestamp("ms"))
     with pytest.raises(InvalidParameter, match="milliseconds.*write it in microseconds"):

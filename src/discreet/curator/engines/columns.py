@@ -129,9 +129,12 @@ def _parsed(kind: ColumnType, name: str, fmt: CsvFormat) -> str:
 def _expression(kind: ColumnType, name: str, type_: str) -> str:
     """A value in the declared type; whatever does not fit it is NULL, and nothing fails."""
     wanted = TYPES[kind]
-    if kind is ColumnType.TEXT and type_ in (ARROW, PARQUET):
-        # Arrow does not check that text is UTF-8. Statistics of Parquet are of the bytes before "?" took their place.
+    if kind is ColumnType.TEXT and type_ == ARROW:  # which does not check that text is UTF-8
         return f"TRY(decode(encode({name})))"
+    if kind is ColumnType.TEXT and type_ == PARQUET:
+        # Its statistics are of the bytes before "?" took their place: a function hides them. This one leaves texts as
+        # they are, and dictionaries too: what is computed of a text runs once for each entry, not for each row.
+        return f"rtrim({name}, '')"
     if kind is ColumnType.INTEGER and type_ not in _WHOLE:
         real = f"TRY_CAST({name} AS DOUBLE)"
         return f"CASE WHEN {real} = trunc({real}) THEN TRY_CAST({name} AS BIGINT) END"

@@ -30,6 +30,7 @@ from discreet.sql.algebra.expression import (
     work_of_key,
     work_on_a_row,
 )
+from discreet.sql.algebra.fan_out import most_matches
 from discreet.sql.algebra.kinds import Calendar, Day, Fixed, Kind, Text, Truth, Unsupported
 from discreet.sql.algebra.rows import (
     Compute,
@@ -42,6 +43,9 @@ from discreet.sql.algebra.rows import (
     nodes_of,
 )
 from discreet.sql.algebra.verification import derived_again
+
+PAIR = 25
+"""The most nanoseconds that it takes to find a pair of rows that are joined, or to compare two."""
 
 LARGEST_DOMAIN = 10_000_000
 """No more groups than these are answered."""
@@ -390,10 +394,16 @@ class Aggregate:
 
     @property
     def work(self) -> int:
-        """The most nanoseconds that one row takes: all expressions, and being grouped by its keys."""
+        """The most nanoseconds that one row takes: all expressions, being grouped by its keys, and what it meets."""
         numbered = [part.value for part in self.distributions if isinstance(part, Frequencies)]
         grouped = sum(work_of_key(value) for value in (*(key.value for key in self.source.source.keys), *numbered))
-        return sum(work_on_a_row(part) for part in self.parts) + grouped
+        return sum(work_on_a_row(part) for part in self.parts) + grouped + self.work_of_matches
+
+    @property
+    def work_of_matches(self) -> int:
+        """The most nanoseconds that the public rows take which one row meets, beyond the first."""
+        matches = most_matches(self.source.source.source)
+        return (matches - 1) * (PAIR + sum(map(work_on_a_row, self.parts_above_scans)))
 
 
 @dataclass(frozen=True, slots=True)

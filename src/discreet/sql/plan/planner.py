@@ -35,6 +35,7 @@ from discreet.sql.after import left_out, post_query, sandbox
 from discreet.sql.after.post_query import Source, post_query_of
 from discreet.sql.algebra import expression, rules
 from discreet.sql.algebra.expression import CUT_TEXTS, too_much_work, work_on_a_row
+from discreet.sql.algebra.fan_out import MOST_CROSSINGS, crossings, most_matches
 from discreet.sql.algebra.rules import AggregateCall, Bin, Derived, Direct, Draft, Limits, Mean, Named, Total
 from discreet.sql.plan import price
 from discreet.sql.plan.price import is_relative
@@ -60,7 +61,8 @@ class Terms:
 
     `epsilon` is the total for everything that is asked together. `error` asks for the least ε at which every count and
     sum is within it, with the stated confidence. `measure_bounds` spends a tenth of ε on what bounding left out.
-    `default_epsilon` is what the owner states for questions that state neither.
+    `default_epsilon` is what the owner states for questions that state neither. `weights` says which parts of ε the
+    aggregates of one statement have, in their order: '3, 1'.
     """
 
     epsilon: Number | None = None
@@ -71,6 +73,7 @@ class Terms:
     confidence: Number = _CONFIDENCE
     measure_bounds: bool = False
     default_epsilon: Number | None = None
+    weights: str | None = None
 
 
 def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
@@ -119,11 +122,13 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
         hint = "ask them in several batches, each with its own epsilon"
         raise InvalidParameter("statements", f"{len(texts):,} of them", f"at most {MOST_STATEMENTS} together", hint)
     parts = [split(text, catalog, limits) for text in texts]
-    drafts, indices = _shared([block for part in parts for block in part.blocks], limits)
+    blocks = [block for part in parts for block in part.blocks]
+    drafts, indices = _shared(blocks, limits)
+    weights = _weights(terms, blocks)
     drafts = left_out.with_counts(drafts) if terms.measure_bounds else drafts
     bounded = [rules.apply_rules(draft) for draft in drafts]
     whole = left_out.measurements(bounded) if terms.measure_bounds else []
-    releases = _priced(bounded, [draft for _, draft in whole], catalog, terms)
+    releases = _priced(bounded, [draft for _, draft in whole], catalog, terms, weights)
     measured = tuple((measurement, len(bounded) + place) for place, (measurement, _) in enumerate(whole))
     _check_work(releases)
     post_queries = tuple(
@@ -140,9 +145,27 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     return QueryPlan(post_queries, releases, catalog.neighbors, loss, epsilon, delta, terms.confidence, measured)
 
 
+def _weights(terms: Terms, blocks: Sequence[Block]) -> tuple[Fraction, ...]:
+    """The weights of the aggregates of one SELECT; none where they are all alike."""
+    if terms.weights is None:
+        return ()
+    from discreet.sql.text.statement import weights_of
+
+    weights = weights_of(terms.weights)
+    if len(blocks) != 1 or terms.error is not None:
+        hint = "ask for it alone, with an epsilon" if terms.error is None else "state epsilon instead of an error"
+        raise InvalidQuery("weights share the epsilon of one SELECT over private rows", hint)
+    if len(weights) != len(blocks[0].aggregates):
+        count = len(blocks[0].aggregates)
+        raise InvalidQuery(f"{len(weights)} weights for {count} aggregates", "state one for each, in their order")
+    return weights
+
+
 def _check_work(releases: Sequence[Release]) -> None:
     """Refuse what could take longer on one row than the clock may tell: everything asked together, added up."""
     needed = sum(release.aggregate.work for release in releases)
+    for release in releases:
+        _check_fan_out(release)
     if needed > expression.MOST_WORK:
         parts = [part for release in releases for part in release.aggregate.parts]
         dearest = max(parts, key=work_on_a_row)
@@ -156,6 +179,22 @@ def _check_work(releases: Sequence[Release]) -> None:
         problem = f"this can take {size:,.1f} µs on a row that a join or step has chosen"
         hint = f"expected at most {expression.SWITCHED // 1000}; {name} takes most of it; {CUT_TEXTS}"
         raise InvalidQuery(problem, hint)
+
+
+def _check_fan_out(release: Release) -> None:
+    """Refuse joins that would let a row choose how long they take."""
+    rows = release.group.source
+    if crossings(rows) > MOST_CROSSINGS:
+        hint = (
+            "join along the key that leads from one table to the other, make one row a person first (GROUP BY the "
+            "unit, or ROW_NUMBER() … = 1), or ask twice; of a table with one row a person the policy can say so: "
+            "max_groups_per_unit = 1, max_rows_per_group = 1"
+        )
+        raise InvalidQuery("each of a person's rows would meet the others more than once", hint)
+    if release.aggregate.work_of_matches > expression.MOST_WORK:
+        hint = "compare a column of the public table that few of its rows share, or join fewer of them"
+        met = f"one row may meet {most_matches(rows):,} rows of public tables"
+        raise InvalidQuery(f"{met}, which {expression.MOST_WORK // 1000} µs do not suffice for", hint)
 
 
 Cell = tuple[object, ...]
@@ -182,7 +221,9 @@ def _source(block: Block, indices: dict[Cell, int], drafts: list[Draft]) -> Sour
     return Source(block.name, index, tuple(columns[wanted] for wanted in block.aggregates), block.sets)
 
 
-def _priced(drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Terms) -> tuple[Release, ...]:
+def _priced(
+    drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Terms, weights: tuple[Fraction, ...]
+) -> tuple[Release, ...]:
     """The releases of the drafts, then those that measure what bounding left out: `left_out.SHARE` of all ε is theirs.
 
     Guarantee: together they cost no more than was stated. Proof. The drafts are priced within the rest of ε and within
@@ -203,8 +244,9 @@ def _priced(drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Te
     if terms.epsilon is not None:
         stated = rational(terms.epsilon, "epsilon", above=0)
         made = price.by_epsilon(
-            drafts, catalog.neighbors, epsilon=stated * rest, delta=terms.delta, confidence=terms.confidence
-        )
+            drafts, catalog.neighbors, epsilon=stated * rest, delta=terms.delta, confidence=terms.confidence,
+            weights=weights,
+        )  # fmt: skip
         apart = stated * share
     else:
         made = price.by_error(

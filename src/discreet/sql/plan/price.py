@@ -1,7 +1,8 @@
 """Which noise: from the ε that an analyst states, or from the error that an analyst wants.
 
-The ε that is stated is the total for everything that is asked together. It is shared equally among the measures and the
-selections of keys. With a δ, Gaussian noise is considered beside geometric noise, and taken where it is smaller.
+The ε that is stated is the total for everything that is asked together. It is shared equally among the measures and
+the selections of keys, or by weights that are stated. With a δ, Gaussian noise is considered beside geometric noise,
+and taken where it is smaller.
 """
 
 from collections.abc import Sequence
@@ -36,9 +37,13 @@ def is_relative(error: Number | None) -> bool:
 
 
 def by_epsilon(
-    drafts: Sequence[Draft], neighbors: Neighbors, *, epsilon: Number, delta: Number | None, confidence: Number
-) -> tuple[Release, ...]:
-    """The releases that cost ε (and at most δ) in all, with the smaller noise of the two kinds."""
+    drafts: Sequence[Draft], neighbors: Neighbors, *, epsilon: Number, delta: Number | None, confidence: Number,
+    weights: Sequence[Fraction] = (),
+) -> tuple[Release, ...]:  # fmt: skip
+    """The releases that cost ε (and at most δ) in all, with the smaller noise of the two kinds.
+
+    `weights`: of the aggregates of one draft; then noise is geometric.
+    """
     total = rational(epsilon, "epsilon", above=0)
     extra = None if delta is None else rational(delta, "delta", above=0, below=1)
     parts = sum(len(draft.measures) for draft in drafts) + _selections(drafts) + _quantiles(drafts)
@@ -46,7 +51,9 @@ def by_epsilon(
         raise InvalidQuery("nothing is measured here", "ask for COUNT, SUM or AVG")
     share = total / parts
     each = _shared(extra, drafts)
-    chosen = [_choices(draft, neighbors, share, confidence) for draft in drafts]
+    if weights:
+        return (_weighted(drafts[0], neighbors, total, weights, each, confidence),)
+    chosen = [_choices(draft, neighbors, [share] * len(draft.targets), confidence) for draft in drafts]
     counted = [_tallies(draft, neighbors, [share] * len(draft.tallies)) for draft in drafts]
     named = [_tops(draft, neighbors, [share] * len(draft.tops)) for draft in drafts]
     pure = [_geometric(draft, neighbors, [share] * len(draft.measures), share, each) for draft in drafts]
@@ -55,6 +62,39 @@ def by_epsilon(
     parts_of_each = zip(releases, chosen, counted, named, strict=True)
     return tuple(
         replace(release, choices=some, tallies=counts, tops=tops) for release, some, counts, tops in parts_of_each
+    )
+
+
+def _weighted(
+    draft: Draft, neighbors: Neighbors, total: Fraction, weights: Sequence[Fraction], delta: Fraction | None,
+    confidence: Number,
+) -> Release:  # fmt: skip
+    """The release of one draft, in which what an aggregate is made of has its part of ε by the aggregate's weight.
+
+    What several are made of has the largest of their weights; the selection of keys has their mean. Guarantee: the ε's
+    add up to the total. Proof. Each part has total·w/Σw, a quantile's targets the shares of one w.
+    """
+    mean = sum(weights, Fraction(0)) / len(weights)
+    given = (*weights, *[mean] * (len(draft.calls) - len(weights)))  # a count that was asked for beside them
+    users = list(zip(draft.derived, given, strict=True))
+
+    def largest(*uses: Fraction) -> Fraction:
+        return max(uses, default=mean)
+
+    measures = [largest(*(w for d, w in users if i in d.indices)) for i in range(len(draft.measures))]
+    ranked = [(d, w) for d, w in users if isinstance(d, Rank)]
+    targets = [largest(*(w for d, w in ranked if i in (d.target, d.low, d.high))) for i in range(len(draft.targets))]
+    bins = [largest(*(w for d, w in users if isinstance(d, Bin) and d.tally == i)) for i in range(len(draft.tallies))]
+    named = [largest(*(w for d, w in users if isinstance(d, Named) and d.top == i)) for i in range(len(draft.tops))]
+    naming = largest() * _selections([draft])
+    halves = [weight * target.share for weight, target in zip(targets, draft.targets, strict=True)]
+    unit = total / sum((*measures, *halves, *bins, *named, naming), Fraction(0))
+    release = _geometric(draft, neighbors, [unit * w for w in measures], unit * naming, delta)
+    return replace(
+        release,
+        choices=_choices(draft, neighbors, [unit * w for w in targets], confidence),
+        tallies=_tallies(draft, neighbors, [unit * w for w in bins]),
+        tops=_tops(draft, neighbors, [unit * w for w in named]),
     )
 
 
@@ -213,14 +253,14 @@ _TOGETHER = 4
 """Of so many numbers that are asked for together, the interval of an expression of all holds."""
 
 
-def _choices(draft: Draft, neighbors: Neighbors, share: Fraction, confidence: Number) -> tuple[Choice, ...]:
+def _choices(draft: Draft, neighbors: Neighbors, shares: Sequence[Fraction], confidence: Number) -> tuple[Choice, ...]:
     """The mechanism of each target: aimed beside the quantile by one rank more than its error at the confidence.
 
     A value of an expression of several numbers has a part of the failure probability: so ends are made for that.
     """
     failure = failure_probability(confidence) / min(_TOGETHER, max(1, len(draft.calls)))
     choices = []
-    for target in draft.targets:
+    for target, share in zip(draft.targets, shares, strict=True):
         distribution = draft.distributions[target.distribution]
         if isinstance(distribution, Frequencies):
             raise InternalError("ranks of values without an order were priced")

@@ -25,6 +25,7 @@ from discreet.sql.after import post_query
 from discreet.sql.after.left_out import Measurement, left_out
 from discreet.sql.after.post_query import PostQuery
 from discreet.sql.algebra.expression import MOST_WORK, SWITCHED, Call, Constant, Field, Slot, work_on_a_row
+from discreet.sql.algebra.fan_out import MOST_CROSSINGS, crossings
 from discreet.sql.algebra.kinds import MOST, Calendar, Day, Fixed, Moment, Nothing, Real, Text, Truth
 from discreet.sql.algebra.relations import (
     LARGEST_DOMAIN,
@@ -146,6 +147,8 @@ class QueryPlan:
             _verify_groups(release)
         if sum(release.aggregate.work for release in parts["releases"]) > MOST_WORK:
             raise InternalError("a plan takes more time on one row than the clock may tell")
+        if any(crossings(release.group.source) > MOST_CROSSINGS for release in parts["releases"]):
+            raise InternalError("a plan pairs a person's rows with each other more often than the clock may tell")
         above = [part for release in parts["releases"] for part in release.aggregate.parts_above_scans]
         if sum(map(work_on_a_row, above)) > SWITCHED:
             raise InternalError("a plan takes more time on rows that were chosen than the clock may tell")

@@ -11,7 +11,7 @@ from sqlglot import ErrorLevel, exp
 from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions, functions
 from discreet.sql.algebra.expression import Constant, Expression, Slot, constant
-from discreet.sql.algebra.kinds import MOST, Fixed, Nothing, Real, Unsupported
+from discreet.sql.algebra.kinds import MOST, Day, Fixed, Moment, Nothing, Real, Unsupported
 from discreet.sql.algebra.relations import LARGEST_DOMAIN, Key, known_groups, values_of
 from discreet.sql.algebra.rows import Rows, is_unit
 from discreet.sql.algebra.rules import AggregateCall, Statistic, derive
@@ -536,7 +536,12 @@ def _ranked_value(value: Expression, node: Any) -> Expression:
     name = named.name.upper() if isinstance(named, exp.Anonymous) else named.sql_name()
     number = _within_limits(functions.number_of(value))
     if not isinstance(number.kind, Fixed):
-        raise Unsupported(f"{name} of {number.kind}", "rank a number: declare lower, upper and granularity for it")
+        hint = "rank a number: declare lower, upper and granularity for it"
+        if isinstance(number.kind, Day | Moment):
+            hint = (
+                f"rank days since a date: {name}(DATE_DIFF('day', DATE '2020-01-01', day)), with bounds in the policy"
+            )
+        raise Unsupported(f"{name} of {number.kind}", hint)
     if not number.kind.bounded:
         hint = "declare bounds in the policy, or clamp: LEAST(GREATEST(x, low), high)"
         raise Unsupported(f"{name} of {value}, which has no bounds", hint)

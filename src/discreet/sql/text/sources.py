@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from discreet.curator.catalog import Catalog, Table
+from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions
 from discreet.sql.algebra.expression import Call, Expression, Field, Slot, Unsupported
 from discreet.sql.algebra.expression import field as of_column
@@ -43,6 +44,9 @@ from discreet.sql.text.aggregates import has_aggregate
 from discreet.sql.text.expressions import Ambiguous, condition_of, translate
 from discreet.sql.text.persons import Persons
 from discreet.sql.text.statement import Statement
+
+MOST_RELATIONS = 500
+"""No more tables, steps and unions are read in one statement: text that names queries twice can double without end."""
 
 _ROWS = {"expressions", "from_", "where", "with_", "joins"}
 _TABLE = {"this", "alias"}
@@ -80,8 +84,11 @@ class Reader:
     scopes: dict[int, tuple[Any, Names]] = field(default_factory=dict)
 
     def number(self) -> int:
-        """A number that no scan or step has yet."""
+        """A number that no scan or step has yet; what WITH names counts again each time that it is used."""
         self.count += 1
+        if self.count > MOST_RELATIONS:
+            hint = "use what WITH names less often, or ask several questions"
+            raise InvalidQuery(f"this reads tables and queries more than {MOST_RELATIONS} times", hint)
         return self.count - 1
 
     def refuse(self, node: Any, problem: str, hint: str = "") -> NoReturn:
@@ -303,8 +310,17 @@ class Reader:
         if not scalar:
             problem = "a query here is not supported on private rows"
             return self.refuse(node, problem, "IN (SELECT …) and EXISTS stand between AND")
+        around = any(self._is_of(column, scalar[0], source) for column in scalar[0].find_all(exp.Column))
         problem = "a released value inside WHERE over private rows is not supported"
-        return self.refuse(node, problem, self.statement.two_questions(scalar[0]))
+        return self.refuse(node, problem, self.statement.two_questions(scalar[0], correlated=around))
+
+    def _is_of(self, column: exp.Column, query: Any, source: Source) -> bool:
+        """Whether a column inside a query is one of the rows around it."""
+        tables = [table for table in query.find_all(exp.Table) if table.name.casefold() in self.catalog.tables]
+        inside = {name.name.casefold() for table in tables for name in self.catalog.table(table.name).columns}
+        aliases = {table.alias_or_name.casefold() for table in tables}
+        outer = column.table.casefold() not in aliases if column.table else column.name.casefold() not in inside
+        return outer and _name(column) in source.columns
 
     def _in(self, node: exp.In, query: Any, source: Source, names: Names, negated: bool) -> Exists:
         inner = self.source(_without_distinct(query), names)
@@ -341,11 +357,15 @@ class Reader:
         where = select.args.get("where")
         own: list[Any] = []
         crossing: list[Any] = []
+        nested: list[Any] = []
         for part in [] if where is None else conjuncts(where.this):
             if id(part) not in self.joined:
-                (own if _all_known(part, inner.columns) else crossing).append(part)
+                queries = any(map(_computed, part.find_all(exp.Query)))
+                (nested if queries else own if _all_known(part, inner.columns) else crossing).append(part)
         for part in own:
             inner = Source(Filter(inner.rows, condition_of(part, inner.columns, self.statement)), inner.columns)
+        for part in nested:
+            inner = Source(self._existing(part, inner, names), inner.columns)
         scope = source.columns | inner.columns
         tests = [condition_of(part, scope, self.statement) for part in crossing]
         tests = [test for test in tests if inner.public or not self.same_person(test, source, inner)]

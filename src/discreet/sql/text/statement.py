@@ -37,9 +37,9 @@ class Statement:
         """Raise `InvalidQuery`, pointing at the part of the text that a node came from."""
         raise InvalidQuery(problem, hint, text=self.text, start=start_of(node)) from None
 
-    def two_questions(self, query: exp.Query) -> str:
+    def two_questions(self, query: exp.Query, *, correlated: bool = False) -> str:
         """How to ask for what a query inside this statement gives, first, and then to write its answer there."""
-        if _is_correlated(query):
+        if correlated or _is_correlated(query):
             step = "JOIN (SELECT unit, AVG(x) AS a FROM t GROUP BY unit) AS s USING (unit) WHERE x > a"
             return f"a value of each person is a step of its own: {step}"
         first, rest = query.copy(), self.tree.copy()
@@ -221,11 +221,14 @@ OPTIONS = {
     "max_rows_contributed": "rows",
     "confidence": "confidence",
     "error": "error",
+    "weights": "weights",
 }
 """What may be stated in the text, and as which term it counts."""
 
 _WHOLE = ("groups", "rows")
 _UNIT = "privacy_unit_column"
+_NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
+_LONGEST_LIST = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +294,19 @@ def _keep(text: str, tokens: list[Token], place: int, options: dict[str, Option]
     if term in options and not same(options[term].value, option.value):
         _refuse(text, tokens, place, f"{name} is stated twice, with different values", "state it once")
     options.setdefault(term, option)
+
+
+def weights_of(written: str) -> tuple[Fraction, ...]:
+    """The weights of aggregates, as they are written: '3, 1'.
+
+    >>> weights_of("3, 0.5")
+    (Fraction(3, 1), Fraction(1, 2))
+    """
+    hint = "one number above 0 for each aggregate, in their order: weights = '3, 1'"
+    parts = [part.strip() for part in written.split(",")]
+    if len(written) > _LONGEST_LIST or not all(_NUMBER.fullmatch(part) and Fraction(part) for part in parts):
+        raise InvalidQuery(f"weights {written[:50]!r}", hint)
+    return tuple(map(Fraction, parts))
 
 
 def same(one: object, other: object) -> bool:
