@@ -36,7 +36,8 @@ _NULL = frozenset({
     "pg_sequence_last_value",
 })  # fmt: skip
 _ZERO = frozenset({"pg_my_temp_schema", "pg_char_to_encoding", "pg_relation_size", "pg_total_relation_size",
-                   "pg_table_size", "pg_database_size", "pg_tablespace_size", "txid_current", "pg_stat_get_live_tuples"})  # fmt: skip
+                   "pg_table_size", "pg_database_size", "pg_tablespace_size", "txid_current",
+                   "pg_stat_get_live_tuples"})  # fmt: skip
 _TABLES = frozenset({"pg_get_keywords"})
 """Functions that give tables, which are empty relations here."""
 _ROOMS = ("pg_catalog", "information_schema")

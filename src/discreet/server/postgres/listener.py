@@ -96,6 +96,12 @@ class Listener:
     async def stop(self) -> None:
         """Take no new connection, and end those that wait; what is under way ends first."""
         if self._server is not None:
+            for listening in self._server.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+            for _ in range(
+                10
+            ):  # rounds of the loop: asyncio drops the socket of whoever is let in while a server closes
+                await asyncio.sleep(0)
             self._server.close()
         if self._clock is not None:
             self._clock.cancel()
@@ -105,8 +111,12 @@ class Listener:
         deadline = time.monotonic() + self.service.limits.seconds
         while any(wire.connection.busy for wire in self.connections.values()) and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        for wire in list(self.connections.values()):
-            wire.end(fatal("57P01", "the server is stopping"))
+        for _ in range(100):  # sockets are closed before the loop may be
+            for wire in list(self.connections.values()):
+                wire.end(fatal("57P01", "the server is stopping"))
+            await asyncio.sleep(0.01)
+            if not self.connections:
+                break
         self.threads.shutdown(wait=False)
 
     async def _watch(self) -> None:
