@@ -311,8 +311,8 @@ def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
         case "array_lower":
             return _named(exp.Literal.number(1), node, name)
         case "parse_ident":
-            plain = exp.Anonymous(this="replace", expressions=[first.copy(), literal('"'), literal("")])
-            return _named(exp.Anonymous(this="string_split", expressions=[plain, literal(".")]), node, name)
+            bare = exp.Anonymous(this="replace", expressions=[first.copy(), literal('"'), literal("")])
+            return _named(exp.Anonymous(this="string_split", expressions=[bare, literal(".")]), node, name)
         case _:
             return node
 

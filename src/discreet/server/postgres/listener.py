@@ -210,7 +210,7 @@ class _Wire(asyncio.Protocol):
         if len(listener.connections) > patience.connections:
             self.end(fatal("53300", words))
         elif len(listener.strangers) > patience.unknown:
-            next(iter(listener.strangers.values())).end(fatal("53300", words))
+            listener.strangers.pop(next(iter(listener.strangers))).end(fatal("53300", words))
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone."""

@@ -463,7 +463,8 @@ def bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
         if not 1 <= number <= len(values):
             raise InvalidQuery("a parameter without a value", "give a value for each of them")
         node.replace(literal(values[number - 1]))
-    for node in list(tree.find_all(exp.EQ, exp.NEQ)):
+    compared: list[exp.Expr] = list(tree.find_all(exp.EQ, exp.NEQ))
+    for node in compared:
         if (among := membership(node)) is not node:
             node.replace(among)
     return tree
@@ -475,8 +476,8 @@ def membership(node: exp.Expr) -> exp.Expr:
     >>> membership(parsed("SELECT x = ANY (ARRAY[1, 2])", "duckdb").selects[0]).sql("duckdb")
     'x IN (1, 2)'
     """
-    sign = {exp.EQ: "ANY", exp.NEQ: "ALL"}.get(type(node))
-    of = node.args.get("expression")
+    sign = "ANY" if isinstance(node, exp.EQ) else "ALL" if isinstance(node, exp.NEQ) else None
+    of: Any = node.args.get("expression")
     if sign is None or not is_quantified(of, sign):
         return node
     stated: Any = of.expressions[0] if isinstance(of, exp.Anonymous) else of.this
