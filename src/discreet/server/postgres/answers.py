@@ -324,7 +324,7 @@ def parameter_types(sql: str, stated: Sequence[int], count: int, catalog: Catalo
 def stand_ins(sql: str, types: Sequence[int], catalog: Catalog) -> list[Any]:
     """Values in place of parameters that are not known yet, so that the columns of an answer can be."""
     found = _uses(sql, catalog) if types else {}
-    values = []
+    values: list[Any] = []
     for number, oid in enumerate(types, 1):
         column = found.get(number, (0, None))[1]
         if column is _UNIT:
@@ -360,7 +360,7 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
             found[number] = (TYPES[named].array if to.is_type("array") else named, None)
         elif isinstance(parent, exp.TimestampTrunc | exp.DateTrunc):
             found[number] = (25, _UNIT)
-        elif st.is_quantified(parent):
+        elif parent is not None and st.is_quantified(parent):
             column = _near(parent.parent, columns)
             found[number] = (1009 if column is None else TYPES[_OIDS[column.kind]].array, column)
         elif isinstance(parent, exp.Limit | exp.Offset):

@@ -427,7 +427,7 @@ class Connection:
 
     def _check_room(self, size: int) -> None:
         """Refuse what would make a connection keep too much."""
-        kept = (*self._statements.values(), *self._portals.values(), *self._cursors.values())
+        kept: list[Prepared | Portal] = [*self._statements.values(), *self._portals.values(), *self._cursors.values()]
         if size + sum(each.size for each in kept) > MOST_KEPT:
             raise InvalidParameter("statements and portals", "too many bytes", f"at most {MOST_KEPT}", "close some")
 

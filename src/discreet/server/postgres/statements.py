@@ -464,9 +464,9 @@ def bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
             raise InvalidQuery("a parameter without a value", "give a value for each of them")
         node.replace(literal(values[number - 1]))
     compared: list[exp.Expr] = list(tree.find_all(exp.EQ, exp.NEQ))
-    for node in compared:
-        if (among := membership(node)) is not node:
-            node.replace(among)
+    for pair in compared:
+        if (among := membership(pair)) is not pair:
+            pair.replace(among)
     return tree
 
 
