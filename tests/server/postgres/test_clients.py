@@ -9,6 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests import serving
+
+from discreet.curator.settings import Allowance
+from discreet.errors import BudgetExceeded
+from discreet.privacy.budget import Budget
+from discreet.server.postgres import statements as st
+from discreet.server.postgres.answers import Stop
+from discreet.server.postgres.listener import Listener
+from discreet.server.service import Service
+from discreet.server.session import open_places
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -322,6 +332,24 @@ def test_columns_that_changed_since_they_were_described_are_prepared_anew(door):
     assert second[:4] == ["region", "n", "n low", "n high"]
     assert units == 13  # and rows without a day
     assert lists == 1
+
+
+def test_the_policys_epsilon_is_the_usual_one_and_a_daily_cap_guards_it(tmp_path):
+    policy = serving.CLINIC.replace('epsilon = "100000"', 'epsilon = "100000"\ndefault_epsilon = "0.25"', 1)
+    service = Service(open_places(serving.write_house(tmp_path, clinic=policy)))
+    allowance = Allowance(None, Budget(epsilon="0.5", delta=0))
+    service.places["clinic"].tokens.create("ann", "analyst", allowance=allowance)
+    answers = Listener(service, port=0)._opened("ann", "clinic")
+
+    def ask(age):
+        (piece,) = st.pieces(f"SELECT COUNT(*) FROM visits WHERE age < {age}")
+        return answers.run(piece.statement, [], None, Stop()).notices[0][0]
+
+    assert [ask(age)[:6] for age in (3, 4)] == ["ε 0.25", "ε 0.25"]
+    with pytest.raises(BudgetExceeded, match="24 hours"):
+        ask(5)
+    assert ask(3).startswith("free")
+    service.close()
 
 
 def test_set_local_holds_until_the_transaction_ends(door):
