@@ -1,6 +1,7 @@
 """PostgreSQL's door: free questions a second on 32 connections, and the CPU of a connection with SCRAM.
 
-Run alone: `python -m bench.postgres_door`. Clients run in a process of their own.
+Run alone: `python -m bench.postgres_door [REMARK]`. Clients run in a process of their own. It writes
+bench/results/postgres_door.md: rates of a busy machine say little, CPU of the server for each says more.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ import tempfile
 import time
 from importlib import import_module
 from pathlib import Path
+
+from bench.report import machine
 
 CONNECTIONS, SECONDS, CONNECTS = 32, 5.0, 100
 
@@ -41,7 +44,7 @@ asyncio.run(main())
 
 
 async def measure() -> None:
-    """Print both numbers."""
+    """Print both numbers, and keep them."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     serving = import_module("tests.serving")
     from discreet.server.postgres.listener import Listener
@@ -58,8 +61,12 @@ async def measure() -> None:
     )
     if client.stdout is None or client.stdin is None:
         raise RuntimeError("no client")
+    before = time.process_time()
     rate = float(await client.stdout.readline())
-    print(f"free questions on {CONNECTIONS} connections: {rate:,.0f}/s (wanted: 1,000/s)")
+    asked = (time.process_time() - before) / (rate * SECONDS)
+    print(
+        f"free questions on {CONNECTIONS} connections: {rate:,.0f}/s (wanted: 1,000/s), {asked * 1000:.2f} ms CPU each"
+    )
     before = time.process_time()
     client.stdin.write(b"\n")
     await client.stdin.drain()
@@ -69,6 +76,27 @@ async def measure() -> None:
     await client.wait()
     await listener.stop()
     service.close()
+    write(rate, asked, each, " ".join(sys.argv[1:]))
+
+
+def write(rate: float, asked: float, connected: float, remark: str) -> None:
+    """Keep what was measured, with what must be known of the machine."""
+    facts = machine()
+    lines = [
+        "# PostgreSQL's door",
+        "",
+        f"{facts['date']}, {facts['cores']} cores, {facts['system']}, Python {facts['python']}. "
+        "Made by `python -m bench.postgres_door`." + (f" {remark}" if remark else ""),
+        "",
+        "| case | bar | measured | CPU of the server | verdict |",
+        "|---|---|---|---|---|",
+        f"| a free question again, on {CONNECTIONS} connections | at least 1,000 a second | {rate:,.0f} a second "
+        f"| {asked * 1000:.2f} ms each | {'pass' if rate >= 1000 else 'FAIL'} |",
+        f"| connecting with SCRAM | below 30 ms of CPU | | {connected * 1000:.2f} ms each "
+        f"| {'pass' if connected < 0.03 else 'FAIL'} |",
+    ]
+    path = Path(__file__).with_name("results") / "postgres_door.md"
+    path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

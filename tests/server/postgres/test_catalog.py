@@ -28,6 +28,15 @@ VECTORS = {
     "power bi encoding": "SELECT character_set_name FROM INFORMATION_SCHEMA.character_sets",
     "npgsql version": "SELECT version()",
     "npgsql types": "SELECT ns.nspname, t.oid, t.typname, t.typtype, t.typnotnull, t.typelem FROM pg_type AS t JOIN pg_namespace AS ns ON ns.oid = t.typnamespace LEFT JOIN pg_class AS cls ON cls.oid = t.typrelid WHERE t.typtype IN ('b', 'r', 'm', 'e', 'd') ORDER BY t.oid",
+    "metabase rights": "WITH rights AS (SELECT NULL AS role, t.schemaname AS schema, t.objectname AS table, pg_catalog.has_any_column_privilege(current_user, '\"' || replace(t.schemaname, '\"', '\"\"') || '\"', 'update') AS update, pg_catalog.has_any_column_privilege(current_user, t.objectname, 'select') AS select, pg_catalog.has_any_column_privilege(current_user, t.objectname, 'insert') AS insert, pg_catalog.has_table_privilege(current_user, t.objectname, 'delete') AS delete FROM (SELECT schemaname, tablename AS objectname FROM pg_catalog.pg_tables UNION SELECT schemaname, viewname AS objectname FROM pg_catalog.pg_views UNION SELECT schemaname, matviewname AS objectname FROM pg_catalog.pg_matviews) t WHERE t.schemaname !~ '^pg_' AND pg_catalog.has_schema_privilege(current_user, t.schemaname, 'usage')) SELECT t.* FROM rights t",
+    "metabase foreign keys": "SELECT fk_table.relname, fk_column.attname FROM pg_constraint AS c INNER JOIN pg_class AS fk_table ON c.conrelid = fk_table.oid INNER JOIN pg_attribute AS fk_column ON c.conrelid = fk_column.attrelid WHERE c.contype = 'f'::char AND fk_column.attnum = ANY(c.conkey)",
+    "grafana tables in the path": "SELECT CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE trim(s[i]) END FROM generate_series(array_lower(string_to_array(current_setting('search_path'),','),1), array_upper(string_to_array(current_setting('search_path'),','),1)) as i, string_to_array(current_setting('search_path'),',') s) THEN quote_ident(table_name) ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS \"table\" FROM information_schema.tables WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog') ORDER BY 1",
+    "grafana columns of a path": "SELECT quote_ident(column_name) AS \"column\" FROM information_schema.columns WHERE CASE WHEN array_length(parse_ident('public.visits'),1) = 2 THEN quote_ident(table_schema) = (parse_ident('public.visits'))[1] AND quote_ident(table_name) = (parse_ident('public.visits'))[2] ELSE quote_ident(table_name) = 'visits' END",
+    "dbeaver and jdbc keywords": "SELECT string_agg(word, ',') FROM pg_catalog.pg_get_keywords() WHERE word <> ALL ('{a,abs,absolute}'::text[])",
+    "pgcli kinds": "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = ANY('{r,p,f}') ORDER BY 1,2",
+    "pgcli functions": "SELECT p.proname, COALESCE(proallargtypes::regtype[], proargtypes::regtype[])::text[], d.deptype = 'e' is_extension FROM pg_catalog.pg_proc p LEFT JOIN pg_depend d ON d.objid = p.oid WHERE p.prorettype::regtype != 'trigger'::regtype",
+    "power bi foreign keys": "SELECT pkcol.COLUMN_NAME, fkcon.CONSTRAINT_SCHEMA || '_' || fkcol.TABLE_NAME AS FK_NAME FROM (SELECT DISTINCT constraint_catalog, constraint_schema, unique_constraint_schema, constraint_name, unique_constraint_name FROM INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS) fkcon INNER JOIN INFORMATION_SCHEMA.KEY_COLUMN_USAGE fkcol ON fkcon.CONSTRAINT_NAME = fkcol.CONSTRAINT_NAME INNER JOIN INFORMATION_SCHEMA.KEY_COLUMN_USAGE pkcol ON fkcon.UNIQUE_CONSTRAINT_NAME = pkcol.CONSTRAINT_NAME WHERE pkcol.ORDINAL_POSITION = fkcol.ORDINAL_POSITION",
+    "npgsql ranges": "SELECT typ.oid, CASE WHEN proc.proname = 'array_recv' THEN 'a' ELSE typ.typtype END AS typtype, CASE WHEN typ.typtype = 'm' THEN (SELECT rngtypid FROM pg_range WHERE rngmultitypid = typ.oid) END AS elem FROM pg_type AS typ LEFT JOIN pg_proc AS proc ON proc.oid = typ.typreceive LEFT JOIN pg_range ON pg_range.rngtypid = typ.oid",
     "keys": "SELECT kcu.column_name FROM information_schema.table_constraints tco JOIN information_schema.key_column_usage kcu ON kcu.constraint_name = tco.constraint_name WHERE tco.constraint_type = 'FOREIGN KEY'",
     "ping": "SELECT 1",
 }
@@ -58,10 +67,32 @@ def test_what_is_told_is_the_policy(client):
     assert comments == "text, one of 2 declared values (north, south)"
 
 
+def test_what_the_path_of_grafana_finds_and_how_types_are_called(client):
+    assert client.execute(VECTORS["grafana tables in the path"]).fetchall() == [("visits",)]
+    found = client.execute("SELECT 1007::regtype::text, NULL::oid::regtype::text, 0::oid::regtype::text").fetchone()
+    assert found == ("integer[]", None, "-")
+
+
+def test_numbers_of_many_digits_are_exact():
+    from decimal import Decimal
+
+    from discreet.server.postgres.types import NUMERIC, parameter
+
+    for text in ("123456789012345678901234567890.123456789", "-0.00010002", "0", "10000", "1.50"):
+        assert parameter(NUMERIC.binary(Decimal(text)), 1700, binary=True) == Decimal(text)
+    for stated in (b"2020-03-04 +00", b"2020-03-04T10:00:00.000+00:00", b"2020-03-04"):  # JDBC, Node, psycopg
+        assert str(parameter(stated, 1082, binary=False)) == "2020-03-04"
+    with pytest.raises(Exception, match="date"):
+        parameter(b"2020-03-04 x", 1082, binary=False)
+
+
 def test_types_in_text_and_in_binary_are_the_same(client):
     sql = (
         "SELECT 7::bigint AS a, 1.5::numeric(9,3) AS b, -0.25::double precision AS c, true AS d, 'x''y'::text AS e, "
         "date '2024-02-29' AS f, timestamp '2024-02-29 12:34:56.789' AS g, ARRAY[1,2]::bigint[] AS h, "
+        "time '12:34:56.5' AS m, timestamptz '2020-01-01 00:00:00+02' AS n, '\\x6162'::bytea AS o, 1.5::real AS p, "
+        "3::smallint AS q, 4::integer AS r, uuid '12345678-1234-1234-1234-123456789012' AS s, "
+        "ARRAY['a','b,c',NULL] AS t, "
         "NULL::text AS i, -12345.678::numeric(12,3) AS j, 0::numeric(5,2) AS k, interval '2 days' AS l"
     )
     rows = [client.cursor(binary=binary).execute(sql).fetchone() for binary in (False, True)]

@@ -9,6 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests import serving
+
+from discreet.curator.settings import Allowance
+from discreet.errors import BudgetExceeded
+from discreet.privacy.budget import Budget
+from discreet.server.postgres import statements as st
+from discreet.server.postgres.answers import Stop
+from discreet.server.postgres.listener import Listener
+from discreet.server.service import Service
+from discreet.server.session import open_places
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -70,6 +80,15 @@ def test_psql_asks_with_terms_and_is_told_the_cost_and_what_is_left(door):
     assert "free: kept from charge" in again.stderr
     assert "left" in again.stderr
     assert run.stdout.split("(3 rows)")[0] == again.stdout.split("(3 rows)")[0]
+
+
+def test_psql_sees_intervals_and_the_lists_that_it_completes_names_with(door):
+    asked = psql(
+        door, "SET discreet.epsilon = 1", "SET discreet.intervals = on", BY_REGION, r"\dL", r"\dc", r"\dFp", r"\dRs"
+    )
+    assert "n low" in asked.stdout
+    assert "mean high" in asked.stdout
+    assert "ERROR" not in asked.stderr
 
 
 def test_psql_sees_state_place_and_hint_of_a_refusal(door):
@@ -259,6 +278,92 @@ def test_a_cancel_ends_the_waiting_and_the_connection_lives_on(door, monkeypatch
         assert client.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_parameters_side_by_side_and_lists_of_them(door):
+    with connect(door, options="-c discreet.epsilon=1") as client:
+        raw = client.pgconn.exec_params(
+            b"SELECT COUNT(*) FROM visits WHERE age IN ($1,$2)", [b"3", b"4"], param_types=[20, 20]
+        )
+        assert raw.ntuples == 1, raw.error_message
+        among = client.execute("SELECT COUNT(*) FROM visits WHERE age = ANY(%s)", ([3, 4],)).fetchone()
+        assert among == (int(raw.get_value(0, 0)),)
+        assert client.execute("SELECT COUNT(*) FROM visits WHERE region = ANY(%s)", (["north", "x'y"],)).fetchone()
+
+
+def test_values_that_cannot_be_meant_are_refused_before_anything_is_charged(door):
+    from decimal import Decimal
+
+    before = door.charges()
+    with connect(door, options="-c discreet.epsilon=1") as client:
+        for value in (Decimal("NaN"), Decimal("1e999999"), b"north"):
+            with pytest.raises(psycopg.Error) as refusal:
+                client.execute("SELECT COUNT(*) FROM visits WHERE cost < %s", (value,))
+            assert refusal.value.sqlstate != "XX000"
+    assert door.charges() == before
+
+
+def test_refusals_point_at_the_text_with_parameters(door):
+    with connect(door) as client:
+        for sql in (
+            "  SELECT   AVG(nope)   FROM visits WHERE age < %s",
+            "SELECT COUNT(*) FROM visits WHERE  nope < %s",
+        ):
+            with pytest.raises(psycopg.errors.UndefinedColumn) as refusal:
+                client.execute(sql, (3,))
+            assert refusal.value.diag.statement_position == str(sql.index("nope") + 1)
+
+
+def test_columns_that_changed_since_they_were_described_are_prepared_anew(door):
+    asyncpg = pytest.importorskip("asyncpg")
+    question = "SELECT region, COUNT(*) AS n, COUNT(*) FILTER (WHERE age > $1) FROM visits GROUP BY region"
+
+    async def talk():
+        client = await asyncpg.connect(**door.target, database="clinic", server_settings={"discreet.epsilon": "1"})
+        seen = [list((await client.fetch(question, 3))[0].keys())]
+        await client.execute("SET discreet.intervals = on")
+        before = door.charges()
+        seen.append(list((await client.fetch(question, 3))[0].keys()))
+        units = await client.fetch("SELECT date_trunc($1, day) AS m, COUNT(*) FROM visits GROUP BY 1", "month")
+        lists = await client.fetch("SELECT COUNT(*) FROM visits WHERE age = ANY($1::int[])", [1, 2])
+        await client.close()
+        return seen, before, len(units), len(lists)
+
+    (first, second), _, units, lists = in_a_loop(talk)
+    assert first == ["region", "n", "COUNT(*) FILTER(WHERE age > $1)"]
+    assert second[:4] == ["region", "n", "n low", "n high"]
+    assert units == 13  # and rows without a day
+    assert lists == 1
+
+
+def test_the_policys_epsilon_is_the_usual_one_and_a_daily_cap_guards_it(tmp_path):
+    policy = serving.CLINIC.replace('epsilon = "100000"', 'epsilon = "100000"\ndefault_epsilon = "0.25"', 1)
+    service = Service(open_places(serving.write_house(tmp_path, clinic=policy)))
+    allowance = Allowance(None, Budget(epsilon="0.5", delta=0))
+    service.places["clinic"].tokens.create("ann", "analyst", allowance=allowance)
+    answers = Listener(service, port=0)._opened("ann", "clinic")
+
+    def ask(age):
+        (piece,) = st.pieces(f"SELECT COUNT(*) FROM visits WHERE age < {age}")
+        return answers.run(piece.statement, [], None, Stop()).notices[0][0]
+
+    assert [ask(age)[:6] for age in (3, 4)] == ["ε 0.25", "ε 0.25"]
+    with pytest.raises(BudgetExceeded, match="24 hours"):
+        ask(5)
+    assert ask(3).startswith("free")
+    service.close()
+
+
+def test_set_local_holds_until_the_transaction_ends(door):
+    with connect(door) as client:
+        client.execute("SET discreet.epsilon = 2")
+        client.execute("BEGIN")
+        client.execute("SET LOCAL discreet.epsilon = 1")
+        assert client.execute("SHOW discreet.epsilon").fetchone() == ("1",)
+        client.execute("COMMIT")
+        assert client.execute("SHOW discreet.epsilon").fetchone() == ("2",)
+        with pytest.raises(psycopg.Error, match="SET discreet.epsilon"):
+            client.execute("SELECT set_config('discreet.epsilon', '3', false)")
+
+
 # Others in Python
 
 
@@ -356,6 +461,7 @@ def test_node_pg(door, tmp_path):
           await client.connect();
           await client.query('SET discreet.epsilon = 1');
           const rows = (await client.query('SELECT region, COUNT(*) AS n FROM visits WHERE age < $1 GROUP BY region', [50])).rows;
+          await client.query('SELECT COUNT(*) FROM visits WHERE day >= $1 AND age = ANY($2)', [new Date('2020-03-05T00:00:00Z'), [3, 4]]);
           const tables = (await client.query("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")).rows;
           await client.end();
           console.log(JSON.stringify({rows, tables, notices}));
@@ -382,6 +488,9 @@ public class Ask {
       while (r.next()) System.out.println("table " + r.getString("TABLE_NAME") + " " + r.getString("REMARKS"));
       r = m.getColumns(null, "public", "visits", "%");
       while (r.next()) System.out.println("column " + r.getString("COLUMN_NAME") + " " + r.getString("TYPE_NAME"));
+      PreparedStatement d = c.prepareStatement("SELECT COUNT(*) FROM visits WHERE day >= ? AND age IN (?,?)");
+      d.setDate(1, Date.valueOf("2020-03-04")); d.setInt(2, 3); d.setInt(3, 4);
+      if (!d.executeQuery().next() || m.getSQLKeywords() == null) throw new Exception("no answer");
       m.getSchemas().next(); m.getPrimaryKeys(null, "public", "visits").next(); m.getTypeInfo().next();
       m.getIndexInfo(null, "public", "visits", false, false).next(); m.getImportedKeys(null, "public", "visits").next();
       PreparedStatement p = c.prepareStatement("SELECT region, COUNT(*) AS n FROM visits WHERE age < ? GROUP BY region");
@@ -428,4 +537,4 @@ def test_jdbc(door, tmp_path):
     assert len(set(rows)) == 1
     assert rows[0].endswith("true")
     assert "few 3" in lines
-    assert door.charges() <= before + 2
+    assert door.charges() <= before + 3

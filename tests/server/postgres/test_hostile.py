@@ -1,18 +1,24 @@
 """Hostile clients: each ends as a closed connection, nothing is charged, and nothing private is told."""
 
+import os
 import random
 import socket
 import ssl
 import struct
 import time
 
+import pyarrow as pa
 import pytest
 from tests.server.postgres.conftest import listening
+from tests.server.postgres.test_scram import client_final
 
 from discreet.errors import AccessDenied
 from discreet.server.postgres import frames as fr
+from discreet.server.postgres import statements as st
+from discreet.server.postgres.answers import Result, Stop, Stopped
 from discreet.server.postgres.connection import Connection, Door, End, Run, Send
 from discreet.server.postgres.listener import Patience
+from discreet.server.postgres.settings import Settings
 from discreet.server.tokens import ScramVerifier
 
 psycopg = pytest.importorskip("psycopg")
@@ -123,6 +129,177 @@ def closed(port, data, seconds=20):
         while client.recv(65536):
             pass
     return True
+
+
+# Callers who are known
+
+
+class Fake:
+    """Answers without a dataset; what would be charged is counted."""
+
+    def __init__(self):
+        from types import SimpleNamespace
+
+        self.settings, self.process, self.cursors, self.asked, self.size = Settings(), 0, {}, 0, 3
+        self.session = SimpleNamespace(catalog=SimpleNamespace(name="clinic", tables={}))
+
+    def describe(self, statement, values, types):
+        return pa.schema({"n": pa.int64()})
+
+    def run(self, statement, values, schema, stop):
+        self.asked += 1
+        return Result(pa.table({"n": pa.array(range(self.size), pa.int64())}), "SELECT")
+
+
+def known(answers, **changes):
+    """A connection whose caller has proved to know the token."""
+    verifier = ScramVerifier.of("token", b"salt" * 4, 1)
+    connection = Connection(nobody(verifier=lambda *_: verifier, open=lambda *_: answers, **changes))
+    connection.receive(start())
+    first = b"n,,n=ann,r=clientnonce"
+    said = connection.receive(message(b"p", b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first))
+    final, _ = client_final(said[0].data[9:], "n=ann,r=clientnonce", "token", "n,,")
+    drive(connection, message(b"p", final))
+    assert connection.known
+    return connection
+
+
+def drive(connection, data):
+    """Everything that a connection says to these bytes; its work is done at once."""
+    said, acts = b"", connection.receive(data)
+    while acts:
+        act = acts.pop(0)
+        said += act.data if isinstance(act, Send) else b""
+        if isinstance(act, Run):
+            try:
+                result, error = act.work(), None
+            except Exception as failure:
+                result, error = None, failure
+            acts += connection.done(result, error)
+    return said
+
+
+def fuzz_known(count, seed):
+    """So many frames, whole or bent and in any order, at connections of a known caller; how many statements ran."""
+    choice, sent, asked = random.Random(seed), 0, 0
+    whole = [
+        message(b"Q", b"SELECT 1; SELECT 2\0"), message(b"Q", b"SET discreet.epsilon = 1\0"), message(b"S"), message(b"H"),
+        message(b"P", b"a\0SELECT $1,$2\0\0\0"), message(b"P", b"\0SELECT 1\0\0\1\0\0\0\x14"), message(b"D", b"Sa\0"),
+        message(b"B", b"\0a\0\0\0\0\2\0\0\0\1x\xff\xff\xff\xff\0\0"), message(b"B", b"p\0\0\0\0\0\0\0\0"),
+        message(b"D", b"P\0"), message(b"E", b"\0\0\0\0\2"), message(b"E", b"p\0\0\0\0\0"), message(b"C", b"Sa\0"),
+        message(b"Q", b"BEGIN\0"), message(b"Q", b"DECLARE c CURSOR FOR SELECT 1\0"), message(b"Q", b"FETCH 2 FROM c\0"),
+        message(b"Q", b"COPY (SELECT 1) TO STDOUT (FORMAT csv)\0"), message(b"d", b"x"), message(b"F", b"\0\0\0\0"),
+    ]  # fmt: skip
+    while sent < count:
+        answers = Fake()
+        connection = known(answers)
+        for _ in range(choice.randrange(1, 60)):
+            data = bytearray(choice.choice(whole))
+            if choice.random() < 0.3:
+                data[choice.randrange(len(data))] = choice.randrange(256)
+            if choice.random() < 0.05:
+                data = data[: choice.randrange(len(data) + 1)]
+            sent += 1
+            said = drive(connection, bytes(data))
+            assert b"XX000" not in said, (bytes(data), said)
+            if connection.ended:
+                break
+        asked += answers.asked
+    return asked
+
+
+def test_fuzzed_frames_of_a_known_caller_never_break_the_server():
+    assert fuzz_known(2_000, 3) > 30
+
+
+@pytest.mark.slow
+def test_hundreds_of_thousands_of_fuzzed_frames_of_a_known_caller():
+    assert fuzz_known(300_000, 4) > 5_000
+
+
+def test_what_a_connection_keeps_is_bounded():
+    connection = known(Fake(), most=10_000_000)
+    drive(connection, message(b"Q", b"BEGIN\0") + message(b"P", b"a\0SELECT $1\0\0\0"))
+    value, said = b"x" * 9_000_000, b""
+    for place in range(10):
+        bound = b"p%d\0a\0\0\0\0\1" % place + struct.pack("!i", len(value)) + value + b"\0\0"
+        said += drive(connection, message(b"B", bound))
+    assert b"at most 64000000" in said
+
+
+def test_a_failure_while_a_dataset_is_opened_ends_the_connection():
+    def broken(*_):
+        raise OSError("secret words")
+
+    connection = Connection(nobody(open=broken))
+    connection.receive(start())
+    first = b"n,,n=ann,r=clientnonce"
+    said = connection.receive(message(b"p", b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first))
+    final, _ = client_final(said[0].data[9:], "n=ann,r=clientnonce", "x", "n,,")
+    (run,) = connection.receive(message(b"p", final))
+    with pytest.raises(OSError, match="secret"):
+        run.work()
+    acts = connection.done(None, OSError("secret words"))
+    assert isinstance(acts[-1], End)
+    assert b"FATAL" in acts[0].data
+    assert b"secret" not in acts[0].data
+
+
+def test_a_canceled_question_is_not_begun_though_another_is(door):
+    answers = door.listener._opened("ann", "clinic")
+    answers.settings.set("discreet.epsilon", "1")
+    before, (piece,) = door.charges(), st.pieces("SELECT COUNT(*) FROM visits WHERE age = 101")
+    with pytest.raises(Stopped):
+        answers.run(piece.statement, [], None, Stop(wanted=True))
+    assert door.charges() == before
+    answers.run(piece.statement, [], None, Stop())
+    assert door.charges() == before + 1
+
+
+def test_a_message_that_trickles_ends_the_connection_of_a_known_caller_too(clinic):
+    with (
+        listening(clinic.service, patience=Patience(message=0.5)) as made,
+        psycopg.connect(
+            host="127.0.0.1", port=made.port, user="ann", password=clinic.tokens["ann"], dbname="clinic"
+        ) as client,
+        socket.socket(fileno=os.dup(client.pgconn.socket)) as wire,
+    ):
+        for sign in message(b"Q", b"SELECT 1" + b" " * 400 + b"\0"):
+            if not made.listener.connections:
+                break
+            wire.send(bytes([sign]))
+            time.sleep(0.05)
+        assert not made.listener.connections
+        client.close()
+
+
+def test_many_strangers_do_not_keep_others_out(clinic):
+    with listening(clinic.service, patience=Patience(unknown=5, login=600)) as made:
+        strangers = [socket.create_connection(("127.0.0.1", made.port)) for _ in range(20)]
+        with psycopg.connect(
+            host="127.0.0.1", port=made.port, user="ann", password=clinic.tokens["ann"], dbname="clinic"
+        ) as client:
+            assert client.execute("SELECT 1").fetchone() == (1,)
+        assert len(made.listener.strangers) <= 5
+        for each in strangers:
+            each.close()
+
+
+def test_what_is_said_waits_for_a_client_who_does_not_read(clinic):
+    with listening(clinic.service) as made:
+        client = psycopg.connect(
+            host="127.0.0.1", port=made.port, user="ann", password=clinic.tokens["ann"], dbname="clinic"
+        )
+        wire = socket.socket(fileno=os.dup(client.pgconn.socket))
+        (server,) = made.listener.connections.values()
+        wire.sendall(message(b"Q", b"SELECT repeat('x', 4000000) AS x\0") * 20)
+        deadline = time.monotonic() + 120
+        while server._taken is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert server._transport.get_write_buffer_size() < 10_000_000
+        wire.close()
+        client.close()
 
 
 def test_hostile_sockets_are_closed_and_nothing_is_charged(door):

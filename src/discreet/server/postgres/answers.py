@@ -5,7 +5,8 @@
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from discreet.server.access import Right, require
 from discreet.server.postgres import statements as st
 from discreet.server.postgres.catalog import CatalogReader
 from discreet.server.postgres.settings import SETTINGS, Settings
-from discreet.server.postgres.types import ARRAYS, fitted
+from discreet.server.postgres.types import ARRAYS, TYPES, fitted
 from discreet.server.session import Recent, Session
 from discreet.sql.after import post_query
 
@@ -47,6 +48,13 @@ class Result:
 
 
 @dataclass
+class Stop:
+    """Whether a client asked to cancel one statement: what of it was not begun is not begun."""
+
+    wanted: bool = False
+
+
+@dataclass
 class Answers:
     """One caller's statements on one dataset, under the settings of the connection."""
 
@@ -54,8 +62,6 @@ class Answers:
     settings: Settings
     process: int = 0
     cursors: Mapping[str, Any] = field(default_factory=dict)
-    stopped: bool = field(default=False)
-    """Whether the client asked to cancel; what was not begun is not begun."""
 
     def describe(self, statement: st.Statement, values: Sequence[Any] | None, types: Sequence[int]) -> Any:
         """The schema of the rows that a statement gives, or None. Without values, parameters are stand-ins. Free."""
@@ -70,18 +76,21 @@ class Answers:
             case _:
                 return None
 
-    def run(self, statement: st.Statement, values: Sequence[Any], schema: Any = None) -> Result:
+    def run(
+        self, statement: st.Statement, values: Sequence[Any], schema: Any = None, stop: Stop | None = None
+    ) -> Result:
         """What a statement gives. Only questions to private tables cost anything."""
         self.session.check_still_valid()
+        stop = stop or Stop()
         match statement:
             case st.Show(name):
                 return Result(self._shown(name), "SHOW")
             case st.Explain(question, as_json):
                 return self._explained(question, values, as_json)
             case st.Select(sql):
-                return self._selected(sql, values, schema)
+                return self._selected(sql, values, schema, stop)
             case st.Copy(question) | st.Declare(_, question):
-                return self._selected(question.sql, values, schema)
+                return self._selected(question.sql, values, schema, stop)
             case _:
                 raise InvalidQuery("this statement is not known", "ask with SELECT")
 
@@ -102,10 +111,21 @@ class Answers:
                     raise
                 return sql, False  # the planner says it better
             text = st.without_schema(sql, tree, frozenset({"public", "main", name.casefold()}))
-            _TEXTS.put((name, sql), text)
+            if st.is_short(sql):
+                _TEXTS.put((name, sql), text)
         if values:
             text = st.written(st.bound(st.parsed(text, "duckdb"), values), "duckdb")
         return text, False
+
+    @contextmanager
+    def _pointing(self, text: str, sql: str) -> Iterator[None]:
+        """Refusals of a text that was written with values point at the client's own."""
+        try:
+            yield
+        except InvalidQuery as error:
+            if error.start is None or text == sql or len(text) == len(sql):  # blanks for a schema move nothing
+                raise
+            raise st.pointing_back(error, text, sql) from None
 
     def question(self, sql: str) -> Question:
         """The question of a text, with the terms of the session."""
@@ -128,26 +148,25 @@ class Answers:
                     terms.pop("error", None)
         return Question(sql, **terms)
 
-    def _selected(self, sql: str, values: Sequence[Any], schema: Any) -> Result:
+    def _selected(self, sql: str, values: Sequence[Any], schema: Any, stop: Stop) -> Result:
         text, for_catalog = self._read(sql, values)
         if for_catalog:
             reader = CatalogReader.of(self.session.catalog)
             table = reader.run(text, values, self.facts())
+            notices: tuple[tuple[str, str], ...] = ()
         else:
-            table, notices = self._asked(text)
-            if schema is None and table.num_rows == 0:
-                schema = table.schema
-            if schema is not None:
-                table = fitted(table, schema)
-            return Result(table, f"SELECT {table.num_rows}", notices)
+            with self._pointing(text, sql):
+                table, notices = self._asked(text, schema, stop)
         if schema is not None:
             table = fitted(table, schema)
-        return Result(table, f"SELECT {table.num_rows}")
+        return Result(table, f"SELECT {table.num_rows}", notices)
 
-    def _asked(self, text: str) -> "tuple[pyarrow.Table, tuple[tuple[str, str], ...]]":
+    def _asked(self, text: str, schema: Any, stop: Stop) -> "tuple[pyarrow.Table, tuple[tuple[str, str], ...]]":
         require(self.session.token, Right.ASK)
         question = self.question(text)
-        if self.stopped:
+        if schema is not None and self._columns_of(question).names != schema.names:
+            raise Changed("cached plan must not change result type", "the settings changed: prepare it again")
+        if stop.wanted:
             raise Stopped("canceled before anything was charged")
         only_free = self.settings.is_on("discreet.readonly_budget")
         (answer,) = self.session.answers(question, only_free=only_free)
@@ -170,7 +189,10 @@ class Answers:
         if for_catalog:
             return CatalogReader.of(self.session.catalog).run(text, sample, self.facts()).schema
         require(self.session.token, Right.ASK)
-        question = self.question(text)
+        with self._pointing(text, sql):
+            return self._columns_of(self.question(text))
+
+    def _columns_of(self, question: Question) -> "pyarrow.Schema":
         if question.epsilon is not None and question.error is not None:
             question = replace(question, error=None)
         return row_schema(self.session.plan(question), self.session.catalog, intervals=self._intervals)
@@ -180,10 +202,11 @@ class Answers:
         if for_catalog:
             return Result(_texts("QUERY PLAN", ["free: nothing private is read"]), "EXPLAIN")
         require(self.session.token, Right.ASK)
-        asked = self.question(text)
-        if asked.epsilon is not None and asked.error is not None:
-            asked = replace(asked, error=None)
-        explanation = self.session.explain(asked)
+        with self._pointing(text, question.sql):
+            asked = self.question(text)
+            if asked.epsilon is not None and asked.error is not None:
+                asked = replace(asked, error=None)
+            explanation = self.session.explain(asked)
         words = json.dumps(explanation.to_json(), ensure_ascii=False) if as_json else str(explanation)
         return Result(_texts("QUERY PLAN", [words] if as_json else words.splitlines()), "EXPLAIN")
 
@@ -222,6 +245,10 @@ class Answers:
 
 class Stopped(InvalidQuery):
     """The client asked to cancel."""
+
+
+class Changed(InvalidQuery):
+    """The answer would have other columns than were described: drivers know this refusal, and prepare anew."""
 
 
 def row_schema(plan: "QueryPlan", catalog: Catalog, *, intervals: bool) -> "pyarrow.Schema":
@@ -274,7 +301,11 @@ _OIDS = {
 _CASTS = {
     "INT": 23, "BIGINT": 20, "SMALLINT": 21, "DOUBLE": 701, "FLOAT": 701, "REAL": 700, "TEXT": 25, "VARCHAR": 25,
     "DATE": 1082, "TIMESTAMP": 1114, "TIMESTAMPTZ": 1184, "BOOLEAN": 16, "DECIMAL": 1700, "TIMESTAMPNTZ": 1114,
+    "UINT": 26,
 }  # fmt: skip
+_UNIT = object()
+"""In place of a column: a parameter is the unit of DATE_TRUNC."""
+
 _SAMPLES: Mapping[int, Any] = {
     20: 1, 21: 1, 23: 1, 26: 1, 700: 0.5, 701: 0.5, 1700: 1, 16: True, 1082: dt.date(2000, 1, 1),
     1114: dt.datetime(2000, 1, 1), 1184: dt.datetime(2000, 1, 1),
@@ -293,15 +324,18 @@ def parameter_types(sql: str, stated: Sequence[int], count: int, catalog: Catalo
 def stand_ins(sql: str, types: Sequence[int], catalog: Catalog) -> list[Any]:
     """Values in place of parameters that are not known yet, so that the columns of an answer can be."""
     found = _uses(sql, catalog) if types else {}
-    values = []
+    values: list[Any] = []
     for number, oid in enumerate(types, 1):
         column = found.get(number, (0, None))[1]
-        if column is not None and column.kind is ColumnType.DATE and column.earliest is not None:
+        if column is _UNIT:
+            values.append("day")
+        elif oid in ARRAYS:
+            kept = column.values if column is not None and column.values else (_SAMPLES.get(ARRAYS[oid].oid, "x"),)
+            values.append([kept[0]])
+        elif column is not None and column.kind is ColumnType.DATE and column.earliest is not None:
             values.append(column.earliest)
         elif column is not None and column.values and oid in (25, 1043, 0):
             values.append(str(column.values[0]))
-        elif oid in ARRAYS:
-            values.append([_SAMPLES.get(ARRAYS[oid].oid, "x")])
         else:
             values.append(_SAMPLES.get(oid, "x"))
     return values
@@ -321,14 +355,18 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
         while isinstance(parent, exp.Paren):
             parent = parent.parent
         if isinstance(parent, exp.Cast):
-            found[number] = (_CASTS.get(getattr(parent.to.this, "name", ""), 25), None)
-        elif isinstance(parent, exp.Any):
-            found[number] = (1009, None)
+            to, of = parent.to, parent.to.expressions
+            named = _CASTS.get(getattr((of[0] if of else to).this, "name", ""), 25)
+            found[number] = (TYPES[named].array if to.is_type("array") else named, None)
+        elif isinstance(parent, exp.TimestampTrunc | exp.DateTrunc):
+            found[number] = (25, _UNIT)
+        elif parent is not None and st.is_quantified(parent):
+            column = _near(parent.parent, columns)
+            found[number] = (1009 if column is None else TYPES[_OIDS[column.kind]].array, column)
         elif isinstance(parent, exp.Limit | exp.Offset):
             found[number] = (20, None)
         elif isinstance(parent, exp.Binary | exp.Between | exp.In):
-            near = next((part for part in parent.find_all(exp.Column)), None)
-            column = columns.get(near.name.casefold()) if near is not None else None
+            column = _near(parent, columns)
             if column is not None:
                 found[number] = (_OIDS[column.kind], column)
             elif parent.find(exp.Count):
@@ -338,4 +376,10 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
     return found
 
 
-__all__ = ["Answers", "Result", "Stopped", "parameter_types", "row_schema", "stand_ins"]
+def _near(node: Any, columns: Mapping[str, Any]) -> Any:
+    """The column that is compared in a node."""
+    near = node.find(exp.Column) if isinstance(node, exp.Expr) else None
+    return columns.get(near.name.casefold()) if near is not None else None
+
+
+__all__ = ["Answers", "Changed", "Result", "Stop", "Stopped", "parameter_types", "row_schema", "stand_ins"]

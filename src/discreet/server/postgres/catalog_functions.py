@@ -6,7 +6,8 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from discreet.server.postgres.statements import literal
+from discreet.errors import InvalidQuery
+from discreet.server.postgres.statements import literal, membership
 from discreet.server.postgres.types import TYPES
 
 _SCHEMAS = {"pg_catalog": 11, "public": 2200, "information_schema": 13000}
@@ -31,10 +32,14 @@ _NULL = frozenset({
     "pg_get_partkeydef", "pg_get_statisticsobjdef_columns", "pg_get_statisticsobjdef", "pg_tablespace_location",
     "inet_server_addr", "inet_client_addr", "inet_server_port", "pg_get_function_identity_arguments", "to_regtype",
     "pg_describe_object", "pg_stat_get_numscans", "pg_last_xact_replay_timestamp", "pg_indexes_size",
-    "pg_get_function_sqlbody", "aclexplode", "acldefault", "pg_options_to_table", "pg_sequence_last_value",
+    "pg_get_function_sqlbody", "pg_partition_ancestors", "aclexplode", "acldefault", "pg_options_to_table",
+    "pg_sequence_last_value",
 })  # fmt: skip
-_ZERO = frozenset({"pg_my_temp_schema", "pg_relation_size", "pg_total_relation_size", "pg_table_size",
-                   "pg_database_size", "pg_tablespace_size", "txid_current", "pg_stat_get_live_tuples"})  # fmt: skip
+_ZERO = frozenset({"pg_my_temp_schema", "pg_char_to_encoding", "pg_relation_size", "pg_total_relation_size",
+                   "pg_table_size", "pg_database_size", "pg_tablespace_size", "txid_current",
+                   "pg_stat_get_live_tuples"})  # fmt: skip
+_TABLES = frozenset({"pg_get_keywords"})
+"""Functions that give tables, which are empty relations here."""
 _ROOMS = ("pg_catalog", "information_schema")
 _PROCEDURES = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "amhandler")
 
@@ -71,10 +76,24 @@ def _unqualified(node: exp.Expr) -> exp.Expr:
         node.set("catalog", None)
     if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
         node.set("db", None)
+        return _from_function(node)
     if isinstance(node, exp.Collate):
         value: exp.Expr = node.this
         return value
     return node
+
+
+def _from_function(node: exp.Table) -> exp.Expr:
+    """A function in FROM: an empty relation, or one whose column is called as the table is, as in PostgreSQL."""
+    name, alias = node.this.name.casefold() or node.this.sql_name().casefold(), node.alias
+    if name in _TABLES:
+        return exp.table_(name, alias=node.args.get("alias"))
+    if not alias or node.args["alias"].columns:
+        return node
+    if isinstance(node.this, exp.GenerateSeries | exp.Unnest):
+        node.args["alias"].set("columns", [exp.to_identifier(alias)])
+        return node
+    return exp.select(exp.alias_(node.this.copy(), alias)).subquery(alias)
 
 
 _SIGNS: dict[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
@@ -89,6 +108,8 @@ _SIGNS: dict[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
 
 def _operators(node: exp.Expr) -> exp.Expr:
     """OPERATOR(pg_catalog.~) as the operator that it names."""
+    if isinstance(node, exp.EQ | exp.NEQ):
+        return membership(node)
     if isinstance(node, exp.Operator):
         sign = str(node.args.get("operator")).rpartition(".")[2]
         if sign in _SIGNS:
@@ -191,7 +212,9 @@ def _type_text(value: exp.Expr) -> exp.Expr:
         case = case.when(exp.Literal.number(kind.array), exp.Literal.string(f"{kind.name}[]"), copy=False)
     for oid, name in ((18, '"char"'), (19, "name"), (1042, "character"), (2205, "regclass"), (2278, "void")):
         case = case.when(exp.Literal.number(oid), exp.Literal.string(name), copy=False)
-    return case.else_(exp.Literal.string("???"), copy=False)
+    case = case.when(exp.Literal.number(0), exp.Literal.string("-"), copy=False)
+    unknown = exp.case().when(exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())), exp.Literal.string("???"))
+    return case.else_(unknown, copy=False)
 
 
 def _schema_text(value: exp.Expr) -> exp.Expr:
@@ -257,6 +280,8 @@ def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
         case "current_setting":
             known = facts["settings"].get(first.name.casefold())
             return _named(exp.Null() if known is None else literal(known), node, name)
+        case "set_config" if first.name.casefold().startswith("discreet."):
+            raise InvalidQuery("set_config of a term of questions", f"write SET {first.name} = …")
         case "set_config":
             return _named((arguments[1] if len(arguments) > 1 else exp.Null()).copy(), node, name)
         case "obj_description":
@@ -283,6 +308,11 @@ def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
             return exp.Anonymous(this="json_object", expressions=[part.copy() for part in arguments])
         case "array_upper":
             return _named(exp.Anonymous(this="len", expressions=[first.copy()]), node, name)
+        case "array_lower":
+            return _named(exp.Literal.number(1), node, name)
+        case "parse_ident":
+            bare = exp.Anonymous(this="replace", expressions=[first.copy(), literal('"'), literal("")])
+            return _named(exp.Anonymous(this="string_split", expressions=[bare, literal(".")]), node, name)
         case _:
             return node
 

@@ -45,6 +45,9 @@ _TYPE_NAMES = {
 _SENT = {"char": "char", "timestamptz": "timestamptz_", "timestamp": "timestamp_", "date": "date_", "time": "time_",
          "numeric": "numeric_", "uuid": "uuid_", "json": "json_", "interval": "interval_"}  # fmt: skip
 
+_KEYWORDS = ("analyze", "ilike", "limit", "offset")
+"""Words that PostgreSQL adds to those of the standard, as far as they mean something here."""
+
 Rows = list[dict[str, Any]]
 
 
@@ -90,6 +93,7 @@ def _general(catalog: Catalog, user: str) -> dict[str, Rows]:
         "pg_collation": [{"oid": 100, "collname": "default", "collnamespace": PG_CATALOG, "collowner": OWNER,
                           "collprovider": "d", "collisdeterministic": True, "collencoding": -1}],
         "pg_type": _types(),
+        "pg_get_keywords": [{"word": word, "catcode": "R", "catdesc": "reserved"} for word in _KEYWORDS],
         "pg_timezone_names": [{"name": "UTC", "abbrev": "UTC", "utc_offset": "00:00:00"}],
         "pg_shdescription": [{"objoid": DATABASE, "classoid": 1262, "description": catalog.protects}],
     }  # fmt: skip

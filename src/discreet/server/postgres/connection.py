@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from discreet.errors import AccessDenied, DiscreetError, InvalidParameter, InvalidQuery
 from discreet.server.postgres import frames as fr
 from discreet.server.postgres import statements as st
-from discreet.server.postgres.answers import Answers, Result, parameter_types
+from discreet.server.postgres.answers import Answers, Result, Stop, parameter_types
 from discreet.server.postgres.copying import copied
 from discreet.server.postgres.frames import Frames, Malformed, Message
 from discreet.server.postgres.refusals import error_fields, fatal, notice_fields
@@ -21,6 +21,9 @@ from discreet.server.tokens import ScramVerifier
 
 MOST_PREPARED = 1_000
 """Statements and portals that one connection may keep."""
+
+MOST_KEPT = 64_000_000
+"""Bytes of their texts, values and rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Run:
     """Work that may wait; its result, or its error, is given back by `Connection.done`."""
 
     work: Callable[[], Any]
+    stop: Stop = field(default_factory=Stop)
+    """Set where the client cancels: what of the work was not begun is not begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,7 @@ class Prepared:
     types: tuple[int, ...]
     schema: Any = None
     described: bool = False
+    size: int = 0
 
 
 @dataclass
@@ -110,6 +116,11 @@ class Portal:
     place: int = 0
     schema: Any = None
     described: bool = False
+    size: int = 0
+
+
+class _Terminated(Exception):
+    """The client said goodbye."""
 
 
 Talk = Generator[Any, Any, Any]
@@ -179,10 +190,13 @@ class Connection:
                     self.busy = True
                     return
                 act = self._talk.send(None)
-        except StopIteration:
+        except (StopIteration, _Terminated):
             self._finish("")
         except Malformed as malformed:
             self._die(str(malformed))
+        except Exception as failure:  # of a step outside a statement, such as opening the dataset
+            self._acts.append(Send(fr.response(b"E", error_fields(failure) | {"S": "FATAL", "V": "FATAL"})))
+            self._finish("a failure of the server")
 
     def _die(self, why: str) -> None:
         self._acts.append(Send(fr.response(b"E", fatal("08P01", f"{why}; the connection is closed"))))
@@ -299,15 +313,26 @@ class Connection:
                     except Malformed:
                         raise
                     except Exception as error:
-                        yield from self._skip(error)
+                        yield from self._skip(error, self._start_of(message))
 
-    def _skip(self, error: Exception) -> Talk:
+    def _start_of(self, message: Message) -> int:
+        """Where the question of a message starts in the text that the client sent."""
+        prepared: Prepared | None = None
+        if isinstance(message, fr.Execute) or (isinstance(message, fr.Describe) and message.kind == "P"):
+            name = message.portal if isinstance(message, fr.Execute) else message.name
+            portal = self._portals.get(name)
+            prepared = None if portal is None else portal.prepared
+        elif isinstance(message, fr.Describe):
+            prepared = self._statements.get(message.name)
+        return 0 if prepared is None else prepared.start
+
+    def _skip(self, error: Exception, start: int = 0) -> Talk:
         """Tell an error, and pass over everything until Sync, as the protocol has it."""
-        yield Send(fr.response(b"E", error_fields(error)))
+        yield Send(fr.response(b"E", error_fields(error, start)))
         while True:
             message = yield _NEXT
             if isinstance(message, fr.Signal) and message.letter == "X":
-                return
+                raise _Terminated
             if isinstance(message, fr.Signal) and message.letter == "S":
                 self._after_sync()
                 yield Send(self._ready())
@@ -341,7 +366,7 @@ class Connection:
         except Malformed:
             raise
         except Exception as error:
-            yield Send(fr.response(b"E", error_fields(error, start, sql)))
+            yield Send(fr.response(b"E", error_fields(error, start)))
 
     # The extended protocol
 
@@ -397,7 +422,14 @@ class Connection:
         body = getattr(piece.statement, "question", piece.statement)
         text = body.sql if isinstance(body, st.Select) else ""
         kinds = parameter_types(text, types, count, self._work.session.catalog) if count else ()
-        return Prepared(piece.statement, piece.start, kinds)
+        self._check_room(len(sql))
+        return Prepared(piece.statement, piece.start, kinds, size=len(sql))
+
+    def _check_room(self, size: int) -> None:
+        """Refuse what would make a connection keep too much."""
+        kept: list[Prepared | Portal] = [*self._statements.values(), *self._portals.values(), *self._cursors.values()]
+        if size + sum(each.size for each in kept) > MOST_KEPT:
+            raise InvalidParameter("statements and portals", "too many bytes", f"at most {MOST_KEPT}", "close some")
 
     def _bound(self, bind: fr.Bind) -> Portal:
         prepared = self._statement(bind.statement)
@@ -410,7 +442,9 @@ class Connection:
             parameter(value, oid, binary=form == 1)
             for value, oid, form in zip(bind.values, prepared.types, formats, strict=True)
         ]
-        return Portal(prepared, values, bind.results or (0,))
+        size = sum(len(value or b"") for value in bind.values)
+        self._check_room(size)
+        return Portal(prepared, values, bind.results or (0,), size=size)
 
     def _statement(self, name: str) -> Prepared:
         if name not in self._statements:
@@ -445,6 +479,7 @@ class Connection:
                 yield from self._answer(portal)
                 if portal.result is not None and portal.result.table is not None:
                     portal.schema, portal.described = portal.result.table.schema, True
+                self._check_room(portal.size)
                 if len(self._cursors) >= MOST_PREPARED:
                     raise InvalidParameter("cursors", MOST_PREPARED, "fewer", "close some of them")
                 self._cursors[name] = portal
@@ -462,13 +497,10 @@ class Connection:
                 self._open = self._open if opened is None else opened
                 if opened is False:
                     self._cursors.clear()
+                    self._work.settings.end_transaction()
                 yield Send(fr.complete(tag))
-            case st.SetTo(name, value, tag):
-                self._work.settings.set(name, value)
-                for told, now in self._work.settings.reported():
-                    if told.casefold() == name:
-                        yield Send(fr.setting(told, now))
-                yield Send(fr.complete(tag))
+            case st.SetTo():
+                yield from self._set(statement)
             case st.Reset(tag):
                 self._work.settings.reset()
                 if tag == "DISCARD ALL":
@@ -486,20 +518,38 @@ class Connection:
             case _:
                 _unknown(statement)
 
+    def _set(self, statement: st.SetTo) -> Talk:
+        name, value, settings = statement.name, statement.value, self._work.settings
+        if statement.local and not self._open:
+            words = "SET LOCAL holds until the transaction ends, and there is none: nothing was set"
+            yield Send(fr.response(b"N", notice_fields(words, "")))
+        else:
+            settings.set(name, value, local=statement.local)
+        for told, now in settings.reported():
+            if told.casefold() == name:
+                yield Send(fr.setting(told, now))
+        yield Send(fr.complete(statement.tag))
+
     def _answer(self, portal: Portal) -> Talk:
         """Have a portal's statement answered, once."""
         schema = portal.schema if portal.described else portal.prepared.schema
-        statement, values, work = portal.prepared.statement, portal.values, self._work
+        statement, values, work, stop = portal.prepared.statement, portal.values, self._work, Stop()
 
         def answered() -> tuple[Result, list[Any]]:
-            result = work.run(statement, values, schema)
+            result = work.run(statement, values, schema, stop)
             if result.table is None:
                 return result, []
             forms = [form_of(field.type) for field in result.table.schema]
             return result, encoded(result.table, forms, _spread(portal.formats, len(forms)))
 
-        portal.result, portal.rows = result, _ = yield Run(answered)
-        if work.settings.value("client_min_messages").casefold() in ("notice", "info", "log", "debug"):
+        portal.result, portal.rows = result, _ = yield Run(answered, stop)
+        portal.size += 0 if result.table is None else int(result.table.nbytes)
+        yield from self._told(result)
+
+    def _told(self, result: Result) -> Talk:
+        """The notices of an answer, if the client wants any."""
+        least = self._work.settings.value("client_min_messages").casefold()
+        if least not in ("warning", "error", "fatal", "panic"):
             for words, detail in result.notices:
                 yield Send(fr.response(b"N", notice_fields(words, detail)))
 
@@ -533,14 +583,13 @@ class Connection:
         yield Send(fr.complete(f"FETCH {size}"))
 
     def _copy(self, portal: Portal, statement: st.Copy) -> Talk:
-        work, values = self._work, portal.values
-        result: Result = yield Run(lambda: work.run(statement, values, None))
+        work, values, stop = self._work, portal.values, Stop()
+        result: Result = yield Run(lambda: work.run(statement, values, None, stop), stop)
         if result.table is None:
             return
         table = result.table
         data = yield Run(lambda: b"".join(map(fr.copy_data, copied(table, statement))))
-        for words, detail in result.notices:
-            yield Send(fr.response(b"N", notice_fields(words, detail)))
+        yield from self._told(result)
         yield Send(fr.copy_begins(statement.form == "binary", table.num_columns))
         yield Send(data + fr.COPIED + fr.complete(f"COPY {table.num_rows}"))
 

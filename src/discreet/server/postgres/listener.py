@@ -5,6 +5,7 @@ import hmac
 import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,7 +52,7 @@ class Patience:
     connections: int = 20_000
     """At the same time."""
     unknown: int = 4_000
-    """Of these, of callers who are not known yet."""
+    """Of these, of callers who are not known yet; where one more comes, the oldest has waited long enough."""
 
 
 class Listener:
@@ -78,7 +79,8 @@ class Listener:
         self.bound = None if certificate is None else end_point(_first_certificate(certificate))
         self.threads = ThreadPoolExecutor(service.limits.threads, "postgres")
         self.connections: dict[int, _Wire] = {}
-        self.unknown = 0
+        self.strangers: dict[int, _Wire] = {}
+        """Connections of callers who are not known yet, oldest first."""
         self._secret = SYSTEM.words(4).tobytes()
         self._next = 0
         self._server: asyncio.Server | None = None
@@ -94,6 +96,12 @@ class Listener:
     async def stop(self) -> None:
         """Take no new connection, and end those that wait; what is under way ends first."""
         if self._server is not None:
+            for listening in self._server.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+            for _ in range(
+                10
+            ):  # rounds of the loop: asyncio drops the socket of whoever is let in while a server closes
+                await asyncio.sleep(0)
             self._server.close()
         if self._clock is not None:
             self._clock.cancel()
@@ -103,8 +111,12 @@ class Listener:
         deadline = time.monotonic() + self.service.limits.seconds
         while any(wire.connection.busy for wire in self.connections.values()) and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        for wire in list(self.connections.values()):
-            wire.end(fatal("57P01", "the server is stopping"))
+        for _ in range(100):  # sockets are closed before the loop may be
+            for wire in list(self.connections.values()):
+                wire.end(fatal("57P01", "the server is stopping"))
+            await asyncio.sleep(0.01)
+            if not self.connections:
+                break
         self.threads.shutdown(wait=False)
 
     async def _watch(self) -> None:
@@ -179,10 +191,12 @@ class _Wire(asyncio.Protocol):
         self._first = True
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[Any] | None = None
-        self._canceled = 0
+        self._under_way: Run | None = None
         self._paused_reading = False
         self.since = self.began = time.monotonic()
+        self._message_since: float | None = None
         self._writing_since: float | None = None
+        self._taken: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: Any) -> None:
         """A client came."""
@@ -191,27 +205,20 @@ class _Wire(asyncio.Protocol):
         self.address = str(peer[0]) if isinstance(peer, tuple) else ""
         process = listener.number()
         self.connection = Connection(listener.door(self.address), process=process, key=SYSTEM.words(1).tobytes()[:4])
-        listener.unknown += 1
-        self._counted = True
-        listener.connections[process] = self
-        patience = listener.patience
-        if len(listener.connections) > patience.connections or listener.unknown > patience.unknown:
-            self.end(fatal("53300", "too many connections; try again soon"))
+        listener.connections[process] = listener.strangers[process] = self
+        patience, words = listener.patience, "too many connections; try again soon"
+        if len(listener.connections) > patience.connections:
+            self.end(fatal("53300", words))
+        elif len(listener.strangers) > patience.unknown:
+            listener.strangers.pop(next(iter(listener.strangers))).end(fatal("53300", words))
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone."""
         self._listener.connections.pop(self.connection.process, None)
-        self._forget_unknown()
+        self._listener.strangers.pop(self.connection.process, None)
         self.connection.ended = True
-        if self.connection.answers is not None:
-            self.connection.answers.stopped = True
-        if self._stop is not None and not self._stop.done():
-            self._stop.cancel()
-
-    def _forget_unknown(self) -> None:
-        if self._counted:
-            self._counted = False
-            self._listener.unknown -= 1
+        self.cancel()
+        self._go_on_writing()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: of TLS, if the first byte says so, or of the protocol."""
@@ -232,10 +239,26 @@ class _Wire(asyncio.Protocol):
             self._close()
             return
         if plain:
+            frames = self.connection.frames
+            before = frames.waiting
             self._do(self.connection.receive(plain))
-        if self.connection.frames.waiting > _BUFFERED and self.connection.busy and not self._paused_reading:
-            self._paused_reading = True
-            self._transport.pause_reading()
+            self._time_message(begun=before + len(plain) == frames.waiting)
+        self._keep_pace()
+
+    def _time_message(self, *, begun: bool) -> None:
+        """Note since when a message is not whole; `begun` is whether it was so before the last bytes came."""
+        if not self.connection.frames.waiting:
+            self._message_since = None
+        elif self._message_since is None or not begun:
+            self._message_since = time.monotonic()
+
+    def _keep_pace(self) -> None:
+        """Read only while what was read can be worked on, and what was said is taken."""
+        waiting = self.connection.busy and self.connection.frames.waiting > _BUFFERED
+        pause = waiting or self._writing_since is not None
+        if pause != self._paused_reading and not self._transport.is_closing():
+            self._paused_reading = pause
+            (self._transport.pause_reading if pause else self._transport.resume_reading)()
 
     def _do(self, acts: list[Act]) -> None:
         out: list[bytes] = []
@@ -250,13 +273,13 @@ class _Wire(asyncio.Protocol):
                         self._tls = _Tls(self._listener.tls, direct=False)
                         self.connection.secured()
                 case Authenticated():
-                    self._forget_unknown()
+                    self._listener.strangers.pop(self.connection.process, None)
                 case CancelOther(process, key):
                     self._listener.cancel(process, key)
-                case Run(work):
+                case Run():
                     self._write(b"".join(out))
                     out = []
-                    self._loop.create_task(self._run(work))
+                    self._loop.create_task(self._run(act))
                 case End(why):
                     self._write(b"".join(out))
                     out = []
@@ -266,49 +289,51 @@ class _Wire(asyncio.Protocol):
                     return
         self._write(b"".join(out))
 
-    async def _run(self, work: Any) -> None:
+    async def _run(self, run: Run) -> None:
         """Run work in a thread; a cancel or the clock does not stop it, only the waiting for it."""
-        listener, answers = self._listener, self.connection.answers
-        self._stop = self._loop.create_future()
+        self._stop, self._under_way = self._loop.create_future(), run
+        while self._taken is not None:  # what was said before is taken first: it must not pile up
+            await self._taken
+        if self.connection.ended:
+            return
         result, error = None, None
         try:
-            if answers is not None:
-                answers.stopped = False
-                with listener.service.work(answers.session.token):
-                    result = await self._awaited(work)
-            else:
-                result = await self._awaited(work)
+            result = await self._awaited(run)
         except asyncio.CancelledError:
             return
         except Exception as failure:
             error = failure
         self._stop = None
-        if self._paused_reading:
-            self._paused_reading = False
-            self._transport.resume_reading()
         self.since = time.monotonic()
         self._do(self.connection.done(result, error))
+        self._time_message(begun=False)
+        self._keep_pace()
 
-    async def _awaited(self, work: Any) -> Any:
-        future = self._loop.run_in_executor(self._listener.threads, work)
+    async def _awaited(self, run: Run) -> Any:
+        service, answers, work = self._listener.service, self.connection.answers, ExitStack()
+        if answers is not None:
+            work.enter_context(service.work(answers.session.token))
+        future = self._loop.run_in_executor(self._listener.threads, run.work)
+        future.add_done_callback(lambda over: work.close())  # canceled work counts until it is over
         stop = self._stop
         waiting = {future} if stop is None else {future, stop}
-        seconds = self._listener.service.limits.seconds
-        done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(waiting, timeout=service.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
         if future in done:
             return future.result()
         future.add_done_callback(lambda over: over.cancelled() or over.exception())
         if stop is not None and stop in done:
             hint = "what was charged stays charged: the same question again is free once it is answered"
             raise Stopped("canceled as the client asked", hint)
-        words = f"there is no answer yet after {seconds:g} s; ask the same again: it is not charged twice"
+        words = (
+            f"there is no answer yet after {service.limits.seconds:g} s; ask the same again: it is not charged twice"
+        )
         raise ServerUnavailable(words)
 
     def cancel(self) -> None:
         """Stop waiting for what runs; what has not begun does not begin."""
         if self._stop is not None and not self._stop.done():
-            if self.connection.answers is not None:
-                self.connection.answers.stopped = True
+            if self._under_way is not None:
+                self._under_way.stop.wanted = True
             self._stop.set_result(None)
 
     def check(self, now: float) -> None:
@@ -320,24 +345,25 @@ class _Wire(asyncio.Protocol):
             self._transport.abort()
         elif connection.busy:
             return
-        elif connection.frames.waiting and now - self.since > patience.message:
+        elif self._message_since is not None and now - self._message_since > patience.message:
             self.end(fatal("08P01", "a message did not come in time"))
         elif now - self.since > patience.idle:
             self.end(fatal("57P05", "nothing was asked for too long"))
 
     def pause_writing(self) -> None:
         """The client does not read what is sent."""
-        self._writing_since = time.monotonic()
-        if not self._paused_reading:
-            self._paused_reading = True
-            self._transport.pause_reading()
+        self._writing_since, self._taken = time.monotonic(), self._loop.create_future()
+        self._keep_pace()
 
     def resume_writing(self) -> None:
         """The client reads again."""
-        self._writing_since = None
-        if self._paused_reading and not self.connection.busy:
-            self._paused_reading = False
-            self._transport.resume_reading()
+        self._go_on_writing()
+        self._keep_pace()
+
+    def _go_on_writing(self) -> None:
+        self._writing_since, taken, self._taken = None, self._taken, None
+        if taken is not None and not taken.done():
+            taken.set_result(None)
 
     def end(self, fields: dict[str, str]) -> None:
         """Tell why, and close."""

@@ -26,6 +26,7 @@ _PROBLEMS = (
     ("there is no table", "42P01"),
     ("there is no column", "42703"),
     ("canceled", "57014"),
+    ("cached plan must not change result type", "0A000"),
     ("this would give out private rows", "42501"),
 )
 
@@ -43,7 +44,7 @@ def sqlstate(error: BaseException) -> str:
     return next((_STATES[kind] for kind in type(error).__mro__ if kind in _STATES), "XX000")
 
 
-def error_fields(error: BaseException, start: int = 0, text: str = "") -> dict[str, str]:
+def error_fields(error: BaseException, start: int = 0) -> dict[str, str]:
     """The fields of an error; of one that discreet did not raise on purpose, nothing is told but to the owner's log."""
     if not isinstance(error, DiscreetError):
         LOG.error("a statement failed", exc_info=error)
@@ -56,7 +57,9 @@ def error_fields(error: BaseException, start: int = 0, text: str = "") -> dict[s
             position = str(start + error.start + 1)
     elif isinstance(error, InvalidParameter):
         message, hint = f"{error.name}: got {error.got}, expected {error.expected}", error.hint
-    return _fields("ERROR", sqlstate(error), message) | {"H": without_tokens(hint), "P": position}
+    state = sqlstate(error)
+    routine = "RevalidateCachedQuery" if state == "0A000" else ""  # by which JDBC knows that it must prepare anew
+    return _fields("ERROR", state, message) | {"H": without_tokens(hint), "P": position, "R": routine}
 
 
 def fatal(state: str, words: str) -> dict[str, str]:

@@ -86,6 +86,7 @@ class Settings:
     def __init__(self, **start: str) -> None:
         self._start = {**SETTINGS, **OWN, **start}
         self._values: dict[str, str] = {}
+        self._before: dict[str, str | None] = {}
 
     def value(self, name: str) -> str:
         """The value of a setting, as SHOW tells it."""
@@ -105,22 +106,40 @@ class Settings:
         """All settings."""
         return {**self._start, **self._values}
 
-    def set(self, name: str, value: str | None) -> None:
-        """Change a setting; None is what the session started with."""
+    def set(self, name: str, value: str | None, *, local: bool = False) -> None:
+        """Change a setting; None is what the session started with. A local one is undone with `end_transaction`."""
         if name in _FIXED:
             raise InvalidParameter("SET", name, "a setting that can be changed")
         if name.startswith("discreet.") and name not in OWN:
             raise InvalidParameter("SET", name, f"one of {', '.join(OWN)}")
+        before = self._values.get(name)
         if value is None:
             self._values.pop(name, None)
-            return
+        else:
+            self._values[name] = self._kept(name, value)
+        if local:
+            self._before.setdefault(name, before)
+        else:
+            self._before.pop(name, None)
+
+    def _kept(self, name: str, value: str) -> str:
         if len(value) > _LONGEST or (name not in self._start and len(self._values) >= _MOST):
             raise InvalidParameter("SET", name, f"at most {_MOST} settings of {_LONGEST} characters each")
-        self._values[name] = _checked(name, value.strip("'"))
+        return _checked(name, value.strip("'"))
+
+    def end_transaction(self) -> None:
+        """Undo what was set for a transaction alone."""
+        for name, value in self._before.items():
+            if value is None:
+                self._values.pop(name, None)
+            else:
+                self._values[name] = value
+        self._before.clear()
 
     def reset(self) -> None:
         """Everything as the session started with it."""
         self._values.clear()
+        self._before.clear()
 
     def reported(self) -> Iterator[tuple[str, str]]:
         """What clients are told."""

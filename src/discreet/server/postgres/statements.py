@@ -14,13 +14,41 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-import sqlglot
 from sqlglot import ErrorLevel, Token, TokenType, exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, TokenError
 
 from discreet.errors import InvalidParameter, InvalidQuery
+from discreet.server.postgres.types import TEXT, parameter
+
+
+class ClientPostgres(Postgres):
+    """PostgreSQL with parameters: `$1,$2` are two of them, and not a text between dollars."""
+
+    class Tokenizer(Postgres.Tokenizer):
+        """A dollar begins a parameter."""
+
+        HEREDOC_STRINGS = []  # noqa: RUF012 (sqlglot's form)
+        SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012 (sqlglot's form)
+
+
+class ClientDuckDB(DuckDB):
+    """The dialect of questions, with parameters as PostgreSQL's clients write them."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        """A dollar begins a parameter."""
+
+        HEREDOC_STRINGS = []  # noqa: RUF012 (sqlglot's form)
+        SINGLE_TOKENS = {**DuckDB.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012 (sqlglot's form)
+
+
+_DIALECTS = {"postgres": ClientPostgres(), "duckdb": ClientDuckDB()}
+_POSTGRES = _DIALECTS["postgres"]
 
 _LONGEST = 200_000
+_SHORT = 20_000
+"""Characters of a text that is remembered: longer ones are read anew, so that what is remembered stays small."""
 _MOST = 100
 """Statements in one text."""
 
@@ -52,6 +80,8 @@ class SetTo:
     name: str
     value: str | None
     tag: str = "SET"
+    local: bool = False
+    """SET LOCAL: only until the transaction ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +171,25 @@ class Piece:
     parameters: int = field(default=0)
 
 
-@lru_cache(maxsize=2_000)
 def pieces(text: str) -> tuple[Piece, ...]:
     """The statements of a text, in order.
 
     >>> [piece.statement for piece in pieces("SET discreet.epsilon = 0.5; BEGIN;")]
-    [SetTo(name='discreet.epsilon', value='0.5', tag='SET'), Transaction(tag='BEGIN', open=True)]
+    [SetTo(name='discreet.epsilon', value='0.5', tag='SET', local=False), Transaction(tag='BEGIN', open=True)]
     """
     if len(text) > _LONGEST:
         raise InvalidParameter("statement", f"{len(text)} characters", f"at most {_LONGEST}")
+    return _remembered(text) if is_short(text) else _cut(text)
+
+
+def is_short(text: str) -> bool:
+    """Whether what is known of a text may be remembered."""
+    return len(text) <= _SHORT
+
+
+def _cut(text: str) -> tuple[Piece, ...]:
     try:
-        tokens = sqlglot.tokenize(text, read="postgres")
+        tokens = _POSTGRES.tokenize(text)
     except TokenError:
         raise InvalidQuery("not SQL", "is a quote or comment left open?") from None
     except RecursionError:
@@ -168,6 +206,9 @@ def pieces(text: str) -> tuple[Piece, ...]:
     return tuple(found) or (Piece(Empty(), 0),)
 
 
+_remembered = lru_cache(maxsize=2_000)(_cut)
+
+
 def _piece(text: str, tokens: list[Token]) -> Piece:
     start = tokens[0].start
     body = text[start : tokens[-1].end + 1]
@@ -178,16 +219,21 @@ def _piece(text: str, tokens: list[Token]) -> Piece:
     ]
     if any(not 1 <= number <= 65_535 for number in numbers):
         raise InvalidQuery("a parameter with a number that cannot be", "number them from $1 on")
-    statement = _statement(body, _all_tokens(body, tokens[0]))
+    try:
+        statement = _statement(body, _all_tokens(body, tokens[0]))
+    except InvalidQuery as error:
+        if error.start is None:
+            raise
+        raise InvalidQuery(error.problem, error.hint, text=text, start=start + error.start) from None
     return Piece(statement, start + _offset(statement, body), max(numbers, default=0))
 
 
 def _all_tokens(body: str, first: Token) -> list[Token]:
     """The tokens of a statement, those of SHOW, FETCH and their like too, whose rest the tokenizer leaves whole."""
     size = first.end - first.start + 1
-    tokens = sqlglot.tokenize(body, read="postgres")
+    tokens = _POSTGRES.tokenize(body)
     if len(tokens) == 2 and tokens[0].text.isalpha():
-        tokens = [tokens[0], *sqlglot.tokenize(" " * size + body[size:], read="postgres")]
+        tokens = [tokens[0], *_POSTGRES.tokenize(" " * size + body[size:])]
     return tokens
 
 
@@ -276,7 +322,7 @@ def _set(body: str, tokens: list[Token]) -> Statement:
         if rest.upper().startswith(("ROLE", "SESSION AUTHORIZATION")):
             return Accepted("SET")
         raise InvalidQuery("not SQL: SET without a name and a value", "write SET name = value", text=body, start=0)
-    return SetTo(_name(parts[1]), _value(parts[2]))
+    return SetTo(_name(parts[1]), _value(parts[2]), local=tokens[1].text.upper() == "LOCAL")
 
 
 def _value(text: str) -> str | None:
@@ -385,8 +431,15 @@ def _fetch(body: str, tokens: list[Token]) -> Statement:
 
 def parsed(sql: str, dialect: str) -> exp.Expr:
     """The tree of one statement; `InvalidQuery` where it cannot be read."""
+    spoken = _DIALECTS[dialect]
     try:
-        trees = [tree for tree in sqlglot.parse(sql, read=dialect) if tree is not None]
+        tokens = spoken.tokenize(sql)
+        for token, after in pairwise(tokens):
+            if token.token_type is TokenType.ALIAS and after.token_type is TokenType.SELECT:
+                after.token_type = TokenType.IDENTIFIER  # a column may be called select: Metabase's is
+            if token.token_type is TokenType.OBJECT_IDENTIFIER and after.token_type is TokenType.L_BRACKET:
+                token.token_type = TokenType.UINT if token.text.casefold() == "oid" else TokenType.TEXT  # oid[]
+        trees = [tree for tree in spoken.parser().parse(tokens, sql) if tree is not None]
     except (ParseError, TokenError, RecursionError):
         raise InvalidQuery("not SQL", "this text cannot be read") from None
     if len(trees) != 1:
@@ -402,12 +455,64 @@ def bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
     "SELECT COUNT(*) FROM people WHERE name = 'x'' OR ''a'' = ''a'"
     """
     tree = tree.copy()
+    for column in tree.selects if isinstance(tree, exp.Select) else ():
+        if not column.alias and column.find(exp.Parameter, exp.Placeholder):  # its name must not depend on a value
+            column.replace(exp.alias_(column.copy(), column.sql("duckdb"), quoted=True))
     for node in list(tree.find_all(exp.Parameter, exp.Placeholder)):
         number = number_of(node)
         if not 1 <= number <= len(values):
             raise InvalidQuery("a parameter without a value", "give a value for each of them")
         node.replace(literal(values[number - 1]))
+    compared: list[exp.Expr] = list(tree.find_all(exp.EQ, exp.NEQ))
+    for pair in compared:
+        if (among := membership(pair)) is not pair:
+            pair.replace(among)
     return tree
+
+
+def membership(node: exp.Expr) -> exp.Expr:
+    """`x = ANY (list)` and `x <> ALL (list)` with IN, where the list is stated; every other node as it is.
+
+    >>> membership(parsed("SELECT x = ANY (ARRAY[1, 2])", "duckdb").selects[0]).sql("duckdb")
+    'x IN (1, 2)'
+    """
+    sign = "ANY" if isinstance(node, exp.EQ) else "ALL" if isinstance(node, exp.NEQ) else None
+    of: Any = node.args.get("expression")
+    if sign is None or not is_quantified(of, sign):
+        return node
+    stated: Any = of.expressions[0] if isinstance(of, exp.Anonymous) else of.this
+    while isinstance(stated, exp.Paren | exp.Cast) and not isinstance(stated.this, exp.Query):
+        stated = stated.this
+    if isinstance(stated, exp.Literal) and stated.is_string and stated.name.startswith("{"):
+        stated = literal(parameter(stated.name.encode(), TEXT.array, binary=False))
+    if not isinstance(stated, exp.Array) or not stated.expressions:
+        return node
+    among = exp.In(this=node.this.copy(), expressions=[item.copy() for item in stated.expressions])
+    return among if sign == "ANY" else exp.Not(this=among)
+
+
+def is_quantified(node: Any, sign: str = "") -> bool:
+    """Whether a node is ANY (…) or ALL (…), or the stated one of them."""
+    named = {exp.Any: "ANY", exp.All: "ALL"}.get(type(node), "")
+    if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
+        named = node.name.upper()
+    return named in ((sign,) if sign else ("ANY", "ALL"))
+
+
+def pointing_back(error: InvalidQuery, text: str, client: str) -> InvalidQuery:
+    """A refusal of a text with values, pointing at the client's own text with parameters; nowhere if that is unsure."""
+    found: list[list[Token]] = []
+    for sql in (text, client):
+        try:
+            found.append(_POSTGRES.tokenize(sql))
+        except (TokenError, RecursionError):
+            found.append([])
+    start = error.start or 0
+    token = next((token for token in found[0] if token.start <= start <= token.end), None)
+    same = [[other for other in tokens if token and other.text == token.text] for tokens in found]
+    if token is None or len(same[0]) != len(same[1]):
+        return InvalidQuery(error.problem, error.hint)
+    return InvalidQuery(error.problem, error.hint, text=client, start=same[1][same[0].index(token)].start)
 
 
 def number_of(node: exp.Expr) -> int:
@@ -423,6 +528,10 @@ def literal(value: Any) -> exp.Expr:  # noqa: PLR0911 (one return a type)
             return exp.Null()
         case bool():
             return exp.Boolean(this=value)
+        case Decimal() if not value.is_finite():
+            return exp.cast(exp.Literal.string("nan"), "DOUBLE")
+        case bytes():
+            raise InvalidParameter("parameter", "bytes", "a text, a number, a date or a time")
         case int() | Decimal():
             number: exp.Expr = exp.Literal.number(format(abs(value), "f") if isinstance(value, Decimal) else abs(value))
             return exp.Neg(this=number) if value < 0 else number

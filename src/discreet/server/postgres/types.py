@@ -8,6 +8,7 @@ import csv
 import datetime as dt
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -129,9 +130,9 @@ def _read_numeric(data: bytes) -> Decimal:
     count, weight, sign, _ = struct.unpack_from("!hhHh", data)
     if sign not in (0, 0x4000):
         return Decimal("NaN")
-    groups = struct.unpack_from(f"!{count}h", data, 8)
-    total = sum(Decimal(group).scaleb(4 * (weight - place)) for place, group in enumerate(groups))
-    return Decimal(-total if sign else total)
+    groups = struct.unpack_from(f"!{count}H", data, 8)
+    whole = tuple(int(digit) for group in groups for digit in f"{group:04}")
+    return Decimal((sign >> 14, whole or (0,), 4 * (weight - count + 1)))
 
 
 def _timed(value: dt.datetime) -> bytes:
@@ -271,8 +272,10 @@ def _scalar(kind: Any, pt: Any) -> PgType:  # noqa: PLR0911, PLR0912 (one return
         return INT2
     if name in ("int32", "uint16"):
         return INT4
-    if name in ("int64", "uint32"):
+    if name == "int64":
         return INT8
+    if name == "uint32":
+        return OID
     if name == "uint64":
         return NUMERIC
     if name in ("float", "halffloat"):
@@ -327,7 +330,7 @@ def parameter(value: bytes | None, oid: int, *, binary: bool) -> Any:
         if oid in ARRAYS:
             return _array(value, ARRAYS[oid], binary=binary)
         if binary and oid in TYPES:
-            return TYPES[oid].read(value)
+            return _small(read) if isinstance(read := TYPES[oid].read(value), Decimal) else read
         text = value.decode()
         return text if oid in _TEXTS or "\0" in text else _from_text(text, oid)
     except (ValueError, struct.error, InvalidOperation, OverflowError, UnicodeDecodeError):
@@ -356,6 +359,19 @@ def _array(value: bytes, element: PgType, *, binary: bool) -> list[Any]:
     return values
 
 
+_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\s*[\d:.]*\s*(?:Z|[+-]\d{2}(?::?\d{2})?)?)?")
+"""A date; what time it is, which JDBC and Node send with it, is cut off, as PostgreSQL does."""
+
+_MOST_DIGITS = 400
+
+
+def _small(value: Decimal) -> Decimal:
+    """A number that can be written out; `ValueError` for 1e999999999, which would take a gigabyte."""
+    if value.is_finite() and (len(value.as_tuple().digits) > _MOST_DIGITS or abs(value.adjusted()) > _MOST_DIGITS):
+        raise ValueError
+    return value
+
+
 def _from_text(text: str, oid: int) -> Any:  # noqa: PLR0911 (one return a type)
     match oid:
         case 20 | 21 | 23 | 26:
@@ -363,13 +379,16 @@ def _from_text(text: str, oid: int) -> Any:  # noqa: PLR0911 (one return a type)
         case 700 | 701:
             return float(text)
         case 1700:
-            return Decimal(text)
+            return _small(Decimal(text))
         case 16:
             if text.strip().casefold() not in ("t", "true", "1", "on", "yes", "y", "f", "false", "0", "off", "no", "n"):
                 raise ValueError
             return text.strip().casefold() in ("t", "true", "1", "on", "yes", "y")
         case 1082:
-            return dt.date.fromisoformat(text)
+            stated = _DATE.fullmatch(text.strip())
+            if stated is None:
+                raise ValueError
+            return dt.date.fromisoformat(stated[1])
         case 1114 | 1184:
             return dt.datetime.fromisoformat(text).astimezone(dt.UTC).replace(tzinfo=None) if _zoned(text) else (
                 dt.datetime.fromisoformat(text)
