@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ _SESSION = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED", "spark.sql.legacy.charVarcharAsString": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED", "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }  # fmt: skip
+_PARTS = "spark.sql.shuffle.partitions"
 _FILES = ("parquet", "delta")
 _WHOLE = {"tinyint", "smallint", "int", "bigint"}
 _FITS = {
@@ -77,7 +78,7 @@ class SparkEngine:
         self._session = _connect(address, self._shown)
         self._catalog = catalog
         self._places = {catalog.table(name).name: _place(name, source, base) for name, source in sources.items()}
-        self._selects = self._find()
+        self._selects = self._find(table.name for table in catalog.tables.values())
 
     @property
     def version(self) -> str:
@@ -89,9 +90,8 @@ class SparkEngine:
         """The rows of a SELECT; `InvalidData` if a table is no longer what it was, `EngineUnavailable` without it."""
         if self._closed:
             raise InvalidData("this engine is closed; open the dataset again")
-        if self._find() != self._selects:
-            raise InvalidData("a table has another shape than when the dataset was opened; open it again")
         named = [(name, select) for name, select in self._selects.items() if SPARK.quoted(name) in sql]
+        self._check_tables([name for name, _ in named])
         tables = ", ".join(f"{SPARK.quoted(name)} AS ({select})" for name, select in named)
         text = f"WITH {tables} {sql}" if tables else sql
         return _naive(self._run(lambda: self._session.sql(text, args={"salt": salt}).toArrow(), "a query"))
@@ -110,14 +110,24 @@ class SparkEngine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _find(self) -> dict[str, str]:
+    def _find(self, names: Iterable[str]) -> dict[str, str]:
+        """How tables are read, from the columns that Spark says they have; no row is looked at."""
         given = {name.casefold(): place for name, place in self._places.items()}
         selects = {}
-        for key, table in self._catalog.tables.items():
-            if key not in given:
+        for table in map(self._catalog.table, names):
+            if table.name.casefold() not in given:
                 raise InvalidParameter(f"table {table.name!r}", "no source", "a table that Spark can read")
-            selects[table.name] = self._select(table, given[key])
+            selects[table.name] = self._select(table, given[table.name.casefold()])
         return selects
+
+    def _check_tables(self, names: Sequence[str]) -> None:
+        """Before a row is read: whatever is wrong here is no function of rows, so a charge may be used again."""
+        try:
+            same = all(self._selects[name] == select for name, select in self._find(names).items())
+        except (InvalidParameter, InvalidData) as error:
+            raise EngineUnavailable(f"{error}; it was there when the dataset was opened") from None
+        if not same:
+            raise EngineUnavailable("a table has another shape than when the dataset was opened; open it again")
 
     def _select(self, table: Table, place: str) -> str:
         query = f"SELECT * FROM {place}"  # noqa: S608 (a name of the owner's policy)
@@ -156,9 +166,10 @@ def _connect(address: str, shown: str) -> Any:
                 quiet: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
                 session = SparkSession.builder.master(address).appName("discreet").config(map=quiet).getOrCreate()
                 session = session.newSession()
-            few = {"spark.sql.shuffle.partitions": "4"} if address.startswith("local") else {}
-            for name, value in (_SESSION | few).items():
+            for name, value in _SESSION.items():
                 session.conf.set(name, value)
+            if address.startswith("local") and session.conf.get(_PARTS) == "200":  # as nobody set it
+                session.conf.set(_PARTS, "4")
     except Exception as error:
         raise _explained(error, shown, "opening the dataset") from None
     return session

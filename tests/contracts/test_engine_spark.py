@@ -1,0 +1,185 @@
+"""Spark as an engine: tables by name, an address of Spark Connect, bad input, and who is told what."""
+
+import logging
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import discreet
+from discreet.curator.engines.spark import SparkEngine, _explained
+from discreet.curator.policy import parse_policy
+from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, ReleaseFailed
+
+POLICY = """
+[dataset]
+name = "clinic"
+neighbors = "add or remove one"
+engine = "spark"
+address = "{address}"
+witness = "none"
+time_floor = 0
+[budget]
+epsilon = 10
+delta = "1e-6"
+everyone = "all"
+[tables.visits]
+source = "{source}"
+unit = "patient"
+max_groups_per_unit = 1
+max_rows_per_group = 1
+[tables.visits.columns]
+patient = {{type = "integer"}}
+cost = {{type = "real", lower = 0, upper = 100, granularity = "0.01"}}
+"""
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+ROWS = pa.table({"patient": list(range(500)), "cost": [float(i % 90) for i in range(500)]})
+
+
+@pytest.fixture
+def ward(spark: str, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
+    """A session with a schema of its own, and a folder with a Parquet file and a policy over the table of the schema."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate().newSession()
+    pq.write_table(ROWS, tmp_path / "visits.parquet")
+    session.sql("CREATE SCHEMA ward")
+    session.sql(f"CREATE TABLE ward.visits USING parquet LOCATION '{tmp_path}/visits.parquet'")
+    (tmp_path / "clinic.toml").write_text(POLICY.format(address=spark, source="ward.visits"))
+    yield session, tmp_path
+    session.sql("DROP SCHEMA ward CASCADE")
+
+
+def failing(data: Any, caplog: Any) -> str:
+    """What the owner reads of a release that fails; the analyst reads nothing of it."""
+    logger = logging.getLogger("discreet.owner")
+    logger.addHandler(caplog.handler)
+    try:
+        with pytest.raises(ReleaseFailed) as caught:
+            data.ask(COUNT, epsilon=1)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "ward" not in str(caught.value)
+    assert "Spark" not in str(caught.value)
+    return str(caplog.text)
+
+
+def test_a_table_that_goes_or_changes_is_charged_once(ward, caplog):
+    """By name: answered, gone, of another shape, back again; one charge for the question that failed in between."""
+    session, folder = ward
+    with discreet.open(folder / "clinic.toml") as data:
+        session.sql("DROP TABLE ward.visits")
+        assert "it was there when the dataset was opened" in failing(data, caplog)
+        session.sql("CREATE TABLE ward.visits (patient BIGINT, cost FLOAT) USING parquet")
+        session.sql("DROP TABLE ward.visits")
+        session.sql("CREATE TABLE ward.visits (patient STRING, cost DOUBLE) USING parquet")
+        assert "a source of type string" in failing(data, caplog)
+        session.sql("DROP TABLE ward.visits")
+        session.sql(f"CREATE TABLE ward.visits USING parquet LOCATION '{folder}/visits.parquet'")
+        answer = data.ask(COUNT, epsilon=1)
+        assert abs(answer.table.column("n")[0].as_py() - 500) < 40
+        assert [charge.number for charge in data.ledger.charges("clinic")] == [answer.receipt.charge]
+
+
+def test_a_file_that_goes_in_a_query_is_charged_for(ward, caplog):
+    """Its table is still in the catalog: the failure comes while rows are read, and could be their work."""
+    _, folder = ward
+    with discreet.open(folder / "clinic.toml") as data:
+        (folder / "visits.parquet").unlink()
+        assert "refused a query" in failing(data, caplog)
+        pq.write_table(ROWS, folder / "visits.parquet")
+        data.ask(COUNT, epsilon=1)
+        assert len(data.ledger.charges("clinic")) == 2
+
+
+def test_a_session_that_is_lost_is_charged_once(ward, caplog, monkeypatch):
+    _, folder = ward
+    with discreet.open(folder / "clinic.toml") as data:
+
+        class Py4JNetworkError(Exception):
+            pass
+
+        class Away:
+            def sql(self, *given: Any, **named: Any) -> Any:
+                raise Py4JNetworkError("Answer from Java side is empty")
+
+        engine = data.curator.engine if hasattr(data, "curator") else data._curator.engine
+        monkeypatch.setattr(engine, "_session", Away())
+        assert "does not answer" in failing(data, caplog)
+        monkeypatch.undo()
+        data.ask(COUNT, epsilon=1)
+        assert len(data.ledger.charges("clinic")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("Py4JNetworkError", EngineUnavailable), ("SparkConnectGrpcException", EngineUnavailable), ("AnalysisException", InvalidData),
+     ("SparkRuntimeException", InvalidData), ("Py4JJavaError", InvalidData)],
+)  # fmt: skip
+def test_only_a_connection_that_is_lost_lets_a_charge_be_used_again(name, kind):
+    error = type(name, (Exception,), {})("said\nmore")
+    assert type(_explained(error, "local[1]", "a query")) is kind
+
+
+def test_sources_that_are_refused(ward):
+    session, folder = ward
+    policy = parse_policy((folder / "clinic.toml").read_text())
+    for source, words in {
+        "ward.nothing": "refused reading the columns",
+        "delta:visits.parquet": "refused reading the columns of 'visits'",  # no Delta here
+        "ward.visits; DROP TABLE x": "the name of a table|a name such as",
+        "csv:visits.csv": "a name such as clinic.visits",
+    }.items():
+        with pytest.raises((InvalidData, InvalidParameter), match=words):
+            SparkEngine(policy.catalog, {"visits": source}, address="local[1]", base=folder)
+    with pytest.raises(InvalidParameter, match="without a password") as caught:
+        parse_policy(POLICY.format(address="sc://host:15002/;token=hush", source="ward.visits"))
+    assert "hush" not in str(caught.value)
+
+
+CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+port = sys.argv[1]
+settings = {"spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin", "spark.connect.grpc.binding.port": port,
+            "spark.connect.grpc.binding.address": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"}
+session = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+print("ready", flush=True)
+sys.stdin.readline()
+session.stop()
+"""
+CALLER = """
+import sys
+import discreet
+with discreet.open(sys.argv[1]) as data:
+    print("n =", data.ask("SELECT COUNT(*) AS n FROM visits", epsilon=5).table.column("n")[0].as_py())
+"""
+
+
+@pytest.mark.slow
+def test_an_address_of_spark_connect(spark, tmp_path):
+    """A server of its own, since a process speaks to Spark in one way only, and so a caller of its own."""
+    import sys
+
+    pq.write_table(ROWS, tmp_path / "visits.parquet")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    path = tmp_path / "clinic.toml"
+    path.write_text(POLICY.format(address=f"sc://127.0.0.1:{port}", source="parquet:visits.parquet"))
+    command = [sys.executable, "-c", CONNECT, port]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        said = subprocess.check_output([sys.executable, "-c", CALLER, str(path)], text=True, env=os.environ)
+        server.communicate("end\n")
+    assert abs(int(said.partition("n = ")[2]) - 500) < 20
+    away = subprocess.run([sys.executable, "-c", CALLER, str(path)], capture_output=True, text=True, check=False)
+    assert f"Spark at sc://127.0.0.1:{port} does not answer" in away.stderr
