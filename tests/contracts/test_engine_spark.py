@@ -87,13 +87,31 @@ def test_a_table_that_goes_or_changes_is_charged_once(ward, caplog):
         assert [charge.number for charge in data.ledger.charges("clinic")] == [answer.receipt.charge]
 
 
-def test_a_file_that_goes_in_a_query_is_charged_for(ward, caplog):
-    """Its table is still in the catalog: the failure comes while rows are read, and could be their work."""
+def test_a_view_needs_the_owners_word(ward):
+    session, folder = ward
+    session.sql("CREATE VIEW ward.seen AS SELECT * FROM ward.visits")
+    policy = parse_policy((folder / "clinic.toml").read_text())
+    with pytest.raises(InvalidParameter, match=r"got 'view .*expected a table; .*promise it: view:ward\.seen"):
+        SparkEngine(policy.catalog, {"visits": "ward.seen"}, address="local[1]")
+    with pytest.raises(InvalidParameter, match="expected a view"):
+        SparkEngine(policy.catalog, {"visits": "view:ward.visits"}, address="local[1]")
+    with SparkEngine(policy.catalog, {"visits": "view:ward.seen"}, address="local[1]") as engine:
+        assert engine.fetch("SELECT count(*) AS n FROM `visits`").to_pylist() == [{"n": 500}]
+
+
+def test_a_file_that_goes_is_charged_once_and_one_that_cannot_be_read_each_time(ward, caplog, spark):
+    """Whether a file is there is no function of rows; what happens while they are read may be."""
     _, folder = ward
-    with discreet.open(folder / "clinic.toml") as data:
-        (folder / "visits.parquet").unlink()
+    file = folder / "visits.parquet"
+    (folder / "files.toml").write_text(POLICY.format(address=spark, source="parquet:visits.parquet"))
+    with discreet.open(folder / "files.toml") as data:
+        written = file.read_bytes()
+        file.unlink()
+        assert "it was there when the dataset was opened" in failing(data, caplog)
+        file.write_bytes(written[:4] + bytes(len(written) // 2) + written[4 + len(written) // 2 :])
         assert "refused a query" in failing(data, caplog)
-        pq.write_table(ROWS, folder / "visits.parquet")
+        assert len(data.ledger.charges("clinic")) == 1  # the first one was used up
+        file.write_bytes(written)
         data.ask(COUNT, epsilon=1)
         assert len(data.ledger.charges("clinic")) == 2
 
@@ -109,8 +127,7 @@ def test_a_session_that_is_lost_is_charged_once(ward, caplog, monkeypatch):
             def sql(self, *given: Any, **named: Any) -> Any:
                 raise Py4JNetworkError("Answer from Java side is empty")
 
-        engine = data.curator.engine if hasattr(data, "curator") else data._curator.engine
-        monkeypatch.setattr(engine, "_session", Away())
+        monkeypatch.setattr(data._curator.engine, "_session", Away())
         assert "does not answer" in failing(data, caplog)
         monkeypatch.undo()
         data.ask(COUNT, epsilon=1)

@@ -5,7 +5,8 @@ Each table of the catalog is a WITH clause of its own name, with exactly the dec
 Guarantee: no value of a row makes a query fail, and settings of the session do not change what is computed. Proof: the
 engine has a session of its own, in which `_SESSION` is set: casts and arithmetic give NULL instead of failing, times
 are in UTC, names are told apart by case, and literals are read in one way. `_read` gives NULL for dates and times
-outside the years 1 to 9999 and mends text that is not UTF-8.
+outside the years 1 to 9999 and mends text that is not UTF-8. Views keep the settings that they were made with: one is
+read only where the policy says so (`view:clinic.visits`), which is the owner's promise that it does not fail.
 """
 
 import hashlib
@@ -25,6 +26,9 @@ from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, Mi
 
 if TYPE_CHECKING:
     import pyarrow
+
+VIEW = "view:"
+"""How a source begins that is a view, by the owner's own word."""
 
 TOKEN = "DISCREET_SPARK_TOKEN"  # noqa: S105 (the name of a variable)
 """The environment variable that holds the token of a Spark Connect server."""
@@ -55,7 +59,8 @@ class SparkEngine:
     """The tables of a catalog in Spark. Threads may share it.
 
     `address` is local[*], spark://host:port, another master, or sc://host:port of a Spark Connect server. `sources`
-    gives for each table parquet:PATH, delta:PATH or the name of a table in Spark's catalog, such as clinic.visits.
+    gives for each table parquet:PATH, delta:PATH or the name of a table in Spark's catalog, such as clinic.visits, or
+    view:clinic.visits.
     Paths are relative to `base`. `stated` is the owner's name for the data as they are.
     """
 
@@ -78,6 +83,7 @@ class SparkEngine:
         self._session = _connect(address, self._shown)
         self._catalog = catalog
         self._places = {catalog.table(name).name: _place(name, source, base) for name, source in sources.items()}
+        self._views = {catalog.table(name).name for name, source in sources.items() if str(source).startswith(VIEW)}
         self._selects = self._find(table.name for table in catalog.tables.values())
 
     @property
@@ -130,8 +136,14 @@ class SparkEngine:
             raise EngineUnavailable("a table has another shape than when the dataset was opened; open it again")
 
     def _select(self, table: Table, place: str) -> str:
-        query = f"SELECT * FROM {place}"  # noqa: S608 (a name of the owner's policy)
-        fields = self._run(lambda: self._session.sql(query).schema.fields, f"reading the columns of {table.name!r}")
+        query, what = f"SELECT * FROM {place}", f"reading the columns of {table.name!r}"  # noqa: S608 (the owner's name)
+        if not place.startswith(tuple(f"{form}." for form in _FILES)):
+            self._run(
+                lambda: self._session.sql(f"REFRESH TABLE {place}"), what
+            )  # a session remembers tables as they were
+            kind = str(self._run(lambda: self._session.catalog.getTable(place).tableType, what))
+            _check_kind(table.name, place, kind, is_view=table.name in self._views)
+        fields = self._run(lambda: self._session.sql(query).schema.fields, what)
         names = [field.name for field in fields]
         listed = []
         for column in table.columns:
@@ -187,11 +199,22 @@ _AWAY = frozenset({"Py4JNetworkError", "SparkConnectGrpcException", "_InactiveRp
 """Errors of the connection, by the names of their classes: which package has them depends on how Spark is reached."""
 
 
+def _check_kind(name: str, place: str, kind: str, *, is_view: bool) -> None:
+    """A view is read where the owner says so: what it computes may fail on a row, or mix the rows of several people."""
+    if is_view == (kind in ("MANAGED", "EXTERNAL")):
+        hint = f"it may fail or mix people; if each of its rows is one person's, promise it: {VIEW}{place}".replace(
+            "`", ""
+        )
+        expected = "a view" if is_view else "a table"
+        raise InvalidParameter(f"table {name!r}, source", f"{kind.lower()} {place}", expected, "" if is_view else hint)
+
+
 def _place(name: str, source: Any, base: Path) -> str:
     """What stands after FROM."""
     where = f"table {name!r}, source"
     if not isinstance(source, str) or not source.strip():
         raise InvalidParameter(where, type(source).__name__, "parquet:PATH, delta:PATH or the name of a table")
+    source = source.removeprefix(VIEW)
     form, mark, path = source.partition(":")
     if mark and form in _FILES:
         place = path if "://" in path else str((base / path).resolve())
