@@ -206,6 +206,18 @@ def compare(engines: dict[str, Any], other: dict[str, Any], name: str, sql: str)
             assert sorted_rows(found) == sorted_rows(expected), written
 
 
+def read_alike(engines: dict[str, Any], other: dict[str, Any]) -> None:
+    """Each table as it is read, value by value: declared columns in declared types, NaN, -0.0 and all ends as they are."""
+    dialects = {"duckdb": engines, other["clinic"].dialect: other}
+    for policy in (clinic(), shop()):
+        for table in policy.catalog.tables.values():
+            found = []
+            for name, these in dialects.items():
+                rows = these[policy.catalog.name].fetch(f"SELECT * FROM {dialect_of(name).quoted(table.name)}")
+                found.append(([(f.name, f.type) for f in rows.schema], sorted(map(repr, rows.to_pylist()))))
+            assert found[0] == found[1], table.name
+
+
 # PostgreSQL
 
 TYPES = {
@@ -247,7 +259,15 @@ def test_postgresql_gives_the_same_exact_aggregates(duckdb_engines, postgres_eng
     compare(duckdb_engines, postgres_engines, name, sql)
 
 
+def test_postgresql_reads_the_same_rows(duckdb_engines, postgres_engines):
+    read_alike(duckdb_engines, postgres_engines)
+
+
 # Spark
+
+
+def test_spark_reads_the_same_rows(duckdb_engines, spark_engines):
+    read_alike(duckdb_engines, spark_engines)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,9 @@ import logging
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 import discreet
 from discreet.curator.engines.spark import SparkEngine, _explained
 from discreet.curator.policy import parse_policy
-from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, ReleaseFailed
+from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, MissingExtra, ReleaseFailed
 
 POLICY = """
 [dataset]
@@ -160,6 +162,21 @@ def test_sources_that_are_refused(ward):
     assert "hush" not in str(caught.value)
 
 
+def test_spark_connect_without_its_packages_is_said(spark, monkeypatch):
+    from pyspark.sql import SparkSession
+
+    class Remote:
+        def remote(self, place: str) -> Any:
+            raise ImportError("grpcio-status")
+
+    monkeypatch.setattr(SparkSession, "builder", Remote())
+    policy = parse_policy(POLICY.format(address="sc://127.0.0.1:1", source="ward.visits"))
+    with pytest.raises(
+        MissingExtra, match=r"pyspark\[connect\] is not installed; run: pip install 'discreet\[spark\]'"
+    ):
+        SparkEngine(policy.catalog, policy.sources, address=str(policy.address))
+
+
 CONNECT = """
 import sys
 from pyspark.sql import SparkSession
@@ -182,21 +199,26 @@ with discreet.open(sys.argv[1]) as data:
 @pytest.mark.slow
 def test_an_address_of_spark_connect(spark, tmp_path):
     """A server of its own, since a process speaks to Spark in one way only, and so a caller of its own."""
-    import sys
-
+    if missing := [name for name in ("grpc_status", "google.rpc", "zstandard") if find_spec(name) is None]:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            f"NO SPARK CONNECT: {missing}; install 'pyspark[connect]'"
+        )
     pq.write_table(ROWS, tmp_path / "visits.parquet")
+    (tmp_path / "caller.py").write_text(CALLER)
+    caller = [sys.executable, str(tmp_path / "caller.py"), str(tmp_path / "clinic.toml")]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    path = tmp_path / "clinic.toml"
-    path.write_text(POLICY.format(address=f"sc://127.0.0.1:{port}", source="parquet:visits.parquet"))
+    (tmp_path / "clinic.toml").write_text(
+        POLICY.format(address=f"sc://127.0.0.1:{port}", source="parquet:visits.parquet")
+    )
     command = [sys.executable, "-c", CONNECT, port]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         assert server.stdout.readline() == "ready\n"
-        said = subprocess.check_output([sys.executable, "-c", CALLER, str(path)], text=True, env=os.environ)
+        said = subprocess.check_output(caller, text=True)
         server.communicate("end\n")
     assert abs(int(said.partition("n = ")[2]) - 500) < 20
-    away = subprocess.run([sys.executable, "-c", CALLER, str(path)], capture_output=True, text=True, check=False)
+    away = subprocess.run(caller, capture_output=True, text=True, check=False)
     assert f"Spark at sc://127.0.0.1:{port} does not answer" in away.stderr

@@ -138,9 +138,8 @@ class SparkEngine:
     def _select(self, table: Table, place: str) -> str:
         query, what = f"SELECT * FROM {place}", f"reading the columns of {table.name!r}"  # noqa: S608 (the owner's name)
         if not place.startswith(tuple(f"{form}." for form in _FILES)):
-            self._run(
-                lambda: self._session.sql(f"REFRESH TABLE {place}"), what
-            )  # a session remembers tables as they were
+            # a session remembers tables as they were
+            self._run(lambda: self._session.sql(f"REFRESH TABLE {place}"), what)
             kind = str(self._run(lambda: self._session.catalog.getTable(place).tableType, what))
             _check_kind(table.name, place, kind, is_view=table.name in self._views)
         fields = self._run(lambda: self._session.sql(query).schema.fields, what)
@@ -173,7 +172,10 @@ def _connect(address: str, shown: str) -> Any:
             if address.startswith("sc://"):
                 token = os.environ.get(TOKEN)
                 place = f"{address}{'' if ';' in address else '/'};token={token}" if token else address
-                session = SparkSession.builder.remote(place).create()
+                try:
+                    session = SparkSession.builder.remote(place).create()
+                except ImportError:  # what speaks Spark Connect is in packages of their own
+                    raise MissingExtra("pyspark[connect]", "spark") from None
             else:
                 quiet: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
                 session = SparkSession.builder.master(address).appName("discreet").config(map=quiet).getOrCreate()
@@ -182,6 +184,8 @@ def _connect(address: str, shown: str) -> Any:
                 session.conf.set(name, value)
             if address.startswith("local") and session.conf.get(_PARTS) == "200":  # as nobody set it
                 session.conf.set(_PARTS, "4")
+    except MissingExtra:
+        raise
     except Exception as error:
         raise _explained(error, shown, "opening the dataset") from None
     return session
