@@ -39,7 +39,7 @@ class Server:
         if user:
             for path in (folder, folder / "password"):
                 shutil.chown(path, user)
-        self.run("initdb", "-D", "data", "-U", "owner", "-A", "scram-sha-256", "--pwfile=password", "-E", "UTF8")
+        self.run("initdb", "-D", "data", "-U", "owner", "-A", "scram-sha-256", "--pwfile=password", "-E", "UTF8", "-N")
         self.start()
 
     def run(self, name: str, *arguments: str) -> None:
@@ -82,6 +82,17 @@ class Server:
         with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
             connection.execute("DROP SCHEMA IF EXISTS discreet_collection CASCADE")
         return self.address("postgres")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs Spark or PostgreSQL comes first, so that of several workers one starts them: work is stolen from the end."""
+    order, here = ("spark", "postgres"), Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        needed = (*getattr(item, "fixturenames", ()), item.name) if item.path.is_relative_to(here) else ()
+        return next((at for at, name in enumerate(order) if any(name in text for text in needed)), len(order))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
