@@ -41,7 +41,7 @@ class Terms:
 def sizes(groups: int, contributions: float, exponent: float, seed: int = 1) -> Iterator[NDArray[np.int64]]:
     """How many people each group has, a chunk of groups at a time."""
     source = np.random.default_rng(seed)
-    ranks = np.arange(1, groups + 1, CHUNK)
+    ranks = range(1, groups + 1, CHUNK)
     whole = sum(float((np.arange(first, min(first + CHUNK, groups + 1)) ** -exponent).sum()) for first in ranks)
     for first in ranks:
         expected = np.arange(first, min(first + CHUNK, groups + 1), dtype=float) ** -exponent * (contributions / whole)
