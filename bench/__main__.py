@@ -15,6 +15,7 @@ COMPARISONS = (
     "accounting",
     "timing",
     "ledger",
+    "engines",
     "curator",
     "server",
     "local",

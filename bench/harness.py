@@ -210,7 +210,7 @@ def _run(contestant: Contestant, python: Path) -> tuple[Run | None, str]:
     packages = [contestant.peer or "discreet", *contestant.packages]
     task = {"file": getfile(contestant.prepare), "packages": packages, **arguments}
     one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    environ = {**os.environ, **one_thread, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
     command = [str(python), "-c", "from bench.harness import child; child()", json.dumps(task)]
     try:
         done = subprocess.run(command, env=environ, check=False, capture_output=True, text=True, timeout=TIMEOUT_S)

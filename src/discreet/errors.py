@@ -12,7 +12,7 @@
     ├── NoGuarantee               the accountant cannot state a finite ε for this loss at this δ
     ├── BudgetExceeded            the budget cannot pay for this loss
     ├── ReleaseFailed             a charged release failed; why is told to the owner only
-    ├── EngineUnavailable         the server that has the tables does not answer; for the owner
+    ├── EngineUnavailable         the server that has the tables, or a table of it, is not there; for the owner
     ├── NotAccepted               no candidate of a private selection was accepted; what it cost is spent
     ├── LedgerError               the ledger could not do what was asked; nothing that it holds was lost
     │   ├── LedgerUnavailable     its file cannot be opened, locked or written just now
@@ -90,7 +90,10 @@ class ReleaseFailed(DiscreetError):
 
 
 class EngineUnavailable(DiscreetError):
-    """The server that has the tables cannot be reached, or the connection was lost: told to the owner only."""
+    """The server that has the tables does not answer, or has them no more as they were: told to the owner only.
+
+    It is no function of rows, so the charge of a release that meets it is used up by asking the same again.
+    """
 
 
 class NotAccepted(DiscreetError):

@@ -39,7 +39,7 @@ class Server:
         if user:
             for path in (folder, folder / "password"):
                 shutil.chown(path, user)
-        self.run("initdb", "-D", "data", "-U", "owner", "-A", "scram-sha-256", "--pwfile=password", "-E", "UTF8")
+        self.run("initdb", "-D", "data", "-U", "owner", "-A", "scram-sha-256", "--pwfile=password", "-E", "UTF8", "-N")
         self.start()
 
     def run(self, name: str, *arguments: str) -> None:
@@ -84,6 +84,17 @@ class Server:
         return self.address("postgres")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs Spark or PostgreSQL comes first, so that of several workers one starts them: work is stolen from the end."""
+    order, here = ("spark", "postgres"), Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        needed = (*getattr(item, "fixturenames", ()), item.name) if item.path.is_relative_to(here) else ()
+        return next((at for at, name in enumerate(order) if any(name in text for text in needed)), len(order))
+
+    items.sort(key=place)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     if program("initdb") is None or program("pg_ctl") is None:
@@ -105,10 +116,30 @@ def _few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_sampling._Exchange, "swept", few)
 
 
+OTHERS = {
+    "spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true", "spark.sql.legacy.timeParserPolicy": "LEGACY",
+}  # fmt: skip
+"""Settings of the Spark application, which others made: results must not depend on them."""
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false",
+}  # fmt: skip
+"""For a few hundred rows, compiling each statement takes longer than reading them."""
+
+
 @pytest.fixture(scope="session")
-def spark() -> str:
-    """The address of a Spark of this machine, which the first engine starts."""
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the one Spark application of these tests, whose settings are not ours."""
     if shutil.which("java") is None:
         reason = "NO JAVA: the Spark engine is not tested; install a JRE (`make java`)"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    return "local[2]"
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    settings = OTHERS | QUICK | {"spark.sql.warehouse.dir": warehouse}
+    session = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+    yield "local[1]"
+    session.stop()

@@ -140,7 +140,7 @@ class Derived:
     """The rows of a ledger whose totals this process has derived from their losses, by their hashes.
 
     Guarantee: a row that `check` accepts has the total of the row before it plus its loss, and so has each row before
-    it, back to the opening, a row that was checked before, or `most` rows.
+    it, back to the opening, a row that was checked before, or until `charges` charges among `most` rows were derived.
     Proof. A row names the hash of the row before it, so what was derived for a hash holds for every row that carries
     it, whatever became of the transaction in which it was seen.
     """
@@ -155,12 +155,13 @@ class Derived:
                 self._hashes.pop(old, None)
         self._hashes[row.hash] = None
 
-    def check(self, rows: Rows, last: Row, *, most: int) -> None:
+    def check(self, rows: Rows, last: Row, *, most: int, charges: int) -> None:
         """Derive the totals of the last rows again; `LedgerDamaged` where one was edited, even with a new hash."""
         row = last
         unseen: list[Row] = []
-        while row.hash not in self._hashes and len(unseen) < most:
+        while row.hash not in self._hashes and len(unseen) < most and charges > 0:
             unseen.append(row)
+            charges -= row.kind == "charge"
             before = rows.latest(row.account, before=row.number)
             try:
                 _follows(rows, before, row)

@@ -86,7 +86,7 @@ class Curator:
     pace: Pace = field(default_factory=Pace)
     least_epsilon: Fraction = Fraction(0)
     unanswered: dict[str, Charge] = field(default_factory=dict, repr=False)
-    """Charges whose release found no server, by what they are for: asking again uses them up."""
+    """Charges whose release found no server or no table, by what they are for: asking again uses them up."""
 
     def release(
         self, plan: Plan[Result], *, analyst: str, allowance: Allowance = NO_LIMIT, request: str | None = None

@@ -131,7 +131,7 @@ class Ledger:
         seen = self._witness.sightings() if self._witness else []  # before rows are read: these may become more
 
         def work(rows: Rows) -> Head | None:
-            last = self._tail(rows, name)
+            last = self._tail(rows, name, charges=_TAIL)
             check_sightings(rows, name, seen)
             if last is None:
                 check_marks(rows, marks)
@@ -384,11 +384,14 @@ class Ledger:
         if not verdict:
             raise LedgerDamaged(f"{verdict.trouble}; {WHAT_TO_DO}")
 
-    def _tail(self, rows: Rows, account: str) -> Row | None:
-        """The last row of the account, intact and with totals that follow from the losses; None where it has none."""
+    def _tail(self, rows: Rows, account: str, *, charges: int = 1) -> Row | None:
+        """The last row of the account, intact and with totals that follow from the losses; None where it has none.
+
+        Of what other processes charged since, the last charge is enough: whoever wrote it derived the one before.
+        """
         last = tail(rows, account)
         if last is not None:
-            self._derived.check(rows, last, most=_TAIL)
+            self._derived.check(rows, last, most=_TAIL, charges=charges)
         return last
 
     def _note(self, head: Head | None) -> None:

@@ -7,7 +7,7 @@ Guarantee: no value of a row makes a query fail. Proof: every expression of `_re
 holds every value of its type, or a CASE that gives NULL for values that the wanted type does not hold: dates and times
 outside the years 1 to 9999 (±infinity among them), numerics beyond doubles. Views may compute anything: a view is read
 only where the policy says so (`view:clinic.visits`), which is the owner's promise that it cannot fail and that each of
-its rows comes from the rows of one person.
+its rows comes from the rows of one person. A table whose rows are chosen by policies of row security is such a view.
 
 Guarantee: what a query computes does not depend on settings of the server, the role or the database. Proof: each
 transaction sets those that SQL of `dialects.Postgres` can feel (`_SESSION`); operators and functions come from
@@ -59,13 +59,16 @@ _FITS = {
     ColumnType.TIMESTAMP: {"timestamp", "timestamptz"},
 }
 _RELATION = """
-SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+SELECT c.oid, n.nspname, c.relname, c.relkind, row_security_active(c.oid)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass($1)"""
 _COLUMNS = """
-SELECT a.attname, CASE WHEN b.typtype = 'e' THEN 'enum' ELSE b.typname END, a.attgenerated = 'v'
+SELECT a.attname, CASE WHEN b.typtype = 'e' THEN 'enum' ELSE b.typname END, a.attgenerated = 'v',
+    has_column_privilege(a.attrelid, a.attnum, 'SELECT')
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+_GRANT = "GRANT SELECT on the tables, and USAGE on their schema, to this role"
 _KINDS = {"r": "a table", "p": "a table", "v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 
@@ -109,8 +112,7 @@ class PostgresEngine:
         tables = ", ".join(f"{POSTGRES.quoted(name)} AS NOT MATERIALIZED ({select})" for name, select in named)
         text = f"SELECT q.* FROM ({sql}) AS q WHERE $1::text IS NOT NULL"  # noqa: S608 (SQL of our own)
         with self._transaction("a query") as connection:
-            if self._find(connection) != self._selects:
-                raise InvalidData("a table or view has another shape than when the dataset was opened; open it again")
+            self._check_tables(connection)
             return _arrow(connection, f"WITH {tables} {text}" if tables else text, salt)
 
     def fetch_public(self, sql: str, table: str) -> "pyarrow.Table":
@@ -168,6 +170,17 @@ class PostgresEngine:
             selects[table.name] = _select(connection, table, given[key])
         return selects
 
+    def _check_tables(self, connection: "Connection") -> None:
+        """Before a row is read: whatever is wrong here is no function of rows, so a charge may be used again."""
+        try:
+            same = self._find(connection) == self._selects
+        except InvalidParameter as error:
+            raise EngineUnavailable(f"{error}; it was there when the dataset was opened") from None
+        except _psycopg().Error as error:
+            raise EngineUnavailable(str(self._explained(error, "a query"))) from None
+        if not same:
+            raise EngineUnavailable("a table or view has another shape than when the dataset was opened; open it again")
+
     def _explained(self, error: "psycopg.Error", what: str) -> InvalidData | EngineUnavailable:
         """In words, for the owner: what the server said of roles and tables, never a password."""
         errors = _psycopg().errors
@@ -176,7 +189,7 @@ class PostgresEngine:
             case errors.QueryCanceled():
                 hint = f"{what} took longer than {self._timeout} seconds; state another [dataset] statement_timeout"
             case errors.InsufficientPrivilege():
-                hint = "GRANT SELECT on the tables, and USAGE on their schema, to this role"
+                hint = _GRANT
             case errors.UndefinedTable() | errors.UndefinedColumn():
                 hint = "a table was dropped or renamed after the dataset was opened; open it again"
             case errors.OperationalError() | errors.InterfaceError() if _is_away(error):
@@ -233,18 +246,26 @@ def _select(connection: "Connection", table: Table, source: str) -> str:
     if row is None:
         hint = "name its schema, as in clinic.visits, and quote names with odd characters"
         raise InvalidParameter(where, place, "a table of the database that this role can see", hint)
-    oid, schema, relation, kind = row
+    oid, schema, relation, kind, policies = row
     kind = kind.decode() if isinstance(kind, bytes) else kind
-    plain = kind in ("r", "p")
+    plain = kind in ("r", "p") and not policies
     if kind not in _KINDS or plain == source.startswith(VIEW):
-        hint = f"a view may fail or mix people; if each of its rows is one person's, promise it: {VIEW}{place}"
+        hint = f"it may fail or mix people; if each of its rows is one person's, promise it: {VIEW}{place}"
         expected = "a view" if plain else "a table"
-        raise InvalidParameter(where, f"{place}, {_KINDS.get(kind, 'no table')}", expected, "" if plain else hint)
-    columns = [(str(found), str(type_), bool(virtual)) for found, type_, virtual in cursor.execute(_COLUMNS, [oid])]
-    names = [found for found, _, _ in columns]
+        what = "a table whose rows policies choose" if policies else _KINDS.get(kind, "no table")
+        raise InvalidParameter(where, f"{place}, {what}", expected, "" if plain else hint)
+    columns = [
+        (str(found), str(type_), bool(virtual), bool(may))
+        for found, type_, virtual, may in cursor.execute(_COLUMNS, [oid])
+    ]
+    names = [found for found, *_ in columns]
     listed = []
     for column in table.columns:
-        found, type_, virtual = columns[find(table, column, names)]
+        found, type_, virtual, may = columns[find(table, column, names)]
+        if not may:
+            raise InvalidParameter(
+                where, f"{place}, whose column {found!r} this role may not read", "one it may", _GRANT
+            )
         listed.append(_read(table, column, POSTGRES.quoted(found), "a virtual column" if virtual else type_))
     return f"SELECT {', '.join(listed)} FROM {POSTGRES.quoted(schema)}.{POSTGRES.quoted(relation)}"  # noqa: S608
 

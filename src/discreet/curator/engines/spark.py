@@ -5,7 +5,8 @@ Each table of the catalog is a WITH clause of its own name, with exactly the dec
 Guarantee: no value of a row makes a query fail, and settings of the session do not change what is computed. Proof: the
 engine has a session of its own, in which `_SESSION` is set: casts and arithmetic give NULL instead of failing, times
 are in UTC, names are told apart by case, and literals are read in one way. `_read` gives NULL for dates and times
-outside the years 1 to 9999 and mends text that is not UTF-8.
+outside the years 1 to 9999 and mends text that is not UTF-8. Views keep the settings that they were made with: one is
+read only where the policy says so (`view:clinic.visits`), which is the owner's promise that it does not fail.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, Mi
 
 if TYPE_CHECKING:
     import pyarrow
+
+VIEW = "view:"
+"""How a source begins that is a view, by the owner's own word."""
 
 TOKEN = "DISCREET_SPARK_TOKEN"  # noqa: S105 (the name of a variable)
 """The environment variable that holds the token of a Spark Connect server."""
@@ -38,6 +42,7 @@ _SESSION = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED", "spark.sql.legacy.charVarcharAsString": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED", "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }  # fmt: skip
+_PARTS = "spark.sql.shuffle.partitions"
 _FILES = ("parquet", "delta")
 _WHOLE = {"tinyint", "smallint", "int", "bigint"}
 _FITS = {
@@ -54,7 +59,8 @@ class SparkEngine:
     """The tables of a catalog in Spark. Threads may share it.
 
     `address` is local[*], spark://host:port, another master, or sc://host:port of a Spark Connect server. `sources`
-    gives for each table parquet:PATH, delta:PATH or the name of a table in Spark's catalog, such as clinic.visits.
+    gives for each table parquet:PATH, delta:PATH or the name of a table in Spark's catalog, such as clinic.visits, or
+    view:clinic.visits.
     Paths are relative to `base`. `stated` is the owner's name for the data as they are.
     """
 
@@ -77,7 +83,8 @@ class SparkEngine:
         self._session = _connect(address, self._shown)
         self._catalog = catalog
         self._places = {catalog.table(name).name: _place(name, source, base) for name, source in sources.items()}
-        self._selects = self._find()
+        self._views = {catalog.table(name).name for name, source in sources.items() if str(source).startswith(VIEW)}
+        self._selects = self._find(table.name for table in catalog.tables.values())
 
     @property
     def version(self) -> str:
@@ -89,9 +96,8 @@ class SparkEngine:
         """The rows of a SELECT; `InvalidData` if a table is no longer what it was, `EngineUnavailable` without it."""
         if self._closed:
             raise InvalidData("this engine is closed; open the dataset again")
-        if self._find() != self._selects:
-            raise InvalidData("a table has another shape than when the dataset was opened; open it again")
         named = [(name, select) for name, select in self._selects.items() if SPARK.quoted(name) in sql]
+        self._check_tables([name for name, _ in named])
         tables = ", ".join(f"{SPARK.quoted(name)} AS ({select})" for name, select in named)
         text = f"WITH {tables} {sql}" if tables else sql
         return _naive(self._run(lambda: self._session.sql(text, args={"salt": salt}).toArrow(), "a query"))
@@ -110,18 +116,33 @@ class SparkEngine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _find(self) -> dict[str, str]:
+    def _find(self, names: Iterable[str]) -> dict[str, str]:
+        """How tables are read, from the columns that Spark says they have; no row is looked at."""
         given = {name.casefold(): place for name, place in self._places.items()}
         selects = {}
-        for key, table in self._catalog.tables.items():
-            if key not in given:
+        for table in map(self._catalog.table, names):
+            if table.name.casefold() not in given:
                 raise InvalidParameter(f"table {table.name!r}", "no source", "a table that Spark can read")
-            selects[table.name] = self._select(table, given[key])
+            selects[table.name] = self._select(table, given[table.name.casefold()])
         return selects
 
+    def _check_tables(self, names: Sequence[str]) -> None:
+        """Before a row is read: whatever is wrong here is no function of rows, so a charge may be used again."""
+        try:
+            same = all(self._selects[name] == select for name, select in self._find(names).items())
+        except (InvalidParameter, InvalidData) as error:
+            raise EngineUnavailable(f"{error}; it was there when the dataset was opened") from None
+        if not same:
+            raise EngineUnavailable("a table has another shape than when the dataset was opened; open it again")
+
     def _select(self, table: Table, place: str) -> str:
-        query = f"SELECT * FROM {place}"  # noqa: S608 (a name of the owner's policy)
-        fields = self._run(lambda: self._session.sql(query).schema.fields, f"reading the columns of {table.name!r}")
+        query, what = f"SELECT * FROM {place}", f"reading the columns of {table.name!r}"  # noqa: S608 (the owner's name)
+        if not place.startswith(tuple(f"{form}." for form in _FILES)):
+            # a session remembers tables as they were
+            self._run(lambda: self._session.sql(f"REFRESH TABLE {place}"), what)
+            kind = str(self._run(lambda: self._session.catalog.getTable(place).tableType, what))
+            _check_kind(table.name, place, kind, is_view=table.name in self._views)
+        fields = self._run(lambda: self._session.sql(query).schema.fields, what)
         names = [field.name for field in fields]
         listed = []
         for column in table.columns:
@@ -151,14 +172,20 @@ def _connect(address: str, shown: str) -> Any:
             if address.startswith("sc://"):
                 token = os.environ.get(TOKEN)
                 place = f"{address}{'' if ';' in address else '/'};token={token}" if token else address
-                session = SparkSession.builder.remote(place).create()
+                try:
+                    session = SparkSession.builder.remote(place).create()
+                except ImportError:  # what speaks Spark Connect is in packages of their own
+                    raise MissingExtra("pyspark[connect]", "spark") from None
             else:
                 quiet: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
                 session = SparkSession.builder.master(address).appName("discreet").config(map=quiet).getOrCreate()
                 session = session.newSession()
-            few = {"spark.sql.shuffle.partitions": "4"} if address.startswith("local") else {}
-            for name, value in (_SESSION | few).items():
+            for name, value in _SESSION.items():
                 session.conf.set(name, value)
+            if address.startswith("local") and session.conf.get(_PARTS) == "200":  # as nobody set it
+                session.conf.set(_PARTS, "4")
+    except MissingExtra:
+        raise
     except Exception as error:
         raise _explained(error, shown, "opening the dataset") from None
     return session
@@ -176,11 +203,22 @@ _AWAY = frozenset({"Py4JNetworkError", "SparkConnectGrpcException", "_InactiveRp
 """Errors of the connection, by the names of their classes: which package has them depends on how Spark is reached."""
 
 
+def _check_kind(name: str, place: str, kind: str, *, is_view: bool) -> None:
+    """A view is read where the owner says so: what it computes may fail on a row, or mix the rows of several people."""
+    if is_view == (kind in ("MANAGED", "EXTERNAL")):
+        hint = f"it may fail or mix people; if each of its rows is one person's, promise it: {VIEW}{place}".replace(
+            "`", ""
+        )
+        expected = "a view" if is_view else "a table"
+        raise InvalidParameter(f"table {name!r}, source", f"{kind.lower()} {place}", expected, "" if is_view else hint)
+
+
 def _place(name: str, source: Any, base: Path) -> str:
     """What stands after FROM."""
     where = f"table {name!r}, source"
     if not isinstance(source, str) or not source.strip():
         raise InvalidParameter(where, type(source).__name__, "parquet:PATH, delta:PATH or the name of a table")
+    source = source.removeprefix(VIEW)
     form, mark, path = source.partition(":")
     if mark and form in _FILES:
         place = path if "://" in path else str((base / path).resolve())
