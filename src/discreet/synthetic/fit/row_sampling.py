@@ -157,8 +157,8 @@ def _repair(
 ) -> None:
     """Draw the columns that constraints tie together again in rows that break one: rejection, in place.
 
-    Where one column is at most another, rows exchange codes first. A redrawn row keeps its soft row for half of the tries, then takes any. Rows that break a constraint to the end copy
-    these columns from rows that do not.
+    Where one column is at most another, rows exchange codes first. A redrawn row keeps its soft row for half of the
+    tries, then takes any. Rows that break a constraint to the end copy these columns from rows that do not.
     """
     member = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     if any(each.is_order for each in allowed):
