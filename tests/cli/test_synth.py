@@ -54,6 +54,14 @@ def spent(folder):
         return len(data._curator.ledger.charges("clinic"))
 
 
+def test_what_a_plan_says_of_itself_is_json_where_that_is_asked(folder):
+    words = run("synth", folder / "clinic.toml", *TERMS, "--explain").stdout.splitlines()
+    said = json.loads(run("synth", folder / "clinic.toml", *TERMS, "--explain", "--json").stdout)
+    assert list(said) == [line.split("  ")[0] for line in words]
+    assert all(line.endswith(said[name]) for line, name in zip(words, said, strict=True))
+    assert said["cost"].startswith("ε ")
+
+
 def test_explained_made_and_reported(folder):
     told = run("synth", folder / "clinic.toml", *TERMS, "--explain")
     assert told.exit_code == 0

@@ -107,3 +107,18 @@ def test_no_weight_makes_a_row_add_more():
         small = statistics(weighted(z[here], root), weighted(y[here], root), weighted(ones[here], root), True)
         large = statistics(z[here], y[here], ones[here], True)
         assert all((np.abs(a) <= np.abs(b)).all() for a, b in zip(small, large, strict=True))
+
+
+def test_scores_take_weights():
+    """A row of weight 0 is not judged; weights are those of scikit-learn's scores."""
+    from sklearn.metrics import accuracy_score, r2_score
+
+    rng = np.random.default_rng(5)
+    x, weights = rng.uniform(-1, 1, (500, 2)), rng.random(500)
+    y = x[:, 0] + rng.normal(0, 0.3, 500)
+    line = LinearRegression(epsilon=10, delta=0, bounds=(-1, 1), target_bounds=(-3, 3)).fit(x, y)
+    sides = GaussianNB(epsilon=10, delta=0, bounds=(-1, 1), classes=[0, 1]).fit(x, (y > 0).astype(int))
+    assert line.score(x, y, weights) == pytest.approx(r2_score(y, line.predict(x), sample_weight=weights))
+    right = accuracy_score(y > 0, sides.predict(x) == 1, sample_weight=weights)
+    assert sides.score(x, (y > 0).astype(int), sample_weight=weights) == pytest.approx(right)
+    assert line.score(x, y, weights) != pytest.approx(line.score(x, y), abs=1e-6)

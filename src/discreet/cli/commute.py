@@ -14,6 +14,7 @@ from discreet.cli.show import (
     checked_file,
     delta_option,
     epsilon_option,
+    explained,
     facts,
     force_option,
     json_option,
@@ -180,7 +181,7 @@ def release(
         named = table or _only_private_table(data)
         plan = data.plan(discreet.Commute(table=named, places=known, groups=regions, **settings))
         if explain:
-            click.echo(plan.explain())
+            explained(plan.explain(), as_json=as_json)
             return
         release = data.release(plan)
     _write_public(release, read, output, page, geojson)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from discreet.cli.show import facts, json_option, names, refuse_existing
+from discreet.cli.show import explained, facts, json_option, names, refuse_existing
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _OUT = click.Path(dir_okay=False, writable=True)
@@ -167,7 +167,7 @@ def audit(
     with discreet.open(policy, analyst=analyst) as data:
         plan = data.plan(discreet.FairnessAudit(predictions=predictions, **request))
         if explain:
-            click.echo(plan.explain())
+            explained(plan.explain(), as_json=as_json)
             return
         report = data.release(plan)
     _show(report, output, "Private fairness audit", as_json=as_json)

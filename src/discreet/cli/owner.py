@@ -112,7 +112,7 @@ def bounds(
     with discreet.open(policy, analyst=analyst) as data:
         plan = data.plan(discreet.ContributionBounds(table=table, **request))
         if explain:
-            click.echo(plan.explain())
+            show.explained(plan.explain(), as_json=as_json)
             return
         chosen = data.release(plan)
     if as_json:

@@ -90,6 +90,15 @@ def facts(values: Mapping[str, Any], *, as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
 
 
+def explained(explanation: str, *, as_json: bool) -> None:
+    """Print what a plan says of itself, lines of a name and words; or as one JSON object."""
+    if not as_json:
+        click.echo(explanation)
+        return
+    pairs = (line.split("  ", 1) for line in explanation.splitlines())
+    facts({name.strip(): "".join(words).strip() for name, *words in pairs}, as_json=True)
+
+
 def text(content: str, output: str | None, next_step: str) -> None:
     """Print a text, or write it to a new file and say what to do next."""
     if output is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli import synth_linked
-from discreet.cli.show import facts, json_option
+from discreet.cli.show import explained, facts, json_option
 from discreet.cli.synth_linked import RowsEach
 from discreet.requests import Synthesis
 
@@ -165,9 +165,10 @@ def _make(
 ) -> None:
     """One table."""
     plan = data.plan(Synthesis(table=table, **options | {"rows_per_person": _most(options["rows_per_person"], table)}))
-    click.echo(plan.explain(), err=not explain)
     if explain:
+        explained(plan.explain(), as_json=as_json)
         return
+    click.echo(plan.explain(), err=True)
     made = data.release(plan)
     with _progress_bar(plan.settings.iterations) as progress:
         made.fit(progress)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli.show import facts
+from discreet.cli.show import explained, facts
 from discreet.requests import LinkedSynthesis
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ def make(
     plan = data.plan(LinkedSynthesis(tables=said, **terms))
     if not explain:
         _check_paths(str(out), files(plan, str(out), form=form).values(), report, owner_report)
-    click.echo(plan.explain(), err=not explain)
     if explain:
+        explained(plan.explain(), as_json=as_json)
         return
+    click.echo(plan.explain(), err=True)
     made = data.release(plan)
     with _progress_bar(plan.settings.iterations) as progress:
         made.fit(progress)

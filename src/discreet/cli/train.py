@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from discreet.cli.show import analyst_option, delta_option, epsilon_option, facts, json_option, output_option
+from discreet.cli.show import analyst_option, delta_option, epsilon_option, explained, facts, json_option, output_option
 
 _OUT = click.Path(dir_okay=False, writable=True)
 
@@ -72,7 +72,7 @@ def train(
     with discreet.open(policy, analyst=analyst) as data:
         plan = data.plan(discreet.Training(table=table, target=target, **request))
         if explain:
-            click.echo(plan.explain())
+            explained(plan.explain(), as_json=as_json)
             return
         model = data.release(plan)
     model.save(str(output))

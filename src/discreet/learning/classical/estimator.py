@@ -182,10 +182,11 @@ class Classifier(Estimator):
         chances = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(chances, axis=1)])
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right predictions. It looks at `y` without noise: for public or held-out data only."""
         guesses = self.predict(X)
-        return float(np.mean(guesses == inputs.labels(y, len(guesses))))
+        weights = inputs.weights(sample_weight, len(guesses))
+        return float(np.average(guesses == inputs.labels(y, len(guesses)), weights=weights))
 
 
 class Regressor(Estimator):
@@ -198,12 +199,12 @@ class Regressor(Estimator):
         """A number for each row."""
         raise NotImplementedError
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R². It looks at `y` without noise: for public or held-out data only."""
         guesses = self.predict(X)
-        truth = inputs.numbers(y, len(guesses))
-        spread = float(((truth - truth.mean()) ** 2).sum())
-        missed = float(((truth - guesses) ** 2).sum())
+        truth, weights = inputs.numbers(y, len(guesses)), inputs.weights(sample_weight, len(guesses))
+        spread = float(np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights))
+        missed = float(np.average((truth - guesses) ** 2, weights=weights))
         return 1 - missed / spread if spread else float(missed == 0)
 
 

@@ -94,8 +94,8 @@ class ClearCells:
 
 Progress = Callable[[int, float], None]
 
-_FEWEST_ROWS, _PEOPLE_A_ROW = 100, 5
-_MOST_ROWS, _MOST_ENTRIES = (1000, 6000), 2 * 10**6  # of the soft table: so many rows, fewer where they are wide
+_FEWEST_ROWS, _PEOPLE_A_ROW = 100, 3
+_MOST_ROWS, _MOST_ENTRIES = (1000, 9000), 3 * 10**6  # of the soft table: so many rows, fewer where they are wide
 _FIRST, _SECOND = 0.9, 0.95  # Adam's averages
 _STEP = 2.0  # of a logit, at a rate of 1
 _SPREAD = 0.5  # of the logits at the start
@@ -109,7 +109,7 @@ _GRID = 1 << 20
 class Settings:
     """How a table is fitted. Fixed in advance: none may be chosen by looking at the true error.
 
-    rows         soft rows; None: a fifth of the private count, from 100 to 6000, or 1000 where codes are many
+    rows         soft rows; None: a third of the private count, from 100 to 9000, or 1000 where codes are many
     iterations   at most so many steps
     rate         how fast: a step of a logit is about twice this at first
     misfit       stop when the mean squared residual is this many noise variances
@@ -201,7 +201,7 @@ def soft_rows(people: float, sizes: Sequence[int]) -> int:
     With few, each must stand for many unlike people, and triples come out wrong although pairs fit.
 
     >>> soft_rows(50, (2, 3)), soft_rows(5000, (2, 3)), soft_rows(10**6, (2, 3)), soft_rows(10**6, (900, 900))
-    (100, 1000, 6000, 1111)
+    (100, 1666, 9000, 1666)
     """
     least, most = _MOST_ROWS
     return max(_FEWEST_ROWS, min(int(people / _PEOPLE_A_ROW), max(least, min(most, _MOST_ENTRIES // sum(sizes)))))
@@ -548,7 +548,7 @@ def needs(
 
     >>> found = needs((13,) * 12, [], Settings(), people=300_000, speed=Speed(2e11, 4e9))
     >>> found.memory // 10**6, found.seconds < found.most
-    (335, True)
+    (350, True)
     """
     here = speed or measured_speed()
     rows, wide, width = (people or MANY_ROWS) * rows_each, len(sizes), sum(sizes)

@@ -27,7 +27,9 @@ _MOST_ROWS = 10**8
 _SWEEPS = 320
 _PAIRS = 2048  # of rows at most that exchange codes at once; many at once overshoot
 _TRIES = 50
+_TRADES, _PARTNERS, _AT_ONCE = 40, 32, 4096  # tries of rows that break a constraint, each with so many others
 _BATCH, _BATCHES = 4096, 16  # of rows that are drawn to find one that is allowed
+_UNLIKELY = 1e-6  # so much less likely exchanges are not made
 _LEAST = 1e-9  # of a probability that is multiplied with others
 _TOGETHER = 1 << 22  # numbers at a time
 
@@ -155,10 +157,12 @@ def _repair(
 ) -> None:
     """Draw the columns that constraints tie together again in rows that break one: rejection, in place.
 
-    A redrawn row keeps its soft row for half of the tries, then takes any. Rows that break a constraint to the end copy
-    these columns from rows that do not.
+    Where one column is at most another, rows exchange codes first. A redrawn row keeps its soft row for half of the
+    tries, then takes any. Rows that break a constraint to the end copy these columns from rows that do not.
     """
     member = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    if any(each.is_order for each in allowed):
+        _trade(codes, table, member, columns, allowed, entropy)
     bad = np.flatnonzero(_broken(codes, allowed))
     for turn in range(_TRIES):
         if not len(bad):
@@ -175,6 +179,49 @@ def _repair(
     copied = _below(len(good), len(bad), entropy)
     for column in columns:
         codes[bad, column] = good[copied, column]
+
+
+def _trade(
+    codes: Codes, table: RelaxedTable, member: Codes, columns: list[int], allowed: list[Allowed], entropy: Entropy
+) -> None:
+    """Exchange codes of rows that break a constraint with rows that break none, where then both break none, in place.
+
+    No column changes as a whole. Drawing such rows again changes them: stays that may not end before they begin would
+    all become longer.
+    """
+    for turn in range(_TRADES):
+        broken = _broken(codes, allowed)
+        bad, good = np.flatnonzero(broken), np.flatnonzero(~broken)
+        if not len(bad) or not len(good):
+            return
+        column = columns[turn % len(columns)]
+        for start in range(0, len(bad), _AT_ONCE):
+            some = bad[start : start + _AT_ONCE]
+            others = good[_below(len(good), len(some) * _PARTNERS, entropy)].reshape(len(some), _PARTNERS)
+            chances = _chances_of_trade(codes, table, member, some, others, column, allowed)
+            sums = np.cumsum(chances, axis=1)
+            places = _uniform(len(some), entropy) * sums[:, -1]
+            chosen = np.minimum((sums <= places[:, None]).sum(axis=1), _PARTNERS - 1)
+            able = np.flatnonzero(sums[:, -1] > 0)
+            theirs, first = np.unique(others[able, chosen[able]], return_index=True)
+            ours = some[able[first]]
+            codes[ours, column], codes[theirs, column] = codes[theirs, column], codes[ours, column]
+
+
+def _chances_of_trade(
+    codes: Codes, table: RelaxedTable, member: Codes, rows: Codes, others: Codes, column: int, allowed: list[Allowed]
+) -> Floats:
+    """In proportion to what, for each row, each of its partners is taken: as likely as the soft rows make both codes.
+
+    0 where one of the two would break a constraint afterwards, or where the soft rows rule it out.
+    """
+    mine, yours = np.repeat(codes[rows], others.shape[1], axis=0), codes[others.ravel()]
+    mine[:, column], yours[:, column] = yours[:, column].copy(), mine[:, column].copy()
+    lawful = ~(_broken(mine, allowed) | _broken(yours, allowed)).reshape(others.shape)
+    share, here, there = table.column(column), codes[rows, column, None], codes[others, column]
+    a, b = member[rows, None], member[others]
+    ratio = share[a, there] * share[b, here] / np.maximum(share[a, here] * share[b, there], np.float32(_LEAST))
+    return np.where(lawful & (ratio > _UNLIKELY), np.minimum(ratio, 1), 0).astype(np.float64)
 
 
 def _proposed(table: RelaxedTable, columns: list[int], allowed: list[Allowed], entropy: Entropy) -> Codes:

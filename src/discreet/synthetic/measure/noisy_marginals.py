@@ -175,6 +175,18 @@ class Allowed:
         """Which rows satisfy it."""
         return np.asarray(self.table[tuple(codes[:, attribute] for attribute in self.attributes)])
 
+    @property
+    def is_order(self) -> bool:
+        """Whether one of two columns is at most the other: what codes go with is nested, in three steps or more.
+
+        >>> at_most(0, 1, (3, 3)).is_order, Allowed((0, 1), np.eye(3, dtype=bool), (3, 3)).is_order
+        (True, False)
+        """
+        if len(self.attributes) != 2:
+            return False
+        rows = self.table[np.argsort(self.table.sum(axis=1), kind="stable")]
+        return bool((rows[:-1] <= rows[1:]).all()) and len(np.unique(rows, axis=0)) > 2
+
 
 def at_most(
     first: int, second: int, sizes: Sequence[int], *, lower: Any = None, upper: Any = None, missing: bool = False
