@@ -13,8 +13,9 @@ from discreet.curator.reports.budget_report import entries_of
 from discreet.errors import InvalidParameter
 from discreet.exact import text_up
 from discreet.report import Grid, Heading, Html, Part, Text, embedded
+from discreet.requests import Question
 from discreet.server.access import RIGHTS, Right
-from discreet.server.console.answer_charts import chart_of, columns_of, kinds_of, preview
+from discreet.server.console.answer_charts import chart_of, columns_of, kinds_of, located_by, preview
 from discreet.server.console.page_shell import ConsoleRoute, dataset_path, page, visiting
 from discreet.server.console.sign_in import meter
 from discreet.server.jobs import request_of
@@ -152,10 +153,11 @@ async def chart(request: Request, session: Asking, body: ChartBody) -> Response:
 
     def work() -> dict[str, Any]:
         answer = session.answers(question, only_free=True)[0]
-        kinds, columns = kinds_of(answer), columns_of(answer)
+        located = located_by(answer, session.catalog, lambda sql: session.answers(Question(sql), only_free=True)[0])
+        kinds, columns = kinds_of(answer, located), columns_of(answer)
         if not kinds:
             raise InvalidParameter("answer", "no numbers by group", "an answer with numbers to draw")
-        made = chart_of(answer, body.kind or kinds[0], body.column or columns[0])
+        made = chart_of(answer, body.kind or kinds[0], body.column or columns[0], located)
         return {"svg": made.svg(), "kinds": kinds, "columns": columns, "kind": body.kind or kinds[0]}
 
     return sized(request, json.dumps(await in_thread(request, session, work)).encode(), "application/json")

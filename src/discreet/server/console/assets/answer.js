@@ -4,7 +4,7 @@ import { dataset, here, json, send, v1 } from "./api.js";
 import { failure, fill, h, number, picture, pixels, save } from "./dom.js";
 
 const MOST = 500;
-const WORDS = { bars: "Bars", line: "Line", map: "Map", table: "Table" };
+const WORDS = { bars: "Bars", line: "Line", map: "Map", heatmap: "Heatmap", table: "Table" };
 
 function cell(answer, row, place) {
   const name = answer.columns[place];
