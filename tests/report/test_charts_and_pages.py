@@ -345,3 +345,13 @@ def test_dates_in_tables_do_not_break_and_long_words_have_room():
     html = Page("t", [Grid(["when", "what"], [["2026-11-18 20:10", "a long story " * 9]])]).html()
     assert '<td class="whole">2026-11-18 20:10</td>' in html
     assert '<td class="long">a long story' in html
+
+
+@pytest.mark.parametrize("most", [9.0, 57_000.0, 900_000.0])
+@pytest.mark.parametrize("kind", ["line", "columns"])
+def test_numbers_of_an_axis_do_not_run_into_its_name(most, kind):
+    marks = [Line([0, 1], [0, most])] if kind == "line" else [Bars(list("abcdef"), [most] * 6)]
+    words = words_of(Chart("n by month", marks, y="n"))
+    numbers = [shape for shape in words if shape.anchor == "end"]
+    assert numbers
+    assert min(shape.x - 7.5 * len(shape.text) for shape in numbers) >= 16  # the name is as high as it is written

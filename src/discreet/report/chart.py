@@ -59,19 +59,26 @@ def layout(chart: "Chart") -> Picture:
 
 
 def _curves(chart: "Chart", marks: list[Line | Points]) -> Picture:
-    width = WIDTH - LEFT - RIGHT
-    height = width if chart.square else HEIGHT
+    height = WIDTH - LEFT - RIGHT if chart.square else HEIGHT
+    up = Axis.over(all_of(marks, "y", "low", "high"), length=height, log=chart.log_y, given=chart.y_range)
+    margin = _margin(chart, up)
+    width = WIDTH - margin - RIGHT
     ends = (chart.x_ticks[0][0], chart.x_ticks[-1][0]) if chart.x_ticks else None
     shown = all_of(marks, "x")
     across = Axis.over(shown, length=width, log=chart.log_x, given=chart.x_range or _around(shown, ends))
-    up = Axis.over(all_of(marks, "y", "low", "high"), length=height, log=chart.log_y, given=chart.y_range)
     ticks = apart([(across.pixel(x), text) for x, text in chart.x_ticks] or across.ticks())
     shapes: list[Shape] = [Stroke([((x, 0), (x, height)) for x, _ in ticks], opacity=FAINT)] if ticks else []
     shapes += [Words(x, height + 17, text, "middle", opacity=SOFT) for x, text in ticks]
     shapes += side_axis(up, width)
     for number, mark in enumerate(marks):
         shapes += _line(mark, across, up, number) if isinstance(mark, Line) else _points(mark, across, up, number)
-    return framed(chart, shapes, LEFT, width, height)
+    return framed(chart, shapes, margin, width, height)
+
+
+def _margin(chart: "Chart", up: Axis) -> float:
+    """Room on the left for the numbers of the axis upwards, and for its name."""
+    long = max((len(text) for _, text in up.ticks()), default=0)
+    return max(LEFT, WIDER * long + (30 if chart.y else 12))
 
 
 def _around(values: Sequence[float], ends: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -143,8 +150,9 @@ def _stand(marks: list[Any]) -> bool:
 
 def _columns(chart: "Chart", bars: list[Bars]) -> Picture:
     names = bars[0].labels
-    width = (WIDE if len(names) * len(bars) > 24 else WIDTH) - LEFT - RIGHT
     up = Axis.over([0.0, *all_of(bars, "values", "low", "high")], length=HEIGHT, log=chart.log_y, given=chart.y_range)
+    margin = _margin(chart, up)
+    width = (WIDE if len(names) * len(bars) > 24 else WIDTH) - margin - RIGHT
     slot = width / max(len(names), 1)
     thick = slot * 0.8 / len(bars)
     shapes = side_axis(up, width)
@@ -159,8 +167,8 @@ def _columns(chart: "Chart", bars: list[Bars]) -> Picture:
             if mark.low is not None:
                 a, b = (up.length - up.pixel(floats(end)[index]) for end in (mark.low, mark.high))
                 shapes += [] if math.isnan(a + b) else [_whisker(left + thick / 2, a, b, "ink")]
-    below, depth = names_below(names, slot, HEIGHT, LEFT)
-    return framed(chart, [*shapes, *below], LEFT, width, HEIGHT, depth)
+    below, depth = names_below(names, slot, HEIGHT, margin)
+    return framed(chart, [*shapes, *below], margin, width, HEIGHT, depth)
 
 
 def _rows(chart: "Chart", marks: list[Any]) -> Picture:

@@ -143,7 +143,7 @@ def _tags(
     spots: Sequence[tuple[float, float, float, int]], labels: Sequence[str], width: float, height: float
 ) -> list[Shape]:
     """Names beside discs, those of the greatest first; one for which there is no room is left to the disc's title."""
-    taken = [(x - min(r, 8), y - min(r, 8), x + min(r, 8), y + min(r, 8)) for x, y, r, _ in spots]
+    taken = [(x - 0.8 * r, y - 0.8 * r, x + 0.8 * r, y + 0.8 * r) for x, y, r, _ in spots]
     shapes: list[Shape] = []
     for x, y, radius, i in spots:
         text = shortened(labels[i], 18)

@@ -182,7 +182,7 @@ def _map(
         raise InvalidParameter("map", f"{len(spots)} places", f"at most {_MOST_PLACES}")
     north, east = [spot[0] for spot in spots], [spot[1] for spot in spots]
     within = _within(values, low, high)
-    words = "area: the number" + (f"; the circle around it: the upper end, {within}" if within else "")
+    words = f"circles: the upper ends, {within}" if within else ""
     return Chart(title, [Places(labels, values, north, east, low=low, high=high)], x=words)
 
 
