@@ -117,13 +117,13 @@ async def history_page(request: Request, session: Annotated[Session, Depends(vis
         again = f'<button type="button" data-sql="{escape(text)}" data-charge="{entry.row.number}">Open</button>'
         rows.append(
             f"<tr><td class=number>{entry.row.number}</td><td>{again if text else ''}</td>"
-            f"<td class=whole>{escape(entry.row.when[:16].replace('T', ' '))}</td>"
+            f"<td class=long><code>{escape(' '.join(text.split())[:300]) or '–'}</code></td>"
             f"<td class=number>{cost}</td><td class=number>{entry.total:.4g}</td>"
-            f"<td class=long><code>{escape(' '.join(text.split())[:300]) or '–'}</code></td></tr>"
+            f"<td class=whole>{escape(entry.row.when[:16].replace('T', ' '))}</td></tr>"
         )
     table = (
-        '<div class="wide"><table class="grid"><thead><tr><th class=number>charge<th><th>when (UTC)<th class=number>ε'
-        f"<th class=number>total ε<th>question</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        '<div class="wide"><table class="grid"><thead><tr><th class=number>charge<th><th>question<th class=number>ε'
+        f"<th class=number>total ε<th>when (UTC)</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         if rows
         else '<p class="empty">Nothing yet. What you ask and pay for is listed here, and asking it again is free.</p>'
     )
