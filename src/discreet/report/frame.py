@@ -82,8 +82,8 @@ def _legend(chart: "Chart", width: float) -> tuple[list[Shape], int]:
     shapes: list[Shape] = []
     x, row = 0.0, -1
     for number, mark in enumerate(chart.marks):
-        name = shortened(getattr(mark, "label", ""), int(width / LETTER) - 5)
-        wide = 30 + LETTER * len(name)
+        name = shortened(getattr(mark, "label", ""), int(width / WIDER) - 5)
+        wide = 30 + WIDER * len(name)
         if name and (row < 0 or x + wide > width):
             x, row = 0.0, row + 1
         if name:
