@@ -192,7 +192,8 @@ def _grid(title: str, north: list[float], east: list[float], values: list[float]
 
 
 def _heat(title: str, keys: Sequence[Sequence[Any]], values: list[float], within: str) -> Chart:
-    return _cells(title, *((list(dict.fromkeys(key)), key) for key in keys), values, within)  # type: ignore[arg-type]
+    down, across = keys
+    return _cells(title, (list(dict.fromkeys(down)), down), (list(dict.fromkeys(across)), across), values, within)
 
 
 def _cells(
