@@ -7,6 +7,7 @@ from discreet.cli.attack import gallery
 from discreet.errors import InvalidParameter
 from discreet.gallery import EXHIBITS, run
 from discreet.gallery.exhibits import summary
+from discreet.gallery.stories import STORIES
 
 QUICK = ("homogeneity", "fingerprints", "intersection", "composition", "accumulation", "differencing", "reconstruction", "harm", "guessing", "updates")  # fmt: skip
 VERDICTS = {
@@ -77,3 +78,12 @@ def test_the_same_seed_gives_the_same_page():
     first, again = (run(["composition"], seed=3).parts for _ in range(2))
     assert [type(part) for part in first] == [type(part) for part in again]
     assert first[1].rows == again[1].rows
+
+
+def test_every_exhibit_asks_one_question_and_is_told_in_steps():
+    assert set(STORIES) == {exhibit.name for exhibit in EXHIBITS}
+    assert len({story.question for story in STORIES.values()}) == len(STORIES)
+    for story in STORIES.values():
+        assert story.question.count("?") == 1
+        assert story.question.endswith("?")
+        assert all(words.endswith(".") for _, words in story.steps)

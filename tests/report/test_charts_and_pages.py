@@ -3,15 +3,33 @@
 import math
 import re
 import sys
+from datetime import datetime, timedelta
 from itertools import pairwise
 from xml.dom.minidom import parseString
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidData, InvalidParameter, MissingExtra
-from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Intervals, Line, Page, Points, Text, Tiles, Verdict
+from discreet.report import (
+    Bars,
+    Chart,
+    Facts,
+    Grid,
+    Heading,
+    Heat,
+    Intervals,
+    Line,
+    Page,
+    Places,
+    Points,
+    Text,
+    Tiles,
+    Verdict,
+)
+from discreet.report.calendar_axis import time_axis
 from discreet.report.marks import Axis, label
 from discreet.report.picture import Dots, Fill, Stroke, Words
 
@@ -176,7 +194,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
 
 
 def test_labels_are_short():
-    assert [label(v) for v in (0.0, 0.5, 1000.0, 999999.0, 1e6, -2e-4, 12.5)] == ["0", "0.5", "1\u202f000", "999\u202f999", "1e6", "-0.0002", "12.5"]  # fmt: skip
+    assert [label(v) for v in (0.0, 0.5, 1000.0, 999999.0, 1e6, -2e-4, 12.5)] == ["0", "0.5", "1\u202f000", "999\u202f999", "1e6", "−0.0002", "12.5"]  # fmt: skip
 
 
 def _words(chart):
@@ -262,3 +280,78 @@ def test_a_caption_is_no_narrower_than_the_page():
     page = Page("t", [Grid(("a", "n"), [("x", 1)], "A <long> caption")]).html()
     assert '<p class="caption">A &lt;long&gt; caption</p><div class="wide"><table' in page
     assert '<th class="number">n</th>' in page
+
+
+def words_of(chart):
+    return [shape for shape in chart.picture().shapes if isinstance(shape, Words)]
+
+
+@pytest.mark.parametrize("value", [9.0, 146_445.0, 999_999_999.0])
+def test_the_number_at_the_end_of_a_bar_stays_in_the_picture(value):
+    chart = Chart("People", [Bars(["Ashvale", "Northam"], [value, value / 7])])
+    most = max(shape.x + 6.9 * len(shape.text) for shape in words_of(chart) if shape.anchor == "start")
+    assert most <= chart.picture().width
+
+
+def test_zero_is_never_left_out_of_an_axis():
+    chart = Chart(
+        "n", [Bars(["a", "b", "c"], [172_000.0, -9000.0, 3.0], low=[160_000, -19_000, -9], high=[180_000, 9, 9])]
+    )
+    assert "0" in [shape.text for shape in words_of(chart)]
+
+
+def test_the_name_of_an_axis_is_as_small_as_it_must_be():
+    name = "p(output | x) / p(output | neighbor), of all that came"
+    (title,) = [shape for shape in words_of(Chart("r", [Line([0, 1], [1, 2])], y=name)) if shape.text == name]
+    assert title.size * len(name) * 7 / 13 <= 240
+
+
+def test_discs_have_areas_like_their_numbers_and_names_that_do_not_touch():
+    names = [f"town {place}" for place in range(12)]
+    mark = Places(names, [4.0] + [1.0] * 11, [50 + place / 4 for place in range(12)], [0.0] * 12)
+    shapes = Chart("Towns", [mark]).picture().shapes
+    radii = {shape.title: np.ptp([x for x, _ in shape.outlines[0]]) / 2 for shape in shapes if isinstance(shape, Fill)}
+    assert radii["town 0: 4"] == pytest.approx(2 * radii["town 5: 1"], rel=0.02)
+    tags = sorted((s.x, s.y) for s in shapes if isinstance(s, Words) and s.text in names)
+    assert len(tags) > 4
+    assert all(b[0] > a[0] + 40 or abs(b[1] - a[1]) > 12 for a, b in pairwise(tags))
+    highest = min((shape for shape in shapes if isinstance(shape, Fill)), key=lambda shape: shape.outlines[0][0][1])
+    assert highest.title.startswith("town 11")  # the northernmost
+
+
+def test_places_without_coordinates_or_numbers_are_left_out():
+    mark = Places(["a", "b"], [np.nan, 2.0], [50.0, np.nan], [1.0, 2.0], low=[0.0, 1.0], high=[3.0, 4.0])
+    assert Chart("Towns", [mark]).svg().count("<title>") == 1
+    assert Chart("Nowhere", [Places(["a"], [1.0], [np.nan], [np.nan])]).svg().count("<title>") == 0
+
+
+@pytest.mark.parametrize("seconds", [1, 70, 4000, 100_000, 10**6, 10**7, 10**8, 10**10, 2 * 10**11])
+def test_a_time_axis_has_few_ticks_within_its_ends(seconds):
+    first = datetime(1999, 12, 31, 23, 58, 7)
+    days, ticks = time_axis([first + timedelta(seconds=seconds), first])
+    assert days == [pytest.approx(seconds / 86_400), 0]
+    assert 1 <= len(ticks) <= 5
+    assert all(0 <= place <= days[0] for place, _ in ticks)
+    assert len({text for _, text in ticks}) == len(ticks)
+
+
+def test_a_column_of_names_or_dashes_is_no_column_of_numbers():
+    html = Page("t", [Grid(["who", "n"], [["–", "1,200"], ["–", "–"]])]).html()
+    assert "<th>who</th>" in html
+    assert '<th class="number">n</th>' in html
+
+
+def test_dates_in_tables_do_not_break_and_long_words_have_room():
+    html = Page("t", [Grid(["when", "what"], [["2026-11-18 20:10", "a long story " * 9]])]).html()
+    assert '<td class="whole">2026-11-18 20:10</td>' in html
+    assert '<td class="long">a long story' in html
+
+
+@pytest.mark.parametrize("most", [9.0, 57_000.0, 900_000.0])
+@pytest.mark.parametrize("kind", ["line", "columns"])
+def test_numbers_of_an_axis_do_not_run_into_its_name(most, kind):
+    marks = [Line([0, 1], [0, most])] if kind == "line" else [Bars(list("abcdef"), [most] * 6)]
+    words = words_of(Chart("n by month", marks, y="n"))
+    numbers = [shape for shape in words if shape.anchor == "end"]
+    assert numbers
+    assert min(shape.x - 7.5 * len(shape.text) for shape in numbers) >= 16  # the name is as high as it is written

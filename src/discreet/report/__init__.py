@@ -7,7 +7,7 @@
 """
 
 from discreet.report.chart import Chart
-from discreet.report.marks import Bars, Heat, Intervals, Line, Mark, Points
+from discreet.report.marks import Bars, Heat, Intervals, Line, Mark, Places, Points
 from discreet.report.page import Facts, Grid, Heading, Html, Page, Part, Text, Tiles, Verdict, embedded
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Mark",
     "Page",
     "Part",
+    "Places",
     "Points",
     "Text",
     "Tiles",

@@ -100,7 +100,22 @@ class Heat:
         object.__setattr__(self, "values", matrix)
 
 
-Mark = Line | Points | Bars | Intervals | Heat
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Numbers at places on a map, `north` and `east` in degrees: a disc each, perhaps within a circle at `high`."""
+
+    labels: Sequence[str]
+    values: ArrayLike
+    north: ArrayLike
+    east: ArrayLike
+    low: ArrayLike | None = None
+    high: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        _store_named(self, "north", "east")
+
+
+Mark = Line | Points | Bars | Intervals | Heat | Places
 
 
 def _store_named(mark: Any, *more: str) -> None:
@@ -187,11 +202,15 @@ def label(value: float) -> str:
 
     >>> label(0.30000000000000004), label(12000.0), label(1e-5), label(2_000_000.0)
     ('0.3', '12\u202f000', '1e-5', '2e6')
+    >>> label(-4000.0)
+    '−4\u202f000'
     """
-    if value == 0 or abs(value) < 1e-15:
+    if value < 0:
+        return f"−{label(-value)}" if value <= -1e-15 else "0"
+    if value < 1e-15:
         return "0"
-    if 1e-3 <= abs(value) < 1e6:
-        return f"{value:.6g}" if abs(value) < 1000 else f"{value:,.0f}".replace(",", THIN)
+    if 1e-3 <= value < 1e6:
+        return f"{value:.6g}" if value < 1000 else f"{value:,.0f}".replace(",", THIN)
     mantissa, _, exponent = f"{value:.3g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else f"{float(mantissa):.3g}"
 

@@ -190,7 +190,8 @@ def _grid(grid: Grid) -> str:
     side = [' class="number"' if number else "" for number in right]
     head = "".join(f"<th{side[i]}>{escape(shown(name))}</th>" for i, name in enumerate(grid.header))
     rows = "".join(
-        f"<tr>{''.join(f'<td{side[i]}>{_cell(value)}</td>' for i, value in enumerate(row))}</tr>" for row in grid.rows
+        f"<tr>{''.join(f'<td{side[i] or _room(value)}>{_cell(value)}</td>' for i, value in enumerate(row))}</tr>"
+        for row in grid.rows
     )
     # as a paragraph: a <caption> is as narrow as its table
     caption = f'<p class="caption">{escape(shown(grid.caption))}</p>' if grid.caption else ""
@@ -198,6 +199,14 @@ def _grid(grid: Grid) -> str:
     return f'{caption}<div class="wide">{table}</div>'
 
 
+def _room(value: Any) -> str:
+    """Dates are not broken, and long words are not squeezed beside numbers."""
+    text = value if isinstance(value, str) else ""
+    return ' class="whole"' if _DATE.fullmatch(text) else ' class="long"' if len(text) > _MOST_SHORT else ""
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?)?")
+_MOST_SHORT = 40  # letters
 _NUMBER = re.compile(r"[−+-]?\d[\d.,\s]*(e-?\d+)?( ?%)?( (to|–|±) [−+-]?\d[\d.,\s]*(e-?\d+)?( ?%)?)?|–|")
 _WORDS = {
     "holds": "good", "not refuted": "good", "falls": "bad", "leaks": "bad", "refuted": "bad", "undecided": "open",
@@ -206,7 +215,7 @@ _WORDS = {
 
 def _is_number_column(values: Sequence[Any]) -> bool:
     """Whether all values are numbers, or texts that look like numbers."""
-    return any(value is not None for value in values) and all(
+    return any(value not in (None, "–", "") for value in values) and all(
         value is None
         or (isinstance(value, Real) and not isinstance(value, bool))
         or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)

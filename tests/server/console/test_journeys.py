@@ -29,7 +29,7 @@ def test_an_analyst_sees_the_price_pays_reads_and_asks_again_for_free(house, vis
     page.wait_for_selector("#answer figure svg")
     assert "charged as #" in page.inner_text(".receipt")
     assert page.locator("#answer tbody tr").count() == 3
-    assert "±" in page.inner_text("#answer tbody")
+    assert " to " in page.locator("#answer .interval").first.inner_text()
     assert page.locator("#answer th.number").count() == 2
     page.click("text=Ask again, free")
     page.wait_for_selector(".receipt.good")
@@ -47,6 +47,19 @@ def test_an_analyst_sees_the_price_pays_reads_and_asks_again_for_free(house, vis
     assert any("discreet.connect" in "".join(cell["source"]) for cell in cells)
     assert house.tokens["ann"].encode() not in files["Notebook"]
     assert house.charges() == before + 1
+
+
+def test_numbers_of_a_column_stand_below_each_other(house, visit):
+    page = visit("ann")
+    page.goto(house.url + CLINIC)
+    _ask(page, SQL, "0.511")
+    page.wait_for_selector("#answer figure svg")
+    places = page.evaluate("""() => [2, 3].map((column) => [...document.querySelectorAll(`#answer td:nth-child(${column})`)]
+        .map((cell) => { const words = document.createRange(); words.selectNodeContents(cell.firstChild);
+          return [Math.round(words.getBoundingClientRect().right), cell.firstChild.textContent.split(".")[1]?.length]; }))""")
+    for column in places:
+        assert len({right for right, _ in column}) == 1
+        assert len({decimals for _, decimals in column[:2]}) == 1
 
 
 def test_an_error_stands_under_the_wrong_word(house, visit):
@@ -92,6 +105,10 @@ def test_the_builder_shows_the_sql_it_makes(house, visit):
     page.select_option('[name="column-1"]', "cost")
     page.select_option('[name="sign-1"]', ">=")
     page.fill('[name="value-1"]', "5")
+    assert page.locator("datalist option").count() == 0
+    page.select_option('[name="column-1"]', "region")
+    assert [option.get_attribute("value") for option in page.locator("datalist option").all()] == ["north", "south"]
+    page.select_option('[name="column-1"]', "cost")
     made = page.inner_text(".made")
     assert made.split("\n")[:4] == [
         "SELECT region, AVG(age) AS average",
@@ -169,8 +186,12 @@ def test_an_owner_looks_verifies_and_revokes(fresh, visit):
     page.goto(house.url + CLINIC + "/bounds")
     assert "median" not in page.inner_text("main")
     page.click("text=Read the rows")
-    page.wait_for_selector(".owner-only pre")
+    page.wait_for_selector(".owner-only table")
     assert "OWNER'S EYES ONLY" in page.inner_text(".owner-only")
+    assert page.locator(".owner-only svg").count() == 1
+    red = page.evaluate("getComputedStyle(document.querySelector('.owner-only svg .c0')).color")
+    assert red == "rgb(184, 67, 47)"
+    assert page.locator(".owner-only th.number:text-is('left out')").count() == 1
     page.goto(house.url + CLINIC + "/statement")
     assert "Who is protected?" in page.inner_text("main")
     page.goto(house.url + CLINIC + "/tokens")
@@ -242,12 +263,19 @@ def test_a_visitor_plays_an_attack_step_by_step_and_turns_epsilon(house, visit):
     page = visit(None)
     page.goto(house.url + "/gallery")
     assert page.locator(".exhibits li").count() >= 15
-    page.click("text=No guess does better")
-    page.wait_for_selector(".step svg")
-    assert page.locator(".step").count() == 1
+    page.click("text=Can any guess beat ε?")
+    assert page.locator(".step:visible").count() == 1
+    assert "What is published" in page.inner_text(".step:visible")
     page.click("#next")
-    assert page.locator(".step").count() == 2
-    page.wait_for_selector("#dialed table")
+    page.click("#next")
+    assert "What the attacker does" in page.locator(".step:visible").nth(2).inner_text()
+    page.click("#next")
+    page.wait_for_selector(".step svg")
+    assert "73.1" in page.locator(".step:visible").nth(3).inner_text()
+    page.click("#next")
+    assert page.locator(".step:visible").count() == 5
+    assert page.is_hidden("#next")
+    page.wait_for_selector("#dialed svg")
     first = page.inner_text("#dialed")
     page.focus("#turn")
     page.keyboard.press("Home")

@@ -12,9 +12,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from html import escape
+from itertools import accumulate
 from math import isfinite, isinf, nan
 from typing import TYPE_CHECKING, Any
 
@@ -364,13 +366,15 @@ _MOST = 30  # analysts in a chart
 
 
 def spending_chart(entries: Sequence[Entry]) -> "Chart":
-    """The total after each row, and the budget that was in force."""
+    """The total over time, as the ledger's clock has it, and the budget that was in force."""
     from discreet.report import Chart, Line
+    from discreet.report.calendar_axis import time_axis
 
-    rows = range(len(entries))
-    spent = Line(rows, [_drawable(entry.total) for entry in entries], "spent", steps=True)
-    limit = Line(rows, [_drawable(entry.budget.epsilon) for entry in entries], "budget", steps=True, dashed=True)
-    return Chart("What was spent", [spent, limit], x="rows of the ledger, in order", y="ε")
+    clock = accumulate((datetime.fromisoformat(entry.row.when) for entry in entries), max)  # which may have gone back
+    when, ticks = time_axis(list(clock))
+    spent = Line(when, [_drawable(entry.total) for entry in entries], "spent", steps=True)
+    limit = Line(when, [_drawable(entry.budget.epsilon) for entry in entries], "budget", steps=True, dashed=True)
+    return Chart("What was spent", [spent, limit], x="time (UTC)", y="ε", x_ticks=ticks)
 
 
 def budget_chart(report: BudgetReport) -> "Chart":

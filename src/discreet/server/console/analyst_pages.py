@@ -1,6 +1,7 @@
 """What an analyst sees: questions with a live price, tables in words, what was asked before."""
 
 import json
+import re
 from html import escape
 from math import isfinite
 from typing import Annotated, Any
@@ -13,9 +14,11 @@ from discreet.curator.reports.budget_report import entries_of
 from discreet.errors import InvalidParameter
 from discreet.exact import text_up
 from discreet.report import Grid, Heading, Html, Part, Text, embedded
+from discreet.report.page import shown
+from discreet.requests import Question
 from discreet.server.access import RIGHTS, Right
-from discreet.server.console.answer_charts import chart_of, columns_of, kinds_of, preview
-from discreet.server.console.page_shell import ConsoleRoute, dataset_path, page, visiting
+from discreet.server.console.answer_charts import chart_of, columns_of, kinds_of, located_by, preview
+from discreet.server.console.page_shell import ConsoleRoute, counted, dataset_path, page, protection, visiting
 from discreet.server.console.sign_in import meter
 from discreet.server.jobs import planned, request_of
 from discreet.server.routes.callers import allowed, in_thread
@@ -31,6 +34,7 @@ router = APIRouter(
 
 Asking = Annotated[Session, Depends(allowed(Right.ASK))]
 _LATEST, _SHOWN = 200, 12
+_LONG_NUMBER = re.compile(r"(?<![\d.-])\d{5,}(?![\d.-])")  # years have no thin spaces
 
 
 class ChartBody(QuestionBody):
@@ -59,8 +63,8 @@ async def ask_page(request: Request, session: Annotated[Session, Depends(visitin
         "usual": float(place.policy.default_epsilon or min(float(place.policy.budget.epsilon) / 20, 1.0)),
         "delta": str(float(place.policy.budget.delta)) if place.policy.budget.delta else "",
     }
-    shown = await in_thread(request, session, lambda: meter(session))
-    body = f'<div id="left">{shown}</div>{_ASK}{embedded("catalog", facts).html}'
+    left = await in_thread(request, session, lambda: meter(session))
+    body = f'<div id="left">{left}</div>{_ASK}{embedded("catalog", facts).html}'
     return page(f"Ask {place.name}", body, session=session, current="", script="ask.js", wide=True)
 
 
@@ -68,7 +72,7 @@ async def ask_page(request: Request, session: Annotated[Session, Depends(visitin
 async def schema_page(session: Annotated[Session, Depends(visiting(Right.SCHEMA))]) -> Response:
     """What is publicly known of the tables, in words."""
     catalog = session.catalog
-    parts: list[Part] = [Text(f"Protects {catalog.protects}. Nothing here was read from a row: the owner declared it.")]
+    parts: list[Part] = [Text(f"{protection(catalog)} Nothing here was read from a row: the owner declared it.")]
     may_ask = session.token.role in RIGHTS[Right.ASK]
     for table in catalog.tables.values():
         parts += [Heading(table.name), Text(_table_words(table))]
@@ -81,12 +85,13 @@ async def schema_page(session: Annotated[Session, Depends(visiting(Right.SCHEMA)
 
 def column_words(column: Any) -> str:
     """A column in words, without its name."""
-    words: str = column.describe()
-    return words.removeprefix(f"{column.name}: ")
+    words: str = column.describe().removeprefix(f"{column.name}: ")
+    listed = f", one of {len(column.values)} declared values" if column.values else ""
+    return _LONG_NUMBER.sub(lambda digits: shown(int(digits[0])), words.replace(listed, ""))
 
 
 def _values(column: Any) -> str:
-    values = [plain_text(value) for value in column.values or ()]
+    values = [shown(value) if column.kind == "real" else plain_text(value) for value in column.values or ()]
     return ", ".join(values[:_SHOWN]) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "") or "–"
 
 
@@ -95,8 +100,8 @@ def _table_words(table: Any) -> str:
         return "Public: it may be joined and shown as it is."
     words = [f"Private; protects {table.unit}"]
     words += [f"linked by {table.link}"] if table.link else []
-    words += [f"a person counts in at most {table.groups} groups of one answer"] if table.groups else []
-    words += [f"with the weight of at most {table.rows} rows in each"] if table.rows else []
+    words += [f"a person counts in at most {counted(table.groups, 'group')} of one answer"] if table.groups else []
+    words += [f"with the weight of at most {counted(table.rows, 'row')} in each"] if table.rows else []
     return "; ".join(words) + "."
 
 
@@ -111,13 +116,14 @@ async def history_page(request: Request, session: Annotated[Session, Depends(vis
         cost = "–" if entry.epsilon is None else text_up(entry.epsilon, 4)
         again = f'<button type="button" data-sql="{escape(text)}" data-charge="{entry.row.number}">Open</button>'
         rows.append(
-            f"<tr><td class=number>{entry.row.number}</td><td>{escape(entry.row.when[:16].replace('T', ' '))}</td>"
+            f"<tr><td class=number>{entry.row.number}</td><td>{again if text else ''}</td>"
+            f"<td class=long><code>{escape(' '.join(text.split())[:300]) or '–'}</code></td>"
             f"<td class=number>{cost}</td><td class=number>{entry.total:.4g}</td>"
-            f"<td><code>{escape(' '.join(text.split())[:300]) or '–'}</code></td><td>{again if text else ''}</td></tr>"
+            f"<td class=whole>{escape(entry.row.when[:16].replace('T', ' '))}</td></tr>"
         )
     table = (
-        '<div class="wide"><table class="grid"><thead><tr><th class=number>charge<th>when (UTC)<th class=number>ε'
-        f"<th class=number>total ε<th>question<th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        '<div class="wide"><table class="grid"><thead><tr><th class=number>charge<th><th>question<th class=number>ε'
+        f"<th class=number>total ε<th>when (UTC)</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         if rows
         else '<p class="empty">Nothing yet. What you ask and pay for is listed here, and asking it again is free.</p>'
     )
@@ -152,10 +158,11 @@ async def chart(request: Request, session: Asking, body: ChartBody) -> Response:
 
     def work() -> dict[str, Any]:
         answer = session.answers(question, only_free=True)[0]
-        kinds, columns = kinds_of(answer), columns_of(answer)
+        located = located_by(answer, session.catalog, lambda sql: session.answers(Question(sql), only_free=True)[0])
+        kinds, columns = kinds_of(answer, located), columns_of(answer)
         if not kinds:
             raise InvalidParameter("answer", "no numbers by group", "an answer with numbers to draw")
-        made = chart_of(answer, body.kind or kinds[0], body.column or columns[0])
+        made = chart_of(answer, body.kind or kinds[0], body.column or columns[0], located)
         return {"svg": made.svg(), "kinds": kinds, "columns": columns, "kind": body.kind or kinds[0]}
 
     return sized(request, json.dumps(await in_thread(request, session, work)).encode(), "application/json")

@@ -13,13 +13,14 @@ import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 
 from discreet.errors import InvalidParameter
-from discreet.report import Part, Text
+from discreet.report import Facts, Part, Text, Tiles
 from discreet.report.page import render
 from discreet.server.console.page_shell import page
 from discreet.server.problems import Refused
 from discreet.server.routes.results import document_response
 
 if TYPE_CHECKING:
+    from discreet.attacks import AttackReport
     from discreet.gallery import Exhibit
 
 router = APIRouter(prefix="/gallery", tags=["console"], include_in_schema=False)
@@ -40,9 +41,10 @@ _DIALS: dict[tuple[str, int], dict[str, Any]] = {}
 def gallery_page() -> Response:
     """Every exhibit: a question each."""
     from discreet.gallery import EXHIBITS  # a quarter of what the server would import before it can listen
+    from discreet.gallery.stories import STORIES
 
     items = "".join(
-        f'<li><a href="/gallery/{escape(exhibit.name)}">{escape(exhibit.title)}</a><p class="soft">'
+        f'<li><a href="/gallery/{escape(exhibit.name)}">{escape(STORIES[exhibit.name].question)}</a><p class="soft">'
         f"{escape(exhibit.words)}.</p></li>"
         for exhibit in EXHIBITS
     )
@@ -55,19 +57,20 @@ def exhibit_page(name: str) -> Response:
     """One question, to be played step by step."""
     from discreet.gallery import EXHIBITS
     from discreet.gallery.harm import DIALS
+    from discreet.gallery.stories import STORIES
 
     exhibit = _named(name)
     dial = _DIAL if name in DIALS else ""
     place = EXHIBITS.index(exhibit)
     further = EXHIBITS[(place + 1) % len(EXHIBITS)]
     body = (
-        f'<div id="exhibit" data-name="{escape(name)}" data-epsilons="{" ".join(EPSILONS)}"></div>'
-        f'<div class="steps"><button type="button" class="main" id="next" disabled>Next step</button>'
+        f'<div id="exhibit" data-name="{escape(name)}" data-epsilons="{" ".join(EPSILONS)}">{_told(name)}</div>'
+        f'<div class="steps"><button type="button" class="main" id="next">Next step</button>'
         f'<span id="where" class="soft"></span></div>{dial}'
         '<p><a href="/gallery">All questions</a> · next: '
-        f'<a href="/gallery/{further.name}">{escape(further.title)}</a></p>'
+        f'<a href="/gallery/{further.name}">{escape(STORIES[further.name].question)}</a></p>'
     )
-    return page(exhibit.title, body, script="gallery.js", lead=f"{exhibit.words}.")
+    return page(STORIES[name].question, body, script="gallery.js", lead=f"{exhibit.words}.")
 
 
 @router.get("/{name}/steps")
@@ -97,10 +100,34 @@ async def dial(request: Request, name: str, place: int) -> Response:
         with _ONE:
             if (name, place) not in _DIALS:
                 report = DIALS[name](EPSILONS[place], seed=_SEED)
-                _DIALS[name, place] = {"html": render(report.parts()), "verdict": report.verdict}
+                _DIALS[name, place] = {"html": _result(report), "verdict": report.verdict}
             return _DIALS[name, place]
 
     return document_response(await anyio.to_thread.run_sync(work, limiter=_limiter(request)))
+
+
+def _told(name: str) -> str:
+    """The steps before the attack, of which the first is shown."""
+    from discreet.gallery.stories import STORIES
+
+    return "".join(
+        f'<section class="step" tabindex="-1"{" hidden" if place else ""}><h2>{place + 1}. {escape(heading)}</h2>'
+        f"<p>{escape(words)}</p></section>"
+        for place, (heading, words) in enumerate(STORIES[name].steps)
+    )
+
+
+def _result(report: "AttackReport") -> str:
+    """What an attack found: the verdict, the two shares that decide it, pictures; all numbers for who opens them."""
+    parts = report.parts()
+    facts = [part for part in parts if isinstance(part, Facts)]
+    verdict, *others = [part for part in parts if not isinstance(part, Facts)]
+    reference = "guessing" if report.control is None else "guessing, or the attack on people outside the data"
+    tiles = Tiles([
+        (f"{100 * report.success.value:.3g} %", f"the attack succeeds: {report.goal}"),
+        (f"{100 * report.reference.value:.3g} %", reference),
+    ])  # fmt: skip
+    return f"{render([verdict, tiles, *others])}<details><summary>All numbers</summary>{render(facts)}</details>"
 
 
 def _played(exhibit: "Exhibit") -> list[dict[str, str]]:
@@ -108,7 +135,7 @@ def _played(exhibit: "Exhibit") -> list[dict[str, str]]:
 
     finished = exhibit.run(seed=_SEED)
     reports = finished.shown.reports
-    made = [{"title": f"Against {report.against}", "html": render(report.parts())} for report in reports]
+    made = [{"title": f"Against {report.against}", "html": _result(report)} for report in reports]
     if finished.shown.more:
         made.append({"title": "A closer look", "html": render(list(finished.shown.more))})
     if reports:

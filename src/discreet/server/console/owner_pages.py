@@ -1,6 +1,7 @@
 """What an owner sees: the budget over time and by analyst, the record, people, what bounds drop, the statement."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import escape
 from typing import Annotated
@@ -8,13 +9,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from discreet.curator.owner.exact_view import exact_view
-from discreet.curator.owner.findings import OwnerView
+from discreet.curator.owner.findings import READ_OFF, WARNING, OwnerView, TableView
 from discreet.curator.reports.budget_report import budget_chart, entries_of, spending_chart
 from discreet.curator.reports.statement_sections import privacy_statement
-from discreet.report import Grid, Heading, Html, Part, Text, Tiles
+from discreet.report import Bars, Chart, Grid, Heading, Html, Part, Text, Tiles
 from discreet.report.page import render, shown
 from discreet.server.access import RIGHTS, Right
-from discreet.server.console.page_shell import ConsoleRoute, page, visiting
+from discreet.server.console.page_shell import ConsoleRoute, counted, page, visiting
 from discreet.server.routes.callers import in_thread
 from discreet.server.session import Session
 
@@ -34,7 +35,7 @@ async def budget_page(request: Request, session: Annotated[Session, Depends(visi
         tiles = Tiles([
             (f"ε {shown(float(report.epsilon))}", "granted for everything that is ever released"),
             (f"ε {shown(report.spent)}", "spent, rounded up"),
-            (f"ε {shown(report.remaining)}", "may one more release cost"),
+            (f"ε {shown(report.remaining)}", "left: what one more release may cost"),
             (shown(report.charges), "charges"),
         ])  # fmt: skip
         rows = [
@@ -48,7 +49,9 @@ async def budget_page(request: Request, session: Annotated[Session, Depends(visi
             entries = list(entries_of(place.policy, place.ledger, None))
             parts += [spending_chart(entries)] if len(entries) > 1 else []
         parts.append(budget_chart(report))
-        return [*parts, Grid(["analyst", "spent ε", "charges", "cap", "left ε"], rows)] if rows else parts
+        parts += [Grid(["analyst", "spent ε", "charges", "cap", "left ε"], rows)] if rows else []
+        empty = '<p class="empty">Nothing was spent yet. What each answer costs is shown here, over time.</p>'
+        return parts if report.charges else [parts[0], Html(empty), *parts[1:]]
 
     parts = await in_thread(request, session, work)
     return page("Budget", parts, session=session, current="/budget")
@@ -70,7 +73,9 @@ async def ledger_page(request: Request, session: Annotated[Session, Depends(visi
             '<div id="verdict" aria-live="polite"></div>'
         ),
         Grid(
-            ["row", "when (UTC)", "who", "kind", "ε", "total ε", "what"], rows, f"{len(entries):,} rows, newest first"
+            ["row", "when (UTC)", "who", "kind", "ε", "total ε", "what"],
+            rows,
+            f"{counted(len(entries), 'row')}, newest first",
         ),
     ]
     lead = "Who was charged for what, and what the owner changed. No row can be changed or taken out unnoticed."
@@ -90,9 +95,10 @@ async def tokens_page(session: Annotated[Session, Depends(visiting(Right.TOKENS)
             if state == "valid"
             else ""
         )
-        cells = [token.name, token.role, state, token.created.strftime("%Y-%m-%d"), until, token.id]
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + f"<td>{act}</td></tr>")
-    head = "".join(f"<th scope=col>{words}</th>" for words in ("name", "role", "state", "made", "until", "id", ""))
+        first, then = [token.name, token.role, state], [token.created.strftime("%Y-%m-%d"), until, token.id]
+        made = ["".join(f"<td class=whole>{escape(cell)}</td>" for cell in cells) for cells in (first, then)]
+        rows.append(f"<tr>{made[0]}<td>{act}</td>{made[1]}</tr>")
+    head = "".join(f"<th scope=col>{words}</th>" for words in ("name", "role", "state", "", "made", "until", "id"))
     file = "POLICY" if name is None else name.name
     body = (
         f'<div class="wide"><table class="grid"><thead><tr>{head}</tr></thead>'
@@ -128,13 +134,53 @@ async def bounds_page(
 
 def _exact_parts(view: OwnerView) -> list[Part]:
     """The exact view as text, and what it suggests."""
-    parts: list[Part] = [Html(f"<pre>{escape(str(view))}</pre>")]
+    parts: list[Part] = [Text(" ".join(WARNING.split()))]
     if view.findings:
         rows = [[finding.level, finding.table, finding.column or "–", finding.problem] for finding in view.findings]
         parts += [Heading("Does not fit"), Grid(["level", "table", "column", "problem"], rows)]
+    for table in view.tables:
+        parts += [Heading(f"Table {table.name}"), *_dropped(table), *_columns(table)]
     if view.suggestions:
-        parts += [Heading("Suggestions"), *(Text(line) for line in view.suggestions)]
+        parts += [Heading("Suggestions"), Text(f"They are {READ_OFF}."), *(Text(line) for line in view.suggestions)]
     return parts
+
+
+def _dropped(table: TableView) -> Iterator[Part]:
+    """What bounding leaves out of counts, for each column to group by; and how much people contribute."""
+    people = "" if table.units is None else f" of {counted(table.units, 'person', 'people')}"
+    without = f"; {counted(table.without_unit, 'row')} without a person" if table.units is not None else ""
+    yield Text(f"{counted(table.rows, 'row')}{people}{without}; {counted(table.blank, 'blank row')}.")
+    named = [part for part in table.contributions if part.shortfalls]
+    if not named:
+        return
+    names = ["no groups" if part.by is None else f"by {part.by}" for part in named]
+    shares = [100 * part.shortfalls[0].share for part in named]
+    yield Chart(f"Left out of COUNT(*) of {table.name}", [Bars(names, shares)], y="% of rows, by the policy's bounds")
+    rows = []
+    for name, part in zip(names, named, strict=True):
+        spread = part.rows if part.by is None else part.groups
+        counts = [spread.median, spread.at_90, spread.at_99, spread.greatest] if spread else [None] * 4
+        fewer = [s for s in part.shortfalls[1:] if s.share < part.shortfalls[0].share]
+        better = fewer[-1] if fewer else None
+        words = "–" if better is None else f"{(better.rows if part.by is None else better.groups):,}"
+        rows.append([name, *counts, f"{100 * part.shortfalls[0].share:.3g} %", words,
+                     "–" if better is None else f"{100 * better.share:.3g} %"])  # fmt: skip
+    header = ["grouped", "median", "90 %", "99 %", "most", "left out", "a bound of", "would leave out"]
+    yield Grid(header, rows, "rows a person has, or groups a person is in; and what bounding leaves out of a count")
+
+
+def _columns(table: TableView) -> Iterator[Part]:
+    """How the values of each column compare with its declaration, in rows; and those that were not declared."""
+    names = ["null", "unreadable", "not_a_number", "below", "above", "undeclared", "least", "greatest"]
+    used = [name for name in names if any(getattr(column, name) is not None for column in table.columns)]
+    rows = [[column.name, *(getattr(column, name) for name in used)] for column in table.columns]
+    yield Grid(["column", *(name.replace("_", " ") for name in used)], rows, "values of each column, in rows")
+    for column in table.columns:
+        if column.examples:
+            words = ", ".join(f"{value!s} ({rows:,})" for value, rows in column.examples)
+            yield Text(f"{column.name}, not declared: {words}")
+        if column.absent:
+            yield Text(f"{column.name}, declared, but in no row: {', '.join(map(str, column.absent))}")
 
 
 @router.get("/statement")
@@ -147,7 +193,8 @@ async def statement_page(request: Request, session: Annotated[Session, Depends(v
         points = "".join(f"<li>{_inline(point)}</li>" for point in section.points)
         paragraphs = "".join(f"<p>{_inline(words)}</p>" for words in section.paragraphs)
         blocks.append(f"<h2>{_inline(section.question)}</h2>{paragraphs}" + (f"<ul>{points}</ul>" if points else ""))
-    lead = f"As of {made.as_of}. It is written from the policy and the record alone, and may be published."
+    as_of = made.as_of[:16].replace("T", " ")
+    lead = f"As of {as_of} UTC. It is written from the policy and the record alone, and may be published."
     return page("Privacy statement", "".join(blocks), session=session, current="/statement", lead=lead)
 
 

@@ -9,9 +9,11 @@ from urllib.parse import quote
 
 from fastapi import Request, Response
 
+from discreet.curator.catalog import Catalog
 from discreet.errors import DiscreetError
+from discreet.privacy.unit import Neighbors
 from discreet.report import Part
-from discreet.report.page import STYLE, render
+from discreet.report.page import STYLE, render, shown
 from discreet.server.access import RIGHTS, Right
 from discreet.server.problems import Refused, status_of
 from discreet.server.routes.callers import Guarded, allowed
@@ -96,6 +98,25 @@ def dataset_path(name: str, path: str = "") -> str:
     '/console/datasets/a%20b/schema'
     """
     return f"/console/datasets/{quote(name, safe='')}{path}"
+
+
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """So many of something.
+
+    >>> counted(1, "row"), counted(1200, "person", "people")
+    ('1 row', '1\u202f200 people')
+    """
+    return f"{shown(count)} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def protection(catalog: Catalog) -> str:
+    """Whom the budget of a dataset protects, and what it hides of them, in a sentence."""
+    units = list(dict.fromkeys(str(table.unit) for table in catalog.tables.values() if table.private))
+    hidden = {
+        Neighbors.ADD_OR_REMOVE_ONE: "whether one is in the data at all stays hidden",
+        Neighbors.CHANGE_ONE: "what the data say of one stays hidden; how many there are does not",
+    }[catalog.neighbors]
+    return f"Protects {' and '.join(units)}: {hidden}."
 
 
 def _who(token: Token | None) -> str:
@@ -183,7 +204,7 @@ _PAGE = """<!doctype html>
 <link rel="stylesheet" href="/console/assets/report.css"><link rel="stylesheet" href="/console/assets/console.css">
 <script type="module" src="/console/assets/shell.js"></script>{module}</head>
 <body class="discreet" data-dataset="{dataset}"><a class="skip" href="#main">To the content</a>
-<header class="top"><a class="brand" href="/console">discreet</a><a href="/gallery">Gallery of attacks</a>
+<header class="top"><a class="brand" href="/console">discreet</a><a href="/gallery">Gallery</a>
 <span class="space"></span>{who}</header>
 {ways}<main id="main" class="console{wide}"><h1>{heading}</h1>{lead}
 {body}</main></body></html>

@@ -17,7 +17,7 @@ from discreet.server.console.browser_sessions import (
     cookie_name,
     set_cookie,
 )
-from discreet.server.console.page_shell import ASSETS, SECURITY, SIGN_IN, PageRefused, dataset_path, page
+from discreet.server.console.page_shell import ASSETS, SECURITY, SIGN_IN, PageRefused, dataset_path, page, protection
 from discreet.server.problems import Refused
 from discreet.server.routes.callers import service_of, throttled, tokens_of
 from discreet.server.service import Throttled
@@ -115,7 +115,7 @@ def _card(session: Session) -> str:
     meter_ = meter(session) if role in RIGHTS[Right.BUDGET] else ""
     return (
         f'<article class="card"><h2><a href="{dataset_path(name, first)}">{escape(name)}</a></h2>'
-        f"<p>{escape(tables)}. Protects {escape(catalog.protects)}.</p>{meter_}</article>"
+        f"<p>{escape(tables)}. {escape(protection(catalog))}</p>{meter_}</article>"
     )
 
 

@@ -59,7 +59,7 @@ async def survey_page(request: Request, session: Looking, survey: str) -> Respon
     """A survey: its link, its QR code, and what people said so far."""
     known, _ = find_survey([session.place], survey)
     address = str(request.url_for("answer_page", survey=survey))
-    code = segno.make(address, error="m").svg_inline(border=2, scale=4, omitsize=False)
+    code = segno.make(address, error="m").svg_inline(border=2, omitsize=True)
     body = (
         f'<p class="lead">{escape(known.question)}</p>'
         f'<div class="qr" role="img" aria-label="QR code of the link">{code}</div>'

@@ -1,32 +1,54 @@
 // An answer: table and chart with error bars, notes, the receipt, and files to take away.
 
 import { dataset, here, json, send, v1 } from "./api.js";
-import { failure, fill, h, number, picture, pixels, save } from "./dom.js";
+import { failure, fill, fixed, h, number, picture, pixels, save } from "./dom.js";
 
 const MOST = 500;
-const WORDS = { bars: "Bars", line: "Line", map: "Map", table: "Table" };
+const WORDS = { bars: "Bars", line: "Line", map: "Map", heatmap: "Heatmap", table: "Table" };
 
-function cell(answer, row, place) {
+// The numbers of a column have as many decimals as the greatest needs, so that they can be compared
+function writer(values) {
+  const known = values.filter((value) => typeof value === "number");
+  const most = Math.max(...known.map(Math.abs), 0);
+  if (known.every(Number.isInteger) || most < 0.001 || most >= 1e9) return number;
+  const digits = Math.min(6, Math.max(0, 3 - Math.floor(Math.log10(most))));
+  return (value) => (value === null ? "–" : fixed(value, digits));
+}
+
+// What stands beside each number of a column: ± where all intervals are even, else from where to where
+function intervalWords(values, ends, write) {
+  const known = values.map((value, row) => typeof value === "number" && ends.low[row] !== null);
+  const uneven = values.some((value, row) => known[row] &&
+    Math.abs(ends.high[row] - value - (value - ends.low[row])) > 1e-6 * Math.max(1, ends.high[row] - ends.low[row]));
+  return values.map((value, row) => !known[row] ? "" : uneven ? `${write(ends.low[row])} to ${write(ends.high[row])}` : `± ${write(ends.high[row] - value)}`);
+}
+
+// The cells of a column, from top to bottom
+function column(answer, place, count) {
   const name = answer.columns[place];
-  const value = answer.rows[row][place];
+  const values = answer.rows.slice(0, count).map((row) => row[place]);
+  if (!values.some((value) => typeof value === "number")) return values.map((value) => h("td", {}, value === null ? "no value" : String(value)));
   const ends = answer.columns.filter((other) => other === name).length === 1 ? answer.intervals[name] : undefined;
-  if (value === null) return h("td", {}, "no value");
-  if (typeof value !== "number") return h("td", {}, String(value));
-  if (!ends) return h("td", { class: "number" }, Number.isInteger(value) && Math.abs(value) < 10_000 ? String(value) : number(value)); // a year
-  if (ends.low[row] === null) return h("td", { class: "number" }, number(value));
-  const [low, high] = [ends.low[row], ends.high[row]];
-  const even = Math.abs(high - value - (value - low)) <= 1e-9 * Math.max(1, Math.abs(high - low));
-  const words = even ? `± ${number(Number((high - value).toPrecision(6)))}` : `${number(low)} to ${number(high)}`;
-  return h("td", { class: "number" }, number(value), " ", h("span", { class: "interval" }, words));
+  const years = !ends && values.every((value) => value === null || (Number.isInteger(value) && Math.abs(value) < 10_000)); // years have no thin spaces
+  const write = years ? String : writer(values);
+  const words = ends ? intervalWords(values, ends, write) : [];
+  const most = Math.max(...words.map((text) => text.length), 0);
+  return values.map((value, row) => {
+    const beside = most ? h("span", { class: "interval" }, words[row]) : null;
+    if (beside) beside.style.minWidth = `${most}ch`;
+    return h("td", { class: "number" }, typeof value === "number" ? write(value) : "no value", beside ? " " : null, beside);
+  });
 }
 
 function table(answer) {
-  const right = answer.columns.map((_, place) => answer.rows.some((row) => typeof row[place] === "number"));
-  const head = h("tr", {}, answer.columns.map((name, place) => h("th", { class: right[place] ? "number" : null, scope: "col" }, name)));
-  const rows = answer.rows.slice(0, MOST).map((_, row) => h("tr", {}, answer.columns.map((__, place) => cell(answer, row, place))));
+  const count = Math.min(answer.rows.length, MOST);
+  const columns = answer.columns.map((_, place) => column(answer, place, count));
+  const head = h("tr", {}, answer.columns.map((name, place) => h("th", { class: columns[place][0]?.className || null, scope: "col" }, name)));
+  const rows = Array.from({ length: count }, (_, row) => h("tr", {}, columns.map((cells) => cells[row])));
   const more = answer.rows.length > MOST ? h("p", { class: "soft" }, `The first ${MOST} of ${number(answer.rows.length)} rows; files have them all.`) : null;
-  return [h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The answer as a table" },
-    h("table", { class: "grid" }, h("thead", {}, head), h("tbody", {}, rows))), more];
+  return [h("div", { class: "wide tall", tabindex: "0", role: "region", "aria-label": "The answer as a table" },
+    h("table", { class: "grid" }, h("thead", {}, head), h("tbody", {}, rows))),
+  answer.rows.length ? null : h("p", { class: "empty" }, "There is no row: no group was named, or none is left after the question's own conditions."), more];
 }
 
 // A notebook that asks the same again, for free, with a token from the environment
@@ -62,9 +84,6 @@ export class AnswerView {
     fill(
       this.room,
       h("h2", {}, "Answer"),
-      this.kinds, this.figure, this.table,
-      answer.note ? h("p", { class: "soft" }, answer.note) : null,
-      answer.notes.length ? h("ul", { class: "notes" }, answer.notes.map((note) => h("li", {}, note))) : null,
       h("p", { class: `receipt verdict ${receipt.free ? "good" : ""}` }, h("b", {}, "Receipt "), paid,
         h("span", { class: "soft" }, `${receipt.when.slice(0, 19).replace("T", " ")} statement ${receipt.statement.slice(0, 12)}`)),
       h("div", { class: "files", role: "group", "aria-label": "Files" },
@@ -72,6 +91,10 @@ export class AnswerView {
         ...["CSV", "Parquet", "PNG", "SVG", "Notebook"].map((kind) =>
           h("button", { type: "button", "data-file": kind, onclick: () => this.download(kind) }, kind))),
       (this.remark = h("p", { class: "refusal", role: "status" })),
+      this.kinds,
+      h("div", { class: "shown" }, this.figure, this.table),
+      answer.note ? h("p", { class: "soft" }, answer.note) : null,
+      answer.notes.length ? h("ul", { class: "notes" }, answer.notes.map((note) => h("li", {}, note))) : null,
     );
     await this.draw();
   }

@@ -67,6 +67,7 @@ const refresh = later(40, async () => {
   }
   running = new AbortController();
   const asked = question();
+  if (!price) fill(find("price"), loading("The price is worked out …"));
   try {
     const found = await json(here("/price"), { body: asked, signal: running.signal });
     price = { asked, found };

@@ -71,10 +71,14 @@ export class Builder {
   addFilter() {
     const number = ++this.filters;
     const row = h("div", { class: "fields filter" },
-      choice("Only where", `column-${number}`, this.table.columns.map((column) => [column.name, column.name]), this.table.columns[0].name),
+      choice("Only where", `column-${number}`, this.table.columns.map((column) => [column.name, column.name]), (this.table.columns.find((column) => column.values) || this.table.columns[0]).name),
       choice("is", `sign-${number}`, [["=", "equal to"], [">=", "at least"], ["<=", "at most"], ["<>", "other than"]], "="),
-      h("label", {}, "value", h("input", { name: `value-${number}`, maxlength: "200" })),
+      h("label", {}, "value", h("input", { name: `value-${number}`, maxlength: "200", list: `values-${number}` }), h("datalist", { id: `values-${number}` })),
       h("button", { type: "button", class: "quiet", "aria-label": "Remove this filter", onclick: () => { row.remove(); this.tell(); } }, "Remove"));
+    const [which, , , offered] = row.querySelectorAll("select, input, datalist");
+    const offer = () => fill(offered, ...(this.table.columns.find((column) => column.name === which.value).values || []).map((value) => h("option", { value: String(value) })));
+    which.addEventListener("change", offer);
+    offer();
     this.kept.append(row);
     row.querySelector("select").focus();
   }
@@ -90,7 +94,17 @@ export class Builder {
     return sqlOf({ table: this.table, measure: value("measure"), column: column(value("column")), groups: names.map(column), part: value("part"), filters });
   }
 
+  // What does not matter to the question is not asked for
+  hide() {
+    const grouped = ["group", "second"].map((name) => this.room.querySelector(`[name="${name}"]`).value);
+    const dated = this.table.columns.some((column) => grouped.includes(column.name) && (column.type === "date" || column.type === "timestamp"));
+    const of = this.room.querySelector('[name="column"]');
+    if (of) of.parentElement.hidden = ["rows", "people"].includes(this.room.querySelector('[name="measure"]').value);
+    this.room.querySelector('[name="part"]').parentElement.hidden = !dated;
+  }
+
   tell() {
+    this.hide();
     this.shown.textContent = this.sql;
     this.changed(this.sql);
   }

@@ -29,6 +29,13 @@ export function number(value) {
   if (Number.isInteger(value)) return String(value).replace("-", "−").replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
   const size = Math.abs(value);
   const text = size >= 1000 ? value.toFixed(0) : size >= 0.001 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
+  return spaced(text);
+}
+
+// A number with so many decimals
+export const fixed = (value, digits) => spaced(value.toFixed(digits));
+
+function spaced(text) {
   const [whole, rest] = text.replace("-", "−").split(".");
   return whole.replace(/\B(?=(\d{3})+(?!\d))/g, THIN) + (rest ? `.${rest}` : "");
 }
@@ -96,6 +103,13 @@ export function tabs(list, changed) {
 // What scrolls can be reached by the keyboard
 export function reachable(root) {
   for (const node of root.querySelectorAll(".wide:not([tabindex]), figure.wide-figure:not([tabindex]), pre:not([tabindex], [aria-hidden])")) node.tabIndex = 0;
+}
+
+// Lines of a name and its words, as a program writes them for a terminal, as a table
+export function facts(text) {
+  const lines = text.split("\n").filter((line) => line.trim()).map((line) => /^(\S.*?) {2,}(\S.*)$/.exec(line));
+  if (!lines.length || lines.includes(null)) return h("pre", {}, text);
+  return h("table", { class: "facts" }, h("tbody", {}, lines.map(([, name, words]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, words)))));
 }
 
 export const loading = (words) => h("p", { class: "loading", role: "status" }, words);

@@ -10,30 +10,51 @@ const epsilons = room.dataset.epsilons.split(" ");
 // What this server drew and escaped
 const nodes = (html) => [...new DOMParser().parseFromString(html, "text/html").body.childNodes];
 
-let steps = [];
-let shown = 0;
+const told = [...room.querySelectorAll(".step")]; // what happens, before the attack runs
+let steps = null;
+let shown = 1;
+let waiting = null;
 
-function advance() {
-  const step = steps[shown++];
+function result(step) {
   const part = h("section", { class: "step", tabindex: "-1" }, h("h2", {}, `${shown}. ${step.title}`), ...nodes(step.html));
   room.append(part);
   reachable(part);
-  if (shown > 1) part.focus();
-  find("where").textContent = `step ${shown} of ${steps.length}`;
-  find("next").disabled = shown >= steps.length;
-  if (shown >= steps.length) find("next").hidden = true;
+  return part;
+}
+
+function count() {
+  find("where").textContent = steps ? `step ${shown} of ${told.length + steps.length}` : `step ${shown}`;
+  find("next").hidden = Boolean(steps) && shown >= told.length + steps.length;
+}
+
+function advance() {
+  if (shown >= told.length && !steps) {
+    if (!waiting) room.append((waiting = loading("The attack runs on generated people; this takes a few seconds …")));
+    return;
+  }
+  shown++;
+  const part = shown <= told.length ? told[shown - 1] : result(steps[shown - told.length - 1]);
+  part.hidden = false;
+  part.focus();
+  count();
 }
 
 find("next").addEventListener("click", advance);
+count();
 
-fill(room, loading("The attack runs on generated people; this takes a few seconds …"));
-try {
-  steps = (await json(`/gallery/${name}/steps`)).steps;
-  fill(room);
-  advance();
-} catch (error) {
-  fill(room, failure(error));
+async function run() {
+  try {
+    steps = (await json(`/gallery/${name}/steps`)).steps;
+    const asked = waiting;
+    asked?.remove();
+    if (asked) advance();
+    else count();
+  } catch (error) {
+    waiting?.remove();
+    room.append(failure(error));
+  }
 }
+run();
 
 const turn = find("turn");
 const dialed = find("dialed");

@@ -12,12 +12,12 @@ function open(asked) {
 
 if (kept.length) {
   const rows = kept.map(({ asked, charge, when }) =>
-    h("tr", {}, h("td", {}, when.slice(11, 19)), h("td", { class: "number" }, asked.epsilon ?? asked.error ?? "–"), h("td", {}, h("code", {}, asked.sql)),
-      h("td", { class: "number" }, charge ? `#${number(charge)}` : "free"),
-      h("td", {}, h("button", { type: "button", onclick: () => open(asked) }, "Open again"))));
+    h("tr", {}, h("td", { class: "number" }, charge ? number(charge) : "free"),
+      h("td", {}, h("button", { type: "button", onclick: () => open(asked) }, "Open")), h("td", { class: "long" }, h("code", {}, asked.sql)),
+      h("td", { class: "number" }, asked.epsilon ?? asked.error ?? "–"), h("td", { class: "whole" }, when.slice(11, 19))));
   fill(find("recent"), h("h2", {}, "In this tab"),
     h("div", { class: "wide" }, h("table", { class: "grid" },
-      h("thead", {}, h("tr", {}, ["when (UTC)", "ε", "question", "charge", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows))));
+      h("thead", {}, h("tr", {}, ["charge", "", "question", "ε", "when (UTC)"].map((name) => h("th", { scope: "col", class: name === "charge" || name === "ε" ? "number" : null }, name)))), h("tbody", {}, rows))));
 }
 for (const button of document.querySelectorAll("[data-sql]")) {
   const same = kept.find((one) => String(one.charge) === button.dataset.charge);

@@ -1,7 +1,7 @@
 // Forms for larger releases: what they cost before, a report after.
 
 import { here, json, send, v1 } from "./api.js";
-import { failure, fill, find, h, later, loading, save } from "./dom.js";
+import { facts, failure, fill, find, h, later, loading, save } from "./dom.js";
 
 const catalog = JSON.parse(find("catalog").textContent);
 const tables = catalog.tables.filter((table) => table.private && !table.link);
@@ -12,7 +12,7 @@ let price = null;
 
 const KINDS = {
   synthesis: { words: "Synthetic table", about: "A table of people who do not exist, which looks like the private one.", file: null,
-    fields: [["columns", "columns", "Columns"], ["rows", "number", "Rows (as many as there are, about)"], ["delta", "text", "δ", catalog.delta]], results: [["text/csv", "table.csv"], ["application/vnd.apache.parquet", "table.parquet"]] },
+    fields: [["columns", "columns", "Columns"], ["rows", "number", "Rows (else about as many)"], ["delta", "text", "δ", catalog.delta]], results: [["text/csv", "table.csv"], ["application/vnd.apache.parquet", "table.parquet"]] },
   training: { words: "Model", about: "A model that predicts a column, trained by DP-SGD or by a classical method.", file: null,
     fields: [["target", "column", "Column to predict"], ["features", "columns", "From these columns"], ["examples", "number", "About how many people there are (public)", "1000"], ["model", "choice", "Kind", ["logistic", "network", "linear", "tree"]], ["delta", "text", "δ", catalog.delta || "1e-6"]], results: [["application/octet-stream", "result.model"]] },
   commute: { words: "Commuting map", about: "Synthetic flows between where people live and where they work.", file: ["places", "Places: a CSV file of names and coordinates"],
@@ -95,7 +95,7 @@ const ask = later(200, async () => {
   try {
     const found = await json(here("/job-price"), { body: asked });
     price = asked;
-    fill(find("cost"), h("h2", {}, found.free ? "Free: it was made before" : "Price"), h("pre", {}, found.words));
+    fill(find("cost"), h("h2", {}, found.free ? "Free: it was made before" : "Price"), facts(found.words));
     find("start").disabled = false;
   } catch (error) {
     fill(find("cost"), failure(error));
