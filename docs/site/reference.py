@@ -1,5 +1,6 @@
 """What the site has beside its pages: the reference of commands, from their own help, and pages of decisions."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,13 @@ def on_files(files: Files, config: Any) -> Files:
     listed = "\n\n".join(f"::: {name}" for name in API)
     files.append(File.generated(config, "reference/api.md", content=f"# Python\n\n{listed}\n"))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Results are on the site; other files of the repository are named, since a site that works offline has none."""
+    up = "../" * page.url.count("/")
+    markdown = re.sub(r"\((?:\.\./)+bench/results/(\w+)\.md\)", rf"({up}results.md#\1)", markdown)
+    return re.sub(r"\[([^\]]*)\]\((?:\.\./)+((?:tests|examples|bench|src|deploy)/[^)]*)\)", r"\1 (`\2`)", markdown)
 
 
 def _commands() -> Iterator[str]:
