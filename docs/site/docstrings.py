@@ -30,7 +30,9 @@ def fenced(text: str) -> str:
     2
     '''
     """
-    text = _LITERAL.sub(lambda m: f"{m[1]}:\n\n{_block(_outdented(m[2]), 'text')}" if m[1] else _block(_outdented(m[2]), "text"), text)
+    text = _LITERAL.sub(
+        lambda m: f"{m[1]}:\n\n{_block(_outdented(m[2]), 'text')}" if m[1] else _block(_outdented(m[2]), "text"), text
+    )
     text = _RULED.sub(lambda m: _block(m[0], "text"), text)
     return _EXAMPLE.sub(lambda m: _block(m[0], "pycon") + "\n", text + "\n").rstrip()
 

@@ -172,8 +172,10 @@ BROKEN = {
     ),
     "F6": (
         "discreet.Dataset.audit_fairness",
-        lambda real: lambda self, table, said, **terms: real(
-            self, table, {**said, "prediction": said["prediction"][::-1]}, **terms
+        lambda real: (
+            lambda self, table, said, **terms: real(
+                self, table, {**said, "prediction": said["prediction"][::-1]}, **terms
+            )
         ),
     ),
     "G1": (f"{FAIRNESS}.agree", lambda real: lambda a, b, purpose: a),
