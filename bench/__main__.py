@@ -33,6 +33,11 @@ COMPARISONS = (
 """One file each in this folder, with a function `comparison(quick: bool) -> Comparison`."""
 
 
+_FEW = 4
+"""Cases of a comparison in a smoke run: all of them together end within 5 minutes on two idle cores."""
+_WHOLE = ("growth",)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the named comparisons (all by default). Exit code 1: a bar was missed, or discreet crashed."""
     options = _options(arguments)
@@ -64,7 +69,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _load(name: str, *, quick: bool) -> Comparison:
     comparison: Comparison = import_module(f"bench.{name}").comparison(quick=quick)
-    return comparison
+    return comparison.shortened(_FEW) if quick and name not in _WHOLE else comparison
 
 
 def _one(name: str, options: argparse.Namespace) -> Result:

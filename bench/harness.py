@@ -18,7 +18,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from inspect import getfile
 from pathlib import Path
@@ -76,6 +76,16 @@ class Comparison:
     contestants: tuple[Contestant, ...]
     bars: tuple[Bar, ...] = ()
     rounds: int = 5
+
+    def shortened(self, most: int) -> "Comparison":
+        """At most so many of its cases, spread over all of them, with their bars: for a smoke run."""
+        cases = list(dict.fromkeys(contestant.case for contestant in self.contestants))
+        kept = set(cases[:: max(1, math.ceil(len(cases) / most))])
+        return replace(
+            self,
+            contestants=tuple(contestant for contestant in self.contestants if contestant.case in kept),
+            bars=tuple(bar for bar in self.bars if bar.case in kept),
+        )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from typing import Any
 
 from discreet.report import Bars, Chart, Grid, Heading, Line, Page, Part, Text
 
-_LIMITS = re.compile(r"\(limit\)|no privacy|plain|torch SGD|NumPy|fresh sample|not private|Python loops|BEGIN IMMEDIATE")
+_LIMITS = re.compile(
+    r"\(limit\)|no privacy|plain|torch SGD|NumPy|fresh sample|not private|Python loops|BEGIN IMMEDIATE|without slow"
+)
 _SIZED = re.compile(r"^(.*): ([\d,]+) (rows|draws)$")
 HEAD = ("case", "discreet", "best peer", "× ours", "limit", "× ours", "verdict")
 
@@ -40,7 +42,9 @@ class Case:
         others = [
             cell
             for other in (self.peer, self.limit)
-            for cell in (("", "") if other is None else (f"{other[0]}, {seconds(other[1])}", times(other[1] / self.ours)))
+            for cell in (
+                ("", "") if other is None else (f"{other[0]}, {seconds(other[1])}", times(other[1] / self.ours))
+            )
         ]
         return (self.name, seconds(self.ours), *others, self.verdict)
 
@@ -57,7 +61,9 @@ def cases(result: dict[str, Any]) -> list[Case]:
         rows = [row for row in result["rows"] if row["case"] == name]
         timed = [(row, float(row["cpu_s"]["median"])) for row in rows if "cpu_s" in row]  # of one unit of work
         ours = next((cpu for row, cpu in timed if row["who"].startswith("discreet") and not _is_limit(row)), None)
-        peers = [(row["who"], cpu) for row, cpu in timed if not row["who"].startswith("discreet") and not _is_limit(row)]
+        peers = [
+            (row["who"], cpu) for row, cpu in timed if not row["who"].startswith("discreet") and not _is_limit(row)
+        ]
         limits = [(row["who"], cpu) for row, cpu in timed if _is_limit(row)]
         trouble = next((row["trouble"] for row in rows if row["who"].startswith("discreet")), "")
         found.append(Case(name, ours, _least(peers), _least(limits), trouble))
@@ -106,9 +112,10 @@ def lead(results: Sequence[dict[str, Any]]) -> str:
     verdicts = [case.verdict for result in results for case in cases(result)]
     bars = [bar["verdict"] for result in results for bar in result["bars"]]
     return (
-        f"CPU seconds: ahead of the best peer in {verdicts.count('ahead')} cases, behind in {verdicts.count('behind')}, "
-        f"no peer in {verdicts.count('no peer')}. Bars: {bars.count('pass')} pass, {bars.count('FAIL')} are missed, "
-        f"{bars.count('not measured')} were not measured. Errors and qualities are in the bars."
+        f"CPU seconds: ahead of the best peer in {verdicts.count('ahead')} cases, behind in "
+        f"{verdicts.count('behind')}, no peer in {verdicts.count('no peer')}. Bars: {bars.count('pass')} pass, "
+        f"{bars.count('FAIL')} are missed, {bars.count('not measured')} were not measured. "
+        "Errors and qualities are in the bars."
     )
 
 
@@ -130,8 +137,8 @@ def seconds(value: float) -> str:
     >>> seconds(0.26), seconds(0.0108), seconds(2e-6)
     ('0.26 s', '10.8 ms', '2 µs')
     """
-    unit, size = next((pair for pair in (("s", 0.1), ("ms", 1e-4), ("µs", 1e-7)) if value >= pair[1]), ("ns", 0.0))
-    scale = {"s": 1, "ms": 1e3, "µs": 1e6, "ns": 1e9}[unit]
+    units = (("s", 0.1, 1.0), ("ms", 1e-4, 1e3), ("µs", 1e-7, 1e6))
+    unit, scale = next(((name, scale) for name, least, scale in units if value >= least), ("ns", 1e9))
     return f"{value * scale:.3g} {unit}"
 
 
@@ -143,6 +150,10 @@ def times(ratio: float) -> str:
 def number(value: float | None) -> str:
     """A measured value in few digits, nothing where there is none."""
     return "" if value is None else f"{value:.4g}"
+
+
+def _beside(other: tuple[str, float] | None, ours: float) -> tuple[str, str]:
+    return ("", "") if other is None else (f"{other[0]}, {seconds(other[1])}", times(other[1] / ours))
 
 
 def _is_limit(row: dict[str, Any]) -> bool:

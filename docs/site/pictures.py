@@ -63,7 +63,9 @@ def place(x: float, y: float, width: float, first: str, second: str, color: str 
 def answer() -> str:
     """The answer that the README prints: mean ages with their intervals, and what was spent."""
     readme = (HERE.parents[1] / "README.md").read_text(encoding="utf-8")
-    spent, left = map(float, re.findall(r"^ε ([\d.]+) charged as #2 to people, ([\d.]+) left$", readme, re.MULTILINE)[0])
+    spent, left = map(
+        float, re.findall(r"^ε ([\d.]+) charged as #2 to people, ([\d.]+) left$", readme, re.MULTILINE)[0]
+    )
     shapes = [words(20, 30, f"Mean age by city, 10,000 people, ε {spent:g}, 95 % intervals", bold=True)]
 
     def across(age: float) -> float:

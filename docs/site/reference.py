@@ -54,7 +54,11 @@ def _notebook(path: Path) -> Iterator[str]:
             data = output.get("data", {"text/plain": output.get("text", [])})
             form = next(form for form in ("image/svg+xml", "text/html", "text/plain") if form in data)
             text = "".join(data[form])
-            yield f"```text\n{text.strip()}\n```\n" if form == "text/plain" else f'<div class="output">{_one_line(text)}</div>\n'
+            yield (
+                f"```text\n{text.strip()}\n```\n"
+                if form == "text/plain"
+                else f'<div class="output">{_one_line(text)}</div>\n'
+            )
 
 
 def _one_line(html: str) -> str:
@@ -96,6 +100,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Results are on the site; other files of the repository are named, since a site that works offline has none."""
     up = "../" * page.url.count("/")
     markdown = re.sub(r"\((?:\.\./)+bench/results/(\w+)\.md\)", rf"({up}results.md#\1)", markdown)
+    markdown = re.sub(r"\((?:\.\./)+examples/notebooks/(\w+)\.ipynb\)", rf"({up}notebooks/\1.md)", markdown)
     return re.sub(r"\[([^\]]*)\]\((?:\.\./)+((?:tests|examples|bench|src|deploy)/[^)]*)\)", r"\1 (`\2`)", markdown)
 
 

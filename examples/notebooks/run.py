@@ -1,7 +1,7 @@
 """`python examples/notebooks/run.py [NAME …]`: run notebooks from top to bottom and keep what they show.
 
-It needs IPython alone, no kernel: each notebook gets a shell of its own, in this process. The tests run them the same way
-and throw the outputs away; a cell whose first line is `# refused` must raise, every other must not.
+It needs IPython alone, no kernel: each notebook gets a shell of its own, in this process. The tests run them
+the same way and throw the outputs away; a cell whose first line is `# refused` must raise, every other must not.
 """
 
 import json

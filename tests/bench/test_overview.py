@@ -10,8 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from bench import overview  # noqa: E402
 from bench.__main__ import COMPARISONS  # noqa: E402
+
+from bench import overview  # noqa: E402
 
 RESULTS = ROOT / "bench" / "results"
 

@@ -43,8 +43,8 @@ from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors, Unit
 
 __all__ = [
-    "Plan", "PrivatePlan", "ShownPlan", "canonical", "digest", "documented", "from_document", "plan_document", "plan_parts",
-    "to_document",
+    "Plan", "PrivatePlan", "ShownPlan", "canonical", "digest", "documented", "from_document", "plan_document",
+    "plan_parts", "to_document",
 ]  # fmt: skip
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -117,7 +117,8 @@ class ShownPlan:
     def __repr__(self) -> str:
         plan: Any = self
         delta = f", δ {text_up(plan.delta)}" if plan.delta else ""
-        return f"<{type(self).__name__} {plan.digest[:12]} at ε {text_up(plan.epsilon)}{delta}: {' '.join(plan.text.split())}>"
+        asked = " ".join(plan.text.split())
+        return f"<{type(self).__name__} {plan.digest[:12]} at ε {text_up(plan.epsilon)}{delta}: {asked}>"
 
     def _repr_html_(self) -> str:
         words: Any = self.explain()  # type: ignore[attr-defined]
