@@ -104,6 +104,7 @@ dist: install  ## wheel and source archive, checked, installed and run in an emp
 	$(PYTHON) -m venv build/dist-env
 	$(BIN)/uv pip install --quiet --python build/dist-env/bin/python dist/*.whl
 	cd build && dist-env/bin/discreet --version && dist-env/bin/discreet claims A6 B3 B11 C6 --fast --force -o dist-claims.html
+	cd build && rm -rf dist-demo && dist-env/bin/discreet demo --folder dist-demo
 
 check: lint types layers docs site test  ## everything that CI runs, but the slow tests
 
