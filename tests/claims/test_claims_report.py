@@ -131,7 +131,10 @@ BROKEN = {
         "discreet.mechanisms.channel.Channel.d_privacy",
         lambda real: lambda self, metric: real(self, metric) / 2,
     ),
-    "C5": ("discreet.mechanisms.additive.PlanarLaplace.release", lambda real: lambda self, value, **_: np.asarray(value)),
+    "C5": (
+        "discreet.mechanisms.additive.PlanarLaplace.release",
+        lambda real: lambda self, value, **_: np.asarray(value),
+    ),
     "C6": (f"{LOCAL}.invert", lambda real: lambda channel, counts: [Fraction(c, sum(counts)) for c in counts]),
     "C7": (f"{LOCAL}.ibu", given(iterations=1)),
     "C8": (f"{LOCAL}.PlanarReport", given(epsilon="ln 2 at 4 km")),
