@@ -153,7 +153,7 @@ BROKEN = {
         f"{LEARNING}.LossThreshold",
         lambda real: lambda **terms: real(**{**terms, "losses": np.zeros(len(terms["losses"]))}),
     ),
-    "D6": ("discreet.learning.federated.masks.apply", lambda real: lambda words, key, *, add: None),
+    "D6": ("discreet.learning.federated.crypto.apply", lambda real: lambda words, key, *, add: None),
     "D7": ("discreet.learning.classical.choose", given(epsilon=10)),
     "E1": (f"{SYNTHETIC}.measure", lambda real: lambda table, design, **m: real(table[:, ::-1] * 0, design, **m)),
     "E2": (
