@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules are kept, even where the environment forbids it: else every process of the tests compiles them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo tour test test-changed test-slow mutants browser node axe postgres java clients bench lint types layers docs site dist audit check clean
+.PHONY: help install demo tour notebooks test test-changed test-slow mutants browser node axe postgres java clients bench bench-quick lint types layers docs site dist audit check clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ java:  ## find a Java runtime for the tests of the Spark engine, or install it
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq default-jre-headless >/dev/null; \
 	else echo "no Java found: install a JRE, or the tests of the Spark engine are skipped"; fi
 
+notebooks: install  ## run the notebooks and keep what they show
+	$(BIN)/python examples/notebooks/run.py
+
 test: install browser node axe postgres java clients  ## run all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
@@ -72,6 +75,9 @@ mutants: install node  ## break the product on purpose, one sabotage at a time: 
 
 bench: install  ## measure against peers and limits (installs peers outside the project)
 	$(BIN)/python -m bench
+
+bench-quick: install  ## the same on little work in under 5 minutes, with the peers that are there: build/bench/index.html
+	$(BIN)/python -m bench --quick --out build/bench
 
 lint: install  ## style
 	$(BIN)/ruff check .
@@ -98,6 +104,7 @@ dist: install  ## wheel and source archive, checked, installed and run in an emp
 	$(PYTHON) -m venv build/dist-env
 	$(BIN)/uv pip install --quiet --python build/dist-env/bin/python dist/*.whl
 	cd build && dist-env/bin/discreet --version && dist-env/bin/discreet claims A6 B3 B11 C6 --fast --force -o dist-claims.html
+	cd build && rm -rf dist-demo && dist-env/bin/discreet demo --folder dist-demo
 
 audit: install  ## look up the pinned dependencies in the public list of vulnerabilities, where it can be reached
 	$(BIN)/uv tool run --quiet pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off

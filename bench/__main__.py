@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench.harness import ROOT, Comparison, Result, compare
+from bench.overview import overview
 from bench.report import as_json, as_markdown, write
 
 COMPARISONS = (
@@ -28,8 +29,14 @@ COMPARISONS = (
     "synthetic",
     "synthetic_census",
     "commuting",
+    "growth",
 )
 """One file each in this folder, with a function `comparison(quick: bool) -> Comparison`."""
+
+
+_FEW = 4
+"""Cases of a comparison in a smoke run: all of them together end within 5 minutes on two idle cores."""
+_WHOLE = ("growth",)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(f"{name}: {_load(name, quick=True).title}" for name in COMPARISONS))
         return 0
     results = [_one(name, options) for name in options.names or COMPARISONS]
+    if (folder := _folder(options)) is not None:
+        print(f"wrote {overview(folder).save(folder / 'index.html').name}", file=sys.stderr)
     if options.json:
         print(json.dumps([as_json(result) for result in results], indent=1, ensure_ascii=False))
     return int(any(_disappoints(result, quick=options.quick) for result in results))
@@ -61,17 +70,28 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _load(name: str, *, quick: bool) -> Comparison:
     comparison: Comparison = import_module(f"bench.{name}").comparison(quick=quick)
-    return comparison
+    return comparison.shortened(_FEW) if quick and name not in _WHOLE else comparison
 
 
 def _one(name: str, options: argparse.Namespace) -> Result:
     rounds = options.rounds or (1 if options.quick else None)
-    result = compare(_load(name, quick=options.quick), rounds=rounds, say=lambda line: print(line, file=sys.stderr))
+    result = compare(
+        _load(name, quick=options.quick),
+        rounds=rounds,
+        install=not options.quick,
+        say=lambda line: print(line, file=sys.stderr),
+    )
     if not options.json:
         print(as_markdown(result))
-    if options.out or not options.quick:
-        write(result, options.out or ROOT / "bench" / "results")
+    if (folder := _folder(options)) is not None:
+        write(result, folder)
     return result
+
+
+def _folder(options: argparse.Namespace) -> Path | None:
+    """Where results are written; a smoke run keeps none, unless it is told where."""
+    out: Path | None = options.out
+    return out if out or options.quick else ROOT / "bench" / "results"
 
 
 def _disappoints(result: Result, *, quick: bool) -> bool:

@@ -18,7 +18,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from inspect import getfile
 from pathlib import Path
@@ -76,6 +76,16 @@ class Comparison:
     contestants: tuple[Contestant, ...]
     bars: tuple[Bar, ...] = ()
     rounds: int = 5
+
+    def shortened(self, most: int) -> "Comparison":
+        """At most so many of its cases, spread over all of them, with their bars: for a smoke run."""
+        cases = list(dict.fromkeys(contestant.case for contestant in self.contestants))
+        kept = set(cases[:: max(1, math.ceil(len(cases) / most))])
+        return replace(
+            self,
+            contestants=tuple(contestant for contestant in self.contestants if contestant.case in kept),
+            bars=tuple(bar for bar in self.bars if bar.case in kept),
+        )
 
 
 @dataclass(frozen=True)
@@ -154,10 +164,15 @@ class Result:
         return next((row.median(measure) for row in rows), None)
 
 
-def compare(comparison: Comparison, *, rounds: int | None = None, say: Callable[[str], None] = print) -> Result:
-    """Run every contestant `rounds` times, interleaved. A contestant in trouble is reported; the others go on."""
+def compare(
+    comparison: Comparison, *, rounds: int | None = None, install: bool = True, say: Callable[[str], None] = print
+) -> Result:
+    """Run every contestant `rounds` times, interleaved. A contestant in trouble is reported; the others go on.
+
+    Without `install`, peers that are not there already are left out.
+    """
     rounds = rounds or comparison.rounds
-    pythons = {peer: environment(peer) for peer in sorted({c.peer for c in comparison.contestants})}
+    pythons = {peer: environment(peer, install=install) for peer in sorted({c.peer for c in comparison.contestants})}
     rows = [Row(c, trouble=pythons[c.peer][1]) for c in comparison.contestants]
     for row in rows:
         if row.trouble:
@@ -177,7 +192,7 @@ def compare(comparison: Comparison, *, rounds: int | None = None, say: Callable[
 # Environments of peers
 
 
-def environment(peer: str) -> tuple[Path, str]:
+def environment(peer: str, *, install: bool = True) -> tuple[Path, str]:
     """The Python of a peer's environment, made and filled when missing; and why there is none, else ""."""
     if not peer:
         return Path(sys.executable), ""
@@ -186,6 +201,8 @@ def environment(peer: str) -> tuple[Path, str]:
     try:
         requirements: list[str] = tomllib.loads(PEERS_TOML.read_text("utf-8"))[peer]["requires"]
         uv = str(Path(sys.executable).with_name("uv"))
+        if not install:
+            return python, "" if python.exists() else "not installed: a smoke run installs nothing"
         if not python.exists():
             _quietly(uv, "venv", "--python", sys.executable, str(folder))
         if requirements:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Training,
     )
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 _MODULES = {
     "Answer": "curator.answer",
     "BudgetExceeded": "errors",

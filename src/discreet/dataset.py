@@ -2,6 +2,7 @@
 
 import getpass
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -14,8 +15,8 @@ from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy, read_policy
 from discreet.curator.settings import NO_LIMIT, Allowance, analyst_name
 from discreet.durable import require_locks
-from discreet.errors import InternalError, InvalidData, InvalidParameter, InvalidQuery
-from discreet.exact import Number, rational
+from discreet.errors import InternalError, InvalidData, InvalidParameter, InvalidQuery, LedgerError
+from discreet.exact import Number, rational, text_up
 from discreet.requests import (
     Commute,
     ContributionBounds,
@@ -456,6 +457,20 @@ class Dataset:
     def __repr__(self) -> str:
         tables = ", ".join(table.name for table in self.catalog.tables.values())
         return f"<Dataset {self.catalog.name}: {tables}>"
+
+    def _repr_html_(self) -> str:
+        """Tables and columns, and what is left of the budget, where that is not another's to know."""
+        return self.catalog._repr_html_() + self._meter()
+
+    def _meter(self) -> str:
+        from discreet.report.card import meter
+
+        if self._allowance is not None:
+            return ""
+        with suppress(LedgerError):
+            report = self.budget()
+            return meter(report.used, f"ε {text_up(report.spent)} of {text_up(report.epsilon)} spent")
+        return ""
 
     def answers(
         self,

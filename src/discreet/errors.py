@@ -29,11 +29,20 @@ Messages say what was got, what was expected and what to do. They name public se
 private value: `InvalidData` says "NaN at position 3", not which number stood beside it.
 """
 
+from pathlib import Path
+from traceback import extract_tb, format_exception
 from typing import Any
 
 
 class DiscreetError(Exception):
     """The root: `except DiscreetError` catches everything that discreet raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the caller's own line and the words, no frames of the library."""
+        package = str(Path(__file__).parent)
+        own = [frame for frame in extract_tb(self.__traceback__) if not frame.filename.startswith(package)]
+        where = [f"line {own[-1].lineno}: {own[-1].line}"] if own and own[-1].line else []
+        return [*where, f"{type(self).__name__}: {self}"]
 
 
 class InvalidInput(DiscreetError, ValueError):
@@ -145,6 +154,10 @@ class UnsupportedPlatform(DiscreetError):
 
 class InternalError(DiscreetError):
     """discreet broke one of its own promises; the release was stopped."""
+
+    def _render_traceback_(self) -> list[str]:
+        """All frames: this is to be reported."""
+        return "".join(format_exception(self)).splitlines()
 
 
 def restored(kind: type[DiscreetError], message: str, fields: dict[str, object]) -> DiscreetError:

@@ -21,14 +21,15 @@ in `__post_init__`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass  # noqa: F401 (for the examples)
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from inspect import signature
 from typing import Any, Generic, TypeVar, overload
 
 from discreet.errors import InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.exact import Number, integer, plain, rational, text_up
 
-__all__ = ["Choice", "Converted", "Integer", "Rational"]
+__all__ = ["Choice", "Converted", "Integer", "Rational", "Shown"]
 
 Written = TypeVar("Written")
 Read = TypeVar("Read")
@@ -115,3 +116,47 @@ class Choice(Converted[str, str]):
             return value
 
         super().__init__(convert, default=default)
+
+
+class Shown:
+    """A frozen value that a notebook shows: what it is, its settings, and where it has them its cost and its error.
+
+    >>> @dataclass(frozen=True)
+    ... class Coin(Shown):
+    ...     "A coin that falls on heads at times."
+    ...     heads: Fraction
+    >>> "heads</th>" in Coin(Fraction(1, 2))._repr_html_()
+    True
+    """
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from discreet.report.card import card
+
+        facts = {part.name: _in_words(getattr(self, part.name)) for part in fields(self) if part.repr}  # type: ignore[arg-type]
+        if (loss := getattr(self, "loss", None)) is not None and "loss" not in facts:
+            facts["one release costs"] = _in_words(loss)
+        interval = getattr(self, "interval", None)
+        if callable(interval) and list(signature(interval).parameters) == ["confidence"]:
+            facts["noise, at 95 % confidence"] = f"at most {_in_words(interval('0.95'))}"
+        sentence = " ".join((type(self).__doc__ or "").split("\n\n")[0].split())
+        return card(type(self).__name__, sentence, facts)
+
+
+def _in_words(value: Any) -> str:
+    """A setting as a person would write it: 1/2 as 0.5, a loss as its name with its settings."""
+    match value:
+        case Fraction():
+            return plain(value)
+        case float():
+            return text_up(value)
+        case str():
+            return value
+        case tuple():
+            return ", ".join(map(_in_words, value))
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            parts = (f"{part.name} {_in_words(getattr(value, part.name))}" for part in fields(value) if part.repr)
+            return f"{type(value).__name__}({', '.join(parts)})"
+        case _:
+            return repr(value)

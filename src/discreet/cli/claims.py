@@ -11,7 +11,7 @@ from discreet.cli.show import facts, force_option, json_option, output_option
 @click.argument("ids", nargs=-1)
 @output_option("The page.", default="claims.html", show_default=True)
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Other people, same claims.")
-@click.option("--fast", is_flag=True, help="Small sizes: under a minute in all.")
+@click.option("--fast", is_flag=True, help="Small sizes: under 3 minutes in all, also on a busy machine.")
 @click.option("--list", "listed", is_flag=True, help="Say what there is, and stop.")
 @force_option
 @json_option

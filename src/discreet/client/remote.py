@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -231,6 +232,11 @@ class RemoteDataset:
 
     def __repr__(self) -> str:
         return f"<RemoteDataset {self.name} at {self._server.place}, as {self.analyst} ({self.role})>"
+
+    def _repr_html_(self) -> str:
+        """The tables, if they are known already: showing a value asks no server."""
+        words = f"<div>{escape(repr(self))}</div>"
+        return words if self._catalog is None else words + self._catalog._repr_html_()
 
     def __reduce__(self) -> Any:
         raise TypeError("a RemoteDataset holds a token and cannot be copied to elsewhere; connect there")

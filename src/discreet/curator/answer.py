@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from discreet.report.chart import Chart
+
 _NULLABLE = {"bool": "boolean"} | {
     f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -81,6 +83,28 @@ class Receipt:
         delta = f", δ {text_up(self.delta)}" if self.delta else ""
         left = text_down(self.remaining)
         return f"ε {text_up(self.epsilon)}{delta} charged as #{self.charge} to {self.dataset}, {left} left"
+
+    def __repr__(self) -> str:
+        return f"<Receipt: {self}>"
+
+    def _repr_html_(self) -> str:
+        """The line of people, and beneath it what a ledger needs.
+
+        >>> _example().receipt._repr_html_().count("<tr>")
+        7
+        """
+        from discreet.report.card import card
+
+        facts = {
+            "dataset": self.dataset,
+            "analyst": self.analyst or "another, who is not named",
+            "charge": f"#{self.charge}" if self.charge else "none of yours",
+            "when": self.when or "earlier",
+            "statement": self.statement,
+            "loss": repr(self.loss),
+            "left": f"ε {text_down(self.remaining)}",
+        }
+        return card("Receipt", str(self), facts)
 
     def to_json(self) -> dict[str, Any]:
         """The receipt as JSON can hold it; the loss as the ledger writes it.
@@ -245,6 +269,9 @@ class Answer:
     def __str__(self) -> str:
         return text_table(self._columns(MOST_ROWS), len(self), self._footer())
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         """The table for a notebook, with error bars.
 
@@ -253,21 +280,24 @@ class Answer:
         """
         return html_table(self._columns(MOST_ROWS), len(self), self._footer())
 
-    def plot(self, path: str | Path, *, column: str | None = None, label: str | None = None) -> None:
-        """Save a picture of one column of numbers: a point with its error bar for each group, 60 groups at most.
+    def plot(self, path: str | Path | None = None, *, column: str | None = None, label: str | None = None) -> "Chart":
+        """A picture of one column of numbers: a point with its error bar for each group, 60 groups at most.
 
-        The name of the file ends in .png, .svg or .pdf. Left out, `column` is the first one with intervals, else
-        the first one of numbers; `label` is all columns before it that have no intervals.
+        A notebook shows it. With a path, it is saved too; its name ends in .png, .svg or .pdf. Left out, `column` is
+        the first one with intervals, else the first one of numbers; `label` is all columns before it that have no
+        intervals.
 
+        >>> _example().plot().svg().startswith("<svg")
+        True
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "answer.svg"
-        >>> _example().plot(target)
+        >>> _ = _example().plot(target)
         >>> target.stat().st_size > 1000
         True
         """
         from discreet.report.picture import checked_path
 
-        target = checked_path(path)
+        target = None if path is None else checked_path(path)
         columns = self._columns(MOST_GROUPS)
         place = self._drawn(column)
         drawn = columns[place]
@@ -278,7 +308,10 @@ class Answer:
         rows = len(drawn.values)
         labels = [", ".join(plain_text(column.values[row]) for column in named) or str(row + 1) for row in range(rows)]
         notes = [f"the first {rows} of {len(self)} groups"] if len(self) > rows else []
-        chart(drawn, labels, notes + self._stated()).save(target)
+        shown = chart(drawn, labels, notes + self._stated())
+        if target is not None:
+            shown.save(target)
+        return shown
 
     def _drawn(self, column: str | None) -> int:
         """Which column a picture shows."""

@@ -246,6 +246,32 @@ class Catalog:
         for table in by_name.values():
             self.chain(table)
 
+    def __str__(self) -> str:
+        """Tables with their columns, a line each.
+
+        >>> people = Table("people", [Column("age", "integer", lower=0, upper=120)], unit=Unit())
+        >>> print(Catalog("census", [people], neighbors="change one"))
+        census (change one)
+        people: private, protects one row
+          age: integer from 0 to 120
+        """
+        lines = [f"{self.name} ({self.neighbors})"]
+        for table in self.tables.values():
+            lines += [f"{table.name}: {_whom(table)}", *(f"  {column.describe()}" for column in table.columns)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Catalog {self.name}: {', '.join(table.name for table in self.tables.values())}>"
+
+    def _repr_html_(self) -> str:
+        from discreet.report.card import card
+
+        tables = (
+            card(table.name, _whom(table), {c.name: c.describe().removeprefix(f"{c.name}: ") for c in table.columns})
+            for table in self.tables.values()
+        )
+        return card(self.name, f"hides changes of the kind: {self.neighbors}", {}, more="".join(tables))
+
     @property
     def protects(self) -> str:
         """Whom a budget over these tables protects, against which change: part of what its ε means."""
@@ -286,6 +312,13 @@ class Catalog:
             known = ", ".join(table.name for table in self.tables.values())
             raise InvalidParameter("table", name, f"a table of dataset {self.name!r}: {known}")
         return self.tables[name.casefold()]
+
+
+def _whom(table: Table) -> str:
+    if table.unit is None:
+        return "public"
+    bounds = f", counted in at most {table.groups} groups" if table.groups else ""
+    return f"private, protects {table.unit}{bounds}" + (f", {table.rows} rows in each" if table.rows else "")
 
 
 def contribution(given: int | None, where: str, unit: Unit | None) -> int | None:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, fields  # noqa: F401 (for the examples)
 from datetime import date, datetime, time, timedelta
 from enum import Enum
 from fractions import Fraction
+from html import escape
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args
@@ -35,15 +36,15 @@ from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, ColumnType, Link, Table
 from discreet.curator.engines import Engine
 from discreet.errors import InvalidData
-from discreet.exact import plain
+from discreet.exact import plain, text_up
 from discreet.noise import Entropy
 from discreet.privacy import loss as losses
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors, Unit
 
 __all__ = [
-    "Plan", "PrivatePlan", "canonical", "digest", "documented", "from_document", "plan_document", "plan_parts",
-    "to_document",
+    "Plan", "PrivatePlan", "ShownPlan", "canonical", "digest", "documented", "from_document", "plan_document",
+    "plan_parts", "to_document",
 ]  # fmt: skip
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -108,7 +109,23 @@ class Plan(Protocol[Result_co]):
         ...
 
 
-class PrivatePlan(ABC):
+class ShownPlan:
+    """How every plan is shown: in a line, and in a notebook by what `explain()` says."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        plan: Any = self
+        delta = f", δ {text_up(plan.delta)}" if plan.delta else ""
+        asked = " ".join(plan.text.split())
+        return f"<{type(self).__name__} {plan.digest[:12]} at ε {text_up(plan.epsilon)}{delta}: {asked}>"
+
+    def _repr_html_(self) -> str:
+        words: Any = self.explain()  # type: ignore[attr-defined]
+        return str(words._repr_html_()) if hasattr(words, "_repr_html_") else f"<pre>{escape(str(words))}</pre>"
+
+
+class PrivatePlan(ShownPlan, ABC):
     """What plans share that always read private rows."""
 
     __slots__ = ()

@@ -66,7 +66,7 @@ class Categories:
         return places(values, declared_values(self.column) or ())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FairnessPlan(PrivatePlan):
     """Everything about an audit, decided before a row is seen.
 

@@ -251,7 +251,7 @@ class ClassicalRecipe:
         return names[model] + more
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TrainingPlan(PrivatePlan):
     """Everything about a training run, decided before a row is seen."""
 

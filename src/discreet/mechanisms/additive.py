@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, float_down, float_up, integer, log_down, log_up, rational, sqrt_bounds
-from discreet.fields import Converted, Integer, Rational
+from discreet.fields import Converted, Integer, Rational, Shown
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import Grid, Steps, add, countable, drawable, failure_probability, whole
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace, planar_laplace, staircase
@@ -47,7 +47,7 @@ class Granularity(Converted[Number | None, Fraction]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Geometric:
+class Geometric(Shown):
     """Discrete Laplace noise on whole numbers, P(noise = k) ∝ exp(−|k|·ε/Δ) (Ghosh, Roughgarden, Sundararajan 2009).
 
     Guarantee: ε-DP for a whole number, or a vector of them, that one unit moves by at most Δ in ℓ1 norm.
@@ -98,7 +98,7 @@ class Geometric:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace:
+class Laplace(Shown):
     """Laplace noise for real values, on a grid (Dwork, McSherry, Nissim, Smith 2006; on a grid after Mironov 2012).
 
     The value is snapped to the grid and discrete Laplace noise is added in whole steps. Without a declared
@@ -156,7 +156,7 @@ class Laplace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Shown):
     """Discrete Gaussian noise for whole numbers, one or a vector of them (Canonne, Kamath, Steinke 2020).
 
     Guarantee: ρ-zCDP with ρ = Δ²/2σ² for integers that one unit moves by at most Δ in ℓ2 norm; Δ² is a whole number, so
@@ -305,7 +305,7 @@ def sqrt_up(x: Fraction, bits: int = 64) -> Fraction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staircase:
+class Staircase(Shown):
     """Staircase noise (Geng, Viswanath 2014): the least expected |noise| of all ε-DP additive noises, on a grid.
 
     The first stair takes the share γ = 1/(1 + e^(ε/2)) of a step (their Theorem 2, ℓ1 cost), rounded to the grid.
@@ -390,7 +390,7 @@ class Staircase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanarLaplace:
+class PlanarLaplace(Shown):
     """Planar Laplace noise (Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013), exactly, on a grid.
 
     A point is snapped to the grid of cell size `granularity` and moved to the grid point z with probability

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, float_up, integer, plain, rational
-from discreet.fields import Integer, Rational
+from discreet.fields import Integer, Rational, Shown
 from discreet.mechanisms.additive import (
     Granularity,
     Sensitivity,
@@ -34,7 +34,7 @@ LEAST = Fraction(1, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class Gaussian(Shown):
     """Gaussian noise for real values, rounded to a grid (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
 
     Without a declared granularity the grid has 1024·⌈√dimension⌉ steps to one sensitivity. Values are held at ±2^62
@@ -139,7 +139,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundedGaussian:
+class RoundedGaussian(Shown):
     """Gaussian noise for whole numbers, one or a vector of them, rounded to whole numbers.
 
     Guarantee: that of continuous Gaussian noise of deviation σ for integers that one unit moves by at most Δ in ℓ2

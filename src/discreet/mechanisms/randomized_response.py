@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_up, plain, rational
-from discreet.fields import Converted, Integer, Rational
+from discreet.fields import Converted, Integer, Rational, Shown
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable, failure_probability, regular
 from discreet.noise import Entropy, bernoulli, uniform_below
@@ -24,7 +24,7 @@ def _stated(value: Number | None, name: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(Shown):
     """One bit, told truthfully with probability `truth`, otherwise flipped (Warner 1965).
 
     Four ways to write the same mechanism, converted into one another exactly:
@@ -121,7 +121,7 @@ class RandomizedResponse:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KRR:
+class KRR(Shown):
     """k-RR: one of k answers, the true one with probability e^ε/(k − 1 + e^ε), each other with 1/(k − 1 + e^ε).
 
     Kairouz, Bonawitz, Ramage 2016. The probability is rounded down to a rational, towards privacy.

@@ -41,6 +41,7 @@ from typing import Any
 
 from discreet.errors import InvalidParameter, UnknownLoss
 from discreet.exact import Number, integer, plain, rational
+from discreet.fields import Shown
 from discreet.privacy.unit import Neighbors, relation, words
 
 _DEEPEST = 64
@@ -48,7 +49,7 @@ _MOST_IN_PAIRS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Pure:
+class Pure(Shown):
     """ε-DP.
 
     >>> Pure("0.5")
@@ -62,7 +63,7 @@ class Pure:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedRange:
+class BoundedRange(Shown):
     """The log-likelihood ratio stays in an interval of length ε: the exponential mechanism's loss.
 
     >>> BoundedRange(1)
@@ -76,7 +77,7 @@ class BoundedRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Approximate:
+class Approximate(Shown):
     """(ε,δ)-DP.
 
     >>> Approximate(1, "1e-6").delta
@@ -92,7 +93,7 @@ class Approximate:
 
 
 @dataclass(frozen=True, slots=True)
-class Concentrated:
+class Concentrated(Shown):
     """ρ-zCDP.
 
     >>> Concentrated("1/50")
@@ -106,7 +107,7 @@ class Concentrated:
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceNoise:
+class LaplaceNoise(Shown):
     """Continuous Laplace noise; the multiplier is scale ÷ sensitivity, so ε = 1/multiplier.
 
     >>> LaplaceNoise(10)
@@ -120,7 +121,7 @@ class LaplaceNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianNoise:
+class GaussianNoise(Shown):
     """Continuous Gaussian noise; the multiplier is σ ÷ ℓ2 sensitivity.
 
     >>> GaussianNoise(20)
@@ -134,7 +135,7 @@ class GaussianNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussianNoise:
+class DiscreteGaussianNoise(Shown):
     """One integer with discrete Gaussian noise of parameter σ; the secret moves it by at most `sensitivity`.
 
     >>> DiscreteGaussianNoise(20, 1)
@@ -150,7 +151,7 @@ class DiscreteGaussianNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class SampledGaussian:
+class SampledGaussian(Shown):
     """Gaussian noise on a sum over a Poisson sample: one step of DP-SGD. Only for "add or remove one".
 
     >>> SampledGaussian("0.01", 4)
@@ -166,7 +167,7 @@ class SampledGaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class PerDistance:
+class PerDistance(Shown):
     """d-privacy: ε for each unit of distance between two secrets. It becomes ε-DP inside a stated radius.
 
     `slack` is added to every distance: two places on either side of a cell's border are snapped a cell apart.
@@ -190,7 +191,7 @@ class PerDistance:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Shown):
     """The same loss n times, adaptively.
 
     >>> Repeated(Pure("0.1"), 3).count
@@ -206,7 +207,7 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class Together(Shown):
     """All of these losses, adaptively. `Together()` is the loss of releasing nothing.
 
     >>> Together(Pure(1), Pure(2)).losses
@@ -220,7 +221,7 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(Shown):
     """Losses over disjoint parts of the data, of which any two neighboring datasets differ in **one part only**.
 
     True of any split under "add or remove one". Under "change one" a person may move from one part to another and

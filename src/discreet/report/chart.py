@@ -277,6 +277,9 @@ class Chart:
         if any(labels != named[0] for labels in named):
             raise InvalidData(f"chart {self.title!r}: its bars have different labels")
 
+    def __repr__(self) -> str:
+        return f"<Chart: {self.title}>"
+
     def picture(self) -> Picture:
         """The chart as shapes."""
         return layout(self)

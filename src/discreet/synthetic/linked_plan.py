@@ -49,7 +49,7 @@ from discreet.synthetic.measure.noisy_marginals import (
 from discreet.synthetic.plan import FINE, told_bins
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LinkedPlan(PrivatePlan):
     """Everything about several synthetic tables of one unit that is decided before a row is seen.
 

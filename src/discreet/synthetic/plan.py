@@ -68,7 +68,7 @@ MOST_FOUND = 1000
 _SOME = 100  # values that a column is guessed to have before they are found
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SynthesisPlan(PrivatePlan):
     """Everything about a synthetic table that is decided before a row is seen.
 

@@ -110,6 +110,9 @@ class BudgetReport:
             lines += ["", *aligned(cells, right=(1, 2, 3, 5), tails=["", *(_bar(a.share, 20) for a in self.analysts)])]
         return "\n".join([*lines, "", f"{self.head.length} rows, the last is row {self.head.number}: {self.head.hash}"])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         rows = "".join(
             "<tr>"

@@ -50,7 +50,7 @@ class Choice:
 documented("bound to choose")(Choice)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BoundsPlan(PrivatePlan):
     """Everything about a choice of bounds, decided before a row is seen.
 

@@ -71,6 +71,9 @@ class Explanation:
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
 

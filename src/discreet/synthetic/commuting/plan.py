@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from discreet.synthetic.commuting.public_page import Outlines, PublicMap
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CommutePlan(PrivatePlan):
     """Everything about a map that is decided before a row is seen. Where people work is secret too."""
 
