@@ -70,6 +70,21 @@ def stable(value: object) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where a test says `quick_cases(n)`, n of its cases, spread evenly, are quick; the others are slow."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("quick_cases"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        count = same[0].get_closest_marker("quick_cases").args[0]
+        quick = {place * (len(same) - 1) // max(count - 1, 1) for place in range(count)}
+        for place, item in enumerate(same):
+            if place not in quick:
+                item.add_marker("slow")
+
+
 _ABSENT = re.compile(r"could not import|.* is not installed|NO (BROWSER|FLOWER|NODE|POSTGRESQL)\b")
 
 
