@@ -6,7 +6,7 @@ from tests.changed import graph, touched
 def test_a_module_leads_to_the_tests_that_reach_it():
     chosen = touched({"src/discreet/report/marks.py"})
     assert {"tests/report/test_charts_and_pages.py", "src/discreet/report/marks.py", "tests/test_imports.py"} <= chosen
-    assert "tests/noise/test_accept.py" not in chosen
+    assert "tests/test_exact.py" not in chosen
 
 
 def test_lazy_imports_count():

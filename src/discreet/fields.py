@@ -21,7 +21,7 @@ in `__post_init__`.
 """
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass  # noqa: F401 (for the examples)
 from fractions import Fraction
 from inspect import signature
 from typing import Any, Generic, TypeVar, overload

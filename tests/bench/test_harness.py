@@ -233,7 +233,7 @@ def test_every_comparison_is_well_formed(name: str, quick: bool) -> None:
     assert len(set(places)) == len(places)
     for contestant in comparison.contestants:
         first = next(c for c in comparison.contestants if c.case == contestant.case)
-        assert first.who == "discreet"
+        assert first.who.partition(", ")[0] == "discreet"  # with an engine, where engines are compared
         assert contestant.peer in ("", *known)
         json.dumps(dict(contestant.arguments))
     for bar in comparison.bars:

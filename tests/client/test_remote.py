@@ -157,7 +157,7 @@ def test_a_failed_job_raises_what_it_failed_with(server):
 def test_the_verbs_of_a_local_dataset_are_there():
     """All but what takes a plan apart, and what only the owner's own process has."""
     local = {name for name in vars(discreet.Dataset) if not name.startswith("_")}
-    own = {"plan", "release", "acting_as", "is_free", "settle", "ledger", "version", "is_current"}
+    own = {"plan", "release", "acting_as", "is_free", "settle", "ledger", "version", "is_current", "first_step"}
     assert own <= local
     assert local - own <= {name for name in vars(RemoteDataset) if not name.startswith("_")}
 

@@ -132,10 +132,8 @@ def of_clinic() -> list[str]:
 
 
 def of_shop() -> list[str]:
-    found = re.findall(r'discreet ask shop\.toml "([^"]*)"', guide("joins.md"))
-    found = [
-        sql for sql in found if "ON age =" not in sql and "a.day = b.day" not in sql and "FROM stores LEFT" not in sql
-    ]
+    # what the page shows to be refused is planned by no engine
+    found = re.findall(r'discreet ask shop\.toml "([^"]*)"[^\n]*\n(?!discreet: )', guide("joins.md"))
     steps = "SELECT SUM(n) AS s FROM (SELECT customer, store, COUNT(*) AS n, MAX(day) AS m, AVG(LEAST(GREATEST(order_id, 3), 150)) AS a FROM orders GROUP BY customer, store) WHERE m > '2025-03-01'"
     return [
         *found,

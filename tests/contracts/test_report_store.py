@@ -262,7 +262,7 @@ def test_processes_do_not_store_a_report_twice(address):
 KILLED = """
 import os, sys
 from discreet.local.collection import collector as lines
-from discreet.local.collection import stores
+from discreet.local.collection import duckdb_store as stores
 lines._PART = 500
 counted = stores.Batch.counts
 def then_die(self, *given, seen=[]):

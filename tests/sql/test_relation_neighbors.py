@@ -20,7 +20,7 @@ from discreet.privacy.unit import Neighbors, Unit
 from discreet.sql.algebra.relations import sensitivity_of
 from discreet.sql.algebra.rows import Exists, Join, Step, nodes_of
 from discreet.sql.plan.planner import Terms, plan
-from discreet.sql.release import private_sql, values_sql
+from discreet.sql.release import private_sql
 from discreet.sql.release.release import Release
 
 TYPES = {"integer": "BIGINT", "text": "VARCHAR", "date": "DATE"}
@@ -240,7 +240,7 @@ def test_numbers_of_different_values_move_by_no_more_than_stated(
 ) -> None:
     release = release_of(form, neighbors)
     (measure,) = release.aggregate.measures
-    sql = f"SELECT * EXCLUDE (c), c AS m0 FROM ({values_sql.write_distinct(release.aggregate, 0)})"
+    sql = f"SELECT * EXCLUDE (c), c AS m0 FROM ({private_sql.write_distinct(release.aggregate, 0)})"
     ((l1, l2),) = largest(database, release, sql, neighbors)
     size = sensitivity_of(measure, release.aggregate.source, neighbors)
     assert l1 <= size.l1
@@ -265,7 +265,7 @@ def test_a_person_adds_few_values_in_few_groups_and_moves_no_others(database: Da
     groups, reached = bound.groups if bound.source.keys else 1, 0
     for index, distribution in enumerate(release.aggregate.distributions):
         rows = bound.rows if distribution.keep == "even" else 1
-        sql = f"SELECT * EXCLUDE (c), c AS m0 FROM ({values_sql.write_values(release.aggregate, index)})"
+        sql = f"SELECT * EXCLUDE (c), c AS m0 FROM ({private_sql.write_values(release.aggregate, index)})"
         for others in OTHERS:
             without, *having = database.answer(others, sql, 1)
             for cells in having:

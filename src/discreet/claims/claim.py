@@ -15,7 +15,7 @@ from typing import Any
 from discreet.attacks.attack_report import AttackReport, Share
 from discreet.errors import DiscreetError
 from discreet.noise import DeterministicEntropy
-from discreet.report import Chart, Grid, Html, Part, Verdict
+from discreet.report import Bars, Chart, Grid, Html, Part, Verdict
 
 Value = float | int | Fraction | str | bool
 
@@ -34,6 +34,8 @@ class Figure:
     holds: bool
     low: float | None = None
     high: float | None = None
+    goal: float | None = None
+    """The number that is predicted, or the limit, where there is one."""
 
     @classmethod
     def equal(cls, what: str, predicted: Value, measured: Value, *, within: float = 0.0) -> "Figure":
@@ -41,22 +43,24 @@ class Figure:
         if isinstance(predicted, str) or isinstance(measured, str):
             return cls(what, str(predicted), measured, predicted == measured)
         same = predicted == measured or abs(float(predicted) - float(measured)) <= within
-        return cls(what, shown(predicted) + (f" ± {shown(within)}" if within else ""), measured, same)
+        words = shown(predicted) + (f" ± {shown(within)}" if within else "")
+        return cls(what, words, measured, same, goal=None if isinstance(predicted, bool) else float(predicted))
 
     @classmethod
     def at_most(cls, what: str, limit: Value, measured: Value) -> "Figure":
         """The measured value does not exceed a limit."""
-        return cls(what, f"≤ {shown(limit)}", measured, float(measured) <= float(limit))
+        return cls(what, f"≤ {shown(limit)}", measured, float(measured) <= float(limit), goal=float(limit))
 
     @classmethod
     def at_least(cls, what: str, limit: Value, measured: Value) -> "Figure":
         """The measured value reaches a limit."""
-        return cls(what, f"≥ {shown(limit)}", measured, float(measured) >= float(limit))
+        return cls(what, f"≥ {shown(limit)}", measured, float(measured) >= float(limit), goal=float(limit))
 
     @classmethod
     def covered(cls, what: str, predicted: Value, measured: Value, low: float, high: float) -> "Figure":
         """The interval around the measured value holds the predicted one."""
-        return cls(what, shown(predicted), measured, low <= float(predicted) <= high, low, high)
+        goal = float(predicted)
+        return cls(what, shown(predicted), measured, low <= goal <= high, low, high, goal)
 
     @classmethod
     def share(cls, what: str, predicted: str, share: Share, *, holds: bool) -> "Figure":
@@ -70,6 +74,16 @@ class Figure:
         return cls(
             what, f"the attack {predicted}", success.value, report.verdict == predicted, success.low, success.high
         )
+
+    @property
+    def over_goal(self) -> tuple[float, float, float] | None:
+        """The measured value and its interval, in multiples of the predicted number; None where there is none."""
+        if not self.goal or isinstance(self.measured, str | bool):
+            return None
+        value = float(self.measured)
+        ends = [value if end is None else end for end in (self.low, self.high)]
+        scaled = sorted(number / self.goal for number in (*ends, value))
+        return (scaled[0], value / self.goal, scaled[2]) if all(map(math.isfinite, scaled)) else None
 
     def row(self) -> tuple[str, str, str, str, str]:
         """What, predicted, measured, interval, verdict: for a table."""
@@ -145,6 +159,18 @@ class Result:
         figures = self.evidence.figures
         return bool(figures) and all(figure.holds for figure in figures)
 
+    @property
+    def charts(self) -> Sequence[Chart]:
+        """Its pictures; without one of its own, what was measured over what is predicted, figure by figure."""
+        if self.evidence.charts:
+            return self.evidence.charts
+        numbers = [figure for figure in self.evidence.figures if figure.over_goal is not None]
+        if numbers:
+            low, value, high = zip(*(figure.over_goal or () for figure in numbers), strict=True)
+            bars = Bars([figure.what for figure in numbers], value, low=low, high=high, limits=[1.0] * len(value))
+            return [Chart("Measured over predicted: a tick is what is predicted or allowed", [bars], y="share of it")]
+        return ()
+
     def parts(self) -> list[Part]:
         """Its part of the page."""
         word = ("holds", "every figure is as predicted") if self.holds else ("fails", "a figure is not as predicted")
@@ -153,7 +179,7 @@ class Result:
             Html(f'<h3 id="{escape(self.claim.id)}">{escape(self.claim.id)}. {escape(self.claim.words)}</h3>'),
             Verdict(*word, good=self.holds),
             Grid(("what", "predicted", "measured", "interval", "verdict"), rows),
-            *self.evidence.charts,
+            *self.charts,
         ]
 
     def to_json(self) -> dict[str, Any]:
