@@ -1,8 +1,10 @@
 """`make test-changed` names the tests that a change can touch, and not all of them."""
 
+import pytest
 from tests.changed import graph, touched
 
 
+@pytest.mark.slow
 def test_a_module_leads_to_the_tests_that_reach_it():
     chosen = touched({"src/discreet/report/marks.py"})
     assert {"tests/report/test_charts_and_pages.py", "src/discreet/report/marks.py", "tests/test_imports.py"} <= chosen

@@ -69,6 +69,7 @@ def spent(path):
         return ledger.spent("p").epsilon, len(ledger.charges("p"))
 
 
+@pytest.mark.slow
 def test_eight_processes_race_for_the_last_epsilon(policy):
     path = policy("1")
     with discreet.open(path) as data:

@@ -240,6 +240,7 @@ def test_infeasible_targets_say_what_is_at_fault() -> None:
     assert "anonymity" not in str(told.value)  # that part of the target is not at fault
 
 
+@pytest.mark.quick_cases(1)
 @needs_adult
 @pytest.mark.parametrize(("k", "arx", "ours"), [(5, 0.1691, 0.049), (10, 0.2069, 0.072)])
 def test_less_is_lost_on_adult_than_by_arx(k: int, arx: float, ours: float) -> None:

@@ -107,6 +107,7 @@ def drawn_population(kind: str, generator: np.random.Generator, people: int = 40
     return cells_of(columns + [zipf(generator, count, power, people) for count, power in values])
 
 
+@pytest.mark.quick_cases(9)
 @pytest.mark.parametrize("kind", ["census", "rich", "zipf", "even"])
 @pytest.mark.parametrize("rate", [0.02, 0.05, 0.2, 0.5])
 def test_the_journalists_risk_is_that_of_the_population(kind: str, rate: float) -> None:

@@ -280,6 +280,7 @@ def released(people, n, rng):
     return [{key: c for key, c in zip(people, row + list(people.values()), strict=True) if c > 2} for row in noise]
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize(
     ("mechanism", "x", "neighbor", "words"),
     [

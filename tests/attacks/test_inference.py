@@ -202,6 +202,7 @@ def test_a_rare_secret_of_a_raw_table_never_holds():
     assert told(people, people, rare(6000, 2, 30)).verdict == "falls"  # 3 of 3, and about 0 of 30
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("count", "ill"), [(6000, 30), (6000, 300), (3000, 200)])
 def test_the_recall_of_a_rare_secret(count, ill):
     people, others, third = (rare(count, seed, ill) for seed in (1, 2, 3))

@@ -100,6 +100,7 @@ def test_both_sides_are_equally_large():
     assert SinglingOut(released=people, people=people, controls=many).run().facts["people on either side"] == 100
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("others", [100, 300, 3000])
 @pytest.mark.parametrize("size", [1000, 3333])
 def test_copies_never_hold_whatever_the_number_of_controls(others, size):
@@ -115,6 +116,7 @@ def test_copies_never_hold_whatever_the_number_of_controls(others, size):
             assert 0.1 < report.risk.value < 0.25  # 30 % of e^-0.3 - 0.3e^-0.3, over 1 - 0.3e^-0.3: 0.2
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("others", [100, 1000, 3000])
 def test_no_false_alarms_whatever_the_number_of_controls(others):
     """12 independent releases: limits at 95 % that are apart by chance are rarer than one in fifty."""

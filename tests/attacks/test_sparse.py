@@ -167,6 +167,7 @@ def test_cells_that_are_coin_flips_give_nothing_away(case):
     assert report.facts[BEST].hits <= luck(report)
 
 
+@pytest.mark.slow
 def test_the_same_judgment_sees_a_weak_leak(case):
     """Power: cells that are wrong one time in ten, or a twentieth of the entries, betray some all the same."""
     for released in (flipped(case.released, share="0.1", seed=1), thinned(case.released, share="0.05", seed=1)):

@@ -17,6 +17,7 @@ def found():
     return parade(confidence=0.999, seed=0)
 
 
+@pytest.mark.slow
 def test_every_one_is_caught(found, record_property):
     lines = [f"{a.name:<58} claimed {float(a.epsilon):5.2f}   at least {f.epsilon:6.3f}   {f.event}" for a, f in found]
     print("\n".join(lines))
@@ -132,6 +133,7 @@ REPAIRED = {
 }
 
 
+@pytest.mark.quick_cases(11)
 @pytest.mark.parametrize("name", REPAIRED)
 def test_what_is_repaired_is_not_accused(name):
     """Seeds are fixed, and the confidence leaves no room for bad luck."""

@@ -37,6 +37,7 @@ class TestHeights:
         )
         assert tall_or_short.epsilon([(100, 101)]) == 0  # only the threshold itself leaks
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("epsilon", ["0.1", "1", "5"])
     def test_almost_the_truth_has_exactly_epsilon(self, neighbors, epsilon):
         growth = exp_down(Fraction(epsilon))

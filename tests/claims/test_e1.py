@@ -85,6 +85,7 @@ def test_descent_brings_the_answers_nearer():
     assert end < middle < start
 
 
+@pytest.mark.slow
 def test_more_budget_brings_them_nearer_still():
     loose, tight = (
         np.mean([np.abs(conditional_counts(synthetic(e, seed)) - conditional_counts(D)).sum() for seed in range(3)])

@@ -57,6 +57,7 @@ def test_pure_privacy_needs_absurd_noise_and_probabilistic_does_not():
     assert probabilistic_prior(10**6, 1000, epsilon=7, delta="1e-6") < Fraction(1, 10)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.claim("E2")
 def test_a_prior_everywhere_drowns_the_map(state):
     """The urn: a pure promise misses mean commutes by far more than (ε,δ) does; noisy counts miss almost nothing."""
@@ -69,6 +70,7 @@ def test_a_prior_everywhere_drowns_the_map(state):
     assert missed(state, epsilon=1) < approximate / 2
 
 
+@pytest.mark.slow
 @needs(FLOWS, CENTERS)
 @pytest.mark.claim("E2")
 def test_new_york_with_a_prior_everywhere(new_york):
@@ -140,6 +142,7 @@ def test_accepting_a_candidate_keeps_the_promise():
     assert 0.3 * stated < worst <= stated
 
 
+@pytest.mark.slow
 @pytest.mark.claim("E3")
 def test_what_is_accepted_follows_that_law():
     """Draws of the product follow the law above, and not the one of a score that is compared without its noise."""
@@ -180,6 +183,7 @@ def far_and_missed(flows, **cap):
     return *compared.far(100), compared.missed_km
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.claim("E4")
 def test_long_commutes_are_overestimated_and_a_cap_repairs_them(state):
     true, synthetic, free = far_and_missed(state)
@@ -189,6 +193,7 @@ def test_long_commutes_are_overestimated_and_a_cap_repairs_them(state):
     assert capped < free / 3
 
 
+@pytest.mark.slow
 @needs(FLOWS, CENTERS)
 @pytest.mark.claim("E4")
 def test_long_commutes_of_new_york(new_york):

@@ -373,6 +373,7 @@ def test_bad_terms_are_one_line_and_charge_nothing(run, terms, said):
     assert charges(run) == []
 
 
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -224,6 +224,7 @@ TIMES = {
 }
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("times", TIMES)
 def test_a_file_of_ones_own_needs_one_command(discreet, town, tmp_path, times):
     """Columns with other names, times of every kind: the same people are found."""

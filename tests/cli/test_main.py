@@ -127,6 +127,7 @@ runpy.run_module("discreet", run_name="__main__", alter_sys=True)
 """
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize(
     "module", ["discreet.cli", "click", "discreet.errors", "discreet.cli.ask", "numpy", "pyarrow", "duckdb",
                "discreet.curator.engines.csv_files", "pyarrow.compute", "discreet.sql.release.release"],

@@ -374,6 +374,7 @@ def test_a_list_of_datasets_that_is_none_is_refused(content):
         connect(server.url, token=TOKEN)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("read", [wire.budget_of, wire.explanation_of, wire.catalog_of])
 @given(document=st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(
     st.sampled_from(["name", "tables", "epsilon", "analysts", "statements", "budget", "loss"]), inner)))  # fmt: skip

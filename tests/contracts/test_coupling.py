@@ -128,6 +128,7 @@ def released(rows: Any, name: str, neighbors: str) -> dict[str, Any]:
         return public_values(GATED[name][0](data))
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize(("name", "neighbors"), CASES)
 def test_a_release_is_its_noisy_counts_and_choices_and_nothing_else(name, neighbors, scripted):
     outcomes, scripts = [], []
@@ -233,6 +234,7 @@ def test_what_a_memory_sends_follows_from_its_permanent_response_alone(monkeypat
 # --- the script itself ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_tables_differ_in_everything_that_is_measured():
     """Without the script the same stream gives different counts: the contract above could fail."""
     for name in GATED:

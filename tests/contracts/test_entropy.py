@@ -210,6 +210,7 @@ def test_without_a_stream_the_system_is_asked(name, place, system):
     assert_draws_from_the_system(DRAWS[name][place], system)
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize(("name", "neighbors"), CASES)
 def test_releases_draw_from_the_system(name, neighbors, system):
     def draw() -> Any:

@@ -518,6 +518,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(("mechanism", "value", "truth", "asked"), NUMBERS, ids=lambda x: stable(x)[:40])
 def test_an_interval_is_for_each_number_and_is_honest(mechanism, value, truth, asked):
     """It misses each number at most as often as stated; half as wide, or for all 20 together, would be noticed."""

@@ -134,6 +134,7 @@ def test_reports_follow_the_channel(case):
 # --- estimates, without sampling --------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(22)
 @every
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_estimates_are_unbiased_with_the_stated_variance(case, epsilon):

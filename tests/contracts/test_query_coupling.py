@@ -187,6 +187,7 @@ def everything(texts: list[str], rows: pa.Table, seed: int, *, delta: str | None
     return seen
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_what_comes_out_depends_on_noisy_numbers_and_choices_alone(name: str, fixed: Any) -> None:
     found = []

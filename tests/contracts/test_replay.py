@@ -133,6 +133,7 @@ def loss_between(first: Record, second: Record) -> Loss:
     return Together(*parts)
 
 
+@pytest.mark.quick_cases(9)
 @pytest.mark.parametrize(("name", "relation"), [case for case in CASES if case[0] != "bounds"])
 def test_the_noise_covers_the_worst_neighbors_and_no_more_than_it_must(name, relation, recorded):
     """ε of what happened is at most the ε that was charged, and not far below: with 30 % less noise this fails.
@@ -180,6 +181,7 @@ COVERED: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize(("name", "relation"), CASES)
 def test_public_attributes_are_equal_on_neighbors_or_covered_by_noise(name, relation):
     different = set()

@@ -73,6 +73,7 @@ def meddle(address, statement):
 # Counting
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("randomizer", [*LISTED, PLACES])
 def test_the_tally_is_that_of_the_randomizer(store, randomizer):
     asked = survey(PLACES) if randomizer == PLACES else survey(randomizer, domain=[f"{n}" for n in range(150)])
@@ -244,6 +245,7 @@ def adding(address, asked, sent, code=ADD):
         )
 
 
+@pytest.mark.quick_cases(1)
 def test_processes_do_not_store_a_report_twice(address):
     asked = survey()
     sent = lines(asked, np.arange(3000) % 5)
@@ -299,6 +301,7 @@ collect.open_store = telling
 """
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(store, address, parts):
     asked = survey()

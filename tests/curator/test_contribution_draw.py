@@ -203,6 +203,7 @@ DECLARED = {
 }
 
 
+@pytest.mark.quick_cases(18)
 @pytest.mark.parametrize("persons", [*PERSONS, "far apart"])
 @pytest.mark.parametrize(("keys", "groups"), [(name, most) for name in DECLARED for most in (1, 2)])
 def test_declared_groups_are_as_likely_as_each_other(persons: str, keys: str, groups: int) -> None:

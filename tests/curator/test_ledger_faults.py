@@ -463,6 +463,7 @@ def run_script(script: str, path: Path) -> subprocess.CompletedProcess[str]:
 # --- locked by something else --------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("how", ["turn", "database"])
 def test_locked_for_long_is_one_clear_error_and_the_charge_is_not_made_later(tmp_path, how):
     path = tmp_path / "ledger.db"
@@ -482,6 +483,7 @@ def test_locked_for_long_is_one_clear_error_and_the_charge_is_not_made_later(tmp
     close(ledger)
 
 
+@pytest.mark.slow
 def test_a_store_whose_turn_does_not_come_can_be_closed(tmp_path):
     path = tmp_path / "ledger.db"
     ledger = opened(path, patience=2)

@@ -92,6 +92,7 @@ def test_the_loss_is_derived_again_and_covered_by_what_is_stated(neighbors, nois
     assert (plan.epsilon, plan.delta) == (1, Fraction(noise.get("delta", "0")))
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("neighbors", list(Neighbors), ids=str)
 @pytest.mark.parametrize("table", [PEOPLE, ROWS], ids=["person", "row"])
 def test_one_unit_moves_the_counts_by_the_stated_sensitivity(neighbors, table):
@@ -375,6 +376,7 @@ def test_predictions_are_equal_by_what_they_say():
 # --- coverage, end to end ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "noise", [{"epsilon": "0.5"}, {"epsilon": 1, "noise": "gaussian", "delta": "1e-6"}], ids=["geometric", "gaussian"]
 )

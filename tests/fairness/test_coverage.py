@@ -50,6 +50,7 @@ def trials(noise, case, parts, seed=0):
     return hits, Rates(("",) * TIMES, hits + a, np.array(sizes) + a + b, parts)
 
 
+@pytest.mark.quick_cases(11)
 @pytest.mark.parametrize("parts", [(1, 1), (8, 8), (1, 12)], ids=str)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", NOISES)
@@ -100,6 +101,7 @@ def test_the_law_of_the_noise_is_what_is_drawn():
         assert (first > tail(noise, 3, 0.01)).mean() < 0.011
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("name", NOISES)
 def test_lines_between_the_places_of_the_law_do_not_fall_short_by_more_than_the_margin(name, monkeypatch):
     for parts in ((1, 1), (2, 2), (1, 12), (16, 16)):
@@ -147,6 +149,7 @@ def test_much_noise_widens_and_none_of_it_shifts():
 # --- gaps of several groups -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("noise", [None, NOISES["ε 1"], NOISES["σ 5"]], ids=["none", "geometric", "Gaussian"])
 def test_the_gap_of_several_groups_is_covered(noise):
     """Equalized odds of four groups, true gap 0.12: of the population, and of the table under noise."""

@@ -172,6 +172,7 @@ def random_rows(seed, groups=4):
     return y, p, a.astype(str)
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_rates_and_gaps_agree_with_fairlearn(seed):
     fm = pytest.importorskip("fairlearn.metrics")

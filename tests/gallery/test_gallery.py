@@ -43,6 +43,7 @@ def test_every_exhibit_is_known_here():
     assert len({exhibit.name for exhibit in EXHIBITS}) == len(EXHIBITS)
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("exhibit", [e for e in EXHIBITS if e.name in QUICK], ids=lambda e: e.name)
 def test_what_falls_and_what_holds(exhibit):
     assert shown(exhibit) == VERDICTS[exhibit.name]

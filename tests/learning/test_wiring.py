@@ -229,6 +229,7 @@ def test_with_noisy_values_held_fixed_a_model_is_the_same_for_any_table(name, de
     assert [part for part, value in public(first).items() if value != public(second)[part]] == []
 
 
+@pytest.mark.quick_cases(19)
 @pytest.mark.parametrize(("name", "delta"), [case for case in CASES if "objective" not in case[0]])
 def test_what_a_row_moves_is_paid_for(name, delta):
     """Every row left out in turn: the tape's shifts together cost at most `cost_`, and one of them a fifth of it."""
@@ -358,6 +359,7 @@ def test_a_model_behind_the_gate_is_trained_once(tmp_path):
 # --- objective perturbation: the noise is inside the problem, not on a sum ---------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore:expect little")
 @pytest.mark.parametrize("classes", [1, 2, 3])
 def test_the_problem_that_is_minimized_has_the_noise_that_is_paid_for(classes, monkeypatch):

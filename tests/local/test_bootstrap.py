@@ -105,6 +105,7 @@ def test_a_value_that_nobody_told_may_yet_be_had_by_some():
     assert (alone.high - alone.low > 0.5).all()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("simultaneous", [True, False])
 def test_intervals_of_ibu_hold_shares_that_are_zero_and_nearly_zero(simultaneous):
     """60 surveys at 90 %, each value by itself or all together: at most 20 missed (probability of more: below 1e-6).

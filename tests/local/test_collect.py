@@ -46,6 +46,7 @@ def store(tmp_path):
     return Collection(tmp_path / "reports.duckdb", patience=0.3)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("randomizer", LISTED)
 def test_from_reports_to_shares(store, randomizer):
     asked = survey(randomizer)

@@ -258,6 +258,7 @@ def crowded(tmp_path_factory):
     return {room: (stores[room], said) for room, said in zip(ROOMS, done.stdout.splitlines(), strict=True)}
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_full_disk_loses_nothing(crowded, room):
     """No file may grow beyond so many bytes: either all is stored, or nothing and in words; then again with room.

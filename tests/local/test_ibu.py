@@ -75,6 +75,7 @@ def test_a_plain_iteration_is_the_formula(case):
     assert np.abs(result.shares - expected).max() < 1e-10
 
 
+@pytest.mark.slow
 @given(channels())
 @settings(max_examples=25)
 def test_acceleration_is_never_behind_and_ends_at_the_maximum(case):

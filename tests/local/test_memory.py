@@ -35,6 +35,7 @@ def within(channel, epsilon):
 # --- the two losses ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize(("permanent", "once"), [("2", "1"), ("1", "1/10"), ("4", "7/2"), ("1/2", "1/4")])
 @pytest.mark.parametrize("size", [2, 3])
 def test_channels_have_the_stated_losses(permanent, once, size):

@@ -162,6 +162,7 @@ CASES = [
 ]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(("randomizer", "labels", "epsilon"), CASES)
 def test_the_browser_draws_from_the_channel_of_python(opened, randomizer, labels, epsilon):
     """Every single output by Pearson's test, and, with proven power, how often a report speaks for an answer.
@@ -452,6 +453,7 @@ PLACED = [
 ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("area", "epsilon"), PLACED)
 def test_the_browser_moves_places_as_python_does(opened, area, epsilon):
     """Every code by Pearson's test; and, with proven power (Hoeffding, as above), how often a report is near."""

@@ -48,6 +48,7 @@ def run_in_node(asked, value, reports):
     return np.array(codes, np.int64), found["asked"]
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize(("randomizer", "labels", "epsilon"), CASES)
 def test_scripts_draw_from_the_channel_of_python(randomizer, labels, epsilon):
     """As in the browser: Pearson on all outputs, and Hoeffding on how often a report speaks for the answer."""

@@ -28,6 +28,7 @@ def bump(area, x, y, radius):
 SIZES, PEOPLE, OUTSIDE = [(1, 1), (3, 1), (1, 4), (5, 4)], [1, 50, 5000], ["keep", "clamp", "remap"]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(("size", "people", "outside"), [
     (size, people, OUTSIDE[(i + j) % 3]) for i, size in enumerate(SIZES) for j, people in enumerate(PEOPLE)
 ])  # fmt: skip
@@ -63,6 +64,7 @@ def test_clear_reports_are_followed():
         assert earth_mover(shares, truth, TOWN) < 0.05
 
 
+@pytest.mark.slow
 def test_wide_noise_is_smoothed():
     """Where noise is wider than the town, the average is nearer than 500 iterations of IBU, over six draws."""
     truth = bump(TOWN, 1.9, 0.8, 0.45)

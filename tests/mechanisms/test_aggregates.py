@@ -74,6 +74,7 @@ def largest(exact, make, pairs) -> tuple[Fraction, float]:
 # --- sensitivity, by trying all neighbors --------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(15)
 @relations
 @costs
 @pytest.mark.parametrize(("low", "high"), RANGES)
@@ -220,6 +221,7 @@ LAWS = [
 ]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(("mechanism", "records", "read", "law", "scale"), LAWS, ids=lambda x: type(x).__name__)
 def test_the_noise_has_the_scale_that_the_cost_asks_for(mechanism, records, read, law, scale):
     stream = Stream()

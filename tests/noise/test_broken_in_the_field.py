@@ -73,6 +73,7 @@ def test_no_outcome_of_the_tables_is_impossible_at_the_neighbor(scale):
 # --- noise shared after fork ---------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("size", [None, 7, 3000], ids=["one", "some", "many"])
 def test_parent_and_child_draw_different_noise(size):
     """PyDP, randomgen and diffprivlib's staircase repeat the parent's noise in the child.

@@ -246,6 +246,7 @@ def wrong(sigma: Fraction, monkeypatch, seed: int = 1, count: int = 1500) -> tup
     return mistakes, len(opened) / count
 
 
+@pytest.mark.quick_cases(3)
 @short
 def test_floats_decide_only_what_is_certain(sigma, monkeypatch):
     mistakes, left = wrong(sigma, monkeypatch)

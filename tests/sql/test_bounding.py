@@ -115,6 +115,7 @@ def made_rows(seed: int, who: ColumnType, size: int) -> list[Row]:
     ]
 
 
+@pytest.mark.quick_cases(8)
 @pytest.mark.parametrize("who", [ColumnType.INTEGER, ColumnType.TEXT])
 @pytest.mark.parametrize("bounds", [(1, 1), (2, 3), (3, 2), (100, 1)])
 @pytest.mark.parametrize("question", list(QUESTIONS))

@@ -211,6 +211,7 @@ CASES = {
 }
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("name", CASES)
 def test_intervals_cover_what_there_would_be_without_noise(name: str, monkeypatch) -> None:
     case = CASES[name]

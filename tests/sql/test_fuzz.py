@@ -491,6 +491,7 @@ def check_statement(text: str, catalog: Catalog, engine: DuckDBEngine) -> bool:
     return made is not None
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_statement_is_refused_or_answered(data, seed):
     draw = Grammar(seed)

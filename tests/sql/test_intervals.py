@@ -331,6 +331,7 @@ def attempt(make: Callable[[], Expression], otherwise: Expression) -> Expression
         return otherwise
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_number_stays_within_its_bounds(engine: DuckDBEngine, seed: int) -> None:
     draw = Draw(seed)
@@ -338,6 +339,7 @@ def test_a_number_stays_within_its_bounds(engine: DuckDBEngine, seed: int) -> No
         check_honest(engine, draw.number(draw.randint(1, 3)))
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_no_row_makes_a_condition_a_text_or_a_date_fail(engine: DuckDBEngine, seed: int) -> None:
     draw = Draw(seed)

@@ -431,6 +431,7 @@ def scores(counts: np.ndarray, mechanism: GroupedQuantile) -> np.ndarray:
     return -np.maximum(0, np.maximum(low, high))
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("unit", ["row", "person"])
 @pytest.mark.parametrize("one", RANKED, ids=lambda one: one.sql)
 def test_ranks_move_by_no_more_than_stated(one: Form, unit: str) -> None:
@@ -471,6 +472,7 @@ FREQUENT = [
 ]  # fmt: skip
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("unit", ["row", "person"])
 @pytest.mark.parametrize("one", FREQUENT, ids=lambda one: one.sql)
 def test_counts_of_frequent_values_move_by_no_more_than_stated(one: Form, unit: str) -> None:
@@ -508,11 +510,13 @@ def test_the_laws_of_frequent_values_are_within_e_to_the_epsilon(sql, places, ne
     assert 0.35 * float(top.mechanism.epsilon) < worst <= float(top.mechanism.epsilon) + 1e-9
 
 
+@pytest.mark.quick_cases(24)
 @pytest.mark.parametrize("one", ROW_FORMS, ids=lambda one: one.sql)
 def test_one_row(one: Form) -> None:
     check(one, "row")
 
 
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("one", FORMS, ids=lambda one: one.sql)
 def test_one_person(one: Form) -> None:
     for bounds in BOUNDS if one.grouped else [(1, 1), (1, 2), (1, 3)]:
@@ -538,6 +542,7 @@ def test_the_check_rejects_a_smaller_bound(sql: str, wrong, unit: str) -> None:
 # --- the way it is run ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("unit", ["row", "person"])
 @pytest.mark.parametrize("one", ROW_FORMS[::5], ids=lambda one: one.sql)
 def test_many_tables_at_once_is_one_after_the_other(one: Form, unit: str) -> None:
@@ -737,6 +742,7 @@ def law(noise: Geometric, value: int, reach: int) -> np.ndarray:
     return np.array([noise.probability(z - value) for z in range(-reach, reach + 1)])
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("unit", ["row", "person"])
 @pytest.mark.parametrize("neighbors", BOTH, ids=str)
 @pytest.mark.parametrize(("sql", "values"), [
@@ -764,6 +770,7 @@ def test_the_laws_of_neighbors_are_within_e_to_the_epsilon(sql, values, neighbor
     assert worst == pytest.approx(float(noise.epsilon), rel=1e-9)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("neighbors", BOTH, ids=str)
 @pytest.mark.parametrize("bounds", [(1, 1), (2, 1)])
 def test_selected_keys_and_their_counts_are_within_epsilon_and_delta(neighbors, bounds) -> None:

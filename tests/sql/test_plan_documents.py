@@ -188,6 +188,7 @@ def is_as_sensitive(one: QueryPlan, document: dict[str, Any], place: tuple[Any, 
     return sizes[0] == sizes[1] and all(isinstance(noise, RoundedGaussian) for noise in before.noises)
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("number", range(0, STATEMENTS, 4))
 def test_a_plan_with_one_part_changed_is_refused(number):
     one = plans()[number]

@@ -464,6 +464,7 @@ def test_what_is_no_statement_at_all(data: Dataset, sql: Any, words: str) -> Non
     assert spent(data) == before
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -180,6 +180,7 @@ def test_duckdb_says_what_is_wrong():
         rows("SELECT nothing FROM counts")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -195,6 +196,7 @@ def test_a_statement_that_takes_too_long_is_stopped(sql):
     assert rows("SELECT count(*) FROM counts") == [(3,)]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -293,6 +293,7 @@ def little_memory(monkeypatch):
     monkeypatch.setattr(engines, "_connect", lambda folder: connect(folder).execute("SET memory_limit = '60MB'"))
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(("statement", "exact"), ASKED.items())
 def test_long_texts_fail_no_release(little_memory, statement, exact):
     """One text of 80 MB and 20 of 4 MB fit into 60 MB, since they are cut as they are read."""

@@ -217,6 +217,7 @@ def test_every_mechanism_is_audited() -> None:
     assert len(CASES) == len(expected)
 
 
+@pytest.mark.quick_cases(2)
 @every
 def test_the_true_build_is_not_accused(case: Case) -> None:
     stream = Stream()
@@ -224,6 +225,7 @@ def test_the_true_build_is_not_accused(case: Case) -> None:
     assert not found.broken, f"{case.kind.__name__}: at least ε {found.epsilon} by {found.event}; {stream!r}"
 
 
+@pytest.mark.quick_cases(2)
 @every
 def test_a_build_with_too_little_noise_is_accused(case: Case) -> None:
     found = case.audit(case.factor, Fixed(5))

@@ -211,6 +211,7 @@ def test_k_ary_response(answer):
 SCORES = [(7 * k) % 24 for k in range(24)]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip, ReportNoisyMax])
 @pytest.mark.parametrize("monotone", [False, True])
 def test_choosers(kind, monotone):
@@ -245,6 +246,7 @@ THIRTY = Range(lower=0, upper=29, granularity=1)
 DATA = list(range(30))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("neighbors", list(Neighbors), ids=str)
 def test_quantile(neighbors):
     stream = Stream()
@@ -256,6 +258,7 @@ def test_quantile(neighbors):
     check_finite(draws, lambda factor: make(factor).probabilities(DATA), "quantile", stream)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("side", ["min", "max"])
 def test_extreme(side):
     stream = Stream()

@@ -449,6 +449,7 @@ def audit_pair(name: str, *, power: bool = True) -> float:
     )
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("name", PAIRS)
 def test_neighbors_cannot_be_told_apart_by_more_than_was_paid(name: str) -> None:
     audit_pair(name)
@@ -538,6 +539,7 @@ BROKEN: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(("what", "name"), [(what, name) for what, (_, names) in BROKEN.items() for name in names])
 def test_a_broken_build_is_noticed_between_neighbors(what, name, monkeypatch) -> None:
     BROKEN[what][0](monkeypatch)

@@ -309,6 +309,7 @@ def exact(one, rows):
     return np.concatenate(parts)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("target", [None, "b"])
 @pytest.mark.parametrize("rows_per_person", [1, 2])
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])

@@ -144,6 +144,7 @@ def test_the_gaussian_curve_is_sound_and_near_the_truth_for_gaussian_lines(mu):
 # --- no false alarm, over repeated runs ---------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("spread", "noise", "delta", "curve", "truth"),
     [

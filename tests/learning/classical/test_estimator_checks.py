@@ -71,6 +71,7 @@ def results(name, **more):
     return {status: {one["check_name"] for one in found if one["status"] == status} for status in ("failed", "skipped")}
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_all_pass_with_noise_held_still(name):
     found = results(name, entropy=Still())
@@ -85,6 +86,7 @@ def test_a_list_of_those_that_cannot_pass_is_kept_where_users_look():
     )
 
 
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("name", MODELS)
 def test_only_those_fail_that_fit_twice(name):
     assert results(name)["failed"] <= FIT_TWICE | WEIGHTS_ABOVE_ONE | FRACTIONS.get(name, set())

@@ -84,6 +84,7 @@ def twentieth_share(self, length, *, entropy=None):
     return np.asarray(discrete_gaussian(self.sigma / 20, (length,), entropy=entropy))
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_audit_of_the_rounds_as_they_are_exceeds_their_epsilon_and_a_twentieth_of_the_noise_is_seen(kind):
     right = audited(*KINDS[kind], seed=2)

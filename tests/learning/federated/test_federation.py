@@ -28,6 +28,7 @@ def plan(**changes):
     return Federation(**(settings_ | changes))
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     ("rate", "multiplier", "rounds", "delta"),
     [("0.1", 2, 50, 1e-5), ("0.01", 1, 1000, 1e-6), ("0.5", 4, 30, 1e-5), (1, 5, 20, 1e-7), ("0.02", "0.7", 200, 1e-5)],

@@ -26,6 +26,7 @@ def patterns(names, most):
                 yield dict(zip(gone, kinds, strict=True))
 
 
+@pytest.mark.slow
 def test_every_pattern_of_leaving_up_to_the_threshold():
     """Five clients, threshold three: 276 rounds, each client and pair of clients leaving at every phase."""
     terms = make_terms(5, 3, bound=10**5)

@@ -76,6 +76,7 @@ def line(loss=squared, start=None, **settings):
     )
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("name", ["dense", "images"])
 @pytest.mark.parametrize("n", [1, 130])
 def test_gradients_and_predictions_are_those_of_the_network(models, name, n):

@@ -177,6 +177,7 @@ train(NETWORK, X, Y, plan, each=each, checkpoint=Checkpoint({path!r}, every=1))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_goes_on_and_every_step_is_shown_once(tmp_path):
     """kill -9 at several moments: what was shown is a prefix, and the next process shows what comes after it."""
     path = tmp_path / "run"

@@ -49,6 +49,7 @@ def wild(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndar
 KINDS = ["plain", "equal", "scattered", "scaled", "wild"]
 
 
+@pytest.mark.quick_cases(88)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("width", [1, 2, 3, 17, 1000, 1023, 1024, 1025, 2500, 5000])
 @pytest.mark.parametrize("form", ["rows", "outer", "both"])
@@ -172,6 +173,7 @@ def test_sums_do_not_depend_on_order_or_on_where_the_lot_is_cut(kind, shares, fo
     assert (joined.norms == whole.norms).all()
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shares", [None, (F(1, 2), F(1, 3), F(1, 6))])
 def test_each_example_of_several_parameters_is_within_its_norm(kind, shares):

@@ -39,6 +39,7 @@ print(all(alike_in_parts(np.random.default_rng(1), *shape, np.matmul) for shape 
 """
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kernel", ["Haswell", "Sandybridge"])
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_whatever_kernel_blas_has(kernel, threads):

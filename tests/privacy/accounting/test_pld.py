@@ -130,6 +130,7 @@ def test_between_a_lower_bound_and_a_thousandth_more(name: str, delta: float) ->
     assert pld._look_up(MIXED[name], epsilon) == pytest.approx(delta, rel=1e-3)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("rate", "sigma", "count", "delta"), [(0.001, 0.7, 1000, 1e-6), (0.01, 1.1, 300, 1e-5)])
 def test_against_dp_accounting(rate: float, sigma: float, count: int, delta: float) -> None:
     """Heavy tails too: between their optimistic and (almost) their pessimistic estimate on a fine grid."""

@@ -114,6 +114,7 @@ def test_laplace_by_quadrature(epsilon: float) -> None:
     assert profile.delta(LaplaceNoise(1), epsilon=epsilon) == pytest.approx(direct, rel=1e-9)
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize(("rate", "sigma"), [(0.05, 0.9), (0.5, 2.0), (0.9, 0.5)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.3, 1.0])
 def test_sampled_gaussian_by_quadrature_in_both_orders(rate: float, sigma: float, epsilon: float) -> None:

@@ -62,6 +62,7 @@ def sampled(rate: float, sigma: float, order: float) -> mp.mpf:
     return mp.log1p(mp.quad(integrand, sorted({*ends, *([knee] if ends[0] < knee < ends[-1] else [])}))) / (a - 1)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     ("rate", "sigma"), [(0.01, 4.0), (0.01, 1.1), (1e-6, 1.0), (0.5, 0.3), (0.9, 20.0), (0.3, 1000.0)]
 )

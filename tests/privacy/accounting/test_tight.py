@@ -148,6 +148,7 @@ def other_bounds(loss: Loss, delta: float) -> Iterator[float]:
             yield split(Together(first, *others[:-1]), others[-1], delta)
 
 
+@pytest.mark.slow
 @given(plans, st.sampled_from([1e-3, 1e-6, 1e-9]))
 @settings(max_examples=15, deadline=None)
 def test_no_other_bound_is_a_hundredth_better_and_none_is_below_the_truth(plan: Loss, delta: float) -> None:

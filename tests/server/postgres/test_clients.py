@@ -395,6 +395,7 @@ def test_pg8000(door):
     assert [row[0] for row in rows] == ["north", "south", None]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("driver", ["psycopg", "pg8000"])
 def test_sqlalchemy_reflects_and_asks(door, driver):
     sa = pytest.importorskip("sqlalchemy")

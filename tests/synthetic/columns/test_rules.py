@@ -223,6 +223,7 @@ def counties(rows, seed, many=40, states=6):
     return Schema(attributes), np.column_stack([county, owner[county], third]), owner
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(("text", "flipped"), [("county decides state", False), ("STATE decides third", True)])
 def test_what_decides_what_is_read_off_noisy_counts_and_holds_in_every_row(seed, text, flipped):

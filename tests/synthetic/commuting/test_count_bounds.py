@@ -56,6 +56,7 @@ def most(draws=MAPS * SIZE, share=SIDE):
     return stats.binom.isf(ALPHA, draws, share)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", SCHEMES)
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_true_count_is_in_its_band(world, kind):

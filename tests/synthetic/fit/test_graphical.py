@@ -31,6 +31,7 @@ def test_a_chain_is_recovered_and_drawn():
         assert distance(counts(codes, SIZES, each) / len(codes), true) < 0.05
 
 
+@pytest.mark.slow
 @needs_mbi
 def test_a_model_stays_within_its_memory():
     measured = [Measurement(each, counts(CODES, SIZES, each), 1.0) for each in [*ones(SIZES), *pairs(SIZES)]]

@@ -310,6 +310,7 @@ def test_a_strong_pair_with_few_clear_cells_is_as_near_as_its_noisy_counts_can_b
     assert distance(table.marginal((1, 2)).ravel() / table.total, truth) < distance(nearest, truth) + 0.08
 
 
+@pytest.mark.slow
 def test_true_rules_do_not_make_a_table_worse(monkeypatch):
     """What is sure weighs as much as the best measurement: with ten times that, pairs are further off than without.
 

@@ -40,6 +40,7 @@ def plan(tables=BOTH, known=None, **more):
 # --- through the gate -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 def test_it_is_charged_what_it_costs_and_free_the_second_time(tmp_path, neighbors):
     with opened(tmp_path, neighbors=neighbors) as data:

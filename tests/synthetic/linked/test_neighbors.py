@@ -89,6 +89,7 @@ def furthest(found, sigmas, neighbors):
     )
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize("name", list(ASKED))
 def test_no_person_moves_the_release_by_more_than_is_paid_for(name, neighbors, noiseless):
