@@ -80,6 +80,7 @@ class SparkEngine:
         self._shown, self._stated, self._timeout = shown_address(address), stated, timeout
         self._lock = threading.Lock()
         self._closed = False
+        self._remote = address.startswith(_REMOTE)
         self._session = _connect(address, self._shown)
         self._catalog = catalog
         self._places = {catalog.table(name).name: _place(name, source, base) for name, source in sources.items()}
@@ -109,6 +110,8 @@ class SparkEngine:
     def close(self) -> None:
         """Afterwards nothing can be fetched. The Spark application goes on, since others may use it."""
         self._closed = True
+        if self._remote:
+            self._session.client.close()
 
     def __enter__(self) -> "SparkEngine":
         return self
@@ -166,14 +169,18 @@ def _connect(address: str, shown: str) -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingExtra("pyspark", "spark") from None
+    session: Any = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if address.startswith("sc://"):
+            if address.startswith(_REMOTE):
                 token = os.environ.get(TOKEN)
                 place = f"{address}{'' if ';' in address else '/'};token={token}" if token else address
                 try:
                     session = SparkSession.builder.remote(place).create()
+                    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+                    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
                 except ImportError:  # what speaks Spark Connect is in packages of their own
                     raise MissingExtra("pyspark[connect]", "spark") from None
             else:
@@ -187,8 +194,16 @@ def _connect(address: str, shown: str) -> Any:
     except MissingExtra:
         raise
     except Exception as error:
+        if session is not None and address.startswith(_REMOTE):
+            session.client.close()  # or it would be asked once more, and waited for, when this process ends
         raise _explained(error, shown, "opening the dataset") from None
     return session
+
+
+_REMOTE = "sc://"
+_RETRIES = 4
+"""How often a Spark Connect server that does not answer is asked again, within some seconds: Spark's own way takes ten
+minutes."""
 
 
 def _explained(error: Exception, shown: str, what: str) -> InvalidData | EngineUnavailable:
