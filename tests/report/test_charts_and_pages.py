@@ -286,7 +286,7 @@ def words_of(chart):
     return [shape for shape in chart.picture().shapes if isinstance(shape, Words)]
 
 
-@pytest.mark.parametrize("value", [9.0, 146_445.0, 999_999_999.0])
+@pytest.mark.parametrize("value", [9.0, 149_999.0, 999_999_999.0])
 def test_the_number_at_the_end_of_a_bar_stays_in_the_picture(value):
     chart = Chart("People", [Bars(["Ashvale", "Northam"], [value, value / 7])])
     most = max(shape.x + 6.9 * len(shape.text) for shape in words_of(chart) if shape.anchor == "start")
