@@ -1,4 +1,4 @@
-"""What a server keeps in memory: of callers who wait, and after frames that are broken on purpose."""
+"""What a server keeps in memory after frames that are broken on purpose."""
 
 import os
 import random
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests import serving
-from tests.server.postgres.test_hostile import KNOWN, STRANGE, start
+from tests.server.postgres.test_hostile import KNOWN, STRANGE, message
 
 psycopg = pytest.importorskip("psycopg")
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 
 SERVE = """
 import resource, sys
@@ -65,11 +66,12 @@ def bent(choice, frames):
     return bytes(data[: choice.randrange(len(data))] if choice.random() < 0.05 else data)
 
 
-def send(wire, data):
-    """Send bytes, and read until the other side is done with them, or gone."""
+def send(wire, data, *, over=False):
+    """Send bytes, and read until the other side is done with them, gone, or waits for more; `over` says that none come."""
     try:
         wire.sendall(data)
-        wire.shutdown(socket.SHUT_WR)
+        if over:
+            wire.shutdown(socket.SHUT_WR)
         while wire.recv(65536):
             pass
     except OSError:
@@ -77,18 +79,21 @@ def send(wire, data):
 
 
 def attack(target, choice, count):
-    """So many frames, half of them of callers who are not known."""
+    """So many frames, about half of them of callers who are not known."""
     sent = 0
     while sent < count:
-        if choice.random() < 0.94:
+        if choice.random() < 0.92:
             frames = [bent(choice, STRANGE) for _ in range(8)]
-            with socket.create_connection((target["host"], target["port"]), timeout=60) as wire:
-                send(wire, b"".join(frames))
+            address = f"127.{choice.randrange(1, 255)}.{choice.randrange(256)}.{choice.randrange(1, 255)}"
+            place = (target["host"], target["port"])  # from many addresses: who guesses at one is slowed down
+            with socket.create_connection(place, timeout=60, source_address=(address, 0)) as wire:
+                send(wire, b"".join(frames), over=True)
         else:
-            frames = [bent(choice, KNOWN) for _ in range(120)]
+            frames = [choice.choice(KNOWN) for _ in range(100)]
+            frames[choice.randrange(100)] = bent(choice, KNOWN)
             with psycopg.connect(**target) as client, socket.socket(fileno=os.dup(client.pgconn.socket)) as wire:
-                wire.settimeout(60)
-                send(wire, b"".join(frames))
+                wire.settimeout(0.5)
+                send(wire, b"".join(frames) + message(b"X"))
                 client.close()
         sent += len(frames)
 
@@ -101,33 +106,4 @@ def test_a_hundred_thousand_hostile_frames_leave_memory_as_it_was(tmp_path):
         before = held()
         attack(target, choice, 100_000)
         print(f"{before:.0f} MB before, {held():.0f} MB after")
-        assert held() - before < 50
-
-
-@pytest.mark.slow
-def test_ten_thousand_idle_connections_cost_little_memory_each(tmp_path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    count = min(10_000, hard - 500)
-    known, idle = min(500, count // 20), []
-    try:
-        with serving_alone(tmp_path) as (target, held):
-            with psycopg.connect(**target) as client:
-                client.execute("SELECT 1")
-            before = held()
-            clients = [psycopg.connect(**target) for _ in range(known)]
-            of_known = held()
-            for place in range(count - known):
-                idle.append(socket.create_connection((target["host"], target["port"]), timeout=60))
-                if place % 2:  # half of them said who they are, and then nothing
-                    idle[-1].sendall(start())
-            with psycopg.connect(**target) as client:
-                assert client.execute("SELECT 1").fetchone() == (1,)
-            print(
-                f"{before:.0f} MB before, {of_known:.0f} with {known} known callers, {held():.0f} with {count} in all"
-            )
-            assert held() - before < 100
-            for each in (*clients, *idle):
-                each.close()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert held() - before < 50  # 500 bytes a frame, or 6 kB a connection, that stayed would be seen
