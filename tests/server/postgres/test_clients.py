@@ -4,25 +4,34 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests import serving
 
 from discreet.curator.settings import Allowance
-from discreet.errors import BudgetExceeded
+from discreet.errors import BudgetExceeded, ServerUnavailable
 from discreet.privacy.budget import Budget
 from discreet.server.postgres import statements as st
 from discreet.server.postgres.answers import Stop
 from discreet.server.postgres.listener import Listener
 from discreet.server.service import Service
-from discreet.server.session import open_places
+from discreet.server.session import Session, open_places
 
 psycopg = pytest.importorskip("psycopg")
 
 BY_REGION = "SELECT region, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY region"
+WITH_ENDS = ["region", "n", "n low", "n high", "mean", "mean low", "mean high"]
+"""The columns of `BY_REGION` where intervals are wanted."""
+HELD = "SELECT COUNT(*) FROM visits WHERE age = 115"
+"""A question that is not answered while `held`."""
+TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+COLUMNS = "SELECT column_name FROM information_schema.columns WHERE table_name = 'visits' ORDER BY ordinal_position"
 CLIENTS = Path(__file__).parents[3] / ".clients"
 
 
@@ -36,23 +45,46 @@ def connect(door, **more):
     return psycopg.connect(**(door.target | {"dbname": "clinic", "autocommit": True} | more))
 
 
+@contextmanager
+def held(monkeypatch):
+    """Nobody is answered `HELD`, and nothing is charged for it; the event is set when somebody waits for it."""
+    started, go, answers = threading.Event(), threading.Event(), Session.answers
+
+    def slow(self, question, **named):
+        if "115" in question.sql:
+            started.set()
+            go.wait(60)
+            raise ServerUnavailable("held")
+        return answers(self, question, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "answers", slow)
+        try:
+            yield started
+            assert started.is_set()
+        finally:
+            go.set()
+
+
 def engine(door, driver="psycopg"):
     sa = pytest.importorskip("sqlalchemy")
     url = sa.URL.create(f"postgresql+{driver}", "ann", door.tokens["ann"], "127.0.0.1", door.port, "clinic")
     return sa.create_engine(url, connect_args={"options": "-c discreet.epsilon=1"} if driver == "psycopg" else {})
 
 
-def psql(door, *commands, check=True):
+def psql(door, *commands, check=True, stop=None):
+    """What psql says to commands; when an event is set, it is told to stop (Ctrl-C)."""
     if shutil.which("psql") is None:
         pytest.skip("no psql: apt install postgresql-client")
     environment = os.environ | {"PGPASSWORD": door.tokens["ann"], "PGCONNECT_TIMEOUT": "20", "LC_ALL": "C.UTF-8"}
     texts = [part for command in commands for part in ("-c", command)]
-    address = ["-h", "127.0.0.1", "-p", str(door.port), "-U", "ann", "-X", "-w", "clinic"]
-    run = subprocess.run(
-        ["psql", *address, *texts], env=environment, check=False, capture_output=True, text=True, timeout=120
-    )
-    assert not check or run.returncode == 0, run.stderr
-    return run
+    whole = ["psql", "-h", "127.0.0.1", "-p", str(door.port), "-U", "ann", "-X", "-w", "clinic", *texts]
+    with subprocess.Popen(whole, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        if stop is not None and stop.wait(60):
+            process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=120)
+    assert not check or process.returncode == 0, said
+    return subprocess.CompletedProcess(whole, process.returncode, out, said)
 
 
 # psql
@@ -120,6 +152,12 @@ def test_psql_copies_in_text_csv_and_binary(door):
     assert "\nnorth\t" in text
     assert "\n\\N\t" in text
     assert "COPY (SELECT …)" in psql(door, "COPY visits TO STDOUT", check=False).stderr
+
+
+def test_psql_cancels_a_question(door, monkeypatch):
+    with held(monkeypatch) as started:
+        run = psql(door, "SET discreet.epsilon = 1", HELD, check=False, stop=started)
+    assert "canceled as the client asked" in run.stderr
 
 
 # psycopg
@@ -257,25 +295,12 @@ def test_the_id_of_a_token_is_a_user_too_and_a_revoked_token_stops_at_once(door)
 
 
 def test_a_cancel_ends_the_waiting_and_the_connection_lives_on(door, monkeypatch):
-    import threading
-
-    from discreet.server.session import Session
-
-    started, go, answers = threading.Event(), threading.Event(), Session.answers
-
-    def slow(self, *given, **named):
-        started.set()
-        go.wait(30)
-        return answers(self, *given, **named)
-
-    monkeypatch.setattr(Session, "answers", slow)
-    with connect(door, options="-c discreet.epsilon=1") as client:
+    with held(monkeypatch) as started, connect(door, options="-c discreet.epsilon=1") as client:
         threading.Thread(target=lambda: (started.wait(30), client.cancel_safe(timeout=20)), daemon=True).start()
         with pytest.raises(psycopg.errors.QueryCanceled):
-            client.execute("SELECT COUNT(*) FROM visits WHERE age = 5")
-        go.set()
-        monkeypatch.setattr(Session, "answers", answers)
+            client.execute(HELD)
         assert client.execute("SELECT 1").fetchone() == (1,)
+        assert [row[0] for row in client.execute(TABLES)] == ["visits"]
 
 
 def test_parameters_side_by_side_and_lists_of_them(door):
@@ -367,10 +392,10 @@ def test_set_local_holds_until_the_transaction_ends(door):
 # Others in Python
 
 
-def test_asyncpg(door):
+def test_asyncpg(door, monkeypatch):
     asyncpg = pytest.importorskip("asyncpg")
 
-    async def talk():
+    async def talk(started):
         client = await asyncpg.connect(**door.target, database="clinic", server_settings={"discreet.epsilon": "1"})
         rows = await client.fetch(
             "SELECT region, COUNT(*) AS n FROM visits WHERE age < $1 AND day >= $2 AND region = $3 GROUP BY region",
@@ -378,10 +403,17 @@ def test_asyncpg(door):
         )  # fmt: skip
         async with client.transaction():
             few = [row async for row in client.cursor(BY_REGION, prefetch=1)]
+        waiting = asyncio.create_task(client.fetch(HELD))
+        await asyncio.to_thread(started.wait, 30)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert [row["table_name"] for row in await client.fetch(TABLES)] == ["visits"]
         await client.close()
         return rows, few
 
-    rows, few = in_a_loop(talk)
+    with held(monkeypatch) as started:
+        rows, few = in_a_loop(lambda: talk(started))
     assert rows[0]["region"] == "north"
     assert len(few) == 3
 
@@ -391,6 +423,11 @@ def test_pg8000(door):
     client = native.Connection("ann", host="127.0.0.1", port=door.port, password=door.tokens["ann"], database="clinic")
     client.run("SET discreet.epsilon = 1")
     rows = client.run("SELECT region, COUNT(*) AS n FROM visits WHERE age < :a GROUP BY region", a=50)
+    assert [(column["name"], column["type_oid"]) for column in client.columns] == [("region", 25), ("n", 20)]
+    client.run("SET discreet.intervals = on")
+    client.run(BY_REGION)
+    assert [column["name"] for column in client.columns] == WITH_ENDS
+    assert client.run(TABLES) == [["visits"]]
     client.close()
     assert [row[0] for row in rows] == ["north", "south", None]
 
@@ -415,20 +452,34 @@ def test_sqlalchemy_reflects_and_asks(door, driver):
         client.execute(sa.text("SET discreet.epsilon = 1"))
         asked = sa.select(visits.c.region, sa.func.count()).where(visits.c.age < 50).group_by(visits.c.region)
         assert len(client.execute(asked).all()) == 3
+        client.execute(sa.text("SET discreet.intervals = on"))
+        assert list(client.execute(sa.text(BY_REGION)).keys()) == WITH_ENDS
     made.dispose()
 
 
 def test_pandas_and_polars(door):
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    made = engine(door)
+    pandas, polars, sa = (pytest.importorskip(name) for name in ("pandas", "polars", "sqlalchemy"))
+    made, question = engine(door), "SELECT COUNT(*) AS n FROM visits WHERE age < :age"
     frame = pandas.read_sql(BY_REGION, made)
     other = polars.read_database(BY_REGION, made)
-    made.dispose()
     assert frame["n"].tolist() == other["n"].to_list()
     assert len(frame) == 3
+    assert pandas.read_sql(TABLES, made)["table_name"].tolist() == ["visits"]
+    assert polars.read_database(TABLES, made)["table_name"].to_list() == ["visits"]
+    columns = ["patient_id", "age", "day", "cost", "region"]
+    assert pandas.read_sql(COLUMNS, made)["column_name"].tolist() == columns
+    assert polars.read_database(COLUMNS, made)["column_name"].to_list() == columns
+    below = pandas.read_sql(sa.text(question), made, params={"age": 50})["n"][0]
+    options = {"parameters": {"age": 50}}
+    assert below == polars.read_database(sa.text(question), made, execute_options=options)["n"][0]
+    with made.connect() as client:
+        client.execute(sa.text("SET discreet.intervals = on"))
+        assert list(pandas.read_sql(BY_REGION, client).columns) == WITH_ENDS
+        assert polars.read_database(BY_REGION, client).columns == WITH_ENDS
+    made.dispose()
 
 
-def test_adbc(door):
+def test_adbc(door, monkeypatch):
     dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
     before = door.charges()
     uri = f"postgresql://ann:{door.tokens['ann']}@127.0.0.1:{door.port}/clinic"
@@ -439,6 +490,15 @@ def test_adbc(door):
         cursor.execute("SELECT COUNT(*) AS n FROM visits WHERE age < $1", (60,))
         assert cursor.fetchall()
         tables = client.adbc_get_objects(depth="columns").read_all().to_pylist()
+        cursor.execute("SET discreet.intervals = on")
+        cursor.execute(BY_REGION)
+        assert cursor.fetch_arrow_table().column_names == WITH_ENDS
+        with held(monkeypatch) as started:
+            threading.Thread(target=lambda: (started.wait(30), cursor.adbc_cancel()), daemon=True).start()
+            with pytest.raises(dbapi.Error, match="canceled"):
+                cursor.execute(HELD)
+        cursor.execute("SELECT 1")
+        assert cursor.fetchall() == [(1,)]
     assert [row["region"] for row in rows] == ["north", "south", None]
     assert "visits" in json.dumps(tables, default=str)
     assert door.charges() == before + 2
@@ -447,32 +507,50 @@ def test_adbc(door):
 # Others
 
 
-def test_node_pg(door, tmp_path):
+def test_node_pg(door, tmp_path, monkeypatch):
     modules = CLIENTS / "node_modules"
     if shutil.which("node") is None or not (modules / "pg").exists():
         pytest.skip("no Node.js with pg: make clients")
     script = tmp_path / "ask.js"
     script.write_text(
         """
-        const {Client} = require('pg');
+        const {Client, Query} = require('pg');
         (async () => {
-          const client = new Client({host: '127.0.0.1', port: +process.env.PORT, user: 'ann',
-                                     password: process.env.TOKEN, database: 'clinic'});
+          const target = {host: '127.0.0.1', port: +process.env.PORT, user: 'ann',
+                          password: process.env.TOKEN, database: 'clinic'};
+          const client = new Client(target);
           const notices = []; client.on('notice', n => notices.push(n.message));
           await client.connect();
           await client.query('SET discreet.epsilon = 1');
           const rows = (await client.query('SELECT region, COUNT(*) AS n FROM visits WHERE age < $1 GROUP BY region', [50])).rows;
           await client.query('SELECT COUNT(*) FROM visits WHERE day >= $1 AND age = ANY($2)', [new Date('2020-03-05T00:00:00Z'), [3, 4]]);
           const tables = (await client.query("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")).rows;
+          const columns = (await client.query(process.env.COLUMNS)).rows.map(r => r.column_name);
+          await client.query('SET discreet.intervals = on');
+          const ends = (await client.query(process.env.BY_REGION)).fields.map(f => f.name);
+          let canceler;
+          const canceled = await new Promise(done => {
+            const query = new Query(process.env.HELD, e => done(e && e.code));
+            client.query(query);
+            canceler = setInterval(() => new Client(target).cancel(client, query), 300);
+          });
+          clearInterval(canceler);
+          const after = (await client.query('SELECT 1 AS x')).rows;
           await client.end();
-          console.log(JSON.stringify({rows, tables, notices}));
+          console.log(JSON.stringify({rows, tables, columns, notices, ends, canceled, after}));
         })().catch(e => { console.error(e); process.exit(1); });
         """
     )
-    environment = os.environ | {"NODE_PATH": str(modules), "PORT": str(door.port), "TOKEN": door.tokens["ann"]}
-    run = subprocess.run(["node", script], env=environment, check=False, capture_output=True, text=True, timeout=60)
+    given = {"BY_REGION": BY_REGION, "HELD": HELD, "COLUMNS": COLUMNS}
+    environment = os.environ | given | {"NODE_PATH": str(modules), "PORT": str(door.port), "TOKEN": door.tokens["ann"]}
+    with held(monkeypatch):
+        run = subprocess.run(["node", script], env=environment, check=False, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
+    assert found["ends"] == WITH_ENDS
+    assert found["canceled"] == "57014"
+    assert found["after"] == [{"x": 1}]
+    assert found["columns"] == ["patient_id", "age", "day", "cost", "region"]
     assert len(found["rows"]) == 3
     assert found["tables"] == [{"table_name": "visits"}]
     assert found["notices"]
@@ -508,27 +586,34 @@ public class Ask {
       int n = 0; while (r.next()) n++;
       System.out.println("few " + n);
       c.commit();
+      c.setAutoCommit(true);
+      Statement s = c.createStatement();
+      s.execute("SET discreet.intervals = on");
+      ResultSetMetaData names = s.executeQuery(System.getenv("BY_REGION")).getMetaData();
+      for (int i = 1; i <= names.getColumnCount(); i++) System.out.println("named " + names.getColumnLabel(i));
+      Thread canceler = new Thread(() -> {
+        try { while (!Thread.interrupted()) { Thread.sleep(100); s.cancel(); } } catch (Exception e) { }
+      });
+      canceler.start();
+      try { s.executeQuery(System.getenv("HELD")); } catch (SQLException e) { System.out.println("state " + e.getSQLState()); }
+      canceler.interrupt(); canceler.join();
+      r = c.createStatement().executeQuery("SELECT 1"); r.next();
+      System.out.println("after " + r.getInt(1));
     }
   }
 }
 """
 
 
-def test_jdbc(door, tmp_path):
+def test_jdbc(door, tmp_path, monkeypatch):
     jar = Path("/usr/share/java/postgresql.jar")
     if shutil.which("java") is None or not jar.exists():
         pytest.skip("no Java with PostgreSQL's driver: make clients")
     (tmp_path / "Ask.java").write_text(JAVA)
-    environment = os.environ | {"PORT": str(door.port), "TOKEN": door.tokens["ann"]}
-    before = door.charges()
-    run = subprocess.run(
-        ["java", "-cp", str(jar), str(tmp_path / "Ask.java")],
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    given = {"BY_REGION": BY_REGION, "HELD": HELD, "PORT": str(door.port), "TOKEN": door.tokens["ann"]}
+    before, command = door.charges(), ["java", "-cp", str(jar), str(tmp_path / "Ask.java")]
+    with held(monkeypatch):
+        run = subprocess.run(command, env=os.environ | given, check=False, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
     assert any(line.startswith("table visits private") for line in lines)
@@ -538,4 +623,7 @@ def test_jdbc(door, tmp_path):
     assert len(set(rows)) == 1
     assert rows[0].endswith("true")
     assert "few 3" in lines
-    assert door.charges() <= before + 3
+    assert [line[6:] for line in lines if line.startswith("named ")] == WITH_ENDS
+    assert "state 57014" in lines
+    assert "after 1" in lines
+    assert door.charges() <= before + 4

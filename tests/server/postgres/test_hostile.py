@@ -46,19 +46,22 @@ def message(letter, body=b""):
     return letter + struct.pack("!i", len(body) + 4) + body
 
 
+STRANGE = [
+    start(), struct.pack("!ii", 8, fr.SSL_REQUEST), struct.pack("!iiii", 16, fr.CANCEL_REQUEST, 1, 2),
+    message(b"p", b"SCRAM-SHA-256\0" + struct.pack("!i", 10) + b"n,,n=,r=ab"), message(b"p", b"c=biws,r=ab,p=AAAA"),
+    message(b"Q", b"SELECT 1\0"), message(b"P", b"\0SELECT 1\0\0\0"), message(b"B", b"\0\0\0\0\0\0\0\0"),
+    message(b"S"), message(b"X"), message(b"E", b"\0\0\0\0\0"), message(b"D", b"S\0"),
+]  # fmt: skip
+"""Frames of callers who are not known."""
+
+
 def fuzz(count, seed):
     """So many frames, random or bent, at connections in every state before a caller is known; how many ended."""
     choice, ended, sent = random.Random(seed), 0, 0
-    whole = [
-        start(), struct.pack("!ii", 8, fr.SSL_REQUEST), struct.pack("!iiii", 16, fr.CANCEL_REQUEST, 1, 2),
-        message(b"p", b"SCRAM-SHA-256\0" + struct.pack("!i", 10) + b"n,,n=,r=ab"), message(b"p", b"c=biws,r=ab,p=AAAA"),
-        message(b"Q", b"SELECT 1\0"), message(b"P", b"\0SELECT 1\0\0\0"), message(b"B", b"\0\0\0\0\0\0\0\0"),
-        message(b"S"), message(b"X"), message(b"E", b"\0\0\0\0\0"), message(b"D", b"S\0"),
-    ]  # fmt: skip
     while sent < count:
         connection = Connection(nobody())
         for _ in range(choice.randrange(1, 6)):
-            data = bytearray(choice.choice(whole))
+            data = bytearray(choice.choice(STRANGE))
             for _ in range(choice.randrange(4)):
                 data[choice.randrange(len(data))] = choice.randrange(256)
             if choice.random() < 0.2:
@@ -179,22 +182,25 @@ def drive(connection, data):
     return said
 
 
+KNOWN = [
+    message(b"Q", b"SELECT 1; SELECT 2\0"), message(b"Q", b"SET discreet.epsilon = 1\0"), message(b"S"), message(b"H"),
+    message(b"P", b"a\0SELECT $1,$2\0\0\0"), message(b"P", b"\0SELECT 1\0\0\1\0\0\0\x14"), message(b"D", b"Sa\0"),
+    message(b"B", b"\0a\0\0\0\0\2\0\0\0\1x\xff\xff\xff\xff\0\0"), message(b"B", b"p\0\0\0\0\0\0\0\0"),
+    message(b"D", b"P\0"), message(b"E", b"\0\0\0\0\2"), message(b"E", b"p\0\0\0\0\0"), message(b"C", b"Sa\0"),
+    message(b"Q", b"BEGIN\0"), message(b"Q", b"DECLARE c CURSOR FOR SELECT 1\0"), message(b"Q", b"FETCH 2 FROM c\0"),
+    message(b"Q", b"COPY (SELECT 1) TO STDOUT (FORMAT csv)\0"), message(b"d", b"x"), message(b"F", b"\0\0\0\0"),
+]  # fmt: skip
+"""Frames of callers who are known."""
+
+
 def fuzz_known(count, seed):
     """So many frames, whole or bent and in any order, at connections of a known caller; how many statements ran."""
     choice, sent, asked = random.Random(seed), 0, 0
-    whole = [
-        message(b"Q", b"SELECT 1; SELECT 2\0"), message(b"Q", b"SET discreet.epsilon = 1\0"), message(b"S"), message(b"H"),
-        message(b"P", b"a\0SELECT $1,$2\0\0\0"), message(b"P", b"\0SELECT 1\0\0\1\0\0\0\x14"), message(b"D", b"Sa\0"),
-        message(b"B", b"\0a\0\0\0\0\2\0\0\0\1x\xff\xff\xff\xff\0\0"), message(b"B", b"p\0\0\0\0\0\0\0\0"),
-        message(b"D", b"P\0"), message(b"E", b"\0\0\0\0\2"), message(b"E", b"p\0\0\0\0\0"), message(b"C", b"Sa\0"),
-        message(b"Q", b"BEGIN\0"), message(b"Q", b"DECLARE c CURSOR FOR SELECT 1\0"), message(b"Q", b"FETCH 2 FROM c\0"),
-        message(b"Q", b"COPY (SELECT 1) TO STDOUT (FORMAT csv)\0"), message(b"d", b"x"), message(b"F", b"\0\0\0\0"),
-    ]  # fmt: skip
     while sent < count:
         answers = Fake()
         connection = known(answers)
         for _ in range(choice.randrange(1, 60)):
-            data = bytearray(choice.choice(whole))
+            data = bytearray(choice.choice(KNOWN))
             if choice.random() < 0.3:
                 data[choice.randrange(len(data))] = choice.randrange(256)
             if choice.random() < 0.05:
@@ -215,6 +221,26 @@ def test_fuzzed_frames_of_a_known_caller_never_break_the_server():
 @pytest.mark.slow
 def test_hundreds_of_thousands_of_fuzzed_frames_of_a_known_caller():
     assert fuzz_known(300_000, 4) > 5_000
+
+
+def test_a_portal_of_which_some_rows_were_taken_is_suspended_and_then_says_how_many_were_left():
+    def letters(said):
+        found = []
+        while said:
+            size = struct.unpack("!i", said[1:5])[0]
+            found.append(said[:1] + (said[5:size] if said[:1] == b"C" else b""))
+            said = said[size + 1 :]
+        return b" ".join(found)
+
+    for few, first, rest in (
+        (2, b"D D s", b"D CSELECT 1"),
+        (3, b"D D D s", b"CSELECT 0"),
+        (4, b"D D D CSELECT 3", b"CSELECT 0"),
+    ):
+        connection, execute = known(Fake()), message(b"E", b"\0" + struct.pack("!i", few))
+        drive(connection, message(b"P", b"\0SELECT 1\0\0\0") + message(b"B", b"\0\0\0\0\0\0\0\0"))
+        assert letters(drive(connection, execute)) == first
+        assert letters(drive(connection, execute)) == rest
 
 
 def test_what_a_connection_keeps_is_bounded():

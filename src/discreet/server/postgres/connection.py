@@ -556,17 +556,17 @@ class Connection:
     def _rows(self, portal: Portal, most: int) -> Talk:
         if portal.result is None or portal.result.table is None:
             return
-        columns = portal.result.table.num_columns
-        end = len(portal.rows) if most <= 0 else min(len(portal.rows), portal.place + most)
+        columns, begun = portal.result.table.num_columns, portal.place
+        end = len(portal.rows) if most <= 0 else min(len(portal.rows), begun + most)
         while portal.place < end:
             step = min(end, portal.place + 1_000)
             yield Send(fr.rows(portal.rows[portal.place : step], columns))
             portal.place = step
-        if portal.place < len(portal.rows):
+        if end - begun == most > 0:  # as PostgreSQL, which does not look whether there are more
             yield Send(fr.SUSPENDED)
             return
         tag = portal.result.tag
-        yield Send(fr.complete(f"SELECT {len(portal.rows)}" if tag.startswith("SELECT") else tag))
+        yield Send(fr.complete(f"SELECT {end - begun}" if tag.startswith("SELECT") else tag))
 
     def _fetched(self, cursor: Portal, count: int | None, formats: tuple[int, ...], with_description: bool) -> Talk:
         if cursor.result is None or cursor.result.table is None:
