@@ -63,8 +63,13 @@ class Outcome:
     """What the named tests said of a mutant."""
 
     mutant: Mutant
-    killed: bool
+    code: int
     output: str
+
+    @property
+    def killed(self) -> bool:
+        """Whether tests ran and some failed."""
+        return self.code == _TESTS_FAILED
 
 
 def read_mutants(folder: Path = Path(__file__).parent) -> list[Mutant]:
@@ -107,7 +112,7 @@ class Runner:
             process.stdin.write(json.dumps({"tests": mutant.killed_by, "output": str(output)}) + "\n")
             process.stdin.flush()
             code = int(process.stdout.readline())
-        return Outcome(mutant, code == _TESTS_FAILED, output.read_text(encoding="utf-8", errors="replace"))
+        return Outcome(mutant, code, output.read_text(encoding="utf-8", errors="replace"))
 
     def close(self) -> None:
         """End the process that is forked."""
@@ -159,9 +164,13 @@ def main() -> int:
         def run_one(mutant: Mutant) -> Outcome:
             runner = runners.get()
             try:
-                return runner.run(mutant)
+                first = runner.run(mutant)
+                if first.killed:
+                    return first
+                print(f"again     {mutant.part}: {mutant.name} (pytest ended with {first.code})", flush=True)
+                return runner.run(mutant)  # a busy machine may end a run before its tests could fail
             except ValueError as error:  # it no longer fits: the others are tried all the same
-                return Outcome(mutant, killed=False, output=str(error))
+                return Outcome(mutant, -1, str(error))
             finally:
                 runners.put(runner)
 
