@@ -192,5 +192,25 @@ def test_bounded_dates_are_answered_in_every_month_that_there_is():
     assert made.releases[0].group.size == 9 + 1  # the months that the condition leaves, and null
 
 
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("m >= '2020-01-01T12:00:00Z'", "m >= '2020-01-01 12:00:00'"),
+        ("m >= TIMESTAMP WITH TIME ZONE '2020-01-01 12:00:00+00:00'", "m >= '2020-01-01 12:00:00'"),
+        ("m < TO_TIMESTAMP('2020-01-01 12:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US')", "m < '2020-01-01 12:00:00'"),
+        ("d >= TO_DATE('2020-01-01', 'YYYY-MM-DD')", "d >= '2020-01-01'"),
+        ("d BETWEEN '2020-01-01T12:00:00Z' AND '2020-02-01T12:00:00Z'", "d BETWEEN '2020-01-01' AND '2020-02-01'"),
+        ("d >= TIMESTAMP '2020-01-01 00:00:00'", "d >= '2020-01-01'"),
+    ],
+)
+def test_times_as_tools_write_them_are_the_same_question(written, plain):
+    """Times in UTC, of Grafana, Metabase, Superset and Power BI: one digest, so one charge."""
+    one, other = (
+        plan([f"SELECT DATE_TRUNC('month', d) AS t, COUNT(*) AS n FROM visits WHERE {where} GROUP BY 1"], CATALOG, Terms(epsilon=1))
+        for where in (written, plain)
+    )  # fmt: skip
+    assert one.releases == other.releases
+
+
 def test_day_numbers_count_from_1970():
     assert [day_number(value) for value in (date(1970, 1, 1), date(1969, 12, 31), date(1, 1, 1))] == [0, -1, -719162]

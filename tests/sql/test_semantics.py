@@ -179,6 +179,9 @@ a = 3 | a <> 3 | a != b | a < 2.5 | a <= 2.5 | a > 2.5 | a >= -2.5 | a = 2.5 | a
 r = 0.3 | r <> 0.3 | a = r | a < s | r <= a | a > 1e9 | a < -1e15 | a >= -1000000000000 | b = 20 | b < 0
 t = 'Anna' | t < 'a' | t <> 'it''s' | t >= v | v = 'red' | f = TRUE | f <> TRUE | f = (a > 2) | d = '2024-02-29' | d > DATE '2000-01-01'
 d <= '1999-12-31' | m > '2024-02-29' | m = TIMESTAMP '2024-02-29 13:59:58.999999' | m >= DATE '2024-02-29' | m < '2024-02-29 13:00:00'
+m >= '2024-02-29T13:00:00Z' | m BETWEEN TIMESTAMP '1999-12-31 13:59:58+00' AND '2024-12-30T12:00:00.000Z' | d BETWEEN '2024-02-29T12:00:00Z' AND '2024-12-30 12:00:00'
+d = TIMESTAMP '2024-02-29 12:00:00' | d <> TIMESTAMP '2024-02-29 12:00:00' | d < TIMESTAMP '2024-02-29 12:00:00' | d <= TIMESTAMP '2024-02-29 12:00:00'
+d > TIMESTAMP '2024-02-29 12:00:00' | TIMESTAMP '2024-02-29 12:00:00' <= d | d >= TIMESTAMP '2024-02-29 00:00:00' | d = TIMESTAMP '2024-02-29 00:00:00' | d IN (TIMESTAMP '2024-02-29 00:00:00', DATE '1999-12-31')
 CAST(m AS DATE) = d | a IN (1, 2, 3) | a IN (1, 2.5) | a IN (0.5) | a NOT IN (1, 2) | t IN ('Anna', 'it''s') | r IN (0.25, 0.3) | d IN ('2024-02-29')
 f IN (TRUE) | a BETWEEN 0 AND 5 | a NOT BETWEEN 0 AND 5 | r BETWEEN -0.3 AND 1 | a BETWEEN r AND b | 3 BETWEEN a AND b | 0.5 IN (0.5, 1)
 a IS NULL | a IS NOT NULL | f IS TRUE | f IS FALSE | f IS NOT TRUE | (a > 2) IS NULL | NOT f | f AND a > 0 | f OR a > 0 | NOT (f AND a > 0)

@@ -36,6 +36,8 @@ def compare(operation: str, left: Expression, right: Expression) -> Expression:
             (left, right), _ = in_common_step(operation, left, right)
         case (Real(), Fixed()) if isinstance(right, Constant):
             pass
+        case Day(), Moment() if isinstance(right, Constant) and isinstance(right.value, datetime):
+            return _day_against(operation, left, right.value)
         case (a, b) if type(a) is type(b) and not isinstance(a, Fixed):
             pass
         case _:
@@ -115,13 +117,26 @@ def _against(operation: str, value: Expression, limit: Constant) -> Expression:
     exact = (limit.number or Fraction(0)) / step_of(value)
     between = exact.denominator != 1
     if between and operation in ("equal", "differ"):
-        never = call("is_null", value, kind=Truth(), nullable=False)  # true where null …
-        verdict = constant(operation == "differ")
-        return case([(never, constant(None))], verdict)
+        return _never_equal(operation, value)
     steps = ceil(exact) if operation in ("less", "greater_equal") else floor(exact)
     steps = max(-MOST + 1, min(MOST - 1, steps))
     kind = Fixed(step_of(value), steps, steps)
     return call(operation, value, Constant(steps, kind), kind=Truth())
+
+
+def _day_against(operation: str, value: Expression, limit: datetime) -> Expression:
+    """A date, which is the first moment of its day, against a time that is written in the statement."""
+    day = constant(date(limit.year, limit.month, limit.day))
+    if limit == datetime(limit.year, limit.month, limit.day):
+        return call(operation, value, day, kind=Truth())
+    if operation in ("equal", "differ"):
+        return _never_equal(operation, value)
+    return call("less_equal" if operation in ("less", "less_equal") else "greater", value, day, kind=Truth())
+
+
+def _never_equal(operation: str, value: Expression) -> Expression:
+    """A value compared with one that it cannot be: the same verdict for all values but NULL."""
+    return case([(is_null(value), constant(None))], constant(operation == "differ"))
 
 
 def _joined(operation: str, parts: Sequence[Expression]) -> Expression:
@@ -268,11 +283,12 @@ def all_known(ends: list[int | None], choose: Callable[[list[int]], int]) -> int
 
 
 def iso(kind: type[date], written: str) -> date:
-    """A date or time from its ISO text."""
+    """A date or time from its ISO text, in UTC; a time where a date is wanted is its day, as in other databases."""
     try:
-        value = kind.fromisoformat(written.strip())
+        value = datetime.fromisoformat(written.strip())
     except ValueError:
         raise Unsupported(f"the text {written!r} beside a date", "write dates as '2024-12-31'") from None
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        raise Unsupported("a time with a zone", "write it without a zone")
-    return value
+    if value.utcoffset():
+        hint = "write it in UTC, as '2024-12-31 23:30:00' or '2024-12-31T23:30:00Z'"
+        raise Unsupported("a time with a zone other than UTC", hint)
+    return value.replace(tzinfo=None) if kind is datetime else value.date()

@@ -74,6 +74,7 @@ _FURTHER: dict[type, tuple[str, ...]] = {  # what else a node may carry; anythin
     exp.Div: ("typed", "safe"),
     exp.TimestampTrunc: ("unit",),
     exp.DateTrunc: ("unit",),
+    exp.UnixToTime: ("scale",),
     exp.Like: ("negate",),
     exp.ILike: ("negate",),
     exp.Greatest: ("ignore_nulls",),

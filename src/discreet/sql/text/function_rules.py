@@ -43,6 +43,8 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:  # noqa: PLR0911 
             if isinstance(inner, Constant) and isinstance(inner.value, str):
                 return constant(conditions.iso(datetime, inner.value))
             return dates.moment_of(inner)
+        case "TIMESTAMPTZ" if isinstance(inner, Constant) and isinstance(inner.value, str):
+            return constant(_instant(inner.value))
         case "TEXT" | "VARCHAR" | "CHAR" if not node.to.expressions:
             return functions.text_of(inner)
         case "DOUBLE" | "FLOAT":
@@ -69,6 +71,31 @@ def _cast_to_date(inner: Expression) -> Expression:
     if isinstance(inner, Constant) and isinstance(inner.value, str):
         return constant(conditions.iso(date, inner.value))
     return functions.parsed_date(inner) if isinstance(inner.kind, Text) else dates.day_of(inner)
+
+
+def _instant(written: str) -> date:
+    """A time whose zone is written beside it; without one, it would depend on a setting."""
+    value = conditions.iso(datetime, written)
+    if not written.strip().upper().endswith(("Z", "+00", "+0000", "+00:00")):
+        raise Unsupported("a time with a zone that is not written", "write TIMESTAMPTZ '2024-12-31T23:30:00Z'")
+    return value
+
+
+_ISO_FORMATS = {"YYYY-MM-DD": date} | {
+    f"YYYY-MM-DD{mark}HH24:MI{rest}": datetime for mark in (" ", "T") for rest in ("", ":SS", ":SS.MS", ":SS.US")
+}
+
+
+def _by_format(name: str, text: Any, pattern: Any) -> Expression:
+    """TO_DATE and TO_TIMESTAMP of a text that is written in the statement, in a format of ISO 8601."""
+    kind = _ISO_FORMATS.get(pattern.name.upper()) if isinstance(pattern, exp.Literal) else None
+    if kind is None or not isinstance(text, exp.Literal) or not text.is_string:
+        raise Unsupported(f"{name} like this", "write DATE '2024-12-31' or TIMESTAMP '2024-12-31 23:30:00'")
+    return constant(conditions.iso(date if name == "TO_DATE" else datetime, text.name))
+
+
+def _to_timestamp(node: exp.UnixToTime, go: Go, scope: Scope) -> Expression:
+    return _by_format("TO_TIMESTAMP", node.this, node.args.get("scale"))
 
 
 _WRITTEN = {"INT": "INTEGER", "INT128": "HUGEINT"}
@@ -251,6 +278,8 @@ def _anonymous(node: exp.Anonymous, go: Go, scope: Scope) -> Expression:
     """Functions that the parser knows by name only."""
     if _is_age(node):
         return _age(node, go)
+    if node.name.casefold() == "to_date" and len(node.expressions) == 2:
+        return _by_format("TO_DATE", *node.expressions)
     if node.name.casefold() in ("date_part", "datepart") and len(node.expressions) == 2:
         name = go(node.expressions[0])
         if _is_age(node.expressions[1]) and isinstance(name, Constant) and str(name.value).casefold() == "year":
@@ -293,6 +322,7 @@ FUNCTION_RULES: dict[type, Rule] = {
     exp.Date: unary(_cast_to_date),
     exp.LastDay: unary(dates.last_day),
     exp.TimeToUnix: unary(dates.number_of_moment),
+    exp.UnixToTime: _to_timestamp,
     exp.TimeToStr: lambda node, go, _: dates.format_date(go(node.this), go(node.args["format"])),
     exp.Sign: unary(functions.sign),
     exp.Trunc: unary(functions.truncate_number),
