@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
@@ -62,26 +63,33 @@ def python(tmp_path):
     )
 
 
-def test_an_analyst_in_another_account_asks_and_can_touch_nothing(python, tmp_path):
+@pytest.fixture
+def open_folder():
+    """A folder that other users may pass through; pytest's own are closed again by each run of pytest that starts."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o711)  # noqa: S103
+        yield Path(folder)
+
+
+def test_an_analyst_in_another_account_asks_and_can_touch_nothing(python, open_folder):
     program, env = python
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.owner() == "root" and folder != Path("/") and folder.stat().st_mode & 0o001 == 0:
-            os.chmod(folder, folder.stat().st_mode | 0o011)  # noqa: S103 (to pass through, not to look)
-    home = tmp_path / "curator"
+    home, log = open_folder / "curator", open_folder / "log"
     serving.write_house(home)
     token, _ = TokenFile(home / "clinic.tokens").create("ann", "analyst")
     for path in (home, *home.iterdir()):
         os.chown(path, OWNER, OWNER)
         os.chmod(path, 0o700 if path.is_dir() else 0o600)
-    log = (tmp_path / "log").open("w")
     command = [program, "-m", "discreet", "serve", str(home / "clinic.toml"), "--port", "0"]
-    with subprocess.Popen(command, env=env | {"HOME": str(home)}, cwd="/", stderr=log, **as_user(OWNER)) as server:
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(command, env=env | {"HOME": str(home)}, cwd="/", stderr=errors, **as_user(OWNER)) as server,
+    ):
         try:
             for _ in range(600):
-                said = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if "listening" in line]
+                said = [json.loads(line) for line in log.read_text().splitlines() if "listening" in line]
                 if said:
                     break
-                assert server.poll() is None, (tmp_path / "log").read_text()
+                assert server.poll() is None, log.read_text()
                 time.sleep(0.05)
             asking = {**env, "DISCREET_URL": said[0]["listening"], "DISCREET_TOKEN": token}
 
@@ -114,7 +122,6 @@ def test_an_analyst_in_another_account_asks_and_can_touch_nothing(python, tmp_pa
         finally:
             server.terminate()
             assert server.wait(60) == 0
-            log.close()
 
 
 def test_tls_by_flags_and_a_client_that_checks_it(tmp_path, monkeypatch):
