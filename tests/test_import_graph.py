@@ -51,6 +51,18 @@ def graph() -> dict[str, set[str]]:
     }
 
 
+def shortened(edges: dict[str, set[str]], depth: int) -> dict[str, set[str]]:
+    """The same graph with names of at most so many parts: what packages import."""
+
+    def short(name: str) -> str:
+        return ".".join(name.split(".")[:depth])
+
+    result: dict[str, set[str]] = {}
+    for name, imported in edges.items():
+        result.setdefault(short(name), set()).update({short(other) for other in imported} - {short(name)})
+    return result
+
+
 def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
     """The groups of modules that reach one another (Tarjan 1972), each sorted."""
     index: dict[str, int] = {}
@@ -80,6 +92,19 @@ def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 def test_no_module_imports_itself_in_a_circle():
     assert cycles(graph()) == []
+
+
+def test_no_package_imports_itself_in_a_circle():
+    """Nor do packages beside each other, whichever of their modules does it."""
+    for depth in (2, 3, 4):
+        assert cycles(shortened(graph(), depth)) == []
+
+
+def test_a_cycle_of_packages_is_found_where_modules_have_none():
+    edges = {"discreet.a.x": {"discreet.b.x"}, "discreet.b.x": set(), "discreet.b.y": {"discreet.a.y"}}
+    edges["discreet.a.y"] = set()
+    assert cycles(edges) == []
+    assert cycles(shortened(edges, 2)) == [["discreet.a", "discreet.b"]]
 
 
 def test_a_cycle_is_found():

@@ -743,6 +743,22 @@ def test_others_derive_their_loss_and_cover_it(name, neighbors):
         one.verify(catalog(neighbors, visits=Table("visits", VISITS.columns, unit=VISITS.unit, groups=1, rows=1)))
 
 
+STATED = [name for name in OTHERS if not name.startswith("commuting")]  # a map has the ε and δ of its scheme
+
+
+@pytest.mark.parametrize("smaller", ["epsilon", "delta"])
+@pytest.mark.parametrize("name", [*STATED, "gaussian"])
+def test_a_price_that_does_not_cover_the_loss_is_refused_before_anything_is_charged(name, smaller, clinic):
+    """The ε and δ that the analyst is shown are held against the loss, which alone is charged."""
+    one = OTHERS[name].make() if name in OTHERS else made(name)
+    if not getattr(one, smaller):
+        pytest.skip("no δ is stated")
+    share = 2 if smaller == "epsilon" else 10**4
+    with pytest.raises(InternalError, match="smaller ε or δ"):
+        clinic.curator.release(replace(one, **{smaller: getattr(one, smaller) / share}), analyst="ann")
+    assert clinic.events == []
+
+
 @pytest.mark.parametrize("name", list(OTHERS))
 def test_others_have_one_name_for_one_release(name):
     make, variants = OTHERS[name].make, OTHERS[name].variants

@@ -14,7 +14,7 @@ from discreet.learning.classical import exact_sums, linear, logistic, objective,
 from discreet.learning.column_model import ColumnModel, Features, Target, packed
 from discreet.learning.training_plan import plan_training as plan
 from discreet.privacy.accounting import guarantee
-from discreet.privacy.loss import Pure
+from discreet.privacy.loss import GaussianNoise, Pure, Together
 from discreet.privacy.unit import Unit
 from discreet.requests import Training
 
@@ -269,6 +269,17 @@ def test_a_tree_that_spends_twice_is_refused_at_the_gate(monkeypatch):
     made, true = plan(replace(REQUEST, model="tree"), CATALOG), trees._plan
     assert made.verify(CATALOG) == made.loss
     monkeypatch.setattr(trees, "_plan", lambda *given: replace(true(*given), leaf=2 * true(*given).leaf))
+    with pytest.raises(InternalError, match="smaller ε"):
+        made.verify(CATALOG)
+
+
+@pytest.mark.parametrize("model", [{"model": "tree"}, {"model": "logistic"}, {**NUMBER, "features": ["ill"]}])
+def test_a_classical_model_that_states_less_than_its_noise_costs_is_refused_at_the_gate(model, monkeypatch):
+    made = plan(replace(REQUEST, **model), CATALOG)
+    stated = made.loss
+    less = Pure("0.001") if isinstance(stated, Pure | Together) else GaussianNoise(2 * stated.multiplier)
+    monkeypatch.setattr(type(made.recipe), "loss", lambda *_: less)
+    assert made.loss == less
     with pytest.raises(InternalError, match="further"):
         made.verify(CATALOG)
 

@@ -14,7 +14,7 @@ from discreet.curator.charges import largest_pure
 from discreet.curator.contribution_draw import salt_text
 from discreet.curator.engines import Engine, one_state
 from discreet.curator.ledger import Charge, Ledger, digest
-from discreet.curator.plan import Plan
+from discreet.curator.plan import Plan, require_price
 from discreet.curator.settings import NO_LIMIT, Allowance, Pace, analyst_name
 from discreet.curator.stores import ANSWER_KEY
 from discreet.errors import (
@@ -98,6 +98,7 @@ class Curator:
         """
         if plan.verify(self.catalog) != plan.loss:
             raise InternalError("a plan states another loss than its parts have; nothing was charged or read")
+        require_price(plan.loss, plan.epsilon, plan.delta)
         if not plan.private and plan.loss == Pure(0):
             return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
         if cached := self.cached(plan, analyst=analyst):

@@ -22,11 +22,12 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields  # noqa: F401 (for the examples)
 from datetime import date, datetime, time, timedelta
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from html import escape
 from math import isfinite
 from types import MappingProxyType
@@ -35,16 +36,17 @@ from typing import Any, NamedTuple, Protocol, TypeVar, get_args
 from discreet.curator.answer import Receipt
 from discreet.curator.catalog import Catalog, Column, ColumnType, Link, Table
 from discreet.curator.engines import Engine
-from discreet.errors import InvalidData
+from discreet.errors import InternalError, InvalidData, NoGuarantee
 from discreet.exact import plain, text_up
 from discreet.noise import Entropy
 from discreet.privacy import loss as losses
-from discreet.privacy.loss import Loss
+from discreet.privacy.accounting import guarantee
+from discreet.privacy.loss import Approximate, Loss, Pure, Together
 from discreet.privacy.unit import Neighbors, Unit
 
 __all__ = [
     "Plan", "PrivatePlan", "ShownPlan", "canonical", "digest", "documented", "from_document", "plan_document",
-    "plan_parts", "to_document",
+    "plan_parts", "require_price", "to_document",
 ]  # fmt: skip
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -143,6 +145,44 @@ class PrivatePlan(ShownPlan, ABC):
     def private(self) -> bool:
         """It reads private rows."""
         return True
+
+
+_ROUNDING = 1 + 1e-9
+"""What a calibrated ε may be off in its last digits."""
+
+
+@lru_cache(maxsize=1024)
+def require_price(loss: Loss, epsilon: Fraction, delta: Fraction) -> None:
+    """Refuse a plan whose stated ε and δ, which the analyst is shown before paying, do not cover its loss.
+
+    >>> require_price(Together(Pure("0.4"), Pure("0.6")), Fraction(1), Fraction(0))
+    >>> require_price(Pure("1.1"), Fraction(1), Fraction(0))
+    Traceback (most recent call last):
+    discreet.errors.InternalError: a plan states a smaller ε or δ than its loss has; ...
+    """
+    parts = list(_together(loss))
+    added = [part for part in parts if isinstance(part, Pure | Approximate)]
+    rest = [part for part in parts if not isinstance(part, Pure | Approximate)]
+    first = sum((part.epsilon for part in added), Fraction(0))
+    used = sum((part.delta for part in added if isinstance(part, Approximate)), Fraction(0))
+    if first <= epsilon and used <= delta and (not rest or _proves(Together(*rest), epsilon - first, delta - used)):
+        return  # additive parts first: numerical accounting of all together takes half a second
+    if not _proves(loss, epsilon, delta):
+        raise InternalError("a plan states a smaller ε or δ than its loss has; nothing was charged or read")
+
+
+def _together(loss: Loss) -> Iterator[Loss]:
+    for part in loss.losses if isinstance(loss, Together) else ():
+        yield from _together(part)
+    if not isinstance(loss, Together):
+        yield loss
+
+
+def _proves(loss: Loss, epsilon: Fraction, delta: Fraction) -> bool:
+    try:
+        return guarantee(loss, delta=delta).epsilon <= float(epsilon) * _ROUNDING
+    except NoGuarantee:
+        return False
 
 
 Class = TypeVar("Class", bound=type)

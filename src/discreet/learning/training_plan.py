@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from discreet.curator.catalog import Catalog, Column, Table
 from discreet.curator.contribution_draw import one_row_each, require_same
 from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import dialect_of
-from discreet.curator.plan import PrivatePlan, documented, plan_document
+from discreet.curator.plan import PrivatePlan, documented, plan_document, require_price
 from discreet.errors import InternalError, InvalidData, InvalidParameter
 from discreet.exact import Number, integer, plain, printed_up, rational
 from discreet.learning.classical import DecisionTreeClassifier, LinearRegression, LogisticRegression, Ridge
@@ -36,9 +35,9 @@ from discreet.learning.networks.network import Network, Squared, dense_network
 from discreet.learning.sgd.clipping import UNITS
 from discreet.learning.sgd.gradients import Array, Parameters
 from discreet.learning.sgd.recipe import Adam, Adaptive, Optimizer, Recipe, Schedule, Sgd
-from discreet.learning.sgd.training import finished, train
+from discreet.learning.sgd.training import finished, noise_deviation, squared_reach, train
 from discreet.noise import Entropy
-from discreet.privacy.accounting import guarantee
+from discreet.privacy.budget import Spent
 from discreet.privacy.calibration import gaussian_multiplier
 from discreet.privacy.loss import Loss, Repeated, SampledGaussian
 from discreet.privacy.unit import Neighbors
@@ -201,14 +200,14 @@ class ClassicalRecipe:
         """The loss, if the noise that `fit` draws and what a row moves cost no more than the budget of the document.
 
         Guarantee: `fit` costs this. Proof. `moved` reads scales of noise, penalties and steps, and what a row adds,
-        and composes them anew; the stated loss must be within (ε, δ), too.
+        and composes them anew; the stated loss takes no less than that from any budget, and is within (ε, δ).
         """
         model, sizes = self.estimator(shape, None), self._sizes(shape)
         moved = model.plan().moved if isinstance(model, DecisionTreeClassifier) else model.moved(*sizes)
         stated = self.loss(shape)
-        for loss in (moved, stated):
-            if guarantee(loss, delta=self.delta).epsilon > float(self.epsilon) * (1 + 1e-9):
-                raise InternalError("a row moves a classical model further than its noise is for")
+        if not Spent.by(stated).covers(Spent.by(moved)):
+            raise InternalError("a row moves a classical model further than its noise is for")
+        require_price(stated, self.epsilon, self.delta)
         return stated
 
     def _sizes(self, shape: ClassicalShape) -> tuple[int, ...]:
@@ -301,22 +300,20 @@ class TrainingPlan(PrivatePlan):
     def verify(self, catalog: Catalog) -> Loss:
         """The loss, from the noise and from what one example adds to a sum; the columns must be those of the catalog.
 
-        Guarantee: `run` costs this. Proof. On the grid of `training.contributions` an example's gradients have a
-        squared norm of at most (1 − s)·UNITS², where s is the riders' share, and each rider adds a whole number of at
-        most √share·UNITS; the Gaussian noise there has a deviation of multiplier·UNITS. So a step is a sampled Gaussian
-        release whose multiplier is that deviation over the norm of the whole, at most UNITS. Classical models:
-        `ClassicalRecipe.verify`.
+        Guarantee: `run` costs this. Proof. A step adds noise of `noise_deviation` to sums that one example moves by a
+        vector of a squared norm of at most `squared_reach`: both are computed where the step is made. Since that norm
+        is at most UNITS, a step is a sampled Gaussian release whose multiplier is the deviation over UNITS. Classical
+        models: `ClassicalRecipe.verify`.
         """
         require_same(self.table, self.columns, self.neighbors, catalog)
         recipe = self.recipe
         if isinstance(recipe, ClassicalRecipe):
             return recipe.verify(self._classical)
-        riders = [recipe.curve, *([] if recipe.adaptive is None else [recipe.adaptive.share])]
-        moved = (1 - sum(riders)) * UNITS**2 + sum(isqrt(int(share * UNITS**2)) ** 2 for share in riders)
-        if self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE or moved > UNITS**2 or not 0 <= sum(riders) < 1:
+        if self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE or not 0 <= sum(recipe.riders) < 1:
             raise InternalError("a plan's steps are moved further by one example than their noise is for")
-        deviation = recipe.multiplier * UNITS
-        return Repeated(SampledGaussian(recipe.rate, deviation / UNITS), recipe.steps)
+        if squared_reach(recipe) > UNITS**2:
+            raise InternalError("a plan's steps are moved further by one example than their noise is for")
+        return Repeated(SampledGaussian(recipe.rate, noise_deviation(recipe) / UNITS), recipe.steps)
 
     @property
     def sql(self) -> str:

@@ -47,6 +47,7 @@ _EXACT = 1 << 53  # grains below this are a float, exactly
 _LEAST_DELTA = Fraction(1, 10**280)  # what is less would be shared in floats that have lost their digits
 _MOST = Fraction(10**300)
 _LARGEST_TOTAL = 1e280
+_NINE_DIGITS = 1 + Fraction(1, 10**9)
 _GRID = "orders-1"
 """Names `rdp.ORDERS`; a different grid needs another name, so that stored totals are never misread."""
 
@@ -92,6 +93,16 @@ class Spent:
     def plus(self, loss: Loss) -> "Spent":
         """The totals after one more release of this loss."""
         return self + Spent.by(loss)
+
+    def covers(self, other: "Spent") -> bool:
+        """Whether no budget takes less for these totals than for others; nine digits are compared.
+
+        >>> from discreet.privacy.loss import GaussianNoise
+        >>> Spent.by(GaussianNoise(2)).covers(Spent.by(GaussianNoise(3))), Spent().covers(Spent.by(GaussianNoise(3)))
+        (True, False)
+        """
+        mine, others = ((spent.epsilon, spent.delta, *spent.renyi) for spent in (self, other))
+        return all(a is None or (b is not None and b <= a * _NINE_DIGITS) for a, b in zip(mine, others, strict=True))
 
     def to_json(self) -> str:
         """One line of JSON, exact."""

@@ -17,6 +17,7 @@ from discreet import __version__
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.server import problems
 from discreet.server.access import Right
+from discreet.server.browser_sessions import BrowserSessions
 from discreet.server.console import (
     analyst_pages,
     gallery_pages,
@@ -26,7 +27,6 @@ from discreet.server.console import (
     sign_in,
     survey_pages,
 )
-from discreet.server.console.browser_sessions import BrowserSessions
 from discreet.server.console.page_shell import PageRefused, on_page_refused
 from discreet.server.jobs import Jobs
 from discreet.server.routes import health, jobs, questions, record, reports, surveys

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from tests.server.console.doors import COOKIE, cookie_of, sign_in
 
-from discreet.server.console.browser_sessions import BrowserSessions, set_cookie
+from discreet.server.browser_sessions import BrowserSessions, set_cookie
 from discreet.server.console.page_shell import ASSETS, WAYS
 
 
@@ -93,7 +93,7 @@ def test_guessing_tokens_at_the_door_is_throttled(fresh):
 
 def test_sessions_end_when_idle_and_when_old(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("discreet.server.console.browser_sessions.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("discreet.server.browser_sessions.time.monotonic", lambda: now[0])
     sessions = BrowserSessions(idle=10, longest=25)
     cookie = sessions.begin({"clinic": "id"})
     for now[0] in (9, 18, 24):

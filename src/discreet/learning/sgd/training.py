@@ -122,8 +122,18 @@ def _advance(
     """One step: a lot, its noisy sum, and what follows from it."""
     lot = poisson_sample(recipe.rate, len(x), entropy=entropy)
     total = contributions(network, state, x, y, lot, recipe, augment)
-    add_rounded_gaussian(recipe.multiplier * UNITS, total, entropy=entropy)
+    add_rounded_gaussian(noise_deviation(recipe), total, entropy=entropy)
     step(state, total, recipe)
+
+
+def noise_deviation(recipe: Recipe) -> Fraction:
+    """The standard deviation of the noise on each entry of a step's sum, on the grid of `contributions`."""
+    return recipe.multiplier * UNITS
+
+
+def squared_reach(recipe: Recipe) -> Fraction:
+    """The largest squared norm of what one example adds to a step's sum, on that grid: gradients, then riders."""
+    return _left(recipe.riders) * UNITS**2 + sum(size**2 for size in _rider_sizes(recipe))
 
 
 def contributions(
@@ -166,8 +176,13 @@ def _riders(losses: Array, norms: Floats, clip: float, recipe: Recipe) -> Ints:
         level = losses.astype(np.float64) / float(recipe.worst_loss)
         level = np.clip(np.nan_to_num(level, nan=1.0), 0, 1)
     small = np.where(norms <= clip, 1.0, -1.0)
-    scales = [math.isqrt(int(share * UNITS * UNITS)) for share in recipe.riders]
-    return np.array([int(np.trunc(v * s).sum()) for v, s in zip((level, small), scales, strict=True)], np.int64)
+    sizes = _rider_sizes(recipe)
+    return np.array([int(np.trunc(v * s).sum()) for v, s in zip((level, small), sizes, strict=True)], np.int64)
+
+
+def _rider_sizes(recipe: Recipe) -> list[int]:
+    """The most that an example adds to each rider."""
+    return [math.isqrt(int(share * UNITS**2)) for share in recipe.riders]
 
 
 def step(state: State, noisy: Ints, recipe: Recipe, units: int = UNITS) -> None:

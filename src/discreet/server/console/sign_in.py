@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from discreet.errors import AccessDenied
 from discreet.report.page import shown
 from discreet.server.access import RIGHTS, Right
-from discreet.server.console.browser_sessions import (
+from discreet.server.browser_sessions import (
     BrowserSessions,
     browser_tokens,
     check_origin,

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 
 from discreet.errors import AccessDenied, ServerUnavailable
 from discreet.server.access import Right
-from discreet.server.console.browser_sessions import browser_tokens
+from discreet.server.browser_sessions import browser_tokens
 from discreet.server.problems import Refused
 from discreet.server.service import Service, Throttled, UnknownDataset
 from discreet.server.session import Session

@@ -28,7 +28,7 @@ _NEAR = frozenset({"same-origin", "none"})
 
 
 @dataclass
-class _Kept:
+class _SignedIn:
     tokens: Mapping[str, str]  # the id of the token by dataset
     began: float
     used: float
@@ -51,14 +51,14 @@ class BrowserSessions:
 
     def __init__(self, *, idle: float = 3600.0, longest: float = 43_200.0, most: int = 10_000) -> None:
         self._idle, self._longest, self._most = idle, longest, most
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._kept: OrderedDict[bytes, _SignedIn] = OrderedDict()
         self._lock = threading.Lock()
 
     def begin(self, tokens: Mapping[str, str]) -> str:
         """A new session of what a token opened, by dataset; its cookie."""
         cookie, now = SYSTEM.words(4).tobytes().hex(), time.monotonic()
         with self._lock:
-            self._kept[_digest(cookie)] = _Kept(dict(tokens), now, now)
+            self._kept[_digest(cookie)] = _SignedIn(dict(tokens), now, now)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return cookie
