@@ -11,8 +11,11 @@ import pytest
 TYPED = """async (count) => {
   const area = document.querySelector("#sql"), trade = document.querySelector("#trade"), times = [];
   for (let i = 0; i < count; i++) {
-    const seen = new Promise((done) => new MutationObserver((_, watch) => { watch.disconnect(); done(); })
-      .observe(trade, {childList: true, characterData: true, subtree: true}));
+    const seen = new Promise((done, fail) => {
+      new MutationObserver((_, watch) => { watch.disconnect(); done(); })
+        .observe(trade, {childList: true, characterData: true, subtree: true});
+      setTimeout(() => fail(new Error(`no price: ${document.querySelector("#price").textContent}`)), 120_000);
+    });
     const start = performance.now();
     area.value = `SELECT COUNT(*) AS n FROM visits WHERE age > ${i + 1}`;
     area.dispatchEvent(new Event("input"));
