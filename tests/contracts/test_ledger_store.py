@@ -329,7 +329,7 @@ import psycopg
 address, rounds, at_once, payable = sys.argv[1], *map(int, sys.argv[2:])
 
 def charge(account, pipe):
-    ledger = Ledger(PostgresStore(address))
+    ledger = Ledger(PostgresStore(address, patience=600))
     ledger.spent(account)
     os.write(pipe, b"r")
     try:
@@ -344,7 +344,7 @@ for turn in range(rounds):
     account, chance = f"clinic {turn}", random.Random(turn)
     opener = os.fork()
     if opener == 0:
-        Ledger(PostgresStore(address)).open(account, Budget(epsilon=f"{payable}/100"))
+        Ledger(PostgresStore(address, patience=600)).open(account, Budget(epsilon=f"{payable}/100"))
         os._exit(0)
     assert os.waitpid(opener, 0)[1] == 0
     children = {}
@@ -354,8 +354,9 @@ for turn in range(rounds):
         if child == 0:
             try:
                 charge(account, writing)
-            finally:
-                os._exit(1)
+            except BaseException as error:
+                print(error, file=sys.stderr, flush=True)
+            os._exit(1)
         os.close(writing)
         children[child] = reading
     for reading in children.values():
