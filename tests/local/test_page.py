@@ -290,7 +290,7 @@ def test_nobody_draws_until_they_like_the_outcome(opened):
     browser.click("withdraw")
     assert "Nothing was sent" in browser.text("said")
     browser.open(browser.run("location.href"))
-    assert browser.visible("report")
+    browser.wait("document.getElementById('report').checkVisibility()")  # what is stored may reach the new page late
     assert browser.text("line") == line
     assert not browser.visible("form")
     kept = json.loads(browser.run(f"localStorage.getItem('discreet:{survey(version=12).digest}')"))
