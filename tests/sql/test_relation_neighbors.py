@@ -148,6 +148,7 @@ FORMS = [
     Form("WITH f AS (SELECT who, MIN(day) AS first FROM orders GROUP BY who) SELECT first, o.day - first AS age, COUNT(DISTINCT o.who), COUNT(*) FROM f JOIN orders o ON f.who = o.who GROUP BY 1, 2", bounds=(2, 1)),
     Form("SELECT VAR_POP(x), CORR(x, age), COVAR_POP(x, age) FROM people JOIN orders ON id = who"),
     Form("SELECT g, REGR_SLOPE(x, p), STDDEV(p) FROM items JOIN orders USING (oid) GROUP BY g", bounds=(1, 1)),
+    Form("SELECT SUM(COALESCE(n, 0)), AVG(n * 1.5) FROM people LEFT JOIN (SELECT who, COUNT(*) AS n FROM orders GROUP BY who) AS o ON o.who = id"),
     Form("SELECT g, age > 1 AS t, COUNT(*), AVG(x) FROM people FULL JOIN orders ON id = who GROUP BY ROLLUP (g, t)", bounds=(2, 1)),
 ]  # fmt: skip
 
