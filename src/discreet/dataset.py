@@ -486,7 +486,9 @@ class Dataset:
         `key` names this very request on the ledger's record, so that it is recognized when it is repeated. `planner`
         gives plans that were made before.
         """
-        settled, note = self.settle(request, analyst=analyst, key=None if key is None else first_key(key))
+        from discreet.sql.plan.planner import spelled_out
+
+        settled, note = self.settle(spelled_out(request), analyst=analyst, key=None if key is None else first_key(key))
         plan = (planner or self.plan)(settled)
         if before is not None:
             before(plan)

@@ -35,6 +35,7 @@ from discreet.exact import Number, plain, rational
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.unit import Unit
+from discreet.requests import Question
 from discreet.sql.after import left_out, post_query, sandbox
 from discreet.sql.after.post_query import Source, post_query_of
 from discreet.sql.algebra import expression, rules
@@ -124,6 +125,22 @@ def _stated(texts: Sequence[str], terms: Terms) -> Terms:
             changed: Any = int(option.value) if name in ("groups", "rows") else option.value
             terms = replace(terms, **{name: changed})
     return terms
+
+
+def spelled_out(question: Question) -> Question:
+    """The question, with its terms beside its text where the text states an error and ε: these are two plans."""
+    texts = question.statements
+    if not any(isinstance(text, str) and "differential_privacy" in text.casefold() for text in texts):
+        return question
+    from discreet.sql.text.statement import without_options
+
+    names = ("epsilon", "error", "delta", "groups", "rows", "confidence")
+    terms = _stated(texts, Terms(**{name: getattr(question, name) for name in names}))
+    if terms.epsilon is None or terms.error is None or terms.weights is not None:
+        return question
+    written = tuple(without_options(text)[0] for text in texts)
+    given: dict[str, Any] = {name: getattr(terms, name) for name in names}
+    return replace(question, sql=written[0] if isinstance(question.sql, str) else written, **given)
 
 
 def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
