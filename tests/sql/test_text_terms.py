@@ -154,6 +154,7 @@ def ends(data, sql, **terms):
         "SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low, dp_interval_high(n) AS high FROM sales",
         "SELECT n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM (SELECT COUNT(*) AS n FROM sales) q",
         "WITH q AS (SELECT COUNT(*) AS n FROM sales) SELECT n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM q",
+        "SELECT c * 2 + 1 AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM (SELECT COUNT(*) AS c FROM sales)",
         "SELECT n, low, high FROM (SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM sales) q",
         "SELECT city, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM sales GROUP BY city ORDER BY DP_INTERVAL_LOW(n)",
         "SELECT SUM(price) / 2 + COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM sales",
