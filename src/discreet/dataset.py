@@ -486,7 +486,9 @@ class Dataset:
         `key` names this very request on the ledger's record, so that it is recognized when it is repeated. `planner`
         gives plans that were made before.
         """
-        settled, note = self.settle(request, analyst=analyst, key=None if key is None else first_key(key))
+        from discreet.sql.plan.planner import spelled_out
+
+        settled, note = self.settle(spelled_out(request), analyst=analyst, key=None if key is None else first_key(key))
         plan = (planner or self.plan)(settled)
         if before is not None:
             before(plan)
@@ -497,11 +499,15 @@ class Dataset:
         """The plan of the release that finds sizes first, where ε and an error are stated (`settle`); None without."""
         if request.epsilon is None or request.error is None:
             return None
-        from discreet.sql.plan.planner import FIRST_SHARE, WantedError, needs_no_size
+        from discreet.sql.plan.planner import FIRST_SHARE, WantedError, first_confidence, needs_no_size
 
         most = rational(request.epsilon, "epsilon", above=0)
-        first = self.plan(replace(request, error=None, epsilon=most * FIRST_SHARE))
-        return None if needs_no_size(first, WantedError.of(request.error)) else first
+        alone = replace(request, error=None, epsilon=most * FIRST_SHARE)
+        first = self.plan(alone)
+        if needs_no_size(first, WantedError.of(request.error)):
+            return None
+        confidence = first_confidence(first)
+        return first if confidence == first.confidence else self.plan(replace(alone, confidence=confidence))
 
     def settle(self, request: Question, *, analyst: str | None = None, key: str | None = None) -> tuple[Question, str]:
         """The question with one term, ε or an error, where both are stated; and what finding it has released.
@@ -517,7 +523,7 @@ class Dataset:
             WantedError,
             check_price,
             check_two_steps,
-            needs_no_size,
+            is_estimated,
             second_epsilon,
         )
 
@@ -526,8 +532,8 @@ class Dataset:
             hint = "state epsilon alone to measure what bounding left out"
             raise InvalidParameter("measure_bounds", True, "left out where an error and epsilon are stated", hint)
         alone = replace(request, error=None)
-        first = self.plan(replace(alone, epsilon=most * FIRST_SHARE))
-        if needs_no_size(first, wanted):
+        first = self.first_step(request)
+        if first is None:
             by_error = replace(request, epsilon=None)
             check_price(self.plan(by_error).epsilon, wanted, most)
             return by_error, ""
@@ -539,7 +545,7 @@ class Dataset:
         try:
             found, confidence = second_epsilon(
                 first, first.noisy_tables(cached[1]), wanted, most * (1 - FIRST_SHARE),
-                lambda epsilon: self.plan(replace(alone, epsilon=epsilon)),
+                lambda epsilon: self.plan(replace(alone, epsilon=epsilon)), request.confidence,
             )  # fmt: skip
         except InvalidQuery as error:
             raise InvalidQuery(error.problem, f"{error.hint}; the first release: {receipt}") from None
@@ -547,6 +553,8 @@ class Dataset:
             f"a first release found the sizes from which the ε of this answer follows ({receipt}); "
             "what it cannot tell from nothing may be off by more than the error"
         )
+        if is_estimated(first):
+            note += ", and so may variances, correlations, regressions and quantiles: their intervals say how far"
         return replace(alone, epsilon=max(found, self.policy.least_epsilon), confidence=confidence), note
 
     def _query_plan(self, request: Question) -> "QueryPlan":

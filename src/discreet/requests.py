@@ -30,10 +30,11 @@ class Question:
     """One SELECT, or several that are planned and paid for together: one ε for all, nothing released twice.
 
     State `epsilon`, what the whole may cost, or `error`, the error of every count and sum that you accept, for which
-    the least ε is found. An error of averages, and a relative one ("5%"), needs both: a tenth of ε pays for a first
-    release of sizes, and a second costs the least ε, within the rest, that keeps the error. `delta` is needed where
-    groups come from the data; with it, Gaussian noise is used where it is smaller. `groups` and `rows` bound what one
-    person contributes, instead of the policy. `measure_bounds` spends a tenth of ε on how much that left out.
+    the least ε is found. An error of averages, variances or quantiles, and a relative one ("5%"), needs both: a tenth
+    of ε pays for a first release, and a second costs the least ε, within the rest, that keeps the error. `delta` is
+    needed where groups come from the data; with it, Gaussian noise is used where it is smaller. `groups` and `rows`
+    bound what one person contributes, instead of the policy. `measure_bounds` spends a tenth of ε on how much that
+    left out.
     """
 
     sql: str | Sequence[str]

@@ -172,7 +172,7 @@ def test_of_a_person_with_many_values_evenly_spaced_ones_count() -> None:
 
 
 def test_a_quantile_cannot_be_promised_an_error() -> None:
-    with pytest.raises(InvalidQuery, match="a quantile is off by ranks"):
+    with pytest.raises(InvalidQuery, match="the error of a quantile depends on the data"):
         plan(["SELECT MEDIAN(x) FROM t"], catalog(None), Terms(error=1))
 
 

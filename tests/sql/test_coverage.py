@@ -255,6 +255,8 @@ OF_PEOPLE = {
     "people and groups": "SELECT k, COUNT(*) AS n, SUM(c) AS s, AVG(m) AS m FROM (SELECT p, k, COUNT(*) AS c, AVG(x) AS m FROM t GROUP BY p, k) GROUP BY k ORDER BY k",
     "first rows": "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM (SELECT p, k, x, ROW_NUMBER() OVER (PARTITION BY p ORDER BY y) AS i FROM t) WHERE i = 1 GROUP BY k ORDER BY k",
     "a union": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM (SELECT p, k, x AS v FROM t UNION ALL SELECT p, k, y - 100 AS v FROM t) GROUP BY k ORDER BY k",
+    "people": "SELECT k, COUNT(DISTINCT p) AS n, COUNT(DISTINCT p) FILTER (WHERE x > 9) AS f, SUM(x) FILTER (WHERE y > 104) AS s FROM t GROUP BY k ORDER BY k",
+    "people without rows": "SELECT k, AVG(COALESCE(c, 0)) AS m, SUM(c * 2) AS s FROM t LEFT JOIN (SELECT p AS q, COUNT(*) AS c FROM t WHERE x > 12 GROUP BY p) ON p = q GROUP BY k ORDER BY k",
     "different values": "SELECT k, COUNT(DISTINCT x) AS d FROM t WHERE p IN (SELECT p FROM t WHERE y > 101) GROUP BY k ORDER BY k",
 }  # fmt: skip
 
@@ -388,6 +390,30 @@ def test_intervals_of_quantiles_cover_the_quantiles_of_the_clamped_rows(epsilon:
         large = exists & (np.arange(GROUPS) % 50 >= 40)
         if epsilon == 100 and name not in ("most", "least"):
             assert np.median((high - low)[large]) < wide / 2, name
+
+
+def test_ends_of_lists_cover_one_by_one() -> None:
+    """The counts of a histogram, and six quantiles: more than share a failure probability elsewhere."""
+    shares = [0.1, 0.3, 0.45, 0.6, 0.75, 0.9]
+    sql = (
+        f"SELECT HISTOGRAM(x, [5, 12]) AS h, DP_INTERVAL_LOW(h) AS a, DP_INTERVAL_HIGH(h) AS b, QUANTILE_DISC(x, {shares}) "
+        "AS q, DP_INTERVAL_LOW(q) AS c, DP_INTERVAL_HIGH(q) AS d FROM t GROUP BY k ORDER BY k"
+    )
+    answers = [answer(Case(sql, Terms(epsilon=40, confidence="0.9"))) for _ in range(2)]
+    table = rows().to_pydict()
+    k, x = np.array(table["k"]), np.array([np.nan if value is None else value for value in table["x"]], float)
+    values = [np.clip(x[(k == group) & ~np.isnan(x)], 0, 20) for group in range(GROUPS)]
+    counts = np.array([np.histogram(part, [-1, 5.5, 12.5, 21])[0] for part in values])
+    ranked = np.array([[true_quantile(part, share, "inverted_cdf") for share in shares] for part in values])
+    for truth, names in ((counts, "ab"), (ranked, "cd")):
+        exists = ~np.isnan(truth.astype(float))
+        hits = []
+        for one in answers:
+            low, high = (np.array(one.table.column(name).to_pylist(), float) for name in names)
+            assert low.shape == truth.shape
+            hits.append(((low <= truth) & (truth <= high))[exists])
+        assert_covers(np.concatenate(hits), 0.9, names)
+        assert np.concatenate(hits).size > 2000
 
 
 def test_intervals_of_quantiles_of_people_cover() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 
@@ -170,6 +171,18 @@ def test_rows_at_a_bound_are_counted_and_said_to_be_at_most_those_that_were_clam
         found = notes("SELECT k, AVG(x) AS m FROM t GROUP BY k", Terms(epsilon=10**5, measure_bounds=True), engine)
     (note,) = [note for note in found if "at a bound of the policy or beyond it" in note]
     assert note.startswith("about 1,609 rows (1,609 to 1,609 at 95 % confidence) have x at a bound")
+
+
+def test_people_whose_count_is_clamped_are_counted() -> None:
+    """A thousand people have eight rows; one has nine; a count is clamped to three."""
+    people = "(SELECT who, COUNT(*) AS n FROM t GROUP BY who)"
+    with DuckDBEngine(KNOWN, {"t": rows()}) as engine:
+        terms = Terms(epsilon=10**5, measure_bounds=True)
+        found = {limit: notes(f"SELECT AVG(COALESCE(n, 0)) AS m FROM {people}", replace(terms, rows=limit), engine)
+                 for limit in (3, 8, 9)}  # fmt: skip
+    for limit, beyond in ((3, "1,001"), (8, "1"), (9, "0")):
+        (note,) = [note for note in found[limit] if "at a bound of the policy or beyond it" in note]
+        assert note.startswith(f"about {beyond} rows ({beyond} to {beyond} at 95 % confidence) have n at a bound")
 
 
 def test_rows_as_units_are_clamped_too() -> None:

@@ -232,6 +232,8 @@ STEPS = [
     "SELECT COUNT(*) AS n FROM orders o JOIN (SELECT oid, SUM(price) AS s FROM items GROUP BY oid) AS i ON i.oid = o.oid WHERE s < o.amount",
     "SELECT SUM(price) AS s FROM (SELECT price, ROW_NUMBER() OVER (PARTITION BY oid ORDER BY item) AS k FROM items) WHERE k = 1",
     "SELECT AVG(r) AS m FROM (SELECT customer, LEAST(COUNT(*), 9) * 2 AS r FROM orders GROUP BY customer)",
+    "SELECT AVG(COALESCE(k, 0)) AS m, SUM(COALESCE(s, 0)) AS s FROM customers LEFT JOIN (SELECT customer, COUNT(*) AS k, SUM(amount) AS s FROM orders GROUP BY customer) AS o ON o.customer = id",
+    "SELECT AVG(k * 1.5) AS m, SUM(k + d) AS s, AVG(CASE WHEN k > 3 THEN k ELSE 0 END) AS c FROM (SELECT customer, COUNT(*) AS k, COUNT(DISTINCT code) AS d FROM orders GROUP BY customer)",
 ]
 
 

@@ -79,6 +79,47 @@ def test_two_charges_within_epsilon_and_then_free(data: Dataset, sql: str, error
     assert again.table == answer.table
 
 
+ESTIMATED = [
+    ("SELECT VAR_POP(age) AS v, AVG(age) AS m FROM t", "3%", 4),
+    ("SELECT sex, STDDEV(age) AS v FROM t GROUP BY sex", "0.5", 20),
+    ("SELECT CORR(age, LEAST(age, 50)) AS v, REGR_SLOPE(LEAST(age, 50), age) AS s FROM t", "0.1", 20),
+    ("SELECT QUANTILE_CONT(age + POWER(age, 2) / 1000, 0.4) AS v FROM t", "4%", 2),
+    ("SELECT sex, MEDIAN(age) AS v, COUNT(*) AS n FROM t GROUP BY sex", "2", 3),
+]
+
+
+@pytest.fixture
+def even(tmp_path: Path) -> Dataset:
+    (tmp_path / "even.toml").write_text(POLICY, encoding="utf-8")
+    ages = pa.table({"age": [20 + i % 80 for i in range(10000)], "sex": ["f", "m"] * 5000, "name": ["a"] * 10000})
+    with discreet.open(tmp_path / "even.toml", tables={"t": ages}) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("sql", "error", "most"), ESTIMATED)
+def test_the_error_of_variances_and_quantiles_is_estimated_from_the_first_release(
+    even: Dataset, sql: str, error: str, most: int
+) -> None:
+    """They are within about the error, at no more than the stated ε: the interval says how far they may be."""
+    answer = even.ask(sql, error=error, epsilon=most)
+    assert "variances, correlations, regressions and quantiles: their intervals say how far" in answer.notes[0]
+    assert spent(even) <= most
+    assert answer.confidence in (Fraction(955, 1000), Fraction(995, 1000))
+    assert even.budget().charges == (1 if answer.confidence == Fraction(995, 1000) else 2)
+    low, high = (end.to_pylist() for end in answer.intervals["v"])
+    known = [row for row in zip(answer.table.to_pylist(), low, high, strict=True) if row[0].get("sex", "f") is not None]
+    for row, first, last in known:
+        allowed = float(error.rstrip("%")) * (row["v"] / 100 if "%" in error else 1)
+        assert max(row["v"] - first, last - row["v"]) <= 2 * allowed
+    assert even.ask(sql, error=error, epsilon=most).receipt.free
+
+
+def test_histograms_and_averages_share_two_steps(data: Dataset) -> None:
+    answer = data.ask("SELECT HISTOGRAM(age, [40, 60]) AS h, AVG(age) AS m FROM t", error="1%", epsilon=1)
+    assert spent(data) <= 1
+    assert answer.table.to_pylist()[0]["h"] == pytest.approx([2500, 5000, 2500], rel=0.02)
+
+
 def test_a_first_release_that_is_exact_enough_is_the_answer(data: Dataset) -> None:
     answer = data.ask("SELECT COUNT(*) AS n FROM t", error="50%", epsilon=1)
     assert (answer.receipt.charge, answer.confidence) == (2, Fraction(995, 1000))
@@ -96,8 +137,10 @@ def test_an_absolute_error_of_counts_needs_no_size(data: Dataset) -> None:
 @pytest.mark.parametrize(
     ("sql", "terms", "words"),
     [
-        ("SELECT MEDIAN(age) FROM t", {"error": "1%", "epsilon": 1}, "only counts, sums and averages"),
-        ("SELECT VAR_POP(age) FROM t", {"error": 1, "epsilon": 1}, "only counts, sums and averages"),
+        ("SELECT MAX(age) FROM t", {"error": 5, "epsilon": 1}, "ends at the bound of the value"),
+        ("SELECT MODE(age) FROM t", {"error": "5%", "epsilon": 1}, "how often a frequent value occurs is not released"),
+        ("SELECT MEDIAN(age) FROM t", {"error": 5}, "the error of a quantile depends on the data.*state epsilon too"),
+        ("SELECT VAR_POP(age) FROM t", {"error": 5}, "the error of the variance depends on.*state epsilon too"),
         ("SELECT name, COUNT(*) FROM t GROUP BY name", {"error": "9%", "epsilon": 1, "delta": "1e-8"}, "may differ"),
         ("SELECT COUNT(*) FROM t", {"error": "1%"}, "a relative error depends on how large the answers are; state eps"),
         ("SELECT AVG(age) FROM t", {"error": 1}, "depends on how many rows there are.*state epsilon too"),

@@ -209,6 +209,8 @@ def stated(how: str = OPTION) -> Iterator[None]:
     except InvalidParameter as error:
         if error.name != "epsilon, error":
             raise
+        if error.got == "'both'":
+            check_terms({"epsilon": 1, "error": 1})
         cost, width = how.format("epsilon", "0.5"), how.format("error", "100")
         raise click.UsageError(f"state what the answer may cost: {cost}; or how exact it must be: {width}") from None
 

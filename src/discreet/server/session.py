@@ -243,6 +243,9 @@ class Session:
         with the charge. Requests of one analyst under one key take turns, and one whose key is on record gets the
         answer that was kept, or a failure.
         """
+        from discreet.sql.plan.planner import spelled_out
+
+        question = spelled_out(question)
         data, request = self.data, None if key is None else hashlib.sha256(key.encode()).hexdigest()
         whose = (data.version, self.token.name, question)
         if request is None and self.place.answers.get(whose) is not None:

@@ -139,6 +139,7 @@ class Answers:
             if value is not None:
                 terms[name] = int(value)
         if "with differential_privacy" in " ".join(sql.casefold().split()):  # what the text states goes before
+            from discreet.sql.plan.planner import spelled_out
             from discreet.sql.text.statement import without_options
 
             for name in without_options(sql)[1]:
@@ -146,6 +147,7 @@ class Answers:
                 if name in ("epsilon", "error"):
                     terms.pop("epsilon", None)
                     terms.pop("error", None)
+            return spelled_out(Question(sql, **terms))
         return Question(sql, **terms)
 
     def _selected(self, sql: str, values: Sequence[Any], schema: Any, stop: Stop) -> Result:

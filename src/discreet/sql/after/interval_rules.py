@@ -175,18 +175,26 @@ class Lineage:
         if sources is None or len(node.expressions) != 1:
             return None
         whole = exp.Paren(this=node.expressions[0].copy())
-        if _ITSELF in sources:
-            self._write_out(whole)
-        used = self._used(whole, sources)
-        pair = interval_of(whole, partial(self._interval, sources, len(used))) if used else None
-        return None if pair is None else pair[_ENDS[node.name.casefold()]]
+        self._write_out(whole, set() if _ITSELF in sources else {n for each in sources.values() for n in _names(each)})
+        side, value = _ENDS[node.name.casefold()], whole.unnest()
+        if not isinstance(value, exp.Array):
+            return self._end(whole, sources, side)
+        ends = [self._end(part, sources, side) for part in value.expressions]  # of a list, each by itself
+        known = [end for end in ends if end is not None]
+        return exp.Array(expressions=known) if len(known) == len(ends) else None
 
-    def _write_out(self, value: exp.Expr) -> None:
-        """Replace aliases of the SELECT's own columns by what they stand for."""
+    def _end(self, value: exp.Expr, sources: dict[str, Any], side: int) -> exp.Expr | None:
+        used = self._used(value, sources)
+        pair = interval_of(value, partial(self._interval, sources, len(used))) if used else None
+        return None if pair is None else pair[side]
+
+    def _write_out(self, value: exp.Expr, columns: set[str]) -> None:
+        """Replace aliases of the SELECT's own columns by what they stand for; columns of what it reads go before."""
         named = {part.alias.casefold(): part.this for part in self.tree.expressions if isinstance(part, exp.Alias)}
         for column in list(value.find_all(exp.Column)):
-            if not column.table and column.name.casefold() in named:
-                column.replace(exp.Paren(this=named[column.name.casefold()].copy()))
+            name = column.name.casefold()
+            if not column.table and name in named and name not in columns:
+                column.replace(exp.Paren(this=named[name].copy()))
 
     def _sources(self) -> "dict[str, Any] | None":
         """What FROM reads, by alias: a block, or the names of a public table's columns; None where it is not simple."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Geometric
 from discreet.sql.algebra import conditions
-from discreet.sql.algebra.expression import Constant, Expression, Field, fields_of
+from discreet.sql.algebra.expression import Constant, Expression, Field, Slot, clamped_slots, fields_of
 from discreet.sql.algebra.kinds import MOST, Fixed
 from discreet.sql.algebra.relations import Count, People, Sum
 from discreet.sql.algebra.rows import Filter, Rows, Step, at_most_one_row, nodes_of, number_of, unit_of
@@ -110,11 +110,15 @@ def _clamped_of(index: int, draft: Draft) -> list[tuple[Measurement, Draft]]:
         for field in fields_of(value)
         if field.column.bounded and isinstance(field.kind, Fixed)
     )
-    if not fields:
-        return []
+    held = dict.fromkeys(
+        pair for value in (*values, *(part.value for part in draft.distributions)) for pair in clamped_slots(value)
+    )
     tests = [test for field in fields for test in _at_a_bound(field)]
+    tests += [test for slot, kind in held for test in _beyond(slot, kind)]
+    if not tests:
+        return []
     rows = Filter(draft.rows, reduce(conditions.either, tests))
-    names = ", ".join(dict.fromkeys(field.column.name for field in fields))
+    names = ", ".join(dict.fromkeys([*(field.column.name for field in fields), *(str(slot) for slot, _ in held)]))
     whole = apply_rules(Draft(rows, (), (_COUNT,), Limits(1, _room(draft))))
     return [(Measurement("clamped", index, 0, names), whole)]
 
@@ -124,6 +128,14 @@ def _at_a_bound(field: Field) -> list[Expression]:
     ends = [] if not isinstance(kind, Fixed) else [end for end in (kind.lower, kind.upper) if end is not None]
     step = kind.step if isinstance(kind, Fixed) else Fraction(1)
     return [conditions.compare("equal", field, Constant(end, Fixed(step, end, end))) for end in ends]
+
+
+def _beyond(slot: Slot, kind: Fixed) -> list[Expression]:
+    """What a person's count or sum is where it is clamped: columns are read within their bounds, and it is not."""
+    low, high = (Constant(end, Fixed(kind.step, end, end)) for end in (kind.lower, kind.upper))
+    tests = [] if slot.kind == kind else [conditions.compare("greater", slot, high)]
+    own = slot.kind.lower if isinstance(slot.kind, Fixed) else None
+    return tests if own is not None and own >= (kind.lower or 0) else [*tests, conditions.compare("less", slot, low)]
 
 
 def _room(draft: Draft) -> int:

@@ -4,7 +4,7 @@ Nodes are frozen values that know their kind, whether they can be null, and, whe
 all values they can take (`domain`), so that groups can be named without looking at data.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from datetime import date, datetime
@@ -211,6 +211,23 @@ def work_on_a_row(value: Expression) -> int:
 def too_much_work(nanoseconds: int) -> str:
     """What is said of more work on one row than the clock may tell."""
     return f"this can take {nanoseconds / 1000:,.0f} µs on one row, expected at most {MOST_WORK // 1000}"
+
+
+def calls_of(value: Expression) -> Iterator[Call]:
+    """Every operation in an expression, itself first."""
+    if isinstance(value, Call):
+        yield value
+        for argument in value.arguments:
+            yield from calls_of(argument)
+
+
+def clamped_slots(value: Expression) -> Iterator[tuple[Slot, Fixed]]:
+    """Counts and sums of one person's rows that have no bounds of their own, and what they are clamped to."""
+    for part in calls_of(value):
+        match part:
+            case Call("least", (Call("greatest", (Slot() as slot, *_)), *_), Fixed() as kind):
+                if isinstance(slot.kind, Fixed) and not slot.kind.bounded:
+                    yield slot, kind
 
 
 def leaves_of(value: Expression) -> list[Leaf]:

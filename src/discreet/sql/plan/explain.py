@@ -1,7 +1,7 @@
 """A plan in words: what is read, how it is bounded, which noise is added, what it costs. No row is touched."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
@@ -15,7 +15,7 @@ from discreet.privacy import loss as losses
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors
 from discreet.sql.algebra import relations
-from discreet.sql.algebra.expression import Call, Expression, Field, Slot, fields_of
+from discreet.sql.algebra.expression import Call, Expression, Field, calls_of, clamped_slots, fields_of
 from discreet.sql.algebra.kinds import Fixed, Kind
 from discreet.sql.algebra.relations import Count, Distinct, Distribution, Frequencies, Key, Measure, Sum
 from discreet.sql.algebra.rows import Scan, at_most_one_row, conditions_of, private_tables, scans_of, unit_of
@@ -138,17 +138,10 @@ def _units_needed(release: Release, number: Direct, sure: Fraction) -> int:
 
 def _loose(measure: Sum) -> Call | None:
     """A part of a value whose range nobody declared, and which is as wide as the whole."""
-    for part in _calls(measure.value):
+    for part in calls_of(measure.value):
         if part.operation in ("year", "length") and _width(part.kind) >= _WIDE:
             return part if _width(measure.kind) >= _width(part.kind) else None
     return None
-
-
-def _calls(value: Expression) -> Iterator[Call]:
-    if isinstance(value, Call):
-        yield value
-        for argument in value.arguments:
-            yield from _calls(argument)
 
 
 def _width(kind: Kind) -> Fraction:
@@ -239,14 +232,8 @@ def _clamped(measures: Sequence[Read]) -> list[Field]:
 
 def _clamped_counts(measures: Sequence[Read]) -> list[tuple[Expression, Kind]]:
     """Counts and sums of one person's rows that have no bounds of their own, and what they are clamped to."""
-    calls = [part for m in measures if isinstance(m, Sum | Distribution | Frequencies) for part in _calls(m.value)]
-    return [
-        (slot, part.kind)
-        for part in calls
-        if part.operation == "least" and isinstance(part.arguments[0], Call)
-        if part.arguments[0].operation == "greatest" and isinstance(slot := part.arguments[0].arguments[0], Slot)
-        if isinstance(slot.kind, Fixed) and not slot.kind.bounded
-    ]
+    values = [measure.value for measure in measures if isinstance(measure, Sum | Distribution | Frequencies)]
+    return [(slot, kind) for value in values for slot, kind in clamped_slots(value)]
 
 
 def _listed(key: Key) -> bool:

@@ -15,6 +15,10 @@ first release gives; with probability 1 − 9f/10, the noise of the second, draw
 judged by. Where the first release is exact enough itself, its noise is within the width with probability 1 − f/10, and
 then its bounds on the size hold too. Intervals are shown at the confidence that was judged by, so that whichever
 release is the answer, the interval of a number fails with probability f/10 + 9f/10 at most.
+
+Variances and what is like them, and quantiles, are not covered by that (`is_estimated`): how far noise takes them
+depends on the data. Their ε is estimated from the interval of the first release; the interval of the second holds, and
+says how far they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,21 +30,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.curator.catalog import Catalog, contribution
-from discreet.errors import InvalidParameter, InvalidQuery
+from discreet.errors import InternalError, InvalidParameter, InvalidQuery
 from discreet.exact import Number, plain, rational
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.unit import Unit
+from discreet.requests import Question
 from discreet.sql.after import left_out, post_query, sandbox
 from discreet.sql.after.post_query import Source, post_query_of
 from discreet.sql.algebra import expression, rules
 from discreet.sql.algebra.expression import CUT_TEXTS, too_much_work, work_on_a_row
 from discreet.sql.algebra.fan_out import MOST_CROSSINGS, crossings, most_matches
-from discreet.sql.algebra.rules import AggregateCall, Bin, Derived, Direct, Draft, Limits, Mean, Named, Total
+from discreet.sql.algebra.rules import (
+    AggregateCall,
+    Bin,
+    Derived,
+    Direct,
+    Draft,
+    Limits,
+    Mean,
+    Named,
+    Rank,
+    Spread,
+    Total,
+)
 from discreet.sql.plan import price
 from discreet.sql.plan.price import is_relative
 from discreet.sql.plan.query_plan import QueryPlan, together
-from discreet.sql.release.release import Release
+from discreet.sql.release.release import Release, numbers_of
 from discreet.sql.text.blocks import Block, split
 
 if TYPE_CHECKING:
@@ -108,6 +125,22 @@ def _stated(texts: Sequence[str], terms: Terms) -> Terms:
             changed: Any = int(option.value) if name in ("groups", "rows") else option.value
             terms = replace(terms, **{name: changed})
     return terms
+
+
+def spelled_out(question: Question) -> Question:
+    """The question, with its terms beside its text where the text states an error and ε: these are two plans."""
+    texts = question.statements
+    if not any(isinstance(text, str) and "differential_privacy" in text.casefold() for text in texts):
+        return question
+    from discreet.sql.text.statement import without_options
+
+    names = ("epsilon", "error", "delta", "groups", "rows", "confidence")
+    terms = _stated(texts, Terms(**{name: getattr(question, name) for name in names}))
+    if terms.epsilon is None or terms.error is None or terms.weights is not None:
+        return question
+    written = tuple(without_options(text)[0] for text in texts)
+    given: dict[str, Any] = {name: getattr(terms, name) for name in names}
+    return replace(question, sql=written[0] if isinstance(question.sql, str) else written, **given)
 
 
 def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
@@ -262,6 +295,7 @@ FIRST_SHARE = Fraction(1, 10)
 _SIZES = Fraction(1, 10)
 """The part of the failure probability that the sizes have."""
 _NARROWINGS = 12
+_MARGIN = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,13 +323,31 @@ class WantedError:
 
 def check_two_steps(first: QueryPlan) -> None:
     """Refuse what cannot be planned by its error in two steps, before anything is charged."""
+    hint = "state epsilon alone"
     for release in first.releases:
         if release.selection is not None:
-            hint = "let the policy declare their values, or state epsilon alone"
-            raise InvalidQuery("groups that come from the data may differ in the two steps of an error", hint)
-        if not all(isinstance(number, Direct | Mean | Total) for number in release.derived):
-            hint = "state epsilon alone: the interval of the answer says how far it can be"
-            raise InvalidQuery("only counts, sums and averages can be planned by their error", hint)
+            wanted = "let the policy declare their values, or state epsilon alone"
+            raise InvalidQuery("groups that come from the data may differ in the two steps of an error", wanted)
+        for number in release.derived:
+            if isinstance(number, Rank) and None in (number.low, number.high):
+                ends = "the interval of MIN and MAX ends at the bound of the value, whatever is paid for it"
+                raise InvalidQuery(ends, f"{hint}, or ask for QUANTILE_CONT(x, 0.99)")
+            if isinstance(number, Named):
+                raise InvalidQuery("how often a frequent value occurs is not released, so it has no share", hint)
+
+
+def is_estimated(first: QueryPlan) -> bool:
+    """Whether the error of some number is estimated from the first release, and not promised."""
+    return any(isinstance(number, Spread | Rank) for release in first.releases for number in release.derived)
+
+
+def first_confidence(first: QueryPlan) -> Number:
+    """The confidence of the first release: that at which it is shown where it is exact enough.
+
+    The ends of a quantile's interval are released for one confidence alone.
+    """
+    ranked = any(isinstance(number, Rank) for release in first.releases for number in release.derived)
+    return 1 - failure_probability(first.confidence) * _SIZES if ranked else first.confidence
 
 
 def needs_no_size(first: QueryPlan, wanted: WantedError) -> bool:
@@ -313,13 +365,14 @@ def check_price(epsilon: Fraction, wanted: WantedError, most: Fraction) -> None:
 
 def second_epsilon(
     first: QueryPlan, noisy: "Sequence[pyarrow.Table]", wanted: WantedError, most: Fraction,
-    priced: Callable[[Fraction], QueryPlan],
+    priced: Callable[[Fraction], QueryPlan], confidence: Number | None = None,
 ) -> tuple[Fraction, Fraction]:  # fmt: skip
     """The least ε, to a part in a few hundred, at which all numbers are within the error, and the confidence of each.
 
     It is at most `most`; and that of the first release where this one is exact enough: then it is the answer.
+    `confidence`: what was stated, where the first release has another (`first_confidence`).
     """
-    failure = failure_probability(first.confidence)
+    failure = failure_probability(first.confidence if confidence is None else confidence)
     rooms = [
         [_room(release, table, number, wanted, failure * _SIZES) for number in release.derived]
         for release, table in zip(first.releases, noisy, strict=True)
@@ -357,9 +410,69 @@ Groups that the first release cannot tell from nothing have none: they may be em
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """The error that each group may have, and what the first release says of a variance or quantile there."""
+
+    allowed: Any
+    first: Release
+    measures: list[Any]
+    far: Any
+
+    def fits(self, release: Release, number: Spread | Rank, failure: Fraction) -> bool:
+        """Whether the number is likely to be within the error where a release has the noise of this one.
+
+        A quantile is as far off in ranks as the inverse of its ε, and taken to be so in values, with a margin: the ends
+        of its interval are released, and so are nearer or farther by chance.
+        """
+        if isinstance(number, Spread):
+            far = _half_width(release, number, self.measures, [], failure)
+        else:
+            epsilons = [each.choices[number.target].mechanism.epsilon for each in (self.first, release)]
+            far = self.far * float(epsilons[0] / epsilons[1]) * (1 if release is self.first else _MARGIN)
+        return bool(np.all(far <= self.allowed))
+
+
+def _half_width(release: Release, number: Spread | Rank, measures: Any, chosen: Any, failure: Fraction) -> Any:
+    """How far a number is from the farther end of its interval; infinite where there is none."""
+    values = post_query.derived_values(number, measures, chosen, {}).numbers
+    low, high = post_query.derived_interval(release, number, measures, chosen, failure)
+    return np.nan_to_num(np.maximum(high - values, values - low), nan=np.inf)
+
+
+def _estimate(
+    release: Release, table: "pyarrow.Table", number: Spread | Rank, wanted: WantedError, failure: Fraction
+) -> _Estimate:  # fmt: skip
+    measures, chosen = (
+        [numbers_of(table.column(f"{letter}{i}")) for i in range(count)]
+        for letter, count in (("m", len(release.noises)), ("q", len(release.choices)))
+    )
+    values = post_query.derived_values(number, measures, chosen, {})
+    far = _half_width(release, number, measures, chosen, failure)
+    told = np.ones(len(far), bool) if values.missing is None else ~values.missing
+    if isinstance(number, Spread):
+        told &= measures[number.count] > 1 + release.noises[number.count].interval(1 - failure)
+    allowed = np.full(len(far), float(wanted.size))
+    if wanted.relative:
+        allowed = float(wanted.size) * np.abs(values.numbers)
+        told &= (np.abs(values.numbers) > far) | (np.isinf(far) & (allowed > 0))
+    if isinstance(number, Rank) and len(far) > 1:  # a quantile of nothing is anywhere: no ε would bring it closer
+        told &= far * float(FIRST_SHARE / (1 - FIRST_SHARE)) <= allowed
+    if not told.any():
+        raise _nothing_told()
+    return _Estimate(allowed[told], release, [each[told] for each in measures], far[told])
+
+
+def _nothing_told() -> InvalidQuery:
+    hint = "state more epsilon, an absolute error, or group by less"
+    return InvalidQuery("the first release cannot tell the answer from nothing, so no error can be promised", hint)
+
+
 def _room(
     release: Release, table: "pyarrow.Table", number: Derived, wanted: WantedError, failure: Fraction
-) -> Room:  # fmt: skip
+) -> "Room | _Estimate":  # fmt: skip
+    if isinstance(number, Spread | Rank):
+        return _estimate(release, table, number, wanted, failure)
     wide, far = _error(release, number, failure)
     measured = [np.asarray(table.column(f"m{index}").to_pylist(), float) for index in number.indices]
     match number:
@@ -371,19 +484,23 @@ def _room(
         case Mean(kind=kind, offset=offset):
             rows, least = np.maximum(measured[1], 1), measured[1] - far
             values = (offset + measured[0] / rows) * float(kind.step)
+        case Bin(tally=tally, bin=place):
+            values = np.asarray(table.column(f"h{tally}_{place}").to_pylist(), float)
+            rows, least = 1.0, np.ones(len(values))
         case _:
-            raise InvalidQuery("only counts, sums and averages can be planned by their error", "state epsilon alone")
+            raise InternalError("an error of a name was to be found in two steps")
     allowed = float(wanted.size) * (np.abs(values) - wide / rows) if wanted.relative else float(wanted.size) * least**0
     center = number.offset * float(number.kind.step) if isinstance(number, Mean) else 0.0
     span = np.abs(values - center) + wide / rows
     told = (allowed > 0) & (least > 0)
     if not told.any():
-        hint = "state more epsilon, an absolute error, or group by less"
-        raise InvalidQuery("the first release cannot tell the answer from nothing, so no error can be promised", hint)
+        raise _nothing_told()
     return allowed[told], least[told], span[told]
 
 
-def _fits(release: Release, number: Derived, room: Room, failure: Fraction) -> bool:
+def _fits(release: Release, number: Derived, room: "Room | _Estimate", failure: Fraction) -> bool:
+    if isinstance(room, _Estimate):
+        return isinstance(number, Spread | Rank) and room.fits(release, number, failure)
     allowed, least, span = room
     wide, far = _error(release, number, failure, span)
     rows = least - far if isinstance(number, Mean) else least
@@ -396,6 +513,8 @@ def _error(release: Release, number: Derived, failure: Fraction, span: Any = np.
     A mean o + S/N becomes o + (S + a)/(N + b), which is off by (a − b·S/N)/(N + b), and |S/N| is at most the larger
     distance of the bounds from o, and at most the span, where one is known.
     """
+    if isinstance(number, Bin):
+        return float(release.tallies[number.tally].noise.interval(1 - failure)), 0.0
     widths = [float(release.noises[index].interval(1 - failure / len(number.indices))) for index in number.indices]
     match number:
         case Direct(step=step):

@@ -29,6 +29,7 @@ _JUDGED_AT = Fraction(95, 100)
 _WIDEST = 2**52
 """Steps of the widest noise that a mechanism accepts."""
 _LARGEST_SHOWN = 10**30
+_IN_TWO_STEPS = "state epsilon too, the most that a first release of sizes and a second one may cost together"
 
 
 def is_relative(error: Number | None) -> bool:
@@ -116,8 +117,7 @@ def by_error(
             for measure, width in zip(draft.measures, widths, strict=True)
         ]
         if draft.targets:
-            hint = "state epsilon: the interval of the answer says how far it can be"
-            raise InvalidQuery("a quantile is off by ranks, so its error cannot be promised", hint)
+            raise InvalidQuery("the error of a quantile depends on the data, so none can be promised", _IN_TWO_STEPS)
         binned, named = _least_of_counts(draft, neighbors, wanted, confidence)
         every = [*epsilons, *binned, *named]
         if not every:
@@ -171,11 +171,9 @@ def _widths(draft: Draft, wanted: Fraction) -> list[int]:
         if isinstance(derived, Rank | Bin | Named):
             continue
         if not isinstance(derived, Direct):
-            hint = "state epsilon too, the most that a first release of sizes and a second one may cost together"
-            what = "AVG"
-            if isinstance(derived, Spread):
-                what, hint = f"the {derived.statistic}", "ask for SUM and COUNT with an error, or state epsilon"
-            raise InvalidQuery(f"the error of {what} depends on how many rows there are, so none can be promised", hint)
+            what = f"the {derived.statistic}" if isinstance(derived, Spread) else "AVG"
+            problem = f"the error of {what} depends on how many rows there are, so none can be promised"
+            raise InvalidQuery(problem, _IN_TWO_STEPS)
         widths[derived.measure] = _width(wanted, derived.step)
     return [widths[index] for index in range(len(draft.measures))]
 

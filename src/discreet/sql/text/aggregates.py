@@ -95,6 +95,8 @@ def _rewritten(block: Rewriting, node: Any, *, aliases: bool = False) -> Any:  #
             return _aggregate(block, node)
         case exp.Column():
             return _column(block, node, aliases)
+        case exp.IgnoreNulls(this=exp.AnyValue()):
+            block.statement.refuse(node, "ANY_VALUE depends on one row", _INSTEAD[exp.AnyValue])
         case exp.Star() | exp.Columns() | exp.PositionalColumn() | exp.Placeholder() | exp.IgnoreNulls():
             what = node.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
             block.statement.refuse(node, f"{what} beside aggregates is not supported", "list what you want, by name")
@@ -239,7 +241,7 @@ def _quantiles(node: Any) -> list[Any]:
     """QUANTILE_CONT(x, [a, b, …]) as one quantile after the other; nothing for any other aggregate."""
     places = {exp.PercentileCont: "expression", exp.PercentileDisc: "expression", exp.Quantile: "quantile"}
     function = next((part for part in node.find_all(*places)), None)
-    if function is None:
+    if function is None or type(function) not in places:
         return []
     names = [name for name in (places[type(function)], "this") if isinstance(function.args.get(name), exp.Array)]
     if not names:
@@ -448,33 +450,35 @@ def _aggregate_call(node: Any, scope: Scope, statement: Statement, rows: Rows) -
             return AggregateCall("count", _where(chosen if only is None else conditions.both(only, chosen), None))
         case exp.Sum() | exp.Avg() if not distinct:
             _plain(node, "this")
-            value = functions.number_of(translate(inner, scope, statement))
+            value = functions.number_of(_bounded(inner, scope, statement))
             return AggregateCall("sum" if isinstance(node, exp.Sum) else "mean", _where(only, _summable(value, node)))
         case exp.Sum() | exp.Avg():
             raise Unsupported("SUM or AVG of DISTINCT values", "leave DISTINCT out")
         case exp.Min() | exp.Max():  # of distinct values, they are the same
             _plain(node, "this")
-            value = _ranked_value(translate(inner, scope, statement), node)
+            value = _ranked_value(_bounded(inner, scope, statement), node)
             return AggregateCall("least" if isinstance(node, exp.Min) else "greatest", _where(only, value))
         case exp.Mode() | exp.WithinGroup(this=exp.Mode()) if not distinct:
             value = _named_value(translate(_mode_of(node), scope, statement), "MODE")
             return AggregateCall("mode", _where(only, value), places=1)
         case exp.Mode():
             raise Unsupported("MODE of DISTINCT values, each of which is there once", "leave DISTINCT out")
+        case exp.ApproxQuantile():
+            raise Unsupported("APPROX_QUANTILE is not supported", _OTHERWISE["approx_quantile"])
         case exp.Median() | exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile() | exp.WithinGroup() if not (
             distinct
         ):
             inner, probability = _quantile_of(node)
-            value = _ranked_value(translate(inner, scope, statement), node)
+            value = _ranked_value(_bounded(inner, scope, statement), node)
             return AggregateCall("quantile", _where(only, value), probability=probability)
         case _ if type(node) in _SPREADS and not distinct:
             _plain(node, "this")
             statistic, sample = _SPREADS[type(node)]
-            value = _summable(functions.number_of(translate(inner, scope, statement)), node)
+            value = _summable(functions.number_of(_bounded(inner, scope, statement)), node)
             return _checked(AggregateCall(statistic, _where(only, value), sample=sample), node)
         case _ if type(node) in _PAIRS and not distinct:
             _plain(node, "this", "expression")
-            y, x = (_summable(functions.number_of(translate(part, scope, statement)), node)
+            y, x = (_summable(functions.number_of(_bounded(part, scope, statement)), node)
                     for part in (inner, node.expression))  # fmt: skip
             return _of_pairs(node, x, y, only)
         case _:
@@ -580,6 +584,24 @@ def _present(value: Expression) -> Expression | None:
     if isinstance(value, Constant):
         return None if value.value is not None else value
     return value if value.nullable else None
+
+
+def _bounded(node: Any, scope: Scope, statement: Statement) -> Expression:
+    """A value that is added up or ranked over people.
+
+    Where it is computed from counts or sums per person and has no bounds, these are clamped first: COALESCE(n, 0).
+    """
+    try:
+        value = translate(node, scope, statement)
+    except InvalidQuery:
+        return translate(node, _held(scope), statement)
+    if isinstance(value, Slot) or not isinstance(value.kind, Fixed) or value.kind.bounded:
+        return value
+    return translate(node, _held(scope), statement)
+
+
+def _held(scope: Scope) -> Scope:
+    return {name: _within_limits(value) for name, value in scope.items()}
 
 
 def _within_limits(value: Expression) -> Expression:

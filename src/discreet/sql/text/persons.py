@@ -26,7 +26,7 @@ from discreet.sql.algebra.rows import (
 from discreet.sql.algebra.rules import Limits
 from discreet.sql.text.aggregates import grouped_by, is_aggregate
 from discreet.sql.text.expressions import Scope, condition_of, translate
-from discreet.sql.text.statement import Statement
+from discreet.sql.text.statement import Statement, start_of
 
 Columns = dict[str, Any]
 
@@ -122,7 +122,10 @@ class Persons:
             place = self.calls.index(call)
             name = f"\0{place}"
             self.names[name] = self._slot(call, index, first + place, part)
-            return exp.column(name, quoted=True)
+            column = exp.column(name, quoted=True)
+            if (start := start_of(part)) is not None:
+                column.meta["start"] = start
+            return column
 
         return node.copy().transform(put, copy=False)
 

@@ -77,11 +77,13 @@ def _without_clause(text: str) -> str:
 
 
 def start_of(node: Any) -> int | None:
-    """Where a node begins in the text, if the parser said so for it or for something in it."""
-    if not isinstance(node, exp.Expr):
-        return None
-    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-    return min(starts, default=None)
+    """Where a node begins in the text, if the parser said so for it, for something in it, or around it."""
+    while isinstance(node, exp.Expr):
+        starts: list[int] = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        if starts:
+            return min(starts)
+        node = node.parent
+    return None
 
 
 def _parsed(text: str, columns: Collection[str]) -> exp.Query:
