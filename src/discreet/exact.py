@@ -23,6 +23,7 @@ Number = int | Fraction | Decimal | str | float
 _DECIMAL = re.compile(r"\s*[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?\s*")
 _RATIO = re.compile(r"\s*[+-]?\d+\s*/\s*\d+\s*")
 _MOST_BITS = 4096
+_FLOAT_BITS = 996  # a rational of fewer is below 1e300, and a float
 _MOST_TEXT = 3000  # room for any rational of that many bits
 
 
@@ -335,7 +336,7 @@ def plain(x: Fraction) -> str:
     >>> plain(Fraction(1, 8)), plain(Fraction(1, 3)), plain(Fraction(5)), plain(Fraction(1, 10**9))
     ('0.125', '1/3', '5', '1e-09')
     """
-    near = float(x) if abs(x) < 1e300 else math.inf
+    near = float(x) if x.numerator.bit_length() - x.denominator.bit_length() < _FLOAT_BITS else math.inf
     if math.isfinite(near) and Fraction(repr(near)) == x:
         return f"{near:.0f}" if near.is_integer() and abs(near) < 1e15 else repr(near)
     return str(x)

@@ -271,6 +271,15 @@ def test_a_clock_without_a_time_zone_is_refused_and_others_become_utc():
 # --- answers -----------------------------------------------------------------------------------------------
 
 
+def test_what_is_kept_is_not_bought_again(ledger):
+    bought, nothing = ledger.buy("plan:1", "clinic", analyst="ann", statement=Q, loss=Pure("0.6"))
+    ledger.remember("plan:1", bought.number, b"42")
+    again, kept = ledger.buy("plan:1", "clinic", analyst="ann", statement=Q, loss=Pure("0.6"))
+    assert (nothing, kept, again.number, ledger.spent("clinic").epsilon) == (None, b"42", bought.number, F("0.6"))
+    with pytest.raises(BudgetExceeded):
+        ledger.buy("plan:2", "clinic", analyst="ann", statement=Q, loss=Pure("0.6"))
+
+
 def test_an_answer_is_recalled_for_nothing(ledger):
     number = charge(ledger).number
     assert ledger.recall("key") is None

@@ -82,6 +82,30 @@ def test_json_csv_parquet_and_arrow_hold_the_same_answer(house):
     )
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/csv", wire.ARROW])
+def test_the_same_bytes_again_say_the_same_and_open_nothing_else(house, kind):
+    asked = {"sql": BY_REGION, "epsilon": "0.2801"}
+    replies = [house.call("POST", ASK, "ann", asked, Accept=kind) for _ in range(4)]
+    assert {reply.status for reply in replies} == {200}
+    assert {reply.headers["content-type"] for reply in replies} == {replies[0].headers["content-type"]}
+    if kind == "application/json":
+        assert [reply.json["rows"] for reply in replies] == [replies[0].json["rows"]] * 4
+        assert [reply.json["receipt"]["free"] for reply in replies[1:]] == [True] * 3
+        ids = {reply.headers["x-request-id"] for reply in replies}
+        assert len(ids) == 4
+    elif kind == "text/csv":
+        assert {reply.content for reply in replies} == {replies[0].content}
+    before = house.charges()
+    assert house.call("POST", ASK, "carl", asked, Accept=kind).status == 403
+    assert house.call("POST", ASK, None, asked, Accept=kind).status == 401
+    assert house.call("POST", ASK, "ann", asked, Accept="text/html").status == 406
+    assert house.call("POST", ASK, "ann", asked, **{"Content-Type": "text/plain"}).status == 422
+    assert house.call("POST", ASK, "ann", asked, **{"Idempotency-Key": ""}).status == 422
+    assert house.call("POST", f"{ASK}?intervals=maybe", "ann", asked).status == 422
+    assert house.charges() == before
+    assert house.call("POST", ASK, "olga", asked).json["receipt"]["analyst"] == "olga"
+
+
 def test_an_analyst_sees_no_other_analyst(house):
     house.ask(COUNT, "0.27", who="olga")
     house.ask(COUNT, "0.27", who="ann")

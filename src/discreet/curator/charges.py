@@ -36,7 +36,8 @@ NOTHING = Spent().to_json()
 class Charge:
     """A charge as it was made: `total` and `own` are the account's and the analyst's totals right after it.
 
-    `request` names the request that it was made for, where one was named.
+    `request` names the request that it was made for, where one was named; `budget` is the one that allowed it, where
+    it was made just now.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Charge:
     own: Spent
     hash: str
     request: str | None = None
+    budget: Budget | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, row: Row) -> "Charge":
@@ -319,7 +321,7 @@ def largest_pure(budget: Budget, spent: Spent) -> Fraction:
     """The largest ε that one more ε-DP release could cost, rounded down; 0 where nothing is left.
 
     Guarantee: where the result is above 0, the budget allows these totals plus `Pure(result)`.
-    Proof. Every value but 0 that is returned was tried with `Budget.allows`.
+    Proof. Every value but 0 that is returned was tried with `Budget.allows_pure`.
 
     Exact where the plain sum decides. Where Rényi totals do, found by bisection to 10 digits (each total grows with ε,
     so what is allowed is an interval from 0); there, less than a billionth of the budget counts as nothing.
@@ -368,7 +370,7 @@ def _last_allowed(budget: Budget, spent: Spent, low: Fraction) -> Fraction:
 
 
 def _allowed(budget: Budget, spent: Spent, epsilon: Fraction) -> bool:
-    return budget.allows(spent.plus(Pure(epsilon)))
+    return budget.allows_pure(spent, epsilon)
 
 
 def _guesses(budget: Budget, spent: Spent, low: Fraction, high: Fraction) -> list[Fraction]:

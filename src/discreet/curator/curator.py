@@ -101,12 +101,12 @@ class Curator:
         require_price(plan.loss, plan.epsilon, plan.delta)
         if not plan.private and plan.loss == Pure(0):
             return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
-        if cached := self.cached(plan, analyst=analyst):
-            free = request is None or cached[0].request != request or cached[0].analyst != analyst_name(analyst)
-            return self._finish(plan, *cached, analyst=analyst, free=free)
         engine = _Salted(self.engine, salt_text(self.ledger.salt(self.catalog.name)))
         key = self._key(plan, analyst)
-        charge = self.unanswered.pop(key, None) or self._charge(plan, analyst, allowance, request)
+        charge, cached = self._paid(plan, key, analyst, allowance, request)
+        if cached is not None:
+            free = request is None or charge.request != request or charge.analyst != analyst_name(analyst)
+            return self._finish(plan, charge, cached, analyst=analyst, free=free)
         with self.pace.hold():
             return self._finish(plan, charge, self._release(plan, key, charge, engine), analyst=analyst, free=False)
 
@@ -153,7 +153,7 @@ class Curator:
 
     def remaining(self) -> Fraction:
         """The largest ε that one release could still cost."""
-        return largest_pure(self.ledger.budget(self.catalog.name), self.ledger.spent(self.catalog.name))
+        return largest_pure(*self.ledger.standing(self.catalog.name))
 
     def _key(self, plan: Plan[Result], analyst: str) -> str:
         whose = [] if self.share_answers else [analyst_name(analyst)]
@@ -166,10 +166,18 @@ class Curator:
             least = f"at least {plain(self.least_epsilon)}, the least ε of a question here"
             raise InvalidParameter("epsilon", plain(plan.epsilon), least, hint)
 
-    def _charge(self, plan: Plan[Result], analyst: str, allowance: Allowance, request: str | None) -> Charge:
+    def _paid(
+        self, plan: Plan[Result], key: str, analyst: str, allowance: Allowance, request: str | None
+    ) -> tuple[Charge, bytes | None]:
+        """A charge for the plan, and what it released; None where it released nothing yet."""
+        if plan.epsilon < self.least_epsilon or key in self.unanswered:
+            if (cached := self.ledger.recall(key)) is not None:
+                return cached
+            if (charge := self.unanswered.pop(key, None)) is not None:
+                return charge, None
         self.check_price(plan)
-        return self.ledger.charge(
-            self.catalog.name, analyst=analyst, statement=digest(plan.text), loss=plan.loss, text=plan.text,
+        return self.ledger.buy(
+            key, self.catalog.name, analyst=analyst, statement=digest(plan.text), loss=plan.loss, text=plan.text,
             allowance=allowance, request=request,
         )  # fmt: skip
 
@@ -202,7 +210,7 @@ class Curator:
 
     def _receipt(self, plan: Plan[Result], charge: Charge, *, free: bool) -> Receipt:
         account = self.catalog.name
-        left = self.remaining() if free else largest_pure(self.ledger.budget(account), charge.total)
+        left = self.remaining() if free else largest_pure(charge.budget or self.ledger.budget(account), charge.total)
         return Receipt(
             account, charge.analyst, charge.number, charge.when, charge.statement, charge.loss,
             printed_up(plan.epsilon), printed_up(plan.delta), free, printed_down(left),

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from discreet.curator.charges import (
     NOTHING,
@@ -212,6 +212,26 @@ class Ledger:
         what this caller may spend; `request` names the request that the charge is for (`requests`).
         Raises `BudgetExceeded`, and nothing is written, where something cannot pay.
         """
+        terms: dict[str, Any] = {"text": text, "allowance": allowance, "request": request}
+        return self.buy(None, account, analyst=analyst, statement=statement, loss=loss, **terms)[0]
+
+    def buy(
+        self,
+        key: str | None,
+        account: str,
+        *,
+        analyst: str,
+        statement: str,
+        loss: Loss,
+        text: str | None = None,
+        allowance: Allowance = NO_LIMIT,
+        request: str | None = None,
+    ) -> tuple[Charge, bytes | None]:
+        """The answer kept under this key and the charge that paid for it; or else a new charge, and None, in one step.
+
+        As `recall`, and then `charge`; but of those who ask the same at once, none pays for what another has kept.
+        """
+        name = None if key is None else _name(key, "key")
         who = analyst_name(analyst)
         check_statement(statement, text)
         if not isinstance(loss, Loss):
@@ -219,19 +239,22 @@ class Ledger:
         named = None if request is None else _name(request, "request")
         stated, cost = cost_of(loss)  # before anything is locked
 
-        def work(rows: Rows, last: Row) -> tuple[Charge, Head | None]:
+        def work(rows: Rows, last: Row) -> tuple[Charge, bytes | None, Head | None]:
+            if name is not None and (kept := _recalled(rows, name)) is not None:
+                return *kept, None
             total, own = read_total(last.total) + cost, own_total(rows, account, who) + cost
-            check_affordable(account, settings_of(_settings_in_force(rows, account)), who, total, own)
+            settings = settings_of(_settings_in_force(rows, account))
+            check_affordable(account, settings, who, total, own)
             check_allowance(rows, account, who, allowance, own, cost, utc(self._clock.now() - _DAY))
             totals = (written_total(total), written_total(own))
             draft = Row(account, "charge", *totals, who, statement, text, stated, why=named)
             row = self._append(rows, last, draft)
-            charge = Charge(row.number, account, who, row.when, statement, text, loss, total, own, row.hash, named)
-            return charge, rows.head(account) if self._witness else None
+            facts = (row.number, account, who, row.when, statement, text, loss, total, own, row.hash, named)
+            return Charge(*facts, settings.budget), None, rows.head(account) if self._witness else None
 
-        charge, head = self._at(account, work)
+        charge, kept, head = self._at(account, work)
         self._note(head)
-        return charge
+        return charge, kept
 
     def record(self, account: str, *, by: str, why: str) -> Head:
         """Put an owner's act that changes no setting on record: a token that was made or revoked, a head published."""
@@ -262,6 +285,14 @@ class Ledger:
     def caps(self, account: str) -> dict[str, Budget]:
         """The caps in force, by analyst."""
         return dict(self.settings(account).caps)
+
+    def standing(self, account: str) -> tuple[Budget, Spent]:
+        """The budget in force, and what was spent of it."""
+
+        def work(rows: Rows, last: Row) -> tuple[Budget, Spent]:
+            return settings_of(_settings_in_force(rows, account)).budget, read_total(last.total)
+
+        return self._at(account, work)
 
     def spent(self, account: str, *, analyst: str | None = None) -> Spent:
         """What was spent from the account: by everybody, or by one analyst."""
@@ -321,15 +352,7 @@ class Ledger:
 
         Raises `LedgerDamaged` where the answer is not the one that its row of the chain seals.
         """
-        name = _name(key, "key")
-
-        def work(rows: Rows) -> tuple[Charge, bytes] | None:
-            kept = rows.kept(name)
-            if kept is None:
-                return None
-            return check_answer(kept, rows.row(kept.charge), rows.row(kept.row)), kept.answer
-
-        return self._store.transact(work)
+        return self._store.transact(partial(_recalled, key=_name(key, "key")))
 
     def verify(self, account: str | None = None, *, published: Iterable[Head] = ()) -> Verification:
         """Walk the chain of one account, or of all; recompute every hash, every total from the losses, every seal.
@@ -445,6 +468,14 @@ def _settings_in_force(rows: Rows, account: str) -> str:
     if row is None:
         raise LedgerDamaged(f"account {account!r} has rows but was never opened; verify the ledger")
     return trusted(row).settings or ""
+
+
+def _recalled(rows: Rows, key: str) -> tuple[Charge, bytes] | None:
+    """The answer kept under a key, as its seal says, and the charge that paid for it."""
+    kept = rows.kept(key)
+    if kept is None:
+        return None
+    return check_answer(kept, rows.row(kept.charge), rows.row(kept.row)), kept.answer
 
 
 def _next_answer(rows: Rows, *, number: int) -> Kept | None:

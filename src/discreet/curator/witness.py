@@ -91,8 +91,9 @@ class Witness:
     ) -> None:
         self.folders, self.marks, self.recording = tuple(folders), tuple(marks), recording
         self._ledger = ledger
-        self._lock = threading.Lock()
+        self._lock, self._turn = threading.Lock(), threading.Lock()
         self._newest: Head | None = None
+        self._noted: dict[tuple[Path, str], int] = {}
 
     @property
     def digests(self) -> list[str]:
@@ -131,8 +132,12 @@ class Witness:
         for folder in self.folders:
             path = folder / f"{_digest(self.marks[0])}.heads"
             try:
-                _make(folder)
-                _append(path, partial(self._line, head))
+                with self._turn:  # whoever waited here finds that the newest row was noted for all
+                    if self._noted.get((folder, head.account), 0) < head.number:
+                        newest = self._newest_of(head)
+                        _make(folder)
+                        _append(path, partial(self._line, newest))
+                        self._noted[folder, head.account] = newest.number
             except (OSError, LedgerDamaged) as error:
                 _OWNER.error("the witness %s could not note row %d of %s: %s", path, head.number, head.account, error)
 
@@ -148,20 +153,18 @@ class Witness:
                 if _last_sighting(heads) is not None:
                     _append(heads, _always({"forgotten": True} | said))
 
+    def _newest_of(self, head: Head) -> Head:
+        """The newest row of its account that is known here, for all who wait together."""
+        with self._lock:
+            newest = self._newest
+        return newest if newest is not None and newest.account == head.account else head
+
     def _line(self, head: Head, path: Path) -> Line | None:
-        """What to note, unless as much was noted: the newest row that is known here, for all who wait together."""
+        """What to note, unless as much was noted."""
         last = _last_sighting(path)
         if last is not None and last.account == head.account and last.number >= head.number:
             return None
-        with self._lock:
-            newest = self._newest
-        reported = newest if newest is not None and newest.account == head.account else head
-        fields = {
-            "account": reported.account,
-            "number": reported.number,
-            "hash": reported.hash,
-            "length": reported.length,
-        }
+        fields = {"account": head.account, "number": head.number, "hash": head.hash, "length": head.length}
         return fields | {"ledger": self._ledger, "time": _now()}
 
 

@@ -8,6 +8,7 @@ Places: planar Laplace noise on a grid, for geo-indistinguishability and d-priva
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, exp, expm1, log, sinh, tanh
 
 import numpy as np
@@ -207,6 +208,7 @@ class DiscreteGaussian(Shown):
         return gaussian_width(self.sigma, failure_probability(confidence))
 
 
+@lru_cache(maxsize=4096)
 def gaussian_width(sigma: Fraction, tail: Fraction) -> int:
     """A whole w with P(|N_ℤ(0, σ²)| > w) ≤ tail: w ≥ σ·z for the normal quantile z of 1 − tail/2.
 
@@ -234,6 +236,7 @@ def laplace_tail(scale: Fraction, tail: Fraction) -> int:
     return max(0, ceil(scale * log_up(ratio)) - 1) if ratio > 1 else 0
 
 
+@lru_cache(maxsize=4096)
 def _laplace_width(scale: Fraction, tail: Fraction) -> int:
     return laplace_tail(scale, tail / 2)
 

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, inf, log
+from operator import add
 from threading import Lock
 from typing import Any, NoReturn, Self
 
@@ -40,7 +41,7 @@ from discreet.errors import BudgetExceeded, InvalidInput, InvalidParameter, NoGu
 from discreet.exact import Number, float_down, float_up, plain, rational, text_down, text_up
 from discreet.privacy.accounting import Guarantee, composition, guarantee, rdp
 from discreet.privacy.accounting.rounding import short_up
-from discreet.privacy.loss import Loss, Together
+from discreet.privacy.loss import Loss, Pure, Together
 
 _GRAIN = 1 << 40
 _EXACT = 1 << 53  # grains below this are a float, exactly
@@ -84,11 +85,16 @@ class Spent:
         return cls(_short(_pure_part(loss)), short_up(curve.delta), tuple(_grains(value) for value in curve.values))
 
     def __add__(self, more: "Spent") -> "Spent":
-        return Spent(
-            None if self.epsilon is None or more.epsilon is None else _short(self.epsilon + more.epsilon),
-            short_up(self.delta + more.delta),
-            tuple(None if a is None or b is None else a + b for a, b in zip(self.renyi, more.renyi, strict=True)),
-        )
+        epsilon = None if self.epsilon is None or more.epsilon is None else _short(self.epsilon + more.epsilon)
+        try:
+            renyi: tuple[int | None, ...] = tuple(map(add, self.renyi, more.renyi))
+        except TypeError:  # some are without bound
+            both = zip(self.renyi, more.renyi, strict=True)
+            renyi = tuple(None if a is None or b is None else a + b for a, b in both)
+        total = object.__new__(Spent)  # sums of totals are totals: they are not looked at again
+        for name, value in (("epsilon", epsilon), ("delta", short_up(self.delta + more.delta)), ("renyi", renyi)):
+            object.__setattr__(total, name, value)
+        return total
 
     def plus(self, loss: Loss) -> "Spent":
         """The totals after one more release of this loss."""
@@ -166,6 +172,19 @@ class Budget:
             now is not None and now <= most
             for now, most in zip(spent.renyi, _limits(self.epsilon, self.delta - self.delta_for_keys), strict=True)
         )
+
+    def allows_pure(self, spent: Spent, epsilon: Fraction) -> bool:
+        """Whether these totals and those of one more ε-DP release are within the budget.
+
+        >>> from discreet.privacy.loss import Pure
+        >>> budget, spent = Budget(epsilon=1), Spent.by(Pure("0.7"))
+        >>> budget.allows_pure(spent, Fraction(3, 10)), budget.allows_pure(spent, Fraction(31, 100))
+        (True, False)
+        """
+        total = None if spent.epsilon is None else _short(spent.epsilon + short_up(epsilon))
+        if total is not None and total <= self.epsilon and spent.delta <= self.delta_for_keys:
+            return True  # the plain sum decides: the curve of the loss need not be known
+        return self.allows(spent.plus(Pure(epsilon)))
 
     def charge(self, spent: Spent, loss: Loss) -> Spent:
         """The totals after this release, or `BudgetExceeded`. Pure: whoever keeps the totals must keep the result.

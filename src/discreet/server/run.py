@@ -15,9 +15,8 @@ from typing import Any
 
 from discreet.curator.curator import OWNER
 from discreet.errors import InvalidParameter, MissingExtra
-from discreet.server.service import LOG, Limits, Service
+from discreet.server.service import LOG, Facts, Limits, Service
 from discreet.server.session import Place, open_places
-from discreet.server.tokens import without_tokens
 from discreet.wire import is_loopback
 
 
@@ -65,16 +64,19 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
         }
-        text = record.getMessage()
-        try:
-            facts |= json.loads(text)
-        except (ValueError, TypeError):
-            facts["message"] = text
+        if isinstance(record.msg, Facts):
+            facts |= record.msg
+        else:
+            text = record.getMessage()
+            try:
+                facts |= json.loads(text)
+            except (ValueError, TypeError):
+                facts["message"] = text
         if record.exc_info and record.exc_info[0] is not None:
             facts["reason"] = record.exc_info[0].__name__
             if self._private:
                 facts["trace"] = self.formatException(record.exc_info)
-        return without_tokens(json.dumps(facts, ensure_ascii=False))
+        return str(Facts(facts))
 
 
 def log_to(stream: Any, owner_log: Path | None = None) -> None:

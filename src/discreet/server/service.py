@@ -137,9 +137,20 @@ class Throttled(ServerUnavailable):
         self.wait = wait
 
 
+class Facts(dict[str, Any]):
+    """What a line of the log says, written as JSON once a handler wants it; whatever looks like a token is hidden.
+
+    >>> print(Facts(token="discreet_0123456789ab_" + "x" * 43))
+    {"token": "discreet_0123456789ab_…"}
+    """
+
+    def __str__(self) -> str:
+        return without_tokens(json.dumps(self, ensure_ascii=False, default=str))
+
+
 def log(**facts: Any) -> None:
-    """Write one line of JSON to the log of the server; whatever looks like a token is hidden."""
-    LOG.info(without_tokens(json.dumps(facts, ensure_ascii=False, default=str)))
+    """Write one line of JSON to the log of the server."""
+    LOG.info(Facts(facts))
 
 
 def guarded(work: Callable[[], Result]) -> Result:

@@ -130,6 +130,8 @@ class Place:
         self._left: tuple[float, float] | None = None
         self.plans: Recent[tuple[str, Question], QueryPlan] = Recent(_PLANS)
         self.answers: Recent[tuple[str, str, Question], list[Answer]] = Recent(_ANSWERS)
+        self.bodies: Recent[tuple[str, bytes], Question] = Recent(_PLANS)
+        self.responses: Recent[tuple[str, str, Question, str], tuple[float, Any]] = Recent(_ANSWERS)
         self.turns = OneAtATime()
         self.requests = self._requests(REQUESTS_FOR)
 
@@ -235,6 +237,16 @@ class Session:
         if known is None or left is None:
             return None
         return [replace(answer, receipt=replace(answer.receipt, remaining=left)) for answer in known]
+
+    def known_response(self, question: Question, form: str) -> Any:
+        """What was sent as a free answer to a question in a form, if the same would be sent now; None otherwise."""
+        left, version = self.place.left, self.data.version
+        known = self.place.responses.get((version, self.token.name, question, form))
+        return None if known is None or known[0] != left else known[1]
+
+    def know_response(self, question: Question, form: str, left: float, response: Any) -> None:
+        """Keep what was sent as a free answer that says that so much is left."""
+        self.place.responses.put((self.data.version, self.token.name, question, form), (left, response))
 
     def answers(self, question: Question, *, key: str | None = None, only_free: bool = False) -> "list[Answer]":
         """The answers to a question. The same question again is free, and the same request (`key`) never pays twice.

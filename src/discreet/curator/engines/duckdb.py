@@ -29,6 +29,7 @@ import shutil
 import tempfile
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,8 +47,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-_NAMED = 2000
-"""Of so many statements the names of parameters are remembered."""
+warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
+"""It costs a copy of the groups, and no second look at the text, which takes longer than most statements run."""
+
+_PARSED = 1000
+"""So many statements are kept parsed."""
 
 
 class DuckDBEngine:
@@ -82,7 +86,7 @@ class DuckDBEngine:
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._connection = _connect(self._folder)
         self._lock = threading.Lock()
-        self._named: dict[str, tuple[str, ...]] = {}
+        self._parsed: dict[str, tuple[duckdb.Statement, tuple[str, ...]]] = {}
         try:
             self._sources = dict(read_sources(self._connection, catalog, sources, Path(base), formats or {}))
             self._waiting = [(table, source) for table, source in self._sources.items() if source.rows]
@@ -91,6 +95,7 @@ class DuckDBEngine:
             _lock_down(self._connection, [path for source in self._sources.values() for path in source.paths])
             self._versions = FileVersions()
             self._opened = self._digests()
+            self._version = _version_of(self._opened)
             self._changed: set[str] = set()
         except BaseException:
             self.close()
@@ -99,7 +104,8 @@ class DuckDBEngine:
     @property
     def version(self) -> str:
         """A digest of the files that the data are in (`FileVersions`) and of how they are read."""
-        return hashlib.sha256(repr(sorted(self._digests().items())).encode()).hexdigest()
+        now = self._digests()
+        return self._version if now == self._opened else _version_of(now)
 
     def fetch(self, sql: str, *, salt: str = "") -> "pyarrow.Table":
         """The rows of a SELECT. Raises `InvalidData` if a source changed since the engine was made."""
@@ -107,18 +113,20 @@ class DuckDBEngine:
         self._check_unchanged(before)
         self._load()
         with self._connection.cursor() as cursor:
-            values = dict.fromkeys(self._parameters(cursor, sql), salt)  # the salt is the only parameter that there is
-            table = cursor.sql(sql, params=values or None).to_arrow_table()
+            statement, parameters = self._statement(cursor, sql)
+            values = dict.fromkeys(parameters, salt)  # the salt is the only parameter that there is
+            table = cursor.execute(statement, values or None).to_arrow_table()
         self._check_unchanged(before)
         return table
 
-    def _parameters(self, cursor: "duckdb.DuckDBPyConnection", sql: str) -> tuple[str, ...]:
-        """The names of the parameters of a SELECT, which is parsed for them once: the same is asked again and again."""
-        known = self._named.get(sql)
+    def _statement(self, cursor: "duckdb.DuckDBPyConnection", sql: str) -> "tuple[duckdb.Statement, tuple[str, ...]]":
+        """A SELECT, and the names of its parameters; parsed once, as the same is asked again and again."""
+        known = self._parsed.get(sql)
         if known is None:
-            known = tuple({name for part in cursor.extract_statements(sql) for name in part.named_parameters})
-            if len(self._named) < _NAMED:
-                self._named[sql] = known
+            (statement,) = cursor.extract_statements(sql)
+            known = statement, tuple(statement.named_parameters)
+            if len(self._parsed) < _PARSED:
+                self._parsed[sql] = known
         return known
 
     def fetch_public(self, sql: str, table: str) -> "pyarrow.Table":
@@ -163,6 +171,10 @@ class DuckDBEngine:
         self._changed |= {table for table in now if now[table] != self._opened[table] or stats[table] != before[table]}
         for table in sorted(self._changed):
             raise InvalidData(f"table {table!r}: its source changed after it was opened; open the dataset again")
+
+
+def _version_of(digests: Mapping[str, tuple[str, str]]) -> str:
+    return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
 
 
 def _connect(folder: str) -> "duckdb.DuckDBPyConnection":
@@ -281,13 +293,22 @@ class FileVersions:
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[Stat, str]] = {}
+        self._together: dict[tuple[Path, ...], tuple[list[Stat], str]] = {}
         self._lock = threading.Lock()
 
     def digest(self, paths: Sequence[Path]) -> str:
         """One digest for some files, in their order."""
+        files, stats = tuple(paths), [stat_of(path) for path in paths]
+        known = self._together.get(files)
+        if known is not None and known[0] == stats:
+            return known[1]
         with self._lock:
-            parts = [self._one(path) for path in paths]
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+            parts = [self._one(path) for path in files]
+            settled = [entry and entry[0] for entry in map(self._known.get, files)]
+        digest = hashlib.sha256(repr(parts).encode()).hexdigest()
+        if settled == stats:
+            self._together[files] = (stats, digest)
+        return digest
 
     def _one(self, path: Path) -> str:
         stat = stat_of(path)

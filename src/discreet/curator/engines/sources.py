@@ -154,11 +154,12 @@ def _parquet_source(connection: "duckdb.DuckDBPyConnection", table: Table, path:
         )
     listed = ", ".join(literal(_escaped(file)) for file in files)
     allowed = tuple(place for file in files for place in _allowed(file))
+    one = files == [path]  # and the file stays the source, also where something else takes its place
     return Source(
         f"read_parquet([{listed}], {_PARQUET})",
         selects.pop(),
         "",
-        lambda: _parquet_files(path),
+        lambda: files if one else _parquet_files(path),
         allowed,
     )
 

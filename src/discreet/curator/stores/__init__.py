@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
@@ -102,7 +103,7 @@ class Row:
 
     def digest(self) -> str:
         """SHA-256 of every field but `text` and `hash`, as JSON with sorted names, no spaces, in UTF-8."""
-        return _digest(*(getattr(self, name) for name in HASHED))
+        return _digest(*_hashed(self))
 
 
 @lru_cache(maxsize=1024)  # a row is hashed when it is written and again when the next one is built on it
@@ -114,6 +115,7 @@ def _digest(*values: str | int | None) -> str:
 
 COLUMNS = tuple(field.name for field in fields(Row))
 HASHED = tuple(name for name in COLUMNS if name not in ("text", "hash"))
+_hashed, values_of = attrgetter(*HASHED), attrgetter(*COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

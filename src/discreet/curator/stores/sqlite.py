@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from discreet.curator.stores import COLUMNS, MOST, GroupCommit, Head, Kept, Row, Rows
+from discreet.curator.stores import COLUMNS, MOST, GroupCommit, Head, Kept, Row, Rows, values_of
 from discreet.durable import lock, settle_folder, unlock
 from discreet.errors import (
     InvalidParameter,
@@ -339,7 +339,7 @@ class _SqliteRows:
 
     def append(self, row: Row) -> None:
         try:
-            self._execute(_INSERT, [getattr(row, name) for name in COLUMNS])
+            self._execute(_INSERT, values_of(row))
         except sqlite3.IntegrityError as error:
             raise LedgerConflict(f"row {row.number} cannot be appended: {error}") from None
         self._execute(

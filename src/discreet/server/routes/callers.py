@@ -68,7 +68,10 @@ async def _session(request: Request, right: Right) -> Session:
 
 
 class Guarded(APIRoute):
-    """A route that knows its caller before it reads the body: strangers are refused first."""
+    """A route that knows its caller before it reads the body: strangers are refused first.
+
+    An endpoint may have a `repeated(request, session)`, which answers what it has seen before, or returns None.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What handles a request, after the caller was found to have the right that the route names."""
@@ -79,6 +82,10 @@ class Guarded(APIRoute):
         async def guarded(request: Request) -> Response:
             if needed is not None:
                 request.state.session = await _session(request, needed)
+                repeated = getattr(self.endpoint, "repeated", None)
+                if repeated is not None and (known := await repeated(request, request.state.session)) is not None:
+                    response: Response = known
+                    return response
             return await handle(request)
 
         return guarded

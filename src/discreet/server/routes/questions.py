@@ -4,7 +4,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from starlette.requests import ClientDisconnect
 
+from discreet.requests import Question
 from discreet.server.access import Right
 from discreet.server.routes.callers import Guarded, allowed, in_thread, require_still_valid, service_of, tokens_of
 from discreet.server.routes.results import answers_kind, answers_response, document_response
@@ -16,7 +18,7 @@ router = APIRouter(prefix="/v1", tags=["questions"], route_class=Guarded)
 Number = StrictStr | StrictInt | StrictFloat
 """ε, δ and their like: a JSON number, or text where it must be exact."""
 
-_LONGEST = 200_000
+_LONGEST, _SHORT = 200_000, 10_000
 
 
 class QuestionBody(BaseModel):
@@ -82,14 +84,45 @@ async def ask(
     With an `Idempotency-Key`, a request that is repeated is never charged twice. JSON, CSV, Parquet or an Arrow stream,
     as `Accept` says.
     """
-    question = body.question
-    answers_kind(request, question)
+    question, text = body.question, await request.body()
+    if len(text) <= _SHORT:
+        session.place.bodies.put((request.headers.get("content-type", ""), text), question)
+    return await _asked(request, session, question, idempotency_key, intervals=intervals)
+
+
+async def _asked(
+    request: Request, session: Session, question: Question, key: str | None = None, *, intervals: bool = False
+) -> Response:
+    kind = answers_kind(request, question)
     require_still_valid(session)
-    answers = session.remembered(question) if idempotency_key is None else None
+    known: Response | None = session.known_response(question, f"{kind}{intervals}") if key is None else None
+    if known is not None:
+        service_of(request).count("answers", "free")
+        return known
+    answers = session.remembered(question) if key is None else None
     if answers is None:
-        answers = await in_thread(request, session, lambda: session.answers(question, key=idempotency_key))
-    service_of(request).count("answers", "free" if answers[0].receipt.free else "charged")
-    return answers_response(request, answers, question, intervals=intervals)
+        answers = await in_thread(request, session, lambda: session.answers(question, key=key))
+    free = answers[0].receipt.free
+    service_of(request).count("answers", "free" if free else "charged")
+    response = answers_response(request, answers, question, intervals=intervals)
+    if free and len(response.body) <= _SHORT:
+        session.know_response(question, f"{kind}{intervals}", answers[0].receipt.remaining, response)
+    return response
+
+
+async def _asked_again(request: Request, session: Session) -> Response | None:
+    """The response to the very bytes that were asked before: they are not taken apart again."""
+    if request.url.query or "idempotency-key" in request.headers:
+        return None
+    try:
+        text = await request.body()
+    except ClientDisconnect:
+        return None  # for the framework to tell
+    question = session.place.bodies.get((request.headers.get("content-type", ""), text))
+    return None if question is None else await _asked(request, session, question)
+
+
+ask.repeated = _asked_again  # type: ignore[attr-defined]
 
 
 @router.get("/datasets/{dataset}/answers/{answer}")

@@ -97,6 +97,7 @@ class QueryPlan(ShownPlan):
     measured: tuple[tuple[Measurement, int], ...] = ()
     _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _verified: list[tuple[Catalog, Loss]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _said: dict[int, tuple[bool, tuple[str, ...]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -173,7 +174,7 @@ class QueryPlan(ShownPlan):
     def finish(self, released: bytes, receipt: Receipt, engine: Engine) -> tuple[Answer, ...]:
         """One answer for each statement, computed from released values and public tables."""
         noisy = self.noisy_tables(released)
-        return tuple(self._answer(query, noisy, receipt, engine) for query in self.post_queries)
+        return tuple(self._answer(index, noisy, receipt, engine) for index in range(len(self.post_queries)))
 
     def noisy_tables(self, released: bytes) -> list:  # type: ignore[type-arg]
         """What `run` released, a table for each release."""
@@ -182,15 +183,18 @@ class QueryPlan(ShownPlan):
         source = pa.BufferReader(released)
         return [pa.ipc.open_stream(source).read_all() for _ in self.releases]
 
-    def _answer(self, query: PostQuery, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
-        tables = post_query.released_tables(query, self.releases, noisy, failure_probability(self.confidence))
+    def _answer(self, index: int, noisy: list, receipt: Receipt, engine: Engine) -> Answer:  # type: ignore[type-arg]
+        query, failure = self.post_queries[index], failure_probability(self.confidence)
+        tables = post_query.released_tables(query, self.releases, noisy, failure)
         for name in query.publics:
             tables[name] = engine.fetch(f"SELECT * FROM {dialect_of(engine.dialect).quoted(name)}")  # noqa: S608 (public)
         table, intervals = post_query.run(query, tables)
-        sure = 1 - failure_probability(self.confidence)
-        bounded = any(is_bounded(release, measures) for release, _, measures in self._used(query))
-        notes = (*self._left_out(query, noisy, sure), *self._notes(query, sure))
-        return Answer(table, intervals, sure, receipt, notes, bounded)
+        if index not in self._said:
+            bounded = any(is_bounded(release, measures) for release, _, measures in self._used(query))
+            self._said[index] = bounded, self._notes(query, 1 - failure)
+        bounded, notes = self._said[index]
+        lost = tuple(self._left_out(query, noisy, 1 - failure))
+        return Answer(table, intervals, 1 - failure, receipt, lost + notes, bounded)
 
     def _left_out(self, query: PostQuery, noisy: list, sure: Fraction) -> Iterator[str]:  # type: ignore[type-arg]
         """What bounding left out of the releases that a statement reads, where that was measured."""

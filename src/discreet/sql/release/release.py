@@ -1,7 +1,7 @@
 """A bounded aggregate with the mechanisms that release it: what is read, and the noise that is added, side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +93,7 @@ class Release:
     choices: tuple[Choice, ...] = ()
     tallies: tuple[Tally, ...] = ()
     tops: tuple[Top, ...] = ()
+    _written: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def group(self) -> Group:
@@ -136,7 +137,9 @@ class Release:
         frequent values, by their number among those declared.
         """
         dialect = dialect_of(engine.dialect)
-        exact = self._with_distinct(engine.fetch(private_sql.write(self.aggregate, dialect)), engine)
+        if dialect.name not in self._written:
+            self._written[dialect.name] = private_sql.write(self.aggregate, dialect)
+        exact = self._with_distinct(engine.fetch(self._written[dialect.name]), engine)
         table = self._selected(exact, entropy) if self.selection is not None else self._declared(exact, entropy)
         for index, distribution in enumerate(self.aggregate.distributions):
             from discreet.sql.release.private_sql import write_values
