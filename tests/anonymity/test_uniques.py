@@ -56,6 +56,38 @@ def test_the_sets_are_all_the_minimal_ones(table: Table, percent: int, largest: 
         assert all(len(names) <= largest for names in minimal)
 
 
+def singled_out(table: Table, names: tuple[str, ...], units: list[int]) -> int:
+    rows = list(zip(*(map(str, table[name]) for name in names), strict=True))
+    whose = {row: {unit for other, unit in zip(rows, units, strict=True) if other == row} for row in set(rows)}
+    return len({unit for row, unit in zip(rows, units, strict=True) if len(whose[row]) == 1})
+
+
+@given(table=tables(), percent=st.sampled_from([10, 50, 80]), data=st.data())
+@settings(max_examples=40)
+def test_people_with_several_rows_are_counted(table: Table, percent: int, data: st.DataObject) -> None:
+    """Somebody is singled out by any of their rows, and not by one that only they repeat."""
+    rows = len(table["c0"])
+    units = data.draw(st.lists(st.integers(3, 8), min_size=rows, max_size=rows))
+    people = len(set(units))
+    found = unique_sets(table, share=f"0.{percent}", units=np.array(units))
+    own = [
+        n for i, n in enumerate(table) if partition(table[n]) not in [partition(v) for v in list(table.values())[:i]]
+    ]
+    reached = {
+        names: count
+        for size in range(1, len(own) + 1)
+        for names in combinations(own, size)
+        if 100 * (count := singled_out(table, names, units)) >= percent * people
+    }
+    minimal = {n: c / people for n, c in reached.items() if not any(set(o) < set(n) for o in reached)}
+    expected = {n: share for n, share in minimal.items() if len(n) <= found.largest}
+    assert {one.columns: one.share for one in found.sets} == pytest.approx(expected)
+    assert found.together == pytest.approx(singled_out(table, tuple(table), units) / people)
+    assert (found.rows, found.counted) == (people, "people")
+    for part in found.columns:
+        assert part.alone == pytest.approx(singled_out(table, (part.name,), units) / people)
+
+
 @given(table=tables())
 @settings(max_examples=40)
 def test_each_columns_part(table: Table) -> None:

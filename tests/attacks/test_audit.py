@@ -254,6 +254,14 @@ def test_the_report_falls_exactly_where_the_claim_is_broken(claimed, broken):
     assert report.page().html().count("<svg") == 1 + len(report.charts)
 
 
+@pytest.mark.parametrize(("claimed", "lie"), [(3, 0.0), (4, 0.0), (6, 0.0), (4, 0.01)])
+def test_a_large_claim_that_is_broken_falls_too(claimed, lie):
+    """Only 1.8 points are left to gain above what ε 4 allows: within any tolerance, and yet all there is."""
+    report = auditing(mechanism=lambda bit, n, rng: bit ^ (rng.random(n) < lie), claimed=claimed, samples=20_000).run()
+    assert (report.facts["claim"], report.verdict) == ("broken", "falls")
+    assert report.success.value - report.baseline.value < 0.05
+
+
 @pytest.mark.parametrize("samples", [1000, 20_000])
 def test_an_audit_says_how_much_it_could_have_proved(samples):
     """A mechanism that hides nothing reaches just that bound, so no claim above it is ever refuted."""

@@ -57,6 +57,12 @@ def test_a_kept_promise_holds_and_a_broken_one_falls():
     assert "what ε allows" in broken.remarks[0]
 
 
+def test_a_large_promise_that_is_broken_falls_too():
+    """No difference above what ε 4 allows reaches 5 points."""
+    report = Guessing(mechanism=Channel([[1, 0], [0, 1]]), first=0, second=1, epsilon=4, confidence=SURE).run()
+    assert (report.verdict, report.success.value) == ("falls", 1)
+
+
 def test_without_a_promise_the_baseline_is_a_coin():
     report = Guessing(mechanism=Channel([[1, 0], [0, 1]]), first=0, second=1, trials=100).run()
     assert report.baseline.value == 0.5

@@ -146,6 +146,16 @@ def test_fewer_controls_are_said():
     assert "1,000 controls for 2,000 people" in report.text()
 
 
+def test_fewer_controls_do_not_make_a_leak_small():
+    """30 % of the rows are copied; among 250 of the 2,000 people few of them are met, which is no small leak."""
+    part = {name: np.concatenate([PEOPLE[name][:600], THIRD[name][600:]]) for name in PEOPLE}
+    few = {name: column[:250] for name, column in OTHERS.items()}
+    report = SinglingOut(released=part, people=PEOPLE, controls=few, width=3, tries=2000).run()
+    assert report.verdict == "leaks"
+    assert "perhaps by more than shown" in report.text()
+    assert "a few people" not in report.page().html() + report.json()
+
+
 def test_missing_values_are_not_spoken_of():
     released = {"x": [None, 1.0, 2.0], "t": ["a", None, None]}
     report = SinglingOut(released=released, people=released, controls={"x": [5.0] * 3, "t": ["b"] * 3}, width=1).run()

@@ -15,7 +15,9 @@ NUMBERS = {
     "piecewise 4": Piecewise(epsilon=4, lower=-1, upper=1, steps=64),
     "hybrid": Hybrid(epsilon=2, lower=-1, upper=1, steps=64),
     "hybrid of bits": Hybrid(epsilon="0.5", lower=-1, upper=1, steps=64),
+    "piecewise 3": Piecewise(epsilon=3, lower=-1, upper=1, steps=4096),
     "clamped": ClampedLaplace(epsilon=1, lower=-1, upper=1, granularity="1/32"),
+    "seldom clamped": ClampedLaplace(epsilon=5, lower=-1, upper=1, granularity="1/256"),
 }
 PEOPLE = {"in the middle": np.zeros(REPORTS), "at the ends": np.repeat([-1.0, 1.0], REPORTS // 2)}
 
@@ -38,6 +40,26 @@ def test_means_are_covered_by_intervals_that_are_not_much_too_wide(name, people)
     normal = 2 * norm.isf(0.025) * np.sqrt(variance / REPORTS)
     widest = 1.5 if name == "piecewise 4" else 1.35  # there the normal law is not near enough at so few reports
     assert 0.98 * normal < np.mean(widths) - snapping < widest * normal
+
+
+@pytest.mark.parametrize("oracle", [
+    Piecewise(epsilon="0.3", lower=0, upper=1, steps=9), Piecewise(epsilon=2, lower=0, upper=1, steps=1),
+    Piecewise(epsilon=3, lower=0, upper=1, steps=100), Piecewise(epsilon=7, lower=0, upper=1, steps=150),
+    ClampedGeometric(epsilon="0.5", size=9), ClampedGeometric(epsilon="0.2", size=150), ClampedGeometric(epsilon=3, size=4),
+])  # fmt: skip
+def test_third_moments_are_no_larger_than_the_normal_law_is_told(oracle):
+    """By the whole channel; for piecewise reports the bound is also near."""
+    chances = np.asarray(oracle.channel().as_float().matrix)
+    if isinstance(oracle, Piecewise):
+        shift, gain = map(float, oracle._affine)
+        worth, bound = (np.arange(oracle.codes) - shift) / gain, oracle._skew
+    else:
+        worth, bound = oracle._worth(), oracle._third() / oracle._variances().min()
+    away = np.abs(worth - np.arange(len(chances))[:, None])
+    ratio = ((chances * away**3).sum(axis=1) / (chances * away**2).sum(axis=1)).max()
+    assert ratio <= bound * (1 + 1e-9)
+    if isinstance(oracle, Piecewise):
+        assert bound < 1.2 * ratio
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.9])

@@ -15,7 +15,7 @@ from discreet.anonymity.information_loss import Utility, utility
 from discreet.anonymity.models import Model, Target, Verdict, judge, verify
 from discreet.anonymity.recoding import Recoding
 from discreet.anonymity.risk import REGULATORS, Risk, risk
-from discreet.anonymity.uniques import LARGEST, Fingerprints, one_row_each, unique_sets
+from discreet.anonymity.uniques import LARGEST, Fingerprints, unique_sets
 from discreet.errors import InvalidData
 from discreet.exact import Number
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text
@@ -73,7 +73,7 @@ def release_page(
         *_risks(("before", risks[0]), ("after", risks[1])),
         _sizes(("before", before), ("after", after)),
         *_costs(costs),
-        *_prints(unique_sets(arrow, names, share=share), "the quasi-identifiers of the original table"),
+        *_prints(unique_sets(arrow, names, share=share, units=units), "the quasi-identifiers of the original table"),
         *_limits(whole),
     ]
     return Page(title, parts, lead=f"{arrow.num_rows:,} rows; quasi-identifiers: {', '.join(names)}.")
@@ -96,7 +96,7 @@ def risk_page(
     """The risks of a table as it is, the models that it satisfies, and the column sets that single people out.
 
     `columns`: those among which such sets are looked for; all of them unless named. `units`: the person of each row as
-    a number, where one may have several; sets are then looked for in one row of each.
+    a number, where one may have several; people are counted then.
 
     >>> page = risk_page({"sex": ["F", "F", "M"], "town": ["Pisa", "Rome", "Rome"]}, ["sex"])
     >>> "prosecutor" in page.html()
@@ -108,7 +108,7 @@ def risk_page(
     result = risk(classes, threshold=threshold, population=population, units=units)
     whole = models if isinstance(models, Target) else Target.of(*models) if models else None
     secrets = tuple(dict.fromkeys([*(_columns(whole) if whole else ()), *sensitive]))
-    prints = unique_sets(one_row_each(arrow, units), columns, share=share, largest=largest)
+    prints = unique_sets(arrow, columns, share=share, largest=largest, units=units)
     parts: list[Part] = [
         *(_models(verify(arrow, quasi=names, models=whole, sensitive=sensitive, units=units)) if whole else ()),
         *_homogeneity(arrow, classes, secrets),
@@ -277,12 +277,12 @@ def _prints(prints: Fingerprints, among: str) -> list[Part]:
     ]
     more = f" {len(prints.sets) - _FEW} more are not shown." if len(prints.sets) > _FEW else ""
     reach = "" if prints.complete else f" Sets of more than {prints.largest} columns were not looked at."
-    wanted = f"at least {prints.threshold:.0%} of the rows"
+    wanted = f"at least {prints.threshold:.0%} of the {prints.counted}"
     caption = f"The smallest sets that single out {wanted}: whoever knows these columns of a person knows the row."
     parts: list[Part] = [
         Heading("Fingerprints"),
-        Text(f"Among {among}, all together single out {prints.together:.1%} of the rows.{more}{reach}"),
-        Chart("Share of rows that a column singles out", bars, y="share of rows"),
+        Text(f"Among {among}, all together single out {prints.together:.1%} of the {prints.counted}.{more}{reach}"),
+        Chart(f"Share of {prints.counted} that a column singles out", bars, y=f"share of {prints.counted}"),
     ]
     if sets:
         return [*parts, Grid(("columns", "how many", "share singled out"), sets, caption)]

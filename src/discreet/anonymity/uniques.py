@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.anonymity.classes import Ints, numbered, rows_of
-from discreet.errors import InvalidParameter
+from discreet.anonymity.classes import Bools, Ints, numbered, rows_of
+from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.tables import column, texts
 
@@ -59,6 +59,7 @@ class Fingerprints:
 
     `sets` hold at most `largest` columns; columns with a twin are left out of them. `complete` says that there is no
     larger minimal set. `columns` come in order of what they add to all the others, then of what they do alone.
+    `counted`: what shares are of, "rows" or, where units were given, "people"; `rows` is their number.
     """
 
     rows: int
@@ -69,10 +70,13 @@ class Fingerprints:
     columns: tuple[ColumnPart, ...]
     looked_at: int
     complete: bool
+    counted: str = "rows"
 
     def text(self) -> str:
         """The findings in a few lines."""
-        whole = f"All {len(self.columns)} columns together single out {self.together:.1%} of {self.rows} rows."
+        whole = (
+            f"All {len(self.columns)} columns together single out {self.together:.1%} of {self.rows} {self.counted}."
+        )
         if not self.sets:
             return whole + f" No set of up to {self.largest} columns singles out {self.threshold:.0%}."
         lines = [f"{column_set.share:6.1%}  {', '.join(column_set.columns)}" for column_set in self.sets]
@@ -81,6 +85,7 @@ class Fingerprints:
     def as_dict(self) -> dict[str, Any]:
         """The findings for JSON."""
         return {
+            "counted": self.counted,
             "rows": self.rows,
             "threshold": self.threshold,
             "all_columns": self.together,
@@ -105,16 +110,6 @@ def uniqueness(table: Any, columns: Sequence[str]) -> float:
     return int(np.count_nonzero(np.bincount(keys) == 1)) / len(keys)
 
 
-def one_row_each(table: Any, units: Ints | None) -> Any:
-    """The first row of each unit, where rows are of units; else the table.
-
-    >>> one_row_each({"zip": ["a", "b", "c"]}, np.array([1, 1, 0])).column("zip").to_pylist()
-    ['a', 'c']
-    """
-    arrow = rows_of(table)
-    return arrow if units is None else arrow.take(np.sort(np.unique(units, return_index=True)[1]))
-
-
 def unique_sets(
     table: Any,
     columns: Sequence[str] | None = None,
@@ -122,47 +117,65 @@ def unique_sets(
     share: Number,
     largest: int = LARGEST,
     most: int = MOST_SETS,
+    units: Ints | None = None,
 ) -> Fingerprints:
     """All minimal sets of at most `largest` columns that single out at least `share` of the rows.
 
     Exact: a set is in the answer if and only if it reaches the share and no set within it does. Where more than `most`
     sets would have to be looked at, the search ends with a smaller `largest`, which the answer states.
+
+    `units`: the person of each row as a number, where one may have several rows. People are counted then: a
+    person is singled out where nobody else has the values of one of their rows.
+
+    >>> visits = {"ill": ["flu", "HIV", "flu"]}
+    >>> unique_sets(visits, share="0.5", units=np.array([0, 0, 1])).sets[0].share
+    0.5
     """
     arrow = rows_of(table)
     names = _names(arrow, columns if columns is not None else arrow.column_names)
     wanted = rational(share, "share", above=0, at_most=1)
     integer(largest, "largest", at_least=1)
     coded = _coded(arrow, names)
-    needed = -(-wanted.numerator * arrow.num_rows // wanted.denominator)  # rounded up
+    count = arrow.num_rows
+    if units is not None:
+        if len(units) != count:
+            raise InvalidData(f"units: expected one for each of the {count} rows, got {len(units)}")
+        people, units = np.unique(units, return_inverse=True)
+        count = len(people)
+    needed = -(-wanted.numerator * count // wanted.denominator)  # rounded up
     twins = _twins(coded)
     different = [codes for place, codes in enumerate(coded) if twins[place] is None]
-    together, without = _left_out(different)
-    search = _Search(different, needed, together, without)
+    together, without = _left_out(different, units)
+    search = _Search(different, needed, together, without, units)
     result = search.run(min(largest, len(names)), integer(most, "most", at_least=1))
     own = [name for place, name in enumerate(names) if twins[place] is None]
-    sets = [UniqueSet(columns=tuple(own[i] for i in places), share=alone / arrow.num_rows) for places, alone in result]
-    parts = _parts(names, coded, twins, [count / arrow.num_rows for count in (together, *without)])
+    sets = [UniqueSet(columns=tuple(own[i] for i in places), share=alone / count) for places, alone in result]
+    parts = _parts(names, coded, twins, [alone / count for alone in (together, *without)], units)
     return Fingerprints(
-        rows=arrow.num_rows,
+        rows=count,
         threshold=float(wanted),
         largest=search.reached,
-        together=together / arrow.num_rows,
+        together=together / count,
         sets=tuple(sorted(sets, key=lambda column_set: (len(column_set.columns), -column_set.share))),
         columns=parts,
         looked_at=search.looked_at,
         complete=search.complete,
+        counted="rows" if units is None else "people",
     )
 
 
 class _Search:
     """The level-wise search over columns given as codes; a set is a tuple of places."""
 
-    def __init__(self, coded: list[Ints], needed: int, together: int, without: list[int]) -> None:
+    def __init__(self, coded: list[Ints], needed: int, together: int, without: list[int], units: Ints | None) -> None:
         order = np.argsort([-int(codes.max()) for codes in coded], kind="stable")  # many values first: short partitions
         self._order = [int(place) for place in order]
         self._coded = [coded[place] for place in self._order]
         self._needed = needed
-        self._rows = len(coded[0])
+        rows = np.arange(len(coded[0]))
+        self._whole = _Partition(rows, np.zeros_like(rows), 1)
+        if units is not None:
+            self._whole = _OfPeople(rows, np.zeros_like(rows), 1, units, np.zeros(int(units.max()) + 1, bool))
         self.looked_at = 0
         self.complete, self.reached = True, 0
         self._stack: list[tuple[int, _Partition]] = []
@@ -192,19 +205,17 @@ class _Search:
         return self._alone(places) if self._essential.issubset(places) else -1
 
     def _alone(self, places: tuple[int, ...]) -> int:
-        """How many rows these columns single out; partitions of the shared beginning are kept between calls."""
+        """How many these columns single out; partitions of the shared beginning are kept between calls."""
         self.looked_at += 1
         shared = 0
         while shared < min(len(self._stack), len(places) - 1) and self._stack[shared][0] == places[shared]:
             shared += 1
         del self._stack[shared:]
-        part = (
-            self._stack[-1][1] if self._stack else _Partition(np.arange(self._rows), np.zeros(self._rows, np.int64), 1)
-        )
+        part = self._stack[-1][1] if self._stack else self._whole
         for place in places[shared:-1]:
             part = part.refined(self._coded[place])
             self._stack.append((place, part))
-        return self._rows - part.left_after(self._coded[places[-1]])
+        return self._whole.most - part.left_after(self._coded[places[-1]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,6 +225,11 @@ class _Partition:
     rows: Ints
     of_row: Ints
     count: int
+
+    @property
+    def most(self) -> int:
+        """How many there are to single out."""
+        return len(self.rows)
 
     def refined(self, codes: Ints) -> "_Partition":
         """The same, separated further by a column."""
@@ -245,6 +261,46 @@ class _Partition:
         return of_row, sizes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _OfPeople(_Partition):
+    """The same for people with several rows: the rows that no one person has for themselves, and who has such."""
+
+    units: Ints
+    singled: Bools  # of each person
+
+    @property
+    def most(self) -> int:
+        """How many people there are."""
+        return len(self.singled)
+
+    def refined(self, codes: Ints) -> "_OfPeople":
+        """The same, separated further by a column."""
+        of_row, own = self._separated(codes)
+        left, of_left = np.unique(of_row[~own], return_inverse=True)
+        return _OfPeople(self.rows[~own], of_left.astype(np.int64), len(left), self.units, self._with(own))
+
+    def left_after(self, codes: Ints) -> int:
+        """How many people would not be singled out after separating further by a column."""
+        return int(np.count_nonzero(~self._with(self._separated(codes)[1])))
+
+    def _separated(self, codes: Ints) -> tuple[Ints, Bools]:
+        of_row = numbered([self._keys(codes)[0]])
+        return of_row, _of_one(of_row, self.units[self.rows])
+
+    def _with(self, own: Bools) -> Bools:
+        singled = self.singled.copy()
+        singled[self.units[self.rows[own]]] = True
+        return singled
+
+
+def _of_one(keys: Ints, units: Ints) -> Bools:
+    """Of each row, whether only one unit has its key."""
+    low, high = np.full(int(keys.max(initial=0)) + 1, len(units)), np.full(int(keys.max(initial=0)) + 1, -1)
+    np.minimum.at(low, keys, units)
+    np.maximum.at(high, keys, units)
+    return np.asarray((low == high)[keys])
+
+
 def _candidates(failed: list[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
     """Sets one larger, all of whose parts fail: two failing sets that differ in their last column are joined."""
     known = set(failed)
@@ -261,10 +317,11 @@ def _candidates(failed: list[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
 
 
 def _parts(
-    names: Sequence[str], coded: list[Ints], twins: list[int | None], shares: list[float]
+    names: Sequence[str], coded: list[Ints], twins: list[int | None], shares: list[float], units: Ints | None
 ) -> tuple[ColumnPart, ...]:
     """Each column's part, the heaviest first; `shares`: of all columns together, then without each different one."""
     together, *without = shares
+    count = len(coded[0]) if units is None else int(units.max()) + 1
     doubled = {twin for twin in twins if twin is not None}
     own = iter(without)
     parts = []
@@ -275,7 +332,7 @@ def _parts(
             ColumnPart(
                 name=name,
                 distinct=int(coded[place].max()) + 1,
-                alone=_singles(coded[place]) / len(coded[place]),
+                alone=_singles(coded[place], units) / count,
                 without=together if place in doubled else rest,
                 twin=None if twin is None else names[twin],
             )
@@ -283,8 +340,8 @@ def _parts(
     return tuple(sorted(parts, key=lambda part: (part.without, -part.alone)))
 
 
-def _left_out(coded: list[Ints]) -> tuple[int, list[int]]:
-    """How many rows all columns single out, and how many without each of them.
+def _left_out(coded: list[Ints], units: Ints | None) -> tuple[int, list[int]]:
+    """How many all columns single out, and how many without each of them.
 
     Without column i they are numbered by the columns before it and those after it, each numbered step by step.
     """
@@ -294,13 +351,15 @@ def _left_out(coded: list[Ints]) -> tuple[int, list[int]]:
         after.append(numbered([codes, after[-1]]))
     before, without = nothing, []
     for codes, rest in zip(coded, reversed(after), strict=True):
-        without.append(_singles(numbered([before, rest])) if len(coded) > 1 else 0)
+        without.append(_singles(numbered([before, rest]), units) if len(coded) > 1 else 0)
         before = numbered([before, codes])
-    return _singles(before), without
+    return _singles(before, units), without
 
 
-def _singles(keys: Ints) -> int:
-    return int(np.count_nonzero(np.bincount(keys) == 1))
+def _singles(keys: Ints, units: Ints | None) -> int:
+    if units is None:
+        return int(np.count_nonzero(np.bincount(keys) == 1))
+    return len(np.unique(units[_of_one(keys, units)]))
 
 
 def _twins(coded: list[Ints]) -> list[int | None]:

@@ -42,6 +42,7 @@ _VERDICTS = {
 _SHOWN = 6  # groups in a text; all of them are in the JSON
 _WORST_FIRST = ("falls", "leaks", "undecided", "holds")
 _UNREAD = "The attack does no better than guessing, but for the reason stated that shows nothing."
+_PARTLY_READ = "The attack succeeds more often than guessing does; for the reason stated, perhaps by more than shown."
 
 
 def setting(
@@ -264,7 +265,7 @@ class AttackReport:
         """The verdict in a sentence; where nothing is decided, with what stands in the way."""
         verdict = self.verdict
         if verdict != "undecided":
-            return _VERDICTS[verdict]
+            return _PARTLY_READ if verdict == "leaks" and self.unread else _VERDICTS[verdict]
         return _UNREAD if self._judged == "holds" else _VERDICTS[verdict] + self._open
 
     @property
@@ -289,7 +290,7 @@ class AttackReport:
         width = max(map(len, rows))
         lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
         lines += [f"- {remark}" for remark in (*self.unread, *self.remarks)]
-        lines += [f"- {self.sentence}"] if self.verdict == "undecided" else []
+        lines += [f"- {self.sentence}"] if self.verdict == "undecided" or self.sentence == _PARTLY_READ else []
         if owner and self.worst:
             lines += [f"{_PRIVATE}:", *[f"  {example}" for example in self.worst]]
         return "\n".join(lines)

@@ -89,7 +89,7 @@ def risk(
     from discreet.anonymity.anonymity_report import risk_page
     from discreet.anonymity.models import unit_codes
     from discreet.anonymity.risk import risk as measured
-    from discreet.anonymity.uniques import one_row_each, unique_sets
+    from discreet.anonymity.uniques import unique_sets
     from discreet.tables import read_table
 
     refuse_existing(report, "report", force=force)
@@ -98,7 +98,7 @@ def risk(
     table = table if unit is None else table.drop_columns([unit])
     classes = Classes.of_table(table, quasi)
     result = measured(classes, threshold=threshold, population=population, units=units)
-    prints = unique_sets(one_row_each(table, units), share=share, largest=largest)
+    prints = unique_sets(table, share=share, largest=largest, units=units)
     if report is not None:
         settings: dict[str, Any] = {"population": population, "threshold": threshold, "share": share, "units": units}
         risk_page(

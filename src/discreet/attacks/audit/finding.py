@@ -352,8 +352,8 @@ class Finding:
 
         The game: x or its neighbor, each with probability ½, gives one output; the attacker speaks up if it lies in
         the event, and names the likelier side. Success is how often that is right, p/(p + q), with δ taken off p. The
-        reference is the most that the claim allows, e^ε/(1 + e^ε); without a claim it is a coin. The verdict is
-        "falls" or "leaks" exactly where the claim is broken.
+        reference is the most that the claim allows, e^ε/(1 + e^ε); without a claim it is a coin. With a claim, the
+        verdict is "falls" exactly where it is broken: near 1, no difference is too small to matter.
         """
 
         allowed = 0.5 if self.claimed is None else speaks_rightly(float_up(self.claimed))
@@ -365,6 +365,7 @@ class Finding:
             success=self._success(),
             baseline=Share.known(allowed),
             confidence=float(self.confidence),
+            tolerance=0.0 if self.broken else 0.05,
             facts=self._facts(),
             charts=charts(self),
             remarks=self._remarks(),

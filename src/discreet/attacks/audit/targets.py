@@ -308,6 +308,7 @@ class Guessing:
             success=success,
             baseline=Share.known(min(1.0, allowed)),
             confidence=self.confidence,
+            tolerance=0.0 if self.epsilon is not None and success.low > allowed else 0.05,
             facts=self._facts(success),
             charts=(self._chart(success),),
             remarks=()

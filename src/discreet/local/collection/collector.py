@@ -289,8 +289,9 @@ def estimate(
     """The shares of the answers from a tally of so many reports; without a confidence, without bounds.
 
     "inversion" is unbiased, with bounds that are proven for any number of reports (for lists of answers; the default).
-    "ibu" is the most likely distribution, for maps after 500 plain iterations (their default), with bounds by the
-    bootstrap, which do not cover the bias of smoothing.
+    "ibu" is the most likely distribution: for lists with the bounds of inversion, clipped and widened to hold it; for
+    maps after 500 plain iterations (their default), with bounds by the bootstrap, which do not cover the bias of
+    smoothing.
 
     >>> survey = Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr",
     ...                 epsilon="ln 3", times=1)
@@ -309,11 +310,14 @@ def estimate(
     randomizer = survey.randomizes()
     if isinstance(randomizer, PlanarReport):
         return _estimate_places(survey, randomizer, np.asarray(tally), count, confidence, method or "ibu", iterations)
-    if method == "ibu":
-        return _by_ibu(survey, _model(survey), np.asarray(tally), count, confidence, iterations)
     result = randomizer.estimate(tally, reports=count)
     low, high = (None, None) if confidence is None else result.interval(confidence)
-    return Estimate(survey, "inversion", count, result.shares, low, high, confidence)
+    if method != "ibu":
+        return Estimate(survey, "inversion", count, result.shares, low, high, confidence)
+    shares = _likeliest(_model(survey), tally, iterations)
+    if low is not None and high is not None:
+        low, high = np.minimum(np.clip(low, 0, 1), shares), np.maximum(np.clip(high, 0, 1), shares)
+    return Estimate(survey, "ibu", count, shares, low, high, confidence)
 
 
 # Estimating
@@ -334,7 +338,7 @@ def _estimate_places(
 
         return Estimate(survey, method, reports, smoothed(planar, tally).shares, noisy=noisy)
     if method == "ibu":
-        return _by_ibu(survey, planar.model(), tally, reports, confidence, iterations, noisy)
+        return _likeliest_map(survey, planar.model(), tally, reports, confidence, iterations, noisy)
     from discreet.local.estimation.inversion import bootstrap, invert
 
     model = planar.model()
@@ -345,22 +349,30 @@ def _estimate_places(
     return Estimate(survey, method, reports, shares, result.low, result.high, confidence, noisy)
 
 
-def _by_ibu(
+def _likeliest(model: ChannelModel, tally: ArrayLike, iterations: int | None) -> Floats:
+    """Of a list of answers: until the likelihood stands still, as there is little to smooth."""
+    from discreet.local.estimation.ibu import ibu
+
+    steps = _PLAIN_STEPS if iterations is None else iterations
+    return ibu(model, tally, iterations=steps, memory=2, stop="gain").shares
+
+
+def _likeliest_map(
     survey: Survey,
     model: ChannelModel,
     tally: Integers,
     reports: int,
     confidence: Number | None,
     iterations: int | None,
-    noisy: Floats | None = None,
+    noisy: Floats,
 ) -> Estimate:
-    """Maps: few plain steps, which smooth. Lists: until the likelihood stands still; there is little to smooth."""
+    """Few plain steps, which smooth; bounds by the bootstrap."""
     from discreet.local.estimation.ibu import ibu
     from discreet.local.estimation.inversion import bootstrap
 
-    quick = noisy is None or survey.area.size > _MANY_CELLS
-    steps = iterations if iterations is not None else (_FAST_STEPS if quick and noisy is not None else _PLAIN_STEPS)
-    result = ibu(model, tally, iterations=steps, accelerate=quick, memory=2, stop="gain" if noisy is None else None)
+    quick = survey.area.size > _MANY_CELLS
+    steps = iterations if iterations is not None else (_FAST_STEPS if quick else _PLAIN_STEPS)
+    result = ibu(model, tally, iterations=steps, accelerate=quick, memory=2, stop=None)
     if confidence is None:
         return Estimate(survey, "ibu", reports, result.shares, noisy=noisy)
     taken = max(result.iterations, 1)

@@ -101,7 +101,8 @@ class Spread:
 class Bounded:
     """The mean of independent terms of bounded variance, each within `reach` of its expectation.
 
-    `variance` is the largest that there can be, `least` the smallest; `spread` is what the reports tell of it.
+    `variance` is the largest that there can be, `least` the smallest; `spread` is what the reports tell of it. `skew`
+    is the largest ratio of a term's third absolute moment to its variance, which is at most `reach`.
 
     >>> [round(end, 4) for end in Bounded(0.5, 0.25, 1.0, 10_000, 0.0).confidence_bounds(0.05)]
     [0.4863, 0.5137]
@@ -114,13 +115,15 @@ class Bounded:
     slack: float
     least: float = 0.0
     spread: Spread | None = None
+    skew: float = math.inf
 
     def confidence_bounds(self, tail: float) -> tuple[float, float]:
         """Bounds by `mean_reach`; where reports tell their variance, a tenth of the tail is spent on that."""
         variance, rest = self.variance, tail
         if self.spread is not None:
             variance, rest = min(variance, self.spread.upper_bound(self.reports, tail / 10)), 0.9 * tail
-        away = float(mean_reach(np.asarray(variance), self.reach, self.reports, rest, self.least)) + self.slack
+        given = (np.asarray(variance), self.reach, self.reports, rest, self.least, self.skew)
+        away = float(mean_reach(*given)) + self.slack
         return self.value - away, self.value + away
 
     def moved(self, start: float, step: float, slack: float) -> "Bounded":
@@ -129,8 +132,8 @@ class Bounded:
         spread = None
         if self.spread is not None:
             spread = replace(self.spread, base=self.spread.base * square, slope=self.spread.slope * square)
-        value, reach = start + step * self.value, self.reach * step
-        return Bounded(value, self.variance * square, reach, self.reports, slack, self.least * square, spread)
+        value, reach, skew = start + step * self.value, self.reach * step, self.skew * step
+        return Bounded(value, self.variance * square, reach, self.reports, slack, self.least * square, spread, skew)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,24 +311,27 @@ def bernstein_reach(variance: Floats, bound: float, reports: int, tail: float) -
     return np.asarray(np.sqrt(2 * variance * doubts / reports + linear**2) + linear)
 
 
-def mean_reach(variance: Floats, bound: float, reports: int, tail: float, least: float = 0.0) -> Floats:
+def mean_reach(
+    variance: Floats, bound: float, reports: int, tail: float, least: float = 0.0, skew: float = math.inf
+) -> Floats:
     """How far the mean of independent terms can be from its expectation: Bernstein's, or the normal law's.
 
-    `least` is a lower bound of the mean variance, known beforehand; with it the normal law may be used.
+    `least` is a lower bound of the mean variance, known beforehand; with it the normal law may be used. So is `skew`,
+    an upper bound of each term's third absolute moment over its variance.
 
     Guarantee: for terms within `bound` of their expectations, of mean variance at most `variance`, the reach is
     exceeded with probability at most `tail`.
     Proof. Berry and Esseen, with 0.56 for terms of any laws (Shevtsova 2010): the law of the sum, divided by its
-    deviation, is within e = 0.56·Σρ/(Σσ²)^1.5 of the normal one, and ρ ≤ bound·σ², so e ≤ 0.56·bound/√(n·least). Hence
-    P(|mean − expectation| > z·√(V/n)) ≤ 2Φ(−z) + 2e, which is `tail` for the z below. Which of the two is used depends
-    on `bound`, `reports`, `tail` and `least` alone, not on what was reported; both grow with the variance.
+    deviation, is within e = 0.56·Σρ/(Σσ²)^1.5 of the normal one. ρ ≤ s·σ² for s = min(bound, skew), so e ≤
+    0.56·s/√(n·least). Hence P(|mean − expectation| > z·√(V/n)) ≤ 2Φ(−z) + 2e, which is `tail` for the z below. Which
+    of the two is used depends on what is known beforehand alone, not on what was reported; both grow with the variance.
 
     >>> [float(mean_reach(np.array(0.25), 1.0, 10**6, 0.05, least).round(6)) for least in (0.0, 0.25)]
     [0.001359, 0.00099]
     """
     from scipy.special import ndtri
 
-    off = 0.56 * bound / np.sqrt(reports * least) if least > 0 else np.inf
+    off = 0.56 * min(bound, skew) / np.sqrt(reports * least) if least > 0 else np.inf
     if off < tail / 2 and (z := -float(ndtri(tail / 2 - off))) < np.sqrt(2 * np.log(2 / tail)):
         return np.asarray(z * np.sqrt(variance / reports))
     return bernstein_reach(variance, bound, reports, tail)

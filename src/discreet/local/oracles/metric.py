@@ -70,12 +70,18 @@ class _Line(CodeReports):
         worth, variances = self._worth(), self._variances()
         value, most = float(counts @ worth) / count, float(variances.max())
         reach = float(worth.max() - worth.min())
-        evidence = Bounded(value, most, reach, count, 0.0, float(variances.min()), self._spread(counts, count))
+        least, spread = float(variances.min()), self._spread(counts, count)
+        skew = self._third() / least if least > 0 else math.inf
+        evidence = Bounded(value, most, reach, count, 0.0, least, spread, skew)
         return Mean(value, most / count, count, 0.0, float(self.size - 1), evidence)
 
     def _spread(self, counts: Integers, count: int) -> Spread | None:
         """What the counts tell of the mean variance, where they do."""
         return None
+
+    def _third(self) -> float:
+        """An upper bound of E|φ(y) − x|³ for every x, where there is one."""
+        return math.inf
 
     def variance(self, value: int) -> float:
         """The variance of one report's unbiased estimate where the person's number is `value`."""
@@ -133,6 +139,12 @@ class ClampedGeometric(_Line):
         """A report is at the low end with probability α^x/(1+α): Var is α/(1−α)²·(1 + P(report at no end))."""
         unit = exp(-float(self.epsilon)) / expm1(-float(self.epsilon)) ** 2
         return Spread(unit, unit, float(counts[1:-1].sum()) / count, 1.0)
+
+    def _third(self) -> float:
+        """E|noise|³: what a report is worth, less x, is the mean of the noise given the report (Jensen)."""
+        rate = float(self.epsilon)
+        alpha = exp(-rate)
+        return 2 * alpha * (1 + 4 * alpha + alpha**2) / ((1 + alpha) * (-expm1(-rate)) ** 3) * (1 + 1e-9)
 
     def channel(self) -> Channel:
         """p(report | value) for up to 1000 numbers; e^(−ε) is rounded up to a rational, by less than 2^−60."""

@@ -147,7 +147,7 @@ class PlanarReport(CodeReports):
         """A radius in km about the place that holds the report at most this share of the time; rounded down.
 
         `interval` is for whoever needs a report to be near, this for whoever needs it to be far: the one errs upwards,
-        the other downwards. For Laplace noise, and places inside the area; see `kernels.radius_within`.
+        the other downwards. For Laplace noise, and places inside the area; see `radius_within`.
 
         >>> report = PlanarReport(Area.plane(width=2, height=2, cell="0.1"), epsilon="ln 2 at 200 m")
         >>> round(report.within("0.5"), 3), round(report.interval("0.5"), 3)
