@@ -102,6 +102,26 @@ def test_values_are_given_or_found(folder):
         assert {"a", "b"} <= set(pyarrow.csv.read_csv(folder / name).column("ward").to_pylist())
 
 
+def test_dates_have_bounds_in_one_option(folder):
+    """As the guide and the refusal of a column without bounds say: LOW..HIGH, found between them privately."""
+    policy = folder / "clinic.toml"
+    policy.write_text(POLICY + 'born = {type = "date"}\n')
+    days = np.datetime64("1950-01-01") + np.random.default_rng(2).integers(0, 9000, 800)
+    lines = (folder / "people.csv").read_text().splitlines()
+    dated = [f"{line},{day}" for line, day in zip(lines, ["born", *days.tolist()], strict=True)]
+    (folder / "people.csv").write_text("\n".join(dated) + "\n")
+    with pytest.raises(InvalidParameter, match=r"give bounds \(1950-01-01\.\.2024-12-31\)"):
+        run("synth", policy, *TERMS, "--explain")
+    bounds = ["--bins", "born=1940-01-01..1989-12-31"]
+    told = run("synth", policy, *TERMS, *bounds, "--explain")
+    assert "found privately, with about as many rows in each: born" in told.output
+    made = run("synth", policy, *TERMS, *bounds, "-o", folder / "made.parquet")
+    assert made.exit_code == 0, made.output
+    born = [day.isoformat() for day in parquet.read_table(folder / "made.parquet")["born"].to_pylist() if day]
+    assert len(born) > 500
+    assert "1940-01-01" <= min(born) <= max(born) <= "1989-12-31"
+
+
 def test_what_is_refused_before_anything_is_spent(folder):
     policy = folder / "clinic.toml"
     (folder / "taken.csv").write_text("")

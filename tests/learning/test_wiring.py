@@ -134,6 +134,8 @@ MODELS: dict[str, Callable[..., Any]] = {
     "LinearRegression, objective": lambda **b: LinearRegression(**b, **SUMS | {"method": "objective"}),
     "Ridge": lambda **b: Ridge(**b, **SUMS, norm=1, fit_intercept=False),
     "Ridge, objective": lambda **b: Ridge(**b, **SUMS | {"method": "objective"}, one_hot=[[0, 2]]),
+    "LinearRegression, clipped": lambda **b: LinearRegression(**b, **SUMS | {"method": "gradient"}),
+    "Ridge, clipped, weights": lambda **b: Weighed(Ridge(**b, **SUMS | {"method": "gradient"}, one_hot=[[0, 2]])),
     "LogisticRegression": lambda **b: LogisticRegression(**b, bounds=BOUNDS, classes=[0, 1], method="steps"),
     "LogisticRegression, objective": lambda **b: LogisticRegression(
         **b, bounds=BOUNDS, classes=[0, 1], method="objective"

@@ -22,6 +22,7 @@ _OUT = click.Path(dir_okay=False, writable=True)
 _IN = click.Path(exists=True, dir_okay=False)
 _FOLDER = click.Path(writable=True)
 _FORMS = click.Choice(["csv", "parquet"])
+_BINS_HELP = "age=10, or age=0,18,65,120, or bounds: born=1950-01-01..2024-12-31."
 
 
 def _names(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -53,9 +54,12 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
     for text in given:
         name, sign, bins = text.partition("=")
         if not sign or not bins.strip():
-            raise click.BadParameter(f"{text!r}: write age=10, or age=0,18,65,120")
+            raise click.BadParameter(f"{text!r}: write age=10, age=0,18,65,120, or born=1950-01-01..2024-12-31")
         parts = [part.strip() for part in bins.split(",")]
-        found[name.strip()] = int(parts[0]) if len(parts) == 1 and parts[0].isdigit() else parts
+        if len(parts) > 1:
+            found[name.strip()] = parts
+        else:
+            found[name.strip()] = int(parts[0]) if parts[0].isdigit() else parts[0]
     return found
 
 
@@ -66,7 +70,7 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 @click.option("--delta", metavar="δ", help="The budget's, if left out.")
 @click.option("--columns", multiple=True, callback=_names, help="Columns to synthesize: a,b,c; else all but the key.")
 @click.option("--exclude", multiple=True, callback=_names, help="Columns that are not synthesized.")
-@click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help="age=10, or age=0,18,65,120")
+@click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help=_BINS_HELP)
 @click.option("--values", multiple=True, callback=_values, metavar="COLUMN=A,B,…", help="Values of a column of text.")
 @click.option("--discover", multiple=True, callback=_names, help="Columns of text whose values are found privately.")
 @click.option("--at-most", multiple=True, metavar="A<=B", help="In every row, A is at most B.")

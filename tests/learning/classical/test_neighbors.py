@@ -26,8 +26,9 @@ from discreet.learning.classical import (
     exact_sums,
     trees,
 )
+from discreet.learning.classical.descent import scores
 from discreet.learning.classical.exact_sums import UNIT
-from discreet.learning.classical.logistic import _scores, residuals
+from discreet.learning.classical.logistic import residuals
 from discreet.mechanisms import Exponential, Geometric
 from discreet.noise import DeterministicEntropy
 from discreet.privacy import guarantee
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:expect little")
 EPSILON = Fraction(3, 2)
 DELTA = Fraction(1, 10**5)
 BOUNDS = (-2, 3)
-STATISTICS = {"method": "statistics"}
+STATISTICS, GRADIENT = {"method": "statistics"}, {"method": "gradient"}
 
 MODELS = [
     lambda **b: LinearRegression(**b, **STATISTICS, bounds=BOUNDS, target_bounds=(-1, 2)),
@@ -57,6 +58,8 @@ MODELS = [
     lambda **b: GaussianNB(**b, bounds=BOUNDS, classes=[0, 1, 2]),
     lambda **b: PCA(**b, bounds=BOUNDS, norm=1),
     lambda **b: PCA(**b, bounds=BOUNDS, norm=None),
+    lambda **b: LinearRegression(**b, **GRADIENT, bounds=BOUNDS, target_bounds=(-1, 2)),
+    lambda **b: Ridge(**b, **GRADIENT, bounds=BOUNDS, target_bounds=(-1, 2), one_hot=[[0, 1]], fit_intercept=False),
     lambda **b: StandardScaler(**b, bounds=BOUNDS),
     lambda **b: KMeans(**b, bounds=BOUNDS, n_clusters=3, max_iter=3),
     lambda **b: Histogram(**b, bounds=BOUNDS, bins=4),
@@ -240,7 +243,7 @@ def test_residuals_of_a_row_do_not_depend_on_other_rows(columns, classes):
         target = np.zeros((500, classes), np.int64)
         whole, exact = residuals(v, weights, target), np.clip((v / UNIT) @ weights, -700, 700)
         for some in (slice(0, 1), slice(0, 2), slice(3, 10), slice(0, 64), slice(1, 66), slice(100, 433)):
-            assert (_scores(v[some], weights) == _scores(v, weights)[some]).all()
+            assert (scores(v[some], weights) == scores(v, weights)[some]).all()
             assert (residuals(v[some], weights, target[some]) == whole[some]).all()
         chances = 1 / (1 + np.exp(-exact)) if classes == 1 else scipy.special.softmax(exact, axis=1)
         assert np.abs(whole - chances * UNIT).max() <= 1 + UNIT * 2.0**-20 * max(size, 1)

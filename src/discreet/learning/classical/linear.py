@@ -1,10 +1,12 @@
-"""Linear and ridge regression, in two ways; which one is taken depends on settings alone.
+"""Linear and ridge regression, in three ways; which one is taken depends on settings alone.
 
-"objective" (`objective.perturbed`) draws noise for each weight once, and minimizes a loss that is a parabola for small
-residuals and straight for large ones. "statistics" draws noise for XᵀX and Xᵀy, summed exactly (Vu, Slavkovic 2009;
-Wang 2018, "Revisiting differentially private linear regression", AdaSSP); everything after is post-processing, the
-choice of the ridge too (`adaptive_solution`). It has no bias where residuals are skewed, but noise for each pair of
-columns: from three columns or categories on it is much the worse (decision 33).
+"gradient" (`descent.descended`) takes many steps along noisy sums of clipped gradients; with δ > 0 it has the least
+noise from about five columns on (decision 33). "objective" (`objective.perturbed`) is ε-DP, draws noise for each weight
+once, and minimizes a loss that is a parabola for small residuals and straight for large ones. "statistics" draws noise
+for XᵀX and Xᵀy, summed exactly (Vu, Slavkovic 2009; Wang 2018, "Revisiting differentially private linear regression",
+AdaSSP); everything after is post-processing, the choice of the ridge too (`adaptive_solution`). It has no bias where
+residuals are skewed, but noise for each pair of columns: from three columns or categories on it is much the worse
+(decision 33).
 """
 
 import math
@@ -18,6 +20,7 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, rational
 from discreet.learning.classical import exact_sums, inputs, objective
+from discreet.learning.classical.descent import STEPS, Pace, Steps, blur, descended, descent_parts, scores
 from discreet.learning.classical.estimator import Floats, Regressor
 from discreet.learning.classical.exact_sums import (
     UNIT,
@@ -27,6 +30,7 @@ from discreet.learning.classical.exact_sums import (
     Reach,
     mirrored,
     noisy_float,
+    norms,
     planned,
     products,
     reach_of,
@@ -50,6 +54,11 @@ _LEAST = Fraction(1, 4)  # of the penalty: a ridge of 1. A smaller one asks for 
 _MOVED = 0.005  # how far noise may move predictions, as a mean square in half widths of the target
 _WEAK = 6  # times what drowns sums of rows, noise on weights is taken for, in the warning
 _UNBIASED = 1.5  # so many times the noise is borne for a method without bias
+_DRAWN = 1.5  # times the noise of a descent counts, as weights are drawn towards the last of its steps
+_FIRST = Part(4 * UNIT, 4 * UNIT * UNIT, UNIT, Fraction(1, 25))  # `Ridge._first`, before a descent
+_PATH = 0.05  # of a descent, as in `Pace`
+_STABLE = 3.0  # over the mean ‖v‖², which is at least the curvature, for the first rate: beyond 3.8 momentum diverges
+_WIDEST, _TRUST = 8.0, 300  # of a clip; so many rows per deviation of the noise for each 1 of it
 
 
 class Ridge(Regressor):
@@ -62,7 +71,7 @@ class Ridge(Regressor):
     one_hot         columns that are indicators of one category, which have norm 1 together: lists of names or
                     positions, a list for each category, or an encoder (`one_hot_columns`). Columns given by name then
                     need no bounds. Rows with several indicators of one category are shortened
-    method          "objective", "statistics", or None: the one that is expected to err less (`_plan`)
+    method          "gradient", "objective", "statistics", or None: the one that is expected to err least (`_best`)
     rows            about how many rows there are, if that is public: an ε that cannot work is refused, one that will
                     give little is warned of, before anything is paid. Without it the warning comes from a noisy count
 
@@ -71,12 +80,13 @@ class Ridge(Regressor):
     all statistics, and predictions are the noisy mean.
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP (ε-DP for delta=0).
-    Proof. "objective": in `objective`; the scale of residuals there is public. "statistics": a row adds to the sums the
+    Proof. "objective": in `objective`; the scale of residuals there is public. "gradient": in `descent`; what is
+    released before the steps is four numbers of at most UNIT (`_pace`). "statistics": a row adds to the sums the
     upper triangle of zzᵀ, z·y, UNIT·z and (UNIT², UNIT·y). z is clamped, snapped and within `exact_sums.reach_of`
     (`exact_sums.snapped`), |y| ≤ UNIT; so the first is bounded in `exact_sums.triangle_part`, the next two by
     ‖z·y‖ ≤ ‖z‖·UNIT in both norms, and the last by 2·UNIT² and, squared, 2·UNIT⁴. Each has a fixed share of the budget
     (`exact_sums.planned`). What is computed from the noisy sums is post-processing. A weight w of a row multiplies z, y
-    and the constant UNIT by √w, which makes nothing longer (`exact_sums.weighted`).
+    and the constant UNIT by √w, in "gradient" what the row adds by w: nothing becomes longer (`exact_sums.weighted`).
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 2000)[:, None]
@@ -122,11 +132,13 @@ class Ridge(Regressor):
         plan = self._plan(reach, values.shape[1])
         if not self.fit_intercept:
             box, goal = box.through_zero(), goal.through_zero()
-        elif isinstance(plan, Once):
+        elif not isinstance(plan, Noise):
             goal = goal.centered()
         z, y, self._goal = snapped(values, box, reach), snapped(targets[:, None], goal), goal
         if isinstance(plan, Once):
             self._minimize(z, y, weights, plan, alpha, box)
+        elif isinstance(plan, Steps):
+            self._descend(z, y, weights, plan, alpha, box)
         else:
             self._sum(z, y, weights, plan, alpha, box)
         return self
@@ -148,30 +160,56 @@ class Ridge(Regressor):
         if isinstance(plan, Noise):
             return exact_sums.moved(plan, self._parts(reach))
         constant = int(self.fit_intercept)
+        if isinstance(plan, Steps):
+            return exact_sums.moved(plan.noise, self._steps(reach, columns))
         weights = objective.moved(plan.weights, columns + constant, 1, reach.l1 + constant * UNIT)
         return Pure(1 / plan.count.scales[0] + weights.epsilon)
 
-    def _plan(self, reach: Reach, columns: int) -> "Once | Noise":
-        """How the budget is spent, from settings alone; both ways are compared by their noise in sums of rows."""
-        if self.method not in (None, "objective", "statistics"):
-            raise InvalidParameter("method", self.method, '"objective", "statistics" or None')
-        parts, constant, size = self._parts(reach), int(self.fit_intercept), math.sqrt(columns)
-        given = (reach.with_constant if constant else reach, columns + constant, self.epsilon)
-        once = Once.planned(*given)
-        sums = planned(parts, epsilon=self.epsilon, delta=self.delta)
-        first = math.hypot(once.deviation * math.sqrt(columns + constant), 4 * float(once.weights.penalty))
-        gain = noisy_float(sums.deviation(0)) * size / first
-        if self.method == "objective" or (self.method is None and gain > _UNBIASED):
-            once = Once.planned(*given, self.rows)
+    def _plan(self, reach: Reach, columns: int) -> "Once | Steps | Noise":
+        """How the budget is spent, from settings alone."""
+        if self.method not in (None, "gradient", "objective", "statistics"):
+            raise InvalidParameter("method", self.method, '"gradient", "objective", "statistics" or None')
+        method, size = self.method or self._best(reach, columns), math.sqrt(columns)
+        if method == "objective":
+            once = self._once(reach, columns, self.rows)
             warn_of_noise(_WEAK * once.deviation * size, self.rows, level=4)
             return once
-        sums = planned(parts, epsilon=self.epsilon, delta=self.delta, rows=self.rows)
+        if method == "gradient":
+            descent = self._descent(reach, columns, self.rows)
+            warn_of_noise(_WEAK * blur(descent) * size, self.rows, level=4)
+            return descent
+        sums = planned(self._parts(reach), epsilon=self.epsilon, delta=self.delta, rows=self.rows)
         warn_of_noise(noisy_float(sums.deviation(1)) * size, self.rows, level=4)
         return sums
 
+    def _best(self, reach: Reach, columns: int) -> str:
+        """The method that is expected to err least, all compared by their noise in sums of rows.
+
+        A smaller clip in a descent than the rows need has a bias, which is not in this comparison (`_pace`).
+        """
+        size, width = math.sqrt(columns), math.sqrt(columns + int(self.fit_intercept))
+        once, sums = self._once(reach, columns), planned(self._parts(reach), epsilon=self.epsilon, delta=self.delta)
+        noise = {"objective": math.hypot(once.deviation * width, 4 * float(once.weights.penalty))}
+        if rational(self.delta, "delta", at_least=0, below=1):
+            noise["gradient"] = _DRAWN * blur(self._descent(reach, columns)) * width
+        least = min(noise, key=noise.__getitem__)
+        return least if noisy_float(sums.deviation(0)) * size > _UNBIASED * noise[least] else "statistics"
+
+    def _once(self, reach: Reach, columns: int, rows: int | None = None) -> "Once":
+        constant = int(self.fit_intercept)
+        return Once.planned(reach.with_constant if constant else reach, columns + constant, self.epsilon, rows)
+
+    def _descent(self, reach: Reach, columns: int, rows: int | None = None) -> Steps:
+        parts = self._steps(reach, columns)
+        return Steps(planned(parts, epsilon=self.epsilon, delta=self.delta, rows=rows), STEPS, clipped=True)
+
+    def _steps(self, reach: Reach, columns: int) -> list[Part]:
+        constant = int(self.fit_intercept)
+        return descent_parts(reach.with_constant if constant else reach, 1, columns + constant, STEPS, _FIRST)
+
     def _minimize(self, z: Ints, y: Ints, weights: Floats | None, plan: "Once", alpha: float, box: inputs.Box) -> None:
         """Weights of scores 2(v·w − y)/step, by objective perturbation; XᵀX weighs a quarter there."""
-        goal, columns = self._goal, z.shape[1]
+        columns = z.shape[1]
         count = plan.noisy_count(len(z), self.entropy)
         if self.rows is None:
             warn_of_noise(_WEAK * plan.deviation * math.sqrt(columns), round(count), level=4)
@@ -180,9 +218,44 @@ class Ridge(Regressor):
         if self.fit_intercept:
             z, more = np.hstack([np.full((len(z), 1), UNIT), z]), np.concatenate([[0.0], more])
         offset = np.asarray(y * (2 / (plan.step * UNIT)), np.float64)
-        scores = perturbed(z, offset, plan.weights, self.entropy, weights, more)[:, 0] * (plan.step / 2)
+        self._keep(perturbed(z, offset, plan.weights, self.entropy, weights, more)[:, 0] * (plan.step / 2), box)
         self.cost_ = plan.loss
-        constant, slopes = (scores[0], scores[1:]) if self.fit_intercept else (0.0, scores)
+
+    def _descend(self, z: Ints, y: Ints, weights: Floats | None, plan: Steps, alpha: float, box: inputs.Box) -> None:
+        """Weights by steps from a noisy mean on."""
+        columns, ones = z.shape[1], np.full((len(z), 1), UNIT)
+        v = np.hstack([ones, z]) if self.fit_intercept else z
+        pace, mean = self._pace(v, y, weights, plan)
+        if self.rows is None:
+            warn_of_noise(_WEAK * blur(plan) * math.sqrt(columns), round(pace.count), level=4)
+        penalty, start = np.zeros((v.shape[1], 1)), np.zeros((v.shape[1], 1))
+        penalty[-columns:, 0] = alpha / box.half**2
+        start[: v.shape[1] - columns] = mean
+        found = descended(residuals, v, y, plan, pace, start, penalty, self.entropy, weights)
+        self._keep(found[:, 0], box)
+        self.cost_, self.ridge_ = plan.loss, 0.0
+
+    def _pace(self, v: Ints, y: Ints, weights: Floats | None, plan: Steps) -> tuple[Pace, float]:
+        """How far steps go, and the mean of the target: from noisy sums of 1, y, y² and ‖v‖, each of at most UNIT.
+
+        Gradients are clipped at twice what rows have when the mean is predicted, as far as noise allows: a smaller clip
+        draws predictions from the mean to the median, a larger one is more noise.
+        """
+        longest = int(np.ceil(np.sqrt(v.shape[1]))) * UNIT
+        lengths = np.minimum(np.floor(np.sqrt(norms(v)) / longest * UNIT), UNIT).astype(np.int64)
+        each = np.stack([np.full(len(v), UNIT), y[:, 0], y[:, 0] ** 2 // UNIT, lengths], axis=1)
+        sums = plan.noise.add(0, weighted(each, weights).sum(axis=0), self.entropy) / UNIT
+        count = max(float(sums[0]), 1.0)
+        mean, square, length = (sums[1:] / count).tolist()
+        mean = min(max(mean, -1.0), 1.0)
+        spread, size = math.sqrt(min(max(square - mean**2, 0.0), 1.0)), max(length * longest / UNIT, 0.3)
+        clip = max(1.0, min(2 * spread * size, count / blur(plan) / _TRUST, _WIDEST))
+        return Pace(count, clip, path=_PATH, longest=_STABLE * plan.steps / size**2), mean
+
+    def _keep(self, found: Floats, box: inputs.Box) -> None:
+        """Coefficients in the units of the data, from weights of scaled columns, the constant first."""
+        goal = self._goal
+        constant, slopes = (found[0], found[1:]) if self.fit_intercept else (0.0, found)
         self.coef_ = slopes / box.half * goal.half[0]
         at_center = goal.center[0] + goal.half[0] * constant
         self.intercept_ = float(at_center - self.coef_ @ box.center) if self.fit_intercept else 0.0
@@ -313,6 +386,12 @@ class Once:
         """
         blur = self.deviation * math.sqrt(columns)
         return max(blur, blur**2 / (4 * _MOVED * count), 4 * float(self.weights.penalty))
+
+
+def residuals(v: Ints, weights: Floats, y: Ints) -> Ints:
+    """(v·w − y)·UNIT for each row, cut to whole numbers from −UNIT to UNIT; a row's depends on this row alone."""
+    missed = np.clip(scores(v, weights) - y / UNIT, -1, 1)
+    return np.asarray(np.trunc(missed * UNIT), np.int64)
 
 
 def statistics(z: Ints, y: Ints, ones: Ints, constant: bool) -> list[Ints]:

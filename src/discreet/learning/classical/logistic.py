@@ -12,9 +12,7 @@ The constants were chosen on generated tables of 2 to 200 columns, 2 to 10 class
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,12 +20,12 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, rational
 from discreet.learning.classical import exact_sums, inputs, objective
+from discreet.learning.classical.descent import STEPS, Pace, Steps, blur, descended, descent_parts, scores
 from discreet.learning.classical.estimator import Classifier
 from discreet.learning.classical.exact_sums import (
     UNIT,
     Floats,
     Ints,
-    Noise,
     Part,
     Reach,
     indicators,
@@ -49,83 +47,7 @@ from discreet.learning.classical.objective import Perturbation, perturbation, pe
 from discreet.noise import Entropy
 from discreet.privacy.loss import Loss
 
-STEPS = 100
-_COUNT = Fraction(1, 50)  # the share of the noisy count
-_MOMENTUM, _AVERAGED = 0.9, 5.0  # the mean is over the last fifth of the steps, about
-_LONGEST = 1600.0  # the largest sum of the learning rates, were they not to fall
-_PATH = 0.75  # the length of all steps together, in rows per deviation of the noise
 _PLENTY = 2000  # so many rows per deviation of the noise allow a clip of 2 instead of 1
-
-
-def descent_parts(reach: Reach, outputs: int, columns: int, steps: int) -> list[Part]:
-    """What a row v within `reach` adds to the count, and to each of the gradients, in clips.
-
-    Proof. It adds q ⊗ v with ‖q‖·‖v‖ ≤ UNIT² (`clipped`) and ‖q ⊗ v‖ = ‖q‖·‖v‖. In ℓ1 norm that is at most
-    √(outputs·columns) times as much (Cauchy, Schwarz), and at most ‖q‖₁·‖v‖₁, q being the residuals of `residuals`,
-    of ℓ1 norm at most UNIT for one output and 2·UNIT for several, or shorter (a clip is at least 1).
-    """
-    l1 = min(math.isqrt(outputs * columns * UNIT**4), (1 if outputs == 1 else 2) * UNIT * reach.l1)
-    return [Part(1, 1, 1, _COUNT), Part(l1, UNIT**4, UNIT * UNIT, 1 - _COUNT, steps)]
-
-
-def blur(noise: Noise, steps: int) -> float:
-    """The deviation of the noise in the mean over the steps of a sum of gradients, in clips, in each coordinate."""
-    return noise.deviation(1) / (UNIT * UNIT) / math.sqrt(steps)
-
-
-def clipped(q: Ints, squares: Ints, clip: float = 1.0) -> Ints:
-    """Residuals over `clip`, shortened so that ‖q‖·‖v‖ ≤ UNIT²; `squares` are those of the rows v, at least 1.
-
-    Guarantee: exact, and a row's numbers depend on this row alone. Proof. ‖q‖²·‖v‖² ≤ UNIT⁴ holds exactly if ‖q‖² is
-    at most the whole part of UNIT⁴/‖v‖², whole numbers below 2⁶¹. Longer q are shortened in floats, cut towards zero
-    and measured again, and would count as zero if still too long.
-
-    >>> clipped(np.array([[UNIT], [UNIT // 8]]), np.array([4 * UNIT**2, 4 * UNIT**2])).tolist()
-    [[16383], [4096]]
-    """
-    most = UNIT**4 // squares
-    shrink = np.minimum(1 / clip, np.sqrt(most / np.maximum(norms(q), 1)) * (1 - 2.0**-40))
-    shorter = np.trunc(q * shrink[:, None]).astype(np.int64)
-    shorter[norms(shorter) > most] = 0
-    return shorter
-
-
-def descended(
-    v: Ints,
-    target: Ints,
-    noise: Noise,
-    steps: int,
-    penalty: float,
-    entropy: Entropy | None,
-    sample_weight: Floats | None = None,
-    *,
-    warn: bool = False,
-) -> Floats:
-    """Weights after the steps: momentum, rates that fall to 0, and the mean of the last weights.
-
-    `warn`: say so where the noisy count shows that noise drowns all.
-
-    Guarantee: costs `noise.loss` if `noise` was planned for `descent_parts`. Proof. Rows are seen by the count and by
-    the gradients alone, both released with noise; weights come from earlier releases, so the steps compose adaptively.
-    """
-    squares = norms(v)
-    count = max(float(noise.add(0, np.array([len(v)]), entropy)[0]), 1.0)
-    each = blur(noise, steps)
-    if warn:
-        warn_of_noise(each * math.sqrt(v.shape[1] * target.shape[1]), round(count), level=5)
-    trust = count / each
-    clip = 1.0 if trust < _PLENTY else 2.0
-    rate = min(2 * (1 - _MOMENTUM) / steps * _PATH * trust / clip, _LONGEST / steps)
-    weights = np.zeros((v.shape[1], target.shape[1]))
-    speed, mean, sure, keep = weights, weights, 0.0, max(1 - _AVERAGED / steps, 0.0)
-    for step in range(steps):
-        shorter = clipped(residuals(v, weights, target), squares, clip)
-        exact = products(v, weighted(shorter, sample_weight))
-        slope = clip * noise.add(1, exact, entropy) / UNIT**2 + penalty * weights
-        speed = _MOMENTUM * speed + slope / count
-        weights = weights - rate * (1 - step / steps) * speed
-        mean, sure = keep * mean + (1 - keep) * weights, keep * sure + 1 - keep
-    return np.asarray(mean / sure, np.float64)
 
 
 def residuals(v: Ints, weights: Floats, target: Ints) -> Ints:
@@ -134,40 +56,18 @@ def residuals(v: Ints, weights: Floats, target: Ints) -> Ints:
     Guarantee: one class (two labels): |q| ≤ UNIT. Several: ‖q‖₁ ≤ 2·UNIT and ‖q‖² ≤ 2·UNIT², exactly: rows where
     rounding of floats broke that would count as zero.
     Proof. p and the target both add up to 1, so ‖p − target‖₁ ≤ 2 and ‖p − target‖² ≤ 2; cutting makes nothing larger,
-    and both norms are then measured in whole numbers. A row's numbers do not depend on other rows (`_scores`).
+    and both norms are then measured in whole numbers. A row's numbers do not depend on other rows (`descent.scores`).
     """
     with np.errstate(all="ignore"):
-        scores = np.clip(_scores(v, weights), -700, 700)
-        chances = 1 / (1 + np.exp(-scores)) if target.shape[1] == 1 else np.exp(normalized(scores))
+        levels = np.clip(scores(v, weights), -700, 700)
+        chances = 1 / (1 + np.exp(-levels)) if target.shape[1] == 1 else np.exp(normalized(levels))
     q = np.clip(np.trunc((chances - target) * UNIT), -UNIT, UNIT).astype(np.int64)
     if target.shape[1] > 1:
         q[(norms(q) > 2 * UNIT * UNIT) | (np.abs(q).sum(axis=1) > 2 * UNIT)] = 0
     return q
 
 
-def _scores(v: Ints, weights: Floats) -> Floats:
-    """v·weights/UNIT, weights rounded to about 30 bits of the largest: a row's scores depend on this row alone.
-
-    Proof. A matrix product of floats is rounded in an order that may depend on how many rows there are. Here it adds up
-    whole numbers: |v| ≤ UNIT = 2¹⁵, and weights become whole numbers of size at most 2^(37 − b) + ½ for fewer than 2^b
-    columns; so all sums are below 2⁵³, and exact in every order.
-    """
-    finite = np.nan_to_num(weights)
-    largest = max(int(np.frexp(np.abs(finite).max(initial=0.0))[1]), -900)
-    steps = 37 - v.shape[1].bit_length() - largest
-    return np.asarray(np.ldexp(v.astype(np.float64) @ np.rint(np.ldexp(finite, steps)), -steps - 15), np.float64)
-
-
 _METRIC = Fraction(1, 4)  # its share of the budget
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Noise for a number of steps, of clipped gradients or in a metric."""
-
-    noise: Noise
-    steps: int
-    clipped: bool
 
 
 class LogisticRegression(Classifier):
@@ -243,12 +143,23 @@ class LogisticRegression(Classifier):
         if isinstance(plan, Perturbation):
             found, self.cost_, self.n_iter_ = perturbed(v, target, plan, self.entropy, weights), plan.noise.loss, 1
         else:
-            run = partial(descended, warn=self.rows is None) if plan.clipped else stepped
-            found = run(v, target, plan.noise, plan.steps, float(penalty), self.entropy, weights)
-            self.cost_, self.n_iter_ = plan.noise.loss, plan.steps
+            run = self._descended if plan.clipped else stepped
+            found = run(v, target, plan, float(penalty), self.entropy, weights)
+            self.cost_, self.n_iter_ = plan.loss, plan.steps
         self.coef_ = (found[1:] / box.half[:, None]).T
         self.intercept_ = found[0] - self.coef_ @ box.center
         return self
+
+    def _descended(
+        self, v: Ints, target: Ints, plan: Steps, penalty: float, entropy: Entropy | None, weights: Floats | None
+    ) -> Floats:
+        """Weights after steps along clipped gradients, whose clip and length a noisy count sets."""
+        count = max(float(plan.noise.add(0, np.array([len(v)]), entropy)[0]), 1.0)
+        if self.rows is None:
+            warn_of_noise(blur(plan) * math.sqrt(v.shape[1] * target.shape[1]), round(count), level=5)
+        pace = Pace(count, 1.0 if count / blur(plan) < _PLENTY else 2.0, path=0.75, longest=1600.0)
+        start = np.zeros((v.shape[1], target.shape[1]))
+        return descended(residuals, v, target, plan, pace, start, penalty, entropy, weights)
 
     def loss(self, columns: int, classes: int) -> Loss:
         """What `fit` will cost for rows of so many columns and so many classes, from settings alone."""
@@ -294,7 +205,7 @@ class LogisticRegression(Classifier):
             first, second = expected_errors(once(None), often(None, clipped=True))
             method = "objective" if first <= second else "gradient"
         plan = once(self.rows) if method == "objective" else often(self.rows, clipped=True)
-        each = plan.deviation if isinstance(plan, Perturbation) else blur(plan.noise, plan.steps)
+        each = plan.deviation if isinstance(plan, Perturbation) else blur(plan)
         warn_of_noise(each * math.sqrt(outputs * (columns + 1)), self.rows, level=4)
         return plan
 
@@ -331,7 +242,7 @@ def expected_errors(once: Perturbation, often: Steps) -> tuple[float, float]:
     The first has its noise and the pull Λ·w of its penalty, for weights of size 1; Λ grows with the number of classes.
     The second has the noise in the mean of all steps, doubled, as weights are drawn towards the last of them.
     """
-    return math.hypot(once.deviation, float(once.penalty)), 2 * blur(often.noise, often.steps)
+    return math.hypot(once.deviation, float(once.penalty)), 2 * blur(often)
 
 
 def gradient_parts(reach: Reach, outputs: int, steps: int) -> list[Part]:
@@ -344,8 +255,7 @@ def gradient_parts(reach: Reach, outputs: int, steps: int) -> list[Part]:
 def stepped(
     v: Ints,
     target: Ints,
-    noise: Noise,
-    steps: int,
+    plan: Steps,
     penalty: float,
     entropy: Entropy | None,
     sample_weight: Floats | None = None,
@@ -357,10 +267,11 @@ def stepped(
     """
     curve = 0.25 if target.shape[1] == 1 else 0.5
     rows = weighted(v, None if sample_weight is None else np.sqrt(sample_weight))
+    noise = plan.noise
     gram = mirrored(noise.add(0, triangle(products(rows, rows)), entropy), v.shape[1]) / UNIT**2
     metric = _inverse(gram * curve, noisy_float(noise.deviation(0)), penalty)
     weights = np.zeros((v.shape[1], target.shape[1]))
-    for _ in range(steps):
+    for _ in range(plan.steps):
         exact = products(v, weighted(residuals(v, weights, target), sample_weight))
         noisy = noise.add(1, exact, entropy) / UNIT**2
         weights = weights - metric @ (noisy + penalty * weights)
