@@ -331,4 +331,6 @@ def test_every_kind_of_job_has_a_price_and_a_report_as_a_page(fresh):
         assert report.status == 200, report
         assert kind == "bounds" or b"<!doctype html>" in report.content[:100]
         assert house.charges() == before + 1
-        assert house.call("POST", CLINIC + "/job-price", "ann", {"kind": kind, "request": request}).json["free"]
+        assert house.call("POST", CLINIC + "/job-price", "ann", {"kind": kind, "request": request}).json["budget"][
+            "free"
+        ]

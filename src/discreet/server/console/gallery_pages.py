@@ -163,11 +163,12 @@ def _named(name: str) -> "Exhibit":
 
 
 _LEGEND = (
-    "falls: success is clearly above guessing and above the same attack on people outside the data. leaks: so it is, "
-    "but on few people. holds: it is not, within the tolerance. undecided: too few people, or not all could be read."
+    "falls: the attack succeeds clearly more often than guessing, and than the same attack on people outside the "
+    "data. leaks: it does, but on few people. holds: it does not, within the tolerance. undecided: there were too few "
+    "people to say, or not all of them could be read."
 )
 
-_DIAL = """<h2>Turn ε</h2><p>How much may all answers together cost?
+_DIAL = """<h2>Turn ε</h2><p>ε limits what all answers together reveal.
 Turn it up, and see when the attack begins to work.</p>
 <div class="dial"><label for="turn">ε</label><input id="turn" type="range" min="0" max="7" step="1" value="4">
 <output id="turned" for="turn">1</output></div><div id="dialed" aria-live="polite"></div>"""

@@ -147,16 +147,18 @@ class PageRefused(Exception):
         self.refused = refused
 
 
-async def on_page_refused(_: Request, error: Exception) -> Response:
+async def on_page_refused(request: Request, error: Exception) -> Response:
     """The page that says why another is not shown; the door, where somebody is not signed in."""
     if not isinstance(error, PageRefused):
         raise error
     if error.refused.status == 401:
         return Response(status_code=303, headers={"location": SIGN_IN})
     words = (
-        f'<p class="verdict bad"><b>Not shown.</b> {escape(str(error.refused))}</p><p><a href="/console">Back</a></p>'
+        f'<p class="verdict bad"><b>Not shown.</b> {escape(str(error.refused))}</p>'
+        '<p><a href="/console">To your datasets</a></p>'
     )
-    return page("This page is not shown", words, status=error.refused.status)
+    token = getattr(request.state, "token", None)
+    return page("This page is not shown", words, token=token, status=error.refused.status)
 
 
 def visiting(right: Right) -> Callable[..., Coroutine[Any, Any, Session]]:

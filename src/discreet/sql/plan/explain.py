@@ -31,6 +31,8 @@ Read = Measure | Distribution | Frequencies
 class Explanation:
     """What a plan would do and cost. `budget` is filled in where the budget is known: before, after, affordable.
 
+    There, `own` is the most that one pure release of this analyst may cost, by the budget, the cap and the token.
+
     `warnings` say that some number may be worth less than its price. `str` prints it all for people, `to_json` gives
     the same facts as data.
     """

@@ -1,7 +1,7 @@
 // Forms for larger releases: what they cost before, a report after.
 
 import { here, json, send, v1 } from "./api.js";
-import { facts, failure, fill, find, h, later, loading, save } from "./dom.js";
+import { facts, failure, fill, find, h, later, loading, number, save, unaffordable } from "./dom.js";
 
 const catalog = JSON.parse(find("catalog").textContent);
 const tables = catalog.tables.filter((table) => table.private && !table.link);
@@ -95,8 +95,12 @@ const ask = later(200, async () => {
   try {
     const found = await json(here("/job-price"), { body: asked });
     price = asked;
-    fill(find("cost"), h("h2", {}, found.free ? "Free: it was made before" : "Price"), facts(found.words));
-    find("start").disabled = false;
+    const { free, affordable, own, words } = found.budget;
+    fill(find("cost"), h("h2", {}, free ? "Free: it was made before" : "Price"), facts(found.words),
+      affordable ? null : unaffordable(words),
+      typeof own === "number" ? h("p", { class: "soft" }, `ε ${number(own)} is left for you.`) : null);
+    find("start").textContent = free ? "Start, free" : "Pay and start";
+    find("start").disabled = !affordable;
   } catch (error) {
     fill(find("cost"), failure(error));
   }
