@@ -29,7 +29,7 @@ def test_an_analyst_sees_the_price_pays_reads_and_asks_again_for_free(house, vis
     page.wait_for_selector("#answer figure svg")
     assert "charged as #" in page.inner_text(".receipt")
     assert page.locator("#answer tbody tr").count() == 3
-    assert " to " in page.locator("#answer .interval").first.inner_text()
+    assert " to " in page.locator("#answer td .interval").first.inner_text()
     assert page.locator("#answer th.number").count() == 2
     page.click("text=Ask again, free")
     page.wait_for_selector(".receipt.good")
