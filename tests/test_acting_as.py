@@ -62,6 +62,7 @@ def test_what_the_caller_may_still_spend_is_told_with_the_price(data):
     assert data.explain(COUNT, epsilon="0.25", analyst="ann").budget["own"] == data.budget().remaining
     assert ann.explain(COUNT, epsilon="0.25").budget["own"] == 1
     ann.ask(COUNT, epsilon="0.25")
+    assert ann.explain(COUNT, epsilon="0.5").budget["own_after"] == 0.25
     told = ann.explain(COUNT, epsilon="0.8").budget
     assert (told["own"], told["affordable"]) == (0.75, False)
     with pytest.raises(BudgetExceeded, match="in 24 hours"):

@@ -145,12 +145,11 @@ class Curator:
             after = printed_down(largest_pure(settings.budget, settings.budget.charge(spent, plan.loss)))
             if "own" not in known:
                 raise BudgetExceeded(f"{analyst!r} has no cap, and the policy has none for everyone")
-            for limit, own in limits:
-                limit.charge(own, plan.loss)
+            rest = [after, *(printed_down(largest_pure(cap, cap.charge(own, plan.loss))) for cap, own in limits)]
         except BudgetExceeded as refusal:
             return {"affordable": False, **known, "words": f"cannot be paid: {refusal}"}
         words = f"leaves ε {text_down(after)} of the {text_down(before)} that is left"
-        return {"affordable": True, **known, "after": after, "words": words}
+        return {"affordable": True, **known, "after": after, "own_after": min(rest), "words": words}
 
     def _limits(self, settings: Settings, analyst: str, allowance: Allowance) -> list[tuple[Budget, Spent]]:
         """The cap and the allowance of an analyst, each with what counts against it."""

@@ -41,7 +41,7 @@ from discreet.privacy.budget import Spent
 from discreet.privacy.calibration import gaussian_multiplier
 from discreet.privacy.loss import Loss, Repeated, SampledGaussian
 from discreet.privacy.unit import Neighbors
-from discreet.report import Chart, Facts, Heading, Line, Page, Part, Text
+from discreet.report import Chart, Facts, Heading, Line, Page, Part
 from discreet.requests import Training
 
 _LOT, _WIDTH = 4800, 32

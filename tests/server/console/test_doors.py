@@ -182,6 +182,16 @@ def test_a_refused_page_still_knows_who_is_signed_in(house):
     assert b"data-sign-out" in reply.content
 
 
+@pytest.mark.parametrize("path", ["/console/nowhere", "/gallery/nothing", "/nowhere"])
+def test_a_browser_at_no_page_gets_a_page_and_a_program_a_document(house, path):
+    shown = house.call("GET", path, None, accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert shown.status == 404
+    assert b"<!doctype html>" in shown.content
+    assert b'href="/gallery"' in shown.content
+    if path != "/gallery/nothing":
+        assert house.call("GET", path, None).json["code"] == "no-such-path"
+
+
 def test_a_chart_is_never_charged(house):
     body = {"sql": "SELECT COUNT(*) AS never_asked FROM visits", "epsilon": "0.013"}
     before = house.charges()

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from discreet.errors import InvalidParameter
 from discreet.report import Facts, Part, Text, Tiles
 from discreet.report.page import render
-from discreet.server.console.page_shell import page
+from discreet.server.console.page_shell import PageRefused, page
 from discreet.server.problems import Refused
 from discreet.server.routes.results import document_response
 
@@ -59,7 +59,10 @@ def exhibit_page(name: str) -> Response:
     from discreet.gallery.harm import DIALS
     from discreet.gallery.stories import STORIES
 
-    exhibit = _named(name)
+    try:
+        exhibit = _named(name)
+    except Refused as refused:
+        raise PageRefused(refused) from None
     dial = _DIAL if name in DIALS else ""
     place = EXHIBITS.index(exhibit)
     further = EXHIBITS[(place + 1) % len(EXHIBITS)]

@@ -102,7 +102,7 @@ function showPrice(found) {
   const percent = number(100 * found.confidence);
   const tiles = h("div", { class: "tiles" },
     h("div", {}, h("strong", {}, budget.free ? "free" : `ε ${number(found.epsilon)}`), h("span", {}, budget.free ? "asked before, or nothing private" : found.delta ? `to pay, with δ ${found.delta}` : "to pay")),
-    typeof budget.own === "number" ? h("div", {}, h("strong", {}, `ε ${number(budget.own)}`), h("span", {}, "left for you")) : null,
+    typeof budget.own === "number" ? h("div", {}, h("strong", {}, `ε ${number(budget.own)}`), h("span", {}, typeof budget.own_after === "number" ? `left for you; then ε ${number(budget.own_after)}` : "left for you")) : null,
     numbers.length ? h("div", {}, h("strong", {}, errorWords(numbers[0], "n")), h("span", {}, `${numbers[0].number}, at ${percent}\u202f%${isShare(numbers[0]) ? "; n: the rows of its group" : ""}`)) : null,
     groups.length ? h("div", {}, h("strong", {}, number(groups[0])), h("span", {}, groups[0] === 1 ? "row" : "rows, all answered")) : null);
   const errors = numbers.length > 1

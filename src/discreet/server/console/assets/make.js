@@ -109,10 +109,10 @@ const ask = later(200, async () => {
   try {
     const found = await json(here("/job-price"), { body: asked });
     price = asked;
-    const { free, affordable, own, words } = found.budget;
+    const { free, affordable, own, own_after: then, words } = found.budget;
     fill(find("cost"), h("h2", {}, free ? "Free: it was made before" : "Price"), facts(found.words),
       affordable ? null : unaffordable(words),
-      typeof own === "number" ? h("p", { class: "soft" }, `ε ${number(own)} is left for you.`) : null);
+      typeof own === "number" ? h("p", { class: "soft" }, `ε ${number(own)} is left for you${typeof then === "number" ? `, and ε ${number(then)} afterward` : ""}.`) : null);
     find("start").textContent = free ? "Start, free" : "Pay and start";
     find("start").disabled = !affordable;
   } catch (error) {
