@@ -36,7 +36,6 @@ Asking = Annotated[Session, Depends(allowed(Right.ASK))]
 _LATEST, _SHOWN = 200, 12
 _SQL = re.compile(r"\s*(?:--[^\n]*\n\s*)*\(*\s*(?:SELECT|WITH)\b", re.IGNORECASE)  # else it is the text of a job
 _LONG_NUMBER = re.compile(r"(?<![\d.-])\d{4,}(?![\d.-])")
-_LONG_DATED = re.compile(r"(?<![\d.-])\d{5,}(?![\d.-])")  # years have no thin spaces
 
 
 class ChartBody(QuestionBody):
@@ -89,8 +88,9 @@ def column_words(column: Any) -> str:
     """A column in words, without its name."""
     words: str = column.describe().removeprefix(f"{column.name}: ")
     listed = f", one of {len(column.values)} declared values" if column.values else ""
-    long = _LONG_DATED if column.kind in ("date", "timestamp") else _LONG_NUMBER
-    return long.sub(lambda digits: shown(int(digits[0])), words.replace(listed, ""))
+    if column.kind in ("date", "timestamp"):  # years have no thin spaces, and dates no line ends in them
+        return re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", words.replace(listed, ""))
+    return _LONG_NUMBER.sub(lambda digits: shown(int(digits[0])), words.replace(listed, ""))
 
 
 def _values(column: Any) -> str:

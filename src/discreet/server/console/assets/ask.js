@@ -27,7 +27,9 @@ function tableView(table) {
 
 // Without its name, and with the first of its declared values
 function inWords(column) {
-  const words = column.words.replace(`${column.name}: `, "");
+  const described = column.words.replace(`${column.name}: `, "");
+  const dated = column.type === "date" || column.type === "timestamp"; // years have no thin spaces
+  const words = dated ? described : described.replace(/(?<![\d.-])\d{4,}(?![\d.-])/g, (digits) => number(Number(digits)));
   if (!column.values) return words;
   const some = column.values.slice(0, 6).map((value) => (value === null ? "no value" : String(value))).join(", ");
   return `${words.replace(/, one of \d+ declared values/, "")}: ${some}${column.values.length > 6 ? `, and ${column.values.length - 6} more` : ""}`;
