@@ -57,6 +57,18 @@ def test_an_allowance_holds_for_questions_and_is_told_before(data):
     assert data.explain(COUNT, epsilon="0.5", analyst="ann").budget["affordable"]
 
 
+def test_what_the_caller_may_still_spend_is_told_with_the_price(data):
+    ann = data.acting_as("ann", allowance=Allowance(total=Budget(epsilon=2), daily=Budget(epsilon=1)))
+    assert data.explain(COUNT, epsilon="0.25", analyst="ann").budget["own"] == data.budget().remaining
+    assert ann.explain(COUNT, epsilon="0.25").budget["own"] == 1
+    ann.ask(COUNT, epsilon="0.25")
+    assert ann.explain(COUNT, epsilon="0.5").budget["own_after"] == 0.25
+    told = ann.explain(COUNT, epsilon="0.8").budget
+    assert (told["own"], told["affordable"]) == (0.75, False)
+    with pytest.raises(BudgetExceeded, match="in 24 hours"):
+        ann.ask(COUNT, epsilon="0.8")
+
+
 def test_closing_what_acts_for_somebody_closes_nothing(data):
     with data.acting_as("ann"):
         pass

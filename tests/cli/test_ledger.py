@@ -190,7 +190,7 @@ def test_amendments_are_shown_and_the_policy_that_lags_behind_is_remarked(kept):
 
 
 def test_verify_says_how_much_was_verified(kept):
-    assert run(ledger, "verify", "policy.toml").stdout == "5 rows of 1 accounts verified\n"
+    assert run(ledger, "verify", "policy.toml").stdout == "5 rows of 1 account verified\n"
     told = json.loads(run(ledger, "verify", "policy.toml", "--json").stdout)
     assert (told["verified"], told["rows"], told["trouble"], told["row"]) == (True, 5, None, None)
 
@@ -238,7 +238,7 @@ def test_published_heads_are_checked_and_find_a_rewritten_chain(kept):
         Ledger(store).charge("clinic", analyst="ann", statement=digest("x"), loss=Pure("0.01"))
     (kept / "heads.jsonl").write_text(line + run(ledger, "head", "policy.toml").stdout)
     done = run(ledger, "verify", "policy.toml", "--published", "heads.jsonl")
-    assert done.stdout == "6 rows of 1 accounts verified, with 2 published heads\n"
+    assert done.stdout == "6 rows of 1 account verified, with 2 published heads\n"
     os.remove("policy.ledger")
     with SqliteStore("policy.ledger") as store:
         made = Ledger(store)
@@ -262,7 +262,7 @@ def test_heads_of_other_ledgers_are_left_aside(kept):
     head = json.loads(run(ledger, "head", "policy.toml").stdout)
     (kept / "heads.json").write_text(json.dumps([head, head | {"account": "elsewhere"}]))
     done = run(ledger, "verify", "policy.toml", "--published", "heads.json")
-    assert "with 1 published heads" in done.stdout
+    assert "with 1 published head" in done.stdout
     assert "1 published heads are of other ledgers" in done.stderr
     (kept / "heads.json").write_text(json.dumps(head | {"account": "elsewhere"}))
     assert (
@@ -688,7 +688,7 @@ def asked(folder):
 
 
 def test_verify_of_an_honest_ledger_asks_the_witness_too(asked):
-    assert run(ledger, "verify", "policy.toml").stdout == "3 rows of 1 accounts verified\n"
+    assert run(ledger, "verify", "policy.toml").stdout == "3 rows of 1 account verified\n"
 
 
 @pytest.mark.parametrize("published", [False, True])

@@ -249,6 +249,15 @@ def test_amendments_are_listed_with_dates_and_reasons(ledger, clock):
     assert [one["budget"]["epsilon"] for one in made.facts["amendments"]] == [9, 4]
 
 
+def test_tokens_that_were_made_change_no_budget_and_name_nobody(ledger):
+    ledger.record("hospital", by="root", why="made token 0123456789ab for ann (analyst)")
+    made = privacy_statement(policy(), ledger)
+    assert section(made, "Was the budget changed?").startswith("No. Opened on")
+    assert "The budget was changed in between" not in made.to_markdown()
+    assert "0123456789ab" not in made.to_markdown()
+    assert made.facts["amendments"] == []
+
+
 def test_a_budget_that_lost_its_delta(ledger):
     charge(ledger, GaussianNoise(50))
     ledger.amend("hospital", budget=Budget(epsilon=3), by="owner", why="no δ")

@@ -78,6 +78,7 @@ def test_a_model_is_trained_charged_and_kept(tmp_path):
         assert np.allclose(model.predict_proba(table).sum(axis=1), 1, atol=1e-5)
         assert len(model.losses) == model.plan.recipe.steps
         assert "<svg" in model.page().html()
+        assert "<th>protects</th>" in model.page().html()
         again = data.train("visits", "ill", epsilon=2, delta="1e-6", examples=2000)
         assert again.receipt.free
         assert all((a == b).all() for a, b in zip(model.parameters, again.parameters, strict=True))

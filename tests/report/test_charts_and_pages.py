@@ -194,7 +194,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
 
 
 def test_labels_are_short():
-    assert [label(v) for v in (0.0, 0.5, 1000.0, 999999.0, 1e6, -2e-4, 12.5)] == ["0", "0.5", "1\u202f000", "999\u202f999", "1e6", "−0.0002", "12.5"]  # fmt: skip
+    assert [label(v) for v in (0.0, 0.5, 1000.0, 999999.0, 1e7, 1e8, -2e-4, 12.5)] == ["0", "0.5", "1\u202f000", "999\u202f999", "10\u202f000\u202f000", "1e8", "−0.0002", "12.5"]  # fmt: skip
 
 
 def _words(chart):
@@ -214,12 +214,12 @@ def test_long_titles_and_legends_take_several_lines():
 
 
 def test_long_names_stay_within_the_picture():
-    names = [f"a very long name of a column {i}" for i in range(50)]
+    names = [f"a very long name of a column {i}" for i in range(75)]
     bars, heat = (
-        Chart("b", [Bars(names, range(50))]),
+        Chart("b", [Bars(names, range(75))]),
         Chart("h", [Heat([[0.0] * 20] * 20, names[:20], names[:20])], y="rows"),
     )
-    for chart, count in ((bars, 25), (heat, 20)):
+    for chart, count in ((bars, 38), (heat, 20)):
         slanted = [one for one in _words(chart) if one.turn == -35]
         assert len(slanted) == count
         assert all(one.x - 7 * len(one.text) * math.cos(math.radians(35)) >= -7 for one in slanted)
@@ -228,6 +228,22 @@ def test_long_names_stay_within_the_picture():
         rows = [word for word in _words(chart) if word.text.startswith(start) and not word.turn]
         assert len(rows) >= 9
         assert all(word.text.endswith("…") and word.x - 7 * len(word.text) >= 0 for word in rows)
+
+
+def test_bars_with_long_names_lie_as_long_as_their_names_can_be_read():
+    names = [f"a very long name of a column {i}" for i in range(60)]
+    words = _words(Chart("b", [Bars(names, range(60))]))
+    assert not any(word.turn for word in words)
+    assert sum(word.anchor == "end" and word.text.startswith("a very") for word in words) == 60
+
+
+def test_a_number_at_the_end_of_a_bar_does_not_stand_on_the_tick_of_its_limit():
+    chart = Chart("spent", [Bars(["all", "bob"], [11.5, 0], limits=[60, 2])])
+    shapes = chart.picture().shapes
+    ticks = [s.lines[0][0][0] for s in shapes if isinstance(s, Stroke) and s.color == "alert"]
+    numbers = [s.x for s in shapes if isinstance(s, Words) and s.text in ("11.5", "0") and s.anchor == "start"]
+    assert numbers[1] > ticks[1] + 2
+    assert numbers[0] + 30 < ticks[0]
 
 
 def test_names_of_rows_have_two_lines_where_one_is_short_of_room():

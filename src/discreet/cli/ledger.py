@@ -102,7 +102,10 @@ def verify(policy: str, published: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
-        click.echo(printable(str(verdict)) + (f", with {len(public)} published heads" if public and verdict else ""))
+        click.echo(
+            printable(str(verdict))
+            + (f", with {len(public)} published head{'s' * (len(public) != 1)}" if public and verdict else "")
+        )
     if not verdict:
         raise click.exceptions.Exit(3)
 

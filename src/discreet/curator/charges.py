@@ -243,13 +243,18 @@ def check_allowance(
     """`BudgetExceeded` unless an allowance covers the analyst's own total and what was spent since `day`."""
     if allowance.total is not None:
         _check_limit(f"what the token of {who!r} may spend in {account!r}", allowance.total, own)
-    if allowance.daily is None:
-        return
-    recent, row = cost, rows.latest_by(account, who)
-    while row is not None and trusted(row).when >= day:
+    if allowance.daily is not None:
+        recent = spent_since(rows, account, who, day) + cost
+        _check_limit(f"what the token of {who!r} may spend in 24 hours", allowance.daily, recent)
+
+
+def spent_since(rows: Rows, account: str, who: str, since: str) -> Spent:
+    """What an analyst spent since a time."""
+    recent, row = Spent(), rows.latest_by(account, who)
+    while row is not None and trusted(row).when >= since:
         recent += cost_of(losses.from_json(row.loss or ""))[1]
         row = rows.latest_by(account, who, before=row.number)
-    _check_limit(f"what the token of {who!r} may spend in 24 hours", allowance.daily, recent)
+    return recent
 
 
 def _check_limit(what: str, limit: Budget, after: Spent) -> None:

@@ -15,7 +15,7 @@ from discreet.curator.contribution_draw import salt_text
 from discreet.curator.engines import Engine, one_state
 from discreet.curator.ledger import Charge, Ledger, digest
 from discreet.curator.plan import Plan, require_price
-from discreet.curator.settings import NO_LIMIT, Allowance, Pace, analyst_name
+from discreet.curator.settings import NO_LIMIT, Allowance, Pace, Settings, analyst_name
 from discreet.curator.stores import ANSWER_KEY
 from discreet.errors import (
     BudgetExceeded,
@@ -28,6 +28,7 @@ from discreet.errors import (
 )
 from discreet.exact import plain, printed_down, printed_up, text_down
 from discreet.noise import Entropy
+from discreet.privacy.budget import Budget, Spent
 from discreet.privacy.loss import Pure
 
 if TYPE_CHECKING:
@@ -135,21 +136,30 @@ class Curator:
             self.check_price(plan)
         except InvalidParameter as refusal:
             return {"affordable": False, "free": False, "words": f"cannot be asked: {refusal}"}
-        account, who = self.catalog.name, analyst_name(analyst)
-        settings, spent = self.ledger.settings(account), self.ledger.spent(account)
-        budget, cap = settings.budget, settings.cap_of(who)
-        before = printed_down(largest_pure(budget, spent))
+        settings, spent = self.ledger.settings(self.catalog.name), self.ledger.spent(self.catalog.name)
+        before, limits = printed_down(largest_pure(settings.budget, spent)), self._limits(settings, analyst, allowance)
+        known: dict[str, Any] = {"free": False, "before": before}
+        if settings.admits(analyst_name(analyst)):
+            known["own"] = min([before, *(printed_down(largest_pure(*limit)) for limit in limits)])
         try:
-            after = printed_down(largest_pure(budget, budget.charge(spent, plan.loss)))
-            if not settings.admits(who):
+            after = printed_down(largest_pure(settings.budget, settings.budget.charge(spent, plan.loss)))
+            if "own" not in known:
                 raise BudgetExceeded(f"{analyst!r} has no cap, and the policy has none for everyone")
-            for limit in (cap, allowance.total):
-                if limit is not None:
-                    limit.charge(self.ledger.spent(account, analyst=analyst), plan.loss)
+            rest = [after, *(printed_down(largest_pure(cap, cap.charge(own, plan.loss))) for cap, own in limits)]
         except BudgetExceeded as refusal:
-            return {"affordable": False, "free": False, "before": before, "words": f"cannot be paid: {refusal}"}
+            return {"affordable": False, **known, "words": f"cannot be paid: {refusal}"}
         words = f"leaves ε {text_down(after)} of the {text_down(before)} that is left"
-        return {"affordable": True, "free": False, "before": before, "after": after, "words": words}
+        return {"affordable": True, **known, "after": after, "own_after": min(rest), "words": words}
+
+    def _limits(self, settings: Settings, analyst: str, allowance: Allowance) -> list[tuple[Budget, Spent]]:
+        """The cap and the allowance of an analyst, each with what counts against it."""
+        account, cap = self.catalog.name, settings.cap_of(analyst_name(analyst))
+        totals = [limit for limit in (cap, allowance.total) if limit is not None]
+        own = self.ledger.spent(account, analyst=analyst) if totals else Spent()
+        limits = [(limit, own) for limit in totals]
+        if allowance.daily is not None:
+            limits.append((allowance.daily, self.ledger.spent_in_a_day(account, analyst=analyst)))
+        return limits
 
     def remaining(self) -> Fraction:
         """The largest ε that one release could still cost."""

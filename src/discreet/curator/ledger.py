@@ -36,6 +36,7 @@ from discreet.curator.charges import (
     cost_of,
     own_total,
     read_total,
+    spent_since,
     written_total,
 )
 from discreet.curator.settings import (
@@ -300,6 +301,11 @@ class Ledger:
             return self._at(account, lambda _, last: read_total(last.total))
         who = analyst_name(analyst)
         return self._at(account, lambda rows, _: own_total(rows, account, who))
+
+    def spent_in_a_day(self, account: str, *, analyst: str) -> Spent:
+        """What an analyst spent in the last 24 hours."""
+        who = analyst_name(analyst)
+        return self._at(account, lambda rows, _: spent_since(rows, account, who, utc(self._clock.now() - _DAY)))
 
     def charges(self, account: str) -> list[Charge]:
         """All charges to the account, in order."""

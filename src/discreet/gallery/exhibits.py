@@ -260,7 +260,7 @@ _TABLES = (
         name="homogeneity",
         title="Everybody in the class has the same secret",
         claims=("A2",),
-        words="Nobody is named, but where all rows of a class share their condition it is told all the same",
+        words="Nobody is named, but where all rows of a class have the same condition, it is revealed anyway",
         show=_homogeneity,
     ),
     Exhibit(

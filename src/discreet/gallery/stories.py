@@ -88,7 +88,7 @@ STORIES: Mapping[str, Story] = {
         "Strike out who does not fit, after every answer, and look how many are left.",
     ),
     "differencing": Story(
-        "What does the count of everybody but one tell?",
+        "What does a count of everybody but one reveal?",
         "Two counts: how many of some people have a condition, and how many of the same people but one.",
         "Who that one is.",
         "Subtract. Rounding does not help for long; noise that is paid for does.",
@@ -106,7 +106,7 @@ STORIES: Mapping[str, Story] = {
         "Each count is an equation. Solve them all at once, and read off everybody's bit.",
     ),
     "harm": Story(
-        "What can no privacy prevent?",
+        "What can no privacy method prevent?",
         "The average height of the people of a town; and a study that finds that smoking causes cancer.",
         "That somebody is five centimeters below the average; that somebody smokes.",
         "Infer the height, or the risk. It works for people who are not in the data at all: so it is not a leak.",

@@ -41,7 +41,7 @@ from discreet.privacy.budget import Spent
 from discreet.privacy.calibration import gaussian_multiplier
 from discreet.privacy.loss import Loss, Repeated, SampledGaussian
 from discreet.privacy.unit import Neighbors
-from discreet.report import Chart, Facts, Heading, Line, Page, Part, Text
+from discreet.report import Chart, Facts, Heading, Line, Page, Part
 from discreet.requests import Training
 
 _LOT, _WIDTH = 4800, 32
@@ -341,9 +341,15 @@ class TrainingPlan(PrivatePlan):
 
     def explain(self) -> str:
         """What training would cost and do, in words."""
+        facts = self.facts()
+        width = max(map(len, facts))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items())
+
+    def facts(self) -> dict[str, str]:
+        """What training would cost and do, by name."""
         recipe, unit = self.recipe, self.table.unit
         lines = {
-            "trains": self.text,
+            "trains": self.text.removeprefix("train "),
             "protects": str(unit) + ("" if unit is None or unit.key is None else "; one of their rows is used"),
             "cost": f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}",
         }
@@ -358,8 +364,7 @@ class TrainingPlan(PrivatePlan):
                 "noise": f"{plain(recipe.multiplier)} clipping norms of {plain(recipe.clip)} on each sum",
                 "expect": expected_noise(recipe, network),
             }
-        width = max(map(len, lines))
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+        return lines
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -410,7 +415,7 @@ class TrainedModel:
         parts: list[Part] = [
             Facts({"cost": str(self.receipt)}),
             Heading("How it was trained"),
-            Text(self.plan.explain()),
+            Facts(self.plan.facts()),
         ]
         return Page(self.plan.text, [*parts, *([self.curve()] if self.losses else [])])
 

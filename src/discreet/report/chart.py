@@ -39,7 +39,7 @@ from discreet.report.marks import Axis, Bars, Heat, Intervals, Line, Mark, Place
 from discreet.report.picture import Dots, Fill, Picture, Point, Shape, Stroke, Words, rectangle
 
 _ROW, _THICK = 24.0, 15.0  # the height of a row, and of the bar in it
-_MOST_ROWS, _FEW = 40, 4
+_MOST_ROWS, _FEW = 60, 4
 
 
 def layout(chart: "Chart") -> Picture:
@@ -212,11 +212,14 @@ def _bar(mark: Bars, index: int, across: Axis, top: float, color: int, *, alone:
         if not math.isnan(a + b):
             yield _lying(across.pixel(a), across.pixel(b), middle)
             farthest = max(farthest, across.pixel(b))
+    words = _end_label(value) if alone else ""
     if mark.limits is not None and not math.isnan(limit := float(floats(mark.limits)[index])):
         at = across.pixel(limit)
         yield Stroke([((at, top - 3), (at, top + _THICK + 3))], "alert", 2.5)
-    if alone and not math.isnan(value):
-        yield Words(farthest + 5, middle + 4.5, _end_label(value), opacity=SOFT)
+        if farthest - 5 < at < farthest + 8 + LETTER * len(words):
+            farthest = at + 3  # the number stands beyond the tick
+    if words:
+        yield Words(farthest + 5, middle + 4.5, words, opacity=SOFT)
 
 
 def _end_label(value: float) -> str:

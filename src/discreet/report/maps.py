@@ -148,7 +148,7 @@ def _tags(
     for x, y, radius, i in spots:
         text = shortened(labels[i], 18)
         long = LETTER * len(text)
-        choices = ((x + radius + 4, y + 4.5), (x - radius - 4 - long, y + 4.5), (x - long / 2, y - radius - 5),
+        choices = ((x + radius + 4, y + 4.5), (x - radius - 6 - long, y + 4.5), (x - long / 2, y - radius - 5),
                    (x - long / 2, y + radius + 14))  # fmt: skip
         for start, base in choices:
             box = (start, base - 11, start + long, base + 3)

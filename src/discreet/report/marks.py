@@ -201,7 +201,7 @@ def label(value: float) -> str:
     """A short number for people.
 
     >>> label(0.30000000000000004), label(12000.0), label(1e-5), label(2_000_000.0)
-    ('0.3', '12\u202f000', '1e-5', '2e6')
+    ('0.3', '12\u202f000', '1e-5', '2\u202f000\u202f000')
     >>> label(-4000.0)
     '−4\u202f000'
     """
@@ -209,7 +209,7 @@ def label(value: float) -> str:
         return f"−{label(-value)}" if value <= -1e-15 else "0"
     if value < 1e-15:
         return "0"
-    if 1e-3 <= value < 1e6:
+    if 1e-3 <= value < 1e8:
         return f"{value:.6g}" if value < 1000 else f"{value:,.0f}".replace(",", THIN)
     mantissa, _, exponent = f"{value:.3g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else f"{float(mantissa):.3g}"

@@ -232,8 +232,8 @@ def _cell(value: Any) -> str:
 def shown(value: Any) -> str:
     """A value for people: thin spaces between thousands, no line ends before a percent sign.
 
-    >>> shown(0.12345678), shown(1234567), shown(True), shown("936 of 1,030"), shown("5 %")
-    ('0.1235', '1\u202f234\u202f567', 'yes', '936 of 1\u202f030', '5\xa0%')
+    >>> shown(0.12345678), shown(1234567), shown(-12345.6), shown(True), shown("936 of 1,030"), shown("5 %")
+    ('0.1235', '1\u202f234\u202f567', '−12\u202f346', 'yes', '936 of 1\u202f030', '5\xa0%')
     """
     match value:
         case None:
@@ -243,7 +243,8 @@ def shown(value: Any) -> str:
         case Integral():
             return f"{int(value):,}".replace(",", THIN)
         case Real():
-            return f"{float(value):.4g}"
+            text = f"{float(value):,.0f}" if 1000 <= abs(float(value)) < 1e9 else f"{float(value):.4g}"
+            return text.replace(",", THIN).replace("-", "\N{MINUS SIGN}")
         case list() | tuple():
             return ", ".join(shown(part) for part in value)
         case _:

@@ -53,11 +53,11 @@ def require(token: Token, right: Right) -> None:
     >>> from datetime import UTC, datetime
     >>> require(Token("0" * 12, "ann", Role.ANALYST, datetime.now(UTC)), Right.LEDGER)
     Traceback (most recent call last):
-    discreet.errors.AccessDenied: the role of 'ann' is analyst; to read the record of all ...
+    discreet.errors.AccessDenied: the role of 'ann' is analyst; only the role owner may read the ...
     """
     if token.role not in RIGHTS[right]:
         able = " or ".join(sorted(RIGHTS[right]))
-        raise AccessDenied(f"the role of {token.name!r} is {token.role}; to {right} takes the role {able}")
+        raise AccessDenied(f"the role of {token.name!r} is {token.role}; only the role {able} may {right}")
 
 
 class Throttle:

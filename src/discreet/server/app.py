@@ -27,7 +27,7 @@ from discreet.server.console import (
     sign_in,
     survey_pages,
 )
-from discreet.server.console.page_shell import PageRefused, on_page_refused
+from discreet.server.console.page_shell import PageRefused, on_no_page, on_page_refused
 from discreet.server.jobs import Jobs
 from discreet.server.routes import health, jobs, questions, record, reports, surveys
 from discreet.server.service import Limits, Service, log
@@ -80,7 +80,7 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
     app.add_exception_handler(PageRefused, on_page_refused)
     app.add_exception_handler(DiscreetError, problems.on_error)
     app.add_exception_handler(RequestValidationError, problems.on_invalid)
-    app.add_exception_handler(HTTPException, problems.on_http)
+    app.add_exception_handler(HTTPException, on_no_page)
     app.add_exception_handler(Exception, problems.on_failure)
     app.add_middleware(Passage, service=service, origins=tuple(origins))
     for route in app.routes:

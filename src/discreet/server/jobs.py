@@ -52,7 +52,7 @@ class Job:
         document = {"id": self.id, "kind": self.kind, "dataset": self.dataset, "state": self.state}
         words = {
             "waiting": "it waits for its turn; nothing is charged yet",
-            "running": "it is charged and runs; it cannot be stopped any more, and what it releases is kept",
+            "running": "charged and running; it can no longer be stopped, and its result is kept",
             "done": "it is done",
             "failed": str(self.error or ""),
             "canceled": "it was canceled before it began; nothing was charged",

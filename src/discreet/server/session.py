@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import discreet
+from discreet.curator.charges import largest_pure
 from discreet.curator.curator import OWNER
 from discreet.curator.ledger import Ledger, digest
 from discreet.curator.policy import Policy, read_policy
+from discreet.curator.reports.budget_report import AnalystReport
 from discreet.curator.stores import utc
 from discreet.dataset import first_key
 from discreet.errors import (
@@ -326,10 +328,21 @@ class Session:
 
     def budget(self) -> "BudgetReport":
         """What was spent and is left; an analyst sees no other analyst."""
-        report = self.data.budget()
-        if self.token.role == "owner":
-            return report
-        return replace(report, analysts=tuple(row for row in report.analysts if row.analyst == self.token.name))
+        report, who = self.data.budget(), self.token.name
+        others = [row for row in report.analysts if row.analyst != who]
+        if self.token.role != "owner":
+            others = []
+        own = self._within_allowance(next((row for row in report.analysts if row.analyst == who), None))
+        return replace(report, analysts=tuple(sorted([*others, *own], key=lambda row: row.analyst)))
+
+    def _within_allowance(self, row: "AnalystReport | None") -> "list[AnalystReport]":
+        """The caller's own row, with what the token may spend as its cap where that leaves less."""
+        limit = self.token.allowance.total
+        if limit is None:
+            return [] if row is None else [row]
+        row = row or AnalystReport(self.token.name, 0, 0.0, 0.0, None, None)
+        left = printed_down(largest_pure(limit, self.place.ledger.spent(self.place.name, analyst=row.analyst)))
+        return [replace(row, cap=limit, left=left) if row.left is None or left < row.left else row]
 
     def check_still_valid(self) -> None:
         """`AccessDenied` where the token was revoked or has expired since."""

@@ -61,6 +61,17 @@ def test_years_stand_on_the_axis_as_years():
     assert ">2021<" in chart.svg()
 
 
+def test_few_whole_numbers_stand_on_the_axis_each():
+    chart = chart_of(answer(month=list(range(1, 13)), n=list(range(12))), "line", "n")
+    assert [text for _, text in chart.x_ticks] == [str(month) for month in range(1, 13)]
+
+
+def test_coordinates_alone_are_no_numbers_to_draw():
+    places = replace(_example(), table=pa.table(TOWNS), intervals={})
+    assert columns_of(places) == []
+    assert kinds_of(places) == []
+
+
 def test_months_stand_on_the_axis_as_months():
     months = [dt.date(2020 + place // 12, place % 12 + 1, 1) for place in range(18)]
     shown = chart_of(answer(month=months, n=list(range(18))), "line", "n").svg()

@@ -8,6 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from tests.server.console.doors import COOKIE, cookie_of, sign_in
 
+from discreet.curator.settings import Allowance
+from discreet.privacy.budget import Budget
 from discreet.server.browser_sessions import BrowserSessions, set_cookie
 from discreet.server.console.page_shell import ASSETS, WAYS
 
@@ -140,6 +142,54 @@ def test_analysts_see_their_own_charges_alone(fresh):
     assert b"of_ann" in pages["ann"]
     assert b"of_bob" not in pages["ann"]
     assert b"of_ann" not in pages["bob"]
+
+
+def test_what_is_left_is_what_the_caller_may_still_spend(fresh):
+    house = fresh()
+    tokens = house.service.places["clinic"].tokens
+    capped, _ = tokens.create("ann", "analyst", allowance=Allowance(total=Budget(epsilon="0.5")))
+    cookie = cookie_of(sign_in(house, capped))
+    for path in ("/console", "/console/datasets/clinic"):
+        assert "ε 0.5 of 0.5 left for you" in house.call("GET", path, None, cookie=cookie).content.decode()
+    body = {"sql": "SELECT COUNT(*) AS left_over FROM visits", "epsilon": "0.25"}
+    price = house.call("POST", "/console/datasets/clinic/price", capped, body).json["budget"]
+    assert (price["own"], price["affordable"]) == (0.5, True)
+    assert house.call("POST", "/v1/datasets/clinic/ask", capped, body).status == 200
+    assert house.call("GET", "/v1/datasets/clinic/budget", capped).json["analysts"][0]["left"] == 0.25
+    job = {"kind": "bounds", "request": {"table": "visits", "by": ["region"], "epsilon": "1"}}
+    told = house.call("POST", "/console/datasets/clinic/job-price", capped, job).json["budget"]
+    assert (told["own"], told["affordable"]) == (0.25, False)
+
+
+def test_history_opens_questions_at_the_price_that_was_paid_and_no_jobs(fresh):
+    house = fresh()
+    house.ask("SELECT COUNT(*) AS n FROM visits", who="ann", epsilon="0.3")
+    job = {"kind": "bounds", "request": {"table": "visits", "by": ["region"], "epsilon": "1"}}
+    begun = house.call("POST", "/v1/datasets/clinic/jobs", "ann", job).json
+    while begun["state"] in ("waiting", "running"):
+        begun = house.call("GET", f"/v1/jobs/{begun['id']}", "ann").json
+    page = house.call("GET", "/console/datasets/clinic/history", "ann").content.decode()
+    assert page.count("<code>") == 2
+    assert page.count("data-sql=") == 1
+    assert 'data-epsilon="0.3"' in page
+
+
+def test_a_refused_page_still_knows_who_is_signed_in(house):
+    cookie = cookie_of(sign_in(house, "carl"))
+    reply = house.call("GET", "/console/datasets/clinic/budget", None, cookie=cookie)
+    assert reply.status == 403
+    assert b"carl, collector" in reply.content
+    assert b"data-sign-out" in reply.content
+
+
+@pytest.mark.parametrize("path", ["/console/nowhere", "/gallery/nothing", "/nowhere"])
+def test_a_browser_at_no_page_gets_a_page_and_a_program_a_document(house, path):
+    shown = house.call("GET", path, None, accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert shown.status == 404
+    assert b"<!doctype html>" in shown.content
+    assert b'href="/gallery"' in shown.content
+    if path != "/gallery/nothing":
+        assert house.call("GET", path, None).json["code"] == "no-such-path"
 
 
 def test_a_chart_is_never_charged(house):

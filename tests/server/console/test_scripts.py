@@ -50,6 +50,17 @@ def test_a_filter_on_numbers_takes_numbers_alone(tmp_path):
     assert made == "SELECT COUNT(*) AS number\nFROM visits\nWHERE age >= 30"
 
 
+def test_a_filter_that_is_not_finished_is_left_out(tmp_path):
+    day, smokes = {"name": "day", "type": "date"}, {"name": "smokes", "type": "boolean"}
+    typed = [(day, "2023"), (day, "2023-05-01"), (smokes, "may"), (smokes, "true")]
+    filters = [{"column": column, "sign": "=", "value": value} for column, value in typed]
+    parts = {"table": TABLE, "measure": "rows", "column": None, "groups": [], "part": "", "filters": filters}
+    made = run(
+        tmp_path, f'import {{ sqlOf }} from "./builder.js"; console.log(JSON.stringify(sqlOf({json.dumps(parts)})));'
+    )
+    assert made.split("\n")[-1] == "WHERE day = '2023-05-01' AND smokes = true"
+
+
 def test_numbers_have_thin_spaces(tmp_path):
     script = (
         'import { number } from "./dom.js";'

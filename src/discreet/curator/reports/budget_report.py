@@ -16,7 +16,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from html import escape
-from itertools import accumulate
+from itertools import accumulate, groupby, pairwise
 from math import isfinite, isinf, nan
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from discreet.curator.charges import largest_pure, own_totals, spent_epsilon
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy
 from discreet.curator.reports.answer_table import printable, text_width
-from discreet.curator.settings import Settings, analyst_name, in_words, settings_of
+from discreet.curator.settings import Settings, analyst_name, in_words, protection_of, settings_of
 from discreet.curator.stores import Chain, Head, Row
 from discreet.errors import InvalidParameter, LedgerDamaged
 from discreet.exact import float_up, plain, printed_down, printed_up, text_down, text_up
@@ -309,6 +309,11 @@ class Entry:
         """What this charge costs alone, at the budget's δ."""
         return _alone(self.row.loss, self.budget) if self.row.loss is not None else None
 
+    @property
+    def loss(self) -> Loss | None:
+        """What was charged."""
+        return None if self.row.loss is None else losses.from_json(self.row.loss)
+
     @cached_property
     def total(self) -> float:
         """The running total: the account's, or the analyst's own."""
@@ -415,8 +420,9 @@ class LedgerSummary:
 
     @cached_property
     def grants(self) -> list[Budget]:
-        """Every budget that was in force, in order."""
-        return [settings_of(row.settings).budget for row in self.rows if row.settings is not None]
+        """Every budget that was in force, in order: each differs from the one before."""
+        granted = [settings_of(row.settings).budget for row in self.rows if row.settings is not None]
+        return [budget for budget, _ in groupby(granted)]
 
     @cached_property
     def charges(self) -> list[Row]:
@@ -425,8 +431,9 @@ class LedgerSummary:
 
     @property
     def amendments(self) -> list[Row]:
-        """Every row that changed the settings."""
-        return [row for row in self.rows if row.kind == "amend"]
+        """Every row that changed the settings; other acts of the owner, such as a token made, repeat those in force."""
+        stated = [row for row in self.rows if row.settings is not None]
+        return [row for last, row in pairwise(stated) if _in_force(row) != _in_force(last)]
 
     @cached_property
     def total(self) -> Spent:
@@ -459,6 +466,10 @@ class LedgerSummary:
             counts.update(dict.fromkeys(parts, count))
             examples |= parts
         return [(examples[kind], count) for kind, count in counts.most_common()]
+
+
+def _in_force(row: Row) -> tuple[Settings, str]:
+    return settings_of(row.settings or ""), protection_of(row.settings or "")
 
 
 def _parts(loss: Loss) -> Iterator[Loss]:

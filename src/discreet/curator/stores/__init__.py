@@ -341,7 +341,8 @@ class Verification:
         return not self.trouble
 
     def __str__(self) -> str:
-        good = f"{self.rows} rows of {len(self.heads)} accounts"
+        accounts = len(self.heads)
+        good = f"{self.rows} rows of {accounts} account{'s' if accounts != 1 else ''}"
         unsealed = f"; {self.unsealed} answers of an older version are not covered by the chain and not given again"
         void = f"; {self.outdated} answers of an older version are void, since it named plans in another way: asking "
         void += "their questions again is charged again"

@@ -141,7 +141,8 @@ def cost_words(survey: Survey) -> str:
     else:
         start = (
             f"A report costs ε = {_shown(each)}: it is {_growth(each)} as likely as it would be with any other "
-            f"answer. Who held two answers for equally likely is at most {_sure(each)} sure of one of them afterwards."
+            f"answer. Whoever thinks two answers equally likely can be at most {_sure(each)} sure of one of them "
+            "afterward."
         )
     if survey.times == 1:
         return f"{start} You are asked once."

@@ -11,8 +11,8 @@ from pydantic import ConfigDict
 
 from discreet.curator.reports.answer_table import plain_text
 from discreet.curator.reports.budget_report import entries_of
-from discreet.errors import InvalidParameter
-from discreet.exact import text_up
+from discreet.exact import plain, text_up
+from discreet.privacy.loss import Pure
 from discreet.report import Grid, Heading, Html, Part, Text, embedded
 from discreet.report.page import shown
 from discreet.requests import Question
@@ -34,7 +34,8 @@ router = APIRouter(
 
 Asking = Annotated[Session, Depends(allowed(Right.ASK))]
 _LATEST, _SHOWN = 200, 12
-_LONG_NUMBER = re.compile(r"(?<![\d.-])\d{5,}(?![\d.-])")  # years have no thin spaces
+_SQL = re.compile(r"\s*(?:--[^\n]*\n\s*)*\(*\s*(?:SELECT|WITH)\b", re.IGNORECASE)  # else it is the text of a job
+_LONG_NUMBER = re.compile(r"(?<![\d.-])\d{4,}(?![\d.-])")
 
 
 class ChartBody(QuestionBody):
@@ -72,12 +73,12 @@ async def ask_page(request: Request, session: Annotated[Session, Depends(visitin
 async def schema_page(session: Annotated[Session, Depends(visiting(Right.SCHEMA))]) -> Response:
     """What is publicly known of the tables, in words."""
     catalog = session.catalog
-    parts: list[Part] = [Text(f"{protection(catalog)} Nothing here was read from a row: the owner declared it.")]
+    parts: list[Part] = [Text(f"{protection(catalog)} No private row was read for this: the owner declared it.")]
     may_ask = session.token.role in RIGHTS[Right.ASK]
     for table in catalog.tables.values():
         parts += [Heading(table.name), Text(_table_words(table))]
-        rows = [[column.name, column_words(column), _values(column)] for column in table.columns]
-        parts.append(Grid(["column", "in words", "declared values"], rows))
+        rows = [[column.name, column_words(column) + _values(column)] for column in table.columns]
+        parts.append(Grid(["column", "what is declared"], rows))
     if may_ask:
         parts.append(Html(f'<p><a href="{dataset_path(session.place.name)}">Ask a question</a></p>'))
     return page("Tables", parts, session=session, current="/schema")
@@ -87,12 +88,15 @@ def column_words(column: Any) -> str:
     """A column in words, without its name."""
     words: str = column.describe().removeprefix(f"{column.name}: ")
     listed = f", one of {len(column.values)} declared values" if column.values else ""
+    if column.kind in ("date", "timestamp"):  # years have no thin spaces, and dates no line ends in them
+        return re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", words.replace(listed, ""))
     return _LONG_NUMBER.sub(lambda digits: shown(int(digits[0])), words.replace(listed, ""))
 
 
 def _values(column: Any) -> str:
     values = [shown(value) if column.kind == "real" else plain_text(value) for value in column.values or ()]
-    return ", ".join(values[:_SHOWN]) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "") or "–"
+    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    return f": {', '.join(values[:_SHOWN])}{more}" if values else ""
 
 
 def _table_words(table: Any) -> str:
@@ -114,9 +118,14 @@ async def history_page(request: Request, session: Annotated[Session, Depends(vis
     for entry in reversed(entries[-_LATEST:]):
         text = entry.row.text or ""
         cost = "–" if entry.epsilon is None else text_up(entry.epsilon, 4)
-        again = f'<button type="button" data-sql="{escape(text)}" data-charge="{entry.row.number}">Open</button>'
+        paid = f' data-epsilon="{plain(entry.loss.epsilon)}"' if isinstance(entry.loss, Pure) else ""
+        again = (
+            f'<button type="button" data-sql="{escape(text)}" data-charge="{entry.row.number}"{paid}>Open</button>'
+            if _SQL.match(text)
+            else ""
+        )
         rows.append(
-            f"<tr><td class=number>{entry.row.number}</td><td>{again if text else ''}</td>"
+            f"<tr><td class=number>{entry.row.number}</td><td>{again}</td>"
             f"<td class=long><code>{escape(' '.join(text.split())[:300]) or '–'}</code></td>"
             f"<td class=number>{cost}</td><td class=number>{entry.total:.4g}</td>"
             f"<td class=whole>{escape(entry.row.when[:16].replace('T', ' '))}</td></tr>"
@@ -160,8 +169,8 @@ async def chart(request: Request, session: Asking, body: ChartBody) -> Response:
         answer = session.answers(question, only_free=True)[0]
         located = located_by(answer, session.catalog, lambda sql: session.answers(Question(sql), only_free=True)[0])
         kinds, columns = kinds_of(answer, located), columns_of(answer)
-        if not kinds:
-            raise InvalidParameter("answer", "no numbers by group", "an answer with numbers to draw")
+        if not kinds and body.kind is None:
+            return {"svg": None, "kinds": [], "columns": [], "kind": None}
         made = chart_of(answer, body.kind or kinds[0], body.column or columns[0], located)
         return {"svg": made.svg(), "kinds": kinds, "columns": columns, "kind": body.kind or kinds[0]}
 
@@ -175,7 +184,7 @@ async def job_price(request: Request, session: Asking, body: JobBody) -> Respons
 
     def work() -> dict[str, Any]:
         data, plan = session.data, planned(session, wanted)
-        return {"words": str(data.explain(plan)), "free": data.is_free(plan)}
+        return {"words": str(data.explain(plan)), "budget": data.prospect(plan)}
 
     return document_response(await in_thread(request, session, work))
 

@@ -23,6 +23,7 @@ KINDS = ("bars", "line", "map", "heatmap")
 """Bars, a line with a band, discs at places, and colors over two columns."""
 
 _MOST_BARS, _MOST_CELLS, _MOST_SHOWN, _MOST_PLACES = 60, 4000, 12, 2000
+_MOST_TICKS = 12
 _DENSE = 0.4  # the share of cells from which on places lie on a grid
 
 Located = Mapping[Any, tuple[float, float]]
@@ -80,7 +81,9 @@ def columns_of(answer: "Answer") -> list[str]:
     return [
         name
         for name in dict.fromkeys(answer.table.column_names)
-        if answer.table.column_names.count(name) == 1 and any(map(_is_number, answer.column(name)))
+        if answer.table.column_names.count(name) == 1
+        and any(map(_is_number, answer.column(name)))
+        and name not in (_coordinates(answer.table.column_names) or ())
     ][-1:]
 
 
@@ -148,6 +151,8 @@ def _line(
         x, ticks = [float(place) for place in along], []
         if all(place == round(place) and 1000 <= place < 10_000 for place in x):
             ticks = year_ticks(int(x[0]), int(x[-1]))
+        elif all(place == round(place) for place in x) and x[-1] - x[0] <= _MOST_TICKS:
+            ticks = [(float(place), label(place)) for place in range(int(x[0]), int(x[-1]) + 1)]
     ends: dict[str, Any] = {"low": [row[2] for row in rows], "high": [row[3] for row in rows]}
     bare = all(math.isnan(end) for end in ends["low"])
     return Chart(title, [Line(x, [row[1] for row in rows], **({} if bare else ends))], x=key, y=column, x_ticks=ticks)
@@ -182,7 +187,7 @@ def _map(
         raise InvalidParameter("map", f"{len(spots)} places", f"at most {_MOST_PLACES}")
     north, east = [spot[0] for spot in spots], [spot[1] for spot in spots]
     within = _within(values, low, high)
-    words = f"circles: the upper ends, {within}" if within else ""
+    words = f"outlines: upper ends of the intervals, {within}" if within else ""
     return Chart(title, [Places(labels, values, north, east, low=low, high=high)], x=words)
 
 
@@ -237,7 +242,7 @@ def _keys(answer: "Answer") -> list[str]:
 
 
 def _label(answer: "Answer", keys: Sequence[str], row: int) -> str:
-    return ", ".join(_name(answer.column(key)[row]) for key in keys) or str(row + 1)
+    return ", ".join(_name(answer.column(key)[row]) for key in keys) or (str(row + 1) if len(answer) > 1 else "")
 
 
 def _name(value: Any) -> str:

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from discreet.errors import InvalidParameter
 from discreet.report import Facts, Part, Text, Tiles
 from discreet.report.page import render
-from discreet.server.console.page_shell import page
+from discreet.server.console.page_shell import PageRefused, page
 from discreet.server.problems import Refused
 from discreet.server.routes.results import document_response
 
@@ -59,7 +59,10 @@ def exhibit_page(name: str) -> Response:
     from discreet.gallery.harm import DIALS
     from discreet.gallery.stories import STORIES
 
-    exhibit = _named(name)
+    try:
+        exhibit = _named(name)
+    except Refused as refused:
+        raise PageRefused(refused) from None
     dial = _DIAL if name in DIALS else ""
     place = EXHIBITS.index(exhibit)
     further = EXHIBITS[(place + 1) % len(EXHIBITS)]
@@ -163,11 +166,12 @@ def _named(name: str) -> "Exhibit":
 
 
 _LEGEND = (
-    "falls: success is clearly above guessing and above the same attack on people outside the data. leaks: so it is, "
-    "but on few people. holds: it is not, within the tolerance. undecided: too few people, or not all could be read."
+    "falls: the attack succeeds clearly more often than guessing, and than the same attack on people outside the "
+    "data. leaks: it does, but on few people. holds: it does not, within the tolerance. undecided: there were too few "
+    "people to say, or not all of them could be read."
 )
 
-_DIAL = """<h2>Turn ε</h2><p>How much may all answers together cost?
+_DIAL = """<h2>Turn ε</h2><p>ε limits what all answers together reveal.
 Turn it up, and see when the attack begins to work.</p>
 <div class="dial"><label for="turn">ε</label><input id="turn" type="range" min="0" max="7" step="1" value="4">
 <output id="turned" for="turn">1</output></div><div id="dialed" aria-live="polite"></div>"""

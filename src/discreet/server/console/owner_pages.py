@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
 from html import escape
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -12,6 +14,7 @@ from discreet.curator.owner.exact_view import exact_view
 from discreet.curator.owner.findings import READ_OFF, WARNING, OwnerView, TableView
 from discreet.curator.reports.budget_report import budget_chart, entries_of, spending_chart
 from discreet.curator.reports.statement_sections import privacy_statement
+from discreet.curator.settings import Allowance
 from discreet.report import Bars, Chart, Grid, Heading, Html, Part, Text, Tiles
 from discreet.report.page import render, shown
 from discreet.server.access import RIGHTS, Right
@@ -95,10 +98,14 @@ async def tokens_page(session: Annotated[Session, Depends(visiting(Right.TOKENS)
             if state == "valid"
             else ""
         )
-        first, then = [token.name, token.role, state], [token.created.strftime("%Y-%m-%d"), until, token.id]
+        first = [token.name, token.role, state]
+        spends = _allowance(token.allowance) if token.role in RIGHTS[Right.ASK] else "–"
+        then = [spends, token.created.strftime("%Y-%m-%d"), until, token.id]
         made = ["".join(f"<td class=whole>{escape(cell)}</td>" for cell in cells) for cells in (first, then)]
         rows.append(f"<tr>{made[0]}<td>{act}</td>{made[1]}</tr>")
-    head = "".join(f"<th scope=col>{words}</th>" for words in ("name", "role", "state", "", "made", "until", "id"))
+    head = "".join(
+        f"<th scope=col>{words}</th>" for words in ("name", "role", "state", "", "may spend", "made", "until", "id")
+    )
     file = "POLICY" if name is None else name.name
     body = (
         f'<div class="wide"><table class="grid"><thead><tr>{head}</tr></thead>'
@@ -107,8 +114,22 @@ async def tokens_page(session: Annotated[Session, Depends(visiting(Right.TOKENS)
         "<p>A token is made on the server, where it is printed once, and given to that person alone:</p>"
         f"<pre>discreet token create {escape(file)} NAME --role analyst --epsilon 1 --expires 90d</pre>"
     )
-    lead = "A token says who somebody is, in which role, and how much they may spend. Revoking one works at once."
+    lead = (
+        "A token says who somebody is and in which role. It may limit what they spend, beside the caps of the policy. "
+        "Revoking one works at once."
+    )
     return page("People", body, session=session, current="/tokens", script="owner.js", lead=lead)
+
+
+def _allowance(allowance: Allowance) -> str:
+    """What a token lets its holder spend, in words.
+
+    >>> from discreet.privacy.budget import Budget
+    >>> _allowance(Allowance(None, Budget(epsilon="0.5"))), _allowance(Allowance())
+    ('ε 0.5, δ 0 in 24 hours', 'as the policy says')
+    """
+    limits = [(allowance.total, "in all"), (allowance.daily, "in 24 hours")]
+    return ", ".join(f"{limit.describe_limit()} {when}" for limit, when in limits if limit) or "as the policy says"
 
 
 @router.get("/bounds")
@@ -160,8 +181,8 @@ def _dropped(table: TableView) -> Iterator[Part]:
     for name, part in zip(names, named, strict=True):
         spread = part.rows if part.by is None else part.groups
         counts = [spread.median, spread.at_90, spread.at_99, spread.greatest] if spread else [None] * 4
-        fewer = [s for s in part.shortfalls[1:] if s.share < part.shortfalls[0].share]
-        better = fewer[-1] if fewer else None
+        least = min(part.shortfalls, key=lambda shortfall: shortfall.share)  # with the smallest bound that does it
+        better = least if least.share < part.shortfalls[0].share else None
         words = "–" if better is None else f"{(better.rows if part.by is None else better.groups):,}"
         rows.append([name, *counts, f"{100 * part.shortfalls[0].share:.3g} %", words,
                      "–" if better is None else f"{100 * better.share:.3g} %"])  # fmt: skip
@@ -173,7 +194,7 @@ def _columns(table: TableView) -> Iterator[Part]:
     """How the values of each column compare with its declaration, in rows; and those that were not declared."""
     names = ["null", "unreadable", "not_a_number", "below", "above", "undeclared", "least", "greatest"]
     used = [name for name in names if any(getattr(column, name) is not None for column in table.columns)]
-    rows = [[column.name, *(getattr(column, name) for name in used)] for column in table.columns]
+    rows = [[column.name, *(_number(getattr(column, name)) for name in used)] for column in table.columns]
     yield Grid(["column", *(name.replace("_", " ") for name in used)], rows, "values of each column, in rows")
     for column in table.columns:
         if column.examples:
@@ -181,6 +202,11 @@ def _columns(table: TableView) -> Iterator[Part]:
             yield Text(f"{column.name}, not declared: {words}")
         if column.absent:
             yield Text(f"{column.name}, declared, but in no row: {', '.join(map(str, column.absent))}")
+
+
+def _number(value: Any) -> Any:
+    """An exact decimal as a number, which stands as numbers do."""
+    return float(value) if isinstance(value, Decimal | Fraction) else value
 
 
 @router.get("/statement")
@@ -191,11 +217,21 @@ async def statement_page(request: Request, session: Annotated[Session, Depends(v
     blocks = []
     for section in made.sections:
         points = "".join(f"<li>{_inline(point)}</li>" for point in section.points)
-        paragraphs = "".join(f"<p>{_inline(words)}</p>" for words in section.paragraphs)
+        paragraphs = "".join(map(_paragraph, section.paragraphs))
         blocks.append(f"<h2>{_inline(section.question)}</h2>{paragraphs}" + (f"<ul>{points}</ul>" if points else ""))
     as_of = made.as_of[:16].replace("T", " ")
     lead = f"As of {as_of} UTC. It is written from the policy and the record alone, and may be published."
     return page("Privacy statement", "".join(blocks), session=session, current="/statement", lead=lead)
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of the statement's Markdown as HTML; a block of code stands as it is.
+
+    >>> _paragraph("```json\\n{}\\n```"), _paragraph("a")
+    ('<pre>{}</pre>', '<p>a</p>')
+    """
+    block = re.fullmatch(r"```\w*\n(.*)\n```", text, re.DOTALL)
+    return f"<pre>{escape(block[1])}</pre>" if block else f"<p>{_inline(text)}</p>"
 
 
 def _inline(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import Request, Response
+from starlette.exceptions import HTTPException
 
 from discreet.curator.catalog import Catalog
 from discreet.errors import DiscreetError
@@ -15,7 +16,7 @@ from discreet.privacy.unit import Neighbors
 from discreet.report import Part
 from discreet.report.page import STYLE, render, shown
 from discreet.server.access import RIGHTS, Right
-from discreet.server.problems import Refused, status_of
+from discreet.server.problems import Refused, on_http, status_of
 from discreet.server.routes.callers import Guarded, allowed
 from discreet.server.session import Session
 from discreet.server.tokens import Token
@@ -147,16 +148,29 @@ class PageRefused(Exception):
         self.refused = refused
 
 
-async def on_page_refused(_: Request, error: Exception) -> Response:
+async def on_page_refused(request: Request, error: Exception) -> Response:
     """The page that says why another is not shown; the door, where somebody is not signed in."""
     if not isinstance(error, PageRefused):
         raise error
     if error.refused.status == 401:
         return Response(status_code=303, headers={"location": SIGN_IN})
     words = (
-        f'<p class="verdict bad"><b>Not shown.</b> {escape(str(error.refused))}</p><p><a href="/console">Back</a></p>'
+        f'<p class="verdict bad"><b>Not shown.</b> {escape(str(error.refused))}</p>'
+        '<p><a href="/console">To your datasets</a></p>'
     )
-    return page("This page is not shown", words, status=error.refused.status)
+    token = getattr(request.state, "token", None)
+    return page("This page is not shown", words, token=token, status=error.refused.status)
+
+
+async def on_no_page(request: Request, error: Exception) -> Response:
+    """The page for a path that a browser opens and that there is not; programs get a problem document."""
+    missing = isinstance(error, HTTPException) and error.status_code == 404
+    if not missing or "text/html" not in request.headers.get("accept", ""):
+        return await on_http(request, error)
+    words = (
+        '<p>There is no page at this address.</p><p><a href="/console">Console</a> · <a href="/gallery">Gallery</a></p>'
+    )
+    return page("Not found", words, status=404)
 
 
 def visiting(right: Right) -> Callable[..., Coroutine[Any, Any, Session]]:

@@ -23,6 +23,7 @@ from discreet.errors import InvalidParameter
 from discreet.exact import rational, text_up
 from discreet.mechanisms.additive import Geometric
 from discreet.report import Bars, Chart, Line
+from discreet.report.marks import label
 from discreet.server.access import Right
 from discreet.server.console.page_shell import ConsoleRoute, page, visiting
 from discreet.server.routes.callers import allowed, in_thread
@@ -121,12 +122,12 @@ def guesser_words(epsilon: float) -> str:
     """What somebody who guesses gains at most, in a sentence.
 
     >>> guesser_words(1)
-    'Who held something about you for as likely as not is at most 73.1 % sure of it after all releases together.'
+    'Whoever thinks that something about you is as likely as not can be at most 73.1 % sure of it after all releases.'
     """
     share = 100 * exp(epsilon) / (1 + exp(epsilon))
     return (
-        f"Who held something about you for as likely as not is at most {share:.3g} % sure of it after all releases "
-        "together."
+        f"Whoever thinks that something about you is as likely as not can be at most {share:.3g} % sure of it after "
+        "all releases."
     )
 
 
@@ -148,8 +149,8 @@ def bound_chart(epsilon: float, bound: float) -> Chart:
         float(Geometric(epsilon=str(epsilon), sensitivity=max(1, round(100 * one))).interval("0.95")) / 100
         for one in bounds
     ]
-    labels = [f"upper {one:.4g}" for one in bounds]
-    return Chart("The error of a sum grows with the bound", [Bars(labels, errors)], y="within ±, at 95 %")
+    labels = [label(float(f"{one:.4g}")) for one in bounds]
+    return Chart("The error of a sum grows with its upper bound", [Bars(labels, errors)], y="± at 95 % confidence")
 
 
 def _schema_file(folder: str, body: SchemaBody) -> Path:
@@ -170,7 +171,8 @@ _PAGE = """
 <section class="drop"><label for="file">A .csv or .parquet file</label>
 <input id="file" type="file" accept=".csv,.parquet">
 <p class="soft">Only its schema is sent: the first line of a CSV file, the footer of a Parquet file. It is read and
-forgotten. Decide bounds without looking: one read off the rows would tell of the person at the bound.</p></section>
+forgotten. Choose bounds without looking at the rows: a bound read from them reveals something about the person at
+it.</p></section>
 <p id="remark" class="refusal" role="status"></p>
 <div id="maker"></div>
 """

@@ -1,6 +1,7 @@
 """What a collector sees: surveys made, shared by a link or a QR code, and estimates that grow as reports arrive."""
 
 import json
+import math
 from html import escape
 from typing import Annotated, Any
 
@@ -92,10 +93,21 @@ def _chart(survey: Survey, result: Any) -> Chart:
     if survey.places:
         area = survey.area
         shares = result.shares.reshape(area.rows, area.columns)
-        return Chart(title, [Heat(shares[::-1], aspect=area.columns / area.rows)])
+        heat = Heat(shares[::-1], aspect=area.columns / area.rows, scale=_scale(area.columns * float(area.cell)))
+        return Chart(title, [heat], x="share of people in each cell; north is up")
     shares, labels = result.shares, survey.labels
     marks = [Intervals(labels, shares, low=result.low, high=result.high)]
     return Chart(title, marks, y="share of people; intervals hold together at 95 %")
+
+
+def _scale(wide: float) -> tuple[float, str]:
+    """A scale for a map that is so many km wide: its share of the width, and its words.
+
+    >>> _scale(3.0), _scale(40.0)
+    ((0.3333333333333333, '1 km'), (0.25, '10 km'))
+    """
+    length = 10.0 ** math.floor(math.log10(wide / 2))
+    return length / wide, f"{length:g} km"
 
 
 _FORM = """
@@ -104,7 +116,7 @@ _FORM = """
 <input id="text" required maxlength="300" placeholder="How did you come to work today?"></label>
 <label>Short name
 <input id="name" required maxlength="60" pattern="[a-z0-9][a-z0-9_\\-]*" placeholder="commute"></label>
-<label>Randomizer <select id="randomizer">{options}</select></label>
+<label>Randomizer <select id="randomizer" aria-describedby="randomizers">{options}</select></label>
 <label>ε of one report <input id="epsilon" value="ln 3" maxlength="20"></label>
 <label>Times a person is asked <input id="times" value="1" inputmode="numeric" maxlength="5"></label>
 <label class="whole" id="for-answers">Answers, one a line <textarea id="answers" rows="4"></textarea></label>
@@ -114,6 +126,7 @@ _FORM = """
 <label>Width, km <input id="width" value="3" inputmode="decimal"></label>
 <label>Height, km <input id="height" value="3" inputmode="decimal"></label>
 <label>Cell, km <input id="cell" value="0.1" inputmode="decimal"></label></div>
-<div id="words" aria-live="polite"></div><p id="refusal" class="refusal" role="status"></p>
+<p id="randomizers" class="soft">Which randomizer: k-rr for a few answers, hadamard for many, planar laplace for
+places on a map.</p><div id="words" aria-live="polite"></div><p id="refusal" class="refusal" role="status"></p>
 <button class="main" disabled>Make the survey</button></form>
 """

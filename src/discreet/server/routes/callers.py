@@ -32,8 +32,7 @@ async def tokens_of(request: Request) -> dict[str, Token]:
     """What the token of a request opens, by dataset; of a browser that is signed in, what its session opens."""
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
     if not scheme and (known := browser_tokens(request)):
-        request.state.caller = next(iter(known.values())).id
-        return known
+        return _known(request, known)
     if scheme.lower() != "bearer" or not text:
         refusal = AccessDenied("a token is needed: send the header Authorization: Bearer TOKEN")
         raise Refused(refusal, 401, **_CHALLENGE)
@@ -44,7 +43,12 @@ async def tokens_of(request: Request) -> dict[str, Token]:
         raise throttled(refusal) from None
     except AccessDenied as refusal:
         raise Refused(refusal, 401, **_CHALLENGE) from None
-    request.state.caller = next(iter(tokens.values())).id
+    return _known(request, tokens)
+
+
+def _known(request: Request, tokens: dict[str, Token]) -> dict[str, Token]:
+    request.state.token = next(iter(tokens.values()))
+    request.state.caller = request.state.token.id
     return tokens
 
 

@@ -31,6 +31,9 @@ Read = Measure | Distribution | Frequencies
 class Explanation:
     """What a plan would do and cost. `budget` is filled in where the budget is known: before, after, affordable.
 
+    There, `own` is the most that one pure release of this analyst may cost, by the budget, the cap and the token, and
+    `own_after` what it would be then. With δ, the two need not differ by ε.
+
     `warnings` say that some number may be worth less than its price. `str` prints it all for people, `to_json` gives
     the same facts as data.
     """

@@ -1,7 +1,7 @@
 // An answer: table and chart with error bars, notes, the receipt, and files to take away.
 
 import { dataset, here, json, send, v1 } from "./api.js";
-import { failure, fill, fixed, h, number, picture, pixels, save } from "./dom.js";
+import { failure, fill, fixed, h, number, picture, pixels, save, THIN } from "./dom.js";
 
 const MOST = 500;
 const WORDS = { bars: "Bars", line: "Line", map: "Map", heatmap: "Heatmap", table: "Table" };
@@ -23,6 +23,20 @@ function intervalWords(values, ends, write) {
   return values.map((value, row) => !known[row] ? "" : uneven ? `${write(ends.low[row])} to ${write(ends.high[row])}` : `± ${write(ends.high[row] - value)}`);
 }
 
+function interval(words, width) {
+  const node = h("span", { class: "interval" }, words);
+  node.style.minWidth = `${width}ch`;
+  return node;
+}
+
+// The head of a column; beside a number's name stands how sure its interval is
+function heading(name, cells, confidence) {
+  const first = cells[0];
+  const beside = first?.querySelector(".interval");
+  return h("th", { class: first?.className || null, scope: "col" }, name,
+    beside ? " " : null, beside ? interval(`${number(100 * confidence)}${THIN}%`, parseInt(beside.style.minWidth, 10)) : null);
+}
+
 // The cells of a column, from top to bottom
 function column(answer, place, count) {
   const name = answer.columns[place];
@@ -34,8 +48,7 @@ function column(answer, place, count) {
   const words = ends ? intervalWords(values, ends, write) : [];
   const most = Math.max(...words.map((text) => text.length), 0);
   return values.map((value, row) => {
-    const beside = most ? h("span", { class: "interval" }, words[row]) : null;
-    if (beside) beside.style.minWidth = `${most}ch`;
+    const beside = most ? interval(words[row], most) : null;
     return h("td", { class: "number" }, typeof value === "number" ? write(value) : "no value", beside ? " " : null, beside);
   });
 }
@@ -43,7 +56,7 @@ function column(answer, place, count) {
 function table(answer) {
   const count = Math.min(answer.rows.length, MOST);
   const columns = answer.columns.map((_, place) => column(answer, place, count));
-  const head = h("tr", {}, answer.columns.map((name, place) => h("th", { class: columns[place][0]?.className || null, scope: "col" }, name)));
+  const head = h("tr", {}, answer.columns.map((name, place) => heading(name, columns[place], answer.confidence)));
   const rows = Array.from({ length: count }, (_, row) => h("tr", {}, columns.map((cells) => cells[row])));
   const more = answer.rows.length > MOST ? h("p", { class: "soft" }, `The first ${MOST} of ${number(answer.rows.length)} rows; files have them all.`) : null;
   return [h("div", { class: "wide tall", tabindex: "0", role: "region", "aria-label": "The answer as a table" },
@@ -85,7 +98,7 @@ export class AnswerView {
       this.room,
       h("h2", {}, "Answer"),
       h("p", { class: `receipt verdict ${receipt.free ? "good" : ""}` }, h("b", {}, "Receipt "), paid,
-        h("span", { class: "soft" }, `${receipt.when.slice(0, 19).replace("T", " ")} statement ${receipt.statement.slice(0, 12)}`)),
+        h("span", { class: "soft" }, `${receipt.when ? `${receipt.when.slice(0, 19).replace("T", " ")} UTC, ` : ""}statement ${receipt.statement.slice(0, 12)}`)),
       h("div", { class: "files", role: "group", "aria-label": "Files" },
         h("button", { type: "button", onclick: () => this.again(this.question) }, "Ask again, free"),
         ...["CSV", "Parquet", "PNG", "SVG", "Notebook"].map((kind) =>
@@ -108,9 +121,10 @@ export class AnswerView {
     try {
       const made = await json(here("/chart"), { body: { ...this.question, kind, column } });
       this.drawn = made.svg;
+      this.kinds.hidden = this.figure.hidden = !made.svg; // no chart fits, as of numbers that are places alone
+      if (!made.svg) return;
       fill(this.figure, picture(made.svg));
       this.buttons(made, column ?? made.columns[0]);
-      this.figure.hidden = false;
     } catch (error) {
       fill(this.figure, h("p", { class: "soft" }, error.words || error.message));
     }

@@ -3,7 +3,7 @@
 import { dataset, here, json, v1 } from "./api.js";
 import { AnswerView } from "./answer.js";
 import { Builder } from "./builder.js";
-import { failure, fill, find, h, later, loading, number, picture, tabs } from "./dom.js";
+import { failure, fill, find, h, later, loading, number, picture, tabs, unaffordable } from "./dom.js";
 import { Editor } from "./editor.js";
 
 const catalog = JSON.parse(find("catalog").textContent);
@@ -27,7 +27,9 @@ function tableView(table) {
 
 // Without its name, and with the first of its declared values
 function inWords(column) {
-  const words = column.words.replace(`${column.name}: `, "");
+  const described = column.words.replace(`${column.name}: `, "");
+  const dated = column.type === "date" || column.type === "timestamp"; // years have no thin spaces
+  const words = dated ? described : described.replace(/(?<![\d.-])\d{4,}(?![\d.-])/g, (digits) => number(Number(digits)));
   if (!column.values) return words;
   const some = column.values.slice(0, 6).map((value) => (value === null ? "no value" : String(value))).join(", ");
   return `${words.replace(/, one of \d+ declared values/, "")}: ${some}${column.values.length > 6 ? `, and ${column.values.length - 6} more` : ""}`;
@@ -85,10 +87,12 @@ const refresh = later(40, async () => {
   }
 });
 
-function errorWords(one) {
+const shareOf = (one) => Object.entries(one).find(([name]) => name.startsWith("error ×"));
+const isShare = (one) => typeof one.error !== "number" && Boolean(shareOf(one));
+
+function errorWords(one, rows = "the rows of its group") {
   if (typeof one.error === "number") return `± ${number(one.error)}`;
-  const share = Object.entries(one).find(([name]) => name.startsWith("error ×"));
-  if (share) return `± ${number(share[1])} ÷ the rows of its group`;
+  if (isShare(one)) return `± ${number(shareOf(one)[1])} ÷ ${rows}`;
   if (one.ranks !== undefined) return `± ${number(one.ranks)} ranks`;
   return "not known before";
 }
@@ -100,21 +104,21 @@ function showPrice(found) {
   const percent = number(100 * found.confidence);
   const tiles = h("div", { class: "tiles" },
     h("div", {}, h("strong", {}, budget.free ? "free" : `ε ${number(found.epsilon)}`), h("span", {}, budget.free ? "asked before, or nothing private" : found.delta ? `to pay, with δ ${found.delta}` : "to pay")),
-    typeof budget.before === "number" ? h("div", {}, h("strong", {}, `ε ${number(budget.before)}`), h("span", {}, "left before")) : null,
-    numbers.length ? h("div", {}, h("strong", {}, errorWords(numbers[0])), h("span", {}, `${numbers[0].number}, at ${percent} %`)) : null,
+    typeof budget.own === "number" ? h("div", {}, h("strong", {}, `ε ${number(budget.own)}`), h("span", {}, typeof budget.own_after === "number" ? `left for you; then ε ${number(budget.own_after)}` : "left for you")) : null,
+    numbers.length ? h("div", {}, h("strong", {}, errorWords(numbers[0], "n")), h("span", {}, `${numbers[0].number}, at ${percent}\u202f%${isShare(numbers[0]) ? "; n: the rows of its group" : ""}`)) : null,
     groups.length ? h("div", {}, h("strong", {}, number(groups[0])), h("span", {}, groups[0] === 1 ? "row" : "rows, all answered")) : null);
   const errors = numbers.length > 1
-    ? h("div", { class: "wide" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "number"), h("th", { class: "number", scope: "col" }, `error at ${percent} %`))),
+    ? h("div", { class: "wide" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "number"), h("th", { class: "number", scope: "col" }, `error at ${percent}\u202f%`))),
         h("tbody", {}, numbers.map((one) => h("tr", {}, h("td", {}, one.number), h("td", { class: "number" }, errorWords(one)))))))
     : null;
   const payable = budget.affordable !== false;
   fill(find("price"), h("h2", {}, "Price"), tiles,
-    payable ? null : h("p", { class: "verdict bad" }, h("b", {}, "Cannot be paid. "), budget.words || ""),
+    payable ? null : unaffordable(budget.words),
     ...found.warnings.map((warning) => h("p", { class: "note" }, warning)),
     found.preview ? h("figure", {}, picture(found.preview)) : null, errors,
     h("details", {}, h("summary", {}, "What would be done"), h("pre", {}, found.words)));
   find("price").classList.remove("stale");
-  if (typeof budget.before === "number") left = budget.before;
+  if (typeof budget.own === "number") left = budget.own;
   const pay = find("pay");
   pay.disabled = !payable;
   pay.textContent = budget.free ? "Ask, free" : `Ask for ε ${number(found.epsilon)}`;

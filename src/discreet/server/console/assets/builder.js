@@ -8,6 +8,14 @@ const literal = (value, type) =>
   NUMBERS.has(type) || type === "boolean" ? String(value) : `'${String(value).replaceAll("'", "''")}'`;
 const isNumber = (text) => /^-?\d+(\.\d+)?$/.test(text.trim());
 
+// Whether what was typed, perhaps not to its end, can stand beside a column of a type
+function fits(text, type) {
+  if (NUMBERS.has(type)) return isNumber(text);
+  if (type === "boolean") return /^(true|false)$/i.test(text);
+  if (type === "date" || type === "timestamp") return /^\d{4}-\d{2}-\d{2}/.test(text);
+  return text !== "";
+}
+
 export function sqlOf({ table, measure, column, groups, part, filters }) {
   const keys = groups.map((group) => {
     if (part && (group.type === "date" || group.type === "timestamp")) return { sql: `${part}(${quoted(group.name)})`, name: part.toLowerCase() };
@@ -22,7 +30,7 @@ export function sqlOf({ table, measure, column, groups, part, filters }) {
   }[measure];
   const shown = keys.map((key) => (key.name ? `${key.sql} AS ${key.name}` : key.sql));
   const kept = filters
-    .filter((filter) => filter.value !== "" && (!NUMBERS.has(filter.column.type) || isNumber(filter.value)))
+    .filter((filter) => fits(filter.value, filter.column.type))
     .map((filter) => `${quoted(filter.column.name)} ${filter.sign} ${literal(filter.value, filter.column.type)}`);
   const lines = [`SELECT ${[...shown, what].join(", ")}`, `FROM ${quoted(table.name)}`];
   if (kept.length) lines.push(`WHERE ${kept.join(" AND ")}`);
@@ -33,6 +41,8 @@ export function sqlOf({ table, measure, column, groups, part, filters }) {
 const option = (value, words, chosen) => h("option", { value, selected: value === chosen }, words);
 const choice = (label, name, options, chosen) =>
   h("label", {}, label, h("select", { name }, ...options.map(([value, words]) => option(value, words, chosen))));
+
+const offers = (column) => column.values || (column.type === "boolean" ? [true, false] : []);
 
 export class Builder {
   constructor(room, catalog, changed) {
@@ -76,7 +86,7 @@ export class Builder {
       h("label", {}, "value", h("input", { name: `value-${number}`, maxlength: "200", list: `values-${number}` }), h("datalist", { id: `values-${number}` })),
       h("button", { type: "button", class: "quiet", "aria-label": "Remove this filter", onclick: () => { row.remove(); this.tell(); } }, "Remove"));
     const [which, , , offered] = row.querySelectorAll("select, input, datalist");
-    const offer = () => fill(offered, ...(this.table.columns.find((column) => column.name === which.value).values || []).map((value) => h("option", { value: String(value) })));
+    const offer = () => fill(offered, ...offers(this.table.columns.find((column) => column.name === which.value)).map((value) => h("option", { value: String(value) })));
     which.addEventListener("change", offer);
     offer();
     this.kept.append(row);

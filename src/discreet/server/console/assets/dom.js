@@ -20,7 +20,7 @@ export function picture(text) {
   return document.importNode(node, true);
 }
 
-const THIN = "\u202f";
+export const THIN = "\u202f";
 
 // A number for people: thin spaces between thousands, no more digits than matter
 export function number(value) {
@@ -107,9 +107,15 @@ export function reachable(root) {
 
 // Lines of a name and its words, as a program writes them for a terminal, as a table
 export function facts(text) {
-  const lines = text.split("\n").filter((line) => line.trim()).map((line) => /^(\S.*?) {2,}(\S.*)$/.exec(line));
+  const lines = text.replace(/(\d),(?=\d{3}(?!\d))/g, `$1${THIN}`).replaceAll(" %", `${THIN}%`).split("\n").filter((line) => line.trim()).map((line) => /^(\S.*?) {2,}(\S.*)$/.exec(line));
   if (!lines.length || lines.includes(null)) return h("pre", {}, text);
   return h("table", { class: "facts" }, h("tbody", {}, lines.map(([, name, words]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, words)))));
+}
+
+// Why something cannot be paid or asked, as the budget says it: "cannot be paid: …"
+export function unaffordable(words) {
+  const [, what, why] = /^cannot be (paid|asked): ([^]*)$/.exec(words) || ["", "paid", words];
+  return h("p", { class: "verdict bad" }, h("b", {}, `Cannot be ${what}. `), why);
 }
 
 export const loading = (words) => h("p", { class: "loading", role: "status" }, words);

@@ -29,7 +29,7 @@ function count() {
 
 function advance() {
   if (shown >= told.length && !steps) {
-    if (!waiting) room.append((waiting = loading("The attack runs on generated people; this takes a few seconds …")));
+    if (!waiting) room.append((waiting = loading("The attack runs on generated people; this can take half a minute …")));
     return;
   }
   shown++;

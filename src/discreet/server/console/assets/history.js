@@ -21,5 +21,6 @@ if (kept.length) {
 }
 for (const button of document.querySelectorAll("[data-sql]")) {
   const same = kept.find((one) => String(one.charge) === button.dataset.charge);
-  button.addEventListener("click", () => open(same ? same.asked : { sql: button.dataset.sql }));
+  const { sql, epsilon } = button.dataset;
+  button.addEventListener("click", () => open(same ? same.asked : { sql, ...(epsilon ? { epsilon } : {}) }));
 }

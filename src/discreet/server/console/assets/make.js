@@ -1,11 +1,12 @@
 // Forms for larger releases: what they cost before, a report after.
 
 import { here, json, send, v1 } from "./api.js";
-import { facts, failure, fill, find, h, later, loading, save } from "./dom.js";
+import { facts, failure, fill, find, h, later, loading, number, save, unaffordable } from "./dom.js";
 
 const catalog = JSON.parse(find("catalog").textContent);
 const tables = catalog.tables.filter((table) => table.private && !table.link);
 const room = find("make");
+const NUMBERS = new Set(["integer", "real"]);
 let kind = "synthesis";
 let uploaded = null;
 let price = null;
@@ -16,22 +17,35 @@ const KINDS = {
   training: { words: "Model", about: "A model that predicts a column, trained by DP-SGD or by a classical method.", file: null,
     fields: [["target", "column", "Column to predict"], ["features", "columns", "From these columns"], ["examples", "number", "About how many people there are (public)", "1000"], ["model", "choice", "Kind", ["logistic", "network", "linear", "tree"]], ["delta", "text", "δ", catalog.delta || "1e-6"]], results: [["application/octet-stream", "result.model"]] },
   commute: { words: "Commuting map", about: "Synthetic flows between where people live and where they work.", file: ["places", "Places: a CSV file of names and coordinates"],
-    fields: [["origin", "column", "Where from"], ["destination", "column", "Where to"]], results: [["text/csv", "flows.csv"]] },
+    fields: [["origin", "column", "Where from"], ["destination", "column", "Where to", "", 1]], results: [["text/csv", "flows.csv"]] },
   "fairness-audit": { words: "Fairness audit", about: "How far groups are apart in what a model says of people, whose labels and groups stay private.", file: ["predictions", "Predictions: a CSV file of keys and predictions"],
-    fields: [["label", "column", "Column with the truth"], ["group", "column", "Groups by"], ["positive", "text", "Value that counts as yes"]], results: [] },
+    fields: [["label", "column", "Column with the truth"], ["group", "column", "Groups by", "", 1], ["positive", "text", "Value that counts as yes"]], results: [] },
   bounds: { words: "Bounds", about: "Contribution bounds that suit the data, chosen privately.", file: null,
     fields: [["by", "columns", "Columns that questions group by"]], results: [["application/json", "bounds.json"]] },
 };
 
 const table = () => tables.find((one) => one.name === room.querySelector('[name="table"]')?.value) || tables[0];
 
-function control([name, form, label, given]) {
-  const names = table().columns.map((column) => column.name);
-  if (form === "column") return h("label", {}, label, h("select", { name, "data-form": form }, names.map((one) => h("option", {}, one))));
+// Columns with declared values first, since most forms need one; the column of the person is never chosen
+const declared = (column) => Number(Boolean(column.values)) * 2 + Number(column.lower !== undefined || column.type === "boolean");
+
+// A model takes no dates and no columns without bounds or values; by what questions group is for the owner to say
+function checked(name, one) {
+  const { type, values, lower } = table().columns.find((column) => column.name === one);
+  return name === "columns" || (name === "features" && (Boolean(values) || type === "boolean" || (NUMBERS.has(type) && lower !== undefined)));
+}
+
+function control([name, form, label, given, place = 0]) {
+  const columns = table().columns.filter((column) => column.name !== table().unit);
+  const names = columns.map((column) => column.name);
+  if (form === "column") {
+    const sorted = [...columns].sort((a, b) => declared(b) - declared(a)).map((column) => column.name);
+    const chosen = sorted[Math.min(place, sorted.length - 1)];
+    return h("label", {}, label, h("select", { name, "data-form": form }, names.map((one) => h("option", { selected: one === chosen }, one))));
+  }
   if (form === "choice") return h("label", {}, label, h("select", { name, "data-form": form }, given.map((one) => h("option", {}, one))));
   if (form === "columns") {
-    const unit = table().unit;
-    return h("fieldset", { class: "whole" }, h("legend", {}, label), ...names.filter((one) => one !== unit).map((one) => h("label", { class: "check" }, h("input", { type: "checkbox", "data-many": name, value: one, checked: name === "by" ? null : true }), one)));
+    return h("fieldset", { class: "whole" }, h("legend", {}, label), ...names.map((one) => h("label", { class: "check" }, h("input", { type: "checkbox", "data-many": name, value: one, checked: checked(name, one) }), one)));
   }
   return h("label", {}, label, h("input", { name, "data-form": form, value: given || "", maxlength: "200" }));
 }
@@ -95,21 +109,31 @@ const ask = later(200, async () => {
   try {
     const found = await json(here("/job-price"), { body: asked });
     price = asked;
-    fill(find("cost"), h("h2", {}, found.free ? "Free: it was made before" : "Price"), facts(found.words));
-    find("start").disabled = false;
+    const { free, affordable, own, own_after: then, words } = found.budget;
+    fill(find("cost"), h("h2", {}, free ? "Free: it was made before" : "Price"), facts(found.words),
+      affordable ? null : unaffordable(words),
+      typeof own === "number" ? h("p", { class: "soft" }, `ε ${number(own)} is left for you${typeof then === "number" ? `, and ε ${number(then)} afterward` : ""}.`) : null);
+    find("start").textContent = free ? "Start, free" : "Pay and start";
+    find("start").disabled = !affordable;
   } catch (error) {
-    fill(find("cost"), failure(error));
+    fill(find("cost"), h("p", { class: "verdict open" }, h("b", {}, "Not yet. "), error.words || error.message));
   }
 });
+
+// Chosen bounds as they stand in a policy
+const policyLines = ({ table: name, columns, receipt, ...bounds }) => [`[tables.${name}]`,
+  ...Object.entries(bounds).map(([bound, value]) => `${bound} = ${value}`),
+  ...Object.entries(columns).map(([column, { lower, upper }]) => `${column}: lower = ${lower}, upper = ${upper}`)].join("\n");
 
 async function start(event) {
   event.preventDefault();
   find("start").disabled = true;
-  const about = KINDS[price.kind];
+  const started = price;
+  const about = KINDS[started.kind];
   const progress = find("progress");
   fill(progress, loading("It waits for its turn …"));
   try {
-    let job = await json(v1("/jobs"), { body: price });
+    let job = await json(v1("/jobs"), { body: started });
     while (job.state === "waiting" || job.state === "running") {
       await new Promise((resolve) => setTimeout(resolve, 400));
       job = await json(`/v1/jobs/${job.id}`);
@@ -118,8 +142,9 @@ async function start(event) {
     if (job.state !== "done") throw new Error(job.words);
     const result = `/v1/jobs/${job.id}/result`;
     const files = about.results.map(([accept, name]) => h("button", { type: "button", onclick: async () => save(name, await (await send(result, { accept })).blob()) }, name));
-    const report = kind === "bounds" ? null : h("a", { href: result, target: "_blank", rel: "noopener" }, "Open the report");
-    fill(progress, h("p", { class: "verdict good" }, h("b", {}, "Done. "), `${about.words}, in ${job.seconds} s. `, report), h("div", { class: "files" }, files));
+    const chosen = started.kind === "bounds" ? h("pre", {}, policyLines(await json(result))) : null;
+    const report = chosen ? "For the policy:" : h("a", { href: result, target: "_blank", rel: "noopener" }, "Open the report");
+    fill(progress, h("p", { class: "verdict good" }, h("b", {}, "Done. "), `${about.words}, in ${job.seconds} s. `, report), chosen, h("div", { class: "files" }, files));
   } catch (error) {
     fill(progress, failure(error));
   }

@@ -65,7 +65,7 @@ function build({ table, columns }) {
     ...["lower", "upper", "step", "values"].map((name) => h("td", {}, h("input", { name: `${name}-${place}`, "aria-label": `${name} of ${column.name}`, maxlength: "2000", placeholder: name === "values" ? "a, b, c" : "" }))));
   fill(find("maker"),
     h("h2", {}, "Who is protected"),
-    h("p", {}, "The unit is whom a release may not tell of: all rows of one person, or a single row. Where a person can have several rows, protecting rows protects the person less."),
+    h("p", {}, "The unit is what a release protects: all rows of one person, or a single row. Where a person can have several rows, protecting rows protects the person less."),
     h("div", { class: "fields" }, input("Dataset", "dataset", table), select("Unit", "unit", [["", "?"], ...columns.map((column) => [column.name, `a person, by ${column.name}`]), ["row", "one row"], ["public", "nobody: public"]], ""),
       select("Neighbors", "neighbors", [["add or remove one", "add or remove one"], ["change one", "change one"]], "add or remove one"),
       input("Groups of a person, at most", "groups"), input("Rows in each, at most", "rows")),
@@ -81,14 +81,26 @@ function build({ table, columns }) {
       h("span", { class: "soft" }, "put it beside the file, and run: discreet serve policy.toml")));
   const tell = () => {
     find("text").textContent = policyText(table, columns);
-    check();
+    check(columns);
     draw();
   };
   find("maker").oninput = tell;
   tell();
 }
 
-const check = later(200, async () => {
+// What is still to be decided, in words
+function open(columns) {
+  const untyped = columns.filter((_, place) => !field(`type-${place}`).value).map((column) => column.name);
+  return [field("unit").value ? null : "choose the unit", field("epsilon").value.trim() ? null : "choose ε",
+    untyped.length ? `choose the type of ${untyped.join(", ")}` : null].filter(Boolean);
+}
+
+const check = later(200, async (columns) => {
+  const undecided = open(columns);
+  if (undecided.length) {
+    fill(find("meaning"), h("p", { class: "verdict open" }, h("b", {}, "Not yet. "), `Still to do: ${undecided.join("; ")}.`));
+    return;
+  }
   try {
     const found = await json(here("/policy/check"), { body: { ...schema, text: find("text").textContent } });
     const misfits = found.findings.map((finding) => h("p", { class: `verdict ${finding.level === "error" ? "bad" : "open"}` }, h("b", {}, `${finding.level} `), `${finding.column || finding.table}: ${finding.problem}`));

@@ -61,7 +61,7 @@ async function grow() {
       last = found.reports;
       room.dataset.reports = String(last);
       if (!found.svg) fill(room, h("p", { class: "empty" }, "No report has come yet. Share the link, or let people scan the code."));
-      else fill(room, h("figure", {}, picture(found.svg)), h("p", { class: "soft" }, "It grows as reports arrive."));
+      else fill(room, h("figure", {}, picture(found.svg)), h("p", { class: "soft" }, "Updated as reports arrive."));
     }
   } catch (error) {
     fill(room, failure(error));
