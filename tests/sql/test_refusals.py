@@ -55,6 +55,9 @@ columns.g = {type = "text"}
 columns.name = {type = "text"}
 """
 REFUSED: list[tuple[str, str, int | None]] = [
+    ("SELECT COUNT(*) FROM pg_catalog.pg_foo AS f", "there is no table 'pg_catalog.pg_foo'", 22),
+    ("SELECT TO_CHAR(n, '999') FROM (SELECT COUNT(*) AS n FROM people)", "TO_CHAR cannot be computed", 8),
+    ("SELECT TO_NUMBER(g, '9') FROM (SELECT g, COUNT(*) FROM people GROUP BY g)", "TO_NUMBER cannot be computed", 8),
     ("SELECT * FROM people", "this would give out private rows", 8),
     ("SELECT COUNT(DISTINCT *) FROM people", "COUNT(DISTINCT *)", 8),
     ("SELECT age FROM people", "this would give out private rows", 8),
@@ -549,6 +552,13 @@ def test_too_much_is_refused_and_not_charged(data: Dataset) -> None:
     with pytest.raises(BudgetExceeded):
         data.ask("SELECT COUNT(*) FROM people", epsilon=6)
     assert spent(data) == before
+
+
+def test_what_is_computed_without_a_name_is_answered_under_its_text(data: Dataset) -> None:
+    sql = 'SELECT n, n * 2, n * 2, n + 1 AS "n * 2" FROM (SELECT COUNT(*) AS n FROM people WHERE age < 30) ORDER BY 1'
+    answer = data.ask(sql, epsilon="0.5")
+    assert answer.table.column_names == ["n", "n * 2_1", "n * 2_2", "n * 2"]
+    assert set(answer.intervals) == set(answer.table.column_names)
 
 
 def test_what_is_answered_is_charged(data: Dataset) -> None:

@@ -99,6 +99,8 @@ def test_psql_lists_and_describes_tables_databases_and_roles(door):
     assert "clinic" in shown.stdout
     assert "ann" in shown.stdout
     assert "ERROR" not in shown.stderr
+    rare = psql(door, r"\dd", r"\dL+", r"\dC+", r"\dD+", r"\dAf", r"\dAo", r"\dAp", check=False)
+    assert not rare.stderr
 
 
 def test_psql_asks_with_terms_and_is_told_the_cost_and_what_is_left(door):
