@@ -162,6 +162,39 @@ def test_psql_cancels_a_question(door, monkeypatch):
     assert "canceled as the client asked" in run.stderr
 
 
+def test_copy_forces_quotes_and_refuses_an_encoding_that_it_does_not_write(door):
+    sql = "COPY (SELECT 'x' AS a, NULL AS b, 'y' AS c) TO STDOUT "
+    with connect(door) as client:
+
+        def copied(options):
+            with client.cursor().copy(sql + options) as copy:
+                return b"".join(map(bytes, copy))
+
+        assert copied("(FORMAT csv, FORCE_QUOTE *)") == b'"x",,"y"\n'
+        assert copied("(FORMAT csv, FORCE_QUOTE (c, b), HEADER, ENCODING 'UTF8')") == b'a,b,c\nx,,"y"\n'
+        assert copied("WITH CSV HEADER FORCE QUOTE a") == b'a,b,c\n"x",,y\n'
+        with pytest.raises(psycopg.Error, match="COPY with encoding"):
+            copied("(FORMAT csv, ENCODING 'LATIN1')")
+
+
+@pytest.mark.parametrize(
+    "stated",
+    ["discreet.error = 'five'", "discreet.error = '120%'", "datestyle = 'German'", "intervalstyle = 'iso_8601'"],
+)
+def test_a_setting_that_would_not_be_kept_is_refused_at_once(door, stated):
+    with connect(door) as client:
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            client.execute(f"SET {stated}")
+        client.execute("SET datestyle = 'ISO, DMY'")
+        assert client.execute("SHOW datestyle").fetchone() == ("ISO, MDY",)
+
+
+def test_options_of_a_connection_may_hold_blanks(door):
+    with connect(door, options=r"-c application_name=my\ tool --discreet.epsilon=1") as client:
+        assert client.execute("SHOW application_name").fetchone() == ("my tool",)
+        assert client.execute("SHOW discreet.epsilon").fetchone() == ("1",)
+
+
 # psycopg
 
 

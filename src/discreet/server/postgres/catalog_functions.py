@@ -21,8 +21,8 @@ _TRUE = frozenset({
     "pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible", "pg_opclass_is_visible",
     "pg_opfamily_is_visible", "pg_operator_is_visible", "pg_collation_is_visible", "pg_statistics_obj_is_visible",
     "pg_ts_config_is_visible", "has_schema_privilege", "has_table_privilege", "has_column_privilege",
-    "has_any_column_privilege", "has_database_privilege", "pg_advisory_unlock_all", "has_function_privilege", "has_sequence_privilege",
-    "has_tablespace_privilege", "has_type_privilege",
+    "has_any_column_privilege", "has_database_privilege", "pg_advisory_unlock_all", "has_function_privilege",
+    "has_sequence_privilege", "has_tablespace_privilege", "has_type_privilege",
 })  # fmt: skip
 _FALSE = frozenset({"pg_is_in_recovery", "pg_relation_is_publishable", "pg_is_other_temp_schema", "pg_has_role",
                     "row_security_active", "pg_is_wal_replay_paused"})  # fmt: skip

@@ -158,6 +158,16 @@ def _checked(name: str, value: str) -> str:
             rational(value, name, above=0)
         case "discreet.groups" | "discreet.rows" if value:
             integer(int(value) if value.isdecimal() else value, name, at_least=1)  # type: ignore[arg-type]
+        case "discreet.error" if value:
+            from discreet.sql.plan.planner import WantedError
+
+            WantedError.of(value)
+        case "datestyle" if not {part.strip().casefold() for part in value.split(",")} <= {"iso", "mdy", "dmy", "ymd"}:
+            raise InvalidParameter(name, value, "ISO: dates are written in no other style")
+        case "datestyle":
+            return SETTINGS["datestyle"]
+        case "intervalstyle" if value.casefold() != "postgres":
+            raise InvalidParameter(name, value, "postgres: intervals are written in no other style")
         case "client_encoding" if value.upper().replace("-", "") not in ("UTF8", "UNICODE", "SQL_ASCII", "AUTO"):
             raise InvalidParameter(name, value, "UTF8")
         case "client_encoding":

@@ -124,6 +124,8 @@ class Copy:
     null: str = "\\N"
     quote: str = '"'
     escape: str = '"'
+    forced: tuple[str, ...] = ()
+    """Columns whose values stand in quotes in CSV, whatever they are; `*` is all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +371,7 @@ def _copy(body: str, tokens: list[Token]) -> Statement:
     if depth or after[:2] != ["TO", "STDOUT"]:
         raise InvalidQuery("COPY that is not TO STDOUT", hint, text=body, start=0)
     inside = body[tokens[1].end + 1 : tokens[end].start].strip()
-    options = _copy_options(tokens[end + 3 :], body)
+    options, forced = _copy_options(tokens[end + 3 :], body)
     form = options.pop("format", "text").casefold()
     if form not in _COPY_DEFAULTS:
         raise InvalidQuery(f"COPY in the format {form[:20]!r}", "there are text, csv and binary", text=body, start=0)
@@ -378,14 +380,15 @@ def _copy(body: str, tokens: list[Token]) -> Statement:
     if any(len(stated.get(name, "x").encode()) != 1 for name in ("delimiter", "quote", "escape")):
         raise InvalidQuery("COPY with a delimiter or quote of several characters", "use one", text=body, start=0)
     header = options.get("header", "false").casefold() in ("true", "on", "1", "header", "match")
-    return Copy(Select(inside), form, header, **stated)
+    return Copy(Select(inside), form, header, **stated, forced=forced)
 
 
 _COPY_NAMES = ("format", "header", "delimiter", "null", "quote", "escape")
 
 
-def _copy_options(tokens: Sequence[Token], body: str) -> dict[str, str]:
-    """Options of COPY in parentheses, or as they were written before PostgreSQL 9."""
+def _copy_options(tokens: Sequence[Token], body: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Options of COPY in parentheses, or as they were written before PostgreSQL 9; columns of FORCE_QUOTE."""
+    tokens, forced = _forced(tokens)
     words = [token for token in tokens if token.text.upper() not in ("WITH", "(", ")", ",", "AS", "=")]
     options: dict[str, str] = {}
     place = 0
@@ -396,7 +399,7 @@ def _copy_options(tokens: Sequence[Token], body: str) -> dict[str, str]:
             options["format"], step = name, 1
         elif name == "header" and value.casefold() not in ("true", "false", "on", "off", "1", "0", "match"):
             options["header"], step = "true", 1
-        elif name in ("force_quote", "encoding"):
+        elif name == "encoding" and value.upper().replace("-", "") in ("UTF8", "UNICODE"):
             step = 2
         elif name in _COPY_NAMES:
             options[name], step = value, 2
@@ -404,7 +407,23 @@ def _copy_options(tokens: Sequence[Token], body: str) -> dict[str, str]:
             there = ", ".join(_COPY_NAMES)
             raise InvalidQuery(f"COPY with {name[:40]}", f"there are: {there}", text=body, start=words[place].start)
         place += step
-    return options
+    return options, forced
+
+
+def _forced(tokens: Sequence[Token]) -> tuple[list[Token], tuple[str, ...]]:
+    """The options without FORCE_QUOTE, and its columns: `*`, one, or several in parentheses."""
+    texts = [token.text.upper() for token in tokens]
+    pairs = [place for place in range(len(texts) - 1) if texts[place : place + 2] == ["FORCE", "QUOTE"]]
+    first = texts.index("FORCE_QUOTE") if "FORCE_QUOTE" in texts else pairs[0] if pairs else None
+    if first is None:
+        return list(tokens), ()
+    begin = end = first + (2 if texts[first] == "FORCE" else 1)
+    while end < len(tokens) and (texts[begin] == "(" or end == begin):
+        end += 1
+        if texts[end - 1] == ")":
+            break
+    columns = tuple(_unquoted(token) for token in tokens[begin:end] if token.text not in ("(", ")", ","))
+    return [*tokens[:first], *tokens[end:]], columns
 
 
 def _declare(body: str, tokens: list[Token]) -> Statement:

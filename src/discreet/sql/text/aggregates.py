@@ -238,7 +238,7 @@ _NOT_ADDED = {
 def _quantiles(node: Any) -> list[Any]:
     """QUANTILE_CONT(x, [a, b, …]) as one quantile after the other; nothing for any other aggregate."""
     places = {exp.PercentileCont: "expression", exp.PercentileDisc: "expression", exp.Quantile: "quantile"}
-    function = next((part for part in node.find_all(*places)), None)
+    function = next((part for part in node.find_all(*places) if type(part) in places), None)  # not of subclasses
     if function is None:
         return []
     names = [name for name in (places[type(function)], "this") if isinstance(function.args.get(name), exp.Array)]
@@ -462,7 +462,7 @@ def _aggregate_call(node: Any, scope: Scope, statement: Statement, rows: Rows) -
         case exp.Mode():
             raise Unsupported("MODE of DISTINCT values, each of which is there once", "leave DISTINCT out")
         case exp.Median() | exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile() | exp.WithinGroup() if not (
-            distinct
+            distinct or isinstance(node, exp.ApproxQuantile)
         ):
             inner, probability = _quantile_of(node)
             value = _ranked_value(translate(inner, scope, statement), node)
