@@ -555,6 +555,21 @@ def test_too_much_is_refused_and_not_charged(data: Dataset) -> None:
     assert spent(data) == before
 
 
+def test_a_cast_to_a_type_that_holds_a_constant_changes_nothing(data: Dataset) -> None:
+    """As drivers write parameters: `age IN ($1::BIGINT, $2::BIGINT)`."""
+    plain = "age IN (1, 2) AND score IN (2.5, 3) AND flag = TRUE AND age % 3 = 1"
+    cast = "age IN (1::BIGINT, 2::SMALLINT) AND score IN (2.5::DOUBLE, 3::DECIMAL(5, 2)) AND flag = TRUE::BOOLEAN "
+    cast += "AND age % 3::INT = 1::BIGINT"
+    filters = [
+        data.explain(f"SELECT COUNT(*) FROM people WHERE {text}", epsilon=1).to_json()["releases"][0]["filters"]
+        for text in (plain, cast)
+    ]
+    assert filters[0] == filters[1]
+    for held in ("2.6::INT", "300::TINYINT", "2.55::DECIMAL(5, 1)"):
+        with pytest.raises(InvalidQuery):
+            data.explain(f"SELECT COUNT(*) FROM people WHERE age IN ({held})", epsilon=1)
+
+
 def test_what_is_computed_without_a_name_is_answered_under_its_text(data: Dataset) -> None:
     sql = 'SELECT n, n * 2, n * 2, n + 1 AS "n * 2" FROM (SELECT COUNT(*) AS n FROM people WHERE age < 30) ORDER BY 1'
     answer = data.ask(sql, epsilon="0.5")

@@ -177,6 +177,12 @@ def test_what_the_path_of_grafana_finds_and_how_types_are_called(client):
     assert found == ("integer[]", None, "-")
 
 
+def test_literals_are_quoted_as_asyncpg_wants_them_for_copy(client):
+    sql = r"SELECT quote_literal('a''b'), quote_literal($1::pg_catalog.int8), quote_nullable(NULL), quote_literal(E'a\\b')"
+    found = psycopg.RawCursor(client).execute(sql, [5]).fetchone()
+    assert found == ("'a''b'", "'5'", "NULL", r"E'a\\b'")
+
+
 def test_numbers_of_many_digits_are_exact():
     from decimal import Decimal
 

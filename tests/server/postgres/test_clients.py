@@ -195,6 +195,16 @@ def test_options_of_a_connection_may_hold_blanks(door):
         assert client.execute("SHOW discreet.epsilon").fetchone() == ("1",)
 
 
+@pytest.mark.parametrize("words", ["RESET ALL", "DISCARD ALL", "RESET discreet.readonly_budget"])
+def test_a_pool_that_resets_a_connection_goes_back_to_what_it_was_opened_with(door, words):
+    with connect(door, options="-c discreet.epsilon=1 -c discreet.readonly_budget=on") as client:
+        client.execute("SET discreet.readonly_budget = off")
+        client.execute(words)
+        assert client.execute("SHOW discreet.epsilon").fetchone() == ("1",)
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            client.execute("SELECT COUNT(*) FROM visits WHERE age = 76")
+
+
 # psycopg
 
 
@@ -487,6 +497,10 @@ def test_sqlalchemy_reflects_and_asks(door, driver):
         client.execute(sa.text("SET discreet.epsilon = 1"))
         asked = sa.select(visits.c.region, sa.func.count()).where(visits.c.age < 50).group_by(visits.c.region)
         assert len(client.execute(asked).all()) == 3
+        years = sa.select(sa.func.date_trunc("year", visits.c.day).label("y"), sa.func.count())
+        assert client.execute(years.where(visits.c.age.in_([1, 2]), visits.c.cost.in_([2.5, 3])).group_by("y")).all()
+        middle = sa.select(sa.func.percentile_cont(0.5).within_group(visits.c.cost)).where(visits.c.age < 50)
+        assert 0 <= client.execute(middle).scalar() <= 10.5
         client.execute(sa.text("SET discreet.intervals = on"))
         assert list(client.execute(sa.text(BY_REGION)).keys()) == WITH_ENDS
     made.dispose()

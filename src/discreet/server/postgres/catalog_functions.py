@@ -264,6 +264,17 @@ def _described(first: exp.Expr, number: exp.Expr) -> exp.Expr:
     return _scalar(sql, first, __number__=number)
 
 
+_QUOTED = """
+CASE WHEN __value__ IS NULL THEN __missing__ ELSE concat(
+    CASE WHEN strpos(CAST(__value__ AS text), '\\') > 0 THEN 'E' ELSE '' END, '''',
+    replace(replace(CAST(__value__ AS text), '''', ''''''), '\\', '\\\\'), '''') END"""
+
+
+def _quoted(value: exp.Expr, missing: str | None) -> exp.Expr:
+    """A value as the text of a literal; E begins one that holds a backslash."""
+    return _scalar(_QUOTED, value, __missing__=literal(missing))
+
+
 def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
     node: exp.Expr, name: str, arguments: list[exp.Expr], facts: Mapping[str, Any], numbers: Mapping[str, int]
 ) -> exp.Expr:
@@ -301,6 +312,8 @@ def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
             return _named(node.expressions[-1].copy(), node, name)
         case "quote_ident":
             return _named(first.copy(), node, name)
+        case "quote_literal" | "quote_nullable":
+            return _named(_quoted(first, "NULL" if name == "quote_nullable" else None), node, name)
         case "pg_size_pretty":
             return _named(exp.Literal.string("0 bytes"), node, name)
         case "to_regclass":

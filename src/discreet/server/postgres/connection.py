@@ -286,7 +286,7 @@ class Connection:
             raise AccessDenied(words) from None
         yield Send(fr.authentication(12, proof))
         for name, value in _start_settings(settings):
-            answers.settings.set(name, value)
+            answers.settings.start_with(name, value)
         answers.process, answers.cursors = self.process, self._cursors
         return answers
 

@@ -122,6 +122,19 @@ class Settings:
         else:
             self._before.pop(name, None)
 
+    def start_with(self, name: str, value: str) -> None:
+        """A setting that was stated as the session began: what RESET and DISCARD go back to.
+
+        >>> settings = Settings()
+        >>> settings.start_with("discreet.readonly_budget", "on")
+        >>> settings.set("discreet.readonly_budget", "off")
+        >>> settings.reset()
+        >>> settings.value("discreet.readonly_budget")
+        'on'
+        """
+        self.set(name, value)
+        self._start[name] = self._values.pop(name)
+
     def _kept(self, name: str, value: str) -> str:
         if len(value) > _LONGEST or (name not in self._start and len(self._values) >= _MOST):
             raise InvalidParameter("SET", name, f"at most {_MOST} settings of {_LONGEST} characters each")

@@ -15,9 +15,12 @@ from itertools import pairwise
 from typing import Any
 
 from sqlglot import ErrorLevel, Token, TokenType, exp
+from sqlglot.dialects.dialect import rename_func
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.generator import Generator
+from sqlglot.generators.duckdb import DuckDBGenerator
 
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.server.postgres.types import TEXT, parameter
@@ -41,6 +44,19 @@ class ClientDuckDB(DuckDB):
 
         HEREDOC_STRINGS = []  # noqa: RUF012 (sqlglot's form)
         SINGLE_TOKENS = {**DuckDB.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012 (sqlglot's form)
+
+    class Generator(DuckDBGenerator):
+        """What is written is read again as a question: WITHIN GROUP stays as it is."""
+
+        TRANSFORMS = {  # noqa: RUF012 (sqlglot's form)
+            **DuckDBGenerator.TRANSFORMS,
+            exp.PercentileCont: rename_func("PERCENTILE_CONT"),
+            exp.PercentileDisc: rename_func("PERCENTILE_DISC"),
+        }
+
+        def withingroup_sql(self, expression: exp.WithinGroup) -> str:
+            """Sqlglot's for all dialects, which DuckDB reads as well."""
+            return Generator.withingroup_sql(self, expression)
 
 
 _DIALECTS = {"postgres": ClientPostgres(), "duckdb": ClientDuckDB()}
@@ -477,16 +493,36 @@ def bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
     for column in tree.selects if isinstance(tree, exp.Select) else ():
         if not column.alias and column.find(exp.Parameter, exp.Placeholder):  # its name must not depend on a value
             column.replace(exp.alias_(column.copy(), column.sql("duckdb"), quoted=True))
-    for node in list(tree.find_all(exp.Parameter, exp.Placeholder)):
+    nodes: list[exp.Expr] = list(tree.find_all(exp.Parameter, exp.Placeholder))
+    for node in nodes:
         number = number_of(node)
         if not 1 <= number <= len(values):
             raise InvalidQuery("a parameter without a value", "give a value for each of them")
-        node.replace(literal(values[number - 1]))
+        cast, value = node.parent, values[number - 1]
+        if isinstance(cast, exp.Cast) and not isinstance(cast.parent, exp.Select | exp.Alias):
+            (cast if _says_nothing(cast, value) else node).replace(literal(value))
+        else:
+            node.replace(literal(value))
     compared: list[exp.Expr] = list(tree.find_all(exp.EQ, exp.NEQ))
     for pair in compared:
         if (among := membership(pair)) is not pair:
             pair.replace(among)
     return tree
+
+
+_OF_TYPES: tuple[tuple[type, frozenset[str]], ...] = (
+    (bool, frozenset({"BOOLEAN"})),
+    (int, frozenset({"BIGINT", "INT"})),
+    (float, frozenset({"DOUBLE", "FLOAT"})),
+    (str, frozenset({"TEXT", "VARCHAR"})),
+)
+
+
+def _says_nothing(cast: Any, value: Any) -> bool:
+    """Whether a cast, as drivers write it around a parameter, names the type that its value has anyway."""
+    names = next((names for kind, names in _OF_TYPES if isinstance(value, kind)), frozenset[str]())
+    sized = bool(cast.to.expressions) and not isinstance(value, float)  # FLOAT(53) is what DOUBLE is
+    return not sized and getattr(cast.to.this, "name", "") in names
 
 
 def membership(node: exp.Expr) -> exp.Expr:
@@ -571,7 +607,7 @@ def literal(value: Any) -> exp.Expr:  # noqa: PLR0911 (one return a type)
 
 def written(tree: exp.Expr, dialect: str) -> str:
     """The SQL of a tree."""
-    return str(tree.sql(dialect=dialect, comments=False, unsupported_level=ErrorLevel.IGNORE))
+    return str(tree.sql(dialect=_DIALECTS[dialect], comments=False, unsupported_level=ErrorLevel.IGNORE))
 
 
 def without_schema(sql: str, tree: exp.Expr, schemas: frozenset[str]) -> str:
