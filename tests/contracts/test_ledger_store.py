@@ -425,6 +425,30 @@ def test_what_callers_were_told_survives_a_crash_of_the_server(name, place, post
             connection.execute("SELECT pg_reload_conf()")
 
 
+@pytest.mark.parametrize("name", ["postgres"])
+def test_a_connection_that_was_lost_while_nobody_used_it_is_made_anew(name, place, postgres):
+    import psycopg
+
+    def lose() -> None:
+        with psycopg.connect(postgres.address("postgres"), autocommit=True) as connection:
+            lost = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'discreet ledger'"
+            assert connection.execute(lost).rowcount
+
+    with STORES[name](place) as store:
+        store.transact(append(row(1)))
+        lose()
+        store.transact(append(row(2)))
+
+        def interrupted(rows):
+            append(row(3))(rows)
+            rows.last()
+            lose()
+
+        with pytest.raises(LedgerUnavailable, match="a charge may have been made"):
+            store.transact(interrupted)
+        assert store.transact(everything) == [row(1), row(2)]
+
+
 @pytest.mark.parametrize("bad", [{"text": "nul \0"}, {"kind": "gift"}], ids=["not sent", "refused"])
 @pytest.mark.parametrize("name", ["postgres"])
 def test_a_work_that_fails_in_the_server_fails_alone(name, place, bad):

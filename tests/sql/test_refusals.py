@@ -55,6 +55,10 @@ columns.g = {type = "text"}
 columns.name = {type = "text"}
 """
 REFUSED: list[tuple[str, str, int | None]] = [
+    ("SELECT COUNT(*) FROM pg_catalog.pg_foo AS f", "there is no table 'pg_catalog.pg_foo'", 22),
+    ("SELECT APPROX_QUANTILE(age, 0.5) FROM people", "APPROX_QUANTILE is not supported", 24),
+    ("SELECT TO_CHAR(n, '999') FROM (SELECT COUNT(*) AS n FROM people)", "TO_CHAR cannot be computed", 8),
+    ("SELECT TO_NUMBER(g, '9') FROM (SELECT g, COUNT(*) FROM people GROUP BY g)", "TO_NUMBER cannot be computed", 8),
     ("SELECT * FROM people", "this would give out private rows", 8),
     ("SELECT COUNT(DISTINCT *) FROM people", "COUNT(DISTINCT *)", 8),
     ("SELECT age FROM people", "this would give out private rows", 8),
@@ -551,6 +555,28 @@ def test_too_much_is_refused_and_not_charged(data: Dataset) -> None:
     with pytest.raises(BudgetExceeded):
         data.ask("SELECT COUNT(*) FROM people", epsilon=6)
     assert spent(data) == before
+
+
+def test_a_cast_to_a_type_that_holds_a_constant_changes_nothing(data: Dataset) -> None:
+    """As drivers write parameters: `age IN ($1::BIGINT, $2::BIGINT)`."""
+    plain = "age IN (1, 2) AND score IN (2.5, 3) AND flag = TRUE AND age % 3 = 1"
+    cast = "age IN (1::BIGINT, 2::SMALLINT) AND score IN (2.5::DOUBLE, 3::DECIMAL(5, 2)) AND flag = TRUE::BOOLEAN "
+    cast += "AND age % 3::INT = 1::BIGINT"
+    filters = [
+        data.explain(f"SELECT COUNT(*) FROM people WHERE {text}", epsilon=1).to_json()["releases"][0]["filters"]
+        for text in (plain, cast)
+    ]
+    assert filters[0] == filters[1]
+    for held in ("2.6::INT", "300::TINYINT", "2.55::DECIMAL(5, 1)"):
+        with pytest.raises(InvalidQuery):
+            data.explain(f"SELECT COUNT(*) FROM people WHERE age IN ({held})", epsilon=1)
+
+
+def test_what_is_computed_without_a_name_is_answered_under_its_text(data: Dataset) -> None:
+    sql = 'SELECT n, n * 2, n * 2, n + 1 AS "n * 2" FROM (SELECT COUNT(*) AS n FROM people WHERE age < 30) ORDER BY 1'
+    answer = data.ask(sql, epsilon="0.5")
+    assert answer.table.column_names == ["n", "n * 2_1", "n * 2_2", "n * 2"]
+    assert set(answer.intervals) == set(answer.table.column_names)
 
 
 def test_what_is_answered_is_charged(data: Dataset) -> None:

@@ -68,7 +68,7 @@ def public(error: DiscreetError) -> DiscreetError:
     """An error as callers may see it: of the ledger and of the database of the rows, only that they cannot be used.
 
     >>> str(public(errors.LedgerUnavailable("the ledger /srv/clinic.ledger cannot grow")))[:60]
-    'the ledger cannot be used now; nothing was charged; try agai'
+    'the ledger cannot be used now, and what was asked is not ans'
     """
     if isinstance(error, errors.EngineUnavailable):
         OWNER.error("%s", error)
@@ -76,7 +76,10 @@ def public(error: DiscreetError) -> DiscreetError:
     if not isinstance(error, errors.LedgerError) or isinstance(error, errors.LedgerConflict):
         return error
     OWNER.error("%s", error)
-    words = "the ledger cannot be used now; nothing was charged; try again later, or tell the owner, whose log says why"
+    words = (
+        "the ledger cannot be used now, and what was asked is not answered, though it may have been charged; "
+        "try again later, or tell the owner, whose log says why"
+    )
     return errors.LedgerUnavailable(words)
 
 

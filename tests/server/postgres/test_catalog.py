@@ -177,6 +177,12 @@ def test_what_the_path_of_grafana_finds_and_how_types_are_called(client):
     assert found == ("integer[]", None, "-")
 
 
+def test_literals_are_quoted_as_asyncpg_wants_them_for_copy(client):
+    sql = r"SELECT quote_literal('a''b'), quote_literal($1::pg_catalog.int8), quote_nullable(NULL), quote_literal(E'a\\b')"
+    found = psycopg.RawCursor(client).execute(sql, [5]).fetchone()
+    assert found == ("'a''b'", "'5'", "NULL", r"E'a\\b'")
+
+
 def test_numbers_of_many_digits_are_exact():
     from decimal import Decimal
 
@@ -190,6 +196,30 @@ def test_numbers_of_many_digits_are_exact():
         parameter(b"2020-03-04 x", 1082, binary=False)
 
 
+def test_days_and_moments_that_python_does_not_know_are_written_as_postgresql_does():
+    import duckdb
+
+    from discreet.server.postgres.types import form_of
+
+    written = [
+        ("date 'infinity'", b"infinity", "7fffffff"),
+        ("date '-infinity'", b"-infinity", "80000000"),
+        ("date '290000-01-01'", b"290000-01-01", "064511d0"),
+        ("date '5000-01-02 (BC)'", b"5000-01-02 BC", "ffd8fe55"),
+        ("timestamp 'infinity'", b"infinity", "7fffffffffffffff"),
+        ("timestamptz '-infinity'", b"-infinity", "8000000000000000"),
+        ("timestamp '1969-12-31 23:59:59.999999'", b"1969-12-31 23:59:59.999999", "fffca2fec4c81fff"),
+        ("timestamp_ns '2024-01-01 00:00:00.123456789'", b"2024-01-01 00:00:00.123456", "0002b0d5d4eb2240"),
+        ("['infinity'::date, NULL]", b"{infinity,NULL}", None),
+        ("0.1::real", b"0.1", "3dcccccd"),
+    ]
+    table = duckdb.sql(f"SELECT {', '.join(text for text, *_ in written)}").to_arrow_table()
+    for (sql, text, binary), column in zip(written, table.columns, strict=True):
+        form = form_of(column.type)
+        assert form.column(column, binary=False) == [text], sql
+        assert binary is None or form.column(column, binary=True)[0].hex() == binary, sql
+
+
 def test_types_in_text_and_in_binary_are_the_same(client):
     sql = (
         "SELECT 7::bigint AS a, 1.5::numeric(9,3) AS b, -0.25::double precision AS c, true AS d, 'x''y'::text AS e, "
@@ -197,6 +227,7 @@ def test_types_in_text_and_in_binary_are_the_same(client):
         "time '12:34:56.5' AS m, timestamptz '2020-01-01 00:00:00+02' AS n, '\\x6162'::bytea AS o, 1.5::real AS p, "
         "3::smallint AS q, 4::integer AS r, uuid '12345678-1234-1234-1234-123456789012' AS s, "
         "ARRAY['a','b,c',NULL] AS t, "
+        "'n'::name AS u, 'visits'::regclass::oid AS v, "
         "NULL::text AS i, -12345.678::numeric(12,3) AS j, 0::numeric(5,2) AS k, interval '2 days' AS l"
     )
     rows = [client.cursor(binary=binary).execute(sql).fetchone() for binary in (False, True)]

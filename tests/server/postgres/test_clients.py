@@ -99,6 +99,8 @@ def test_psql_lists_and_describes_tables_databases_and_roles(door):
     assert "clinic" in shown.stdout
     assert "ann" in shown.stdout
     assert "ERROR" not in shown.stderr
+    rare = psql(door, r"\dd", r"\dL+", r"\dC+", r"\dD+", r"\dAf", r"\dAo", r"\dAp", check=False)
+    assert not rare.stderr
 
 
 def test_psql_asks_with_terms_and_is_told_the_cost_and_what_is_left(door):
@@ -158,6 +160,49 @@ def test_psql_cancels_a_question(door, monkeypatch):
     with held(monkeypatch) as started:
         run = psql(door, "SET discreet.epsilon = 1", HELD, check=False, stop=started)
     assert "canceled as the client asked" in run.stderr
+
+
+def test_copy_forces_quotes_and_refuses_an_encoding_that_it_does_not_write(door):
+    sql = "COPY (SELECT 'x' AS a, NULL AS b, 'y' AS c) TO STDOUT "
+    with connect(door) as client:
+
+        def copied(options):
+            with client.cursor().copy(sql + options) as copy:
+                return b"".join(map(bytes, copy))
+
+        assert copied("(FORMAT csv, FORCE_QUOTE *)") == b'"x",,"y"\n'
+        assert copied("(FORMAT csv, FORCE_QUOTE (c, b), HEADER, ENCODING 'UTF8')") == b'a,b,c\nx,,"y"\n'
+        assert copied("WITH CSV HEADER FORCE QUOTE a") == b'a,b,c\n"x",,y\n'
+        with pytest.raises(psycopg.Error, match="COPY with encoding"):
+            copied("(FORMAT csv, ENCODING 'LATIN1')")
+
+
+@pytest.mark.parametrize(
+    "stated",
+    ["discreet.error = 'five'", "discreet.error = '120%'", "datestyle = 'German'", "intervalstyle = 'iso_8601'"],
+)
+def test_a_setting_that_would_not_be_kept_is_refused_at_once(door, stated):
+    with connect(door) as client:
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            client.execute(f"SET {stated}")
+        client.execute("SET datestyle = 'ISO, DMY'")
+        assert client.execute("SHOW datestyle").fetchone() == ("ISO, MDY",)
+
+
+def test_options_of_a_connection_may_hold_blanks(door):
+    with connect(door, options=r"-c application_name=my\ tool --discreet.epsilon=1") as client:
+        assert client.execute("SHOW application_name").fetchone() == ("my tool",)
+        assert client.execute("SHOW discreet.epsilon").fetchone() == ("1",)
+
+
+@pytest.mark.parametrize("words", ["RESET ALL", "DISCARD ALL", "RESET discreet.readonly_budget"])
+def test_a_pool_that_resets_a_connection_goes_back_to_what_it_was_opened_with(door, words):
+    with connect(door, options="-c discreet.epsilon=1 -c discreet.readonly_budget=on") as client:
+        client.execute("SET discreet.readonly_budget = off")
+        client.execute(words)
+        assert client.execute("SHOW discreet.epsilon").fetchone() == ("1",)
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            client.execute("SELECT COUNT(*) FROM visits WHERE age = 76")
 
 
 # psycopg
@@ -452,6 +497,10 @@ def test_sqlalchemy_reflects_and_asks(door, driver):
         client.execute(sa.text("SET discreet.epsilon = 1"))
         asked = sa.select(visits.c.region, sa.func.count()).where(visits.c.age < 50).group_by(visits.c.region)
         assert len(client.execute(asked).all()) == 3
+        years = sa.select(sa.func.date_trunc("year", visits.c.day).label("y"), sa.func.count())
+        assert client.execute(years.where(visits.c.age.in_([1, 2]), visits.c.cost.in_([2.5, 3])).group_by("y")).all()
+        middle = sa.select(sa.func.percentile_cont(0.5).within_group(visits.c.cost)).where(visits.c.age < 50)
+        assert 0 <= client.execute(middle).scalar() <= 10.5
         client.execute(sa.text("SET discreet.intervals = on"))
         assert list(client.execute(sa.text(BY_REGION)).keys()) == WITH_ENDS
     made.dispose()

@@ -12,6 +12,8 @@ import pytest
 from tests.server.postgres.conftest import listening
 from tests.server.postgres.test_scram import client_final
 
+from discreet import errors
+from discreet.curator.curator import OWNER
 from discreet.errors import AccessDenied
 from discreet.server.postgres import frames as fr
 from discreet.server.postgres import statements as st
@@ -19,6 +21,7 @@ from discreet.server.postgres.answers import Result, Stop, Stopped
 from discreet.server.postgres.connection import Connection, Door, End, Run, Send
 from discreet.server.postgres.listener import Patience
 from discreet.server.postgres.settings import Settings
+from discreet.server.session import Session
 from discreet.server.tokens import ScramVerifier
 
 psycopg = pytest.importorskip("psycopg")
@@ -269,6 +272,29 @@ def test_a_failure_while_a_dataset_is_opened_ends_the_connection():
     assert isinstance(acts[-1], End)
     assert b"FATAL" in acts[0].data
     assert b"secret" not in acts[0].data
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (errors.EngineUnavailable("PostgreSQL at postgresql://curator@db/secret does not answer"), "57P03"),
+        (errors.LedgerUnavailable("the ledger /srv/secret.ledger cannot grow"), "57P03"),
+        (errors.LedgerDamaged("row 4 of /srv/secret.ledger was edited"), "57P03"),
+        (KeyError("secret"), "XX000"),
+    ],
+)
+def test_what_only_the_owner_may_know_of_a_failure_is_not_told(door, monkeypatch, caplog, error, state):
+    def failing(self, question, **named):
+        raise error
+
+    monkeypatch.setattr(Session, "answers", failing)
+    monkeypatch.setattr(OWNER, "handlers", [caplog.handler])
+    client = psycopg.connect(**door.target, dbname="clinic", autocommit=True, options="-c discreet.epsilon=1")
+    with client, pytest.raises(psycopg.Error) as refusal:
+        client.execute("SELECT COUNT(*) FROM visits WHERE age = 101")
+    assert refusal.value.sqlstate == state
+    assert "secret" not in str(refusal.value)
+    assert "secret" in caplog.text
 
 
 def test_a_canceled_question_is_not_begun_though_another_is(door):

@@ -298,7 +298,8 @@ def _read(table: Table, column: Column, name: str, type_: str) -> str:
     return f"{value} AS {POSTGRES.quoted(column.name)}"
 
 
-_BATCH = 50_000
+_BATCH = 2_000
+"""Rows that are fetched at once: Python's garbage collector walks all tuples that are alive, again and again."""
 
 
 def _arrow(connection: "Connection", sql: str, salt: str) -> "pyarrow.Table":

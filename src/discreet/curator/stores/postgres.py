@@ -119,7 +119,7 @@ class PostgresStore(GroupCommit):
     def _commit(self) -> None:
         psycopg = _psycopg()
         try:
-            rows = _PostgresRows(self._connected(), self._hot)
+            rows = self._begun()
             self._run(rows)
             self._hot = rows.hot
         except psycopg.Error as error:
@@ -129,8 +129,21 @@ class PostgresStore(GroupCommit):
             self._release()
             raise
 
+    def _begun(self) -> "_PostgresRows":
+        """A transaction that holds the lock; a connection that was lost while it was idle is made anew, once."""
+        idle, psycopg = self._connection, _psycopg()
+        rows = _PostgresRows(self._connected(), self._hot)
+        try:
+            rows.begin()
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            if idle is None or not idle.closed:
+                raise
+            self._release()  # nothing was written in this transaction, so nothing is written twice
+            rows = _PostgresRows(self._connected(), self._hot)
+            rows.begin()
+        return rows
+
     def _run(self, rows: "_PostgresRows") -> None:
-        rows.begin()
         works = self._waiting_works()
         first = waiter = next(works, None)
         while waiter is not None:

@@ -305,6 +305,8 @@ _CASTS = {
     "DATE": 1082, "TIMESTAMP": 1114, "TIMESTAMPTZ": 1184, "BOOLEAN": 16, "DECIMAL": 1700, "TIMESTAMPNTZ": 1114,
     "UINT": 26,
 }  # fmt: skip
+_NAMED = {"int2": 21, "int4": 23, "int8": 20, "float4": 700, "float8": 701, "bool": 16, "date": 1082,
+          "timestamp": 1114, "timestamptz": 1184, "numeric": 1700, "oid": 26}  # fmt: skip
 _UNIT = object()
 """In place of a column: a parameter is the unit of DATE_TRUNC."""
 
@@ -357,9 +359,10 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
         while isinstance(parent, exp.Paren):
             parent = parent.parent
         if isinstance(parent, exp.Cast):
-            to, of = parent.to, parent.to.expressions
-            named = _CASTS.get(getattr((of[0] if of else to).this, "name", ""), 25)
-            found[number] = (TYPES[named].array if to.is_type("array") else named, None)
+            is_unit = isinstance(parent.parent, exp.TimestampTrunc | exp.DateTrunc) and parent.arg_key == "unit"
+            found[number] = (_type_of(parent.to), _UNIT if is_unit else None)
+        elif isinstance(parent, exp.PercentileCont | exp.PercentileDisc | exp.Quantile):
+            found[number] = (701, None)
         elif isinstance(parent, exp.TimestampTrunc | exp.DateTrunc):
             found[number] = (25, _UNIT)
         elif parent is not None and st.is_quantified(parent):
@@ -376,6 +379,15 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
             elif parent.find(exp.AggFunc):
                 found[number] = (701, None)
     return found
+
+
+def _type_of(to: Any) -> int:
+    """The number of the type that a cast names."""
+    element = to.expressions[0] if to.is_type("array") and to.expressions else to
+    named = _CASTS.get(getattr(element.this, "name", ""), 25)
+    if to.args.get("kind") is not None:  # pg_catalog.int8
+        named = _NAMED.get(str(to.args["kind"]).rpartition(".")[2].strip('"').casefold(), 25)
+    return TYPES[named].array if to.is_type("array") else named
 
 
 def _near(node: Any, columns: Mapping[str, Any]) -> Any:

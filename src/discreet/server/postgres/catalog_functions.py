@@ -19,10 +19,10 @@ _NUMBERS = {
 }  # fmt: skip
 _TRUE = frozenset({
     "pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible", "pg_opclass_is_visible",
-    "pg_operator_is_visible", "pg_collation_is_visible", "pg_statistics_obj_is_visible", "pg_ts_config_is_visible",
-    "has_schema_privilege", "has_table_privilege", "has_column_privilege", "has_any_column_privilege",
-    "has_database_privilege", "pg_advisory_unlock_all", "has_function_privilege", "has_sequence_privilege",
-    "has_tablespace_privilege", "has_type_privilege",
+    "pg_opfamily_is_visible", "pg_operator_is_visible", "pg_collation_is_visible", "pg_statistics_obj_is_visible",
+    "pg_ts_config_is_visible", "has_schema_privilege", "has_table_privilege", "has_column_privilege",
+    "has_any_column_privilege", "has_database_privilege", "pg_advisory_unlock_all", "has_function_privilege",
+    "has_sequence_privilege", "has_tablespace_privilege", "has_type_privilege",
 })  # fmt: skip
 _FALSE = frozenset({"pg_is_in_recovery", "pg_relation_is_publishable", "pg_is_other_temp_schema", "pg_has_role",
                     "row_security_active", "pg_is_wal_replay_paused"})  # fmt: skip
@@ -129,6 +129,8 @@ def _type_name(node: exp.Cast) -> str:
     to = node.to
     if isinstance(to, exp.ObjectIdentifier):
         return str(to.this).casefold()
+    if to.this is exp.DataType.Type.NAME:
+        return "name"
     kind = to.args.get("kind")
     if kind is not None:
         return (kind.sql() if isinstance(kind, exp.Expr) else str(kind)).casefold().rpartition(".")[2].strip('"')
@@ -161,7 +163,7 @@ def _cast(node: exp.Expr, numbers: Mapping[str, int]) -> exp.Expr:  # noqa: PLR0
             return _relation("oid", value.meta["regclass"])
         case "oid" | "xid" | "int2vector" | "oidvector":
             return exp.TryCast(this=value, to=exp.DataType.build("BIGINT")) if name in ("oid", "xid") else value
-        case "name" | "text" | "char" | "regproc" | "regrole" | "varchar":
+        case "name" | "text" | "char" | "regproc" | "regprocedure" | "regoper" | "regoperator" | "regrole" | "varchar":
             return exp.cast(value, "VARCHAR")
         case "bool":
             return exp.cast(value, "BOOLEAN")
@@ -262,6 +264,17 @@ def _described(first: exp.Expr, number: exp.Expr) -> exp.Expr:
     return _scalar(sql, first, __number__=number)
 
 
+_QUOTED = """
+CASE WHEN __value__ IS NULL THEN __missing__ ELSE concat(
+    CASE WHEN strpos(CAST(__value__ AS text), '\\') > 0 THEN 'E' ELSE '' END, '''',
+    replace(replace(CAST(__value__ AS text), '''', ''''''), '\\', '\\\\'), '''') END"""
+
+
+def _quoted(value: exp.Expr, missing: str | None) -> exp.Expr:
+    """A value as the text of a literal; E begins one that holds a backslash."""
+    return _scalar(_QUOTED, value, __missing__=literal(missing))
+
+
 def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
     node: exp.Expr, name: str, arguments: list[exp.Expr], facts: Mapping[str, Any], numbers: Mapping[str, int]
 ) -> exp.Expr:
@@ -295,8 +308,12 @@ def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
             return exp.func("concat", node.expressions[0], exp.Literal.string("."), node.expressions[1])
         case "format" if first.name == "%I.%I" and len(arguments) == 3:
             return exp.func("concat", arguments[1], exp.Literal.string("."), arguments[2])
+        case "format" if first.name == "%I" and node.expressions:
+            return _named(node.expressions[-1].copy(), node, name)
         case "quote_ident":
             return _named(first.copy(), node, name)
+        case "quote_literal" | "quote_nullable":
+            return _named(_quoted(first, "NULL" if name == "quote_nullable" else None), node, name)
         case "pg_size_pretty":
             return _named(exp.Literal.string("0 bytes"), node, name)
         case "to_regclass":

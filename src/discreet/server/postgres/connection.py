@@ -4,6 +4,7 @@ The conversation is a generator that reads like the protocol: it waits for a mes
 for it (planning, asking), and says bytes. Whoever drives it (`listener`) moves bytes and runs the work.
 """
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -285,7 +286,7 @@ class Connection:
             raise AccessDenied(words) from None
         yield Send(fr.authentication(12, proof))
         for name, value in _start_settings(settings):
-            answers.settings.set(name, value)
+            answers.settings.start_with(name, value)
         answers.process, answers.cursors = self.process, self._cursors
         return answers
 
@@ -615,11 +616,15 @@ def _initial(message: Message) -> tuple[str, bytes]:
     return name.decode("latin-1"), rest[4:]
 
 
+_WORD = re.compile(r"(?:[^\s\\]|\\.)+", re.DOTALL)
+"""A word of `options`: a backslash keeps a blank inside it."""
+
+
 def _start_settings(settings: dict[str, str]) -> list[tuple[str, str]]:
     """What a client sets as it connects: names and values, and options as `-c name=value`."""
     other = ("user", "database", "options", "replication")
     found = [(name, value) for name, value in settings.items() if name not in other and not name.startswith("_pq_.")]
-    words = settings.get("options", "").split()
+    words = [re.sub(r"\\(.)", r"\1", word) for word in _WORD.findall(settings.get("options", ""))]
     for place, word in enumerate(words):
         given = (
             words[place + 1] if word == "-c" and place + 1 < len(words) else word.removeprefix("--").removeprefix("-c")

@@ -1,7 +1,7 @@
 """Rows in the forms of COPY: text, CSV and binary."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from discreet.server.postgres.statements import Copy
@@ -34,8 +34,9 @@ def copied(table: "pyarrow.Table", copy: Copy) -> Iterator[bytes]:
         return
     if copy.header:
         yield _line([name.encode() for name in table.column_names], copy)
+    forced = [copy.form == "csv" and (name in copy.forced or copy.forced == ("*",)) for name in table.column_names]
     for row in rows:
-        yield _line(list(row), copy)
+        yield _line(list(row), copy, forced)
 
 
 def _packed(row: tuple[bytes | None, ...]) -> bytes:
@@ -43,19 +44,20 @@ def _packed(row: tuple[bytes | None, ...]) -> bytes:
     return struct.pack("!h", len(row)) + b"".join(parts)
 
 
-def _line(row: list[bytes | None], copy: Copy) -> bytes:
+def _line(row: list[bytes | None], copy: Copy, forced: Sequence[bool] = ()) -> bytes:
     delimiter = copy.delimiter.encode()
     if copy.form == "csv":
-        return delimiter.join(_csv(value, copy) for value in row) + b"\n"
+        quoted = forced or [False] * len(row)
+        return delimiter.join(_csv(value, copy, forced=each) for value, each in zip(row, quoted, strict=True)) + b"\n"
     return delimiter.join(_escaped(value, copy) for value in row) + b"\n"
 
 
-def _csv(value: bytes | None, copy: Copy) -> bytes:
+def _csv(value: bytes | None, copy: Copy, *, forced: bool) -> bytes:
     null, quote, escape = copy.null.encode(), copy.quote.encode(), copy.escape.encode()
     if value is None:
         return null
     signs = (copy.delimiter.encode(), quote, b"\n", b"\r")
-    if value not in (null, b"\\.") and not any(sign in value for sign in signs):
+    if not forced and value not in (null, b"\\.") and not any(sign in value for sign in signs):
         return value
     inside = value.replace(escape, escape * 2)
     return quote + (inside if quote == escape else inside.replace(quote, escape + quote)) + quote

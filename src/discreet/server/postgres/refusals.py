@@ -1,8 +1,10 @@
 """Errors and notices as PostgreSQL's clients see them: SQLSTATE, position, hint, in the words of our refusals."""
 
 from discreet import errors
+from discreet.curator.curator import OWNER
 from discreet.errors import DiscreetError, InvalidParameter, InvalidQuery
-from discreet.server.service import LOG, Throttled
+from discreet.server.problems import public
+from discreet.server.service import Throttled
 from discreet.server.tokens import without_tokens
 
 _STATES: dict[type[BaseException], str] = {
@@ -15,6 +17,7 @@ _STATES: dict[type[BaseException], str] = {
     errors.NotAccepted: "P0002",
     errors.LedgerConflict: "40001",
     errors.LedgerUnavailable: "57P03",
+    errors.EngineUnavailable: "57P03",
     errors.ServerUnavailable: "57P03",
     Throttled: "53300",
     errors.NoGuarantee: "22023",
@@ -45,11 +48,15 @@ def sqlstate(error: BaseException) -> str:
 
 
 def error_fields(error: BaseException, start: int = 0) -> dict[str, str]:
-    """The fields of an error; of one that discreet did not raise on purpose, nothing is told but to the owner's log."""
+    """The fields of an error, as HTTP tells it.
+
+    Guarantee: of a failure, of the ledger and of the database of the rows, nothing is told but to the owner's log.
+    """
     if not isinstance(error, DiscreetError):
-        LOG.error("a statement failed", exc_info=error)
+        OWNER.error("a statement failed", exc_info=error)
         words = "the server failed; its owner finds the reason in the log"
         return _fields("ERROR", "XX000", words)
+    error = public(error)
     message, hint, position = str(error), "", ""
     if isinstance(error, InvalidQuery):
         message, hint = error.problem, error.hint

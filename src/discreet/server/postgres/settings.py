@@ -122,6 +122,19 @@ class Settings:
         else:
             self._before.pop(name, None)
 
+    def start_with(self, name: str, value: str) -> None:
+        """A setting that was stated as the session began: what RESET and DISCARD go back to.
+
+        >>> settings = Settings()
+        >>> settings.start_with("discreet.readonly_budget", "on")
+        >>> settings.set("discreet.readonly_budget", "off")
+        >>> settings.reset()
+        >>> settings.value("discreet.readonly_budget")
+        'on'
+        """
+        self.set(name, value)
+        self._start[name] = self._values.pop(name)
+
     def _kept(self, name: str, value: str) -> str:
         if len(value) > _LONGEST or (name not in self._start and len(self._values) >= _MOST):
             raise InvalidParameter("SET", name, f"at most {_MOST} settings of {_LONGEST} characters each")
@@ -158,6 +171,16 @@ def _checked(name: str, value: str) -> str:
             rational(value, name, above=0)
         case "discreet.groups" | "discreet.rows" if value:
             integer(int(value) if value.isdecimal() else value, name, at_least=1)  # type: ignore[arg-type]
+        case "discreet.error" if value:
+            from discreet.sql.plan.planner import WantedError
+
+            WantedError.of(value)
+        case "datestyle" if not {part.strip().casefold() for part in value.split(",")} <= {"iso", "mdy", "dmy", "ymd"}:
+            raise InvalidParameter(name, value, "ISO: dates are written in no other style")
+        case "datestyle":
+            return SETTINGS["datestyle"]
+        case "intervalstyle" if value.casefold() != "postgres":
+            raise InvalidParameter(name, value, "postgres: intervals are written in no other style")
         case "client_encoding" if value.upper().replace("-", "") not in ("UTF8", "UNICODE", "SQL_ASCII", "AUTO"):
             raise InvalidParameter(name, value, "UTF8")
         case "client_encoding":

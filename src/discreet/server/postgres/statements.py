@@ -15,9 +15,12 @@ from itertools import pairwise
 from typing import Any
 
 from sqlglot import ErrorLevel, Token, TokenType, exp
+from sqlglot.dialects.dialect import rename_func
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.generator import Generator
+from sqlglot.generators.duckdb import DuckDBGenerator
 
 from discreet.errors import InvalidParameter, InvalidQuery
 from discreet.server.postgres.types import TEXT, parameter
@@ -41,6 +44,19 @@ class ClientDuckDB(DuckDB):
 
         HEREDOC_STRINGS = []  # noqa: RUF012 (sqlglot's form)
         SINGLE_TOKENS = {**DuckDB.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012 (sqlglot's form)
+
+    class Generator(DuckDBGenerator):
+        """What is written is read again as a question: WITHIN GROUP stays as it is."""
+
+        TRANSFORMS = {  # noqa: RUF012 (sqlglot's form)
+            **DuckDBGenerator.TRANSFORMS,
+            exp.PercentileCont: rename_func("PERCENTILE_CONT"),
+            exp.PercentileDisc: rename_func("PERCENTILE_DISC"),
+        }
+
+        def withingroup_sql(self, expression: exp.WithinGroup) -> str:
+            """Sqlglot's for all dialects, which DuckDB reads as well."""
+            return Generator.withingroup_sql(self, expression)
 
 
 _DIALECTS = {"postgres": ClientPostgres(), "duckdb": ClientDuckDB()}
@@ -124,6 +140,8 @@ class Copy:
     null: str = "\\N"
     quote: str = '"'
     escape: str = '"'
+    forced: tuple[str, ...] = ()
+    """Columns whose values stand in quotes in CSV, whatever they are; `*` is all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +387,7 @@ def _copy(body: str, tokens: list[Token]) -> Statement:
     if depth or after[:2] != ["TO", "STDOUT"]:
         raise InvalidQuery("COPY that is not TO STDOUT", hint, text=body, start=0)
     inside = body[tokens[1].end + 1 : tokens[end].start].strip()
-    options = _copy_options(tokens[end + 3 :], body)
+    options, forced = _copy_options(tokens[end + 3 :], body)
     form = options.pop("format", "text").casefold()
     if form not in _COPY_DEFAULTS:
         raise InvalidQuery(f"COPY in the format {form[:20]!r}", "there are text, csv and binary", text=body, start=0)
@@ -378,14 +396,15 @@ def _copy(body: str, tokens: list[Token]) -> Statement:
     if any(len(stated.get(name, "x").encode()) != 1 for name in ("delimiter", "quote", "escape")):
         raise InvalidQuery("COPY with a delimiter or quote of several characters", "use one", text=body, start=0)
     header = options.get("header", "false").casefold() in ("true", "on", "1", "header", "match")
-    return Copy(Select(inside), form, header, **stated)
+    return Copy(Select(inside), form, header, **stated, forced=forced)
 
 
 _COPY_NAMES = ("format", "header", "delimiter", "null", "quote", "escape")
 
 
-def _copy_options(tokens: Sequence[Token], body: str) -> dict[str, str]:
-    """Options of COPY in parentheses, or as they were written before PostgreSQL 9."""
+def _copy_options(tokens: Sequence[Token], body: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Options of COPY in parentheses, or as they were written before PostgreSQL 9; columns of FORCE_QUOTE."""
+    tokens, forced = _forced(tokens)
     words = [token for token in tokens if token.text.upper() not in ("WITH", "(", ")", ",", "AS", "=")]
     options: dict[str, str] = {}
     place = 0
@@ -396,7 +415,7 @@ def _copy_options(tokens: Sequence[Token], body: str) -> dict[str, str]:
             options["format"], step = name, 1
         elif name == "header" and value.casefold() not in ("true", "false", "on", "off", "1", "0", "match"):
             options["header"], step = "true", 1
-        elif name in ("force_quote", "encoding"):
+        elif name == "encoding" and value.upper().replace("-", "") in ("UTF8", "UNICODE"):
             step = 2
         elif name in _COPY_NAMES:
             options[name], step = value, 2
@@ -404,7 +423,23 @@ def _copy_options(tokens: Sequence[Token], body: str) -> dict[str, str]:
             there = ", ".join(_COPY_NAMES)
             raise InvalidQuery(f"COPY with {name[:40]}", f"there are: {there}", text=body, start=words[place].start)
         place += step
-    return options
+    return options, forced
+
+
+def _forced(tokens: Sequence[Token]) -> tuple[list[Token], tuple[str, ...]]:
+    """The options without FORCE_QUOTE, and its columns: `*`, one, or several in parentheses."""
+    texts = [token.text.upper() for token in tokens]
+    pairs = [place for place in range(len(texts) - 1) if texts[place : place + 2] == ["FORCE", "QUOTE"]]
+    first = texts.index("FORCE_QUOTE") if "FORCE_QUOTE" in texts else pairs[0] if pairs else None
+    if first is None:
+        return list(tokens), ()
+    begin = end = first + (2 if texts[first] == "FORCE" else 1)
+    while end < len(tokens) and (texts[begin] == "(" or end == begin):
+        end += 1
+        if texts[end - 1] == ")":
+            break
+    columns = tuple(_unquoted(token) for token in tokens[begin:end] if token.text not in ("(", ")", ","))
+    return [*tokens[:first], *tokens[end:]], columns
 
 
 def _declare(body: str, tokens: list[Token]) -> Statement:
@@ -458,16 +493,36 @@ def bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
     for column in tree.selects if isinstance(tree, exp.Select) else ():
         if not column.alias and column.find(exp.Parameter, exp.Placeholder):  # its name must not depend on a value
             column.replace(exp.alias_(column.copy(), column.sql("duckdb"), quoted=True))
-    for node in list(tree.find_all(exp.Parameter, exp.Placeholder)):
+    nodes: list[exp.Expr] = list(tree.find_all(exp.Parameter, exp.Placeholder))
+    for node in nodes:
         number = number_of(node)
         if not 1 <= number <= len(values):
             raise InvalidQuery("a parameter without a value", "give a value for each of them")
-        node.replace(literal(values[number - 1]))
+        cast, value = node.parent, values[number - 1]
+        if isinstance(cast, exp.Cast) and not isinstance(cast.parent, exp.Select | exp.Alias):
+            (cast if _says_nothing(cast, value) else node).replace(literal(value))
+        else:
+            node.replace(literal(value))
     compared: list[exp.Expr] = list(tree.find_all(exp.EQ, exp.NEQ))
     for pair in compared:
         if (among := membership(pair)) is not pair:
             pair.replace(among)
     return tree
+
+
+_OF_TYPES: tuple[tuple[type, frozenset[str]], ...] = (
+    (bool, frozenset({"BOOLEAN"})),
+    (int, frozenset({"BIGINT", "INT"})),
+    (float, frozenset({"DOUBLE", "FLOAT"})),
+    (str, frozenset({"TEXT", "VARCHAR"})),
+)
+
+
+def _says_nothing(cast: Any, value: Any) -> bool:
+    """Whether a cast, as drivers write it around a parameter, names the type that its value has anyway."""
+    names = next((names for kind, names in _OF_TYPES if isinstance(value, kind)), frozenset[str]())
+    sized = bool(cast.to.expressions) and not isinstance(value, float)  # FLOAT(53) is what DOUBLE is
+    return not sized and getattr(cast.to.this, "name", "") in names
 
 
 def membership(node: exp.Expr) -> exp.Expr:
@@ -552,7 +607,7 @@ def literal(value: Any) -> exp.Expr:  # noqa: PLR0911 (one return a type)
 
 def written(tree: exp.Expr, dialect: str) -> str:
     """The SQL of a tree."""
-    return str(tree.sql(dialect=dialect, comments=False, unsupported_level=ErrorLevel.IGNORE))
+    return str(tree.sql(dialect=_DIALECTS[dialect], comments=False, unsupported_level=ErrorLevel.IGNORE))
 
 
 def without_schema(sql: str, tree: exp.Expr, schemas: frozenset[str]) -> str:

@@ -54,7 +54,11 @@ def _float(value: float) -> bytes:
 
 
 def _float4(value: float) -> bytes:
-    return f"{value:.9g}".encode() if math.isfinite(value) else _float(value)
+    """With as few digits as tell it from its neighbors."""
+    if not math.isfinite(value):
+        return _float(value)
+    texts = (f"{value:.{digits}g}" for digits in range(6, 10))
+    return next(text for text in texts if struct.pack("f", float(text)) == struct.pack("f", value)).encode()
 
 
 def _decimal(value: Decimal) -> bytes:
@@ -62,12 +66,48 @@ def _decimal(value: Decimal) -> bytes:
     return format(value, "f").encode() if value.is_finite() else b"NaN"
 
 
-def _moment(value: dt.datetime) -> bytes:
-    return value.isoformat(sep=" ").encode()
+_FIRST, _CYCLE = dt.date(1970, 1, 1), 146_097
+"""Day 0 of Arrow, and the days of 400 years, after which the calendar repeats."""
+_ENDS = {32: (-(2**31) + 1, 2**31 - 1), 64: (-(2**63) + 1, 2**63 - 1)}
+"""What stands for -infinity and infinity among days and among microseconds, in DuckDB."""
 
 
-def _moment_utc(value: dt.datetime) -> bytes:
-    return (value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=" ") + "+00").encode()
+def _endless(value: int, bits: int) -> bytes | None:
+    low, high = _ENDS[bits]
+    return b"infinity" if value >= high else b"-infinity" if value <= low else None
+
+
+def _written_day(days: int) -> tuple[str, str]:
+    """A day since 1970, of any year, and what stands after it: " BC" before the year 1."""
+    cycles, rest = divmod(days, _CYCLE)
+    plain = _FIRST + dt.timedelta(rest)
+    year = plain.year + 400 * cycles
+    return f"{year if year > 0 else 1 - year:04}-{plain:%m-%d}", "" if year > 0 else " BC"
+
+
+def _day(days: int) -> bytes:
+    return _endless(days, 32) or "".join(_written_day(days)).encode()
+
+
+def _moment(micros: int, zone: str = "") -> bytes:
+    days, rest = divmod(micros, 86_400_000_000)
+    day, era = _written_day(days)
+    clock = (_MOMENT + rest * _MICROSECOND).time().isoformat()
+    return _endless(micros, 64) or f"{day} {clock}{zone}{era}".encode()
+
+
+def _moment_utc(micros: int) -> bytes:
+    return _moment(micros, "+00")
+
+
+def _day_number(days: int) -> bytes:
+    low, high = _ENDS[32]
+    return struct.pack("!i", days if days >= high else -(2**31) if days <= low else days - 10_957)
+
+
+def _moment_number(micros: int) -> bytes:
+    low, high = _ENDS[64]
+    return struct.pack("!q", micros if micros >= high else -(2**63) if micros <= low else micros - 946_684_800_000_000)
 
 
 def _interval(value: Any) -> bytes:
@@ -135,14 +175,6 @@ def _read_numeric(data: bytes) -> Decimal:
     return Decimal((sign >> 14, whole or (0,), 4 * (weight - count + 1)))
 
 
-def _timed(value: dt.datetime) -> bytes:
-    return struct.pack("!q", (value - _MOMENT) // _MICROSECOND)
-
-
-def _timed_utc(value: dt.datetime) -> bytes:
-    return _timed(value.astimezone(dt.UTC).replace(tzinfo=None))
-
-
 def _clock(value: dt.time) -> bytes:
     return struct.pack("!q", (dt.datetime.combine(_DAY, value) - _MOMENT) // _MICROSECOND)
 
@@ -179,13 +211,13 @@ JSON_TEXT = PgType(114, "json", -1, 199, _text, _text, bytes.decode)
 FLOAT4 = PgType(700, "real", 4, 1021, _float4, _packed("f"), _unpacked("f"))
 FLOAT8 = PgType(701, "double precision", 8, 1022, _float, _packed("d"), _unpacked("d"))
 VARCHAR = PgType(1043, "character varying", -1, 1015, _text, _text, bytes.decode)
-DATE = PgType(1082, "date", 4, 1182, _plain, lambda v: struct.pack("!i", (v - _DAY).days),
+DATE = PgType(1082, "date", 4, 1182, _day, _day_number,
               lambda d: _DAY + dt.timedelta(struct.unpack("!i", d)[0]))  # fmt: skip
 TIME = PgType(1083, "time without time zone", 8, 1183, _plain, _clock,
               lambda d: (_MOMENT + struct.unpack("!q", d)[0] * _MICROSECOND).time())  # fmt: skip
-TIMESTAMP = PgType(1114, "timestamp without time zone", 8, 1115, _moment, _timed,
+TIMESTAMP = PgType(1114, "timestamp without time zone", 8, 1115, _moment, _moment_number,
                    lambda d: _MOMENT + struct.unpack("!q", d)[0] * _MICROSECOND)  # fmt: skip
-TIMESTAMPTZ = PgType(1184, "timestamp with time zone", 8, 1185, _moment_utc, _timed_utc,
+TIMESTAMPTZ = PgType(1184, "timestamp with time zone", 8, 1185, _moment_utc, _moment_number,
                      lambda d: _MOMENT + struct.unpack("!q", d)[0] * _MICROSECOND)  # fmt: skip
 INTERVAL = PgType(1186, "interval", 16, 1187, _interval, _spaced, _read_interval)
 NUMERIC = PgType(1700, "numeric", -1, 1231, _decimal, _numeric, _read_numeric)
@@ -227,7 +259,19 @@ class Form:
         write = self.element.binary if binary else self.element.text
         if self.is_array:
             write = self._binary_array if binary else self._text_array
-        return [None if value is None else write(value) for value in values.to_pylist()]
+        return [None if value is None else write(value) for value in self._numbered(values).to_pylist()]
+
+    def _numbered(self, values: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
+        """Days and moments as numbers: Python has no infinite ones, and none before the year 1 or after 9999."""
+        import pyarrow as pa
+
+        if self.element not in (DATE, TIMESTAMP, TIMESTAMPTZ):
+            return values
+        whole: Any = pa.int32() if self.element is DATE else pa.int64()
+        kind: Any = pa.date32() if self.element is DATE else pa.timestamp("us")
+        for each in (kind, whole):
+            values = values.cast(pa.list_(each) if self.is_array else each, safe=False)
+        return values
 
     def _text_array(self, values: Sequence[Any]) -> bytes:
         return b"{" + b",".join(b"NULL" if v is None else _quoted(self.element.text(v)) for v in values) + b"}"

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from discreet.curator.catalog import Catalog
 from discreet.errors import InternalError
@@ -34,6 +34,7 @@ from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian, rounded_width
 from discreet.mechanisms.mechanism import failure_probability
 from discreet.sql.algebra.rules import Spread, Sums
+from discreet.sql.text.statement import DIALECT
 
 if TYPE_CHECKING:
     import pyarrow
@@ -166,8 +167,20 @@ class Lineage:
             if pair is not None:
                 low, high = f"{prefix}_low_of_{i}", f"{prefix}_high_of_{i}"
                 hidden += [exp.alias_(pair[0], low, quoted=True), exp.alias_(pair[1], high, quoted=True)]
-                self.intervals.append((part.alias_or_name, low, high))
+                self.intervals.append((self._name_of(i), low, high))
         self.tree.set("expressions", [*self.tree.expressions, *hidden])
+
+    def _name_of(self, place: int) -> str:
+        """The name of an output; one that has none is given its own text, so that its interval can be told."""
+        part, taken = self.tree.expressions[place], {each.alias_or_name for each in self.tree.expressions}
+        if part.alias_or_name:
+            return str(part.alias_or_name)
+        base = name = str(part.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE))
+        number = 1
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        part.replace(exp.alias_(part.copy(), name, quoted=True))
+        return name
 
     def end_of(self, node: exp.Anonymous) -> exp.Expr | None:
         """The end of the interval of a value, as DP_INTERVAL_LOW or _HIGH asks for it; None where none is known."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import ErrorLevel, exp
+from sqlglot.errors import UnsupportedError
 
 from discreet.curator.catalog import Catalog, ColumnType
 from discreet.errors import InternalError, InvalidParameter, InvalidQuery
@@ -115,10 +116,31 @@ def post_query_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -
         lineage = Lineage(tree, {source.name for source in sources}, catalog, bounds_of)
         lineage.add(sources[0].name)
         intervals = lineage.intervals
-    sql = tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
+    sql = _written(tree, parts.text)
     chosen = tree.find(exp.Where, exp.Limit, exp.Qualify, exp.Having) is not None
     plain = _plain(tree, sources)
     return PostQuery(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(columns), plain, chosen)
+
+
+def _written(tree: exp.Expr, text: str) -> str:
+    """The SQL of what remains; a function of another dialect that would lose an argument is refused."""
+    try:
+        return tree.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        lost = next((node for node in reversed(list(tree.find_all(exp.Func))) if _is_unsupported(node)), tree)
+        name = lost.sql_name() if isinstance(lost, exp.Func) else "this"
+        hint = "write dates with STRFTIME(x, '%Y-%m'), and all else with functions of DuckDB"
+        raise InvalidQuery(
+            f"{name} cannot be computed from released values", hint, text=text, start=start_of(lost)
+        ) from None
+
+
+def _is_unsupported(node: exp.Expr) -> bool:
+    try:
+        node.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        return True
+    return False
 
 
 def _plain(tree: Any, sources: tuple[Source, ...]) -> tuple[tuple[str, str], ...] | None:

@@ -240,8 +240,8 @@ _NOT_ADDED = {
 def _quantiles(node: Any) -> list[Any]:
     """QUANTILE_CONT(x, [a, b, …]) as one quantile after the other; nothing for any other aggregate."""
     places = {exp.PercentileCont: "expression", exp.PercentileDisc: "expression", exp.Quantile: "quantile"}
-    function = next((part for part in node.find_all(*places)), None)
-    if function is None or type(function) not in places:
+    function = next((part for part in node.find_all(*places) if type(part) in places), None)  # not of subclasses
+    if function is None:
         return []
     names = [name for name in (places[type(function)], "this") if isinstance(function.args.get(name), exp.Array)]
     if not names:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
+from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
 
 from discreet.sql.algebra import conditions, dates, functions
 from discreet.sql.algebra.expression import Constant, Expression, constant
-from discreet.sql.algebra.kinds import Day, Fixed, Moment, Real, Text, Unsupported
+from discreet.sql.algebra.kinds import Day, Fixed, Moment, Real, Text, Truth, Unsupported
 
 Scope = Mapping[str, Any]
 """What names mean: `column` and `table.column`, in lower case; an expression, or `Ambiguous`."""
@@ -33,10 +34,14 @@ def unary(operation: Callable[[Expression], Expression]) -> Rule:
     return lambda node, go, _: operation(go(node.this))
 
 
-def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:  # noqa: PLR0911 (one return a type)
+def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:  # noqa: PLR0911, PLR0912 (one return a type)
     target = node.to.this.value if isinstance(node.to, exp.DataType) else ""
     inner = go(node.this)
+    if isinstance(inner, Constant) and inner.number is not None and _holds(node.to, target, inner.number):
+        return inner  # as drivers write numbers: IN (1::BIGINT, 2::BIGINT)
     match target:
+        case "BOOLEAN" if isinstance(inner.kind, Truth):
+            return inner
         case "DATE":
             return _cast_to_date(inner)
         case "TIMESTAMP" | "DATETIME" | "TIMESTAMPNTZ":
@@ -57,7 +62,7 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:  # noqa: PLR0911 
             most = 10 ** max(0, sizes[0] - digits)
             return functions.within(functions.round_to(_castable(inner, target), digits), most, target)
         case "INT" | "BIGINT" | "SMALLINT" | "TINYINT" | "INT128":
-            most = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31}.get(target, 2**62)
+            most = _REACH[target]
             name = _WRITTEN.get(target, target)
             if isinstance(inner.kind, Text):
                 return functions.parsed_number(inner, name)
@@ -65,6 +70,19 @@ def _cast(node: exp.Cast, go: Go, scope: Scope) -> Expression:  # noqa: PLR0911 
         case _:
             hint = "cast to DATE, TIMESTAMP, DOUBLE, DECIMAL, INTEGER or TEXT, or leave it out"
             raise Unsupported(f"CAST to {target or node.to}", hint)
+
+
+_REACH = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31, "BIGINT": 2**62, "INT128": 2**62}
+"""What numbers of a whole type stay below, in size."""
+
+
+def _holds(to: Any, target: str, number: Fraction) -> bool:
+    """Whether a type holds a number as it is."""
+    if target == "DECIMAL":
+        sizes = [int(part.name) for part in to.expressions] or [18, 3]
+        digits = sizes[1] if len(sizes) > 1 else 0
+        return Fraction(number * 10**digits).denominator == 1 and abs(number) < int(10 ** max(0, sizes[0] - digits))
+    return target in ("DOUBLE", "FLOAT") or (number.denominator == 1 and abs(number) < _REACH.get(target, 0))
 
 
 def _cast_to_date(inner: Expression) -> Expression:

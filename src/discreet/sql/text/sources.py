@@ -99,7 +99,8 @@ class Reader:
         """The table of the catalog that a node names."""
         if node.args.get("db") or node.name.casefold() not in self.catalog.tables:
             known = ", ".join(table.name for table in self.catalog.tables.values())
-            self.refuse(node, f"there is no table {node.sql()!r}", f"there are: {known}")
+            named = ".".join(part.name for part in node.parts)
+            self.refuse(node, f"there is no table {named!r}", f"there are: {known}")
         return self.catalog.table(node.name)
 
     # Sources
