@@ -241,6 +241,24 @@ def test_a_file_of_ones_own_needs_one_command(discreet, town, tmp_path, times):
         assert example.split()[1] == example.split()[4]
 
 
+def test_of_several_ratings_of_an_item_the_latest_counts(discreet, town, tmp_path):
+    """Earlier ratings change nothing, wherever they stand; without days the last line counts."""
+    with (town / "ratings.csv").open(encoding="utf-8") as file:
+        rows = [tuple(row.values()) for row in csv.DictReader(file) if int(row["person"][1:]) < 60]
+    pairs = [(row, (*row[:2], "1", str(int(row[3]) - 5))) for row in rows]
+    before, after = ([row for pair in pairs for row in pair[::step]] for step in (-1, 1))
+    for width in (4, 3):
+        columns = ",".join(("person", "item", "rating", "day")[:width])
+        reports = []
+        for number, table in enumerate((rows, before, after)[: width - 1]):
+            lines = "\n".join(",".join(row[:width]) for row in table)
+            (tmp_path / f"{number}.csv").write_text(f"{columns}\n{lines}\n", encoding="utf-8")
+            reports.append(
+                discreet("attack", "match", f"{number}.csv", "--plant", 4, "--columns", columns, "--json").json
+            )
+        assert all(report["facts"] == reports[0]["facts"] for report in reports)
+
+
 def test_a_file_with_other_columns_says_what_to_do(discreet, tmp_path):
     (tmp_path / "movies.csv").write_text("userId,movieId,rating,timestamp\n1,2,3,4\n", encoding="utf-8")
     assert "--columns user,film,stars,time" in discreet("attack", "match", "movies.csv", "--plant", 6).err

@@ -214,7 +214,8 @@ group.generated = {
 
         RELEASED and KNOWN are tables with the columns person, item, rating and, where known, day (a date, an ISO time,
         a number of days, or seconds since 1970); --columns names them otherwise. RELEASED holds invented names and
-        everything they rated, KNOWN true names and the little that is known. Items are named alike in both.
+        everything they rated, KNOWN true names and the little that is known. Items are named alike in both. Where
+        a person rated an item several times, the latest rating counts.
 
         With --plant a table of your own is enough: what is known is made of it, and some people are taken out.
 

@@ -63,7 +63,8 @@ def read_ratings(released: Any, known: Any, truth: Any, *, names: Sequence[str] 
 
     People who are not in `truth`, or have an empty cell there, are not in the release. Items have the same names in
     both tables. `names` are the columns of both that hold person, item, rating and day; the last may be left out. A
-    day is a date, a time (ISO), a number of days, or seconds or milliseconds since 1970 (told by their size).
+    day is a date, a time (ISO), a number of days, or seconds or milliseconds since 1970 (told by their size). Where a
+    person rated an item several times, the latest rating counts.
     """
     ours, theirs = _entries(known, "known", names), _entries(released, "released", names)
     items = coded(theirs["item"], ours["item"])
@@ -186,8 +187,14 @@ def _time(text: str) -> np.datetime64:
 
 
 def _ratings(table: dict[str, Column], person: Codes, item: Codes, items: int, where: str) -> Ratings:
+    """Of several ratings of an item by one person the latest counts; without days, or on one day, the last line."""
+    day = table.get("day", np.zeros(len(person), np.int64))
+    order = np.lexsort((np.arange(len(person)), day, item, person))
+    last = np.append((np.diff(person[order]) != 0) | (np.diff(item[order]) != 0), True)
+    kept = np.sort(order[last])
+    days = day[kept] if "day" in table else None
     try:
-        return Ratings.of(person, item, table["rating"], table.get("day"), items=items)
+        return Ratings.of(person[kept], item[kept], table["rating"][kept], days, items=items)
     except InvalidData as error:
         raise InvalidData(f"{where}: {error}") from None
 
