@@ -56,7 +56,7 @@ def _case(table: str, epsilon: int) -> str:
     return f"{_TABLES[table]}, ε = {epsilon}"
 
 
-def released(table: str, epsilon: int) -> Timed:
+def released(table: str, epsilon: int, people: int = 27_000) -> Timed:
     """One release through the planner, bins found privately, judged as SDNist does: in twenty quantiles, with areas."""
     import pyarrow
 
@@ -66,7 +66,8 @@ def released(table: str, epsilon: int) -> Timed:
     from discreet.requests import Synthesis
     from discreet.synthetic.planner import plan_synthesis
 
-    values, declared = generated(int(table.removeprefix("census "))) if table.startswith("census") else extract(table)
+    seed = table.removeprefix("census ")
+    values, declared = generated(int(seed), people) if table.startswith("census") else extract(table)
     columns = []
     for name, column in values.items():
         if name in BOUNDS:

@@ -17,6 +17,7 @@ TREE = {
     "InvalidData": (errors.InvalidInput,),
     "InvalidChannel": (errors.InvalidInput,),
     "InvalidQuery": (errors.InvalidInput,),
+    "NoiseWarning": (errors.InvalidInput, RuntimeWarning),
     "UnknownLoss": (errors.DiscreetError,),
     "NoGuarantee": (errors.DiscreetError,),
     "BudgetExceeded": (errors.DiscreetError,),

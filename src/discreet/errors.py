@@ -7,7 +7,8 @@
     │   ├── InvalidParameter      a public setting: ε, δ, a scale, a sensitivity, a confidence
     │   ├── InvalidData           the values to be released: wrong type, NaN, wrong shape
     │   ├── InvalidChannel        a matrix that is not a channel, a prior that does not fit it
-    │   └── InvalidQuery          a statement that cannot be answered: which part, why, what to write instead
+    │   ├── InvalidQuery          a statement that cannot be answered: which part, why, what to write instead
+    │   └── NoiseWarning          (also a RuntimeWarning) a warning: what is about to be paid for will be mostly noise
     ├── UnknownLoss               a stored loss of a kind this version does not know: refused, never guessed
     ├── NoGuarantee               the accountant cannot state a finite ε for this loss at this δ
     ├── BudgetExceeded            the budget cannot pay for this loss
@@ -80,6 +81,10 @@ class InvalidQuery(InvalidInput):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (type(self), str(self), self.__dict__)
+
+
+class NoiseWarning(InvalidInput, RuntimeWarning):
+    """What a fit is about to pay for will be mostly noise. As an error, it refuses the fit, and nothing is spent."""
 
 
 class UnknownLoss(DiscreetError):

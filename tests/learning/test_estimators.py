@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from discreet.errors import BudgetExceeded, InvalidData, InvalidInput, InvalidParameter
+from discreet.errors import BudgetExceeded, InvalidData, InvalidInput, InvalidParameter, NoiseWarning
 from discreet.learning import estimators
 from discreet.learning.estimators import DPClassifier, DPRegressor
 from discreet.learning.sgd import training
@@ -141,7 +141,7 @@ def test_too_little_budget_for_the_rows_is_refused_in_words(scripted):
 
 def test_a_doubtful_run_is_announced_before_it_spends(scripted):
     model = classifier(hidden=(100,), epsilon=1, rows=300, entropy=scripted([]))
-    with pytest.raises(UserWarning, match="expect little"):  # warnings are errors here: nothing was drawn
+    with pytest.raises(NoiseWarning, match="expect little"):  # warnings are errors here: nothing was drawn
         model.fit(X[:300], Y[:300])
 
 

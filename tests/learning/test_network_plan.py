@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.curator.catalog import Catalog, Column, Table
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, NoiseWarning
 from discreet.learning.estimators import DPClassifier, DPRegressor
 from discreet.learning.training_plan import network_defaults, plan_training
 from discreet.noise import DeterministicEntropy
@@ -72,7 +72,7 @@ def test_both_refuse_what_noise_would_drown(rows, settings):
 
 
 def test_both_warn_of_what_is_nearly_drowned():
-    with pytest.raises(UserWarning, match="expect little"):
+    with pytest.raises(NoiseWarning, match="expect little"):
         behind_the_gate("ill", 60)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

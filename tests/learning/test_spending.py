@@ -3,12 +3,13 @@
 import copy
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pytest
 
-from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee
-from discreet.learning import DPClassifier, KernelDensity, LogisticRegression, StandardScaler, choose
+from discreet.errors import BudgetExceeded, InvalidParameter, NoGuarantee, NoiseWarning
+from discreet.learning import DPClassifier, KernelDensity, LinearRegression, LogisticRegression, StandardScaler, choose
 from discreet.privacy import Approximate, Budget, Pure, Spending, Spent
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Together
@@ -102,6 +103,26 @@ def test_what_is_refused_costs_nothing_and_what_is_interrupted_costs_all(monkeyp
         with pytest.raises(KeyboardInterrupt):
             network().fit(X, Y)
     assert spending.losses == (Approximate(2, "1e-5"),)
+
+
+def test_a_warning_that_is_an_error_costs_nothing_if_nothing_was_drawn():
+    """What is declared warns before anything is paid; a noisy count warns after it was paid for."""
+    warned = [
+        logistic(epsilon="1/50", rows=600),
+        LinearRegression(
+            epsilon="1/5", delta="1e-6", bounds=(-1, 1), target_bounds=(0, 1), rows=300, method="gradient"
+        ),
+        network(epsilon="0.1"),
+    ]
+    with Spending(Budget(epsilon=3, delta="1e-4")) as spending, warnings.catch_warnings(action="error"):
+        for model in warned:
+            with pytest.raises(NoiseWarning, match="expect little"):
+                model.fit(X, Y if model.kind == "classifier" else X[:, 0])
+        assert spending.losses == ()
+        with pytest.raises(RuntimeWarning, match="expect little") as after:
+            logistic(epsilon="1/50", delta="1e-6", method="gradient").fit(X, Y)
+        assert after.type is RuntimeWarning
+        assert len(spending.losses) == 1
 
 
 def test_fits_in_other_processes_are_refused():

@@ -26,7 +26,7 @@ from discreet.curator.contribution_draw import one_row_each, require_same
 from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import PrivatePlan, documented, plan_document, require_price
-from discreet.errors import InternalError, InvalidData, InvalidParameter
+from discreet.errors import InternalError, InvalidData, InvalidParameter, NoiseWarning
 from discreet.exact import Number, integer, plain, printed_up, rational
 from discreet.learning.classical import DecisionTreeClassifier, LinearRegression, LogisticRegression, Ridge
 from discreet.learning.column_model import ClassicalShape, ColumnModel, Features, Shape, Target, packed, unpacked
@@ -170,7 +170,8 @@ def require_signal(recipe: Recipe, network: Network, epsilon: Number, *, stackle
         examples = plain(recipe.lot / recipe.rate)
         raise InvalidParameter("epsilon", epsilon, f"more, for {examples} examples and so many parameters", hint)
     if noise > _DOUBTFUL:
-        warnings.warn(f"expect little: {expected_noise(recipe, network)}; {advice}", stacklevel=stacklevel + 1)
+        words = f"expect little: {expected_noise(recipe, network)}; {advice}"
+        warnings.warn(words, NoiseWarning, stacklevel=stacklevel + 1)
 
 
 def _size(network: Network) -> int:

@@ -20,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidData, InvalidParameter
+from discreet.errors import InvalidData, InvalidParameter, NoiseWarning
 from discreet.exact import Number, float_up, integer, rational, sqrt_bounds
 from discreet.learning.classical.inputs import Box, Groups
 from discreet.noise import Entropy, discrete_laplace
@@ -196,19 +196,20 @@ def moved(noise: Noise, parts: Sequence[Part]) -> Loss:
     return GaussianNoise(1 / root_up(shift))
 
 
-def warn_of_noise(size: float, rows: int | None, *, level: int) -> None:
+def warn_of_noise(size: float, rows: int | None, *, level: int, paid: bool = False) -> None:
     """Warn that noise of this size (a norm, in rows) will drown what `rows` rows can say.
 
     Rows all alike would say 1 each; what distinguishes classes or moves a target is some tenths of that. `rows` is what
     the owner states, and the warning comes before anything is paid; or a noisy count that was paid for, since the exact
-    number may be private. None: nothing is said.
+    number may be private (`paid`). None: nothing is said. Where warnings are errors, the first refuses a fit that costs
+    nothing then, the second ends one that was paid for.
     """
     if rows is None or size < _DOUBTFUL * rows:
         return
     warnings.warn(
         f"expect little: the noise will have the size of {size:,.0f} rows, of about {rows:,}; use a larger ε, fewer "
         "columns, a smaller norm, declared categories (one_hot), or δ > 0",
-        RuntimeWarning,
+        RuntimeWarning if paid else NoiseWarning,
         stacklevel=level,
     )
 

@@ -212,7 +212,7 @@ class Ridge(Regressor):
         columns = z.shape[1]
         count = plan.noisy_count(len(z), self.entropy)
         if self.rows is None:
-            warn_of_noise(_WEAK * plan.deviation * math.sqrt(columns), round(count), level=4)
+            warn_of_noise(_WEAK * plan.deviation * math.sqrt(columns), round(count), level=4, paid=True)
         self.ridge_ = plan.ridge(count, columns)
         more = np.maximum((self.ridge_ + alpha / box.half**2) / 4 - float(plan.weights.penalty), 0.0)
         if self.fit_intercept:
@@ -227,7 +227,7 @@ class Ridge(Regressor):
         v = np.hstack([ones, z]) if self.fit_intercept else z
         pace, mean = self._pace(v, y, weights, plan)
         if self.rows is None:
-            warn_of_noise(_WEAK * blur(plan) * math.sqrt(columns), round(pace.count), level=4)
+            warn_of_noise(_WEAK * blur(plan) * math.sqrt(columns), round(pace.count), level=4, paid=True)
         penalty, start = np.zeros((v.shape[1], 1)), np.zeros((v.shape[1], 1))
         penalty[-columns:, 0] = alpha / box.half**2
         start[: v.shape[1] - columns] = mean

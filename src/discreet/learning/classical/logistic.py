@@ -156,7 +156,7 @@ class LogisticRegression(Classifier):
         """Weights after steps along clipped gradients, whose clip and length a noisy count sets."""
         count = max(float(plan.noise.add(0, np.array([len(v)]), entropy)[0]), 1.0)
         if self.rows is None:
-            warn_of_noise(blur(plan) * math.sqrt(v.shape[1] * target.shape[1]), round(count), level=5)
+            warn_of_noise(blur(plan) * math.sqrt(v.shape[1] * target.shape[1]), round(count), level=5, paid=True)
         pace = Pace(count, 1.0 if count / blur(plan) < _PLENTY else 2.0, path=0.75, longest=1600.0)
         start = np.zeros((v.shape[1], target.shape[1]))
         return descended(residuals, v, target, plan, pace, start, penalty, entropy, weights)
