@@ -4,8 +4,10 @@ import random
 from dataclasses import replace
 from datetime import date, datetime
 
+import duckdb
 import pyarrow as pa
 import pytest
+from sqlglot.expressions import FUNCTION_BY_NAME
 
 import discreet
 from discreet.curator.answer import Receipt
@@ -654,3 +656,31 @@ def test_the_grammar_reaches_both_sides():
         "DP_INTERVAL",
     ):
         assert any(word in text for text in texts), word
+
+
+CALLS = ("", "a", "a, 2", "v, 'x', 3", "a, [0.5, 0.2]", "DISTINCT a", "d")
+FORMS = ("SELECT {} FROM p", "SELECT {} WITHIN GROUP (ORDER BY a) FROM p", "SELECT COUNT(*) FROM p WHERE {} = 1")
+
+
+def test_every_function_that_is_known_anywhere_is_planned_or_refused_in_words():
+    """All that the engine and the parser have by name, with too few arguments, too many, or of the wrong kind."""
+    listed = duckdb.sql(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type <> 'table'"
+    ).fetchall()
+    names = sorted(
+        {name.casefold() for (name,) in listed if name.isidentifier()} | {*map(str.casefold, FUNCTION_BY_NAME)}
+    )
+    assert len(names) > 1000
+    catalog, planned = parse_policy(POLICY).catalog, 0
+    for place, name in enumerate(names):
+        for i in range(3):
+            call = CALLS[(3 * place + i) % len(CALLS)]
+            text = FORMS[(place + i) % len(FORMS)].format(f"{name}({call})")
+            try:
+                plan([text], catalog, Terms(epsilon=1, delta="1e-6"))
+                planned += 1
+            except InvalidInput:
+                continue
+            except Exception as error:
+                raise AssertionError(text) from error
+    assert planned > 10

@@ -521,7 +521,8 @@ def _quantile_of(node: Any) -> tuple[Any, Fraction]:
         case exp.Quantile():
             return node.this, _probability(node.args.get("quantile"))
         case _:
-            raise Unsupported(f"{node.this.sql_name()} … WITHIN GROUP is not supported yet", "use PERCENTILE_CONT")
+            name = node.this.sql_name() if isinstance(node.this, exp.Func) else node.this.key.upper()
+            raise Unsupported(f"{name} … WITHIN GROUP is not supported yet", "use PERCENTILE_CONT")
 
 
 def _probability(node: Any) -> Fraction:

@@ -51,7 +51,12 @@ def _translated(node: Any, scope: Scope, statement: Statement) -> Expression:
         if given and name not in (*_USUAL, *_FURTHER.get(type(node), ())):
             further = name.rstrip("_").upper()
             statement.refuse(node, f"{_name(node, statement)} with {further} is not supported", "leave that out")
-    return rule(node, lambda part: translate(part, scope, statement), scope)
+    try:
+        return rule(node, lambda part: translate(part, scope, statement), scope)
+    except KeyError as missing:
+        if not missing.args or missing.args[0] not in node.arg_types:
+            raise
+        statement.refuse(node, f"{_name(node, statement)} with too few arguments", MORE)
 
 
 _USUAL = ("this", "expression", "expressions")

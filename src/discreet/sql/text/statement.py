@@ -100,6 +100,8 @@ def _parsed(text: str, columns: Collection[str]) -> exp.Query:
         raise InvalidQuery("this text cannot be read as SQL", "is a quote or comment left open?") from None
     except RecursionError:
         raise InvalidQuery("this statement is nested too deeply", "write it with fewer levels") from None
+    except _CALLED_WRONGLY:
+        raise _wrong_call() from None
     if len(trees) != 1:
         raise InvalidQuery(
             f"got {len(trees)} statements, expected one", "ask one at a time, or several together as a batch"
@@ -110,7 +112,20 @@ def _parsed(text: str, columns: Collection[str]) -> exp.Query:
         raise InvalidQuery(f"got {first[:40]}, expected SELECT", "private data can only be asked about")
     if _depth(tree) > _DEEPEST:
         raise InvalidQuery("this statement is nested too deeply", "write it with fewer levels")
+    try:
+        tree.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)  # as parts of it are, in refusals and later
+    except _CALLED_WRONGLY:
+        raise _wrong_call() from None
     return tree
+
+
+_CALLED_WRONGLY = (ParseError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What the parser raises on reading or writing a function that is called with other arguments than it has."""
+
+
+def _wrong_call() -> InvalidQuery:
+    problem = "a function is called with too few arguments, or with arguments of another kind than it has"
+    return InvalidQuery(problem, "write its arguments as the engine has them")
 
 
 def _writable(text: str) -> bool:
