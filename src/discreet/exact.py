@@ -277,6 +277,7 @@ def float_down(x: Fraction) -> float:
     return 0.0 - float_up(-x)
 
 
+@lru_cache(maxsize=4096)
 def printed_up(x: Fraction) -> float:
     """The least float that is not below x when read as `rational` reads floats: as the decimal that it prints as.
 
@@ -285,7 +286,8 @@ def printed_up(x: Fraction) -> float:
     >>> printed_up(Fraction(3, 10)), float_up(Fraction(3, 10))
     (0.3, 0.30000000000000004)
     """
-    near = max(math.nextafter(float_up(x), -math.inf), -sys.float_info.max) if math.isfinite(float_up(x)) else math.inf
+    above = float_up(x)
+    near = max(math.nextafter(above, -math.inf), -sys.float_info.max) if math.isfinite(above) else math.inf
     while math.isfinite(near) and Fraction(repr(near)) < x:
         near = math.nextafter(near, math.inf)
     return near + 0.0  # not −0.0

@@ -97,6 +97,22 @@ def test_bodies_that_are_no_questions(house, body, status):
     assert house.charges() == before
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"sql": ', "body: got 'Expecting value at character 8', expected a document of JSON"),
+        (b'{"sql": "x", "epsilon": true}', "expected a valid string, or a valid integer, or a valid number"),
+        (b'{"sql": "x", "analyst": "bob"}', "analyst: got 'a field that nobody knows'"),
+        (b'{"epsilon": 1}', "sql: got 'nothing', expected a value"),
+        (b'{"sql": ["x", 1], "epsilon": 1}', "sql: got 'something else', expected a valid string"),
+    ],
+)
+def test_what_does_not_fit_the_schema_is_told_in_words(house, body, words):
+    reply = house.call("POST", ASK, "ann", body)
+    assert words in reply.json["detail"]
+    assert not any(code in reply.json["detail"] for code in ("_type", "_invalid", "_forbidden", "constrained"))
+
+
 @pytest.mark.parametrize("status", ["wrong", "expired", "revoked"])
 def test_tokens_that_open_nothing_are_refused_in_the_same_words(fresh, status):
     house = fresh()

@@ -36,6 +36,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -326,7 +327,7 @@ def to_json(loss: Loss) -> str:
     >>> to_json(Together(Pure("0.5"), Repeated(Concentrated("1/3"), 10)))
     '{"kind":"together","losses":[{"kind":"pure","epsilon":"0.5"},{"kind":"repeated","loss":{"kind":"concentrated","rho":"1/3"},"count":10}]}'
     """
-    return json.dumps(_to_plain(_known(loss)), separators=(",", ":"), ensure_ascii=False)
+    return _text(_known(loss))
 
 
 def from_json(text: str) -> Loss:
@@ -345,6 +346,11 @@ def from_json(text: str) -> Loss:
     except (ValueError, RecursionError, TypeError) as error:
         raise UnknownLoss(f"this is not the JSON of a loss: {error}") from None
     return _from_plain(document, depth=0)
+
+
+@lru_cache(maxsize=4096)
+def _text(loss: Loss) -> str:
+    return json.dumps(_to_plain(loss), separators=(",", ":"), ensure_ascii=False)
 
 
 def _to_plain(loss: Loss) -> dict[str, object]:

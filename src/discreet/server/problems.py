@@ -1,6 +1,7 @@
 """Errors as an HTTP client sees them: a status and a problem document, in the words of the command line."""
 
 import json
+import re
 from typing import Any
 
 from fastapi import Request, Response
@@ -115,13 +116,24 @@ async def on_invalid(request: Request, error: Exception) -> Response:
     """The response to a request that does not fit its schema: where, and what was expected; no value is repeated."""
     if not isinstance(error, RequestValidationError):
         raise error
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    first, *others = error.errors()
+    kind, place = first["type"], tuple(first["loc"][:2])
+    if kind == "json_invalid":
+        reason = str(first.get("ctx", {}).get("error", "")).rstrip(".")
+        refusal = errors.InvalidParameter("body", f"{reason} at character {place[-1]}", "a document of JSON")
+        return problem(refusal, 400)
+    where = str(place[1]) if len(place) > 1 else "the body"
     hint = "see /openapi.json"
     if where == "the body" and not request.headers.get("content-type", "").startswith("application/json"):
         hint = f"send the header Content-Type: application/json; {hint}"
-    refusal = errors.InvalidParameter(where, first["type"], str(first["msg"]), hint)
-    return problem(refusal, 400 if first["type"] == "json_invalid" else 422)
+    got = {"missing": "nothing", "extra_forbidden": "a field that nobody knows"}.get(kind, "something else")
+    alternatives = [entry for entry in (first, *others) if tuple(entry["loc"][:2]) == place]
+    words = dict.fromkeys(
+        re.sub("^(Input|String|Value) should (be|have) ", "", str(one["msg"])) for one in alternatives
+    )
+    stated = {"missing": "a value", "extra_forbidden": "the fields that are documented"}
+    expected = stated.get(kind, ", or ".join(words))
+    return problem(errors.InvalidParameter(where, got, expected, hint), 422)
 
 
 async def on_http(_: Request, error: Exception) -> Response:

@@ -130,7 +130,7 @@ class UnknownDataset(InvalidParameter):
 
 
 class Throttled(ServerUnavailable):
-    """Somebody asked too often; `wait` says for how many seconds."""
+    """Somebody asked too often, and is told how long to wait."""
 
     def __init__(self, words: str, wait: float) -> None:
         super().__init__(words)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -214,9 +215,9 @@ class Session:
         """What is publicly known of the tables."""
         return self.place.data().catalog
 
-    def plan(self, question: Question) -> "QueryPlan":
+    def plan(self, question: Question, data: "Dataset | None" = None) -> "QueryPlan":
         """The plan of a question; one that was planned before is not planned again."""
-        data = self.data
+        data = data or self.data
         key = (data.version, question)
         plan = self.place.plans.get(key)
         if plan is None:
@@ -235,20 +236,20 @@ class Session:
 
         It waits for nothing: neither for the ledger nor for the engine.
         """
-        known, left = self.place.answers.get((self.data.version, self.token.name, question)), self.place.left
+        known, left = self.place.answers.get((self.place.data().version, self.token.name, question)), self.place.left
         if known is None or left is None:
             return None
         return [replace(answer, receipt=replace(answer.receipt, remaining=left)) for answer in known]
 
     def known_response(self, question: Question, form: str) -> Any:
         """What was sent as a free answer to a question in a form, if the same would be sent now; None otherwise."""
-        left, version = self.place.left, self.data.version
+        left, version = self.place.left, self.place.data().version
         known = self.place.responses.get((version, self.token.name, question, form))
         return None if known is None or known[0] != left else known[1]
 
     def know_response(self, question: Question, form: str, left: float, response: Any) -> None:
         """Keep what was sent as a free answer that says that so much is left."""
-        self.place.responses.put((self.data.version, self.token.name, question, form), (left, response))
+        self.place.responses.put((self.place.data().version, self.token.name, question, form), (left, response))
 
     def answers(self, question: Question, *, key: str | None = None, only_free: bool = False) -> "list[Answer]":
         """The answers to a question. The same question again is free, and the same request (`key`) never pays twice.
@@ -267,7 +268,7 @@ class Session:
             if (known := self.remembered(question)) is not None:
                 return known
         two_steps = question.epsilon is not None and question.error is not None
-        plan = None if two_steps else self.plan(question)
+        plan = None if two_steps else self.plan(question, data)
         if only_free and ((settled := self._settled(question, data)) is None or not data.is_free(settled)):
             raise BudgetExceeded("this would be charged, and only what is free was asked for")
         with self.place.turns((self.token.name, "request", request)) if request else _nothing():
@@ -278,7 +279,7 @@ class Session:
 
     def _released(self, question: Question, data: "Dataset", whose: Any, request: str | None) -> "list[Answer]":
         try:
-            answers = data.answers(question, key=request, planner=self.plan)
+            answers = data.answers(question, key=request, planner=partial(self.plan, data=data))
         except (BudgetExceeded, InvalidInput):
             raise  # nothing was charged, or what was charged is kept
         except BaseException:

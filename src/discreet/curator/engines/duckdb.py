@@ -32,9 +32,8 @@ import time
 import warnings
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet.curator.catalog import Catalog, Table
 from discreet.curator.engines.columns import TYPES, literal, quoted
@@ -243,8 +242,7 @@ _SETTLED_NS = 2_000_000_000
 """How old a change must be for the file's times to tell it from a later one: clocks of file systems are coarse."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """What the system says of a file; -1 throughout where there is none.
 
     The time of the last write (`mtime`) can be set back; the time of the last change of status (`ctime`) cannot.
@@ -265,7 +263,7 @@ def stat_of(path: Path) -> Stat:
     -1
     """
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return Stat(str(path))
     return Stat(str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
@@ -325,7 +323,7 @@ def _digest(path: Path, stat: Stat) -> str:
     contents = _contents(path)
     if contents is None:
         return repr(stat)
-    return repr((contents, replace(stat, ctime_ns=-1)))  # reading a file for a backup may change its ctime
+    return repr((contents, stat._replace(ctime_ns=-1)))  # reading a file for a backup may change its ctime
 
 
 def _contents(path: Path) -> str | None:
