@@ -101,11 +101,11 @@ class Curator:
         require_price(plan.loss, plan.epsilon, plan.delta)
         if not plan.private and plan.loss == Pure(0):
             return plan.finish(b"", self._unpaid(plan, analyst), self.engine)
-        if cached := self.cached(plan, analyst=analyst):
+        key = self._key(plan, analyst)
+        if cached := self.ledger.recall(key):
             free = request is None or cached[0].request != request or cached[0].analyst != analyst_name(analyst)
             return self._finish(plan, *cached, analyst=analyst, free=free)
         engine = _Salted(self.engine, salt_text(self.ledger.salt(self.catalog.name)))
-        key = self._key(plan, analyst)
         charge = self.unanswered.pop(key, None) or self._charge(plan, analyst, allowance, request)
         with self.pace.hold():
             return self._finish(plan, charge, self._release(plan, key, charge, engine), analyst=analyst, free=False)

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-_NAMED = 2000
-"""Of so many statements the names of parameters are remembered."""
+_PARSED = 200
+"""So many statements are remembered as they were parsed."""
 
 
 class DuckDBEngine:
@@ -82,7 +82,7 @@ class DuckDBEngine:
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._connection = _connect(self._folder)
         self._lock = threading.Lock()
-        self._named: dict[str, tuple[str, ...]] = {}
+        self._parsed: dict[str, duckdb.Statement] = {}
         try:
             self._sources = dict(read_sources(self._connection, catalog, sources, Path(base), formats or {}))
             self._waiting = [(table, source) for table, source in self._sources.items() if source.rows]
@@ -107,18 +107,19 @@ class DuckDBEngine:
         self._check_unchanged(before)
         self._load()
         with self._connection.cursor() as cursor:
-            values = dict.fromkeys(self._parameters(cursor, sql), salt)  # the salt is the only parameter that there is
-            table = cursor.sql(sql, params=values or None).to_arrow_table()
+            statement = self._statement(cursor, sql)
+            values = dict.fromkeys(statement.named_parameters, salt)  # the salt is the only parameter that there is
+            table = cursor.sql(statement, params=values or None).to_arrow_table()
         self._check_unchanged(before)
         return table
 
-    def _parameters(self, cursor: "duckdb.DuckDBPyConnection", sql: str) -> tuple[str, ...]:
-        """The names of the parameters of a SELECT, which is parsed for them once: the same is asked again and again."""
-        known = self._named.get(sql)
+    def _statement(self, cursor: "duckdb.DuckDBPyConnection", sql: str) -> "duckdb.Statement":
+        """A SELECT, which is parsed once: the same is asked again and again."""
+        known = self._parsed.get(sql)
         if known is None:
-            known = tuple({name for part in cursor.extract_statements(sql) for name in part.named_parameters})
-            if len(self._named) < _NAMED:
-                self._named[sql] = known
+            (known,) = cursor.extract_statements(sql)
+            if len(self._parsed) < _PARSED:
+                self._parsed[sql] = known
         return known
 
     def fetch_public(self, sql: str, table: str) -> "pyarrow.Table":
