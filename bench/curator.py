@@ -254,6 +254,7 @@ def _engine_alone(data: Any, sql: str) -> Callable[[], object]:
 def discreet_job(rows: int) -> Timed:
     _opened_visits(1000).ask(VISITS, epsilon=1)
     data, truth = _opened_visits(rows), _truth(rows)
+    _let_settle(rows)
     return _all_processes(lambda: data.ask(VISITS, epsilon=1), lambda answer: _errors(_answered(answer), truth))
 
 
@@ -275,6 +276,7 @@ def discreet_rows(rows: int) -> Timed:
     """Where each row is a unit: nothing to bound but values."""
     _opened_visits(1000, 'unit = "row"').ask(VISITS_OF_ROWS, epsilon=1)
     data, truth = _opened_visits(rows, 'unit = "row"'), _truth(rows)
+    _let_settle(rows)
     return _all_processes(lambda: data.ask(VISITS_OF_ROWS, epsilon=1), lambda a: _errors(_answered(a), truth))
 
 
@@ -623,6 +625,12 @@ def _parquet(folder: Path, name: str, columns: dict[str, Any]) -> Path:
     path = folder / f"{name}.parquet"
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
     return path
+
+
+def _let_settle(rows: int) -> None:
+    """Wait until a file is old enough for its times to tell it from a later one: before, each look digests it."""
+    if rows > 100_000:
+        time.sleep(2.1)
 
 
 def _seconds(act: Callable[[], Any]) -> tuple[float, Any]:

@@ -338,7 +338,9 @@ def plain(x: Fraction) -> str:
     >>> plain(Fraction(1, 8)), plain(Fraction(1, 3)), plain(Fraction(5)), plain(Fraction(1, 10**9))
     ('0.125', '1/3', '5', '1e-09')
     """
+    if x.denominator == 1 and -(10**15) < x.numerator < 10**15:
+        return str(x.numerator)
     near = float(x) if x.numerator.bit_length() - x.denominator.bit_length() < _FLOAT_BITS else math.inf
     if math.isfinite(near) and Fraction(repr(near)) == x:
-        return f"{near:.0f}" if near.is_integer() and abs(near) < 1e15 else repr(near)
+        return repr(near)
     return str(x)

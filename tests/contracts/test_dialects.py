@@ -145,6 +145,8 @@ def of_shop() -> list[str]:
         "SELECT COUNT(*) AS n FROM customers FULL JOIN orders ON id = customer AND age > 30",
         "SELECT COUNT(*) AS n FROM customers LEFT JOIN orders ON id = customer AND store = 's1' WHERE order_id IS NULL",
         "SELECT COUNT(*) AS n FROM orders RIGHT JOIN customers ON id = customer WHERE age < 40",
+        "SELECT store, COUNT(*) AS n, SUM(LEAST(GREATEST(order_id, 3), 150)) AS s, AVG(age) AS a FROM orders JOIN customers ON customer = id GROUP BY store",
+        "SELECT a.store, b.store AS other, COUNT(*) AS n, COUNT(b.day) AS m, SUM(LEAST(GREATEST(b.order_id, 3), 150) - 100) AS s FROM orders a JOIN orders b ON a.customer = b.customer GROUP BY 1, 2",
         "SELECT COUNT(*) AS n FROM customers WHERE EXISTS (SELECT 1 FROM orders WHERE customer = id AND store = 's2')",
         "SELECT city, SUM(price) AS s FROM items JOIN orders USING (order_id) JOIN stores USING (store) GROUP BY city",
         "SELECT COUNT(*) AS n FROM (SELECT customer AS c, store AS s FROM orders UNION ALL SELECT customer, 'x' FROM orders)",

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Any, Literal
 
@@ -195,6 +196,7 @@ class Key:
         return None if self.domain is None else len(self.domain) + self.value.nullable
 
 
+@lru_cache(maxsize=256)
 def declared_condition(key: Key) -> Expression | None:
     """The condition that a key is one of its values; None where it always is."""
     if key.domain is None:

@@ -140,7 +140,10 @@ class QueryPlan(ShownPlan):
         return loss
 
     def _derived_loss(self, catalog: Catalog) -> Loss:
-        parts = plan_parts(self.document(), *_KIND, ("neighbors", "releases"))
+        document = self.document()
+        if not self._digest:
+            self._digest.append(digest(document))
+        parts = plan_parts(document, *_KIND, ("neighbors", "releases"))
         if catalog.neighbors is not parts["neighbors"]:
             raise InternalError("a plan was made for other neighbors than the catalog's")
         for release in parts["releases"]:

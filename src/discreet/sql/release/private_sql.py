@@ -19,21 +19,18 @@ draw: never less than 0, and ⌊rows + h⌋ − ⌊h⌋ = rows times in all. Eac
 values are counted together, so nothing depends on the order of rows.
 """
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from functools import reduce
 
 from discreet.curator import contribution_draw as draw
 from discreet.curator.catalog import ColumnType
 from discreet.curator.engines.dialects import DUCKDB, Dialect
 from discreet.errors import InternalError
-from discreet.sql.algebra.expression import (
-    SWITCHED,
-    Domain,
-    work_on_a_row,
-)
+from discreet.sql.algebra.expression import SWITCHED, Domain, Expression, leaves_of, work_on_a_row
 from discreet.sql.algebra.kinds import (
     Calendar,
     Day,
-    Fixed,
     Kind,
     Moment,
     Real,
@@ -53,21 +50,24 @@ from discreet.sql.algebra.relations import (
     Measure,
     People,
     Sum,
-    contribution_range,
     declared_condition,
 )
 from discreet.sql.algebra.rows import (
     Filter,
+    Join,
+    Rows,
     at_most_one_row,
+    base_of,
+    conditions_of,
+    conjuncts_of,
     expressions_of,
+    is_public,
+    leaves_here,
     unit_of,
-    unit_type,
 )
-from discreet.sql.release.expression_sql import held
+from discreet.sql.release.cells_sql import Cells, bounded, column_type, grouped, is_constant, key_parts, unit_part
+from discreet.sql.release.expression_sql import held, leaf_name
 from discreet.sql.release.rows_sql import select_rows
-
-_WORD_BITS = 63
-"""How many bits a number that is never negative has in a BIGINT."""
 
 
 def write(aggregate: Aggregate, dialect: Dialect = DUCKDB) -> str:
@@ -79,25 +79,35 @@ def write(aggregate: Aggregate, dialect: Dialect = DUCKDB) -> str:
     `values_sql.write_distinct` counts its values.
     """
     group = aggregate.source.source
-    rows, names = named_rows(aggregate, dialect)
     if unit_of(group.source).key is None or at_most_one_row(group.source):
+        rows, names = named_rows(aggregate, dialect)
         measures = [f"{_of_rows(i, measure, dialect)} AS m{i}" for i, measure in enumerate(aggregate.measures)]
-        return _grouped([*names, "count(*) AS units", *measures], rows, names, dialect)
+        return grouped([*names, "count(*) AS units", *measures], rows, names, dialect)
     measures = [f"{_of_cells(i, measure, dialect)} AS m{i}" for i, measure in enumerate(aggregate.measures)]
-    chosen = _chosen(aggregate.source, aggregate.measures, rows, names, dialect)
-    return _grouped([*names, "count(*) AS units", *measures], chosen, names, dialect)
+    cells = _joined_cells(aggregate, dialect) or _cells(aggregate, dialect)
+    counting = bounded(aggregate.source, aggregate.measures, cells, dialect)
+    return grouped([*cells.names, "count(*) AS units", *measures], counting, cells.names, dialect)
 
 
 def named_rows(aggregate: Aggregate, dialect: Dialect = DUCKDB) -> tuple[str, list[str]]:
     """The rows that count, with u, values v0, v1, … and what names their group: k0, k1, … or g; and those names."""
     group = aggregate.source.source
-    rows, names = _rows(aggregate, dialect), [f"k{i}" for i in range(len(group.keys))]
-    if not names or group.size is None:
-        return rows, names
-    values = [f"v{i}" for i, measure in enumerate(aggregate.measures) if measure.value is not None]
+    rows, columns = _counting_rows(group), _columns(aggregate)
+    return _named(group, rows, columns, _is_switched(rows, columns), dialect)
+
+
+def _named(
+    group: Group, rows: Rows, columns: Mapping[str, Expression], switched: bool, dialect: Dialect
+) -> tuple[str, list[str]]:
+    """Some rows with the unit u, values v0, v1, … and what those keys say of the group that are among the columns."""
+    selected = select_rows(rows, columns, dialect, switched=switched)
+    keys = [i for i in range(len(group.keys)) if f"k{i}" in columns]
+    if not keys or group.size is None:
+        return selected, [f"k{i}" for i in keys]
     unit = [] if unit_of(group.source).key is None else ["u"]
-    columns = ", ".join([*unit, f"{group_number(group, dialect)} AS g", *values])
-    numbered = f"SELECT {columns} FROM {dialect.sub(rows)}"
+    values = [name for name in columns if name.startswith("v")]
+    listed = ", ".join([*unit, f"{group_number(group, dialect, keys)} AS g", *values])
+    numbered = f"SELECT {listed} FROM {dialect.sub(selected)}"
     return f"SELECT * FROM {dialect.sub(numbered)} WHERE g IS NOT NULL", ["g"]
 
 
@@ -110,15 +120,19 @@ def drawn_cells(bound: Bound, cells: str, names: list[str], dialect: Dialect = D
     return f"SELECT *, {digest} AS d FROM {dialect.sub(cells)}", "d", draw.offset_sql("d", dialect)
 
 
-def group_number(group: Group, dialect: Dialect = DUCKDB) -> str:
+def group_number(group: Group, dialect: Dialect = DUCKDB, places: Collection[int] | None = None) -> str:
     """Which of the declared groups a row is in, from its keys k0, k1, …; null where it is in none of them.
 
-    Groups are counted like digits: the last key changes fastest; null comes after the values of a key.
+    Groups are counted like digits: the last key changes fastest; null comes after the values of a key. With `places`,
+    what the keys at these places add to the number.
     """
     number = ""
     for i, key in enumerate(group.keys):
-        digit = _key_number(key, f"k{i}", dialect)
-        number = f"({number} * {key.size} + {digit})" if number else digit
+        if places is None or i in places:
+            digit = _key_number(key, f"k{i}", dialect)
+            number = f"({number} * {key.size} + {digit})" if number else digit
+        elif number:
+            number = f"({number} * {key.size})"
     return number
 
 
@@ -190,142 +204,91 @@ def _searched(values: list[tuple[str, int]], name: str, dialect: Dialect) -> str
     return f"CASE WHEN {name} < {values[middle][0]} THEN {below} ELSE {above} END"
 
 
-def _rows(aggregate: Aggregate, dialect: Dialect) -> str:
-    """The rows that count, with the unit u, the keys k0, … and the values v0, … of the measures.
-
-    That keys have declared values is not asked here: what has none has no number (`group_number`).
-    """
-    group = aggregate.source.source
+def _counting_rows(group: Group) -> Rows:
+    """The rows that count. That keys have declared values is not asked: what has none has no number."""
     declared = [] if group.size is None else [declared_condition(key) for key in group.keys]
     rows = group.source
     while isinstance(rows, Filter) and rows.condition in declared:
         rows = rows.source
-    columns = {f"k{i}": key.value for i, key in enumerate(group.keys)}
-    columns |= {f"v{i}": m.value for i, m in enumerate(aggregate.measures) if m.value is not None}
+    return rows
+
+
+def _columns(aggregate: Aggregate) -> dict[str, Expression]:
+    """The keys k0, … and the values v0, … of the measures."""
+    columns = {f"k{i}": key.value for i, key in enumerate(aggregate.source.source.keys)}
+    return columns | {f"v{i}": m.value for i, m in enumerate(aggregate.measures) if m.value is not None}
+
+
+def _is_switched(rows: Rows, columns: Mapping[str, Expression]) -> bool:
+    """Whether conditions may decide whether expressions are computed."""
     parts = [*expressions_of(rows), *columns.values()]
-    return select_rows(rows, columns, dialect, switched=sum(map(work_on_a_row, parts)) <= SWITCHED)
+    return sum(map(work_on_a_row, parts)) <= SWITCHED
 
 
-def _chosen(bound: Bound, measures: tuple[Measure, ...], rows: str, names: list[str], dialect: Dialect) -> str:
-    """One row for each unit and group that counts, with what the unit adds there to each measure: t0, t1, …"""
-    totals = [f"{_of_cell(i, m, dialect)} AS t{i}" for i, m in enumerate(measures) if m.value is not None]
-    cells = _grouped(["u", *names, "count(*) AS n", *totals], rows, ["u", *names], dialect)
-    if names != ["g"]:
-        return _chosen_by_digest(bound, measures, cells, names, dialect)
-    drops = bound.source.size is None or bound.groups < bound.source.size
-    if drops or any(_is_rounded(measure) for measure in measures):
-        cells = draw.with_place(cells, unit_part(bound.source), "g", dialect)
-    offset = draw.place_offset_sql("p", dialect)
-    added = [(i, measure) for i, measure in enumerate(measures) if not _is_constant(measure)]
-    weighed = [f"{_weighed(i, measure, bound, offset, dialect)} AS t{i}" for i, measure in added]
-    columns = ", ".join(["u", "g", *(["p"] if drops else []), *weighed])
-    weighed_cells = f"SELECT {columns} FROM {dialect.sub(cells)}"
-    if not drops:
-        return weighed_cells
-    if not dialect.has_lists:
-        return dialect.numbered(weighed_cells, "row_number() OVER (PARTITION BY u ORDER BY p, g)", bound.groups)
-    packing = _packing(bound, added)
-    if packing is None:
-        return _smallest_structs(bound, ["g", *(f"t{i}" for i, _ in added)], weighed_cells)
-    return _smallest_words(bound, packing, weighed_cells)
+def _cells(aggregate: Aggregate, dialect: Dialect) -> Cells:
+    """What each unit adds in each group, before bounds."""
+    rows, names = named_rows(aggregate, dialect)
+    columns = ["u", *names, "count(*) AS n", *_totals(aggregate, dialect)]
+    return Cells(grouped(columns, rows, ["u", *names], dialect), names)
 
 
-Packing = list[tuple[str, int, int, int]]
-"""What a word holds from its lowest bit on: the name of a number, its least value, where it begins, how many bits."""
+def _totals(aggregate: Aggregate, dialect: Dialect, own: Collection[str] | None = None) -> list[str]:
+    """What the values add up to in a cell, all of them or those of the names `own`: t0, t1, …"""
+    measures = [(i, m) for i, m in enumerate(aggregate.measures) if m.value is not None]
+    return [f"{_of_cell(i, m, dialect)} AS t{i}" for i, m in measures if own is None or f"v{i}" in own]
 
 
-def _packing(bound: Bound, measures: list[tuple[int, Measure]]) -> Packing | None:
-    """How a cell fits a word of 63 bits whose highest are its place in the draw; None where it does not.
+_MOST_ROWS = 2**30
+"""The product of two numbers of rows that are cut right above so many is a BIGINT."""
 
-    The number of the group comes right below the place, so that equal places, which one unit does not have, would go
-    by the group.
+
+def _joined_cells(aggregate: Aggregate, dialect: Dialect) -> Cells | None:
+    """The same of a join on the unit alone: each side is added up before the join. None of any other rows.
+
+    Guarantee: these are the cells of the joined rows. Proof. Every row of a unit on one side meets all rows of the unit
+    on the other. So a cell has n0·n1 rows: those of the unit with the cell's keys and conditions on each side; and what
+    the values on one side add up to is there once for each row of the other. Both factors of n are cut right above
+    `Bound.rows`, so n is exact up to there, and greater where it should be.
     """
-    packing: Packing = []
-    begin = 0
-    for index, measure in reversed(measures):
-        low, high = contribution_range(measure, bound)
-        width = (high - low).bit_length()
-        packing.append((f"t{index}", low, begin, width))
-        begin += width
-    width = max(1, ((bound.source.size or 1) - 1).bit_length())
-    packing.append(("g", 0, begin, width))
-    return packing if begin + width + draw.PLACE_BITS <= _WORD_BITS else None
+    bound = aggregate.source
+    rows, columns = _counting_rows(bound.source), _columns(aggregate)
+    join = base_of(rows)
+    if not isinstance(join, Join) or bound.rows > _MOST_ROWS or not _is_on_unit_alone(join):
+        return None
+    conditions = [part for condition in conditions_of(rows) for part in conjuncts_of(condition)]
+    places = {name: _side_of(value, join) for name, value in columns.items()}
+    tests = [_side_of(condition, join) for condition in conditions]
+    if None in places.values() or None in tests:
+        return None
+    switched, names, sides = _is_switched(rows, columns), [], []
+    for side, source in enumerate((join.left, join.right)):
+        own_tests = [condition for condition, place in zip(conditions, tests, strict=True) if place == side]
+        inner = reduce(Filter, own_tests, source)
+        own = {name: value for name, value in columns.items() if places[name] == side}
+        selected, keys = _named(bound.source, inner, own, switched, dialect)
+        listed = ["u", *keys, f"count(*) AS n{side}", *_totals(aggregate, dialect, own)]
+        sides.append(grouped(listed, selected, ["u", *keys], dialect))
+        names.append(keys)
+    most = dialect.integer(bound.rows + 1)
+    named = ["l.g + r.g AS g"] if names == [["g"], ["g"]] else sorted({*names[0], *names[1]})
+    totals = [f"t{i}" for i, measure in enumerate(aggregate.measures) if measure.value is not None]
+    listed = ["l.u AS u", *named, f"least(n0, {most}) * least(n1, {most}) AS n", "n0", "n1", *totals]
+    sql = f"SELECT {', '.join(listed)} FROM ({sides[0]}) AS l INNER JOIN ({sides[1]}) AS r ON l.u = r.u"
+    of_measures = {int(name[1:]): place or 0 for name, place in places.items() if name.startswith("v")}
+    keys = ["g"] if ["g"] in names else [f"k{i}" for i in range(len(bound.source.keys))]
+    return Cells(sql, keys, of_measures, ("n", "n0", "n1"))
 
 
-def _smallest_words(bound: Bound, packing: Packing, cells: str) -> str:
-    """The cells with the smallest places, each as one whole number."""
-    begin = sum(width for _, _, _, width in packing)
-    shifted = [(f"({name} - {DUCKDB.integer(low)})" if low else name, at) for name, low, at, _ in packing]
-    word = " + ".join([f"p * {2**begin}", *(f"{value} * {2**at}" if at else value for value, at in shifted)])
-    best = f"SELECT unnest(min({word}, {bound.groups})) AS c FROM ({cells}) GROUP BY u"
-    cut = [(name, low, f"((c >> {at}) & {2**width - 1})") for name, low, at, width in packing]
-    parts = [f"{value} + {DUCKDB.integer(low)} AS {name}" if low else f"{value} AS {name}" for name, low, value in cut]
-    return f"SELECT {', '.join(parts)} FROM ({best})"
+def _is_on_unit_alone(join: Join) -> bool:
+    private = not is_public(join.left) and not is_public(join.right)
+    return private and join.kind == "inner" and join.condition is None
 
 
-def _smallest_structs(bound: Bound, names: list[str], cells: str) -> str:
-    """The same where a cell does not fit one number."""
-    packed = ", ".join(f"{name} := {name}" for name in ["p", *names])
-    best = f"SELECT unnest(min(struct_pack({packed}), {bound.groups})) AS c FROM ({cells}) GROUP BY u"
-    return f"SELECT {', '.join(f'c.{name} AS {name}' for name in names)} FROM ({best})"
-
-
-def _chosen_by_digest(
-    bound: Bound, measures: tuple[Measure, ...], cells: str, keys: list[str], dialect: Dialect
-) -> str:
-    """The same where groups have no numbers: keys come from the data, or there is one group."""
-    digest = draw.digest_sql([unit_part(bound.source), *key_parts(bound.source)], dialect)
-    if keys:
-        names = [*keys, "n", *(f"t{i}" for i, measure in enumerate(measures) if measure.value is not None)]
-        if dialect.has_lists:
-            packed = ", ".join([f"d := {digest}", *(f"{name} := {name}" for name in names)])
-            best = f"SELECT u, unnest(min(struct_pack({packed}), {bound.groups})) AS c FROM ({cells}) GROUP BY u"
-            cells = f"SELECT {', '.join(f'c.{name} AS {name}' for name in ('d', *names))} FROM ({best})"
-        else:
-            order = ", ".join(["d", *keys])
-            cells = f"SELECT *, {digest} AS d FROM {dialect.sub(cells)}"
-            cells = dialect.numbered(cells, f"row_number() OVER (PARTITION BY u ORDER BY {order})", bound.groups)
-        digest = "d"
-    offset = draw.offset_sql(digest, dialect)
-    weighed = [
-        f"{_weighed(i, m, bound, offset, dialect)} AS t{i}" for i, m in enumerate(measures) if not _is_constant(m)
-    ]
-    return f"SELECT {', '.join([*keys, *weighed]) or '1 AS one'} FROM {dialect.sub(cells)}"
-
-
-def unit_part(group: Group) -> draw.Part:
-    """What names the unit in the draw."""
-    kind = unit_type(group.source)
-    if kind is None:
-        raise InternalError("groups were to be drawn where the unit is a row")
-    return "u", kind, False
-
-
-def key_parts(group: Group) -> list[draw.Part]:
-    """What names a cell in the draw beside the unit, where groups have no numbers."""
-    return [(f"k{i}", column_type(key.value.kind), key.value.nullable) for i, key in enumerate(group.keys)]
-
-
-def column_type(kind: Kind) -> ColumnType:
-    """The type that the values of a key have in the engine: numbers are whole steps."""
-    match kind:
-        case Fixed():
-            return ColumnType.INTEGER
-        case Text():
-            return ColumnType.TEXT
-        case Truth():
-            return ColumnType.BOOLEAN
-        case Day():
-            return ColumnType.DATE
-        case Moment():
-            return ColumnType.TIMESTAMP
-        case _:
-            raise InternalError(f"a key of kind {kind} was planned")
-
-
-def _grouped(columns: list[str], source: str, keys: list[str], dialect: Dialect) -> str:
-    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return f"SELECT {', '.join(columns)} FROM {dialect.sub(source)}{grouped}"
+def _side_of(value: Expression, join: Join) -> int | None:
+    """On which side of a join the columns of an expression are; None if on both."""
+    right = {leaf_name(leaf) for leaf in leaves_here(join.right)}
+    found = {leaf_name(leaf) in right for leaf in leaves_of(value)}
+    return None if len(found) > 1 else int(found == {True})
 
 
 def _of_rows(index: int, measure: Measure, dialect: Dialect) -> str:
@@ -349,38 +312,9 @@ def _of_cell(index: int, measure: Measure, dialect: Dialect) -> str:
             return f"coalesce({dialect.total(f'v{index} - {dialect.integer(measure.offset)}')}, 0)"
 
 
-def _is_constant(measure: Measure) -> bool:
-    """Whether every unit that counts in a group adds one."""
-    return isinstance(measure, Distinct) or (isinstance(measure, People) and measure.value is None)
-
-
 def _of_cells(index: int, measure: Measure, dialect: Dialect) -> str:
     """What the units of a group add up to."""
-    return "count(*)" if _is_constant(measure) else held(dialect.total(f"t{index}"))
-
-
-def _is_rounded(measure: Measure) -> bool:
-    """Whether weighing a long contribution down rounds it, so that an offset is needed."""
-    return not isinstance(measure, People) and measure.value is not None
-
-
-def _weighed(index: int, measure: Measure, bound: Bound, offset: str, dialect: Dialect) -> str:
-    """⌊t·rows/n + h⌋ where n > rows, h in steps of 2^−16: floored by a shift that keeps the dividend ≥ 0.
-
-    Where t is n, that is `rows`, whatever h is. It lies within `contribution_range`, whose ends are less than 2^62, so
-    what was added up in 128 bits is a BIGINT again: no cast fails.
-    """
-    t = f"t{index}"
-    if isinstance(measure, People):
-        return f"least({t}, 1)"
-    if measure.value is None:
-        return f"least(n, {bound.rows})"
-    steps = dialect.wide(str(draw.OFFSETS))
-    reach = measure.reach if isinstance(measure, Sum) else 0
-    base = f"({t} + {dialect.wide(str(reach))} * n)" if reach else t
-    top = f"{base} * {dialect.wide(str(bound.rows))} * {steps} + n * {dialect.wide(offset)}"
-    share = dialect.cut(top, f"n * {steps}") + (f" - {reach * bound.rows}" if reach else "")
-    return f"CASE WHEN n <= {bound.rows} THEN CAST({t} AS BIGINT) ELSE CAST({share} AS BIGINT) END"
+    return "count(*)" if is_constant(measure) else held(dialect.total(f"t{index}"))
 
 
 def write_values(aggregate: Aggregate, index: int, dialect: Dialect = DUCKDB) -> str:
