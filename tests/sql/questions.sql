@@ -260,7 +260,7 @@ WHERE before IS NOT NULL;
 -- days since the last order: same
 SELECT MEDIAN(DATE '1998-12-31' - last) AS days FROM (SELECT customer_id, MAX(day) AS last FROM orders GROUP BY customer_id);
 
--- each customer's share of returned items: refused: without bounds
+-- each customer's share of returned items: same
 SELECT AVG(returned / n) AS share FROM (
   SELECT o.customer_id, COUNT(*) FILTER (WHERE l.flag = 'R') AS returned, COUNT(*) AS n
   FROM lineitem l JOIN orders o USING (order_id) GROUP BY o.customer_id);
