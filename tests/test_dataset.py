@@ -125,7 +125,7 @@ def test_nobody_weighs_more_than_the_bounds(clinic):
     assert (row["n"], row["p"]) == (3, 1)
     wide = data.ask("SELECT COUNT(*) AS n, SUM(cost) AS s FROM visits", epsilon=SURE, rows=100)
     assert rows(wide) == [{"n": 8, "s": 350.0}]
-    assert any("at most as much as 3 rows" in note for note in answer.notes)
+    assert any("counts as at most 3 rows" in note for note in answer.notes)
     assert any("100 rows" in note for note in wide.notes)
 
 
@@ -221,7 +221,7 @@ def test_answers_are_shared_where_the_owner_says_so_and_receipts_name_nobody(cli
     assert (shared.receipt.analyst, shared.receipt.charge, shared.receipt.when) == ("", 0, "")
     assert "ann" not in json.dumps(shared.to_json())
     assert str(shared.receipt) == "free: shared by the analyst who paid for it"
-    assert (own.receipt.analyst, own.receipt.charge, str(own.receipt)) == ("ann", 2, "free: kept from charge #2")
+    assert (own.receipt.analyst, own.receipt.charge, str(own.receipt)) == ("ann", 2, "free: cached from charge #2")
     assert data.budget().charges == 1
 
 

@@ -4,6 +4,7 @@ import inspect
 import pickle
 import re
 import traceback
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -112,6 +113,10 @@ def test_messages_stay_short_whatever_was_passed(value):
     assert message.startswith("scale: got ")
     assert len(message) < 130
     assert "no repr" not in message
+
+
+def test_fractions_are_shown_as_people_write_them():
+    assert str(errors.InvalidParameter("delta", Fraction(1, 3), "0")) == "delta: got 1/3, expected 0"
 
 
 def test_messages_are_one_line_for_matrices():

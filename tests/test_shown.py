@@ -134,3 +134,17 @@ def test_a_broken_promise_shows_every_frame():
 
 def test_a_fraction_is_shown_as_a_decimal():
     assert "1/3" in losses.Pure(Fraction(1, 3))._repr_html_()
+
+
+def test_a_value_prints_what_its_constructor_reads():
+    laplace = mechanisms.Laplace(epsilon="0.1", sensitivity="1/3")
+    assert repr(laplace) == "Laplace(epsilon=0.1, sensitivity='1/3', granularity='1/3072', dimension=1)"
+    assert mechanisms.Laplace(epsilon=0.1, sensitivity="1/3", granularity="1/3072", dimension=1) == laplace
+    twice = losses.Repeated(losses.Together(losses.Pure(1)), 2)
+    assert repr(twice) == "Repeated(loss=Together(Pure(epsilon=1)), count=2)"
+    assert losses.Repeated(loss=losses.Together(losses.Pure(epsilon=1)), count=2) == twice
+
+
+def test_a_policy_in_a_line_and_in_words(data):
+    assert repr(data.policy) == "<Policy people: ε 3, δ 0>"
+    assert "any name may spend all of it" in data.policy._repr_html_()

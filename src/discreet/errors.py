@@ -30,6 +30,7 @@ Messages say what was got, what was expected and what to do. They name public se
 private value: `InvalidData` says "NaN at position 3", not which number stood beside it.
 """
 
+from fractions import Fraction
 from pathlib import Path
 from traceback import extract_tb, format_exception
 from typing import Any
@@ -192,9 +193,9 @@ def _line(text: str, start: int, width: int = 100) -> str:
 
 
 def _short(value: object, limit: int = 80) -> str:
-    """A repr that fits on a line: long ones lose their middle, since a path is told by its end."""
+    """A repr that fits on a line; long ones lose their middle, since a path is recognized by its end."""
     try:
-        text = " ".join(repr(value).split())
+        text = " ".join((str(value) if isinstance(value, Fraction) else repr(value)).split())
     except Exception:  # a hostile __repr__ must not hide the real message
         text = f"an object of type {type(value).__name__}"
     if len(text) <= limit:

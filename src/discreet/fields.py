@@ -29,11 +29,13 @@ from typing import Any, Generic, TypeVar, overload
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, integer, plain, rational, text_up
 
-__all__ = ["Choice", "Converted", "Integer", "Rational", "Shown"]
+__all__ = ["Choice", "Converted", "DisplayMixin", "Integer", "Rational"]
 
 Written = TypeVar("Written")
 Read = TypeVar("Read")
 _REQUIRED: Any = object()
+_LONGEST = 24
+"""Characters of a fraction that is shown exactly."""
 
 
 class Converted(Generic[Written, Read]):
@@ -118,18 +120,29 @@ class Choice(Converted[str, str]):
         super().__init__(convert, default=default)
 
 
-class Shown:
-    """A frozen value that a notebook shows: what it is, its settings, and where it has them its cost and its error.
+class DisplayMixin:
+    """A frozen value that prints its settings, and in a notebook also what it is, its cost and its error.
 
     >>> @dataclass(frozen=True)
-    ... class Coin(Shown):
+    ... class Coin(DisplayMixin):
     ...     "A coin that falls on heads at times."
     ...     heads: Fraction
+    >>> Coin(Fraction(1, 2)), Coin(Fraction(1, 3))
+    (Coin(heads=0.5), Coin(heads='1/3'))
     >>> "heads</th>" in Coin(Fraction(1, 2))._repr_html_()
     True
     """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "__repr__" not in cls.__dict__:  # a dataclass leaves the __repr__ of its own class alone
+            cls.__repr__ = DisplayMixin._as_written  # type: ignore[method-assign, assignment]
+
+    def _as_written(self) -> str:
+        parts = (f"{part.name}={_as_code(getattr(self, part.name))}" for part in fields(self) if part.repr)  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
         from discreet.report.card import card
@@ -144,11 +157,24 @@ class Shown:
         return card(type(self).__name__, sentence, facts)
 
 
+def _as_code(value: Any) -> str:
+    """A setting as its constructor reads it: 1/2 as 0.5, 1/3 as '1/3'."""
+    match value:
+        case Fraction():
+            text = plain(value)
+            return repr(text) if "/" in text else text
+        case tuple() if type(value) is tuple:
+            return f"({', '.join(map(_as_code, value))}{',' * (len(value) == 1)})"
+        case _:
+            return repr(value)
+
+
 def _in_words(value: Any) -> str:
     """A setting as a person would write it: 1/2 as 0.5, a loss as its name with its settings."""
     match value:
         case Fraction():
-            return plain(value)
+            text = plain(value)
+            return text if len(text) <= _LONGEST else text_up(value)
         case float():
             return text_up(value)
         case str():

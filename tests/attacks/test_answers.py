@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from discreet.attacks.answers.answerers import (
+    AnswerLimit,
+    CachedAnswers,
     Curator,
     Fresh,
-    Limited,
     Noisy,
     Raw,
-    Remembered,
     Rounded,
     Suppressed,
     ask,
@@ -88,11 +88,11 @@ def test_unseeded_noise_differs():
 
 
 def test_limited_refuses_afterwards_and_remembered_repeats():
-    limited = Limited(Raw(ILL), answers=2)
+    limited = AnswerLimit(Raw(ILL), answers=2)
     assert [limited([0]) for _ in range(4)] == [1, 1, None, None]
-    kept = Remembered(Noisy(Raw(ILL), epsilon="0.001"))
+    kept = CachedAnswers(Noisy(Raw(ILL), epsilon="0.001"))
     assert len({kept(np.array([True] * 6)) for _ in range(20)}) == 1
-    assert len({Remembered(Noisy(lambda q: 1, epsilon="0.001"))(text) for text in "abcdefgh"}) > 1
+    assert len({CachedAnswers(Noisy(lambda q: 1, epsilon="0.001"))(text) for text in "abcdefgh"}) > 1
 
 
 class Fake:
@@ -146,7 +146,7 @@ def test_fractions_and_numpy_numbers_are_answers():
         (lambda: Suppressed(len, below=0), "below"),
         (lambda: Noisy(len, epsilon=0), "epsilon"),
         (lambda: Noisy(len, epsilon=1, noise="uniform"), "noise"),
-        (lambda: Limited(len, answers=-1), "answers"),
+        (lambda: AnswerLimit(len, answers=-1), "answers"),
         (lambda: Curator(dataset=Fake(None), epsilon=float("nan")), "epsilon"),
     ],
 )

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from discreet.attacks.answers.answerers import Fresh, Limited, Noisy, Raw, Remembered
+from discreet.attacks.answers.answerers import AnswerLimit, CachedAnswers, Fresh, Noisy, Raw
 from discreet.attacks.answers.averages import (
     Averaging,
     Differencing,
-    Gathered,
+    RepeatedAnswers,
     gather,
     margin,
     pairs_about,
@@ -38,7 +38,7 @@ def test_noise_without_a_ledger_falls():
 
 def test_kept_answers_hold():
     """The same answer every time is one answer: wrong, mostly, since the noise has scale 20."""
-    report = attack(Remembered(Noisy(Raw(ILL), epsilon="0.05", seed=4)))
+    report = attack(CachedAnswers(Noisy(Raw(ILL), epsilon="0.05", seed=4)))
     assert report.facts["answers that count, mean"] == "1"
     assert report.success.value < 0.2
     assert report.verdict == "holds"
@@ -49,7 +49,7 @@ def test_equivalent_questions_within_a_budget_hold():
 
     def make(person):
         count = lambda text: int(ILL[person])  # noqa: E731
-        return Limited(Noisy(count, epsilon="0.1", seed=person), answers=10)
+        return AnswerLimit(Noisy(count, epsilon="0.1", seed=person), answers=10)
 
     report = attack(Fresh(make, "ε 1 in tenths"), words, epsilon=1)
     assert report.facts["answers that count, mean"] == "10"
@@ -59,7 +59,7 @@ def test_equivalent_questions_within_a_budget_hold():
 
 
 def test_everything_refused_is_guessing():
-    report = attack(Limited(Raw(ILL), answers=0))
+    report = attack(AnswerLimit(Raw(ILL), answers=0))
     assert report.success.value == report.baseline.value
     assert report.charts == ()
 
@@ -79,9 +79,9 @@ def test_margins_cover():
 
 def test_gathering():
     numbers = iter([1, 2, None, 4])
-    assert gather(lambda q: next(numbers), "abcd") == Gathered((1, 2, 4), 3, 1)
-    assert gather(lambda q: 5, ["a", "a", "b"]) == Gathered((5, 5), 3, 0)
-    assert Gathered((), 0, 3).mean is None
+    assert gather(lambda q: next(numbers), "abcd") == RepeatedAnswers((1, 2, 4), 3, 1)
+    assert gather(lambda q: 5, ["a", "a", "b"]) == RepeatedAnswers((5, 5), 3, 0)
+    assert RepeatedAnswers((), 0, 3).mean is None
     assert margin(1, 0) == math.inf
 
 
@@ -126,8 +126,8 @@ def test_an_attacker_who_knows_how_common_a_secret_is_does_no_worse_than_guessin
 def test_answers_within_a_budget_are_not_said_to_lack_a_ledger():
     noisy = Noisy(Raw([True, False]), epsilon=1)
     assert noisy.words.endswith(", no ledger")
-    assert Limited(noisy, answers=3).words == "exact counts, geometric noise at ε 1 each, at most 3 answers"
-    assert Remembered(noisy).words == "exact counts, geometric noise at ε 1 each, answers cached"
+    assert AnswerLimit(noisy, answers=3).words == "exact counts, geometric noise at ε 1 each, at most 3 answers"
+    assert CachedAnswers(noisy).words == "exact counts, geometric noise at ε 1 each, answers cached"
     paid = Averaging(questions=[[[0]], [[1]]], truth=[1, 0], answerer=noisy, epsilon=2).run()
     pairs = pairs_about(range(2), of=2, groups=1, seed=0)
     halves = Differencing(pairs=pairs, truth=[1, 0], answerer=noisy, epsilon=2).run()

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.attacks.answers.answerers import Fresh, Limited, Noisy, Raw, Rounded, Suppressed
+from discreet.attacks.answers.answerers import AnswerLimit, Fresh, Noisy, Raw, Rounded, Suppressed
 from discreet.attacks.answers.averages import Differencing, ceiling, difference, pairs_about
 from discreet.errors import InvalidData, InvalidParameter
 
@@ -48,7 +48,7 @@ def test_a_budget_for_each_person_holds():
     """ε 0.1 in all for the pairs of one person: refused after the first pair; a coin within 4.9 standard errors."""
 
     def make(person):
-        return Limited(Noisy(Raw(ILL), epsilon="0.05", seed=person), answers=2)
+        return AnswerLimit(Noisy(Raw(ILL), epsilon="0.05", seed=person), answers=2)
 
     report = attack(Fresh(make, "ε 0.1 a person"), MANY, epsilon="0.1")
     assert report.verdict != "falls"
@@ -58,7 +58,7 @@ def test_a_budget_for_each_person_holds():
 
 
 def test_refused_people_are_guessed_from_the_majority():
-    report = attack(Limited(Raw(ILL), answers=0))
+    report = attack(AnswerLimit(Raw(ILL), answers=0))
     assert report.facts["people about whom everything was refused"] == PEOPLE
     assert report.success.value == report.baseline.value
     assert report.verdict != "falls"

@@ -8,12 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.attacks.audit.outputs import Raised, Reader, decimals, joined, kind, labels, lowest_bit, numbers, residue
+from discreet.attacks.audit.outputs import (
+    ErrorOutput,
+    Reader,
+    decimals,
+    joined,
+    kind,
+    labels,
+    lowest_bit,
+    numbers,
+    residue,
+)
 from discreet.attacks.audit.scores import choose, learned
 from discreet.errors import InvalidData
 
 scalars = st.one_of(
-    st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=3), st.none(), st.builds(Raised, st.text(max_size=2))
+    st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=3), st.none(), st.builds(ErrorOutput, st.text(max_size=2))
 )  # fmt: skip
 things = st.recursive(
     scalars,

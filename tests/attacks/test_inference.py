@@ -319,7 +319,7 @@ def test_bad_inference(change, error, words):
     [
         ({"right": ["age"]}, InvalidParameter, "'age' is on both"),
         ({"right": []}, InvalidParameter, "right: got .*, expected at least one"),
-        ({"released": {"age": [41, 41], "sex": ["F", "M"]}}, InvalidData, "each holds one value only"),
+        ({"released": {"age": [41, 41], "sex": ["F", "M"]}}, InvalidData, "each holds a single value"),
     ],
 )
 def test_bad_linkability(change, error, words):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.attacks.audit import Audit, zoo
-from discreet.attacks.audit.zoo import BROKEN, bounds, compared, gaussian, laplace, named, parade, stopped, table
+from discreet.attacks.audit.zoo import BROKEN, audit_zoo, bounds, compared, gaussian, laplace, named, stopped, table
 from discreet.errors import InvalidParameter
 
 SURE = 1 - Fraction(1, 10**7)
@@ -14,7 +14,7 @@ SURE = 1 - Fraction(1, 10**7)
 
 @pytest.fixture(scope="module")
 def found():
-    return parade(confidence=0.999, seed=0)
+    return audit_zoo(confidence=0.999, seed=0)
 
 
 @pytest.mark.slow
@@ -80,7 +80,7 @@ def test_the_table_and_the_chart(found):
 
 def test_progress():
     seen = []
-    parade(animals=[named("mean with a NaN in it")] * 2, progress=lambda *now: seen.append(now))
+    audit_zoo(animals=[named("mean with a NaN in it")] * 2, progress=lambda *now: seen.append(now))
     assert seen == [(1, 2), (2, 2)]
 
 

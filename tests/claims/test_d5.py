@@ -272,5 +272,5 @@ def test_one_page_shows_both_sides(world):
     page = report.page().html().replace("\u00a0", " ").replace("\u202f", " ")
     assert page.count("ROC") >= 6
     assert "true positives at 0.1 % false" in page
-    assert "ε proven beside ε claimed" in page
+    assert "ε proven and ε claimed" in page
     assert "with 95 % confidence" in page

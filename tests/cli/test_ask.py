@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.cli.ask import separated
+from discreet.cli.ask import split_statements
 from discreet.curator.answer import _field
 from discreet.sql.plan.query_plan import QueryPlan
 
@@ -147,7 +147,7 @@ def test_csv_is_the_table_alone_and_reads_back(run):
     read = list(csv.DictReader(io.StringIO(wide.out)))
     assert list(read[0]) == ["region", "n", "n low", "n high"]
     assert all(float(row["n low"]) <= float(row["n"]) <= float(row["n high"]) for row in read)
-    assert "free: kept from charge #2" in wide.err
+    assert "free: cached from charge #2" in wide.err
 
 
 def test_fields_of_csv():
@@ -341,7 +341,7 @@ def test_a_relative_error_takes_two_charges(run):
     ],
 )
 def test_where_statements_end(text, whole, rest):
-    assert separated(text) == (whole, rest)
+    assert split_statements(text) == (whole, rest)
 
 
 # --- refusals ----------------------------------------------------------------------------------------------
@@ -536,7 +536,7 @@ def test_explain_costs_nothing_and_writes_nothing(run, folder):
     assert files(folder) == before
     run("ask", "policy.toml", BY_REGION, "--epsilon", "0.5")
     before = files(folder)
-    assert "free: it was asked before" in run("explain", "policy.toml", BY_REGION, "--epsilon", "0.5").out
+    assert "free: the answer is cached" in run("explain", "policy.toml", BY_REGION, "--epsilon", "0.5").out
     assert "leaves ε 99999 of the 99999.5" in run("explain", "policy.toml", COUNT, "--epsilon", "0.5").out
     assert files(folder) == before
 

@@ -254,8 +254,8 @@ def test_the_zoo_is_paraded(discreet, tmp_path, monkeypatch):
     from discreet.attacks.audit import zoo
 
     few = [zoo.named("sum without clamping"), zoo.named("the same seed for every release")]
-    parade = zoo.parade
-    monkeypatch.setattr(zoo, "parade", lambda **settings: parade(animals=few, **settings))
+    audit_zoo = zoo.audit_zoo
+    monkeypatch.setattr(zoo, "audit_zoo", lambda **settings: audit_zoo(animals=few, **settings))
     found = discreet("attack", "audit", "--zoo", "--report", "zoo.html", "--plot", "zoo.svg")
     assert found.code == 0
     assert "broken  sum without clamping" in found.out

@@ -58,8 +58,8 @@ def test_what_a_report_refuses_in_one_line(discreet, folder):
         (["--prediction", "score"], "say a threshold"),
         (["--prediction", "nothing"], "nothing"),
         ([], "name the column of predictions"),
-        (["--prediction", "yhat", "--given", "age", "--bins", "age"], "so many bins"),
-        (["--prediction", "yhat", "--given", "age", "--bins", "age=x"], "so many bins"),
+        (["--prediction", "yhat", "--given", "age", "--bins", "age"], "a number of bins"),
+        (["--prediction", "yhat", "--given", "age", "--bins", "age=x"], "a number of bins"),
         (["--prediction", "age"], "classes"),
     ):
         done = discreet(*words, *more)

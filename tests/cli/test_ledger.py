@@ -150,7 +150,7 @@ def test_show_one_analyst_with_the_own_total(kept):
     assert [row["number"] for row in rows] == [2, 5]
     assert [row["own_total"] for row in rows] == [0.1, pytest.approx(0.15)]
     assert "own total" in run(ledger, "policy.toml", "--analyst", "李明").stdout
-    assert "somebody who was charged" in str(refused(ledger, "policy.toml", "--analyst", "nobody"))
+    assert "an analyst who was charged" in str(refused(ledger, "policy.toml", "--analyst", "nobody"))
 
 
 def test_show_texts_and_the_last_rows(kept):
@@ -759,6 +759,13 @@ def test_forget_has_nothing_to_do_where_nothing_was_seen(folder):
 
 
 def test_rows_that_seal_answers_are_shown(asked):
-    assert "kept the answer of #2" in run(ledger, "show", "policy.toml").stdout
+    assert "cached the answer to #2" in run(ledger, "show", "policy.toml").stdout
     rows = json.loads(run(ledger, "show", "policy.toml", "--json").stdout)["rows"]
     assert (rows[2]["kind"], rows[2]["charge"], len(rows[2]["seal"])) == ("answer", 2, 64)
+
+
+def test_tokens_on_record_are_no_amendments(kept):
+    with SqliteStore("policy.ledger") as store:
+        Ledger(store).record("clinic", by="olga", why="made token 0123 for ann (analyst)")
+    *_, last = run(ledger, "policy.toml").stdout.splitlines()
+    assert last.endswith("  made token 0123 for ann (analyst)")

@@ -87,7 +87,7 @@ def test_an_answer_that_was_not_offered_is_not_repeated(surveys):
 def test_no_answer_is_wrong_usage(surveys):
     printed = surveys("local", "respond", "commute.toml")
     assert printed.code == 2
-    assert "there is no ANSWER" in printed.err
+    assert "ANSWER is missing" in printed.err
 
 
 def test_places_are_answers_too(surveys):

@@ -88,15 +88,15 @@ def test_a_closed_pipe_is_no_traceback():
 
 def test_exit_codes_are_told_by_help_and_are_what_happens(discreet, tmp_path):
     help_ = discreet("--help").out
-    for line in (
+    for line in (  # each on a line of its own
         "0  done",
         "1  an error",
         "2  wrong usage",
-        "3  what was to be",
-        "4  the question is refused",
+        "3  a check failed",
+        "4  the question cannot be answered as written",
         "5  the budget",
     ):
-        assert line in help_
+        assert f"\n    {line}" in help_
     (tmp_path / "t.csv").write_text("age\n30\n")
     (tmp_path / "policy.toml").write_text(
         "[dataset]\nname = 'd'\nneighbors = 'change one'\n[budget]\neveryone = 'all'\nepsilon = 1\n"

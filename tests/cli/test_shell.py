@@ -81,7 +81,7 @@ def test_explain_as_a_command_and_as_a_statement(shell, folder):
 def test_an_unfinished_statement_is_not_asked(shell, folder):
     printed = shell(".epsilon 1", "SELECT COUNT(*) FROM visits", "-- WHERE was cut off")
     assert (printed.code, printed.out) == (1, "")
-    assert printed.err == "discreet: the last statement does not end with ; and was not asked\n"
+    assert printed.err == "discreet: the last statement does not end with ; and was not executed\n"
     assert charges(folder) == []
     assert shell(".epsilon 1", f"{COUNT};", "-- a comment at the end").code == 0
 
@@ -340,7 +340,7 @@ def _converse(terminal):
     terminal.type("SELECT 'unfinished\n")
     terminal.until("   ...> ")
     terminal.type("\x04")
-    terminal.until("the unfinished statement was not asked")
+    terminal.until("the unfinished statement was not executed")
 
 
 SLOW = """

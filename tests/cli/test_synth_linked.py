@@ -72,7 +72,7 @@ def test_explained_made_and_reported(folder):
     policy = folder / "clinic.toml"
     told = run("synth", policy, *TERMS, "--explain")
     assert told.exit_code == 0
-    for part in ("synthesize people, visits together", "people.age (5), people.sex (2), rows in visits (4)", "at most 3 rows of a person", "ε 2.0 at δ 1e-05"):  # fmt: skip
+    for part in ("synthesize people, visits together", "people.age (5), people.sex (2), rows in visits (4)", "at most 3 rows of a person", "ε 2 at δ 1e-05"):  # fmt: skip
         assert part in told.stdout
     assert spent(folder) == 0
     out, page, private = folder / "made", folder / "made" / "page.html", folder / "owner.html"
@@ -153,7 +153,7 @@ def test_one_table_takes_rows_each_with_or_without_its_name(folder):
         assert "at most 3 of their rows are used" in told.stdout
     for words, arguments in {
         "the only table is visits": ["--rows-per-person", "people=3"],
-        "say it once": ["--rows-per-person", "3", "--rows-per-person", "2"],
+        "state it once": ["--rows-per-person", "3", "--rows-per-person", "2"],
         "write 3, or with several tables visits=3": ["--rows-per-person", "=3"],
         "--format is for several tables": ["--format", "csv"],
     }.items():
@@ -161,11 +161,11 @@ def test_one_table_takes_rows_each_with_or_without_its_name(folder):
         assert told.exit_code == 2
         assert words in told.output
     told = run("synth", policy, "--epsilon", 1, "--explain")
-    assert "which table? say --table with one of people, visits" in told.output
+    assert "state the table: --table with one of people, visits" in told.output
 
 
 REFUSED = {
-    "where to? say -o FOLDER": [],
+    "state where to write: -o FOLDER": [],
     "--discover: for one table alone": ["--discover", "town"],
     "--target, --adaptive: for one table alone": ["--target", "sex", "--adaptive", 2],
     "--rows: for one table alone": ["--rows", 10],
@@ -175,11 +175,11 @@ REFUSED = {
     "height: no column of people, visits has this name": ["--exclude", "height"],
     "of which table? write visits=3": ["--rows-per-person", "3"],
     "--rows-per-person beds=3: expected one of people, visits": ["--rows-per-person", "beds=3"],
-    "--rows-per-person visits=…: say it once": ["--rows-per-person", "visits=4"],
-    "--bins people.age=…: say it once": ["--bins", "PEOPLE.age=4"],
+    "--rows-per-person visits=…: state it once": ["--rows-per-person", "visits=4"],
+    "--bins people.age=…: state it once": ["--bins", "PEOPLE.age=4"],
     "not of people and visits": ["--never", "sex=f, urgent=yes"],
     "is about the rows of one table": ["--at-most", "people.age <= arrived"],
-    "--table people: say each table once": ["--table", "People"],
+    "--table people: name each table once": ["--table", "People"],
     "write 3, or with several tables visits=3": ["--rows-per-person", "visits=0"],
     "is not one of": ["--format", "xlsx"],
 }
@@ -188,7 +188,7 @@ REFUSED = {
 @pytest.mark.parametrize("words", list(REFUSED))
 def test_wrong_usage_is_told_in_words_and_costs_nothing(folder, words, monkeypatch):
     monkeypatch.chdir(folder)
-    out = [] if words.startswith("where") else ["-o", "made"]
+    out = [] if words.startswith("state where") else ["-o", "made"]
     done = run("synth", "clinic.toml", *TERMS, *REFUSED[words], *out)
     assert done.exit_code == 2
     assert words in " ".join(done.output.split())
@@ -268,9 +268,9 @@ def test_a_bar_for_each_table(monkeypatch):
 def test_help_tells_of_several_tables():
     told = " ".join(run("synth", "--help").output.split())
     for words in (
-        "With several --table, tables of the same people",
+        "Repeat --table for tables of the same people",
         "--rows-per-person visits=4",
         "a folder",
-        "are for one table",
+        "work with one table only",
     ):
         assert words in told

@@ -10,7 +10,9 @@ from discreet.cli import cli
 
 WITHOUT_FACTS = {"serve", "shell"}  # it logs lines of JSON; it talks
 FORBIDDEN = {"--out", "--form", "--limits", "--out-file", "--eps", "--csv-out"}
-RIDDLES = re.compile(r"claim [A-D]\d|private: publish it|\bmended\b|\bdoubt\b|Wish|\bkept answer")
+RIDDLES = re.compile(
+    r"claim [A-D]\d|private: publish it|\bmended\b|\bdoubt\b|Wish|\bkept answer|where to\?|\bso many|somebody|means harm|beside|looked at"
+)
 
 
 def commands(command=cli, path=()):

@@ -57,7 +57,7 @@ def test_explained_trained_and_used(folder):
 
 
 def test_what_is_refused(folder):
-    assert "where to?" in run("train", folder / "clinic.toml", "people", "ill", *TERMS).output
+    assert "state where to write" in run("train", folder / "clinic.toml", "people", "ill", *TERMS).output
     with pytest.raises(BudgetExceeded):
         run("train", folder / "clinic.toml", "people", "ill", "--epsilon", 9, *TERMS[2:], "-o", folder / "m")
     assert not (folder / "m").exists()

@@ -24,7 +24,7 @@ from discreet.fairness import bootstrap as fairness_bootstrap
 from discreet.fairness.cells import Cells
 from discreet.fairness.disparity_report import fairness_report, report_cells
 from discreet.fairness.repair.reduction import Mixture
-from discreet.fairness.repair.thresholds import Rule, Thresholds, thrown
+from discreet.fairness.repair.thresholds import Rule, Thresholds, draw_predictions
 from discreet.local.collection.memoized import Device, Memoized
 from discreet.local.collection.survey import PLACES, Survey
 from discreet.local.collection.survey import RANDOMIZERS as SURVEY_RANDOMIZERS
@@ -127,7 +127,7 @@ DRAWS: dict[str, list[Callable[[], Any]]] = {
     "fairness.bootstrap.Replicates.of": [lambda: fairness_bootstrap.Replicates.of(Cells.of(GROUPS, group="sex", prediction="yhat"), 200).tables],
     "fairness.disparity_report.fairness_report": [lambda: fairness_report(GROUPS, **REPORTED).as_dict()],
     "fairness.disparity_report.report_cells": [lambda: report_cells(Cells.of(GROUPS, group="sex", prediction="yhat"), limits="bootstrap", replicates=200).as_dict()],
-    "fairness.repair.thresholds.thrown": [lambda: thrown(np.full(300, 0.5))],
+    "fairness.repair.thresholds.draw_predictions": [lambda: draw_predictions(np.full(300, 0.5))],
     "fairness.repair.reduction.Mixture.predict": [lambda: Mixture((Always(0), Always(1)), (0.5, 0.5), "parity", 0.0, 0.0).predict(np.zeros((300, 1)))],
     "fairness.repair.thresholds.Thresholds.predict": [lambda: LOTTERY.predict([0.3] * 300, ["f", "m"] * 150)],
     "synthetic.fit.row_sampling.draw": [lambda: row_sampling.draw(SOFT)],

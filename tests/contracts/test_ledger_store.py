@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from discreet.curator.ledger import Ledger
-from discreet.curator.stores import COLUMNS, Head, Kept, LedgerStore, Row, Rows
+from discreet.curator.stores import COLUMNS, CachedAnswer, Head, LedgerStore, Row, Rows
 from discreet.curator.stores.memory import MemoryStore
 from discreet.curator.stores.postgres import PostgresStore
 from discreet.curator.stores.sqlite import SqliteStore
@@ -76,7 +76,7 @@ def test_a_work_is_run_once_and_its_result_returned(store):
 def test_an_empty_ledger_has_nothing(store):
     def work(rows: Rows) -> list[object]:
         found = [rows.head("clinic"), rows.latest("clinic"), rows.settings("clinic"), rows.latest_by("clinic", "ann")]
-        return [rows.last(), list(rows.heads()), list(rows.after(0, limit=9)), rows.kept("key"), *found]
+        return [rows.last(), list(rows.heads()), list(rows.after(0, limit=9)), rows.cached("key"), *found]
 
     assert store.transact(work) == [0, [], [], None, None, None, None, None]
 
@@ -134,14 +134,14 @@ def test_a_work_that_raises_leaves_nothing_and_its_own_error_reaches_the_caller(
 
     def work(rows: Rows) -> None:
         rows.append(row(2))
-        rows.keep(Kept("key", 1, 2, b"answer"))
+        rows.cache(CachedAnswer("key", 1, 2, b"answer"))
         raise error
 
     with pytest.raises(type(error)) as caught:
         store.transact(work)
     assert caught.value is error
     assert store.transact(everything) == [row(1)]
-    assert store.transact(lambda rows: (rows.kept("key"), rows.head("clinic").length)) == (None, 1)
+    assert store.transact(lambda rows: (rows.cached("key"), rows.head("clinic").length)) == (None, 1)
 
 
 def test_a_number_is_given_once(store):
@@ -154,15 +154,15 @@ def test_a_number_is_given_once(store):
 
 def test_answers_are_kept_once_each_for_a_row_that_exists(store):
     store.transact(append(row(1), row(2), row(3), row(4)))
-    full, empty = Kept("key", 1, 2, bytes(range(256)) * 500), Kept("empty", 1, 3, b"")
-    store.transact(lambda rows: rows.keep(full))
-    store.transact(lambda rows: rows.keep(empty))
-    assert store.transact(lambda rows: (rows.kept("key"), rows.kept("empty"))) == (full, empty)
-    for bad in (Kept("key", 1, 4, b"other"), Kept("new", 9, 4, b""), Kept("new", 1, 9, b"")):
+    full, empty = CachedAnswer("key", 1, 2, bytes(range(256)) * 500), CachedAnswer("empty", 1, 3, b"")
+    store.transact(lambda rows: rows.cache(full))
+    store.transact(lambda rows: rows.cache(empty))
+    assert store.transact(lambda rows: (rows.cached("key"), rows.cached("empty"))) == (full, empty)
+    for bad in (CachedAnswer("key", 1, 4, b"other"), CachedAnswer("new", 9, 4, b""), CachedAnswer("new", 1, 9, b"")):
         with pytest.raises(LedgerConflict):
-            store.transact(lambda rows, bad=bad: rows.keep(bad))
-    assert store.transact(lambda rows: (rows.kept("key"), rows.kept("new"))) == (full, None)
-    assert store.transact(lambda rows: [rows.next_kept(number) for number in (0, 2, 3)]) == [full, empty, None]
+            store.transact(lambda rows, bad=bad: rows.cache(bad))
+    assert store.transact(lambda rows: (rows.cached("key"), rows.cached("new"))) == (full, None)
+    assert store.transact(lambda rows: [rows.next_cached(number) for number in (0, 2, 3)]) == [full, empty, None]
     assert store.transact(lambda rows: rows.unsealed()) == 0
 
 
@@ -248,11 +248,11 @@ def test_a_forked_child_shares_the_ledger_or_is_refused(store):
 def test_what_was_written_is_there_after_a_restart(name, place):
     with STORES[name](place) as store:
         store.transact(append(row(1), replace(row(2), text=None)))
-        store.transact(lambda rows: rows.keep(Kept("key", 2, 1, b"answer")))
+        store.transact(lambda rows: rows.cache(CachedAnswer("key", 2, 1, b"answer")))
     with STORES[name](place) as again:
         assert again.transact(everything) == [row(1), replace(row(2), text=None)]
-        assert again.transact(lambda rows: (rows.kept("key"), rows.head("clinic").length)) == (
-            Kept("key", 2, 1, b"answer"),
+        assert again.transact(lambda rows: (rows.cached("key"), rows.head("clinic").length)) == (
+            CachedAnswer("key", 2, 1, b"answer"),
             2,
         )
 

@@ -175,7 +175,7 @@ def test_six_digits_of_a_value_alone_are_right(value):
 
 def test_a_receipt_is_one_line():
     assert str(RECEIPT) == "ε 0.5 charged as #12 to hospital, 2.5 left"
-    assert str(replace(RECEIPT, free=True)) == "free: kept from charge #12"
+    assert str(replace(RECEIPT, free=True)) == "free: cached from charge #12"
     assert str(replace(RECEIPT, delta=1e-6)) == "ε 0.5, δ 1e-06 charged as #12 to hospital, 2.5 left"
     assert str(replace(RECEIPT, remaining=math.inf)).endswith(", inf left")
 
@@ -536,6 +536,14 @@ def test_a_picture_of_no_rows_and_of_many(tmp_path, monkeypatch):
     made({"n": pa.array([], pa.int64())}).plot(tmp_path / "a.png")
     made({"n": range(200)}).plot(tmp_path / "b.png")
     assert (tmp_path / "b.png").stat().st_size > (tmp_path / "a.png").stat().st_size
+
+
+def test_what_is_said_under_a_picture_fits_under_it(tmp_path, monkeypatch):
+    """It was the whole note of an answer, cut at both ends."""
+    drawn = []
+    monkeypatch.setattr(Chart, "save", lambda chart, path: drawn.append(chart.y))
+    replace(regions(), noise_only=True).plot(tmp_path / "a.png")
+    assert drawn == ["95 % intervals, of the noise only"]
 
 
 def test_a_picture_chooses_its_columns(tmp_path, monkeypatch):

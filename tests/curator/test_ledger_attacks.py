@@ -14,7 +14,7 @@ from tests.curator.test_ledger import first_version
 from discreet.curator import ledger as ledger_module
 from discreet.curator.ledger import Head, Ledger, digest
 from discreet.curator.settings import analyst_name
-from discreet.curator.stores import COLUMNS, Kept, Row
+from discreet.curator.stores import COLUMNS, CachedAnswer, Row
 from discreet.curator.stores.memory import MemoryStore
 from discreet.curator.stores.reader import ReadOnlyStore
 from discreet.curator.stores.sqlite import SqliteStore
@@ -81,7 +81,7 @@ def test_an_answer_is_sealed_by_a_row_of_the_chain(path):
     with SqliteStore(path) as store:
         rows = list(Ledger(store).history("a"))
         assert [row.kind for row in rows] == ["open", "charge", "answer", "charge", "answer"]
-        assert rows[2].statement == Kept("one", 2, 3, b"answer one").seal
+        assert rows[2].statement == CachedAnswer("one", 2, 3, b"answer one").seal
         assert (rows[2].why, rows[2].total) == ("2", rows[1].total)
         assert Ledger(store).verify()
 
@@ -125,7 +125,7 @@ def test_an_answer_added_to_the_file_without_a_row_is_not_given(path):
 def test_a_forged_answer_with_a_new_seal_breaks_the_chain_after_it(path):
     forged = b"forged"
     rewrite(path, f"UPDATE answers SET answer = x'{forged.hex()}' WHERE key = 'one'")
-    seal = Kept("one", 2, 3, forged).seal
+    seal = CachedAnswer("one", 2, 3, forged).seal
 
     def change(row: Row) -> Row:
         return replace(row, statement=seal) if row.number == 3 else row

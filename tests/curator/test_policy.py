@@ -59,7 +59,7 @@ def test_a_policy_is_read_exactly():
 def test_it_is_explained_in_words():
     text = explain(parse_policy(GOOD))
     for said in (
-        "hides whether one of them is in the data at all, at ε 0.1, δ 1e-06 in all",
+        "hides whether somebody is in the data at all, at ε 0.1, δ 1e-06 in all",
         "alice may spend at most ε 0.05",
         "visits (visits.parquet): private; protects one person, by patient_id",
         "age: integer from 0 to 120 (can be summed and averaged)",

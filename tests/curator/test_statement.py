@@ -143,7 +143,7 @@ def test_unit_and_neighbors_in_words(ledger):
     assert "somebody with k rows" not in section(person, "What is not promised?")
     row = privacy_statement(policy(neighbors="change one", unit="row"), ledger)
     assert "one row; a person with several rows" in section(row, "Who is protected?")
-    assert "how many units there are counts as public" in section(row, "Against which change?")
+    assert "how many units there are is public" in section(row, "Against which change?")
     assert "somebody with k rows is a group" in section(row, "What is not promised?")
 
 
@@ -210,7 +210,7 @@ def test_a_pure_budget_is_composed_by_adding():
 
 def test_contribution_bounds_and_clamping(ledger):
     plain = section(privacy_statement(policy(), ledger), "How is the influence of one unit bounded?")
-    assert "as many groups of one answer as the question states" in plain
+    assert "as many groups of one answer as a question states" in plain
     assert "age: integer from 0 to 120" in plain
     bounded = privacy_statement(policy(bounds="max_groups_per_unit = 3\nmax_rows_per_group = 10"), ledger)
     told = section(bounded, "How is the influence of one unit bounded?")
@@ -327,7 +327,7 @@ def test_what_is_read_of_a_csv_file_is_stated(ledger):
         POLICY.format(neighbors="change one", unit="patient_id", bounds="", delta="").replace(".parquet", ".csv")
     )
     statement = privacy_statement(csv, ledger)
-    assert "is read from a CSV file: each line is one record, whatever it holds" in section(statement, question)
+    assert "is read from a CSV file: each line is one record, whatever it contains" in section(statement, question)
     assert statement.facts["csv"] == {
         "visits": {"delimiter": ",", "encoding": "utf-8", "decimal": ".", "date_format": None}
     }

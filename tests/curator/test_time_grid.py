@@ -266,8 +266,8 @@ def test_the_floor_is_said_to_owners_and_to_the_public():
     ledger = Ledger(MemoryStore())
     ledger.open("c", Budget(epsilon=3))
     for dataset, words in [
-        ("", "time grid from 0.1 seconds on"),
-        ("time_floor = 2", "time grid from 2 seconds on"),
+        ("", "time grid that starts at 0.1 seconds"),
+        ("time_floor = 2", "time grid that starts at 2 seconds"),
         ("time_floor = 0", "time_floor = 0"),
     ]:
         made = policy(dataset=dataset)

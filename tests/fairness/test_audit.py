@@ -188,7 +188,7 @@ def test_names_are_the_same_for_the_same_release_only():
 def test_explaining_says_what_it_costs_and_how_large_the_noise_is():
     words = made().explain()
     assert "one person, by id; one of their rows is counted (add or remove one)" in words
-    assert "ε 1.0" in words
+    assert "cost               ε 1\n" in words
     assert "37 noisy counts" in words
     assert "±3 on each count" in words
 
@@ -326,7 +326,7 @@ def test_texts_are_keys_too():
         ({"label": "nothing"}, "nothing"),
         ({"group": "note"}, "declared values"),
         ({"group": []}, "group"),
-        ({"group": "age"}, "say bins"),
+        ({"group": "age"}, "state bins"),
         ({"group": ["sex", "sex"]}, "each column once"),
         ({"group": "y"}, "each column once"),
         ({"given": "sex"}, "each column once"),

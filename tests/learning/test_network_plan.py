@@ -64,10 +64,10 @@ def test_what_is_stated_is_used(stated):
 
 @pytest.mark.parametrize(("rows", "settings"), [(20, {}), (300, {"hidden": (1000,)})])
 def test_both_refuse_what_noise_would_drown(rows, settings):
-    with pytest.raises(InvalidParameter, match=f"more, for {rows} examples.*over the run"):
+    with pytest.raises(InvalidParameter, match=f"a larger ε for {rows} examples.*over the run"):
         behind_the_gate("ill", rows, **settings)
     model = DPClassifier(epsilon=1, delta="1e-6", bounds="unit", rows=rows, classes=[False, True], **settings)
-    with pytest.raises(InvalidParameter, match=f"more, for {rows} examples.*over the run"):
+    with pytest.raises(InvalidParameter, match=f"a larger ε for {rows} examples.*over the run"):
         model.fit(np.zeros((rows, WIDTH)), np.arange(rows) % 2 > 0)
 
 

@@ -174,7 +174,7 @@ def test_values_that_nobody_declared_are_missing():
         ({"table": "wards", "target": "beds"}, "bounds"),
         ({"table": "nowhere"}, "nowhere"),
         ({"examples": 0}, "examples"),
-        ({"examples": 20}, "more, for 20 examples"),
+        ({"examples": 20}, "a larger ε for 20 examples"),
         ({"epsilon": 0}, "epsilon"),
         ({"delta": 0}, "delta"),
         ({"hidden": (0,)}, "hidden"),

@@ -40,7 +40,7 @@ ROWS = pa.table(
         "old": [True, False, True],
     }
 )
-ONLY = "for the noise only: not for what bounding and clamping took"
+ONLY = "covers the noise only, not the effect of bounding and clamping"
 
 
 def explained(sql: str, **terms: object) -> Explanation:
@@ -70,9 +70,9 @@ def answered(sql: str, **terms: object) -> Answer:
 def test_where_something_is_bounded_or_clamped_the_interval_is_for_the_noise_only(sql: str) -> None:
     said, answer = explained(sql), answered(sql)
     assert "(noise only)" in str(said)
-    assert said.to_json()["note"].startswith("errors are those of the noise only")
+    assert said.to_json()["note"].startswith("errors cover the noise only")
     assert answer.intervals
-    note = f"each interval holds at 95 % confidence, {ONLY}"
+    note = f"each interval holds at 95 % confidence and {ONLY}"
     assert note in str(answer).splitlines()
     assert f"<p>{note}</p>" in answer._repr_html_()
     assert answer.to_json()["note"] == note
@@ -138,7 +138,7 @@ def test_a_mean_that_needs_many_rows_is_warned_of() -> None:
     (number,) = said.releases[0]["numbers"]
     assert number["error × rows"] / number["rows needed"] <= 9 < number["error × rows"] / (number["rows needed"] - 1)
     (warning,) = said.warnings
-    assert warning == f"a mean of x over fewer than {number['rows needed']:,} rows is known no better than its bounds"
+    assert warning == f"a mean of x over fewer than {number['rows needed']:,} rows is no more precise than its bounds"
     answer = answered("SELECT g, AVG(x) AS m FROM people GROUP BY g", epsilon="0.02")
     assert answer.notes[0] == f"warning: {warning}"
 

@@ -131,7 +131,7 @@ def test_what_is_said_before_anything_is_spent(tmp_path):
             Synthesis(table="visits", epsilon=1, discover=["town"], people=1000, target="ill", rows_per_person=1)
         )
         told = words.explain()
-        for part in ("one person, by person; one of their rows is used", "ε 1.0 at δ 1e-05", "town (found privately)", "age (33)", "MB", "of one core", "useful", "small triples", "were 100 values found"):  # fmt: skip
+        for part in ("one person, by person; one of their rows is used", "ε 1 at δ 1e-05", "town (found privately)", "age (33)", "MB", "of one core", "useful", "small triples", "were 100 values found"):  # fmt: skip
             assert part in told
         assert "at most 3 of their rows" in data.plan(Synthesis(table="visits", epsilon=1, exclude=["town"], rows_per_person=3)).explain()  # fmt: skip
         assert not data._curator.ledger.charges("clinic")
@@ -694,10 +694,10 @@ def test_a_release_without_counts_of_what_is_lost_can_still_be_read(tmp_path):
 
 def test_bins_that_nobody_gave_are_named_before_anything_is_spent():
     told = plan(replace(REQUEST, bins={}), catalog()).explain()
-    assert "found privately, with about as many rows in each: age" in told
-    assert "fine noisy counts, 5 % of the budget" in told
+    assert "chosen privately, with about equally many rows in each: age" in told
+    assert "fine noisy counts, which take 5 % of the budget" in told
     in_rounds = plan(replace(REQUEST, bins={}, adaptive=1), catalog())
-    assert "equally wide, as none were given: age;" in in_rounds.explain()
+    assert "equally wide by default: age;" in in_rounds.explain()
     assert "bins  " not in plan(REQUEST, catalog()).explain().replace("inside bins", "")
 
 

@@ -278,7 +278,7 @@ def _prints(prints: Fingerprints, among: str) -> list[Part]:
     more = f" {len(prints.sets) - _FEW} more are not shown." if len(prints.sets) > _FEW else ""
     reach = "" if prints.complete else f" Sets of more than {prints.largest} columns were not looked at."
     wanted = f"at least {prints.threshold:.0%} of the {prints.counted}"
-    caption = f"The smallest sets that single out {wanted}: whoever knows these columns of a person knows the row."
+    caption = f"The smallest sets that single out {wanted}: knowing these columns of a person identifies the row."
     parts: list[Part] = [
         Heading("Fingerprints"),
         Text(f"Among {among}, all together single out {prints.together:.1%} of the {prints.counted}.{more}{reach}"),
@@ -320,7 +320,7 @@ class Limit(NamedTuple):
 
 HOMOGENEITY = Limit(
     "Homogeneity",
-    "If all the rows that may be a person's agree on a secret, the secret is told, however many rows there are.",
+    "If all the rows that may be a person's agree on a secret, the secret is revealed, however many rows there are.",
     "In the published table of twelve inpatients, everybody with ZIP code 130** and age 3* has cancer. The table is "
     "4-anonymous. A neighbor of 31 from 13053 who was there has cancer: no row had to be singled out. "
     "l-diversity, t-closeness and β-likeness limit this.",
@@ -328,7 +328,7 @@ HOMOGENEITY = Limit(
 
 BACKGROUND = Limit(
     "Background knowledge",
-    "Whoever knows something beside the table can rule rows out and be left with few, or with one.",
+    "Background knowledge can rule out rows until few remain, or one.",
     "In the same table the rows that may belong to a patient of 21 from 13068 say heart disease or viral infection. "
     "Somebody who knows that heart disease is most unlikely for her knows the rest. Every column that an outsider can "
     "come to know is a quasi-identifier, whether it was declared one or not.",

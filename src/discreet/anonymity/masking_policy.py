@@ -211,8 +211,8 @@ class Policy:
         }
         if unknown := [name for name in table.column_names if name not in named]:
             raise InvalidData(
-                f"policy: the data has a column {unknown[0]!r} that the policy does not mention; say in [columns] what "
-                f"it is: {_ROLES}"
+                f"policy: the data has a column {unknown[0]!r} that the policy does not mention; state its role in "
+                f"[columns]: {_ROLES}"
             )
         for name in sorted(named):
             column(table, name)

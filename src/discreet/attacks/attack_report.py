@@ -63,9 +63,9 @@ def setting(
     >>> from dataclasses import dataclass, fields
     >>> @dataclass(kw_only=True)
     ... class Trial:
-    ...     repeats: int = setting("How often each is asked.", default=100, least=1)
+    ...     repeats: int = setting("How often each question is repeated.", default=100, least=1)
     >>> fields(Trial)[0].metadata["help"], Trial().repeats
-    ('How often each is asked.', 100)
+    ('How often each question is repeated.', 100)
     """
     limits = {"least": least, "most": most} if least is not None else {}
     metadata = {"help": words, **({"kind": kind} if kind else {}), **limits}

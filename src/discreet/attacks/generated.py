@@ -224,10 +224,10 @@ def _town(people: int, seed: int) -> Made:
     return [
         ("visits.csv", "hospital visits, released without names", place.visits),
         ("voters.csv", "the voter list, with names", place.voters),
-        ("patients.csv", "the judge's: whose visit each is", pyarrow.table({"person": place.patients})),
+        ("patients.csv", "for the judge: whose visit each is", pyarrow.table({"person": place.patients})),
         ("people.csv", "people of a study: their data, released as it is", inside),
         ("others.csv", "people who were not in the study: the control", outside),
-        ("everybody.csv", "the judge's: both, and who was a member", study.append_column("member", [member])),
+        ("everybody.csv", "for the judge: both, and who was a member", study.append_column("member", [member])),
         ("shuffled.csv", "a release of the study that keeps each column and breaks all ties", _shuffled(inside, seed)),
     ]
 
@@ -250,7 +250,7 @@ def _hospitals(seed: int) -> Made:
     return [
         ("north.csv", "patients of one hospital, coarsened", pyarrow.table(north)),
         ("south.csv", "patients of another, coarsened otherwise", pyarrow.table(south)),
-        ("both.csv", "the judge's: people who were at both", pyarrow.table(made.both)),
+        ("both.csv", "for the judge: people who were at both", pyarrow.table(made.both)),
         ("neither.csv", "people who were at neither: the control", pyarrow.table(made.neither)),
     ]
 
@@ -284,7 +284,7 @@ def _ratings(seed: int) -> Made:
     return [
         ("ratings.csv", "ratings, released under invented names", table(case.released, "r")),
         ("reviews.csv", "a few ratings that are known of people with names", table(case.auxiliary, "P")),
-        ("raters.csv", "the judge's: whose record is whose", pyarrow.table(truth)),
+        ("raters.csv", "for the judge: whose record is whose", pyarrow.table(truth)),
     ]
 
 
@@ -306,6 +306,6 @@ def _networks(seed: int) -> Made:
     return [
         ("calls.csv", "who calls whom, released under invented numbers", edges(pair.released, "n")),
         ("friends.csv", "who is a friend of whom, with names", edges(pair.auxiliary, "P")),
-        ("numbers.csv", "the judge's: whose number is whose", pairs(common, pair.truth[common])),
+        ("numbers.csv", "for the judge: whose number is whose", pairs(common, pair.truth[common])),
         ("seeds.csv", "a few people whose number is known", pairs(seeds[:, 0], seeds[:, 1])),
     ]

@@ -64,7 +64,7 @@ def two_operations(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "A2", "Twelve inpatients become 4-anonymous, and one class still gives its secret away; l-diversity sees it."
+    "A2", "Twelve inpatients become 4-anonymous, and one class still reveals its secret; l-diversity detects it."
 )
 def homogeneity(run: Run) -> Evidence:
     """Local recoding, then both models are checked on what is released."""
@@ -130,7 +130,7 @@ def sparse_matching(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "A5", "Seeds and the shape of a network name a third of the people whom two networks share, with few errors."
+    "A5", "Seeds and the structure of a network identify a third of the people in two networks, with few errors."
 )
 def graph_matching(run: Run) -> Evidence:
     """Half of the people and a third of the edges in common; the published run has 30.8 % right, 12.1 % wrong."""
@@ -214,7 +214,7 @@ def accumulation(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "A9", "Overly accurate answers to too many questions give the data back; behind a sane budget they do not."
+    "A9", "Overly accurate answers to too many questions reveal the data; behind a sensible budget they do not."
 )
 def reconstruction(run: Run) -> Evidence:
     """Random subsets of people, their secret bits by least squares (Dinur, Nissim 2003)."""
@@ -242,7 +242,7 @@ def reconstruction(run: Run) -> Evidence:
     )
 
 
-@GROUP.claim("A10", "No harm whatsoever cannot be promised; that your own row changes little can.")
+@GROUP.claim("A10", "Nobody can promise no harm at all, but only that your own row changes little.")
 def no_harm(run: Run) -> Evidence:
     """A height relative to a published average, and a study of smoking: both harm people who took no part."""
     heights = Heights(people=4000, epsilon=1, seed=run.seed).run()
@@ -260,7 +260,7 @@ def no_harm(run: Run) -> Evidence:
     )
 
 
-@GROUP.claim("A11", "Columns that are harmless one by one become a fingerprint together.")
+@GROUP.claim("A11", "Columns that are harmless alone become a fingerprint together.")
 def fingerprints(run: Run) -> Evidence:
     """Browsers with fonts that are there or not, and a few settings."""
     rng, count = np.random.default_rng(run.seed), 5000

@@ -337,7 +337,7 @@ def company(epsilon: int, seed: int) -> Iterator[tuple["discreet.Dataset", Ledge
 
 
 @GROUP.claim(
-    "B11", "The budget belongs to the database: analysts who collude exhaust it together, and then nobody is answered."
+    "B11", "The budget belongs to the database: colluding analysts exhaust it together; then every question is refused."
 )
 def budget(run: Run) -> Evidence:
     """Two analysts in turn at ε 0.3 each, of a budget of 2."""

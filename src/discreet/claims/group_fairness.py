@@ -140,7 +140,7 @@ columns.y = {type = "integer", values = [0, 1]}
 """
 
 
-@GROUP.claim("F6", "A fairness audit is asked through the curator, so that the sensitive attribute never leaves it.")
+@GROUP.claim("F6", "A fairness audit goes through the curator, so the sensitive attribute never leaves it.")
 def private_audit(run: Run) -> Evidence:
     """A model that errs more on a minority; the audit's intervals cover the exact gap."""
     rng, n = np.random.default_rng(run.seed), 20_000
@@ -165,7 +165,7 @@ def private_audit(run: Run) -> Evidence:
 
 @GROUP.claim(
     "G1",
-    "Security decides who may ask, privacy what an answer reveals; pads and key agreement appear where they belong.",
+    "Security decides who may ask, privacy what an answer reveals; pads and key agreement are used where they belong.",
 )
 def security(run: Run) -> Evidence:
     """Refusals of rows and of spent budgets, a one-time pad, and two parties that agree on a key."""

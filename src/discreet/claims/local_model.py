@@ -58,9 +58,7 @@ def four_forms(run: Run) -> Evidence:
     )
 
 
-@GROUP.claim(
-    "C2", "Noisy answers are unbiased by a line, and the mean errs by O(1/(ε√n)), with an interval that covers."
-)
+@GROUP.claim("C2", "A linear correction makes answers unbiased; the mean errs by O(1/(ε√n)), and its interval covers.")
 def unbiasing(run: Run) -> Evidence:
     """E[z] = x exactly, the stated deviation, and intervals over many surveys."""
     oracle, n = BinaryResponse(epsilon=1), 2000
@@ -81,7 +79,9 @@ def unbiasing(run: Run) -> Evidence:
     )
 
 
-@GROUP.claim("C3", "k-RR tells the truth with e^ε/(k − 1 + e^ε), and is ε-private between any two answers.")
+@GROUP.claim(
+    "C3", "k-RR reports the truth with probability e^ε/(k − 1 + e^ε) and is ε-private between any two answers."
+)
 def k_rr(run: Run) -> Evidence:
     """The tightest ε of the shipped channel, and draws from it."""
     oracle = KRR(epsilon=1, size=10)
@@ -110,7 +110,7 @@ def metric_privacy(run: Run) -> Evidence:
     )
 
 
-@GROUP.claim("C5", "Planar Laplace has density ε²/2π·e^(−εd), so places are told apart by at most e^(εd).")
+@GROUP.claim("C5", "Planar Laplace has density ε²/2π·e^(−εd), so places differ by a factor of at most e^(εd).")
 def planar_laplace(run: Run) -> Evidence:
     """On a grid with exact sampling: the tightest ε per km, the density, the mean distance 2/ε."""
     mechanism = PlanarLaplace(epsilon="0.7", unit="km", granularity="1/4")
@@ -135,7 +135,7 @@ def planar_laplace(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "C6", "The true distribution is found by inverting the channel; what is no distribution is repaired in two ways."
+    "C6", "The true distribution is found by inverting the channel; impossible estimates are repaired in two ways."
 )
 def inversion(run: Run) -> Evidence:
     """The two worked examples, in rationals."""
@@ -151,7 +151,7 @@ def inversion(run: Run) -> Evidence:
     )
 
 
-@GROUP.claim("C7", "Iterative Bayesian Update climbs in likelihood to one maximum where the channel is invertible.")
+@GROUP.claim("C7", "Iterative Bayesian Update reaches the one maximum of the likelihood if the channel is invertible.")
 def iterative_bayesian_update(run: Run) -> Evidence:
     """An asymmetric channel, from several starts."""
     model, counts = DenseModel([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.0, 0.3, 0.7]]), [50, 30, 40]
@@ -176,7 +176,7 @@ def iterative_bayesian_update(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "C8", "For maps of places, planar noise and Bayesian update are nearer to the truth than k-RR at equal protection."
+    "C8", "For maps of places, planar noise and Bayesian update are closer to the truth than k-RR at equal protection."
 )
 def maps(run: Run) -> Evidence:
     """Generated check-ins on 3 × 3 km: planar Laplace at ln 2 a km, k-RR at ln 8; earth mover's distance in km."""
@@ -217,7 +217,7 @@ def _check_ins(seed: int, *, clusters: int = 6, count: int = 10_500) -> NDArray[
     return np.asarray(row * 30 + column, np.int64)
 
 
-@GROUP.claim("C9", "A person who is asked sees what is sent and what it costs, and may say no.")
+@GROUP.claim("C9", "A respondent sees what is sent and what it costs, and may decline.")
 def consent(run: Run) -> Evidence:
     """A device's own account, and the page of a survey."""
     survey = Survey(

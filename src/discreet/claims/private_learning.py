@@ -67,7 +67,7 @@ def dp_sgd(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "D2", "The cost of DP-SGD grows with the root of the steps; strong accounting is far below basic composition."
+    "D2", "The cost of DP-SGD grows with the root of the steps; tight accounting is far below basic composition."
 )
 def cost_shape(run: Run) -> Evidence:
     """Slopes between 1,000 and 16,000 steps."""
@@ -168,7 +168,7 @@ def _bars(rows: int, seed: int) -> tuple[Any, Any]:
 
 
 @GROUP.claim(
-    "D5", "Membership inference works on a model that learned by heart and not on a private one; no audit passes ε."
+    "D5", "Membership inference works on a model that memorized its data, not on a private one; no audit exceeds ε."
 )
 def membership(run: Run) -> Evidence:
     """Labels drawn by lot, so that what a model knows it knows by heart; and an audit by canaries."""
@@ -204,7 +204,7 @@ def membership(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "D6", "Who sees each client's update recovers rows; masks that cancel in the sum stop it, at no cost in accuracy."
+    "D6", "Whoever sees each client's update recovers rows; masks that cancel in the sum prevent it at no cost."
 )
 def federated(run: Run) -> Evidence:
     """One round of thirty clients with four rows each; everything that arrives is attacked."""

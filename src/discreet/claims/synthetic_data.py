@@ -48,7 +48,7 @@ def _pairs(codes: Any) -> Any:
 
 @GROUP.claim(
     "E1",
-    "A private synthetic table answers conditional counts nearly as the real one; gradient descent brings them nearer.",
+    "A private synthetic table answers conditional counts nearly as the real one; gradient descent improves it.",
 )
 def synthetic_tables(run: Run) -> Evidence:
     """Five columns that depend on each other, all pairs as the workload, ε 1."""
@@ -98,7 +98,7 @@ def _compared(flows: Flows, run: Run, **settings: Any) -> Comparison:
 
 
 @GROUP.claim(
-    "E2", "A commuting map with a pure promise needs absurd noise in every block; a probabilistic promise does not."
+    "E2", "A commuting map with a pure guarantee needs absurd noise in every block; a probabilistic one does not."
 )
 def commuting(run: Run) -> Evidence:
     """The published case: a million blocks at ε 7 need more than 912 people in each."""
@@ -119,7 +119,7 @@ def commuting(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "E3", "Candidates are accepted by how near they are without breaking the promise; coarser origins fight sparsity."
+    "E3", "Candidates are accepted by closeness without breaking the guarantee; coarser origins reduce sparsity."
 )
 def acceptance(run: Run) -> Evidence:
     """The cost of accepting, the nearness of what is accepted, and bands of distance in a sparse city."""
@@ -138,7 +138,7 @@ def acceptance(run: Run) -> Evidence:
 
 
 @GROUP.claim(
-    "E4", "Long commutes are overestimated; a cap by public knowledge repairs them, and mean commutes are near."
+    "E4", "Long commutes are overestimated; a cap by public knowledge corrects them, and mean commutes are close."
 )
 def long_commutes(run: Run) -> Evidence:
     """The share of commutes beyond 100 km, true and synthetic; means by destination."""

@@ -11,31 +11,35 @@ from discreet.durable import require_locks
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidQuery
 
 _COMMANDS = {  # name: (module, its command, what it does)
-    "account": ("account", "group", "Compose losses, convert them, find the least noise for a guarantee."),
-    "anonymize": ("anonymize", "anonymize", "Redact, coarsen and k-anonymize a table; say what that does not promise."),
-    "ask": ("ask", "ask", "Ask private tables in SQL: an answer with error bars, charged to the budget."),
-    "attack": ("attack", "group", "Attack a release of your own; count how often that beats guessing."),
-    "bounds": ("owner", "bounds", "Choose contribution bounds and ranges of columns privately."),
-    "budget": ("ledger", "budget", "What was spent of the budget, by whom, and what is left."),
-    "channel": ("channel", "group", "Is this mechanism private? Any finite mechanism, as a matrix."),
-    "check": ("owner", "check", "Say what a policy means, and whether it fits the files."),
-    "claims": ("claims", "claims", "Show every claim of the field: predicted beside measured."),
-    "commute": ("commute", "group", "Synthetic commuting maps: where people live who work at each place."),
-    "demo": ("serve", "demo", "Made-up people behind a budget, to ask from here or in a browser."),
-    "explain": ("ask", "explain", "What asking would cost and do, before anything is spent."),
-    "fairness": ("fairness", "group", "How far groups are apart, with limits; audits of labels that stay private."),
-    "init": ("owner", "init", "Draft a policy for files, from their schemas alone."),
-    "ledger": ("ledger", "ledger", "Who was charged for what; is the record intact; change a budget on record."),
-    "local": ("local", "group", "Ask people who trust nobody: answers are randomized before they leave the device."),
-    "mechanism": ("mechanism", "group", "Look at a mechanism: its noise, cost and error; release a value."),
-    "predict": ("train", "predict", "What a model says of rows that you may see."),
-    "risk": ("anonymize", "risk", "How easily people are recognized in a table, and by which columns together."),
-    "serve": ("serve", "serve", "Serve datasets over the network, to people with a token."),
-    "shell": ("shell", "shell", "Ask one question after the other, with history and completion."),
-    "synth": ("synth", "synth", "A synthetic table that looks like a private one, charged to the budget."),
+    "account": ("account", "group", "Compose and convert privacy losses; find the least noise for a guarantee."),
+    "anonymize": (
+        "anonymize",
+        "anonymize",
+        "Redact, coarsen and k-anonymize a table, and report what that does not protect.",
+    ),
+    "ask": ("ask", "ask", "Ask a question in SQL: an answer with error bars, charged to the budget."),
+    "attack": ("attack", "group", "Attack your own releases, and compare the success rate with guessing."),
+    "bounds": ("owner", "bounds", "Choose contribution bounds and column ranges privately."),
+    "budget": ("ledger", "budget", "Show the budget: what was spent, by whom, and what is left."),
+    "channel": ("channel", "group", "Compute the privacy of any finite mechanism, given as a matrix."),
+    "check": ("owner", "check", "Explain a policy in words, and check that it fits its files."),
+    "claims": ("claims", "claims", "Compute the field's claims: predictions next to measurements."),
+    "commute": ("commute", "group", "Release synthetic commuting maps: where those who work at a place live."),
+    "demo": ("serve", "demo", "Try it on made-up people, on the command line or in a browser."),
+    "explain": ("ask", "explain", "Show what a question would cost and do; free."),
+    "fairness": ("fairness", "group", "Measure disparities between groups; audit a model on private labels."),
+    "init": ("owner", "init", "Draft a policy from the schemas of files."),
+    "ledger": ("ledger", "ledger", "Show and verify the record of charges; amend a budget."),
+    "local": ("local", "group", "Run surveys in which answers are randomized on each person's device."),
+    "mechanism": ("mechanism", "group", "Inspect a mechanism (noise, cost, error), or release a value with it."),
+    "predict": ("train", "predict", "Apply a trained model to rows that you may see."),
+    "risk": ("anonymize", "risk", "Measure how easily people can be re-identified in a table."),
+    "serve": ("serve", "serve", "Serve datasets over the network to callers with a token."),
+    "shell": ("shell", "shell", "Ask questions interactively, with history and completion."),
+    "synth": ("synth", "synth", "Make a synthetic table from a private one, charged to the budget."),
     "train": ("train", "train", "Train a model on private rows by DP-SGD, charged to the budget."),
-    "token": ("serve", "token", "Make, list and revoke tokens: who may come in, and what they may spend."),
-    "statement": ("ledger", "statement", "The privacy statement to publish."),
+    "token": ("serve", "token", "Create, list and revoke access tokens."),
+    "statement": ("ledger", "statement", "Write the privacy statement to publish."),
 }
 
 
@@ -69,15 +73,16 @@ class _Lazy(click.Group):
 def cli() -> None:
     """Learn from data about people without learning about any one of them.
 
-    Facts go to standard output, as lines or (--json) as JSON; remarks and errors to standard error.
+    Results go to standard output, as lines or (--json) as JSON; remarks and errors go to standard error.
+
     \b
     Exit codes:
       0  done
-      1  an error, with its reason: a file, a setting, a policy, a ledger
-      2  wrong usage: no such command or option
-      3  what was to be checked does not hold, or could not be verified
-      4  the question is refused: it cannot be answered as it is written; nothing was charged
-      5  the budget cannot pay for it; nothing was charged
+      1  an error in a file, a setting, a policy or a ledger
+      2  wrong usage, such as an unknown command or option
+      3  a check failed, or could not be completed
+      4  the question cannot be answered as written; nothing was charged
+      5  the budget cannot pay for the question; nothing was charged
     """
 
 
@@ -100,7 +105,7 @@ def exit_code(error: DiscreetError) -> int:
 
 
 def main() -> None:
-    """Run the command line; errors that discreet raises on purpose are said on standard error, without a traceback."""
+    """Run the command line; errors of discreet are printed on standard error, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # ε on a terminal that has no ε

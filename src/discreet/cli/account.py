@@ -31,7 +31,7 @@ _KINDS: dict[str, tuple[type[Any], int, str]] = {
 _SPEC = re.compile(r"(?P<kind>[a-z-]+):(?P<numbers>[^x]+)(x(?P<count>[0-9]{1,19}))?")
 
 _KINDS_HELP = "\n".join(f"  {name}:{fields}" for name, (_, _, fields) in _KINDS.items())
-_COMPOSE_HELP = f"""The least ε at this δ for all LOSSES together.
+_COMPOSE_HELP = f"""Compute the least ε at a given δ for all LOSSES together.
 
 \b
 A loss is one of these, with xCOUNT after it if it is repeated:
@@ -42,7 +42,7 @@ A loss is one of these, with xCOUNT after it if it is repeated:
 
 @click.group(name="account")
 def group() -> None:
-    """Compose losses, convert them, find the least noise for a guarantee.
+    """Compose and convert privacy losses; find the least noise for a guarantee.
 
     A loss is written KIND:NUMBERS, repeated releases with xCOUNT at the end, for example gaussian:20x1000.
     """
@@ -54,7 +54,7 @@ def group() -> None:
 @click.option(
     "--group", "size", type=click.IntRange(min=1), default=1, show_default=True, help="For groups of this many people."
 )
-@click.option("--all", "every", is_flag=True, help="What each accountant says, not only the best.")
+@click.option("--all", "every", is_flag=True, help="Show the result of every accountant, not only the best.")
 @show.plot_option
 @show.json_option
 def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: str | None, as_json: bool) -> None:  # noqa: D103
@@ -79,13 +79,15 @@ def compose(specs: tuple[str, ...], delta: str, size: int, every: bool, plot: st
 )
 @show.epsilon_option("The ε wanted.")
 @show.delta_option("The δ wanted; every KIND but laplace needs one above 0.", default="0", show_default=True)
-@click.option("--sensitivity", default="1", show_default=True, help="The most that one person can change the value.")
-@click.option("--rate", help="sampled-gaussian: the chance of each person to be in a lot.")
-@click.option("--steps", type=click.IntRange(min=1), help="sampled-gaussian: how many steps.")
+@click.option(
+    "--sensitivity", default="1", show_default=True, help="The most by which one person can change the value."
+)
+@click.option("--rate", help="sampled-gaussian: the probability that a person is in a lot.")
+@click.option("--steps", type=click.IntRange(min=1), help="sampled-gaussian: the number of steps.")
 @click.option(
     "--method",
     type=click.Choice(["analytic", "zcdp", "classical"]),
-    help="gaussian: how to calibrate; analytic, the least noise, unless given.",
+    help="gaussian: how to calibrate; by default analytic, which adds the least noise.",
 )
 @show.json_option
 def calibrate(
@@ -98,7 +100,7 @@ def calibrate(
     method: Literal["analytic", "zcdp", "classical"] | None,
     as_json: bool,
 ) -> None:
-    """The least noise for a guarantee (ε, δ); KIND is laplace, gaussian, discrete-gaussian or sampled-gaussian."""
+    """Find the least noise for (ε, δ)-DP; KIND is laplace, gaussian, discrete-gaussian or sampled-gaussian."""
     from discreet.privacy import calibration
 
     if method is not None and kind != "gaussian":
@@ -128,7 +130,7 @@ def calibrate(
 @_DELTA
 @show.json_option
 def zcdp(rho: str, delta: str, as_json: bool) -> None:
-    """ρ-zCDP as (ε, δ)-DP, by the tight formula."""
+    """Convert ρ-zCDP to (ε, δ)-DP, by the tight formula."""
     from discreet.privacy.accounting import zcdp as accountant
 
     show.facts({"epsilon": accountant.epsilon(rho, delta=delta), "delta": rational(delta, "delta")}, as_json=as_json)

@@ -12,21 +12,21 @@ _OUT = click.Path(dir_okay=False, writable=True)
 
 
 report_option = click.option("--report", type=_OUT, help="Write a report with pictures, as an HTML page.")
-force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
+force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
 @click.command()
 @click.argument("data", type=_FILE)
 @click.argument("policy", type=_FILE)
 @click.option("-o", "--output", type=_OUT, required=True, help="The anonymized table, .csv or .parquet.")
-@click.option("--keep-order", is_flag=True, help="Leave rows as they come; their order can tell whose they are.")
+@click.option("--keep-order", is_flag=True, help="Keep the order of the rows, although it may reveal whose they are.")
 @report_option
 @force_option
 @json_option
 def anonymize(
     data: str, policy: str, output: str, keep_order: bool, report: str | None, force: bool, as_json: bool
 ) -> None:
-    """Anonymize DATA (CSV or Parquet) as POLICY (TOML) says: redaction, coarsening, k-anonymity and its kin.
+    """Anonymize DATA (CSV or Parquet) as POLICY (TOML) says: redaction, coarsening, k-anonymity and similar.
 
     Rows are written in a random order. The result is not differentially private: the report says what it does not
     promise.
@@ -54,16 +54,28 @@ def anonymize(
 @click.command()
 @click.argument("data", type=_FILE)
 @click.option("--quasi", required=True, callback=names, help="Columns by which people could be recognized: a,b,c.")
-@click.option("--sensitive", callback=names, help="Columns that hold secrets: classes are checked for a single value.")
 @click.option(
-    "--unit", help="The column that names the person of a row, where one may have several: people are counted."
+    "--sensitive", callback=names, help="Sensitive columns: equivalence classes are checked for a single value."
 )
-@click.option("--population", type=click.IntRange(min=1), help="How many people the table is a sample of.")
 @click.option(
-    "--threshold", default="0.09", show_default=True, help="A chance of re-identification above it is a risk."
+    "--unit", help="The column that identifies a person, if a person may have several rows; people are then counted."
 )
-@click.option("--share", default="0.5", show_default=True, help="Column sets that single out at least this share.")
-@click.option("--largest", default=4, show_default=True, help="The most columns in such a set.")
+@click.option(
+    "--population", type=click.IntRange(min=1), help="The size of the population from which the table is a sample."
+)
+@click.option(
+    "--threshold",
+    default="0.09",
+    show_default=True,
+    help="Report re-identification probabilities above this as a risk.",
+)
+@click.option(
+    "--share",
+    default="0.5",
+    show_default=True,
+    help="Report column sets that single out at least this share of people.",
+)
+@click.option("--largest", default=4, show_default=True, help="The largest column set to try.")
 @report_option
 @force_option
 @json_option
@@ -80,7 +92,7 @@ def risk(
     force: bool,
     as_json: bool,
 ) -> None:
-    """How easily people are recognized in DATA (CSV or Parquet), and by which columns together.
+    """Measure how easily people can be re-identified in DATA (CSV or Parquet), and by which columns.
 
     Prosecutor, journalist and marketer risk by the named columns; and, among all columns, the smallest sets that
     single people out.

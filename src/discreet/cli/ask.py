@@ -34,13 +34,13 @@ OPTION = "--{} {}"
 _TERMS = (
     show.epsilon_option("What the whole question may cost: 0.5", required=False),
     click.option(
-        "--error", metavar="±", help="How far off answers may be, 100 or 5%: the least ε is found, up to --epsilon."
+        "--error", metavar="±", help="The acceptable error: 100 or 5%. The least ε is found, up to --epsilon."
     ),
     show.delta_option("Needed to name groups that come from the data: 1e-8"),
-    click.option("--groups", type=int, help="A person counts in at most so many groups; the policy says it otherwise."),
-    click.option("--rows", type=int, help="With the weight of at most so many rows in each group; likewise."),
-    click.option("--measure-bounds", is_flag=True, help="Spend a tenth of ε on how much bounding people left out."),
-    click.option("--confidence", default="0.95", show_default=True, help="With which each single interval holds."),
+    click.option("--groups", type=int, help="The most groups in which a person counts.  [the policy's bound]"),
+    click.option("--rows", type=int, help="The most rows as which a person counts in a group.  [the policy's bound]"),
+    click.option("--measure-bounds", is_flag=True, help="Spend a tenth of ε to measure how much bounding dropped."),
+    click.option("--confidence", default="0.95", show_default=True, help="The confidence level of each interval."),
     show.analyst_option,
 )
 _STATEMENTS = (
@@ -49,7 +49,9 @@ _STATEMENTS = (
     click.option("--file", "files", type=click.Path(dir_okay=False), multiple=True, help="Read SQL from a file."),
 )
 owner_log_option = click.option(
-    "--owner-log", type=click.Path(dir_okay=False), help="For the owner: write here why a charged release failed."
+    "--owner-log",
+    type=click.Path(dir_okay=False),
+    help="For the owner: a file for the reasons of charged releases that failed.",
 )
 
 
@@ -71,7 +73,7 @@ def _statements(command: Command) -> Command:
 @terms_options
 @show.json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print the table alone, as CSV; notes and receipt go to stderr.")
-@click.option("--intervals", is_flag=True, help="With --csv: two more columns, low and high, for each that has them.")
+@click.option("--intervals", is_flag=True, help="With --csv: add columns low and high for each value with an interval.")
 @show.plot_option
 @owner_log_option
 def ask(
@@ -85,16 +87,16 @@ def ask(
     owner_log: str | None,
     **terms: Any,
 ) -> None:
-    """The private answer to SQL, charged to the budget of POLICY; the same question again is free.
+    """Answer SQL privately and charge the budget of POLICY; repeating a question is free.
 
-    POLICY is a file, or the URL of a server (`discreet serve`) with a token in DISCREET_TOKEN; DISCREET_URL names it
-    where it is left out.
+    POLICY is a file, or the URL of a server (`discreet serve`) with a token in DISCREET_TOKEN; without
+    it, DISCREET_URL is used.
 
-    SQL is a SELECT, or - to read it from standard input. Several statements (or one text with ; between them) are asked
-    together: one ε pays for all of them. State --epsilon or --error; an error of averages, or a share of the answer
-    (5%), takes both: a tenth of ε finds the sizes, and the rest is spent as far as needed.
+    SQL is a SELECT, or - to read it from standard input. One ε pays for several statements, given separately or as one
+    text with ; between them. State --epsilon or --error. For averages and for relative errors (5%), state both: a tenth
+    of ε estimates the sizes, and no more of the rest is spent than needed.
 
-    Exit codes: 4 where the question is refused, 5 where the budget cannot pay; neither was charged.
+    Exit codes: 4 if the question is refused, 5 if the budget cannot pay; neither is charged.
     """
     policy, sql = show.named(policy, sql)
     texts = _read(sql, files)
@@ -120,7 +122,7 @@ def ask(
 @terms_options
 @show.json_option
 def explain(policy: str, sql: tuple[str, ...], files: tuple[str, ...], as_json: bool, **terms: Any) -> None:
-    """What asking SQL would cost and do: noise, bounds, expected errors, what is left. Free; nothing is written.
+    """Show what SQL would cost and do: noise, bounds, expected errors, the budget left. Free; nothing is written.
 
     SQL is as for `discreet ask`: one statement, or several that would be asked together.
     """
@@ -278,14 +280,14 @@ def _what_is_left(data: "Dataset", plan: "QueryPlan", analyst: str | None) -> st
 # Reading statements
 
 
-def separated(text: str) -> tuple[list[str], str]:
+def split_statements(text: str) -> tuple[list[str], str]:
     """The statements that end with a semicolon, and what comes after the last of them.
 
     Semicolons inside quotes and comments are none. Where a quote or comment is left open, nothing has ended.
 
-    >>> separated("SELECT ';' ; -- and; then\\n SELECT 2; SELECT")
+    >>> split_statements("SELECT ';' ; -- and; then\\n SELECT 2; SELECT")
     (["SELECT ';'", '-- and; then\\n SELECT 2'], 'SELECT')
-    >>> separated("SELECT 1; SELECT 'a")
+    >>> split_statements("SELECT 1; SELECT 'a")
     ([], "SELECT 1; SELECT 'a")
     """
     from sqlglot import TokenError, TokenType, tokenize
@@ -313,10 +315,12 @@ def _read(sql: tuple[str, ...], files: tuple[str, ...]) -> list[str]:
             raise click.UsageError(f"cannot read {file}: {error.strerror or error}") from None
     texts = []
     for text in arguments:
-        whole, rest = separated(text)
+        whole, rest = split_statements(text)
         texts += [*whole, rest] if rest else whole
     if not texts:
-        raise click.UsageError("there is no statement; write it after the policy, or - to read it from standard input")
+        raise click.UsageError(
+            "the statement is missing; write it after the policy, or - to read it from standard input"
+        )
     return texts
 
 

@@ -16,15 +16,15 @@ _TRUTH = "For the judge: pairs of a {} and the same {} in RELEASED; empty or not
 
 @click.group(name="attack", cls=AttackGroup)
 def group() -> None:
-    """Attack a release of your own, as somebody would who means harm, and count how often it succeeds.
+    """Attack a release of your own as an adversary would, and count how often the attack succeeds.
 
     Every report says how often the attack succeeds, how often guessing does, and (where it makes sense) how often the
-    same attack succeeds on people who are not in the release at all. The verdict is `falls` (clearly better than
+    same attack succeeds on people who are not in the release. The verdict is `falls` (clearly better than
     guessing), `leaks` (better, but by less than 5 percentage points), `holds` (no better, up to that) or `undecided`
     (too few people to say, or labels that the attack could not read).
 
-    Whoever attacks here is the judge too, who knows the truth: keep those files, and the reports with --owner, to
-    yourself. `discreet attack example DIR` writes generated files to try everything on.
+    Judging an attack requires the truth: keep those files, and reports made with --owner, to yourself. `discreet attack
+    example DIR` writes generated files to try the attacks on.
     """
 
 
@@ -129,11 +129,11 @@ def _file(name: str, help_: str, *, required: bool = False) -> click.Option:
 group.generated = {
     "link": Generated(
         attack="tables.linkage.Linkage",
-        short_help="Name the people of a table without names.",
-        help="""Name the people of a table without names (Sweeney).
+        short_help="Re-identify the people of an anonymous table.",
+        help="""Re-identify the people of an anonymous table (Sweeney).
 
-        RELEASED is a table without names, KNOWN a list of people with names, such as voters. A row is claimed for a
-        person when nobody else on the list fits it. Only whoever has the truth can say whether a claim is right.
+        RELEASED is a table without names, KNOWN a list of people with names, such as voters. A row is attributed
+        to a person if nobody else on the list matches it. Judging whether that is right requires the truth.
 
         \b
         discreet attack example town
@@ -143,11 +143,11 @@ group.generated = {
     ),
     "secret": Generated(
         attack="tables.linkage.LinkedSecret",
-        short_help="Learn a secret through the row linked with a person.",
-        help="""Learn a secret through the row that is linked with a person; for synthetic tables too.
+        short_help="Learn a secret from the row linked to a person.",
+        help="""Learn a secret from the row linked to a person; works on synthetic tables too.
 
-        As `link`, but what counts is whether the secret read from the claimed row is right, not whose row it is. Every
-        secret is judged on its own too, as in `infer`.
+        Like `link`, but what counts is whether the secret read from the linked row is right, not whose row it is. Every
+        secret is also judged on its own, as in `infer`.
 
         \b
         discreet attack example town
@@ -157,12 +157,12 @@ group.generated = {
     ),
     "infer": Generated(
         attack="tables.inference.Inference",
-        short_help="Tell a secret by the released rows nearest to a person.",
-        help="""Tell a secret of people from what is known about them, by the released rows nearest to them.
+        short_help="Infer a secret from the released rows nearest to a person.",
+        help="""Infer a secret about people from the released rows that are nearest to what is known about them.
 
-        RELEASED is the table that left (raw, coarsened or synthetic), PEOPLE are those whose data it was made from,
-        CONTROLS people of the same kind who were not in it. What works on both is knowledge about everybody; only the
-        difference is about a person's own row.
+        RELEASED is a raw, coarsened or synthetic table, PEOPLE those whose data it was made from, and CONTROLS similar
+        people who were not in it. What succeeds equally on both is general knowledge; only the difference is due to a
+        person's own row.
 
         \b
         discreet attack example town
@@ -171,10 +171,10 @@ group.generated = {
     ),
     "linkability": Generated(
         attack="tables.inference.Linkability",
-        short_help="Join two parts of a person's data through a release.",
-        help="""Join two parts of a person's data, held by two parties, through the release.
+        short_help="Link two parts of a person's data through a release.",
+        help="""Link two parts of a person's data, held by two parties, through the release.
 
-        RELEASED, PEOPLE and CONTROLS as in `infer`.
+        RELEASED, PEOPLE and CONTROLS are the same as for `infer`.
 
         \b
         discreet attack example town
@@ -183,10 +183,10 @@ group.generated = {
     ),
     "single-out": Generated(
         attack="tables.singling_out.SinglingOut",
-        short_help="Say what is true of exactly one person.",
-        help="""Say, after the release, what is true of exactly one person of its data.
+        short_help="Find a predicate that is true of exactly one person.",
+        help="""Find, from the release, a predicate that is true of exactly one person in its data.
 
-        RELEASED, PEOPLE and CONTROLS as in `infer`.
+        RELEASED, PEOPLE and CONTROLS are the same as for `infer`.
 
         \b
         discreet attack example town
@@ -195,11 +195,11 @@ group.generated = {
     ),
     "intersect": Generated(
         attack="answers.intersection.Intersection",
-        short_help="Put several releases together: which values remain?",
-        help="""Put several releases about the same people together: which values remain possible?
+        short_help="Intersect several releases: which values remain possible?",
+        help="""Intersect several releases about the same people: which values remain possible?
 
-        Each of RELEASES leaves several values of the secret for a person; only those that all of them leave remain.
-        With a single release this is the homogeneity attack: classes in which everybody has the same secret.
+        Each release leaves several possible values of a person's secret; only those that all releases leave remain.
+        With a single release this is the homogeneity attack on classes in which everybody has the same secret.
 
         \b
         discreet attack example town
@@ -213,11 +213,11 @@ group.generated = {
         help="""Find people's records by a few of their ratings (after Narayanan, Shmatikov 2008).
 
         RELEASED and KNOWN are tables with the columns person, item, rating and, where known, day (a date, an ISO time,
-        a number of days, or seconds since 1970); --columns names them otherwise. RELEASED holds invented names and
-        everything they rated, KNOWN true names and the little that is known. Items are named alike in both. Where
-        a person rated an item several times, the latest rating counts.
+        a number of days, or seconds since 1970); --columns gives other names. RELEASED holds pseudonyms and
+        all their ratings, KNOWN true names and the few ratings that are known. Items have the same names in both. If a
+        person rated an item several times, the latest rating counts.
 
-        With --plant a table of your own is enough: what is known is made of it, and some people are taken out.
+        With --plant, a table of your own suffices: KNOWN is derived from it, and some people are removed from it.
 
         \b
         discreet attack match ratings.csv --plant 8 --columns userId,movieId,rating,timestamp
@@ -232,23 +232,23 @@ group.generated = {
                 ["--plant"],
                 type=click.IntRange(min=1),
                 metavar="NUMBER",
-                help="Without KNOWN: take so many ratings of some people of RELEASED, with errors, for what is known.",
+                help="Without KNOWN: derive it from this many ratings of some people in RELEASED, with errors.",
             ),
             click.Option(
                 ["--columns"],
                 metavar="COLUMN,…",
-                help="Those of person, item, rating and time.  [person,item,rating,day]",
+                help="The names of these columns.  [person,item,rating,day]",
             ),
         ),
         build=_match,
     ),
     "graph": Generated(
         attack="records.graph.GraphMatching",
-        short_help="Name the nodes of a network by another network.",
-        help="""Name the nodes of a network without names, by another network (Narayanan, Shmatikov 2009).
+        short_help="Identify the nodes of a network with another network.",
+        help="""Identify the nodes of an anonymous network with another network (Narayanan, Shmatikov 2009).
 
-        RELEASED and KNOWN are lists of edges: tables whose first two columns are the ends. An edge that has no
-        direction is listed once.
+        RELEASED and KNOWN are lists of edges: tables whose first two columns are the endpoints. List an undirected
+        edge once.
 
         \b
         discreet attack example town
@@ -258,18 +258,18 @@ group.generated = {
             click.Argument(["released"], type=FILE),
             click.Argument(["known"], type=FILE),
             _file("--truth", _TRUTH.format("node of KNOWN", "person's"), required=True),
-            _file("--seeds", "Pairs of nodes known to be the same person; by default they are looked for."),
-            click.Option(["--directed"], is_flag=True, help="Edges have a direction."),
+            _file("--seeds", "Pairs of nodes known to be the same person; by default they are searched for."),
+            click.Option(["--directed"], is_flag=True, help="Edges are directed."),
         ),
         build=_graph,
     ),
     "compose": Generated(
         attack="answers.composition.Composition",
-        short_help="Two answers, each harmless, that name a person together.",
-        help="""Two answers that protect one by one and give a person away together: the published example.
+        short_help="Combine two answers that together identify a person.",
+        help="""Combine two answers that are harmless alone and together identify a person: the published example.
 
-        Six invented people; the least age and the greatest weight of whoever has the disease. Each answer fits two
-        people, both together only one. With --noisy nobody is ever certain. Computed exactly, without sampling.
+        Of six invented people, one has a disease. The least age and the greatest weight of those with the disease each
+        match two people, and both together only one. With --noisy, no match is certain. Computed without sampling.
 
         \b
         discreet attack compose
@@ -277,9 +277,13 @@ group.generated = {
         """,
         more=(
             click.Option(
-                ["--noisy"], is_flag=True, help="Each answer is randomized: a step off the truth is half as probable."
+                ["--noisy"],
+                is_flag=True,
+                help="Randomize each answer: each step away from the truth is half as probable.",
             ),
-            click.Option(["--several"], is_flag=True, help="The attacker thinks that several may have the disease."),
+            click.Option(
+                ["--several"], is_flag=True, help="The attacker considers that several people may have the disease."
+            ),
         ),
         build=_compose,
     ),
@@ -288,8 +292,8 @@ group.generated = {
         short_help="Recover secret bits from counts over subsets.",
         help="""Recover secret bits from counts over random subsets (Dinur, Nissim 2003).
 
-        The bits are generated, or your own (--truth). With --policy your curator is asked, through SQL; the policy's
-        whole budget is the attacker's, on a ledger in memory, so that nothing is charged to the real one.
+        The bits are generated, or your own (--truth). With --policy, your curator is asked in SQL. The attacker may
+        spend the policy's whole budget, on a ledger in memory; nothing is charged to the real one.
 
         \b
         discreet attack reconstruct --people 200 --answers rounded
@@ -300,21 +304,22 @@ group.generated = {
         """,
         more=(
             _file("--policy", "Ask the curator of this policy instead, with an empty ledger of its own."),
-            click.Option(["--sql"], help="With --policy: the question, with {subset} where the subset goes."),
+            click.Option(["--sql"], help="With --policy: the question, with {subset} as the condition of a subset."),
             click.Option(
                 ["--numbers"],
                 type=FileColumn(),
-                help="With --policy: each person's public number, a column of the SQL.",
+                help="With --policy: the column of public numbers of people that the SQL uses.",
             ),
         ),
         build=_reconstruct,
     ),
     "difference": Generated(
         attack="answers.bit_trials.DifferencingTrial",
-        short_help="Everybody minus everybody but one.",
-        help="""Everybody, and everybody but one: the difference of two counts is one person's secret.
+        short_help="Subtract two counts that differ by one person.",
+        help="""Subtract two counts, of everybody and of everybody but one: the difference is that person's secret.
 
-        Each person is put into --groups random groups; the mean of the differences tells the bit. Rounding needs many.
+        Each person is put into --groups random groups; the mean of the differences reveals the bit. Rounded counts need
+        many groups.
 
         \b
         discreet attack difference --people 100
@@ -325,11 +330,11 @@ group.generated = {
     ),
     "average": Generated(
         attack="answers.bit_trials.AveragingTrial",
-        short_help="Ask the same again and again.",
-        help="""Ask the same again and again: fresh noise without a ledger averages away.
+        short_help="Repeat a question and average the noise away.",
+        help="""Repeat a question: without a ledger, fresh noise averages away.
 
-        Each person's bit is asked for --repeats times. A system that caches its answers gives the same one again; one
-        with a budget spreads it over all repetitions.
+        Each person's bit is requested --repeats times. A system that caches answers returns the same one; one with a
+        budget divides it among all repetitions.
 
         \b
         discreet attack average --people 100 --answers noisy --epsilon 0.5 --repeats 150
@@ -341,15 +346,15 @@ group.generated = {
 }
 
 
-@click.command(short_help="Run every attack on generated people, as one page.")
+@click.command(short_help="Run every attack on generated people and write one page.")
 @click.argument("exhibits", nargs=-1)
 @output_option("The page.", default="gallery.html", show_default=True)
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Other people, same story.")
-@click.option("--list", "listed", is_flag=True, help="Say what there is, and stop.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Generate other people.")
+@click.option("--list", "listed", is_flag=True, help="List what there is, and stop.")
 @force_option
 @json_option
 def gallery(exhibits: tuple[str, ...], output: str, seed: int, listed: bool, force: bool, as_json: bool) -> None:
-    """Run all attacks (or the named EXHIBITS) on generated people, and write what falls and what holds to a page.
+    """Run all attacks (or the named EXHIBITS) on generated people, and write the verdicts to a page.
 
     It takes a few minutes. Nobody in it exists.
     """
@@ -361,7 +366,7 @@ def gallery(exhibits: tuple[str, ...], output: str, seed: int, listed: bool, for
             click.echo(f"{exhibit.name:<{width}}  {exhibit.title}")
         return
     if Path(output).exists() and not force:
-        raise click.ClickException(f"{output} exists already; choose another name, or say --force")
+        raise click.ClickException(f"{output} exists already; choose another name, or add --force")
     finished = visit(exhibits or None, seed=seed, progress=_tell_exhibit)
     page(finished, seed=seed).save(output)
     if as_json:

@@ -55,7 +55,7 @@ class Generated:
 
         def run(*, as_json: bool, report: str | None, plot: str | None, owner: bool, force: bool, **given: Any) -> None:
             must_hold = given.pop("must_hold", False)
-            unwritten(report, plot, force=force)
+            refuse_existing_files(report, plot, force=force)
             settings = {field.name: _value(field, given) for field in shown} | given
             result = (self.build(attack, **settings) if self.build else attack(**settings)).run()
             tell(result, as_json=as_json, report=report, plot=plot, owner=owner)
@@ -168,11 +168,11 @@ def write(drawn: Any, path: str | None) -> None:
         click.echo(f"wrote {path}", err=True)
 
 
-def unwritten(*paths: str | None, force: bool) -> None:
+def refuse_existing_files(*paths: str | None, force: bool) -> None:
     """Refuse to write over files, before anything is computed."""
     for path in paths:
         if path is not None and Path(path).exists() and not force:
-            raise click.ClickException(f"{path} exists already; choose another name, or say --force")
+            raise click.ClickException(f"{path} exists already; choose another name, or add --force")
 
 
 def with_options(*options: click.Parameter) -> Callable[[click.Command], click.Command]:
@@ -196,14 +196,16 @@ def _level(_: click.Context, __: click.Parameter, given: str) -> float:
 
 def confidence_option(default: str) -> click.Option:
     """How sure the confidence bounds are."""
-    return click.Option(["--confidence"], default=default, show_default=True, callback=_level, help="Of the limits.")
+    return click.Option(
+        ["--confidence"], default=default, show_default=True, callback=_level, help="The level of confidence bounds."
+    )
 
 
 seed_option = click.Option(
-    ["--seed"], type=click.IntRange(min=0), default=0, show_default=True, help="Choose and draw the same again."
+    ["--seed"], type=click.IntRange(min=0), default=0, show_default=True, help="The seed of all random choices."
 )
 json_option = click.Option(["--json", "as_json"], is_flag=True, help=show.JSON_HELP)
-force_option = click.Option(["--force"], is_flag=True, help="Write over files that exist.")
+force_option = click.Option(["--force"], is_flag=True, help="Overwrite existing files.")
 _page, _picture = show.checked_file(".html", ".htm"), show.checked_file()
 output_options: tuple[click.Parameter, ...] = (
     json_option,
@@ -214,10 +216,10 @@ output_options: tuple[click.Parameter, ...] = (
     force_option,
 )
 _owner = click.Option(
-    ["--owner"], is_flag=True, help="Show the worst examples too. They are about people: for the owner's eyes only."
+    ["--owner"], is_flag=True, help="Also show the worst examples, which are about people: for the owner's eyes only."
 )
 _must_hold = click.Option(
-    ["--must-hold"], is_flag=True, help="Exit with code 3 unless the release holds; undecided does not (for CI)."
+    ["--must-hold"], is_flag=True, help="Exit with code 3 unless the verdict is `holds` (for CI)."
 )
 
 
@@ -308,13 +310,13 @@ def _pairs_option(name: str, metavar: str, help_: str) -> click.Option:
 _hierarchy = _pairs_option(
     "--hierarchy",
     "COLUMN=FILE",
-    "What the labels of a column stand for: a CSV file, a line for each value: nurse;health;* (130**, 20-29, "
-    "[20, 30), <30 and the like need none).",
+    "A CSV file of what labels of a column stand for, with a line for each value: nurse;health;* (130**, 20-29, "
+    "[20, 30) and <30 need none).",
 )
 _comparing = (
-    _pairs_option("--within", "COLUMN=NUMBER", "Numbers (dates: days) that differ by at most this fit."),
-    _pairs_option("--starts", "COLUMN=LETTERS", "The first letters must fit."),
-    _pairs_option("--edits", "COLUMN=NUMBER", "Texts that differ by at most so many letters fit."),
+    _pairs_option("--within", "COLUMN=NUMBER", "Numbers (dates: in days) match if they differ by at most this."),
+    _pairs_option("--starts", "COLUMN=LETTERS", "Texts match if this many first letters do."),
+    _pairs_option("--edits", "COLUMN=NUMBER", "Texts match if they differ by at most this many letters."),
     _hierarchy,
 )
 Pairs = tuple[tuple[str, str], ...]

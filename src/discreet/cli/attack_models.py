@@ -15,9 +15,9 @@ from discreet.cli.attack_fields import (
     force_option,
     json_option,
     output_options,
+    refuse_existing_files,
     seed_option,
     tell,
-    unwritten,
     with_options,
     write,
 )
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from discreet.attacks.audit.zoo import Broken
     from discreet.attacks.membership import MembershipReport
 
-_LITERAL_HELP = "as Python writes it: 5, True, '[1, 2, 3]'; anything else is a text"
+_LITERAL_HELP = "as a Python literal: 5, True, '[1, 2, 3]'; anything else is text"
 _OUT = click.Path(dir_okay=False, writable=True)
 
 
@@ -43,44 +43,47 @@ def _progress(what: str) -> Callable[[int, int], None] | None:
 
 
 @with_options(confidence_option("0.999"), seed_option, *output_options)
-@click.command(short_help="A lower bound on any function's ε; a zoo of broken ones.")
+@click.command(short_help="Bound the ε of any function from below.")
 @click.argument("target", metavar="[FILE.py:FUNCTION | MODULE:FUNCTION]", required=False)
 @click.option("--first", help=f"The data, {_LITERAL_HELP}.")
 @click.option(
     "--second",
-    help="Its neighbor: the same data without one person, or with one person's changed.  [the worst of several]",
+    help="Its neighbor: the same data with one person removed or changed.  [the worst of several]",
 )
-@click.option("--epsilon", help="The ε that is claimed; without, only the bound is found.")
-@click.option("--delta", help="The δ that is claimed.  [0]")
-@click.option("--samples", type=click.IntRange(200), default=100_000, show_default=True, help="Draws from each.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="About how long drawing may take.")
-@click.option("--zoo", is_flag=True, help="Audit mechanisms that are known to be broken: does the audit catch them?")
+@click.option("--epsilon", help="The claimed ε; without it, only the bound is computed.")
+@click.option("--delta", help="The claimed δ.  [0]")
+@click.option(
+    "--samples", type=click.IntRange(200), default=100_000, show_default=True, help="Outputs drawn for each input."
+)
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Roughly how long drawing may take.")
+@click.option(
+    "--zoo", is_flag=True, help="Audit mechanisms that are known to be broken, and see whether they are caught."
+)
 def audit(
     target: str | None, first: str | None, second: str | None, zoo: bool, confidence: float, seed: int, as_json: bool,
     report: str | None, plot: str | None, force: bool, **settings: Any,
 ) -> None:  # fmt: skip
-    """A lower bound on the ε of any function, from its outputs on two neighboring inputs.
+    """Bound the ε of any function from below, from its outputs on two neighboring inputs.
 
-    FUNCTION takes (data) and gives one output, or (data, n) and gives n of them, or (data, n, rng) with a NumPy
-    generator; a mechanism of discreet (an object with `release`) will do too, and is held to its own promise unless
-    --epsilon claims another. Without --second several neighbors of a number, a truth value, a list, a set or a mapping
-    are tried, and the one that looks worst is audited. An audit refutes a claim or does not; it never proves one, and
-    says how large an ε it could have proved.
+    FUNCTION takes (data) and returns one output, or takes (data, n) or (data, n, rng), with a NumPy generator, and
+    returns n outputs. It may also be a mechanism (an object with `release`), whose own ε is audited unless --epsilon
+    states another. Without --second, several neighbors of a number, boolean, list, set or mapping are tried, and the
+    worst is audited. An audit may refute a claim but never proves one; it reports the largest ε it could have proved.
 
-    Exit code 3 where the claim is refuted; with --zoo, where a broken mechanism was not caught.
+    Exit code 3 if the claim is refuted; with --zoo, if a broken mechanism was not caught.
 
     \b
     discreet attack audit counts.py:noisy_count --first 10 --second 11 --epsilon 1
     discreet attack audit --zoo --report zoo.html
     """
-    unwritten(report, plot, force=force)
+    refuse_existing_files(report, plot, force=force)
     if zoo:
         if target is not None or first is not None or second is not None or settings["epsilon"] is not None:
             raise click.UsageError("--zoo brings its own mechanisms, inputs and claims")
         _parade(confidence, seed, as_json=as_json, report=report, plot=plot)
         return
     if target is None or first is None:
-        raise click.UsageError("there is nothing to audit; give FILE.py:FUNCTION and --first, or say --zoo")
+        raise click.UsageError("there is nothing to audit; give FILE.py:FUNCTION and --first, or --zoo")
     result = _audit(*_loaded(target), first, second, confidence=confidence, seed=seed, **settings).find()
     tell(result.report(), as_json=as_json, report=report, plot=plot, owner=False)
     if result.broken:
@@ -107,10 +110,10 @@ def _audit(
 
 
 def _parade(confidence: float, seed: int, *, as_json: bool, report: str | None, plot: str | None) -> None:
-    from discreet.attacks.audit.zoo import bounds, parade, table
+    from discreet.attacks.audit.zoo import audit_zoo, bounds, table
     from discreet.report import Page
 
-    caught = parade(confidence=confidence, seed=seed, progress=_progress("mechanisms"))
+    caught = audit_zoo(confidence=confidence, seed=seed, progress=_progress("mechanisms"))
     if as_json:
         show.facts({"confidence": confidence, "mechanisms": [_entry(*pair) for pair in caught]}, as_json=True)
     else:
@@ -199,14 +202,14 @@ def _arguments(function: Callable[..., Any]) -> int:
 
 GUESS = Generated(
     attack="audit.targets.Guessing",
-    short_help="Which of two inputs was it? Beside what ε allows.",
-    help="""One of two inputs was released: which? Measured beside what ε allows.
+    short_help="Guess which of two inputs was released.",
+    help="""Guess which of two inputs was released, compared with what ε allows.
 
     No test between neighbors is right more often than e^ε/(1 + e^ε), and randomized response reaches it. The target is
     `response` (one randomized bit), `geometric` (a count with truncated geometric noise), a MATRIX as `discreet
     channel` reads it (.csv or .json), or a function as for `audit`.
 
-    Exit code 3 where guesses are right more often than --epsilon allows.
+    Exit code 3 if guesses are right more often than --epsilon allows.
 
     \b
     discreet attack guess --epsilon 1 --plot curve.svg
@@ -276,36 +279,44 @@ def _even(_: click.Context, __: click.Parameter, given: int) -> int:
 
 
 @with_options(confidence_option("0.95"), seed_option, *output_options)
-@click.command(short_help="Whose data was a model trained on? Before and after privacy.")
+@click.command(short_help="Tell whose data a model was trained on.")
 @click.argument("model", type=FILE)
 @click.option("--members", type=FILE, required=True, help="Rows that MODEL was trained on.")
-@click.option("--others", type=FILE, required=True, help="Rows of the same kind that it was not trained on.")
-@click.option("--coins", "fair", is_flag=True, help="A fair coin for each row decided (see `coins`): ε can be bounded.")
-@click.option("--epsilon", help="The ε that is claimed for MODEL.")
-@click.option("--delta", help="The δ that is claimed.  [0]")
-@click.option("--references", type=click.IntRange(0), default=0, callback=_even, help="Train so many models for LiRA.")
-@click.option("--population", type=FILE, help="More rows, of nobody in either file: for RMIA, with --references.")
-@click.option("--plain", is_flag=True, help="Train a model without privacy on the members, and show it before MODEL.")
+@click.option("--others", type=FILE, required=True, help="Similar rows that it was not trained on.")
+@click.option("--coins", "fair", is_flag=True, help="A fair coin split the rows (see `coins`), so ε can be bounded.")
+@click.option("--epsilon", help="The ε claimed for MODEL.")
+@click.option("--delta", help="The claimed δ.  [0]")
+@click.option(
+    "--references",
+    type=click.IntRange(0),
+    default=0,
+    callback=_even,
+    help="How many reference models to train for LiRA.",
+)
+@click.option("--population", type=FILE, help="For RMIA, with --references: rows of people who are in neither file.")
+@click.option(
+    "--plain", is_flag=True, help="Also attack a model trained without privacy on the members, for comparison."
+)
 @click.option("--target", help="The column that a pickled model predicts.")
-@click.option("--trust-pickle", is_flag=True, help="MODEL is a pickle of scikit-learn and may run any code: read it.")
+@click.option("--trust-pickle", is_flag=True, help="Read MODEL as a scikit-learn pickle, which may run any code.")
 @click.option("--must-hold", is_flag=True, help="Exit with code 3 unless every attack on MODEL holds.")
 def membership(
     model: str, must_hold: bool, epsilon: str | None, as_json: bool, report: str | None, plot: str | None, force: bool,
     **given: Any,
 ) -> None:  # fmt: skip
-    """Whose data was MODEL trained on? Attacks on what it says and on its weights, beside what ε allows.
+    """Tell whose data MODEL was trained on, from its outputs and weights, compared with what ε allows.
 
-    MODEL is a file that `discreet train` wrote. Everybody in --members and --others is attacked: by their loss, by the
-    norm of their gradient, and with --references by LiRA, by RMIA too with --population. Reference models have the
+    MODEL is a file that `discreet train` wrote. Everybody in --members and --others is attacked by their loss and the
+    norm of their gradient; with --references also by LiRA, and with --population by RMIA. Reference models have the
     shape of MODEL and are trained here without privacy.
 
     A pickled classifier of scikit-learn is attacked by its loss, if you trust the file (--trust-pickle) and name the
-    column that it predicts (--target). For every other model: discreet.attacks.membership takes what a model says of
-    each row, from any library.
+    column that it predicts (--target). For other models, discreet.attacks.membership in Python takes the
+    outputs for each row.
 
-    A bound on ε needs members that fair coins chose (--coins); any other two files show a leak, and no ε.
+    Bounding ε requires members chosen by fair coins (--coins); with other files, only a leak can be shown.
 
-    Exit code 3 where a bound exceeds the claimed --epsilon.
+    Exit code 3 if a bound exceeds the claimed --epsilon.
 
     \b
     discreet attack coins people.csv --members in.csv --others out.csv
@@ -315,7 +326,7 @@ def membership(
     """
     if given["population"] is not None and not given["references"]:
         raise click.UsageError("--population is for RMIA, which needs reference models too: --references 8")
-    unwritten(report, plot, force=force)
+    refuse_existing_files(report, plot, force=force)
     if given["references"]:
         given["progress"] = _progress("models")
     from discreet.gallery.models import attack_model_file
@@ -327,26 +338,34 @@ def membership(
 
 
 @with_options(confidence_option("0.95"), seed_option, *output_options)
-@click.command("audit-training", short_help="Does DP-SGD, as it is built here, keep its ε?")
-@click.option("--epsilon", required=True, metavar="ε", help="What the training is planned for, and claims: 2")
-@click.option("--delta", required=True, metavar="δ", help="1e-5")
-@click.option("--steps", type=click.IntRange(min=1), default=10, show_default=True, help="Of the training.")
-@click.option("--rate", default="1", show_default=True, help="The chance to be in a lot; at 1 the audit sees most.")
+@click.command("audit-training", short_help="Bound the ε of this DP-SGD implementation from below.")
+@click.option("--epsilon", required=True, metavar="ε", help="The ε that the training is planned for and claims: 2")
+@click.option("--delta", required=True, metavar="δ", help="The δ that it is planned for: 1e-5")
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=10, show_default=True, help="The number of training steps."
+)
+@click.option(
+    "--rate", default="1", show_default=True, help="The probability of being in a lot; at 1 the audit is strongest."
+)
 @click.option("--clip", default="1", show_default=True, help="The clipping norm.")
 @click.option(
-    "--canaries", type=click.IntRange(64, 100_000), default=4096, show_default=True, help="Each put in by a fair coin."
+    "--canaries",
+    type=click.IntRange(64, 100_000),
+    default=4096,
+    show_default=True,
+    help="The number of canaries; a fair coin decides on each.",
 )
 def audit_training(
     delta: str, canaries: int, confidence: float, seed: int, as_json: bool, report: str | None, plot: str | None,
     force: bool, **recipe: Any,
 ) -> None:  # fmt: skip
-    """A lower bound on the ε of `discreet train`'s own DP-SGD, from one run with canaries.
+    """Bound the ε of the DP-SGD of `discreet train` from below, in one run with canaries.
 
-    Each canary is an example whose gradient lies in one weight of its own and is far too long, and is put in by a fair
-    coin. Whoever sees the noisy sums of all steps guesses who was in. No private row is read.
+    Each canary is an example with an oversized gradient in a weight of its own; a fair coin decides whether it is in
+    the data. The auditor sees the noisy sums of all steps and guesses which are in. No private row is read.
 
-    Exit code 3 where the bound exceeds ε: the training on this machine does not do what it says. A bound below ε proves
-    nothing. One run cannot prove more than about the logarithm of the number of canaries.
+    Exit code 3 if the bound exceeds ε, which means that training on this machine is broken. A bound below ε proves
+    nothing. The bound of one run is at most about the logarithm of the number of canaries.
 
     \b
     discreet attack audit-training --epsilon 2 --delta 1e-5
@@ -356,7 +375,7 @@ def audit_training(
     from discreet.gallery.models import canaries as planted
     from discreet.learning.sgd.recipe import Recipe, Sgd
 
-    unwritten(report, plot, force=force)
+    refuse_existing_files(report, plot, force=force)
     made = Recipe.for_budget(delta=delta, examples=canaries, optimizer=Sgd(1), **recipe)
     attack = planted(made, delta=delta, count=canaries, confidence=confidence, seed=seed)
     result = MembershipReport.of(after=[attack], title="DP-SGD under audit")
@@ -375,16 +394,16 @@ def _tell_models(result: "MembershipReport", *, as_json: bool, report: str | Non
 
 
 @with_options(force_option, json_option)
-@click.command(short_help="Split a table by fair coins, for an audit that bounds ε.")
+@click.command(short_help="Split a table by fair coins, for an audit that can bound ε.")
 @click.argument("data", type=FILE)
 @click.option("--members", type=_OUT, required=True, help="Write the rows to train on here, .csv or .parquet.")
 @click.option("--others", type=_OUT, required=True, help="Write the rows to leave out here.")
-@click.option("--seed", type=click.IntRange(min=0), help="Draw the same again; by default nobody knows the coins.")
+@click.option("--seed", type=click.IntRange(min=0), help="The seed of the coins; by default nobody knows them.")
 def coins(data: str, members: str, others: str, seed: int | None, force: bool, as_json: bool) -> None:
     """Split DATA in two by a fair coin for each row: one half to train on, the other to leave out.
 
-    Train on --members alone, then run `discreet attack membership … --coins`. The coins, and so both files, are the
-    judge's: an attacker who knows them has nothing to guess.
+    Train on --members alone, then run `discreet attack membership … --coins`. Keep both files secret: they reveal
+    the coins that an attacker has to guess.
 
     \b
     discreet attack coins people.csv --members in.csv --others out.csv
@@ -396,7 +415,7 @@ def coins(data: str, members: str, others: str, seed: int | None, force: bool, a
 
     if members == others:
         raise click.UsageError("--members and --others are the same file")
-    unwritten(members, others, force=force)
+    refuse_existing_files(members, others, force=force)
     table = read_table(data)
     if not table.num_rows:
         raise click.ClickException(f"{data} has no rows")
@@ -407,13 +426,15 @@ def coins(data: str, members: str, others: str, seed: int | None, force: bool, a
 
 
 @with_options(seed_option, json_option)
-@click.command(short_help="Write generated files to try everything on.")
+@click.command(short_help="Write generated files to try the attacks on.")
 @click.argument("folder", type=click.Path(file_okay=False))
-@click.option("--people", type=click.IntRange(200, 200_000), default=20_000, show_default=True, help="Of the town.")
+@click.option(
+    "--people", type=click.IntRange(200, 200_000), default=20_000, show_default=True, help="The population of the town."
+)
 def example(folder: str, people: int, seed: int, as_json: bool) -> None:
-    """Write generated files to FOLDER, which is made: a town, its hospital, its raters and its callers.
+    """Write generated files to a new FOLDER: a town, its hospital, movie ratings and phone calls.
 
-    Nobody in them exists. What each file is for is printed. The same seed writes the same files.
+    The people are made up. The command prints what each file is for. The same seed writes the same files.
 
     \b
     discreet attack example town

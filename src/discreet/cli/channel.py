@@ -18,7 +18,7 @@ _MATRIX = click.argument("matrix", type=click.Path(allow_dash=True))
 _NEIGHBORS = click.option(
     "--neighbors",
     required=True,
-    help="Which inputs must look alike: 'all', 'line' (each row and the next) or a file of pairs, two inputs a line.",
+    help="Which inputs are neighbors: 'all', 'line' (each row and the next), or a file with two inputs a line.",
 )
 _NORMALIZE = click.option("--normalize", is_flag=True, help="Divide each row by its sum (for rounded decimals).")
 _PRIOR = click.option(
@@ -28,7 +28,7 @@ _PRIOR = click.option(
 
 @click.group(name="channel")
 def group() -> None:
-    """Is this mechanism private? Any finite mechanism, as a matrix.
+    """Compute the privacy of any finite mechanism, given as a matrix.
 
     A matrix is a CSV file (header row: outputs; first column: inputs; cells as 0.25 or 1/3), a JSON file
     {"inputs": […], "outputs": […], "matrix": [[…], …]}, or - for a pipe.
@@ -43,14 +43,14 @@ def group() -> None:
 @_MATRIX
 @_NEIGHBORS
 @show.delta_option("Ask for (ε,δ)-DP instead of ε-DP.", default="0", show_default=True)
-@click.option("--claim", help="An ε that somebody claims: exit with code 3 if the mechanism does not have it.")
-@click.option("--metric", help="Also the tightest ε of d-privacy: 'discrete', 'line' or a CSV matrix of distances.")
+@click.option("--claim", help="A claimed ε: exit with code 3 if the mechanism does not satisfy it.")
+@click.option("--metric", help="Also compute the ε of d-privacy: 'discrete', 'line' or a CSV matrix of distances.")
 @_NORMALIZE
 @show.json_option
 def check(
     matrix: str, neighbors: str, delta: str, claim: str | None, metric: str | None, normalize: bool, as_json: bool
 ) -> None:
-    """The tightest ε, `inf` where there is none, and which output gives it away."""
+    """Compute the tightest ε (`inf` if there is none) and the output that attains it."""
     from discreet.exact import rational
 
     channel = _read(matrix, normalize)
@@ -74,14 +74,14 @@ def check(
 @group.command()
 @_MATRIX
 @_NEIGHBORS
-@click.option("--epsilon", "epsilons", multiple=True, help="At this ε; give it several times. Else at 21 even steps.")
+@click.option("--epsilon", "epsilons", multiple=True, help="An ε; may be repeated. By default 21 evenly spaced values.")
 @_NORMALIZE
 @show.plot_option
 @show.json_option
 def curve(
     matrix: str, neighbors: str, epsilons: tuple[str, ...], normalize: bool, plot: str | None, as_json: bool
 ) -> None:
-    """The least δ for each ε."""
+    """Compute the least δ for each ε."""
     points = _read(matrix, normalize).curve(_neighbors(neighbors), list(epsilons) or None)
     if as_json:
         click.echo(json.dumps([{"epsilon": epsilon, "delta": delta} for epsilon, delta in points]))
@@ -100,7 +100,7 @@ def curve(
 @_NORMALIZE
 @show.json_option
 def posterior(matrix: str, prior: str, normalize: bool, as_json: bool) -> None:
-    """What an adversary with this prior believes after each output."""
+    """Compute what an adversary with this prior believes after each output."""
     from discreet.mechanisms import bayesian
 
     channel = _read(matrix, normalize)
@@ -126,7 +126,7 @@ def posterior(matrix: str, prior: str, normalize: bool, as_json: bool) -> None:
     type=click.Choice(["absolute", "squared", "wrong"]),
     default="absolute",
     show_default=True,
-    help="What is made small on average: |answer − truth|, its square, or how often they differ.",
+    help="The expected error to minimize: |answer − truth|, its square, or how often they differ.",
 )
 @click.option(
     "--neighbors",
@@ -137,7 +137,7 @@ def posterior(matrix: str, prior: str, normalize: bool, as_json: bool) -> None:
 )
 @show.json_option
 def optimal(inputs: int, epsilon: str, prior: str, error: str, neighbors: str, as_json: bool) -> None:
-    """The best ε-DP mechanism on answers 0 … INPUTS−1 for a user with this prior, as an exact, certified matrix."""
+    """Compute the optimal ε-DP mechanism on 0 … INPUTS−1 for a user with this prior, as an exact, certified matrix."""
     from discreet.mechanisms.channel_io import to_csv, to_json
     from discreet.mechanisms.optimal import optimum
 

@@ -7,12 +7,12 @@ import click
 from discreet.cli.show import facts, force_option, json_option, output_option
 
 
-@click.command(short_help="Show every claim of the field: predicted beside measured.")
+@click.command(short_help="Compute the field's claims: predictions next to measurements.")
 @click.argument("ids", nargs=-1)
 @output_option("The page.", default="claims.html", show_default=True)
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Other people, same claims.")
-@click.option("--fast", is_flag=True, help="Small sizes: under 3 minutes in all, also on a busy machine.")
-@click.option("--list", "listed", is_flag=True, help="Say what there is, and stop.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Generate other people.")
+@click.option("--fast", is_flag=True, help="Use small sizes: under 3 minutes for all claims.")
+@click.option("--list", "listed", is_flag=True, help="List the claims, and stop.")
 @force_option
 @json_option
 def claims(ids: tuple[str, ...], output: str, seed: int, fast: bool, listed: bool, force: bool, as_json: bool) -> None:
@@ -28,7 +28,7 @@ def claims(ids: tuple[str, ...], output: str, seed: int, fast: bool, listed: boo
             click.echo(f"{claim.id:<4} {claim.words}")
         return
     if Path(output).exists() and not force:
-        raise click.ClickException(f"{output} exists already; choose another name, or say --force")
+        raise click.ClickException(f"{output} exists already; choose another name, or add --force")
     run = Run(seed=seed, fast=fast)
     shown = results(ids or None, run, progress=_tell)
     page(shown, run).save(output)

@@ -38,21 +38,21 @@ _PROMISES = click.Choice(["pure", "probabilistic", "approximate"])
 
 @click.group()
 def group() -> None:
-    """Synthetic commuting maps: where the people of each place of work live, without anybody's home."""
+    """Release synthetic commuting maps: where those who work at a place live, without revealing anybody's home."""
 
 
 def _edges(_: click.Context, __: click.Parameter, given: str | None) -> list[str] | None:
     return None if given is None else [edge.strip() for edge in given.split(",") if edge.strip()]
 
 
-_cap_option = click.option("--cap", metavar="KM", help="By public knowledge, nobody commutes farther.")
+_cap_option = click.option("--cap", metavar="KM", help="The longest commute, by public knowledge.")
 _bands_option = click.option(
-    "--bands", callback=_edges, metavar="KM,KM…", help="Put origins together by distance: 1,2,5,10,20"
+    "--bands", callback=_edges, metavar="KM,KM…", help="Group origins by distance: 1,2,5,10,20"
 )
 _hubs_option = click.option(
-    "--hubs", type=click.IntRange(min=1), help="Put origins together around so many, chosen privately."
+    "--hubs", type=click.IntRange(min=1), help="Group origins around this many, chosen privately."
 )
-_groups_option = click.option("--groups", type=_IN, help="A CSV: place, region. Public.")
+_groups_option = click.option("--groups", type=_IN, help="Public CSV file that groups origins: place, region.")
 _origin_option = click.option("--origin", default="origin", show_default=True, help="The column of homes.")
 _destination_option = click.option(
     "--destination", default="destination", show_default=True, help="The column of places of work."
@@ -65,19 +65,21 @@ _destination_option = click.option(
 @epsilon_option("What the map may cost: 1")
 @delta_option("For a guarantee that is not pure: 1e-6", default="0")
 @click.option("--method", type=_METHODS, default="counts", show_default=True, help="Noise on counts, or an urn.")
-@click.option("--promise", type=_PROMISES, default="pure", show_default=True)
+@click.option("--promise", type=_PROMISES, default="pure", show_default=True, help="The kind of guarantee.")
 @_cap_option
 @_bands_option
 @_hubs_option
 @_groups_option
-@click.option("--accept", metavar="SHARE", help="Draw again until at most this share of people would have to move.")
+@click.option(
+    "--accept", metavar="SHARE", help="Redraw until the map differs from the true one for at most this share of people."
+)
 @_origin_option
 @_destination_option
-@click.option("--count", help="A column that says how many people a row stands for; one, if left out.")
-@click.option("--persons", is_flag=True, help="Write a row for each synthetic person, not for each flow.")
+@click.option("--count", help="The column of how many people a row stands for; by default one.")
+@click.option("--persons", is_flag=True, help="Write one row for each synthetic person instead of each flow.")
 @output_option("Write the synthetic map here: .csv or .parquet")
 @click.option("--report", type=_OUT, help="Write a page that compares with the truth. For the owner's eyes only.")
-@click.option("--explain", is_flag=True, help="Say what would be done and promised, and stop.")
+@click.option("--explain", is_flag=True, help="Show what it would do and guarantee, and stop.")
 @json_option
 def synthesize(
     people: str,
@@ -94,10 +96,10 @@ def synthesize(
     as_json: bool,
     **settings: Any,
 ) -> None:
-    """A synthetic map of PEOPLE (a table: id, origin, destination) among PLACES (a table: name, coordinates).
+    """Make a synthetic map of PEOPLE (a table: id, origin, destination) among PLACES (a table: name, coordinates).
 
-    Coordinates are latitude and longitude, or x_km and y_km. How many people work at each place is public and kept;
-    where each of them lives is protected. The map is differentially private and safe to publish.
+    Coordinates are latitude and longitude, or x_km and y_km. How many people work at each place is treated as public
+    and stays the same; where each of them lives is protected. The map is differentially private and safe to publish.
     """
     from discreet.synthetic.commuting import Acceptance, Flows, Places, Scheme, synthesize
     from discreet.tables import write
@@ -108,7 +110,7 @@ def synthesize(
         click.echo(scheme.explain())
         return
     if output is None:
-        raise click.UsageError("where to? say -o MAP.csv, or --explain to see what would be done")
+        raise click.UsageError("state where to write: -o MAP.csv; or add --explain to see what it would do")
     if Path(output).suffix.lower() not in (".csv", ".parquet", ".pq"):
         raise click.ClickException(f"{output}: expected a name that ends in .csv or .parquet")
     for path in (output, report):
@@ -127,10 +129,16 @@ def synthesize(
 @group.command()
 @click.argument("policy", type=click.Path())
 @click.argument("places", type=_IN)
-@click.option("--table", help="The private table; the only one, if left out.")
+@click.option("--table", help="The private table, if there are several.")
 @epsilon_option("What the map may cost: 1")
 @delta_option("For Gaussian noise, with --promise approximate: 1e-6", default="0")
-@click.option("--promise", type=click.Choice(["pure", "approximate"]), default="pure", show_default=True)
+@click.option(
+    "--promise",
+    type=click.Choice(["pure", "approximate"]),
+    default="pure",
+    show_default=True,
+    help="The kind of guarantee.",
+)
 @_cap_option
 @_bands_option
 @_hubs_option
@@ -138,10 +146,14 @@ def synthesize(
 @_origin_option
 @_destination_option
 @output_option("Write the flows here: .csv or .parquet", callback=checked_file(*_TABLES))
-@click.option("--page", type=_OUT, callback=checked_file(".html"), help="Write a page to publish: a map to choose on.")
-@click.option("--geojson", type=_OUT, callback=checked_file(".geojson", ".json"), help="Write every flow as a line.")
-@click.option("--outlines", type=_IN, help="A GeoJSON file with the outlines of the places, for the page. Public.")
-@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
+@click.option(
+    "--page", type=_OUT, callback=checked_file(".html"), help="Write an interactive map as a page to publish."
+)
+@click.option(
+    "--geojson", type=_OUT, callback=checked_file(".geojson", ".json"), help="Write the flows as lines, in GeoJSON."
+)
+@click.option("--outlines", type=_IN, help="Public GeoJSON file with the outlines of the places, for --page.")
+@click.option("--explain", is_flag=True, help="Show what it would cost and do, and stop.")
 @analyst_option
 @force_option
 @json_option
@@ -162,8 +174,8 @@ def release(
 ) -> None:
     """Release a map of a private table of POLICY among PLACES (a table: name, coordinates), charged to the budget.
 
-    Where people live and where they work are both protected. What is written is differentially private and safe to
-    publish; the same map again, with other outlines or files, is free.
+    Where people live and where they work are both protected. The result is differentially private and safe to
+    publish; repeating it with other outlines or files is free.
     """
     import discreet
     from discreet.synthetic.commuting.flows import Places
@@ -171,7 +183,9 @@ def release(
     for path in (output, page, geojson):
         refuse_existing(path, force=force)
     if not explain and output is None and page is None and geojson is None:
-        raise click.UsageError("where to? say -o MAP.csv, --page MAP.html or --geojson MAP.geojson; or --explain")
+        raise click.UsageError(
+            "state where to write: -o MAP.csv, --page MAP.html or --geojson MAP.geojson; or add --explain"
+        )
     if outlines is not None and page is None:
         raise click.UsageError("--outlines are for a --page")
     known = Places.read(places)
@@ -220,7 +234,7 @@ def _write_public(
 def _only_private_table(data: "Dataset") -> str:
     private = [table.name for table in data.catalog.tables.values() if table.private]
     if len(private) != 1:
-        raise click.UsageError(f"which table? say --table with one of {', '.join(private)}")
+        raise click.UsageError(f"state the table: --table with one of {', '.join(private)}")
     return private[0]
 
 
@@ -254,12 +268,12 @@ def _progress_bar() -> Iterator[Callable[[int, int], None]]:
 
 @group.command()
 @click.argument("people", type=click.IntRange(min=1))
-@epsilon_option("Of the guarantee: 1")
-@delta_option("Of probabilistic DP, and of (ε,δ)-DP.")
-@click.option("--cells", type=click.IntRange(min=2), help="How many origins are possible; needed with --delta.")
+@epsilon_option("The ε of the guarantee: 1")
+@delta_option("The δ of probabilistic DP and of (ε, δ)-DP.")
+@click.option("--cells", type=click.IntRange(min=2), help="The number of possible origins; required with --delta.")
 @json_option
 def prior(people: int, epsilon: str, delta: str | None, cells: int | None, as_json: bool) -> None:
-    """How many people must be made up in every origin of a destination where PEOPLE work (the urn method)."""
+    """Compute how many made-up people each origin needs, for a destination where PEOPLE work (the urn method)."""
     from discreet.synthetic.commuting import approximate_prior, probabilistic_prior, pure_prior
 
     if (delta is None) != (cells is None):
@@ -272,13 +286,17 @@ def prior(people: int, epsilon: str, delta: str | None, cells: int | None, as_js
 
 
 @group.command()
-@click.option("--blocks", type=click.IntRange(min=4), default=10_000, show_default=True, help="Of the city.")
-@click.option("--workers", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Who commute.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Another city.")
+@click.option(
+    "--blocks", type=click.IntRange(min=4), default=10_000, show_default=True, help="The number of blocks in the city."
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="The number of commuters."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Generate another city.")
 @output_option("A new folder.", required=True, folder=True)
 @json_option
 def city(blocks: int, workers: int, seed: int, output: str, as_json: bool) -> None:
-    """Make up a city: people.parquet and places.csv in a folder, to try things on. Nobody in it exists."""
+    """Generate a made-up city to try things on: people.parquet and places.csv in a new folder."""
     import pyarrow
 
     from discreet.synthetic.commuting.flows import city as made_up

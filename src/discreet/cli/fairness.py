@@ -1,4 +1,4 @@
-"""`discreet fairness`: how far groups are apart, what closing a gap costs, and audits through the gate."""
+"""`discreet fairness`: disparities between groups, the cost of closing them, and audits of private labels."""
 
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,12 @@ def _bins(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict
         except ValueError:
             edges = []
         if not mark or not edges:
-            raise click.BadParameter(f"{text!r}: say COLUMN=5 (so many bins) or COLUMN=25,45 (edges)")
+            raise click.BadParameter(f"{text!r}: write COLUMN=5 (a number of bins) or COLUMN=25,45 (edges)")
     return bins
 
 
 def _show(report: Any, output: str | None, title: str, *, as_json: bool) -> None:
-    """What was found: on a page, if one is wanted, and on the terminal, in words or as JSON."""
+    """Write a report to a page, if requested, and to the terminal, as text or JSON."""
     if output is not None:
         report.page(title).save(output)
     if as_json:
@@ -39,30 +39,32 @@ def _show(report: Any, output: str | None, title: str, *, as_json: bool) -> None
 
 
 group_option = click.option("--group", required=True, callback=names, help="Sensitive attributes: race,sex.")
-given_option = click.option("--given", callback=names, help="Legitimate attributes: parity is looked at within them.")
+given_option = click.option("--given", callback=names, help="Legitimate attributes: parity is measured within them.")
 positive_option = click.option("--positive", callback=names, help="Classes that count as positive, against the rest.")
-threshold_option = click.option("--threshold", help="From which on a probability is predicted positive.")
+threshold_option = click.option("--threshold", help="The probability from which on a row is predicted positive.")
 bins_option = click.option("--bins", multiple=True, callback=_bins, help="Bin numbers: age=5, or at edges: age=25,45.")
-confidence_option = click.option("--confidence", default="0.95", show_default=True, help="Of all confidence bounds.")
+confidence_option = click.option(
+    "--confidence", default="0.95", show_default=True, help="The joint level of all confidence bounds."
+)
 least_option = click.option(
     "--least", default=20, show_default=True, type=click.IntRange(min=1), help="Smaller groups are not compared."
 )
 page_option = click.option("-o", "--output", type=_OUT, help="Write a page with pictures, as HTML.")
-force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
+force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
 @click.group(name="fairness")
 def group() -> None:
-    """How far groups are apart, with confidence bounds; what closing a gap costs; audits of private labels."""
+    """Measure disparities between groups and the cost of closing them; audit a model on private labels."""
 
 
 @group.command()
 @click.argument("data", type=_FILE)
 @click.option("--prediction", help="The column of predictions.")
-@click.option("--label", help="The column of true outcomes; without it, only parity can be looked at.")
+@click.option("--label", help="The column of true outcomes; without it, only parity is measured.")
 @group_option
 @given_option
-@click.option("--score", help="A column of scores: calibration is looked at; with --threshold, also predictions.")
+@click.option("--score", help="The column of scores, to measure calibration; with --threshold, also to predict.")
 @positive_option
 @threshold_option
 @bins_option
@@ -71,14 +73,16 @@ def group() -> None:
     type=click.Choice(["error", "drop", "group"]),
     default="error",
     show_default=True,
-    help="Rows that lack a value: refused, left out, or a group of their own.",
+    help="What to do with rows that lack a value: refuse, drop, or make them a group.",
 )
-@click.option("--absent", callback=names, help='Texts that mean "missing", beside empty ones: ?,NA')
-@click.option("--count", help="A column of how many rows each row stands for, as COUNT(*) gives.")
+@click.option("--absent", callback=names, help='Texts that mean "missing", in addition to the empty text: ?,NA')
+@click.option("--count", help="The column of how many rows each row stands for, such as COUNT(*).")
 @confidence_option
 @least_option
-@click.option("--tolerance", help="The largest gap accepted; exit code 3 if one surely exceeds it.")
-@click.option("--bootstrap", type=click.IntRange(min=100), help="Confidence bounds of gaps from so many replicates.")
+@click.option("--tolerance", help="The largest acceptable gap; exit code 3 if one exceeds it with confidence.")
+@click.option(
+    "--bootstrap", type=click.IntRange(min=100), help="Bound gaps by the bootstrap, with this many replicates."
+)
 @page_option
 @force_option
 @json_option
@@ -93,7 +97,7 @@ def report(
     as_json: bool,
     **columns: Any,
 ) -> None:
-    """Rates and gaps of the groups of DATA (CSV or Parquet): parity, equalized odds, calibration and their kin."""
+    """Report rates of groups in DATA (CSV or Parquet) and their gaps: parity, equalized odds, calibration …"""
     from discreet.fairness.disparity_report import fairness_report
 
     refuse_existing(output, "page", force=force)
@@ -106,7 +110,7 @@ def report(
 
 @group.command()
 @click.argument("data", type=_FILE)
-@click.option("--label", required=True, help="The column of true outcomes, 0 and 1 or the like.")
+@click.option("--label", required=True, help="The column of true outcomes, such as 0 and 1.")
 @click.option("--score", required=True, help="The column of scores.")
 @click.option("--group", required=True, help="The sensitive attribute.")
 @least_option
@@ -116,7 +120,7 @@ def report(
 def tradeoff(
     data: str, label: str, score: str, group: str, least: int, output: str | None, force: bool, as_json: bool
 ) -> None:
-    """What closing gaps costs in accuracy, by the best thresholds for each group on the score in DATA."""
+    """Show what closing gaps costs in accuracy, with the best thresholds on the score in DATA for each group."""
     from discreet.fairness.column_codes import numbers
     from discreet.fairness.tradeoff import tradeoff as traded
     from discreet.tables import column, read_table
@@ -135,7 +139,7 @@ def tradeoff(
 @click.option("--label", required=True, help="The private column of true outcomes.")
 @group_option
 @given_option
-@click.option("--key", help="The column that predictions are keyed by; the unit's, if a person is protected.")
+@click.option("--key", help="The column that identifies a prediction; the unit's, if a person is protected.")
 @click.option("--prediction", default="prediction", show_default=True, help="The column of PREDICTIONS.")
 @positive_option
 @threshold_option
@@ -145,8 +149,8 @@ def tradeoff(
 @click.option("--noise", type=click.Choice(["geometric", "gaussian"]), default="geometric", show_default=True)
 @confidence_option
 @least_option
-@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
-@click.option("--analyst", help="Who asks; the name of the user, if left out.")
+@click.option("--explain", is_flag=True, help="Show what it would cost and do, and stop.")
+@click.option("--analyst", help="Who is charged; by default the name of the user.")
 @page_option
 @force_option
 @json_option

@@ -46,7 +46,7 @@ class _ShowUnlessTold(click.Group):
 
 @click.group(cls=_ShowUnlessTold)
 def ledger() -> None:
-    """What was charged, by whom, on what; and whether the record is intact.
+    """Show what was charged, to whom and for what, and verify the record.
 
     `discreet ledger POLICY` is short for `discreet ledger show POLICY`.
     """
@@ -54,17 +54,17 @@ def ledger() -> None:
 
 @ledger.command(name="show")
 @_POLICY
-@click.option("--analyst", help="Only this analyst's charges, with the analyst's own running total.")
-@click.option("--last", type=click.IntRange(min=1), help="Only the last so many rows.")
-@click.option("--text", "texts", is_flag=True, help="Show the texts of the statements, where they were kept.")
+@click.option("--analyst", help="Show only this analyst's charges and running total.")
+@click.option("--last", type=click.IntRange(min=1), help="Show only this many of the last rows.")
+@click.option("--text", "texts", is_flag=True, help="Show the texts of the statements, if they are on record.")
 @show.plot_option
 @show.json_option
 def show_(policy: str, analyst: str | None, last: int | None, texts: bool, plot: str | None, as_json: bool) -> None:
-    """Who was charged, when, for what: the ε of each charge and the running total."""
+    """Show who was charged, when and for what: the ε of each charge and the running total."""
     record = _open(policy)
     entries = list(entries_of(record.policy, record.ledger, analyst))
     if analyst is not None and not entries:
-        raise InvalidParameter("--analyst", analyst, "somebody who was charged", "discreet budget lists all of them")
+        raise InvalidParameter("--analyst", analyst, "an analyst who was charged", "discreet budget lists all of them")
     shown = entries[-last:] if last else entries
     if as_json:
         rows = [entry.to_json(texts=texts) for entry in shown]
@@ -87,7 +87,7 @@ def show_(policy: str, analyst: str | None, last: int | None, texts: bool, plot:
 def verify(policy: str, published: tuple[str, ...], as_json: bool) -> None:
     """Check the hash chain, row by row, every total and every cached answer; exit code 3 if something is wrong.
 
-    Somebody who rewrote or removed the whole file is found by the policy's witness, and by published heads.
+    If the whole file was rewritten or removed, the policy's witness and published heads reveal it.
     """
     public = [head for path in published for head in _heads(path)]
     verdict, public = _verified(read_policy(policy), policy, public)
@@ -137,23 +137,23 @@ def _verified(read: Policy, policy: str, public: list[Head]) -> tuple[Verificati
 
 @ledger.command()
 @_POLICY
-@click.option(*show.JSON, is_flag=True, expose_value=False, help="Print JSON, which it does anyway.")
+@click.option(*show.JSON, is_flag=True, expose_value=False, help="Print JSON (this command always does).")
 def head(policy: str) -> None:
-    """Print where the chain ends now, as one line of JSON: publish it, and give it to `verify --published` later."""
+    """Print the head of the hash chain as a line of JSON, to publish and to pass to `verify --published` later."""
     record = _open(policy)
     click.echo(json.dumps(asdict(record.ledger.head(record.account)), ensure_ascii=False))
 
 
 @ledger.command()
 @_POLICY
-@click.option("--by", required=True, metavar="WHO", help="Who decides this.")
-@click.option("--why", required=True, metavar="TEXT", help="For which reason: people will read it in the statement.")
-@click.option("--yes", is_flag=True, help="Do not ask whether this is meant.")
+@click.option("--by", required=True, metavar="WHO", help="Who decided this.")
+@click.option("--why", required=True, metavar="TEXT", help="The reason, which the privacy statement will quote.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @show.json_option
 def amend(policy: str, by: str, why: str, yes: bool, as_json: bool) -> None:
-    """Put the budget, the caps and the protection that POLICY states on record, in place of those in force.
+    """Record the budget, caps and protection that POLICY states, replacing those in force.
 
-    Questions are refused while the policy says something else than the ledger. What was charged stays charged.
+    Questions are refused while the policy and the ledger differ. What was charged stays charged.
     """
     who, reason = words(by, "--by", "who decides this"), words(why, "--why", "a reason in words")
     record = _located(policy)
@@ -187,14 +187,14 @@ def amend(policy: str, by: str, why: str, yes: bool, as_json: bool) -> None:
 
 @ledger.command()
 @_POLICY
-@click.option("--by", required=True, metavar="WHO", help="Who decides this.")
-@click.option("--why", required=True, metavar="TEXT", help="For which reason; the witness keeps it.")
-@click.option("--yes", is_flag=True, help="Do not ask whether this is meant.")
+@click.option("--by", required=True, metavar="WHO", help="Who decided this.")
+@click.option("--why", required=True, metavar="TEXT", help="The reason, which the witness records.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @show.json_option
 def forget(policy: str, by: str, why: str, yes: bool, as_json: bool) -> None:
-    """Have the witness of POLICY forget what it saw of these data, so that a new ledger can be begun.
+    """Make the witness of POLICY forget these data, so that a new ledger can be started.
 
-    What was released stays released: a new ledger counts from nothing, so people are promised less than they were.
+    Earlier releases are not undone. A new ledger starts at zero, so people are protected less than they were promised.
     """
     who, reason = words(by, "--by", "who decides this"), words(why, "--why", "a reason in words")
     read = read_policy(policy)
@@ -230,7 +230,7 @@ def _tell(facts: dict[str, object], words_: str, *, as_json: bool) -> None:
 @show.plot_option
 @show.json_option
 def budget(policy: str, plot: str | None, as_json: bool) -> None:
-    """What was spent of the budget, by whom, and what is left."""
+    """Show what was spent of the budget, by whom, and what is left."""
     if show.is_url(policy):
         report = show.connected(policy).budget()
     else:
@@ -244,12 +244,12 @@ def budget(policy: str, plot: str | None, as_json: bool) -> None:
 @click.command()
 @show.dataset_argument
 @show.output_option("Write to this file, which must be new.")
-@click.option("--as-of", help="Only what was charged up to this day, or moment with its time zone: 2026-12-31.")
-@click.option("--names", is_flag=True, help="Tell the names of analysts, who are numbered otherwise.")
-@click.option("--text", "texts", is_flag=True, help="Tell the texts of the statements, where they were kept.")
+@click.option("--as-of", help="Include charges up to this day, or time with time zone: 2026-12-31.")
+@click.option("--names", is_flag=True, help="Name the analysts, instead of numbering them.")
+@click.option("--text", "texts", is_flag=True, help="Include the texts of the statements, if they are on record.")
 @show.json_option
 def statement(policy: str, output: str | None, as_of: str | None, names: bool, texts: bool, as_json: bool) -> None:
-    """The privacy statement to publish, as Markdown: who is protected, against what, at which ε, and what is not."""
+    """Write the privacy statement to publish, as Markdown: who is protected, from what, at which ε, and what is not."""
     from discreet.curator.reports.statement_sections import privacy_statement
 
     if show.is_url(policy):
@@ -300,7 +300,7 @@ def _located(policy: str) -> _Record:
         for sighting in witness.sightings() if witness else []:
             raise LedgerDamaged(f"there is no ledger {path}, but a witness saw {sighting}; put it back in place")
         raise LedgerUnavailable(
-            f"nothing was asked of {read.catalog.name!r} yet: there is no ledger {path}; the first question makes it"
+            f"nothing was asked of {read.catalog.name!r} yet: there is no ledger {path}; the first question creates it"
         )
     return _Record(read, path, Ledger(ReadOnlyStore(path)))
 
@@ -326,7 +326,7 @@ def _check_account(record: _Record, accounts: Sequence[str]) -> None:
         others = ", ".join(map(repr, accounts)) or "nothing"
         raise InvalidParameter(
             "dataset", record.account, f"a dataset of the ledger {record.path}, which holds {others}",
-            "nothing was asked under this name; was the dataset renamed, or is this another ledger?",
+            "it has no charges under this name; was the dataset renamed, or is this another ledger?",
         )  # fmt: skip
 
 

@@ -31,17 +31,17 @@ MAPS = (".svg", ".png", ".pdf", ".html")
 _METHODS = ("inversion", "ibu", "smoothed")
 
 confidence_option = click.option(
-    "--confidence", default="0.95", show_default=True, help="With which all intervals hold together."
+    "--confidence", default="0.95", show_default=True, help="The joint confidence level of all intervals."
 )
-seed_option = click.option("--seed", type=int, help="Draw the same numbers again. Never for people's own reports.")
+seed_option = click.option("--seed", type=int, help="The seed of simulations. Real reports never use one.")
 method_option = click.option(
-    "--method", type=click.Choice(_METHODS), help="How; by default ibu for places, else inversion."
+    "--method", type=click.Choice(_METHODS), help="The estimator; by default ibu for places, else inversion."
 )
 
 
 @click.group()
 def group() -> None:
-    """Ask people who trust nobody: answers are randomized before they leave the device.
+    """Run surveys in which answers are randomized on each person's device.
 
     A survey is a TOML file: name, version, question, domain, randomizer, epsilon, times.
     """
@@ -50,24 +50,24 @@ def group() -> None:
 @group.command()
 @_SURVEY
 @click.argument("answer", required=False)
-@click.option("--account", type=click.Path(dir_okay=False), help="Charge the device's own account, a file, first.")
-@click.option("--allow", metavar="ε", help="The total that the account allows; needed when it is made.")
-@click.option("--explain", is_flag=True, help="Say what would be sent how often and what it costs; send nothing.")
+@click.option("--account", type=click.Path(dir_okay=False), help="First charge the device's own account, a file.")
+@click.option("--allow", metavar="ε", help="The total ε of a new account.")
+@click.option("--explain", is_flag=True, help="Explain what would be sent, how often and at what cost; send nothing.")
 @show.json_option
 def respond(
     survey: str, answer: str | None, account: str | None, allow: str | None, explain: bool, as_json: bool
 ) -> None:
-    """Randomize ANSWER on this device and print the report, one line to send: nothing else leaves.
+    """Randomize ANSWER on this device and print the report, one line to send; nothing else leaves it.
 
     ANSWER is one that the survey offers; for places "latitude,longitude"; - reads it from standard input, where other
-    users of this machine do not see it. Whoever would rather not answer prints nothing and sends nothing.
+    users of this machine do not see it. To decline, print and send nothing.
     """
     read = _read(survey)
     if explain:
         _explain(read, as_json=as_json)
         return
     if answer is None:
-        raise click.UsageError("there is no ANSWER; write it after the survey, or - to read it from standard input")
+        raise click.UsageError("ANSWER is missing; write it after the survey, or - to read it from standard input")
     given = sys.stdin.readline().rstrip("\r\n") if answer == "-" else answer
     report = read.respond(given)
     if account is not None:
@@ -81,7 +81,7 @@ def respond(
 @click.argument("lines", metavar="[FILE]", type=click.Path(), default="-")
 @show.json_option
 def collect(store: str, survey: str, lines: str, as_json: bool) -> None:
-    """Add the reports in FILE (or on standard input), one a line, to STORE; count what is not a report, and why.
+    """Add the reports in FILE (or on standard input), one a line, to STORE; count invalid lines by reason.
 
     STORE is a DuckDB file, or the address of a database: postgresql://user@host/database (its password in ~/.pgpass or
     PGPASSWORD). It is made if there is none. What is stored already counts as replayed.
@@ -99,8 +99,8 @@ def collect(store: str, survey: str, lines: str, as_json: bool) -> None:
 @_SURVEY
 @confidence_option
 @method_option
-@click.option("--intervals", is_flag=True, help="For places: intervals too, by the bootstrap, which takes a while.")
-@click.option("--recount", is_flag=True, help="Read every report again first, and compare with the counts kept.")
+@click.option("--intervals", is_flag=True, help="For places: bootstrap intervals too, which take a while.")
+@click.option("--recount", is_flag=True, help="First read every report again and compare with the stored counts.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @show.json_option
 @show.plot_option
@@ -115,7 +115,7 @@ def estimate(
     as_json: bool,
     plot: str | None,
 ) -> None:
-    """The shares of the answers in STORE, with intervals: what all people said together.
+    """Estimate the share of each answer from the reports in STORE, with intervals.
 
     The intervals cover the noise that the devices added, at --confidence for all answers together.
     """
@@ -145,12 +145,10 @@ def estimate(
 @_SURVEY
 @click.argument("source", type=click.Path())
 @show.output_option("The map: .svg, .png, .pdf or .html", required=True, callback=show.checked_file(*MAPS))
-@click.option(
-    "--latitude", default="lat", show_default=True, help="Of a CSV file: the column of latitudes (or y, in km)."
-)
-@click.option("--longitude", default="lon", show_default=True, help="The column of longitudes (or x, in km).")
-@click.option("--weight", help="The column that says how many people a line stands for; one each, if not given.")
-@click.option("--iterations", type=click.IntRange(min=1), help="Of the estimate; 500, if not given.")
+@click.option("--latitude", default="lat", show_default=True, help="CSV file: the column of latitudes (or y, in km).")
+@click.option("--longitude", default="lon", show_default=True, help="CSV file: the column of longitudes (or x, in km).")
+@click.option("--weight", help="CSV file: the column of how many people a row stands for; by default one.")
+@click.option("--iterations", type=click.IntRange(min=1), help="The number of iterations of the estimate.  [500]")
 @seed_option
 @show.json_option
 def map_(
@@ -164,7 +162,7 @@ def map_(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Maps side by side, of the reports in a store or of the points in a CSV file.
+    """Draw maps side by side, from the reports in a store or the points in a CSV file.
 
     SOURCE is a store of `discreet local collect`: the noisy map and the estimated one. Or a .csv file of true points,
     to see what a survey would lose: the reports are simulated, the true, noisy and estimated maps drawn, and their
@@ -190,7 +188,7 @@ def map_(
 @_SURVEY
 @show.output_option("Write the page to this file, which must be new.")
 @click.option(
-    "--endpoint", help="Where the page sends reports: an https:// address. Without, people copy or save theirs."
+    "--endpoint", help="The https:// address to which the page sends reports; without it, people copy or save theirs."
 )
 @show.json_option
 def page(survey: str, output: str | None, endpoint: str | None, as_json: bool) -> None:
@@ -200,7 +198,7 @@ def page(survey: str, output: str | None, endpoint: str | None, as_json: bool) -
     read = _read(survey)
     text = make(read, endpoint=endpoint)
     if as_json and output is None:
-        raise click.UsageError("--json goes with --output: it tells what was written")
+        raise click.UsageError("--json requires --output, and prints what was written")
     show.text(text, output, "open it in a browser, or publish it as it is")
     if as_json:
         show.facts({"wrote": output, "survey": read.digest, "endpoint": endpoint}, as_json=True)
@@ -208,12 +206,12 @@ def page(survey: str, output: str | None, endpoint: str | None, as_json: bool) -
 
 @group.command()
 @_SURVEY
-@click.option("--people", required=True, type=click.IntRange(1, MOST_PEOPLE), help="How many would answer.")
+@click.option("--people", required=True, type=click.IntRange(1, MOST_PEOPLE), help="How many people would answer.")
 @click.option(
     "--shares",
     default="falling",
     show_default=True,
-    help="Of the answers: uniform, falling (1, 1/2, 1/3, …), or a number for each answer: 0.5,0.3,0.2",
+    help="True shares: uniform, falling (1, 1/2, 1/3, …), or a number for each answer: 0.5,0.3,0.2",
 )
 @confidence_option
 @method_option
@@ -222,7 +220,7 @@ def page(survey: str, output: str | None, endpoint: str | None, as_json: bool) -
 def simulate(
     survey: str, people: int, shares: str, confidence: str, method: Any, seed: int | None, as_json: bool
 ) -> None:
-    """What would be learned from so many people, before anybody is asked: draw answers, randomize, estimate."""
+    """Simulate a survey before asking anybody: draw answers, randomize them, estimate."""
     from discreet.local.collection.collector import estimate as estimated
     from discreet.noise import categorical
 

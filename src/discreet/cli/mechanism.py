@@ -123,7 +123,7 @@ _MOST_CHECKED = 200  # answers; beyond, looking at the whole channel takes too l
 
 @click.group(name="mechanism")
 def group() -> None:
-    """Look at a mechanism: its noise, cost and error; release a value.
+    """Inspect a mechanism (noise, cost, error), or release a value with it.
 
     Without --release nothing private is read: the command shows what a release would cost and how far it
     would be from the truth.
@@ -137,7 +137,7 @@ def group() -> None:
 def _options(*parameters: click.Option) -> Callable[[Command], Command]:
     """The options of a mechanism, then those that all of them share."""
     shared = [
-        click.Option(["--release"], multiple=True, help="A true value to release; give it several times for several."),
+        click.Option(["--release"], multiple=True, help="A true value to release; may be repeated."),
         click.Option(
             ["--from", "source"],
             type=click.File("r", encoding="utf-8-sig", errors="replace"),
@@ -147,7 +147,7 @@ def _options(*parameters: click.Option) -> Callable[[Command], Command]:
             ["--confidence"],
             default="0.95",
             show_default=True,
-            help="How surely the error shown is not exceeded; for mechanisms that show one.",
+            help="The confidence level of the error bound shown.",
         ),
         click.Option(["--plot"], type=show.PLOT_TYPE, callback=show.checked_file(), help=show.PLOT_HELP),
         click.Option([*show.JSON], is_flag=True, help=show.JSON_HELP),
@@ -228,7 +228,7 @@ def staircase(epsilon: str, sensitivity: str, granularity: str | None, **rest: A
     _additive(mechanism, step=float(mechanism.granularity), read=real, **rest)
 
 
-@group.command(name="randomized-response", short_help="One bit, told truthfully or not.")
+@group.command(name="randomized-response", short_help="Randomized response on one bit.")
 @_options(
     _maybe("epsilon", "Truth with probability e^ε/(1 + e^ε)."),
     _maybe("truth", "The probability of a true answer."),
@@ -238,7 +238,7 @@ def staircase(epsilon: str, sensitivity: str, granularity: str | None, **rest: A
 def randomized_response(
     epsilon: str | None, truth: str | None, coins: str | None, keep: str | None, **rest: Any
 ) -> None:
-    """One bit, told truthfully or not: --release 1 for yes, 0 for no.
+    """Randomized response on one bit: --release 1 for yes, 0 for no.
 
     State one of --epsilon, --truth, --coins, --keep.
     """
@@ -257,10 +257,10 @@ def randomized_response(
     _finite(mechanism, {"epsilon": mechanism.epsilon, "truth": mechanism.truth, "keep": mechanism.keep}, **rest)
 
 
-@group.command(name="k-rr", short_help="One of k answers, told truthfully or not.")
+@group.command(name="k-rr", short_help="k-ary randomized response (k-RR).")
 @_options(_EPSILON, _needed("size", "How many answers there are."))
 def k_rr(epsilon: str, size: str, **rest: Any) -> None:
-    """One of k answers, numbered from 0, told truthfully or not."""
+    """Randomized response on one of k answers, numbered from 0."""
     from discreet.mechanisms import KRR
 
     mechanism = KRR(epsilon=epsilon, size=whole(size, "size"))
@@ -271,14 +271,14 @@ def k_rr(epsilon: str, size: str, **rest: Any) -> None:
         report(mechanism, facts, whole, None, **rest)
 
 
-@group.command(name="planar-laplace", short_help="Noise on a place.")
+@group.command(name="planar-laplace", short_help="Planar Laplace noise on a location.")
 @_options(
     _needed("epsilon", "The privacy loss for each unit of distance."),
     _maybe("unit", "The unit of distance.", "km"),
     _needed("granularity", "The size of a grid cell, in that unit."),
 )
 def planar_laplace(epsilon: str, unit: str, granularity: str, **rest: Any) -> None:
-    """Noise on a place, released as x,y (for example --release 1.5,-2)."""
+    """Planar Laplace noise on a location x,y (for example --release 1.5,-2)."""
     from discreet.mechanisms import PlanarLaplace
 
     mechanism = PlanarLaplace(epsilon=epsilon, unit=unit, granularity=granularity)
@@ -343,7 +343,7 @@ def quantile(
     _needed("granularity", "The step between possible answers."),
 )
 def extreme(epsilon: str, side: str, lower: str, upper: str, granularity: str, **rest: Any) -> None:
-    """The minimum or maximum of the data, told by a value that few data lie beyond (--release 3,17,5)."""
+    """The minimum or maximum of the data: a value beyond which few data lie (--release 3,17,5)."""
     from discreet.mechanisms import Extreme, Range
 
     mechanism = Extreme(epsilon=epsilon, side=side, within=Range(lower=lower, upper=upper, granularity=granularity))

@@ -31,20 +31,20 @@ def init(sources: tuple[str, ...], output: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("policy", type=click.Path())
-@click.option("--upgrade", is_flag=True, help="Rewrite a policy of an earlier version in the words of this one first.")
-@click.option("--data", "with_rows", is_flag=True, help="Read the rows too: exact numbers, for the owner's eyes only.")
+@click.option("--upgrade", is_flag=True, help="First rewrite a policy of an earlier version for this one.")
+@click.option("--data", "with_rows", is_flag=True, help="Also read the rows: exact numbers, for the owner's eyes only.")
 @show.json_option
 @click.pass_context
 def check(context: click.Context, policy: str, upgrade: bool, with_rows: bool, as_json: bool) -> None:
-    """Say what POLICY means, in words, and whether it fits the files that it names.
+    """Explain POLICY in words, and check that it fits the files it names.
 
     Only schemas are read: missing files and columns, and types that differ, are errors. With --data the rows are read
     too, exactly and without a charge: values that are not of their type, outside bounds or undeclared, how many rows
-    and groups people have, and what the bounds leave out of answers. Those numbers are not private: keep them.
+    and groups people have, and what the bounds drop from answers. Do not share those numbers: they are exact.
 
-    With --upgrade, a policy of an earlier version is rewritten first; the old file is kept beside it.
+    With --upgrade, a policy of an earlier version is rewritten first, and the old file is kept next to it.
 
-    Exit code 3 where the policy does not fit.
+    Exit code 3 if the policy does not fit.
     """
     from discreet.curator.owner.exact_view import check_schema, exact_view
     from discreet.curator.policy import explain, read_policy
@@ -88,14 +88,22 @@ def _ranges(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> di
 @click.argument("policy", type=click.Path())
 @click.argument("table")
 @show.epsilon_option("What the whole choice may cost: 0.1")
-@click.option("--by", callback=show.names, help="Columns that questions group by, with commas between them.")
+@click.option("--by", callback=show.names, help="Columns that questions group by: a,b,c.")
 @click.option("--column", "columns", multiple=True, callback=_ranges, metavar="NAME=LOW:HIGH",
-              help="Choose lower and upper of a column within this wide, public range.")  # fmt: skip
-@click.option("--quantile", "probability", default="0.95", show_default=True, help="The share of people not cut.")
-@click.option("--most-groups", type=int, default=1000, show_default=True, help="No bound of groups is above this.")
-@click.option("--most-rows", type=int, default=1000, show_default=True, help="No bound of rows is above this.")
-@click.option("--write", is_flag=True, help="Write what was chosen into the policy; the old file is kept beside it.")
-@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
+              help="Choose the bounds of a column within this wide, public range.")  # fmt: skip
+@click.option(
+    "--quantile",
+    "probability",
+    default="0.95",
+    show_default=True,
+    help="The share of people whose data the bounds leave whole.",
+)
+@click.option(
+    "--most-groups", type=int, default=1000, show_default=True, help="The largest bound on groups to consider."
+)
+@click.option("--most-rows", type=int, default=1000, show_default=True, help="The largest bound on rows to consider.")
+@click.option("--write", is_flag=True, help="Write the bounds into the policy, and keep the old file next to it.")
+@click.option("--explain", is_flag=True, help="Show what it would cost and do, and stop.")
 @show.analyst_option
 @show.json_option
 def bounds(

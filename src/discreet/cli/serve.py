@@ -28,19 +28,28 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("policies", metavar="POLICY...", nargs=-1, required=True, type=click.Path())
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0: any that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 for any free one."
+)
 @click.option("--tls-cert", type=_FILE, help="The certificate chain, in PEM form.")
 @click.option("--tls-key", type=_FILE, help="Its private key, in PEM form.")
-@click.option("--behind-proxy", multiple=True, metavar="ADDRESS", help="A proxy whose X-Forwarded-For is believed.")
-@click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="A web page of another place that may call.")
-@click.option("--clear-text", is_flag=True, help="Listen without TLS beyond this machine. Tokens can be overheard.")
+@click.option(
+    "--behind-proxy", multiple=True, metavar="ADDRESS", help="A proxy whose X-Forwarded-For header is trusted."
+)
+@click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="Another origin whose web pages may call.")
+@click.option(
+    "--clear-text", is_flag=True, help="Allow other machines to connect without TLS; tokens can then be intercepted."
+)
 @click.option("--owner-log", type=_FILE, help="A file for the reasons of failures, which may name private values.")
 @click.option(
-    "--postgres", metavar="PORT", type=click.IntRange(0, 65535), help="Speak PostgreSQL's protocol, too, at this port."
+    "--postgres",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Also serve the PostgreSQL protocol, on this port.",
 )
-@click.option("--max-body", type=click.IntRange(1), help="Bytes of a request.  [default: 10000000]")
-@click.option("--threads", type=click.IntRange(1, 1000), help="Questions at the same time.  [default: 128]")
+@click.option("--max-body", type=click.IntRange(1), help="The largest request, in bytes.  [default: 10000000]")
+@click.option("--threads", type=click.IntRange(1, 1000), help="The most questions at a time.  [default: 128]")
 def serve(
     policies: tuple[str, ...],
     host: str,
@@ -78,17 +87,17 @@ def _limits(**stated: Any) -> "Limits":
 
 @click.group()
 def token() -> None:
-    """Who may come in: make, list and revoke the tokens of a dataset."""
+    """Create, list and revoke the access tokens of a dataset."""
 
 
 @token.command()
 @click.argument("policies", metavar="POLICY...", nargs=-1, required=True, type=click.Path())
 @click.argument("name", metavar="NAME")
-@click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What its holder may do.")
-@click.option("--epsilon", metavar="ε", help="Its holder may spend at most this, beside what the policy says.")
+@click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What the holder may do.")
+@click.option("--epsilon", metavar="ε", help="The most that the holder may spend, in addition to the policy's caps.")
 @click.option("--delta", metavar="δ", help="With --epsilon: the δ of that limit.")
-@click.option("--daily", metavar="ε", help="Its holder may spend at most this within 24 hours.")
-@click.option("--expires", metavar="TIME", help="After how long it ends: 90d, 12h, 30m; never, if left out.")
+@click.option("--daily", metavar="ε", help="The most that the holder may spend within 24 hours.")
+@click.option("--expires", metavar="TIME", help="When it expires: 90d, 12h, 30m; by default never.")
 @show.json_option
 def create(
     policies: tuple[str, ...],
@@ -100,7 +109,7 @@ def create(
     expires: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token for NAME, to be given to that person alone, and print it: it is shown once, and kept nowhere.
+    """Create a token for NAME and print it: it is shown once and not stored. Give it to that person alone.
 
     NAME is who is charged: caps of the policy ([budget.analysts.NAME], [budget.everyone]) hold for it. With several
     policies, one token opens all of their datasets.
@@ -132,7 +141,7 @@ def _check_admitted(policy: Policy, name: str, role: str) -> None:
 @click.argument("policy", metavar="POLICY", type=click.Path())
 @show.json_option
 def list_(policy: str, as_json: bool) -> None:
-    """The tokens of POLICY: whose they are, their roles, whether they are valid."""
+    """List the tokens of POLICY: their holders, roles and validity."""
     now = datetime.now(UTC)
     entries = [_facts(token, now) for token in TokenFile(tokens_path(read_policy(policy))).all()]
     if as_json:
@@ -151,7 +160,7 @@ def list_(policy: str, as_json: bool) -> None:
 @click.argument("which", metavar="ID|NAME")
 @show.json_option
 def revoke(policy: str, which: str, as_json: bool) -> None:
-    """Revoke a token of POLICY by its id, or all tokens of a name: at once, also in a server that runs."""
+    """Revoke a token of POLICY by its id, or all tokens of a name; a running server obeys at once."""
     read = read_policy(policy)
     revoked = TokenFile(tokens_path(read)).revoke(which)
     for token in revoked:
@@ -200,9 +209,13 @@ _MARK = "made-by-discreet-demo.json"
 
 
 @click.command()
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where the data are, or are made.")
-@click.option("--serve", "is_served", is_flag=True, help="Open the console on it, until Ctrl-C.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0: any that is free.")
+@click.option(
+    "--folder", type=click.Path(file_okay=False, path_type=Path), help="The folder of the data, made if needed."
+)
+@click.option("--serve", "is_served", is_flag=True, help="Open the console, until Ctrl-C.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 for any free one."
+)
 @show.json_option
 def demo(folder: Path | None, is_served: bool, port: int, as_json: bool) -> None:
     """Put made-up people behind a fresh budget; with --serve, open the console and say how to sign in.
@@ -235,7 +248,7 @@ def prepare(folder: Path | None) -> Path:
     if (chosen / "generated.json").exists():
         policy = _hospital(chosen)
     elif chosen.exists() and any(chosen.iterdir()) and not (chosen / _MARK).exists():
-        raise click.UsageError(f"{chosen} holds files that no demo made; name another folder")
+        raise click.UsageError(f"{chosen} holds files that are not from a demo; choose another folder")
     else:
         policy = _town(chosen)
     for old in chosen.glob("console.ledger*"):

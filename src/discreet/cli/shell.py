@@ -20,7 +20,7 @@ from discreet.cli.ask import (
     opened,
     owner_log_option,
     owner_log_to,
-    separated,
+    split_statements,
     stated,
     terms_options,
 )
@@ -52,7 +52,7 @@ _DOT = ".{} {}"
 @terms_options
 @owner_log_option
 def shell(policy: str, owner_log: str | None, **terms: Any) -> None:
-    """Ask one question after the other: statements end with a semicolon, commands begin with a dot (.help).
+    """Ask questions interactively: statements end with a semicolon, commands begin with a dot (.help).
 
     The prompt shows the ε that is left for you. Statements may also come through a pipe; then nothing is printed but
     answers, and the exit code is 1 if something was refused.
@@ -81,7 +81,7 @@ def _converse(session: "Session") -> None:
             click.echo()
             session.done = True
     if session.pending:
-        click.echo("the unfinished statement was not asked", err=True)
+        click.echo("the unfinished statement was not executed", err=True)
 
 
 def _read_on(session: "Session") -> bool:
@@ -90,9 +90,9 @@ def _read_on(session: "Session") -> bool:
         while not session.done and (line := sys.stdin.readline()):
             session.read(line.rstrip("\r\n"))
     except UnicodeDecodeError:
-        raise click.ClickException("the input is not UTF-8; what came before it was asked") from None
+        raise click.ClickException("the input is not UTF-8; the statements before it were answered") from None
     if session.pending:
-        session.complain("the last statement does not end with ; and was not asked")
+        session.report_problem("the last statement does not end with ; and was not executed")
     return session.good
 
 
@@ -114,7 +114,7 @@ class Session:
         if not self.pending and line.lstrip().startswith("."):
             self._guarded(lambda: self._command(line.strip()))
             return
-        statements, self.pending = separated(f"{self.pending}\n{line}" if self.pending else line)
+        statements, self.pending = split_statements(f"{self.pending}\n{line}" if self.pending else line)
         for text in statements:
             self._guarded(lambda text=text: self._statement(text))  # type: ignore[misc]
 
@@ -143,7 +143,7 @@ class Session:
             return "?"
         return self._seen[1]
 
-    def complain(self, words: str) -> None:
+    def report_problem(self, words: str) -> None:
         """Say what is wrong."""
         self.good = False
         click.echo(f"discreet: {words}", err=True)
@@ -152,13 +152,13 @@ class Session:
         try:
             work()
         except click.ClickException as error:
-            self.complain(error.format_message())
+            self.report_problem(error.format_message())
         except BrokenPipeError:  # nobody reads the answers any more
             raise
         except (DiscreetError, OSError) as error:
-            self.complain(str(error))
+            self.report_problem(str(error))
         except Exception as error:  # a defect, which must not end the session
-            self.complain(f"unexpected {type(error).__name__}: {error}; please report it")
+            self.report_problem(f"unexpected {type(error).__name__}: {error}; please report it")
 
     def _statement(self, text: str) -> None:
         word, *rest = text.split(None, 1)
@@ -215,7 +215,7 @@ class Session:
 
     def _plot(self, argument: str) -> None:
         if self.last is None:
-            raise click.UsageError("there is no answer to draw yet; ask something first")
+            raise click.UsageError("there is no answer to plot yet; ask a question first")
         if not argument:
             raise click.UsageError("write .plot FILE, which ends in .png, .svg or .pdf")
         self.last.plot(argument)
@@ -281,18 +281,18 @@ def _setting(name: str, example: str, text: str) -> Command:
 
 COMMANDS = {
     "help": Command(Session._help, ".help", "this list"),
-    "tables": Command(Session._tables, ".tables", "the tables, and whom they protect"),
-    "columns": Command(Session._columns, ".columns TABLE", "the columns of a table, as they are treated"),
-    "epsilon": _setting("epsilon", "0.5", "what each question may cost, from now on"),
-    "error": _setting("error", "100", "how far off counts and sums may be, instead of ε"),
+    "tables": Command(Session._tables, ".tables", "the tables, and the unit that each protects"),
+    "columns": Command(Session._columns, ".columns TABLE", "the columns of a table and how they are treated"),
+    "epsilon": _setting("epsilon", "0.5", "the cost of each question from now on"),
+    "error": _setting("error", "100", "the acceptable error of counts and sums, instead of ε"),
     "delta": _setting("delta", "1e-8", "needed to name groups that come from the data; off: none"),
-    "groups": _setting("groups", "3", "a person counts in at most so many groups; off: as the policy says"),
-    "rows": _setting("rows", "10", "with the weight of at most so many rows in each; off: as the policy says"),
-    "confidence": _setting("confidence", "0.95", "with which each single interval holds"),
+    "groups": _setting("groups", "3", "the most groups in which a person counts; off: the policy's bound"),
+    "rows": _setting("rows", "10", "the most rows as which a person counts in a group; off: the policy's bound"),
+    "confidence": _setting("confidence", "0.95", "the confidence level of each interval"),
     "explain": Command(Session._explain, ".explain SELECT …", "what it would cost and do; free"),
     "budget": Command(Session._budget, ".budget", "what was spent, by whom, and what is left"),
     "json": Command(Session._json, ".json on|off", "print JSON, one object a line"),
-    "plot": Command(Session._plot, ".plot FILE", "draw the last answer: .png, .svg or .pdf"),
+    "plot": Command(Session._plot, ".plot FILE", "plot the last answer: .png, .svg or .pdf"),
     "quit": Command(Session._quit, ".quit", "leave, as Ctrl-D does"),
 }
 

@@ -63,8 +63,8 @@ def delta_option(what: str, *, required: bool = False, **more: Any) -> Callable[
     return click.option("--delta", metavar="δ", required=required, help=what, **more)
 
 
-analyst_option = click.option("--analyst", help="Who asks; the name of the user, if left out.")
-force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
+analyst_option = click.option("--analyst", help="Who is charged; by default the name of the user.")
+force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
 json_option = click.option(*JSON, is_flag=True, help=JSON_HELP)
 plot_option = click.option("--plot", type=PLOT_TYPE, callback=checked_file(), help=PLOT_HELP)
 
@@ -77,7 +77,7 @@ def names(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str
 def refuse_existing(path: str | None, what: str = "file", *, force: bool) -> None:
     """Refuse to write over a file, before anything is computed or charged."""
     if path is not None and Path(path).exists() and not force:
-        raise click.ClickException(f"{path} exists already; choose another name for the {what}, or say --force")
+        raise click.ClickException(f"{path} exists already; choose another name for the {what}, or add --force")
 
 
 def facts(values: Mapping[str, Any], *, as_json: bool) -> None:
@@ -216,5 +216,5 @@ def answers_from(data: "RemoteDataset", texts: Sequence[str], terms: dict[str, A
     try:
         return data.answers(question)
     except KeyboardInterrupt:
-        click.echo("stopped: it may have been charged; asked again, an answer that was given is free", err=True)
+        click.echo("stopped: it may have been charged; if there is an answer, asking again is free", err=True)
         raise

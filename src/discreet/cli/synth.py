@@ -65,14 +65,16 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 
 @click.command()
 @click.argument("policy", type=click.Path())
-@click.option("--table", "tables", multiple=True, help="The table; the only private one, if left out. Or several.")
-@click.option("--epsilon", required=True, metavar="ε", help="What all of it may cost.")
-@click.option("--delta", metavar="δ", help="The budget's, if left out.")
-@click.option("--columns", multiple=True, callback=_names, help="Columns to synthesize: a,b,c; else all but the key.")
-@click.option("--exclude", multiple=True, callback=_names, help="Columns that are not synthesized.")
+@click.option("--table", "tables", multiple=True, help="The private table, if there are several; may be repeated.")
+@click.option("--epsilon", required=True, metavar="ε", help="What the tables may cost in total.")
+@click.option("--delta", metavar="δ", help="By default the δ of the budget.")
+@click.option(
+    "--columns", multiple=True, callback=_names, help="Columns to synthesize: a,b,c; by default all but the key."
+)
+@click.option("--exclude", multiple=True, callback=_names, help="Columns not to synthesize.")
 @click.option("--bins", multiple=True, callback=_bins, metavar="COLUMN=BINS", help=_BINS_HELP)
-@click.option("--values", multiple=True, callback=_values, metavar="COLUMN=A,B,…", help="Values of a column of text.")
-@click.option("--discover", multiple=True, callback=_names, help="Columns of text whose values are found privately.")
+@click.option("--values", multiple=True, callback=_values, metavar="COLUMN=A,B,…", help="The values of a text column.")
+@click.option("--discover", multiple=True, callback=_names, help="Text columns whose values are selected privately.")
 @click.option("--at-most", multiple=True, metavar="A<=B", help="In every row, A is at most B.")
 @click.option("--never", multiple=True, metavar="A=x,B=y", help="Values that never occur together.")
 @click.option(
@@ -83,27 +85,50 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
     help="county decides state; when age=0|1 then married=no; a <= b; never a=x, b=y.",
 )
 @click.option("--rules", "rule_files", multiple=True, type=_IN, help="A file with such rules, one a line.")
-@click.option("--target", help="A column that models will predict: measured more closely.")
+@click.option("--target", help="A column that models will predict; it is measured more closely.")
 @click.option(
     "--rows-per-person",
     multiple=True,
     callback=_rows_each,
     metavar="[TABLE=]N",
-    help="Most rows of a person; 1, if not said.",
+    help="The most rows of a person; by default 1.",
 )
-@click.option("--people", type=click.IntRange(min=1), help="About how many there are: to warn if ε is too small.")
-@click.option("--rows", type=click.IntRange(min=1), help="How many rows to write; as many as there are, about.")
-@click.option("--adaptive", type=click.IntRange(min=1), metavar="ROUNDS", help="Then choose triples privately.")
-@click.option("--model", type=click.Choice(["relaxed", "graphical"]), default="relaxed", show_default=True)
 @click.option(
-    "-o", "--output", "out", type=_FOLDER, help="Write the table here: .parquet or .csv; of several, a folder."
+    "--people", type=click.IntRange(min=1), help="Roughly how many people there are, to warn if ε is too small."
 )
-@click.option("--format", "form", type=_FORMS, help="Of several tables: .csv or .parquet files; parquet, if left out.")
-@click.option("--report", type=_OUT, help="Write a page from noisy numbers alone; it may be published.")
-@click.option("--owner-report", type=_OUT, help="Write a page that compares with the real rows. For the owner only.")
-@click.option("--controls", type=click.Path(exists=True, dir_okay=False), help="People not in the data: for attacks.")
-@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
-@click.option("--analyst", help="Who asks; the name of the user, if left out.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), help="How many rows to write; by default about as many as there are."
+)
+@click.option(
+    "--adaptive",
+    type=click.IntRange(min=1),
+    metavar="ROUNDS",
+    help="Also choose triples of columns privately, in this many rounds.",
+)
+@click.option(
+    "--model",
+    type=click.Choice(["relaxed", "graphical"]),
+    default="relaxed",
+    show_default=True,
+    help="The model that is fitted.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=_FOLDER,
+    help="Write the table to this .parquet or .csv file, or several to this folder.",
+)
+@click.option("--format", "form", type=_FORMS, help="The format of several tables; by default parquet.")
+@click.option("--report", type=_OUT, help="Write a page that is based on noisy numbers alone and may be published.")
+@click.option("--owner-report", type=_OUT, help="Write a page that compares with the real rows; for the owner only.")
+@click.option(
+    "--controls",
+    type=click.Path(exists=True, dir_okay=False),
+    help="People not in the data, as the control group of attacks.",
+)
+@click.option("--explain", is_flag=True, help="Show what it would cost and do, and stop.")
+@click.option("--analyst", help="Who is charged; by default the name of the user.")
 @json_option
 def synth(
     policy: str,
@@ -118,22 +143,23 @@ def synth(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Make a synthetic table from a private one of POLICY: the same columns, nobody's rows.
+    """Make a synthetic table with the columns of a private table of POLICY.
 
     It is made from noisy counts of all columns and pairs of columns. Only columns with declared values, bounds or bins
     can be used. What --output and --report write is differentially private and safe to publish.
 
-    With several --table, tables of the same people: the rows of one synthetic person belong together across them. The
-    first --table with one row a person has the people; say --rows-per-person visits=4 for others. Columns are named
-    visits.ward, or ward where one table has it. They are written into a folder, as NAME.parquet or (--format) NAME.csv.
-    --discover, --target, --rows, --adaptive, --model graphical and --controls are for one table.
+    Repeat --table for tables of the same people; each synthetic person then has rows in all of them. The first table
+    with one row for each person defines the people; state --rows-per-person visits=4 for the others. Name a column
+    visits.ward, or ward if only one table has it. The tables are written to a folder, as NAME.parquet or (--format)
+    NAME.csv. --discover, --target, --rows, --adaptive, --model graphical and --controls work with one table only.
     """
     import discreet
 
     several = len(tables) > 1
     if not explain and out is None:
         raise click.UsageError(
-            f"where to? say -o {'FOLDER' if several else 'TABLE.parquet'}, or --explain to see what it would cost"
+            f"state where to write: -o {'FOLDER' if several else 'TABLE.parquet'}; "
+            "or add --explain to see what it would cost"
         )
     if not several:
         _check_paths(out, form, report, owner_report)
@@ -189,16 +215,16 @@ def _most(said: list[RowsEach], table: str) -> int:
     """The most rows of a person, where there is one table."""
     other = [name for name, _ in said if name is not None and name.casefold() != table.casefold()]
     if other:
-        raise click.UsageError(f"--rows-per-person {other[0]}=…: the only table is {table}; say --table {other[0]} too")
+        raise click.UsageError(f"--rows-per-person {other[0]}=…: the only table is {table}; add --table {other[0]}")
     if len(said) > 1:
-        raise click.UsageError("--rows-per-person: say it once")
+        raise click.UsageError("--rows-per-person: state it once")
     return said[0][1] if said else 1
 
 
 def _check_paths(out: str | None, form: str | None, *reports: str | None) -> None:
     """Refuse, before anything is spent, names that cannot be written."""
     if form is not None:
-        raise click.UsageError("--format is for several tables; of one, the name after -o says it: .csv or .parquet")
+        raise click.UsageError("--format is for several tables; for one, the name after -o decides: .csv or .parquet")
     if out is not None and Path(out).suffix.lower() not in (".parquet", ".pq", ".csv"):
         raise click.ClickException(f"{out}: expected a name that ends in .parquet or .csv")
     for path in (out, *reports):
@@ -212,7 +238,7 @@ def _only(data: "Dataset") -> str:
     """The name of the only private table."""
     private = [table.name for table in data.catalog.tables.values() if table.private]
     if len(private) != 1:
-        raise click.UsageError(f"which table? say --table with one of {', '.join(private)}")
+        raise click.UsageError(f"state the table: --table with one of {', '.join(private)}")
     return private[0]
 
 

@@ -103,7 +103,7 @@ def by_table(tables: "Sequence[Table]", options: Mapping[str, Any]) -> dict[str,
     """
     twice = [name for name, many in Counter(table.name for table in tables).items() if many > 1]
     if twice:
-        raise click.UsageError(f"--table {twice[0]}: say each table once")
+        raise click.UsageError(f"--table {twice[0]}: name each table once")
     said: dict[str, dict[str, Any]] = {table.name: {} for table in tables}
     for option in _SPLIT:
         for table, value in _SORTED[option](tables, options.get(option) or ()):
@@ -120,7 +120,7 @@ def by_table(tables: "Sequence[Table]", options: Mapping[str, Any]) -> dict[str,
 
 def _once(value: Any, option: str, before: Any) -> Any:
     if before:
-        raise click.UsageError(f"{option}: say it once")
+        raise click.UsageError(f"{option}: state it once")
     return value
 
 

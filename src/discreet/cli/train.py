@@ -1,4 +1,4 @@
-"""`discreet train` and `discreet predict`: a model from private rows, charged to the budget; and what it says."""
+"""`discreet train` and `discreet predict`: train a model on private rows, and apply one."""
 
 from pathlib import Path
 from typing import Any
@@ -28,21 +28,32 @@ def _widths(_: click.Context, __: click.Parameter, given: str | None) -> tuple[i
 @click.argument("table")
 @click.argument("target")
 @epsilon_option("What the whole training may cost: 1")
-@delta_option("Below one over the number of people: 1e-6", required=True)
-@click.option("--examples", required=True, type=click.IntRange(min=1), help="About how many people: public, rough.")
-@click.option("--features", callback=_names, help="Columns to learn from: a,b,c; all the others, if left out.")
+@delta_option("The δ, below one over the number of people: 1e-6", required=True)
+@click.option(
+    "--examples",
+    required=True,
+    type=click.IntRange(min=1),
+    help="Roughly how many people there are, by public knowledge.",
+)
+@click.option("--features", callback=_names, help="Columns to learn from: a,b,c; by default all others.")
 @click.option(
     "--model",
     type=click.Choice(["network", "linear", "logistic", "tree"]),
     default="network",
     show_default=True,
-    help="A network by DP-SGD; linear (a number), logistic or tree (classes).",
+    help="A network (DP-SGD), linear (for a number), logistic or tree (for classes).",
 )
-@click.option("--depth", type=click.IntRange(0, 12), default=4, show_default=True, help="How deep a tree is.")
-@click.option("--hidden", callback=_widths, help='Widths of hidden layers; "" for none; by the number of examples.')
-@click.option("--epochs", help="How often each example is used, on average; 300 lots, if left out.")
-@click.option("--lot", type=click.IntRange(min=1), help="Examples in a lot, on average; 4800, a tenth with --epochs.")
-@click.option("--explain", is_flag=True, help="Say what it would cost and do, and stop.")
+@click.option("--depth", type=click.IntRange(0, 12), default=4, show_default=True, help="The depth of a tree.")
+@click.option(
+    "--hidden", callback=_widths, help='Widths of hidden layers: 64,32; "" for none; by default chosen by --examples.'
+)
+@click.option("--epochs", help="How often each example is used, on average; by default for 300 lots.")
+@click.option(
+    "--lot",
+    type=click.IntRange(min=1),
+    help="Examples in a lot, on average; by default 4800, or a tenth with --epochs.",
+)
+@click.option("--explain", is_flag=True, help="Show what it would cost and do, and stop.")
 @output_option("Write the model here.")
 @click.option("--report", type=_OUT, help="Write a page with the learning curve.")
 @analyst_option
@@ -58,14 +69,14 @@ def train(
     as_json: bool,
     **request: Any,
 ) -> None:
-    """Train a model that predicts column TARGET of TABLE, and charge it to the budget of POLICY.
+    """Train a model that predicts column TARGET of TABLE, charged to the budget of POLICY.
 
     Only columns with declared bounds or values can be used. The model is differentially private and safe to publish.
     """
     import discreet
 
     if not explain and output is None:
-        raise click.UsageError("where to? say -o MODEL, or --explain to see what it would cost")
+        raise click.UsageError("state where to write: -o MODEL; or add --explain to see what it would cost")
     for path in (output, report):
         if path is not None and Path(path).exists():
             raise click.ClickException(f"{path} exists already; choose another name")
@@ -93,7 +104,7 @@ def train(
 @output_option("Write DATA with a column `predicted` here, .csv or .parquet.")
 @json_option
 def predict(model: str, data: str, output: str | None, as_json: bool) -> None:
-    """What MODEL says of the rows of DATA (CSV or Parquet), which you may see; how well, where they hold the target."""
+    """Apply MODEL to the rows of DATA (CSV or Parquet), which you may see, and score it if they hold the target."""
     from discreet.learning.column_model import ColumnModel
     from discreet.tables import read_table, write
 

@@ -239,7 +239,7 @@ class RemoteDataset:
         return words if self._catalog is None else words + self._catalog._repr_html_()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a RemoteDataset holds a token and cannot be copied to elsewhere; connect there")
+        raise TypeError("a RemoteDataset holds a token and cannot be copied to another process; connect there")
 
 
 class RemoteJob:

@@ -74,12 +74,12 @@ class Receipt:
         >>> from discreet.privacy.loss import Pure
         >>> paid = Receipt("hospital", "ann", 12, "2026-11-15T10:00:00Z", "9f2c", Pure("0.5"), 0.5, 1e-6, False, 2.5)
         >>> print(paid, replace(paid, free=True), sep="; ")
-        ε 0.5, δ 1e-06 charged as #12 to hospital, 2.5 left; free: kept from charge #12
+        ε 0.5, δ 1e-06 charged as #12 to hospital, 2.5 left; free: cached from charge #12
         """
         if self.free and not self.charge:
             return "free: shared by the analyst who paid for it" if self.epsilon else "free: nothing private was read"
         if self.free:
-            return f"free: kept from charge #{self.charge}"
+            return f"free: cached from charge #{self.charge}"
         delta = f", δ {text_up(self.delta)}" if self.delta else ""
         left = text_down(self.remaining)
         return f"ε {text_up(self.epsilon)}{delta} charged as #{self.charge} to {self.dataset}, {left} left"
@@ -308,7 +308,7 @@ class Answer:
         rows = len(drawn.values)
         labels = [", ".join(plain_text(column.values[row]) for column in named) or str(row + 1) for row in range(rows)]
         notes = [f"the first {rows} of {len(self)} groups"] if len(self) > rows else []
-        shown = chart(drawn, labels, notes + self._stated())
+        shown = chart(drawn, labels, notes + self._caption())
         if target is not None:
             shown.save(target)
         return shown
@@ -341,8 +341,13 @@ class Answer:
 
     def _stated(self) -> list[str]:
         percent = text_down(100 * self.confidence)
-        only = ", for the noise only: not for what bounding and clamping took" if self.noise_only else ""
+        only = " and covers the noise only, not the effect of bounding and clamping" if self.noise_only else ""
         return [f"each interval holds at {percent} % confidence{only}"] if self.intervals else []
+
+    def _caption(self) -> list[str]:
+        """What fits under a picture."""
+        percent = text_down(100 * self.confidence)
+        return [f"{percent} % intervals" + ", of the noise only" * self.noise_only] if self.intervals else []
 
     def _ends(self, name: str) -> "tuple[pyarrow.Array, pyarrow.Array] | None":
         return self.intervals.get(name) if self.table.column_names.count(name) == 1 else None

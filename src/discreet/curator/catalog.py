@@ -270,7 +270,7 @@ class Catalog:
             card(table.name, _whom(table), {c.name: c.describe().removeprefix(f"{c.name}: ") for c in table.columns})
             for table in self.tables.values()
         )
-        return card(self.name, f"hides changes of the kind: {self.neighbors}", {}, more="".join(tables))
+        return card(self.name, f"hides this change of the data: {self.neighbors}", {}, more="".join(tables))
 
     @property
     def protects(self) -> str:
@@ -317,8 +317,12 @@ class Catalog:
 def _whom(table: Table) -> str:
     if table.unit is None:
         return "public"
-    bounds = f", counted in at most {table.groups} groups" if table.groups else ""
-    return f"private, protects {table.unit}{bounds}" + (f", {table.rows} rows in each" if table.rows else "")
+    groups = f", counted in at most {_many(table.groups, 'group')}" if table.groups else ""
+    return f"private, protects {table.unit}{groups}" + (f", {_many(table.rows, 'row')} in each" if table.rows else "")
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" + "s" * (count > 1)
 
 
 def contribution(given: int | None, where: str, unit: Unit | None) -> int | None:

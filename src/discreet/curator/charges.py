@@ -12,13 +12,13 @@ from discreet.curator.stores import (
     GENESIS,
     MOST,
     WHAT_TO_DO,
+    CachedAnswer,
     Chain,
     Head,
-    Kept,
     Row,
     Rows,
     check_statement,
-    demand,
+    require_undamaged,
     trusted,
 )
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, NoGuarantee, UnknownLoss
@@ -89,7 +89,9 @@ class Totals:
                 case _:
                     self.settings = row.settings or ""
                     settings_of(self.settings)
-        demand(row.kind == "charge" or row.total == self.total.to_json(), "it changes the total without a charge")
+        require_undamaged(
+            row.kind == "charge" or row.total == self.total.to_json(), "it changes the total without a charge"
+        )
 
     def _count(self, row: Row) -> None:
         check_statement(row.statement or "", row.text)
@@ -97,13 +99,13 @@ class Totals:
         charge = _derived(row, self.total, self.spellings.get(row.who, Spent()) if old else self._own(row.who))
         cap = cap_as_written(self.settings, row.who) if old else settings.cap_of(row.who)
         affordable = settings.budget.allows(charge.total) and (cap is None or cap.allows(charge.own))
-        demand(affordable, "it exceeds the budget or the cap in force")
-        demand(old or settings.admits(row.who), "its analyst has no cap, and there is none for everyone")
+        require_undamaged(affordable, "it exceeds the budget or the cap in force")
+        require_undamaged(old or settings.admits(row.who), "its analyst has no cap, and there is none for everyone")
         self.total, (self.spellings if old else self.own)[row.who] = charge.total, charge.own
 
     def _own(self, who: str) -> Spent:
         """What an analyst had spent before, under every spelling of the name."""
-        demand(analyst_name(who) == who, "its analyst's name is not written as names are compared")
+        require_undamaged(analyst_name(who) == who, "its analyst's name is not written as names are compared")
         if who not in self.own:
             earlier = (spent for name, spent in self.spellings.items() if analyst_name(name) == who)
             self.own[who] = sum(earlier, start=Spent())
@@ -183,23 +185,27 @@ _MOST_HASHES = 8192
 
 def _follows(rows: Rows, before: Row | None, row: Row) -> None:
     """Demand that a row follows the one before it, and that its totals are those before it plus its loss."""
-    demand((before is None) == (row.kind == "open"), "an account is opened by its first row, and only by that")
-    demand(row.previous == (GENESIS if before is None else before.hash), "it does not follow the row before it")
+    require_undamaged(
+        (before is None) == (row.kind == "open"), "an account is opened by its first row, and only by that"
+    )
+    require_undamaged(
+        row.previous == (GENESIS if before is None else before.hash), "it does not follow the row before it"
+    )
     total = NOTHING if before is None else before.total
     with _readable():
         if row.kind == "charge":
             own = own_total(rows, row.account, analyst_name(row.who), before=row.number) if row.version > 1 else None
             _derived(row, read_total(total), own)
-    demand(row.kind == "charge" or row.total == total, "it changes the total without a charge")
+    require_undamaged(row.kind == "charge" or row.total == total, "it changes the total without a charge")
 
 
 def _derived(row: Row, total: Spent, own: Spent | None) -> Charge:
     """The charge of a row, if its totals are the given ones, before it, plus its loss."""
     charge = Charge.of(row)
     _, cost = cost_of(charge.loss)
-    demand(_agrees(charge.total, total, cost), "its total is not the total before it plus its loss")
+    require_undamaged(_agrees(charge.total, total, cost), "its total is not the total before it plus its loss")
     fits = own is None or _agrees(charge.own, own, cost)
-    demand(fits, "its analyst's total is not the one before it plus its loss")
+    require_undamaged(fits, "its analyst's total is not the one before it plus its loss")
     return charge
 
 
@@ -282,17 +288,21 @@ def check_seal(row: Row) -> None:
     """A row that seals an answer has a digest, and names a charge before it."""
     digits = row.why or ""
     names_charge = digits.isascii() and digits.isdigit() and 0 < int(digits) < row.number
-    demand(names_charge and len(row.statement or "") == len(GENESIS), "it does not say which answer it seals")
+    require_undamaged(
+        names_charge and len(row.statement or "") == len(GENESIS), "it does not say which answer it seals"
+    )
 
 
-def check_answer(answer: Kept, paid: Row | None, seal: Row | None) -> Charge:
+def check_answer(answer: CachedAnswer, paid: Row | None, seal: Row | None) -> Charge:
     """The charge that paid for a kept answer, if the answer is the one that its row seals."""
     what = f"the answer kept for charge #{answer.charge}"
     if paid is None or seal is None or (trusted(paid).kind, trusted(seal).kind) != ("charge", "answer"):
         raise LedgerDamaged(f"{what}: the row that paid for it, or the row that seals it, is missing")
     belongs = (seal.account, seal.why) == (paid.account, str(answer.charge))
     is_sealed = belongs and isinstance(answer.answer, bytes) and answer.seal == seal.statement
-    demand(is_sealed, f"{what} is not the one that was released: it was replaced or garbled; nothing was released")
+    require_undamaged(
+        is_sealed, f"{what} is not the one that was released: it was replaced or garbled; nothing was released"
+    )
     return Charge.of(paid)
 
 

@@ -131,7 +131,7 @@ class Curator:
         if not plan.private:
             return {"affordable": True, "free": True, "words": "free: nothing private is read"}
         if self.cached(plan, analyst=analyst):
-            return {"affordable": True, "free": True, "words": "free: it was asked before, and its answer is cached"}
+            return {"affordable": True, "free": True, "words": "free: the answer is cached"}
         try:
             self.check_price(plan)
         except InvalidParameter as refusal:

@@ -54,9 +54,9 @@ from discreet.curator.stores import (
     ANSWER_KEY,
     MOST,
     WHAT_TO_DO,
+    CachedAnswer,
     Clock,
     Head,
-    Kept,
     LedgerStore,
     Row,
     Rows,
@@ -64,8 +64,8 @@ from discreet.curator.stores import (
     Verification,
     check_ends,
     check_statement,
-    demand,
     digest,
+    require_undamaged,
     tail,
     trusted,
     utc,
@@ -339,16 +339,16 @@ class Ledger:
             raise InvalidParameter("answer", type(answer).__name__, "bytes")
 
         def work(rows: Rows) -> Head | None:
-            kept, paid = rows.kept(name), rows.row(number)
+            kept, paid = rows.cached(name), rows.row(number)
             if kept is not None and kept.answer != answer:
-                raise LedgerConflict("another answer is kept under this key; recall it instead of answering again")
+                raise LedgerConflict("another answer is cached under this key; recall it instead of answering again")
             if paid is None or paid.kind != "charge":
                 raise InvalidParameter("charge_number", number, "the number of a charge", "charge first, then answer")
             if kept is None:
                 last = _known(self._tail(rows, paid.account), paid.account)
-                seal = Kept(name, number, 0, answer).seal
+                seal = CachedAnswer(name, number, 0, answer).seal
                 draft = Row(paid.account, "answer", last.total, NOTHING, statement=seal, why=str(number))
-                rows.keep(Kept(name, number, self._append(rows, last, draft).number, answer))
+                rows.cache(CachedAnswer(name, number, self._append(rows, last, draft).number, answer))
             return rows.head(paid.account)
 
         self._note(self._store.transact(work))
@@ -392,7 +392,9 @@ class Ledger:
         try:
             for row in self._walk(account, last):
                 number = row.number
-                demand(account is not None or number == good + 1, f"row {good + 1}, which goes before it, is missing")
+                require_undamaged(
+                    account is not None or number == good + 1, f"row {good + 1}, which goes before it, is missing"
+                )
                 totals.setdefault(row.account, Totals()).step(row, public.pop(number, set()))
                 good += 1
             number = 0
@@ -478,15 +480,15 @@ def _settings_in_force(rows: Rows, account: str) -> str:
 
 def _recalled(rows: Rows, key: str) -> tuple[Charge, bytes] | None:
     """The answer kept under a key, as its seal says, and the charge that paid for it."""
-    kept = rows.kept(key)
+    kept = rows.cached(key)
     if kept is None:
         return None
     return check_answer(kept, rows.row(kept.charge), rows.row(kept.row)), kept.answer
 
 
-def _next_answer(rows: Rows, *, number: int) -> Kept | None:
+def _next_answer(rows: Rows, *, number: int) -> CachedAnswer | None:
     """The first kept answer that is sealed by a row of a greater number; `LedgerDamaged` where the seal is broken."""
-    kept = rows.next_kept(number)
+    kept = rows.next_cached(number)
     if kept is not None:
         check_answer(kept, rows.row(kept.charge), rows.row(kept.row))
     return kept
@@ -497,7 +499,9 @@ def _salt(rows: Rows, account: str) -> bytes:
     if salt is None:
         salt = SYSTEM.words(_SALT_BYTES // 8).tobytes()
         rows.keep_salt(account, salt)
-    demand(len(salt) == _SALT_BYTES, f"the salt of account {account!r} was edited; nothing was charged or read")
+    require_undamaged(
+        len(salt) == _SALT_BYTES, f"the salt of account {account!r} was edited; nothing was charged or read"
+    )
     return salt
 
 

@@ -45,8 +45,17 @@ from discreet.privacy.loss import Approximate, Loss, Pure, Together
 from discreet.privacy.unit import Neighbors, Unit
 
 __all__ = [
-    "Plan", "PrivatePlan", "ShownPlan", "canonical", "digest", "documented", "from_document", "plan_document",
-    "plan_parts", "require_price", "to_document",
+    "Plan",
+    "PlanDisplayMixin",
+    "PrivatePlan",
+    "canonical",
+    "digest",
+    "documented",
+    "from_document",
+    "plan_document",
+    "plan_parts",
+    "require_price",
+    "to_document",
 ]  # fmt: skip
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -111,7 +120,7 @@ class Plan(Protocol[Result_co]):
         ...
 
 
-class ShownPlan:
+class PlanDisplayMixin:
     """How every plan is shown: in a line, and in a notebook by what `explain()` says."""
 
     __slots__ = ()
@@ -127,7 +136,7 @@ class ShownPlan:
         return str(words._repr_html_()) if hasattr(words, "_repr_html_") else f"<pre>{escape(str(words))}</pre>"
 
 
-class PrivatePlan(ShownPlan, ABC):
+class PrivatePlan(PlanDisplayMixin, ABC):
     """What plans share that always read private rows."""
 
     __slots__ = ()

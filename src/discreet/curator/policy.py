@@ -64,6 +64,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,12 @@ class Policy:
     statement_timeout: Fraction | None = None
     references: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Columns (by table and name) whose values are those of a public column, as `table.column`."""
+
+    def __repr__(self) -> str:
+        return f"<Policy {self.catalog.name}: {self.budget.describe_limit()}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(explain(self))}</pre>"
 
     @property
     def settings(self) -> str:
@@ -266,8 +273,8 @@ def explain(policy: Policy) -> str:
     """What a policy means, in words, for the owner to read once more before opening the doors."""
     catalog, budget = policy.catalog, policy.budget
     change = {
-        Neighbors.ADD_OR_REMOVE_ONE: "whether one of them is in the data at all",
-        Neighbors.CHANGE_ONE: "the data of one of them (but not that they are in it)",
+        Neighbors.ADD_OR_REMOVE_ONE: "whether somebody is in the data at all",
+        Neighbors.CHANGE_ONE: "the data of any one of them (but not that they are in it)",
     }[catalog.neighbors]
     lines = [f"Dataset {catalog.name}: everything ever released hides {change}, at {budget.describe_limit()} in all."]
     if budget.delta:
@@ -279,7 +286,7 @@ def explain(policy: Policy) -> str:
         lines.append(f"A question that states neither ε nor an error costs ε {plain(policy.default_epsilon)}.")
     lines += [*caps_in_words(policy), *_record_in_words(policy), *_engine_in_words(policy)]
     for table in catalog.tables.values():
-        protects = f"private; protects {table.unit}" if table.private else "public: its rows are told to everybody"
+        protects = f"private; protects {table.unit}" if table.private else "public: anyone may read its rows"
         lines.append(f"Table {table.name} ({policy.sources[table.name]}): {protects}.")
         if table.name in policy.formats:
             lines.append(f"  Read as {policy.formats[table.name].describe()}: {RULE}.")
@@ -315,7 +322,7 @@ def _engine_in_words(policy: Policy) -> list[str]:
         return []
     state = f"version {policy.version!r}" if policy.version else "no version"
     return [
-        f"Tables are read by {policy.engine} at {shown_address(policy.address or '')}, which adds up there. The policy "
+        f"Tables are in {policy.engine} at {shown_address(policy.address or '')}, which adds up there. The policy "
         f"states {state} of the data: the same question is answered again, free, until another version is stated."
     ]
 
@@ -323,25 +330,25 @@ def _engine_in_words(policy: Policy) -> list[str]:
 def _record_in_words(policy: Policy) -> list[str]:
     said = ["An answer that one analyst paid for is free for all others."] if policy.share_answers else []
     if policy.witness == ():
-        said.append("There is no witness: a ledger that is removed or put back from a copy is not noticed.")
+        said.append("There is no witness: removing the ledger, or restoring an old copy of it, goes unnoticed.")
     return said
 
 
 def timing(policy: Policy) -> str:
     """What a policy says of when answers leave, in words."""
     if not policy.time_floor:
-        return "Answers leave as soon as they are ready (time_floor = 0): how long they take can tell of single people."
+        return "Answers leave as soon as they are ready (time_floor = 0): response times can reveal individuals."
     return (
-        f"Answers leave at steps of a time grid from {plain(policy.time_floor)} seconds on: when they leave tells next "
-        "to nothing of a person who has few of the rows."
+        f"Answers leave on a time grid that starts at {plain(policy.time_floor)} seconds, so that response times "
+        "reveal next to nothing about a person with few rows."
     )
 
 
 def _share(table: Table) -> str:
     def most(bound: int | None, what: str) -> str:
-        return f"at most {bound} {what}" if bound else f"as many {what} as each question states"
+        return f"at most {bound} {what}{'s' * (bound > 1)}" if bound else f"as many {what}s as a question states"
 
-    return f"in {most(table.groups, 'groups')} of one answer, with {most(table.rows, 'rows')} in each"
+    return f"in {most(table.groups, 'group')} of one answer, with {most(table.rows, 'row')} in each"
 
 
 def _consequence(table: Table, column: Column, references: Mapping[tuple[str, str], str]) -> str:

@@ -92,7 +92,7 @@ def caps_by_name(caps: Mapping[str, Budget], place: str = "caps") -> dict[str, B
     """Caps by the names as they are compared; two caps for one analyst are refused.
 
     >>> caps_by_name({"Bob": Budget(epsilon=1)})
-    {'bob': Budget(epsilon=Fraction(1, 1), delta=Fraction(0, 1), delta_for_keys=Fraction(0, 1))}
+    {'bob': Budget(epsilon=1, delta=0, delta_for_keys=0)}
     """
     unique: dict[str, Budget] = {}
     for name, cap in caps.items():

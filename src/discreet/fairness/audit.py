@@ -22,7 +22,7 @@ from discreet.fairness.audit_plan import (
     sensitivity,
     value_text,
 )
-from discreet.fairness.column_codes import Bins, Coded, Predictions
+from discreet.fairness.column_codes import Bins, CodedColumn, Predictions
 from discreet.fairness.noisy_rates import Noise
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
@@ -42,7 +42,7 @@ def plan_audit(request: FairnessAudit, catalog: Catalog) -> FairnessPlan:
     >>> request = FairnessAudit(table="people", predictions=said, label="ill", group="sex", epsilon=1)
     >>> plan = plan_audit(request, catalog)
     >>> plan.cells, plan.loss
-    (13, Pure(epsilon=Fraction(1, 1)))
+    (13, Pure(epsilon=1))
     """
     table, delta = catalog.table(request.table), request.delta
     key, label = _key(table, request.key), table.column(request.label)
@@ -118,7 +118,7 @@ def _noise(kind: str, epsilon: Fraction, delta: Number | None, neighbors: Neighb
     moved = sensitivity(neighbors)
     if kind == "geometric":
         if delta is not None:
-            raise InvalidParameter("delta", delta, "none with geometric noise", "say noise='gaussian', or leave it out")
+            raise InvalidParameter("delta", delta, "none with geometric noise", "state noise='gaussian', or omit it")
         return Geometric(epsilon=epsilon, sensitivity=moved)
     if kind != "gaussian":
         raise InvalidParameter("noise", kind, "'geometric' or 'gaussian'")
@@ -135,12 +135,12 @@ def _named(predictions: Any, name: str) -> str:
     return next((known for known in names if known.casefold() == name.casefold()), name)
 
 
-def _classes(label: Column) -> Coded:
+def _classes(label: Column) -> CodedColumn:
     """The declared values of a label."""
     declared = declared_values(label)
     if declared is None:
         raise InvalidParameter("label", label.name, "a column with declared values", "declare them in the policy")
-    return Coded(label.name, tuple(value_text(value) for value in declared), np.arange(len(declared)))
+    return CodedColumn(label.name, tuple(value_text(value) for value in declared), np.arange(len(declared)))
 
 
 documented("ways of a column", names={"edges": "bin_edges"})(Categories)

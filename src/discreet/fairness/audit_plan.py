@@ -17,7 +17,7 @@ from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import DUCKDB, Dialect, dialect_of
 from discreet.curator.plan import PrivatePlan, plan_document
 from discreet.errors import InternalError, InvalidParameter
-from discreet.exact import integer, printed_up
+from discreet.exact import integer, text_up
 from discreet.fairness.cells import ALL, CONDITIONAL, CRITERIA, METRICS, Axis, Cells, metric
 from discreet.fairness.column_codes import NONE, Predictions
 from discreet.fairness.disparity_report import estimates
@@ -48,7 +48,7 @@ class Categories:
         if bins is None:
             declared = declared_values(column)
             if declared is None:
-                hint = "declare its values in the policy, or say bins"
+                hint = "declare its values in the policy, or state bins"
                 raise InvalidParameter("group or given", column.name, "a column with declared values", hint)
             return cls(column, tuple(value_text(value) for value in declared))
         if column.kind not in NUMERIC:
@@ -205,7 +205,7 @@ class FairnessPlan(PrivatePlan):
         lines = {
             "audits": self.text,
             "protects": f"{self.table.unit}{once} ({self.neighbors})",
-            "cost": f"ε {printed_up(self.epsilon)}" + (f" at δ {printed_up(self.delta)}" if self.delta else ""),
+            "cost": f"ε {text_up(self.epsilon)}" + (f" at δ {text_up(self.delta, 3)}" if self.delta else ""),
             "releases": f"{self.cells:,} noisy counts; every gap is computed from them",
             "noise": f"within ±{self.noise.interval('0.95'):,} on each count, at 95 % confidence",
             "in a group's size": f"±{width:,.0f} by {self.groups[0].column.name}; in a rate of 1,000 units about "
@@ -390,7 +390,7 @@ class FairnessAnswer:
 
     def page(self, title: str = "Private fairness audit") -> Page:
         """The answer as a page with pictures."""
-        parts: list[Part] = [Facts({"asked": self.plan.text, "cost": str(self.receipt)}), *map(Text, self._apart())]
+        parts: list[Part] = [Facts({"request": self.plan.text, "cost": str(self.receipt)}), *map(Text, self._apart())]
         for view in self.views:
             parts += _parts(view)
         parts += [Heading("What these numbers do not say"), *[Text(words) for words in CAUTIONS]]
@@ -474,7 +474,7 @@ def _small(groups: Sequence[str], sizes: Sequence[Estimate], gaps: Sequence[tupl
         if out:
             about = f"about {max(0, round(size.value))} units (at most {size.high:.0f})"
             on = f" on {', '.join(out)}" if len(out) < len(gaps) else ""
-            said.append(f"{name}: {about} are too few beside the noise to say anything{on}.")
+            said.append(f"{name}: {about} are too few compared with the noise to say anything{on}.")
     return tuple(said)
 
 

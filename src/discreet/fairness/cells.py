@@ -20,7 +20,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, rational
-from discreet.fairness.column_codes import Bins, Coded, Codes, Floats, Missing, axis, binned, classes, coded, known_rows
+from discreet.fairness.column_codes import (
+    Bins,
+    CodedColumn,
+    Codes,
+    Floats,
+    Missing,
+    axis,
+    binned,
+    classes,
+    coded,
+    known_rows,
+)
 from discreet.fairness.column_codes import numbers as read_numbers
 from discreet.tables import read_table
 
@@ -107,7 +118,7 @@ class Cells:
         known, axes = known_rows(required, chosen.axes(), missing)
         level = _levels(score, scores, known, score_bins)
         weights = _weights(arrow, count, chosen.absent)
-        kept = [Coded(part.name, part.values, part.codes[known]) for part in axes]
+        kept = [CodedColumn(part.name, part.values, part.codes[known]) for part in axes]
         return _counted(
             kept,
             len(chosen.group),
@@ -190,7 +201,7 @@ class _Choice:
     bins: Bins
     absent: tuple[str, ...]
 
-    def axes(self) -> list[Coded]:
+    def axes(self) -> list[CodedColumn]:
         unknown = [name for name in self.bins if name not in (*self.group, *self.given)]
         if unknown:
             raise InvalidParameter("bins", unknown[0], "columns named as group or given")
@@ -236,7 +247,7 @@ def _weights(arrow: "pyarrow.Table", count: str | None, absent: tuple[str, ...])
     return values.astype(np.int64)
 
 
-def _levels(name: str | None, scores: Floats | None, known: NDArray[np.bool_], count: int) -> Coded | None:
+def _levels(name: str | None, scores: Floats | None, known: NDArray[np.bool_], count: int) -> CodedColumn | None:
     """Score bins: of equal width for probabilities, else the few values themselves, else of about equal size."""
     if name is None or scores is None:
         return None
@@ -244,10 +255,12 @@ def _levels(name: str | None, scores: Floats | None, known: NDArray[np.bool_], c
     if used.min() >= 0 and used.max() <= 1:
         edges = np.arange(1, count) / count
         labels = tuple(f"{k / count:g} to {(k + 1) / count:g}" for k in range(count))
-        return Coded(name, labels, np.searchsorted(edges, used, side="right").astype(np.int64))
+        return CodedColumn(name, labels, np.searchsorted(edges, used, side="right").astype(np.int64))
     values = np.unique(used)
     if len(values) <= _MOST_LEVELS:
-        return Coded(name, tuple(f"{value:g}" for value in values), np.searchsorted(values, used).astype(np.int64))
+        return CodedColumn(
+            name, tuple(f"{value:g}" for value in values), np.searchsorted(values, used).astype(np.int64)
+        )
     return binned(name, used, count)
 
 
@@ -255,9 +268,9 @@ def _levels(name: str | None, scores: Floats | None, known: NDArray[np.bool_], c
 
 
 def _counted(
-    axes: list[Coded],
+    axes: list[CodedColumn],
     attributes: int,
-    level: Coded | None,
+    level: CodedColumn | None,
     outcome: tuple[Codes | None, Codes],
     scores: Floats | None,
     weights: Codes | None,
@@ -291,7 +304,7 @@ def _counted(
     )
 
 
-def _crossed(given: list[Coded]) -> tuple[Axis, Codes]:
+def _crossed(given: list[CodedColumn]) -> tuple[Axis, Codes]:
     """The strata that occur, of all combinations of legitimate attributes."""
     if not given:
         return ALL, np.zeros(0, np.int64)
@@ -309,7 +322,7 @@ def _crossed(given: list[Coded]) -> tuple[Axis, Codes]:
 
 
 def _score_sums(
-    groups: list[Coded], level: Coded | None, scores: Floats | None, weights: Codes | None
+    groups: list[CodedColumn], level: CodedColumn | None, scores: Floats | None, weights: Codes | None
 ) -> Floats | None:
     if level is None or scores is None or scores.min() < 0 or scores.max() > 1:
         return None

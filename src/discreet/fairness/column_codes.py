@@ -38,24 +38,24 @@ _TRUTH = {"true": "1", "false": "0"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coded:
+class CodedColumn:
     """A column as places among its values; −1 where it is missing."""
 
     name: str
     values: tuple[str, ...]
     codes: Codes
 
-    def with_absent(self) -> "Coded":
+    def with_absent(self) -> "CodedColumn":
         """Missing as a value of its own."""
         if not (self.codes < 0).any():
             return self
-        return Coded(self.name, (*self.values, ABSENT), np.where(self.codes < 0, len(self.values), self.codes))
+        return CodedColumn(self.name, (*self.values, ABSENT), np.where(self.codes < 0, len(self.values), self.codes))
 
 
 # Columns
 
 
-def coded(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Coded:
+def coded(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> CodedColumn:
     """A column by its distinct values; the categories of a categorical column all count, also those without a row.
 
     >>> from discreet.tables import read_table
@@ -78,7 +78,7 @@ def coded(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Code
     place = {word: i for i, word in enumerate(ordered)}
     of_known = np.array([*(place.get(word, -1) for word in known), -1], np.int64)
     indices = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-    return Coded(name, ordered, of_known[indices])
+    return CodedColumn(name, ordered, of_known[indices])
 
 
 def numbers(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Floats:
@@ -104,7 +104,7 @@ def numbers(table: "pyarrow.Table", name: str, absent: Iterable[str] = ()) -> Fl
     return np.asarray(array, np.float64)
 
 
-def axis(table: "pyarrow.Table", name: str, bins: Bins, absent: Iterable[str] = ()) -> Coded:
+def axis(table: "pyarrow.Table", name: str, bins: Bins, absent: Iterable[str] = ()) -> CodedColumn:
     """A column as groups or strata: by its values, or binned as `bins` says."""
     if name in bins:
         return binned(name, numbers(table, name, absent), bins[name])
@@ -115,7 +115,7 @@ def axis(table: "pyarrow.Table", name: str, bins: Bins, absent: Iterable[str] = 
     return result
 
 
-def binned(name: str, values: ArrayLike, bins: "int | Sequence[float]") -> Coded:
+def binned(name: str, values: ArrayLike, bins: "int | Sequence[float]") -> CodedColumn:
     """Numbers in bins: at the edges given, or in so many bins of about equal size (equal numbers stay together)."""
     array = np.asarray(values, np.float64)
     known = array[np.isfinite(array)]
@@ -127,7 +127,7 @@ def binned(name: str, values: ArrayLike, bins: "int | Sequence[float]") -> Coded
         count = integer(bins, f"bins of {name}", at_least=2, at_most=MOST_VALUES)
         edges = _equal_parts(known, count) if known.size else np.zeros(0)
     codes = np.where(np.isfinite(array), np.searchsorted(edges, array, side="right"), -1)
-    return Coded(name, _ranges(edges), codes.astype(np.int64))
+    return CodedColumn(name, _ranges(edges), codes.astype(np.int64))
 
 
 def _equal_parts(values: Floats, count: int) -> Floats:
@@ -159,18 +159,19 @@ def _order(word: str) -> tuple[int, float, str]:
 # Classes
 
 
-def classes(columns: Sequence[Coded], positive: Sequence[str]) -> tuple[list[Codes], list[str]]:
+def classes(columns: Sequence[CodedColumn], positive: Sequence[str]) -> tuple[list[Codes], list[str]]:
     """Columns of classes as 1 (positive), 0 and −1 (missing); and what was done, in words.
 
     With more than two classes `positive` says which count as positive, against the rest. A column of 0 and 1, no and
     yes, or the like needs no such word.
 
-    >>> label = Coded("y", ("0", "1"), np.array([0, 1, -1]))
+    >>> label = CodedColumn("y", ("0", "1"), np.array([0, 1, -1]))
     >>> classes([label], [])[0][0].tolist()
     [0, 1, -1]
     """
     known = [
-        Coded(coding.name, tuple(_canonical(value) for value in coding.values), coding.codes) for coding in columns
+        CodedColumn(coding.name, tuple(_canonical(value) for value in coding.values), coding.codes)
+        for coding in columns
     ]
     wanted = {_canonical(value) for value in positive}
     for value in positive:
@@ -188,7 +189,7 @@ def classes(columns: Sequence[Coded], positive: Sequence[str]) -> tuple[list[Cod
     return codes, notes
 
 
-def _chosen(coding: Coded, wanted: set[str], others: Sequence[Coded]) -> set[str]:
+def _chosen(coding: CodedColumn, wanted: set[str], others: Sequence[CodedColumn]) -> set[str]:
     """The values of a column that are positive."""
     values = set(coding.values)
     if fractional(coding):
@@ -198,11 +199,11 @@ def _chosen(coding: Coded, wanted: set[str], others: Sequence[Coded]) -> set[str
         return wanted & values
     if _pair(coding):
         return {value for value in values if value.casefold() in _YES}
-    hint = f"{_listed([coding])}; say which count as positive: they are compared with the rest"
-    raise InvalidParameter(coding.name, f"{len(values)} classes", "two classes, 0 and 1 or the like", hint)
+    hint = f"{_listed([coding])}; state which are positive; they are compared with the rest"
+    raise InvalidParameter(coding.name, f"{len(values)} classes", "two classes, such as 0 and 1", hint)
 
 
-def fractional(coding: Coded) -> bool:
+def fractional(coding: CodedColumn) -> bool:
     """Whether values look like probabilities: numbers between 0 and 1, not all whole."""
     try:
         array = np.array([float(value) for value in coding.values])
@@ -211,7 +212,7 @@ def fractional(coding: Coded) -> bool:
     return bool(array.size and (array >= 0).all() and (array <= 1).all() and (array % 1 != 0).any())
 
 
-def _pair(coding: Coded) -> set[str]:
+def _pair(coding: CodedColumn) -> set[str]:
     values = {value.casefold() for value in coding.values}
     return next((pair for pair in _PAIRS if values <= pair), set())
 
@@ -220,7 +221,7 @@ def _canonical(value: str) -> str:
     return _TRUTH.get(value.casefold(), value)
 
 
-def _listed(columns: Sequence[Coded], most: int = 8) -> str:
+def _listed(columns: Sequence[CodedColumn], most: int = 8) -> str:
     words = list(dict.fromkeys(value for coding in columns for value in coding.values))
     return "classes are: " + ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
@@ -229,8 +230,8 @@ def _listed(columns: Sequence[Coded], most: int = 8) -> str:
 
 
 def known_rows(
-    required: Sequence[Codes], optional: Sequence[Coded], missing: Missing
-) -> tuple[NDArray[np.bool_], list[Coded]]:
+    required: Sequence[Codes], optional: Sequence[CodedColumn], missing: Missing
+) -> tuple[NDArray[np.bool_], list[CodedColumn]]:
     """Which rows are used, and the axes with missing values in their place."""
     if missing not in ("error", "drop", "group"):
         raise InvalidParameter("missing", missing, "'error', 'drop' or 'group'")
@@ -283,7 +284,7 @@ class Predictions:
         kind: ColumnType,
         positive: Sequence[str] = (),
         threshold: Number | None = None,
-        label: Coded | None = None,
+        label: CodedColumn | None = None,
     ) -> "Predictions":
         """Read a table in any form that `discreet.tables` reads; rows without a prediction are left out.
 

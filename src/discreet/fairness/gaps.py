@@ -304,7 +304,7 @@ CAUTIONS = (
     "both hold (Chouldechova 2017; Kleinberg, Mullainathan, Raghavan 2016). Choose what matters and say why.",
     "Labels are taken for the truth. Where they come from decisions of people (arrests, past loans), what is unfair in "
     "them is invisible here.",
-    "The limits take the rows for a random sample of those whom the model is meant for.",
+    "The confidence bounds assume that the rows are a random sample of the people for whom the model is meant.",
 )
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 from discreet.errors import InvalidParameter
 from discreet.gallery import exhibits, models
-from discreet.gallery.exhibits import Exhibit, Finished, Shown, summary
+from discreet.gallery.exhibits import Exhibit, ExhibitResult, ExhibitRun, summary
 from discreet.report import Heading, Page, Part, Text
 
-__all__ = ["EXHIBITS", "Exhibit", "Finished", "Shown", "page", "run", "visit"]
+__all__ = ["EXHIBITS", "Exhibit", "ExhibitResult", "ExhibitRun", "page", "run", "visit"]
 
 EXHIBITS: tuple[Exhibit, ...] = (*exhibits.EXHIBITS, *models.EXHIBITS)
 """All of them, in the order of the page."""
@@ -28,10 +28,10 @@ def run(names: Sequence[str] | None = None, *, seed: int, progress: Progress | N
     return page(visit(names, seed=seed, progress=progress), seed=seed)
 
 
-def visit(names: Sequence[str] | None = None, *, seed: int, progress: Progress | None = None) -> list[Finished]:
+def visit(names: Sequence[str] | None = None, *, seed: int, progress: Progress | None = None) -> list[ExhibitRun]:
     """Run the named exhibits (all, unless named); `progress(done, of, title)` is told before each."""
     chosen = EXHIBITS if names is None else tuple(_named(name) for name in names)
-    finished: list[Finished] = []
+    finished: list[ExhibitRun] = []
     for number, exhibit in enumerate(chosen):
         if progress is not None:
             progress(number, len(chosen), exhibit.title)
@@ -39,7 +39,7 @@ def visit(names: Sequence[str] | None = None, *, seed: int, progress: Progress |
     return finished
 
 
-def page(finished: Sequence[Finished], *, seed: int) -> Page:
+def page(finished: Sequence[ExhibitRun], *, seed: int) -> Page:
     """One page: first what falls and what holds, then each exhibit."""
     parts: list[Part] = [Heading("What falls, what holds"), summary(finished), *_legend()]
     for result in finished:

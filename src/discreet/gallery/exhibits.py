@@ -27,7 +27,7 @@ from discreet.attacks.answers.intersection import Intersection, two_hospitals
 from discreet.attacks.answers.reconstruction import Reconstruction, against_budget, against_noise, random_subsets
 from discreet.attacks.audit import audit_mechanism
 from discreet.attacks.audit.targets import Guessing
-from discreet.attacks.audit.zoo import bounds, parade, table
+from discreet.attacks.audit.zoo import audit_zoo, bounds, table
 from discreet.attacks.generated import Town, town
 from discreet.attacks.records.graph import GraphMatching
 from discreet.attacks.records.networks import overlapping, rewired, society
@@ -51,17 +51,17 @@ class Exhibit:
     title: str
     claims: tuple[str, ...]
     words: str
-    show: Callable[[int], "Shown"] = field(repr=False)
+    show: Callable[[int], "ExhibitResult"] = field(repr=False)
 
-    def run(self, *, seed: int) -> "Finished":
+    def run(self, *, seed: int) -> "ExhibitRun":
         """Attack, and keep the time."""
         start = monotonic()
         shown = self.show(seed)
-        return Finished(self, shown, monotonic() - start)
+        return ExhibitRun(self, shown, monotonic() - start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class ExhibitResult:
     """What an exhibit shows: reports, and what does not fit into one."""
 
     reports: Sequence[AttackReport] = ()
@@ -69,11 +69,11 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Finished:
+class ExhibitRun:
     """An exhibit after its run."""
 
     exhibit: Exhibit
-    shown: Shown
+    shown: ExhibitResult
     seconds: float
 
     def parts(self) -> list[Part]:
@@ -87,7 +87,7 @@ class Finished:
         return [*parts, *self.shown.more]
 
 
-def summary(finished: Sequence[Finished]) -> Grid:
+def summary(finished: Sequence[ExhibitRun]) -> Grid:
     """A line for each attack: what was tried, how often it succeeded, what guessing reaches, what follows."""
     rows = [
         [report.attack, report.against, repr(report.success), repr(report.reference), report.verdict]
@@ -114,7 +114,7 @@ def _policy(k: int, models: list[dict[str, Any]]) -> Policy:
     return Policy.of({"anonymity": {"k": k, "method": "local"}, "columns": columns})
 
 
-def _linkage(seed: int) -> Shown:
+def _linkage(seed: int) -> ExhibitResult:
     place = town(people=20_000, seed=seed)
     coarse = anonymize(place.visits, _policy(5, [])).table
     settings: dict[str, Any] = {"known": place.voters, "on": list(_QUASI), "name": "person", "truth": place.patients}
@@ -123,7 +123,7 @@ def _linkage(seed: int) -> Shown:
         Linkage(released=coarse, against="the table made 5-anonymous", **settings).run(),
         _secrets(place, _independent(place.visits, seed), f"a table of independent columns, ε = {_EPSILON}"),
     ]
-    return Shown(reports)
+    return ExhibitResult(reports)
 
 
 def _secrets(place: Town, released: Any, against: str) -> Any:
@@ -156,7 +156,7 @@ def _independent(table: Any, seed: int) -> dict[str, list[Any]]:
     return made
 
 
-def _homogeneity(seed: int) -> Shown:
+def _homogeneity(seed: int) -> ExhibitResult:
     visits = _clinics(4000, seed)
     reports = []
     for models, words in (
@@ -177,7 +177,7 @@ def _homogeneity(seed: int) -> Shown:
             sensitive=_CONDITION, against=f"one table, {words}",
         )  # fmt: skip
         reports.append(attack.run())
-    return Shown(reports)
+    return ExhibitResult(reports)
 
 
 def _clinics(people: int, seed: int, *, in_clinic: bool = True) -> dict[str, list[Any]]:
@@ -201,7 +201,7 @@ def _numbers(table: Any, k: int, models: list[dict[str, Any]]) -> Policy:
     )
 
 
-def _fingerprints(seed: int) -> Shown:
+def _fingerprints(seed: int) -> ExhibitResult:
     place = town(people=20_000, seed=seed)
     people = place.people.drop_columns(["person"])
     result = unique_sets(people, share="0.5", largest=4)
@@ -212,10 +212,10 @@ def _fingerprints(seed: int) -> Shown:
         Grid(["columns together", "share of people singled out"], rows, "the smallest sets that single out half"),
         Chart("Share of people that each column singles out alone", [bars], y="share", y_range=(0, 1)),
     ]
-    return Shown(more=parts)
+    return ExhibitResult(more=parts)
 
 
-def _inference(seed: int) -> Shown:
+def _inference(seed: int) -> ExhibitResult:
     place = town(people=32_000, seed=seed)
     people = place.people.drop_columns(["person"])
     order = np.random.default_rng(seed).permutation(people.num_rows)
@@ -230,10 +230,10 @@ def _inference(seed: int) -> Shown:
             SinglingOut(released=released, width=3, against=against, tries=2000, **common).run(),
             Linkability(released=released, left=known[:half], right=known[half:], against=against, **common).run(),
         ]
-    return Shown(reports)
+    return ExhibitResult(reports)
 
 
-def _intersection(seed: int) -> Shown:
+def _intersection(seed: int) -> ExhibitResult:
     pair = two_hospitals(people=4000, shared=2000, conditions=60, seed=seed)
     reports = []
     for k in (2, 5, 10):
@@ -245,7 +245,7 @@ def _intersection(seed: int) -> Shown:
                 against=f"two tables, each {k}-anonymous",
             ).run()
         )  # fmt: skip
-    return Shown(reports)
+    return ExhibitResult(reports)
 
 
 _TABLES = (
@@ -253,7 +253,7 @@ _TABLES = (
         name="linkage",
         title="A table without names, and a list with them",
         claims=("A3",),
-        words="A hospital's table without names is joined with the voter list by ZIP code, sex and date of birth",
+        words="An anonymous hospital table is joined with the voter list by ZIP code, sex and date of birth",
         show=_linkage,
     ),
     Exhibit(
@@ -267,14 +267,14 @@ _TABLES = (
         name="fingerprints",
         title="Harmless columns become a fingerprint",
         claims=("A11",),
-        words="Which columns together single people out, found by looking at all sets of up to four",
+        words="Which columns together single people out, among all sets of up to four",
         show=_fingerprints,
     ),
     Exhibit(
         name="inference",
         title="Inference, singling out and linkability",
         claims=(),
-        words="The three risks that data protection authorities name, against a copy and against other people's table",
+        words="The three risks that data protection authorities name, measured against a control group",
         show=_inference,
     ),
     Exhibit(
@@ -287,11 +287,11 @@ _TABLES = (
 )
 
 
-def _sparse(seed: int) -> Shown:
+def _sparse(seed: int) -> ExhibitResult:
     films = catalog(people=20_000, items=4000, mean=60, seed=seed)
     case = planted(films, targets=300, absent=300, known=6, seed=seed)
     hidden = common(coarse(case.released, days=400), items=25)
-    return Shown([
+    return ExhibitResult([
         SparseMatching(released=case.released, auxiliary=case.auxiliary, truth=case.truth, against="all ratings").run(),
         SparseMatching(
             released=hidden, auxiliary=case.auxiliary, truth=case.truth, against="the 25 best known films, no dates"
@@ -299,12 +299,12 @@ def _sparse(seed: int) -> Shown:
     ])  # fmt: skip
 
 
-def _graph(seed: int) -> Shown:
+def _graph(seed: int) -> ExhibitResult:
     people = society(nodes=20_000, mean=25, seed=seed)
     pair = overlapping(people, node_overlap="0.6", edge_overlap="0.6", seed=seed)
     seeds = pair.seeds(80, seed=seed)
     mixed = rewired(pair.released, share="0.8", seed=seed)
-    return Shown([
+    return ExhibitResult([
         GraphMatching(released=pair.released, auxiliary=pair.auxiliary, seeds=seeds, truth=pair.truth).run(),
         GraphMatching(
             released=mixed, auxiliary=pair.auxiliary, seeds=seeds, truth=pair.truth, against="four of five ties rewired"
@@ -317,14 +317,14 @@ _RECORDS = (
         name="sparse",
         title="A few ratings single out a record",
         claims=("A4",),
-        words="Six films that somebody rated, roughly known with their dates, find the record among thousands",
+        words="Six films that somebody rated, with rough dates, single out the record among thousands",
         show=_sparse,
     ),
     Exhibit(
         name="graph",
-        title="Ties without names",
+        title="A network without names",
         claims=("A5",),
-        words="From a few people known in both, one network is laid over another, tie by tie",
+        words="Starting from a few known people, one network is matched with another, tie by tie",
         show=_graph,
     ),
 )
@@ -338,18 +338,18 @@ def _secret(seed: int, people: int = _PEOPLE) -> np.ndarray[tuple[int], np.dtype
     return np.random.default_rng(seed).random(people) < 0.3
 
 
-def _composition(seed: int) -> Shown:
-    return Shown([two_tables().run(), two_tables(noisy=True).run()])
+def _composition(seed: int) -> ExhibitResult:
+    return ExhibitResult([two_tables().run(), two_tables(noisy=True).run()])
 
 
-def _accumulation(seed: int) -> Shown:
+def _accumulation(seed: int) -> ExhibitResult:
     exact = Accumulation(people=200, answers=40, trials=200, seed=seed)
     budgeted = Accumulation(people=200, answers=40, trials=200, seed=seed, total=1)
     charts = accumulation_charts({"exact answers": exact.curves(), "randomized, ε 1 in all": budgeted.curves()})
-    return Shown([exact.run(), budgeted.run()], charts)
+    return ExhibitResult([exact.run(), budgeted.run()], charts)
 
 
-def _differencing(seed: int) -> Shown:
+def _differencing(seed: int) -> ExhibitResult:
     ill = _secret(seed)
     people = range(0, _PEOPLE, 2)
     one, many = (pairs_about(people, of=_PEOPLE, groups=groups, seed=seed) for groups in (1, 100))
@@ -357,27 +357,27 @@ def _differencing(seed: int) -> Shown:
     crowd = _secret(seed, _CROWD)  # many, so that there is no doubt that it holds
     spread = pairs_about(range(_CROWD), of=_CROWD, groups=1, seed=seed)
     paid = Noisy(Raw(crowd), epsilon="0.05", seed=seed)
-    return Shown([
+    return ExhibitResult([
         Differencing(pairs=one, truth=asked, answerer=Raw(ill)).run(),
         Differencing(pairs=many, truth=asked, answerer=Rounded(Raw(ill), base=5)).run(),
         Differencing(pairs=spread, truth=crowd, answerer=paid, epsilon="0.1").run(),
     ])  # fmt: skip
 
 
-def _averaging(seed: int) -> Shown:
+def _averaging(seed: int) -> ExhibitResult:
     ill = _secret(seed + 1, 100)
     again = [[[person]] * 200 for person in range(100)]
     crowd = _secret(seed + 1, _CROWD)
     once = [[[person]] for person in range(_CROWD)]
     loose = Noisy(Raw(ill), epsilon="0.5", seed=seed)
     paid = Noisy(Raw(crowd), epsilon="0.1", seed=seed)
-    return Shown([
+    return ExhibitResult([
         Averaging(questions=again, truth=ill, answerer=loose, possible=(0, 1)).run(),
         Averaging(questions=once, truth=crowd, answerer=paid, epsilon="0.1", possible=(0, 1)).run(),
     ])  # fmt: skip
 
 
-def _reconstruction(seed: int) -> Shown:
+def _reconstruction(seed: int) -> ExhibitResult:
     ill, questions = _secret(seed + 2), 4 * _PEOPLE
     subsets = random_subsets(questions, people=_PEOPLE, seed=seed)
     raw, crowd = Raw(ill), _secret(seed + 2, 1500)  # few people would leave open what a budget holds
@@ -395,12 +395,12 @@ def _reconstruction(seed: int) -> Shown:
     ]
     noise = against_noise(people=300, questions=1200, ratios=[0, 0.1, 0.2, 0.5, 1, 2, 5], seed=seed)
     paid = against_budget(people=300, questions=1200, epsilons=["0.1", 1, 10, 100, 1000, 10_000], seed=seed)
-    return Shown(reports, [noise.chart(), paid.chart()])
+    return ExhibitResult(reports, [noise.chart(), paid.chart()])
 
 
-def _harm(seed: int) -> Shown:
+def _harm(seed: int) -> ExhibitResult:
     smoking = Smoking(smokers=100, ill=60, others=100, others_ill=10, epsilon="0.5", seed=seed)
-    return Shown([Heights(people=2000, epsilon=1, seed=seed).run(), smoking.run()])
+    return ExhibitResult([Heights(people=2000, epsilon=1, seed=seed).run(), smoking.run()])
 
 
 _ANSWERS = (
@@ -408,7 +408,7 @@ _ANSWERS = (
         name="composition",
         title="Two harmless answers, one person",
         claims=("A6", "A7"),
-        words="The least age and the greatest weight of those with the disease: each fits two people, both fit one",
+        words="The least age and the greatest weight of those with the disease: each matches two people, both only one",
         show=_composition,
     ),
     Exhibit(
@@ -420,61 +420,61 @@ _ANSWERS = (
     ),
     Exhibit(
         name="differencing",
-        title="Everybody, and everybody but one",
+        title="Subtracting one person",
         claims=("B11",),
         words="The difference of two counts is one person's secret; rounding does not help",
         show=_differencing,
     ),
     Exhibit(
         name="averaging",
-        title="The same question again and again",
+        title="Repeating a question",
         claims=("B10", "B11"),
-        words="Fresh noise without a ledger averages away; a budget ends it",
+        words="Without a ledger, fresh noise averages away; a budget prevents it",
         show=_averaging,
     ),
     Exhibit(
         name="reconstruction",
-        title="Too many answers give away the database",
+        title="Too many answers reveal the database",
         claims=("A9",),
-        words="Counts over random subsets are equations; solving them gives every secret bit back, or noise stops it",
+        words="Counts over random subsets are equations; solving them reveals every secret bit, unless there is noise",
         show=_reconstruction,
     ),
     Exhibit(
         name="harm",
         title="What no release can prevent",
         claims=("A10",),
-        words="What is learned about everybody is learned about you, in the data or not: taking part hardly changes it",
+        words="What is learned about everybody is learned about you; taking part hardly changes it",
         show=_harm,
     ),
 )
 
 
-def _audit(seed: int) -> Shown:
+def _audit(seed: int) -> ExhibitResult:
     right = audit_mechanism(Geometric(epsilon=1, sensitivity=1), x=0, neighbor=1, samples=100_000, seed=seed).run()
-    result = parade(seed=seed)
+    result = audit_zoo(seed=seed)
     caught = sum(report.broken for _, report in result)
     words = Text(f"Of {len(result)} broken mechanisms the audit catches {caught}.")
-    return Shown([right], [words, table(result), bounds(result)])
+    return ExhibitResult([right], [words, table(result), bounds(result)])
 
 
-def _guessing(seed: int) -> Shown:
+def _guessing(seed: int) -> ExhibitResult:
     response = KRR(epsilon=1, size=2).channel()
-    return Shown([Guessing(mechanism=response, first=0, second=1, epsilon=1, trials=20_000, seed=seed).run()])
+    return ExhibitResult([Guessing(mechanism=response, first=0, second=1, epsilon=1, trials=20_000, seed=seed).run()])
 
 
 _PROMISES = (
     Exhibit(
         name="audit",
-        title="Promises, audited",
+        title="Auditing privacy claims",
         claims=("B1",),
-        words="From outputs alone: a lower bound on ε with its confidence; mechanisms once believed private are caught",
+        words="A lower bound on ε from outputs alone; it catches mechanisms that were once believed private",
         show=_audit,
     ),
     Exhibit(
         name="guessing",
-        title="No guess does better",
+        title="The limit of guessing",
         claims=("B9",),
-        words="Which of two neighbors was it? The best test, measured, beside what ε allows",
+        words="Which of two neighbors was it? The best test compared with what ε allows",
         show=_guessing,
     ),
 )

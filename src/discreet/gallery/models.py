@@ -40,7 +40,7 @@ from discreet.attacks.updates import UpdateRows, imprint
 from discreet.curator.catalog import Column
 from discreet.errors import InvalidData, InvalidInput, InvalidParameter
 from discreet.exact import Number, integer
-from discreet.gallery.exhibits import Exhibit, Shown
+from discreet.gallery.exhibits import Exhibit, ExhibitResult
 from discreet.learning.column_model import ColumnModel, Features, Shape, Target
 from discreet.learning.federated import GaussianShare, Identity, RoundSettings, crypto, decode, simulate_round
 from discreet.learning.federated.messages import Masked
@@ -375,7 +375,7 @@ _DELTA = "1e-6"
 _PEOPLE, _COLUMNS = 12_000, 30
 
 
-def _membership(seed: int) -> Shown:
+def _membership(seed: int) -> ExhibitResult:
     shape, table, inside = _clinic(), _patients(seed), coins(_PEOPLE, seed=seed)
     sides = [{name: values[chosen] for name, values in table.items()} for chosen in (inside, ~inside)]
     targets = Targets.of(shape, *sides)
@@ -391,7 +391,7 @@ def _membership(seed: int) -> Shown:
     both = MembershipReport.of(before=before, after=after)
     right = [model.score(sides[1]) for model in (plain, private)]
     told = Text(f"Right about people outside: {right[0]:.1%} without privacy, {right[1]:.1%} by DP-SGD.")
-    return Shown([attack.run() for attack in (*before, *after)], [*both.curves(), told, _audited(seed)])
+    return ExhibitResult([attack.run() for attack in (*before, *after)], [*both.curves(), told, _audited(seed)])
 
 
 def _audited(seed: int) -> Text:
@@ -461,7 +461,7 @@ class _Federation:
         ).run()
 
 
-def _updates(seed: int) -> Shown:
+def _updates(seed: int) -> ExhibitResult:
     people, units, bins = _Federation.of(seed), 128, 500
     clear = people.updates(_network(units), _network(units).start(seed=1))
     bad = [part.astype(np.float32) for part in imprint(people.outside, units=bins, outputs=_CLASSES, seed=seed)]
@@ -477,7 +477,7 @@ def _updates(seed: int) -> Shown:
         people.attack([total], bins, "the sum, weights chosen by the coordinator", rows=everybody),
         people.attack([total + shares], bins, "the same sum with noise in shares, ε 8", rows=everybody),
     ]
-    return Shown(reports, [_by_noise(people, clear, drawn, units)])
+    return ExhibitResult(reports, [_by_noise(people, clear, drawn, units)])
 
 
 def _network(units: int) -> Network:
@@ -532,14 +532,14 @@ EXHIBITS = (
         name="membership",
         title="Whose data was it trained on?",
         claims=("D5",),
-        words="A network knows its own rows better than others, in what it says and in its weights; DP-SGD ends that",
+        words="A network fits its own rows better than others, in outputs and weights; DP-SGD prevents that",
         show=_membership,
     ),
     Exhibit(
         name="updates",
-        title="Updates that hold rows",
+        title="Model updates that reveal rows",
         claims=("D6",),
-        words="In federated learning rows stay at home, and come back from updates; noise stops it, or masks do",
+        words="In federated learning, updates can reveal rows that never leave home; noise or masks prevent it",
         show=_updates,
     ),
 )

@@ -47,7 +47,7 @@ STORIES: Mapping[str, Story] = {
         "How many harmless facts make a fingerprint?",
         "A table of people, each column of which fits thousands of them.",
         "Two, three or four facts about a person, as a colleague knows them.",
-        "Try all sets of up to four columns, and count the people whom each set singles out.",
+        "Try all sets of up to four columns, and count the people that each set singles out.",
     ),
     "inference": Story(
         "What are the three risks that data protection law names?",
@@ -71,7 +71,7 @@ STORIES: Mapping[str, Story] = {
     ),
     "graph": Story(
         "Does a network without names hide who knows whom?",
-        "Who is tied to whom, in a network of numbered nodes.",
+        "A network of numbered nodes, with its ties.",
         "Another network of some of the same people, with names, and a few people found in both.",
         "Go from the known people to their neighbors, and match those whose ties fit best; then on from these.",
     ),
@@ -100,7 +100,7 @@ STORIES: Mapping[str, Story] = {
         "Ask again and again, and take the mean: the noise averages away, unless the budget ends it.",
     ),
     "reconstruction": Story(
-        "How many statistics give away a database?",
+        "How many statistics reveal a database?",
         "Counts over many random groups of people: exact, rounded, without small ones, or with noise within a budget.",
         "Who is in which group, but nobody's secret bit.",
         "Each count is an equation. Solve them all at once, and read off everybody's bit.",

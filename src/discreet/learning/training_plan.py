@@ -27,7 +27,7 @@ from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import PrivatePlan, documented, plan_document, require_price
 from discreet.errors import InternalError, InvalidData, InvalidParameter, NoiseWarning
-from discreet.exact import Number, integer, plain, printed_up, rational
+from discreet.exact import Number, integer, plain, rational, text_up
 from discreet.learning.classical import DecisionTreeClassifier, LinearRegression, LogisticRegression, Ridge
 from discreet.learning.column_model import ClassicalShape, ColumnModel, Features, Shape, Target, packed, unpacked
 from discreet.learning.networks.network import Loss as Objective
@@ -156,8 +156,8 @@ def expected_noise(recipe: Recipe, network: Network) -> str:
     count = _size(network)
     each, whole = float(recipe.multiplier / recipe.lot), noise_to_signal(recipe, count)
     return (
-        f"{count:,} parameters; noise in a mean gradient {each:.2g} clipping norms in each, "
-        f"over the run {whole:.2g} of the most that all rows together could say"
+        f"{count:,} parameters; noise of {each:.2g} clipping norms in each mean gradient; "
+        f"over the run, {whole:.2g} of the largest possible signal of all rows"
     )
 
 
@@ -168,7 +168,7 @@ def require_signal(recipe: Recipe, network: Network, epsilon: Number, *, stackle
     if noise > _HOPELESS:
         hint = f"{expected_noise(recipe, network)}; {advice}"
         examples = plain(recipe.lot / recipe.rate)
-        raise InvalidParameter("epsilon", epsilon, f"more, for {examples} examples and so many parameters", hint)
+        raise InvalidParameter("epsilon", epsilon, f"a larger ε for {examples} examples and this many parameters", hint)
     if noise > _DOUBTFUL:
         words = f"expect little: {expected_noise(recipe, network)}; {advice}"
         warnings.warn(words, NoiseWarning, stacklevel=stacklevel + 1)
@@ -267,7 +267,10 @@ class TrainingPlan(PrivatePlan):
             raise InvalidParameter("table", self.table.name, "a private table", "public rows need no privacy")
         if self.neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
             raise InvalidParameter(
-                "neighbors", str(self.neighbors), "'add or remove one'", "sampled lots have no proof here otherwise"
+                "neighbors",
+                str(self.neighbors),
+                "'add or remove one'",
+                "only that relation has a proof for sampled lots",
             )
         one_row_each(self.table, self.columns)
 
@@ -352,7 +355,7 @@ class TrainingPlan(PrivatePlan):
         lines = {
             "trains": self.text.removeprefix("train "),
             "protects": str(unit) + ("" if unit is None or unit.key is None else "; one of their rows is used"),
-            "cost": f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}",
+            "cost": f"ε {text_up(self.epsilon)} at δ {text_up(self.delta, 3)}",
         }
         if isinstance(recipe, ClassicalRecipe):
             lines |= {"model": recipe.words(self.shape.model), "numbers it reads": str(self.shape.features.width)}
@@ -361,7 +364,7 @@ class TrainingPlan(PrivatePlan):
             lines |= {
                 "network": self.shape.words,
                 "lots": f"{recipe.steps:,} of about {plain(recipe.lot)}; "
-                f"the chance to be in one is {plain(recipe.rate)}",
+                f"each row is in one with probability {plain(recipe.rate)}",
                 "noise": f"{plain(recipe.multiplier)} clipping norms of {plain(recipe.clip)} on each sum",
                 "expect": expected_noise(recipe, network),
             }
@@ -406,7 +409,7 @@ class TrainedModel:
     def curve(self) -> Chart:
         """The noisy learning curve: it was paid for with the rest."""
         if not self.losses:
-            raise InvalidData("no learning curve was asked for: set curve > 0")
+            raise InvalidData("the recipe has no learning curve: set curve > 0")
         steps = np.arange(1, len(self.losses) + 1)
         smooth = _smooth(np.array(self.losses))
         return Chart("Loss on the lots, with noise", [Line(steps, smooth)], x="step", y="mean loss")

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, float_down, float_up, integer, log_down, log_up, rational, sqrt_bounds
-from discreet.fields import Converted, Integer, Rational, Shown
+from discreet.fields import Converted, DisplayMixin, Integer, Rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import Grid, Steps, add, countable, drawable, failure_probability, whole
 from discreet.noise import Entropy, discrete_gaussian, discrete_laplace, planar_laplace, staircase
@@ -48,7 +48,7 @@ class Granularity(Converted[Number | None, Fraction]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Geometric(Shown):
+class Geometric(DisplayMixin):
     """Discrete Laplace noise on whole numbers, P(noise = k) ∝ exp(−|k|·ε/Δ) (Ghosh, Roughgarden, Sundararajan 2009).
 
     Guarantee: ε-DP for a whole number, or a vector of them, that one unit moves by at most Δ in ℓ1 norm.
@@ -99,7 +99,7 @@ class Geometric(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace(Shown):
+class Laplace(DisplayMixin):
     """Laplace noise for real values, on a grid (Dwork, McSherry, Nissim, Smith 2006; on a grid after Mironov 2012).
 
     The value is snapped to the grid and discrete Laplace noise is added in whole steps. Without a declared
@@ -157,7 +157,7 @@ class Laplace(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian(Shown):
+class DiscreteGaussian(DisplayMixin):
     """Discrete Gaussian noise for whole numbers, one or a vector of them (Canonne, Kamath, Steinke 2020).
 
     Guarantee: ρ-zCDP with ρ = Δ²/2σ² for integers that one unit moves by at most Δ in ℓ2 norm; Δ² is a whole number, so
@@ -169,7 +169,7 @@ class DiscreteGaussian(Shown):
     1/12 more variance: 6 % less noise for one release at ε = 1 and δ = 1e-6.
 
     >>> DiscreteGaussian(sigma=10, squared_sensitivity=3).loss
-    Concentrated(rho=Fraction(3, 200))
+    Concentrated(rho=0.015)
     """
 
     sigma: Rational = Rational(above=0)
@@ -293,7 +293,7 @@ def shaped(steps: Steps, dimension: int) -> Steps:
     if steps.size != dimension:
         raise InvalidData(
             f"value: got {steps.size} numbers, expected {dimension}; "
-            "set dimension= to how many numbers one release holds, since its sensitivity covers them all"
+            "set dimension= to the number of values in one release, since its sensitivity covers them all"
         )
     return steps
 
@@ -308,7 +308,7 @@ def sqrt_up(x: Fraction, bits: int = 64) -> Fraction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staircase(Shown):
+class Staircase(DisplayMixin):
     """Staircase noise (Geng, Viswanath 2014): the least expected |noise| of all ε-DP additive noises, on a grid.
 
     The first stair takes the share γ = 1/(1 + e^(ε/2)) of a step (their Theorem 2, ℓ1 cost), rounded to the grid.
@@ -393,7 +393,7 @@ class Staircase(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanarLaplace(Shown):
+class PlanarLaplace(DisplayMixin):
     """Planar Laplace noise (Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013), exactly, on a grid.
 
     A point is snapped to the grid of cell size `granularity` and moved to the grid point z with probability

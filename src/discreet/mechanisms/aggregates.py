@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, rational
-from discreet.fields import Converted, Integer, Shown
+from discreet.fields import Converted, DisplayMixin, Integer
 from discreet.mechanisms.additive import Geometric
 from discreet.mechanisms.gaussian import RoundedGaussian
 from discreet.mechanisms.mechanism import Grid, Steps, failure_probability
@@ -43,7 +43,7 @@ class Cost(Converted[Number | None, Fraction | None]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sum(Shown):
+class Sum(DisplayMixin):
     """The sum of records, each clipped to a declared range: one number, or `dimension` of them.
 
     Guarantee: ε-DP, or Gaussian noise of ρ-zCDP, for the neighbor relation stated.
@@ -100,7 +100,7 @@ class Sum(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean(Shown):
+class Mean(DisplayMixin):
     """The mean of records, each clipped to a declared range: one number, or `dimension` of them.
 
     Under "change one" the number of records is public: state it as `size`. Under "add or remove one" it is private, and
@@ -182,7 +182,7 @@ class Mean(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(Shown):
+class Histogram(DisplayMixin):
     """How many records fall into each of the declared categories.
 
     Categories are declared without looking at the data, so empty ones are counted too. A record of no category is

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.exact import Number, float_up, integer, plain, rational
-from discreet.fields import Integer, Rational, Shown
+from discreet.fields import DisplayMixin, Integer, Rational
 from discreet.mechanisms.additive import (
     Granularity,
     Sensitivity,
@@ -34,7 +34,7 @@ LEAST = Fraction(1, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(Shown):
+class Gaussian(DisplayMixin):
     """Gaussian noise for real values, rounded to a grid (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
 
     Without a declared granularity the grid has 1024·⌈√dimension⌉ steps to one sensitivity. Values are held at ±2^62
@@ -49,7 +49,7 @@ class Gaussian(Shown):
     It is not ε-DP for any ε: the likelihood ratio of a Gaussian is unbounded in the tails.
 
     >>> Gaussian(sigma=5, sensitivity=1).loss
-    GaussianNoise(multiplier=Fraction(5, 1))
+    GaussianNoise(multiplier=5)
     """
 
     sigma: Rational = Rational(above=0)
@@ -139,7 +139,7 @@ class Gaussian(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundedGaussian(Shown):
+class RoundedGaussian(DisplayMixin):
     """Gaussian noise for whole numbers, one or a vector of them, rounded to whole numbers.
 
     Guarantee: that of continuous Gaussian noise of deviation σ for integers that one unit moves by at most Δ in ℓ2
@@ -147,7 +147,7 @@ class RoundedGaussian(Shown):
     Proof. The release is the continuous mechanism's, rounded: post-processing. Nothing is snapped.
 
     >>> RoundedGaussian(sigma=10, squared_sensitivity=4).loss
-    GaussianNoise(multiplier=Fraction(5, 1))
+    GaussianNoise(multiplier=5)
     """
 
     sigma: Rational = Rational(above=0)

@@ -160,7 +160,7 @@ def finite(values: ArrayLike, name: str) -> NDArray[np.generic]:
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise InvalidData(f"{name}: got {array.dtype}, expected whole numbers or floats of at most 64 bits")
     if array.dtype.kind == "f" and not hasattr(values, "dtype") and _mixed(values):
-        raise InvalidData(f"{name}: got floats beside whole numbers above 2^53; write all of them as floats")
+        raise InvalidData(f"{name}: got floats together with whole numbers above 2^53; write all of them as floats")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(np.atleast_1d(array))))
         where = "" if array.ndim == 0 else f" at position {place[0] if len(place) == 1 else place}"

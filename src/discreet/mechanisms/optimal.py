@@ -399,7 +399,7 @@ def _labels(
     """Names of inputs and outputs from what was given; see `optimum`."""
     if inputs is None:
         if isinstance(prior, str):
-            raise InvalidChannel("inputs: name them, or give a prior that does; 'uniform' does not say over what")
+            raise InvalidChannel("inputs: name them, or give a prior that names them; 'uniform' does not")
         if not isinstance(prior, Mapping | Sequence | np.ndarray):
             raise InvalidChannel("prior: expected a list of probabilities, a mapping from inputs to them, or 'uniform'")
         inputs = prior if isinstance(prior, Mapping) else range(len(prior))

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, integer, plain
-from discreet.fields import Integer, Rational, Shown
+from discreet.fields import DisplayMixin, Integer, Rational
 from discreet.mechanisms.additive import laplace_tail, normal_quantile
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.gaussian import RoundedGaussian
@@ -36,7 +36,7 @@ _MOST_RATE = Fraction(700)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimalSelection(Shown):
+class OptimalSelection(DisplayMixin):
     """Keep each key with the largest probability that (ε,δ)-DP allows (Desfontaines, Voss, Gipson, Mandinyan 2022).
 
     π(0) = 0 and π(n+1) = min(e^ε·π(n) + δ, 1 − e^(−ε)(1 − π(n) − δ), 1) (their Theorem 1), with e^ε rounded down to a
@@ -90,7 +90,7 @@ class OptimalSelection(Shown):
         return Channel([[1 - p, p] for p in kept], inputs=range(most + 1), outputs=[0, 1])
 
 
-class _Threshold(Shown):
+class _Threshold(DisplayMixin):
     """Keys whose noisy count reaches a threshold are kept, counts included."""
 
     @property

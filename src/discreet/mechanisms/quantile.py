@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, log_up, plain, rational
-from discreet.fields import Choice, Converted, Integer, Rational, Shown
+from discreet.fields import Choice, Converted, DisplayMixin, Integer, Rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import Grid, countable, failure_probability, finite
 from discreet.mechanisms.stochastic import Label
@@ -40,7 +40,7 @@ def _rank(value: int | None, name: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Range(Shown):
+class Range(DisplayMixin):
     """Where answers may lie: the grid points from lower to upper, declared without looking at the data.
 
     >>> Range(lower=0, upper=120, granularity=1).points
@@ -84,7 +84,7 @@ class Range(Shown):
         return [self.value(step) for step in range(self.points)]
 
 
-class _PointOfRange(Shown):
+class _PointOfRange(DisplayMixin):
     """The exponential mechanism over the points of a declared range, which the data cut into stretches of one score."""
 
     epsilon: Rational
@@ -209,7 +209,7 @@ class Multisets(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedQuantile(Shown):
+class GroupedQuantile(DisplayMixin):
     """In each of many groups, the point from 0 to points − 1 whose rank is nearest to q·n + shift, of n values.
 
     A `shift` aims that many ranks beside the quantile; then the first (below: shift < 0) or the last point counts as if

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, exp_down, exp_up, float_up, integer, log_up, plain, rational
-from discreet.fields import Converted, Integer, Rational, Shown
+from discreet.fields import Converted, DisplayMixin, Integer, Rational
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import countable, failure_probability, regular
 from discreet.noise import Entropy, bernoulli, uniform_below
@@ -24,7 +24,7 @@ def _stated(value: Number | None, name: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(Shown):
+class RandomizedResponse(DisplayMixin):
     """One bit, told truthfully with probability `truth`, otherwise flipped (Warner 1965).
 
     Four ways to write the same mechanism, converted into one another exactly:
@@ -58,7 +58,7 @@ class RandomizedResponse(Shown):
         """Truth with probability e^ε/(1 + e^ε), at most 2^−96 less.
 
         >>> RandomizedResponse.for_epsilon(epsilon=1).loss
-        Pure(epsilon=Fraction(1, 1))
+        Pure(epsilon=1)
         """
         exact = rational(epsilon, "epsilon", above=0, at_most=_MOST_EPSILON)
         return cls(truth=1 / (1 + min(exp_up(-exact), Fraction(1))), epsilon=exact)
@@ -121,7 +121,7 @@ class RandomizedResponse(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KRR(Shown):
+class KRR(DisplayMixin):
     """k-RR: one of k answers, the true one with probability e^ε/(k − 1 + e^ε), each other with 1/(k − 1 + e^ε).
 
     Kairouz, Bonawitz, Ramage 2016. The probability is rounded down to a rational, towards privacy.
@@ -131,7 +131,7 @@ class KRR(Shown):
     up to e^ε at the limit.
 
     >>> KRR(epsilon=1, size=4).loss
-    Pure(epsilon=Fraction(1, 1))
+    Pure(epsilon=1)
     """
 
     epsilon: Rational = Rational(above=0, at_most=_MOST_EPSILON)

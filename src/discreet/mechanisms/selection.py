@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, log_up
-from discreet.fields import Converted, Integer, Rational, Shown
+from discreet.fields import Converted, DisplayMixin, Integer, Rational
 from discreet.mechanisms.additive import laplace_tail
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.mechanism import add, countable, drawable, failure_probability, whole
@@ -41,7 +41,7 @@ class Truth(Converted[bool, bool]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Chooser(Shown):
+class _Chooser(DisplayMixin):
     """Settings and error bound shared by the mechanisms that choose one candidate by its score."""
 
     epsilon: Rational = Rational(above=0)
@@ -188,7 +188,7 @@ class ReportNoisyMax(_Chooser):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AboveThreshold(Shown):
+class AboveThreshold(DisplayMixin):
     """Sparse vector: which of a stream of answers are above a threshold, paid for by the positives alone.
 
     The noisy threshold is drawn once; answers are compared with it, each with its own noise, until `positives` of them
@@ -324,7 +324,7 @@ _Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedMode(Shown):
+class GroupedMode(DisplayMixin):
     """In each of many groups, the `places` most frequent of the values 0 to points − 1, the most frequent first.
 
     `sensitivity` is the most that one unit moves the counts of all values in all groups, added up.

@@ -39,6 +39,7 @@ from typing import Any, NoReturn, Self
 
 from discreet.errors import BudgetExceeded, InvalidInput, InvalidParameter, NoGuarantee, UnknownLoss
 from discreet.exact import Number, float_down, float_up, plain, rational, text_down, text_up
+from discreet.fields import DisplayMixin
 from discreet.privacy.accounting import Guarantee, composition, guarantee, rdp
 from discreet.privacy.accounting.rounding import short_up
 from discreet.privacy.loss import Loss, Pure, Together
@@ -137,8 +138,8 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """(ε, δ) for everything that is ever released from one dataset, and the filter that holds it.
+class Budget(DisplayMixin):
+    """(ε, δ) for everything that is ever released from one dataset, and the filter that enforces it.
 
     `delta_for_keys` is the part of δ for additive losses (key selection); half of δ unless stated.
 

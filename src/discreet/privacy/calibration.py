@@ -298,7 +298,7 @@ def group(loss: Loss, size: int) -> Loss:  # noqa: PLR0911, PLR0912
 
     >>> from discreet.privacy.loss import GaussianNoise, Pure, Repeated
     >>> group(Repeated(GaussianNoise(20), 5), 4)
-    Repeated(loss=GaussianNoise(multiplier=Fraction(5, 1)), count=5)
+    Repeated(loss=GaussianNoise(multiplier=5), count=5)
     """
     k = integer(size, "size", at_least=1)
     known(loss)

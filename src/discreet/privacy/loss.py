@@ -42,7 +42,7 @@ from typing import Any
 
 from discreet.errors import InvalidParameter, UnknownLoss
 from discreet.exact import Number, integer, plain, rational
-from discreet.fields import Shown
+from discreet.fields import DisplayMixin
 from discreet.privacy.unit import Neighbors, relation, words
 
 _DEEPEST = 64
@@ -50,11 +50,11 @@ _MOST_IN_PAIRS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Pure(Shown):
+class Pure(DisplayMixin):
     """ε-DP.
 
     >>> Pure("0.5")
-    Pure(epsilon=Fraction(1, 2))
+    Pure(epsilon=0.5)
     """
 
     epsilon: Fraction
@@ -64,11 +64,11 @@ class Pure(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedRange(Shown):
+class BoundedRange(DisplayMixin):
     """The log-likelihood ratio stays in an interval of length ε: the exponential mechanism's loss.
 
     >>> BoundedRange(1)
-    BoundedRange(epsilon=Fraction(1, 1))
+    BoundedRange(epsilon=1)
     """
 
     epsilon: Fraction
@@ -78,7 +78,7 @@ class BoundedRange(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Approximate(Shown):
+class Approximate(DisplayMixin):
     """(ε,δ)-DP.
 
     >>> Approximate(1, "1e-6").delta
@@ -94,11 +94,11 @@ class Approximate(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Concentrated(Shown):
+class Concentrated(DisplayMixin):
     """ρ-zCDP.
 
     >>> Concentrated("1/50")
-    Concentrated(rho=Fraction(1, 50))
+    Concentrated(rho=0.02)
     """
 
     rho: Fraction
@@ -108,11 +108,11 @@ class Concentrated(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceNoise(Shown):
+class LaplaceNoise(DisplayMixin):
     """Continuous Laplace noise; the multiplier is scale ÷ sensitivity, so ε = 1/multiplier.
 
     >>> LaplaceNoise(10)
-    LaplaceNoise(multiplier=Fraction(10, 1))
+    LaplaceNoise(multiplier=10)
     """
 
     multiplier: Fraction
@@ -122,11 +122,11 @@ class LaplaceNoise(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianNoise(Shown):
+class GaussianNoise(DisplayMixin):
     """Continuous Gaussian noise; the multiplier is σ ÷ ℓ2 sensitivity.
 
     >>> GaussianNoise(20)
-    GaussianNoise(multiplier=Fraction(20, 1))
+    GaussianNoise(multiplier=20)
     """
 
     multiplier: Fraction
@@ -136,11 +136,11 @@ class GaussianNoise(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussianNoise(Shown):
+class DiscreteGaussianNoise(DisplayMixin):
     """One integer with discrete Gaussian noise of parameter σ; the secret moves it by at most `sensitivity`.
 
     >>> DiscreteGaussianNoise(20, 1)
-    DiscreteGaussianNoise(sigma=Fraction(20, 1), sensitivity=1)
+    DiscreteGaussianNoise(sigma=20, sensitivity=1)
     """
 
     sigma: Fraction
@@ -152,11 +152,11 @@ class DiscreteGaussianNoise(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class SampledGaussian(Shown):
+class SampledGaussian(DisplayMixin):
     """Gaussian noise on a sum over a Poisson sample: one step of DP-SGD. Only for "add or remove one".
 
     >>> SampledGaussian("0.01", 4)
-    SampledGaussian(rate=Fraction(1, 100), multiplier=Fraction(4, 1))
+    SampledGaussian(rate=0.01, multiplier=4)
     """
 
     rate: Fraction
@@ -168,13 +168,13 @@ class SampledGaussian(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class PerDistance(Shown):
+class PerDistance(DisplayMixin):
     """d-privacy: ε for each unit of distance between two secrets. It becomes ε-DP inside a stated radius.
 
     `slack` is added to every distance: two places on either side of a cell's border are snapped a cell apart.
 
     >>> PerDistance("0.7", "km", "0.1").within(3)
-    Pure(epsilon=Fraction(217, 100))
+    Pure(epsilon=2.17)
     """
 
     epsilon: Fraction
@@ -192,7 +192,7 @@ class PerDistance(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated(Shown):
+class Repeated(DisplayMixin):
     """The same loss n times, adaptively.
 
     >>> Repeated(Pure("0.1"), 3).count
@@ -208,11 +208,11 @@ class Repeated(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Shown):
+class Together(DisplayMixin):
     """All of these losses, adaptively. `Together()` is the loss of releasing nothing.
 
     >>> Together(Pure(1), Pure(2)).losses
-    (Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(2, 1)))
+    (Pure(epsilon=1), Pure(epsilon=2))
     """
 
     losses: tuple["Loss", ...]
@@ -220,22 +220,28 @@ class Together(Shown):
     def __init__(self, *losses: "Loss") -> None:
         object.__setattr__(self, "losses", tuple(_checked(loss) for loss in losses))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.losses))})"
+
 
 @dataclass(frozen=True, slots=True)
-class Parallel(Shown):
+class Parallel(DisplayMixin):
     """Losses over disjoint parts of the data, of which any two neighboring datasets differ in **one part only**.
 
     True of any split under "add or remove one". Under "change one" a person may move from one part to another and
     touch both; `disjoint` returns the right loss for either relation.
 
     >>> Parallel(Pure(1), Pure(2)).losses
-    (Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(2, 1)))
+    (Pure(epsilon=1), Pure(epsilon=2))
     """
 
     losses: tuple["Loss", ...]
 
     def __init__(self, *losses: "Loss") -> None:
         object.__setattr__(self, "losses", tuple(_checked(loss) for loss in losses))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.losses))})"
 
 
 def disjoint(*losses: "Loss", neighbors: Neighbors | str) -> "Loss":
@@ -249,9 +255,9 @@ def disjoint(*losses: "Loss", neighbors: Neighbors | str) -> "Loss":
     known, so every two are a possibility; among many parts, twice any one of them.
 
     >>> disjoint(Pure(1), Pure(1), neighbors="add or remove one")
-    Parallel(losses=(Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(1, 1))))
+    Parallel(Pure(epsilon=1), Pure(epsilon=1))
     >>> disjoint(Pure(1), Pure(1), neighbors="change one")
-    Together(losses=(Pure(epsilon=Fraction(1, 1)), Pure(epsilon=Fraction(1, 1))))
+    Together(Pure(epsilon=1), Pure(epsilon=1))
     """
     parts = Parallel(*losses)
     if relation(neighbors) is Neighbors.ADD_OR_REMOVE_ONE or len(losses) < 2:
@@ -334,7 +340,7 @@ def from_json(text: str) -> Loss:
     """Read a loss back; anything not understood to the last field is refused.
 
     >>> from_json('{"kind":"pure","epsilon":"0.5"}')
-    Pure(epsilon=Fraction(1, 2))
+    Pure(epsilon=0.5)
     >>> from_json('{"kind":"pure","epsilon":"0.5","discount":"0.9"}')
     Traceback (most recent call last):
     discreet.errors.UnknownLoss: loss 'pure' has the fields epsilon; got also 'discount'; ...

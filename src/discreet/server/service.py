@@ -73,7 +73,7 @@ class Service:
             if token is not None:
                 known[name] = token
         if not known and unread:
-            raise ServerUnavailable("tokens cannot be read now; try again later, or tell the owner, whose log says why")
+            raise ServerUnavailable("tokens cannot be read now; try again later, or ask the owner, whose log says why")
         if not known:
             self.throttle.failed(address)
             raise AccessDenied("this token is not known, was revoked or has expired; ask the owner for one")

@@ -270,7 +270,7 @@ class Session:
         two_steps = question.epsilon is not None and question.error is not None
         plan = None if two_steps else self.plan(question, data)
         if only_free and ((settled := self._settled(question, data)) is None or not data.is_free(settled)):
-            raise BudgetExceeded("this would be charged, and only what is free was asked for")
+            raise BudgetExceeded("this would be charged, and only a free answer was requested")
         with self.place.turns((self.token.name, "request", request)) if request else _nothing():
             if request is not None:
                 self._check_repeated(question, request, data)

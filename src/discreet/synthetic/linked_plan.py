@@ -25,7 +25,7 @@ from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import PrivatePlan, plan_document
 from discreet.errors import InternalError, InvalidParameter
-from discreet.exact import printed_up
+from discreet.exact import text_up
 from discreet.noise import Entropy
 from discreet.privacy.loss import GaussianNoise
 from discreet.privacy.unit import Neighbors
@@ -46,7 +46,7 @@ from discreet.synthetic.measure.noisy_marginals import (
     share_of,
     unpacked,
 )
-from discreet.synthetic.plan import FINE, told_bins
+from discreet.synthetic.plan import FINE, bins_in_words
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -289,14 +289,14 @@ class LinkedPlan(PrivatePlan):
         made = self.designs()
         keys = ", ".join(f"{part.table.name} (by {part.key.name})" for part in self.parts)
         lines = [
-            ("makes", self.text),
+            ("task", self.text),
             ("protects", f"one person, with all their rows in {keys}"),
-            ("cost", f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}"),
+            ("cost", f"ε {text_up(self.epsilon)} at δ {text_up(self.delta, 3)}"),
             ("people", self._whom()),
             ("a person", _told(self.record)),
             (
                 "useful",
-                f"for more than about {ceil(made[0].noise_alone(1)):,} people; with fewer, noise is all there is",
+                f"for more than about {ceil(made[0].noise_alone(1)):,} people; with fewer, the result is mostly noise",
             ),
         ]
         for part, rows_design in zip(self.others, made[1:], strict=True):
@@ -306,7 +306,7 @@ class LinkedPlan(PrivatePlan):
             lines.append(("useful", f"for more than about {ceil(rows_design.noise_alone(1)):,} rows"))
         lines.append(("measured", f"{sum(len(design.marginals) for design in made)} marginals"))
         own = [f"{part.table.name}.{name}" for part in self.parts for name in part.private_bins]
-        lines += told_bins(own, [], fine=any(part.fine for part in self.parts)).items()
+        lines += bins_in_words(own, [], fine=any(part.fine for part in self.parts)).items()
         lines += self.needs().words(self.count).items()
         width = max(len(name) for name, _ in lines)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)

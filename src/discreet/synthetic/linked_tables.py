@@ -20,7 +20,7 @@ from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import DUCKDB, Dialect
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy, Entropy
-from discreet.synthetic.columns.rules import Rule, allowed, mended
+from discreet.synthetic.columns.rules import Rule, allowed, enforce_order
 from discreet.synthetic.columns.schema import Attribute, Schema
 from discreet.synthetic.fit.relaxed import RelaxedTable, Settings, fit
 from discreet.synthetic.fit.row_sampling import draw, draw_given, possible
@@ -246,7 +246,7 @@ class LinkedTables:
         import pyarrow
 
         drawn = part.schema.draw(codes, self._entropy(4, place))
-        made = part.schema.write(mended(part.rules, part.schema, codes, drawn), codes)
+        made = part.schema.write(enforce_order(part.rules, part.schema, codes, drawn), codes)
         kind = pyarrow.int64() if part.key.kind is ColumnType.INTEGER else pyarrow.string()
         return made.add_column(0, part.key.name, pyarrow.array(persons, pyarrow.int64()).cast(kind))
 

@@ -21,7 +21,7 @@ from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import dialect_of
 from discreet.curator.plan import PrivatePlan, documented, plan_document
 from discreet.errors import InternalError, InvalidParameter
-from discreet.exact import plain, printed_up
+from discreet.exact import plain, text_up
 from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import Approximate, GaussianNoise, Loss, Together
@@ -336,16 +336,16 @@ class SynthesisPlan(PrivatePlan):
         schema, hidden = self.guessed(), {name for name, _ in self.discover}
         made = self.design(schema) if self.recipe is None else self.recipe.first
         lines = {
-            "makes": self.text,
+            "task": self.text,
             "protects": self._protects(),
-            "cost": f"ε {printed_up(self.epsilon)} at δ {printed_up(self.delta)}",
+            "cost": f"ε {text_up(self.epsilon)} at δ {text_up(self.delta, 3)}",
             "columns": ", ".join(
                 f"{attribute.column.name} ({'found privately' if attribute.column.name in hidden else attribute.size})"
                 for attribute in schema.attributes
             ),
             "measured": f"{len(made.marginals)} marginals, noise of {float(min(made.sigmas)):.3g} to "
             f"{float(max(made.sigmas)):.3g} rows on each count" + f", were {_SOME} values found" * bool(hidden),
-            "useful": f"for more than about {ceil(made.noise_alone(1)):,} rows; with fewer, noise is all there is",
+            "useful": f"for more than about {ceil(made.noise_alone(1)):,} rows; with fewer, the result is mostly noise",
             **self.needs().words(self.people),
         }
         own = self.private_bins(schema)
@@ -354,7 +354,7 @@ class SynthesisPlan(PrivatePlan):
             for attribute in schema.attributes
             if attribute.wide and attribute.column.name not in dict(self.bins)
         ]
-        lines |= told_bins(own, [name for name in wide if name not in own], fine=bool(self.fine(schema)))
+        lines |= bins_in_words(own, [name for name in wide if name not in own], fine=bool(self.fine(schema)))
         if self.recipe is not None:
             picks = sum(turn.picks for turn in self.recipe.rounds)
             lines["then"] = f"{picks} triples, chosen privately in {len(self.recipe.rounds)} rounds"
@@ -388,16 +388,16 @@ def _discovered(values: Any, selection: OptimalSelection, entropy: Entropy | Non
     return sorted(name for name, stays in zip(names, kept, strict=True) if stays)[:MOST_FOUND]
 
 
-def told_bins(private: Sequence[str], even: Sequence[str], *, fine: bool) -> dict[str, str]:
+def bins_in_words(private: Sequence[str], even: Sequence[str], *, fine: bool) -> dict[str, str]:
     """Which bins nobody declared, and what they and fine counts cost, in words."""
     told = {}
     if private:
-        told["bins"] = f"found privately, with about as many rows in each: {', '.join(private)}"
+        told["bins"] = f"chosen privately, with about equally many rows in each: {', '.join(private)}"
     if even:
-        more = f"equally wide, as none were given: {', '.join(even)}; give them where values crowd together"
+        more = f"equally wide by default: {', '.join(even)}; state bins if values are concentrated"
         told["bins"] = f"{told['bins']}; {more}" if private else more
     if fine:
-        told["inside bins"] = f"values are drawn by fine noisy counts, {plain(100 * FINE)} % of the budget"
+        told["inside bins"] = f"values are drawn from fine noisy counts, which take {plain(100 * FINE)} % of the budget"
     return told
 
 

@@ -16,7 +16,7 @@ from discreet.curator.catalog import Column, ColumnType, Table
 from discreet.errors import InvalidData, MissingExtra
 from discreet.noise import DeterministicEntropy, Entropy
 from discreet.report import Bars, Chart, Facts, Grid, Heading, Heat, Page, Part, Text, Tiles
-from discreet.synthetic.columns.rules import Rule, allowed, mended
+from discreet.synthetic.columns.rules import Rule, allowed, enforce_order
 from discreet.synthetic.columns.schema import Schema
 from discreet.synthetic.columns.units import Codes
 from discreet.synthetic.fit import graphical, relaxed
@@ -339,7 +339,7 @@ class SyntheticTable:
     def table(self) -> Any:
         """The synthetic rows, as an Arrow table with the columns of the private one and keys of its own."""
         drawn = self.schema.draw(self.codes, self._entropy(2))
-        made = self.schema.write(mended(self.plan.rules, self.schema, self.codes, drawn), self.codes)
+        made = self.schema.write(enforce_order(self.plan.rules, self.schema, self.codes, drawn), self.codes)
         key = self.plan.table.unit.key if self.plan.table.unit else None
         if key is None:
             return made

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from discreet.attacks.membership import LossThreshold, MembershipReport, coins
-from discreet.attacks.membership.attack import crowded
+from discreet.attacks.membership.attack import crowded_ends
 from discreet.attacks.membership.scores import Scores
 from discreet.errors import InvalidData
 
@@ -147,12 +147,12 @@ def test_scores_that_say_nothing_crowd_no_more_often_than_the_confidence_allows(
         rng = np.random.default_rng([seed, members])
         sides = rng.normal(size=members), rng.normal(size=others)
         tied = seed % 2
-        found += bool(crowded(Scores.pair(*(np.round(side) if tied else side for side in sides)), confidence=0.95))
+        found += bool(crowded_ends(Scores.pair(*(np.round(side) if tied else side for side in sides)), confidence=0.95))
     assert found <= binom.isf(1e-6, 2000, 0.05)
 
 
 def test_people_who_are_all_alike_crowd_nowhere():
-    assert crowded(Scores.pair([1.0] * 30, [1.0] * 50), confidence=0.95) == ()
+    assert crowded_ends(Scores.pair([1.0] * 30, [1.0] * 50), confidence=0.95) == ()
 
 
 def test_a_claim_that_allows_everything_is_not_shown_as_good():

@@ -219,7 +219,7 @@ def test_without_noise_the_bound_is_that_of_all_guesses_right():
 
 def test_unfair_coins_are_refused():
     inside = np.arange(1000) < 100
-    with pytest.raises(InvalidData, match="fair coins do not give"):
+    with pytest.raises(InvalidData, match="fair coins do not produce"):
         one_run(Scores.of(np.arange(1000.0), inside), delta=0, confidence="0.95")
 
 

@@ -111,7 +111,7 @@ def test_psql_asks_with_terms_and_is_told_the_cost_and_what_is_left(door):
     assert "a person counts in at most 2 groups" in run.stderr
     assert "remaining" in run.stdout
     again = psql(door, "SET discreet.epsilon = 0.5", BY_REGION)
-    assert "free: kept from charge" in again.stderr
+    assert "free: cached from charge" in again.stderr
     assert "left" in again.stderr
     assert run.stdout.split("(3 rows)")[0] == again.stdout.split("(3 rows)")[0]
 

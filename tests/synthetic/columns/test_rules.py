@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from discreet.curator.catalog import Column
 from discreet.errors import InvalidParameter
 from discreet.noise import DeterministicEntropy
-from discreet.synthetic.columns.rules import AtMost, Never, allowed, mended, read_rules, rules_in
+from discreet.synthetic.columns.rules import AtMost, Never, allowed, enforce_order, read_rules, rules_in
 from discreet.synthetic.columns.schema import Attribute, Schema
 from discreet.synthetic.fit.relaxed import fit
 from discreet.synthetic.fit.row_sampling import draw, possible
@@ -34,7 +34,7 @@ def assert_kept(schema, rules, pairs, seed=1):
     codes = np.repeat(obeying(schema, rules), 3, axis=0)
     assert len(codes)
     drawn = schema.draw(codes, DeterministicEntropy(seed))
-    table = schema.write(mended(rules, schema, codes, drawn), codes)
+    table = schema.write(enforce_order(rules, schema, codes, drawn), codes)
     assert schema.encode(table)[0].tolist() == codes.tolist()  # nobody left their bin
     columns = {name: table.column(name).to_pylist() for name in schema.names}
     for first, second in pairs:
@@ -177,7 +177,7 @@ def test_a_rule_that_allows_nothing_is_refused():
 def test_without_rules_nothing_moves():
     codes = np.zeros((5, 1), np.int64)
     drawn = [pa.array(range(5)).to_numpy()]
-    assert mended((), Schema([numbers("a", 2)]), codes, drawn)[0] is drawn[0]
+    assert enforce_order((), Schema([numbers("a", 2)]), codes, drawn)[0] is drawn[0]
 
 
 # --- when … then …, and what decides what ---------------------------------------------------------------------------

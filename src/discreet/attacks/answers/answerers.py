@@ -33,7 +33,7 @@ Bits = NDArray[np.bool_]
 _NO_LEDGER = ", no ledger"
 
 
-class Asked(Protocol):
+class SqlDataset(Protocol):
     """A dataset behind a curator, as far as attackers see it: `discreet.open` returns one."""
 
     def ask(self, sql: str, *, epsilon: Number | None = None) -> Any:
@@ -44,7 +44,7 @@ class Asked(Protocol):
 def ask_all(answerer: Answerer, questions: Iterable[Any]) -> Floats:
     """The answers to all questions; NaN where refused.
 
-    >>> ask_all(Limited(Raw([True, True]), answers=2), [[0], [0, 1], [1]])
+    >>> ask_all(AnswerLimit(Raw([True, True]), answers=2), [[0], [0, 1], [1]])
     array([ 1.,  2., nan])
     """
     return np.array([math.nan if (answer := ask(answerer, q)) is None else answer for q in questions], np.float64)
@@ -241,10 +241,10 @@ class Noisy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limited:
+class AnswerLimit:
     """So many answers and no more: what a ledger does, without the ledger. For simulations of a curator.
 
-    >>> limited = Limited(Raw([True]), answers=1)
+    >>> limited = AnswerLimit(Raw([True]), answers=1)
     >>> limited([0]), limited([0])
     (1, None)
     """
@@ -267,10 +267,10 @@ class Limited:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedAnswers:
     """The same question again gets the same answer, as from a curator that keeps its answers.
 
-    >>> remembered = Remembered(Noisy(Raw([True] * 9), epsilon="0.1"))
+    >>> remembered = CachedAnswers(Noisy(Raw([True] * 9), epsilon="0.1"))
     >>> remembered([1, 2]) == remembered([1, 2])
     True
     """
@@ -306,7 +306,7 @@ class Curator:
     41.0
     """
 
-    dataset: Asked
+    dataset: SqlDataset
     epsilon: Number
     sql: Callable[[Any], str] = str
     on_refusal: Callable[[BudgetExceeded], object] | None = field(default=None, repr=False)

@@ -220,7 +220,7 @@ class Averaging:
             charts=_charts(gathered, truth),
         )
 
-    def _guessed(self, gathered: "Sequence[Gathered]", means: Floats, truth: Floats) -> Floats:
+    def _guessed(self, gathered: "Sequence[RepeatedAnswers]", means: Floats, truth: Floats) -> Floats:
         """The means, or the likeliest possible value by each mean and by how common the values are."""
         if self.possible is None:
             return means
@@ -248,7 +248,7 @@ class Averaging:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class RepeatedAnswers:
     """Answers to questions that all ask for the same number; a question that never varies counts once."""
 
     answers: tuple[float, ...]
@@ -265,14 +265,14 @@ class Gathered:
         return margin(spread, len(self.answers), z=z)
 
 
-def gather(answerer: Answerer, questions: Iterable[Any], *, until_refused: bool = False) -> Gathered:
+def gather(answerer: Answerer, questions: Iterable[Any], *, until_refused: bool = False) -> RepeatedAnswers:
     """Ask everything (or until the first refusal). Repeats of a question that always gave the same count as one answer.
 
     >>> gather(lambda question: 41, ["how many?"] * 100)
-    Gathered(answers=(41,), received=100, refused=0)
+    RepeatedAnswers(answers=(41,), received=100, refused=0)
     >>> numbers = iter([40, 43, None, 44])
     >>> gather(lambda question: next(numbers), ["a", "b", "c", "d"], until_refused=True)
-    Gathered(answers=(40, 43), received=2, refused=1)
+    RepeatedAnswers(answers=(40, 43), received=2, refused=1)
     """
     by_question: dict[Any, list[float]] = {}
     refused = 0
@@ -286,7 +286,7 @@ def gather(answerer: Answerer, questions: Iterable[Any], *, until_refused: bool 
             break
     kept = [result[:1] if len(set(result)) == 1 else result for result in by_question.values()]
     received = sum(map(len, by_question.values()))
-    return Gathered(tuple(answer for result in kept for answer in result), received, refused)
+    return RepeatedAnswers(tuple(answer for result in kept for answer in result), received, refused)
 
 
 def margin(spread: float, answers: int, *, z: float = 1.96) -> float:
@@ -298,7 +298,7 @@ def margin(spread: float, answers: int, *, z: float = 1.96) -> float:
     return z * spread / math.sqrt(answers) if answers else math.inf
 
 
-def _charts(gathered: Sequence[Gathered], truth: Floats) -> tuple[Chart, ...]:
+def _charts(gathered: Sequence[RepeatedAnswers], truth: Floats) -> tuple[Chart, ...]:
     """The error of the running mean against the number of answers, averaged over the counts that got so many."""
     longest = max(len(g.answers) for g in gathered)
     if longest < 2:

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from discreet.attacks.answers.answerers import (
     Answerer,
+    AnswerLimit,
     Bits,
+    CachedAnswers,
     Fresh,
-    Limited,
     Noisy,
     Raw,
-    Remembered,
     Rounded,
     Suppressed,
     bits,
@@ -46,19 +46,19 @@ class AnsweredBits:
     """
 
     answers: str = setting(
-        "raw counts; rounded; small ones suppressed; noisy without a ledger; within a budget.",
+        "Counts that are raw, rounded, suppressed if small, noisy without a ledger, or noisy within a budget.",
         default="raw",
         kind=ANSWERS,
     )
-    people: int | None = setting("Generate the bits of so many.", default=None, least=2, most=5000)
-    rate: float = setting("Share of 1 among generated bits.", default=0.5, kind="share")
+    people: int | None = setting("Generate the bits of this many people.", default=None, least=2, most=5000)
+    rate: float = setting("The share of ones among generated bits.", default=0.5, kind="share")
     truth: ArrayLike | None = setting(
-        "Secret bits of your own instead: 1 and 0, or yes and no.", default=None, kind="bits", repr=False
+        "Use your own secret bits: 1 and 0, or yes and no.", default=None, kind="bits", repr=False
     )
-    base: int = setting("Of rounding.", default=5, least=1)
-    below: int = setting("Counts suppressed below this.", default=5, least=1)
-    epsilon: Number | None = setting("noisy, cached: of each answer; budget: for all answers together.", default=None)
-    seed: int = setting("Choose and draw the same again.", default=0, least=0)
+    base: int = setting("Round counts to multiples of this.", default=5, least=1)
+    below: int = setting("Suppress counts below this.", default=5, least=1)
+    epsilon: Number | None = setting("The ε of each answer (noisy, cached) or of all together (budget).", default=None)
+    seed: int = setting("The seed of all random choices.", default=0, least=0)
     confidence: float = 0.95
 
     usual: ClassVar[int] = 400  # people, where nobody says how many
@@ -110,8 +110,8 @@ class AnsweredBits:
                 return Suppressed(exact, below=self.below)
         noisy = Noisy(exact, epsilon=self.each(questions), seed=self.seed * 1_000_003 + stream)
         if self.answers == "cached":
-            return Remembered(noisy)
-        return noisy if self.answers == "noisy" else Limited(noisy, answers=questions)
+            return CachedAnswers(noisy)
+        return noisy if self.answers == "noisy" else AnswerLimit(noisy, answers=questions)
 
     def for_each(self, questions: int) -> "Answerer | Fresh":
         """The same, but behind a budget each person is attacked with the whole of it."""
@@ -122,7 +122,7 @@ class AnsweredBits:
     def check_work(self, cells: int, advice: str) -> None:
         """Refuse questions that no memory holds."""
         if cells > _MOST_CELLS:
-            raise InvalidInput(f"so many questions about {len(self.secret):,} people are too many; {advice}")
+            raise InvalidInput(f"these questions about {len(self.secret):,} people are too many; {advice}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +133,8 @@ class DifferencingTrial(AnsweredBits):
     1.0
     """
 
-    people: int | None = setting("Generate the bits of so many.  [200]", default=None, least=2, most=5000)
-    groups: int = setting("Pairs of questions about each person.", default=1, least=1)
+    people: int | None = setting("Generate the bits of this many people.  [200]", default=None, least=2, most=5000)
+    groups: int = setting("Pairs of questions for each person.", default=1, least=1)
 
     usual: ClassVar[int] = 200
 
@@ -163,13 +163,13 @@ class AveragingTrial(AnsweredBits):
     """
 
     answers: str = setting(
-        "raw counts; rounded; small ones suppressed; noisy without a ledger; within a budget; noisy, but cached and "
-        "given again.",
+        "Counts that are raw, rounded, suppressed if small, noisy without a ledger, noisy within a budget, or noisy "
+        "and cached.",
         default="raw",
         kind=(*ANSWERS, "cached"),
     )
-    people: int | None = setting("Generate the bits of so many.  [400]", default=None, least=2, most=5000)
-    repeats: int = setting("How often each is asked.", default=100, least=1, most=100_000)
+    people: int | None = setting("Generate the bits of this many people.  [400]", default=None, least=2, most=5000)
+    repeats: int = setting("How often each question is repeated.", default=100, least=1, most=100_000)
 
     def run(self) -> AttackReport:
         """Ask, and judge."""
@@ -191,10 +191,10 @@ class ReconstructionTrial(AnsweredBits):
     'falls'
     """
 
-    people: int | None = setting("Generate the bits of so many.  [1000]", default=None, least=2, most=5000)
-    questions: int | None = setting("How many subsets are asked for.  [4 for each person]", default=None, least=1)
-    method: str = setting("How it is solved.", default="least-squares", kind=("least-squares", "lp"))
-    curve: bool = setting("Also draw what comes back against the noise, or against the budget.", default=False)
+    people: int | None = setting("Generate the bits of this many people.  [1000]", default=None, least=2, most=5000)
+    questions: int | None = setting("How many subsets to count.  [4 for each person]", default=None, least=1)
+    method: str = setting("The method of reconstruction.", default="least-squares", kind=("least-squares", "lp"))
+    curve: bool = setting("Also plot the share recovered against the noise or the budget.", default=False)
 
     usual: ClassVar[int] = 1000
 

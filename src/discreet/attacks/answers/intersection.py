@@ -44,10 +44,10 @@ class Intersection:
     releases: Sequence[Any] = setting("Tables of the same people.", kind="tables", repr=False)
     known: Any = setting("People who are in every release: exact values, and the truth.", kind="file", repr=False)
     covers: Mapping[str, Covers] | None = setting("What labels stand for.", default=None, kind="covers")
-    on: Sequence[str] = setting("Columns by which people are recognized; labels may be coarsened.", kind="columns")
-    sensitive: str = setting("The column that tells the secret.")
-    outside: Any = setting("People who are in no release: the control.", default=None, kind="file", repr=False)
-    against: str = setting("How the report calls it.", default="releases together")
+    on: Sequence[str] = setting("Columns that identify people; labels may be coarsened.", kind="columns")
+    sensitive: str = setting("The column with the secret.")
+    outside: Any = setting("People who are in no release: the control group.", default=None, kind="file", repr=False)
+    against: str = setting("Its name in the report.", default="releases together")
     confidence: float = 0.95
 
     def run(self) -> AttackReport:

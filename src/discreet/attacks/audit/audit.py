@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from discreet.attacks.attack_report import AttackReport
-from discreet.attacks.audit.finding import Counts, Finding, Tested, doubt_of, ratio_bound
-from discreet.attacks.audit.outputs import Outputs, Raised, Reader, joined, settled
+from discreet.attacks.audit.finding import Counts, Finding, TestedEvent, failure_probability_of, ratio_bound
+from discreet.attacks.audit.outputs import ErrorOutput, Outputs, Reader, joined, settled
 from discreet.attacks.audit.scores import Event, choose
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
@@ -71,7 +71,7 @@ class Audit:
     def __post_init__(self) -> None:
         integer(self.samples, "samples", at_least=2 * _FEWEST)
         integer(self.seed, "seed", at_least=0)
-        doubt_of(self.confidence)
+        failure_probability_of(self.confidence)
         claim(self.claimed, self.delta)
         _arguments(self.mechanism)
         if not all(callable(event) for event in self.events):
@@ -99,13 +99,13 @@ class Audit:
         learned = [joined([reader.read(batch) for batch in side]) for side in first]
         events = choose(*learned, delta=float(delta), deviations=self._deviations, trials=fresh, most=_EVENTS)
         sides = [joined([reader.read(batch) for batch in draws.batches(data, fresh)]) for data in self._sides]
-        doubt = doubt_of(self.confidence) / (2 * max(1, len(events)))
+        doubt = failure_probability_of(self.confidence) / (2 * max(1, len(events)))
         tested = tuple(_test(event, sides[0], sides[1], delta, doubt) for event in events)
         return Finding(
             name=self.name or getattr(self.mechanism, "__name__", "a mechanism").replace("<lambda>", "a mechanism"),
             delta=delta,
             claimed=epsilon,
-            confidence=1 - doubt_of(self.confidence),
+            confidence=1 - failure_probability_of(self.confidence),
             draws=sum(map(len, (*learned, *sides))),
             tested=tuple(sorted(tested, key=lambda event: -event.rank)),
             sides=(sides[0], sides[1]),
@@ -118,7 +118,7 @@ class Audit:
     @property
     def _deviations(self) -> float:
         """How many standard deviations one limit lies from its count."""
-        return NormalDist().inv_cdf(1 - float(doubt_of(self.confidence)) / (2 * _EVENTS))
+        return NormalDist().inv_cdf(1 - float(failure_probability_of(self.confidence)) / (2 * _EVENTS))
 
 
 class _Draws:
@@ -177,20 +177,20 @@ def _once(mechanism: Callable[[Any], Any], data: Any) -> Any:
     try:
         return settled([mechanism(data)])[0]
     except Exception as error:  # whoever asks sees that it failed
-        return Raised(type(error).__name__)
+        return ErrorOutput(type(error).__name__)
 
 
 def _check_answers(sides: list[list[Any]]) -> None:
     """A mechanism that always fails is not private but broken in another way: say so."""
     kinds = set()
     for output in (output for side in sides for batch in side for output in batch):
-        if not isinstance(output, Raised):
+        if not isinstance(output, ErrorOutput):
             return
         kinds.add(output.kind)
     raise InvalidParameter("mechanism", ", ".join(sorted(kinds)), "an answer", "it raised this on every single draw")
 
 
-def _test(event: Event, x: Outputs, other: Outputs, delta: Fraction, doubt: Fraction) -> Tested:
+def _test(event: Event, x: Outputs, other: Outputs, delta: Fraction, doubt: Fraction) -> TestedEvent:
     """The better of the two bounds that the theorem gives for one event."""
     inside = event.holds(x), event.holds(other)
     hits, sizes = [int(side.sum()) for side in inside], [len(side) for side in inside]
@@ -199,11 +199,11 @@ def _test(event: Event, x: Outputs, other: Outputs, delta: Fraction, doubt: Frac
         hits=hits[likely], trials=sizes[likely], other_hits=hits[other_side], other_trials=sizes[other_side]
     )
     low, high = counts.limits(doubt)
-    direct = Tested(event, counts, low, high, ratio_bound(low, high, float(delta)), event.above, False)
+    direct = TestedEvent(event, counts, low, high, ratio_bound(low, high, float(delta)), event.above, False)
     turned = ratio_bound(1 - high, 1 - low, float(delta))
     if turned <= direct.epsilon + 0.01:
         return direct
-    return Tested(event, counts.complement, 1 - high, 1 - low, turned, not event.above, True)
+    return TestedEvent(event, counts.complement, 1 - high, 1 - low, turned, not event.above, True)
 
 
 def claim(claimed: Claim | None, delta: Number | None) -> tuple[Fraction | None, Fraction]:
@@ -217,7 +217,7 @@ def claim(claimed: Claim | None, delta: Number | None) -> tuple[Fraction | None,
         return None, spare
     if isinstance(claimed, tuple):
         if len(claimed) != 2 or delta is not None:
-            raise InvalidParameter("claimed", claimed, "(ε, δ), and no other delta beside it")
+            raise InvalidParameter("claimed", claimed, "(ε, δ), and no separate delta")
         return rational(claimed[0], "claimed ε", at_least=0), rational(claimed[1], "claimed δ", at_least=0, below=1)
     if isinstance(claimed, Loss):
         from discreet.privacy.accounting import guarantee

@@ -41,10 +41,10 @@ from discreet.report import Bars, Chart, Line, Points
 SPARE = 1 - Fraction(1, 1 << 20)  # confidences and tails are floats: this much of the doubt covers their rounding
 
 
-def doubt_of(confidence: Number) -> Fraction:
+def failure_probability_of(confidence: Number) -> Fraction:
     """1 − confidence, exactly.
 
-    >>> doubt_of("0.95")
+    >>> failure_probability_of("0.95")
     Fraction(1, 20)
     """
     exact = rational(confidence, "confidence", above=0, below=1)
@@ -138,7 +138,7 @@ def _beside(finding: "Finding") -> Chart:
     return Chart(f"{finding.name}: claimed and proven", [Bars(names, values)], y="ε")
 
 
-def _named(finding: "Finding", best: "Tested") -> tuple[Chart, ...]:
+def _named(finding: "Finding", best: "TestedEvent") -> tuple[Chart, ...]:
     """A bar for each output; those of the event are marked."""
     codes = np.unique(np.concatenate([side.whole for side in finding.sides]))
     shares = [_shares(side, codes) for side in finding.sides]
@@ -163,7 +163,7 @@ def _shares(side: Outputs, codes: NDArray[np.int64]) -> Floats:
     return np.bincount(np.searchsorted(codes, side.whole), minlength=len(codes)) / len(side)
 
 
-def _spread(finding: "Finding", best: "Tested") -> tuple[Chart, ...]:
+def _spread(finding: "Finding", best: "TestedEvent") -> tuple[Chart, ...]:
     """Histograms over the output (one number) or over the score of the event (anything else)."""
     alone = finding.sides[0].width == 1 and np.isfinite(finding.sides[0].numbers).any()
     values = [side.numbers[:, 0] if alone else best.event.score.of(side) for side in finding.sides]
@@ -188,7 +188,7 @@ def _spread(finding: "Finding", best: "Tested") -> tuple[Chart, ...]:
     return (outputs, *_ratios(finding, centers, counts, axis))
 
 
-def _inside_or_not(finding: "Finding", best: "Tested") -> Chart:
+def _inside_or_not(finding: "Finding", best: "TestedEvent") -> Chart:
     """How often the event comes about on either side, where outputs lie on no line."""
     names = ("x", "neighbor")
     bars = [Bars([best.words[:_TITLE], "not so"], [p, 1 - p], name) for p, name in zip(best.shares, names, strict=True)]
@@ -222,7 +222,7 @@ def _edges(values: Floats) -> Floats:
     return np.arange(np.floor(low) - 0.5, high + 1) if whole else np.linspace(low, high, _BINS + 1)
 
 
-def _inside(best: "Tested", side: Outputs) -> NDArray[np.bool_]:
+def _inside(best: "TestedEvent", side: Outputs) -> NDArray[np.bool_]:
     holds = best.event.holds(side)
     return ~holds if best.outside else holds
 
@@ -238,7 +238,7 @@ _OPPOSITES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class TestedEvent:
     """An event on fresh draws: counts on its likelier side and on the other, their limits, and the ε they prove."""
 
     event: Event
@@ -283,7 +283,7 @@ class Finding:
     claimed: Fraction | None
     confidence: Fraction
     draws: int
-    tested: tuple[Tested, ...]
+    tested: tuple[TestedEvent, ...]
     sides: tuple[Outputs, Outputs] = field(repr=False)
 
     @property
@@ -356,7 +356,7 @@ class Finding:
         verdict is "falls" exactly where it is broken: near 1, no difference is too small to matter.
         """
 
-        allowed = 0.5 if self.claimed is None else speaks_rightly(float_up(self.claimed))
+        allowed = 0.5 if self.claimed is None else guess_bound_when_sure(float_up(self.claimed))
         return AttackReport(
             attack="audit",
             against=self.name,
@@ -378,7 +378,7 @@ class Finding:
         best = self.tested[0]
         p, q = _likely_first(best)
         gained = max(0.0, p - float(self.delta))
-        low = speaks_rightly(best.epsilon)
+        low = guess_bound_when_sure(best.epsilon)
         value = gained / (gained + q) if gained + q > 0 else 0.5
         most, least = best.counts.far_limits((1 - self.confidence) / (2 * len(self.tested)))
         most = max(0.0, most - float(self.delta))
@@ -427,10 +427,10 @@ class Finding:
         )
 
 
-def speaks_rightly(epsilon: float) -> float:
+def guess_bound_when_sure(epsilon: float) -> float:
     """e^ε/(1 + e^ε): how often a guess may be right under ε-DP, given that the guesser speaks up.
 
-    >>> speaks_rightly(0.0), round(speaks_rightly(1.0), 4), speaks_rightly(inf)
+    >>> guess_bound_when_sure(0.0), round(guess_bound_when_sure(1.0), 4), guess_bound_when_sure(inf)
     (0.5, 0.7311, 1.0)
     """
     if epsilon == -inf:
@@ -438,7 +438,7 @@ def speaks_rightly(epsilon: float) -> float:
     return 1 / (1 + exp(-epsilon)) if epsilon > -700 else 0.0
 
 
-def _likely_first(tested: Tested) -> tuple[float, float]:
+def _likely_first(tested: TestedEvent) -> tuple[float, float]:
     p, q = tested.shares
     return (p, q) if tested.favors_x else (q, p)
 

@@ -29,11 +29,11 @@ _SHOWN = 500  # outputs whose text is kept, so that an event can be told in word
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class ErrorOutput:
     """A mechanism that failed instead of answering: whoever asked can see that, so it is an output.
 
-    >>> Raised("ValueError")
-    Raised(kind='ValueError')
+    >>> ErrorOutput("ValueError")
+    ErrorOutput(kind='ValueError')
     """
 
     kind: str

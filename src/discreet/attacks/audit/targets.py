@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from discreet.attacks.attack_report import AttackReport, Share, setting
 from discreet.attacks.audit.audit import Audit, Claim, Progress, claim
-from discreet.attacks.audit.finding import speaks_rightly
-from discreet.attacks.audit.outputs import Raised
+from discreet.attacks.audit.finding import guess_bound_when_sure
+from discreet.attacks.audit.outputs import ErrorOutput
 from discreet.attacks.tables.columns import coded, columns, kind
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, float_up, integer, rational
@@ -144,7 +144,7 @@ def _answer(curator: Any, question: str, read: Callable[[Any], Any], asking: dic
     try:
         return read(curator.ask(question, **asking))
     except Exception as error:  # an analyst sees that it failed
-        return Raised(type(error).__name__)
+        return ErrorOutput(type(error).__name__)
 
 
 class _Closing(AbstractContextManager[Any]):
@@ -209,13 +209,13 @@ class ChannelAudit:
         epsilon, result = claim(self.claimed, self.delta)[0], self.epsilon
         if epsilon is not None and not self.broken:
             result = min(result, float_up(epsilon))  # rounding up must not accuse
-        allowed = 0.5 if epsilon is None else speaks_rightly(float_up(epsilon))
+        allowed = 0.5 if epsilon is None else guess_bound_when_sure(float_up(epsilon))
         return AttackReport(
             attack="audit, exact",
             against=self.name,
             goal="tell from one output whether a person's data was in it",
             people=1,
-            success=Share.known(speaks_rightly(result)),
+            success=Share.known(guess_bound_when_sure(result)),
             baseline=Share.known(allowed),
             confidence=1.0,
             tolerance=0.0,
@@ -281,9 +281,9 @@ class Guessing:
     mechanism: Any
     first: Any
     second: Any
-    epsilon: Number | None = setting("The ε that is claimed; response and geometric are made with it.", default=None)
+    epsilon: Number | None = setting("The claimed ε; response and geometric use it.", default=None)
     trials: int = setting("Guesses for each input.", default=10_000, least=1)
-    seed: int = setting("Choose and draw the same again.", default=0, least=0)
+    seed: int = setting("The seed of all random choices.", default=0, least=0)
     batch: bool = False
     family: Family | None = None
     epsilons: Sequence[Number] = ("0.1", "0.25", "0.5", "1", "1.5", "2", "3", "4", "5")

@@ -2,7 +2,7 @@
 
 >>> from discreet.attacks.audit.zoo import BROKEN, named
 >>> len(BROKEN), named("mean with a NaN in it").why
-(24, "whether somebody's value is missing is told with certainty")
+(24, "whether somebody's value is missing is revealed with certainty")
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from discreet.exact import Number, plain
 from discreet.fields import Rational
 from discreet.report import Bars, Chart, Grid
 
-__all__ = ["BROKEN", "Broken", "bounds", "named", "parade", "table"]
+__all__ = ["BROKEN", "Broken", "audit_zoo", "bounds", "named", "table"]
 
 Sampler = Callable[[Any, int, np.random.Generator], Any]
 """(data, n, generator) → n outputs. Simulation: nothing private is ever given to it."""
@@ -150,7 +150,7 @@ def box_muller(value: float, n: int, rng: np.random.Generator) -> NDArray[np.flo
 @_broken(
     "the same seed for every release",
     _GARFINKEL,
-    "with a known or repeated seed the noise is a constant, which one published pair of values gives away",
+    "with a known or repeated seed the noise is a constant, which one published pair of values reveals",
     x=10,
     neighbor=11,
     samples=2000,
@@ -274,7 +274,7 @@ def many_sparse_vector(answers: Any, n: int, rng: np.random.Generator) -> NDArra
 @_broken(
     "sparse vector without noise on the answers",
     f"{_LYU}, Algorithm 5 (Stoddard, Chen, Machanavajjhala 2014)",
-    "with one noisy threshold and exact answers, the order of the answers is told",
+    "with one noisy threshold and exact answers, the order of the answers is revealed",
     x=(0, 1),
     neighbor=(1, 0),
     samples=10_000,
@@ -438,7 +438,7 @@ def rounding_sum(values: Any, n: int, rng: np.random.Generator) -> NDArray[np.fl
 @_broken(
     "mean with a NaN in it",
     "seen in several libraries: clamping keeps NaN, and NaN plus noise is NaN",
-    "whether somebody's value is missing is told with certainty",
+    "whether somebody's value is missing is revealed with certainty",
     x=(0.5, 0.25, float("nan")),
     neighbor=(0.5, 0.25, 0.5),
     samples=2000,
@@ -464,7 +464,7 @@ def named(name: str) -> Broken:
     raise InvalidParameter("name", name, f"one of {', '.join(animal.name for animal in BROKEN)}")
 
 
-def parade(
+def audit_zoo(
     *,
     confidence: Number = 0.999,
     seed: int = 0,
@@ -473,7 +473,7 @@ def parade(
 ) -> tuple[tuple[Broken, Finding], ...]:
     """Audit them all, one after the other; each bound by itself holds with this confidence.
 
-    >>> [(animal, result)] = parade(animals=[named("the same seed for every release")])
+    >>> [(animal, result)] = audit_zoo(animals=[named("the same seed for every release")])
     >>> result.broken
     True
     """

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from discreet.attacks.attack_report import AttackReport, Share
 from discreet.attacks.audit.audit import Claim, claim
-from discreet.attacks.audit.finding import SPARE, Counts, doubt_of, epsilon_at_least
+from discreet.attacks.audit.finding import SPARE, Counts, epsilon_at_least, failure_probability_of
 from discreet.attacks.membership.one_run import Gaussian, normal_shift, one_run
 from discreet.attacks.membership.scores import (
     Bools,
@@ -115,7 +115,7 @@ class MembershipFinding:
         seen the model and names as many people as the threshold aims at names that share of either.
 
         Where success does not show it, but all targets together do, that members crowd at either end of the scores
-        (`crowded`), the model does not hold: few people may be exposed, or the attack may look the wrong way round.
+        (`crowded_ends`), the model does not hold: few people may be exposed, or the attack may look the wrong way.
         """
         point, rate = self._point()
         report = AttackReport(
@@ -134,7 +134,7 @@ class MembershipFinding:
         )
         if report.verdict != "holds":
             return report
-        return replace(report, unread=crowded(self.scores, confidence=float(self.confidence)))
+        return replace(report, unread=crowded_ends(self.scores, confidence=float(self.confidence)))
 
     def facts(self) -> dict[str, Any]:
         """The measured numbers."""
@@ -157,7 +157,7 @@ class MembershipFinding:
     def charts(self) -> tuple[Chart, ...]:
         """The curve on logarithmic axes; the bound beside the claim."""
         curve = roc_chart(f"{self.attack}: ROC", {self.attack: self.roc}, confidence=float(self.confidence))
-        return (curve,) if self.bound is None else (curve, beside([self], f"{self.attack}: claimed and proven"))
+        return (curve,) if self.bound is None else (curve, epsilon_chart([self], f"{self.attack}: claimed and proven"))
 
     def _point(self) -> tuple[Point, float]:
         """The threshold that does best on the first half, judged on the second; the rate it aims at."""
@@ -183,7 +183,7 @@ class MembershipFinding:
         return tuple(made)
 
 
-def crowded(scores: Scores, *, confidence: float) -> tuple[str, ...]:
+def crowded_ends(scores: Scores, *, confidence: float) -> tuple[str, ...]:
     """Where more members stand beyond the k-th last non-member than chance brings there, at either end; in words.
 
     Guarantee: if scores say nothing of membership, with at most 1 − confidence probability anything is found. Proof.
@@ -191,9 +191,9 @@ def crowded(scores: Scores, *, confidence: float) -> tuple[str, ...]:
     stand strictly beyond). At least j members stand beyond the k-th non-member if among the last j + k − 1 targets are
     fewer than k non-members: a hypergeometric tail. Boole over both ends and all k.
 
-    >>> crowded(Scores.pair(range(50), range(50)), confidence=0.95)
+    >>> crowded_ends(Scores.pair(range(50), range(50)), confidence=0.95)
     ()
-    >>> crowded(Scores.pair(range(50), range(40, 90)), confidence=0.95)
+    >>> crowded_ends(Scores.pair(range(50), range(40, 90)), confidence=0.95)
     ('More members than chance allows stand among the lowest scores: the attack looks the wrong way round.',)
     """
     from scipy.stats import hypergeom
@@ -239,7 +239,7 @@ def bound_of(
             return None
 
 
-def beside(findings: list[MembershipFinding], title: str) -> Chart:
+def epsilon_chart(findings: list[MembershipFinding], title: str) -> Chart:
     """ε at least beside ε claimed, for each finding; no claim is a gap."""
     names = [finding.attack if len(findings) > 1 else finding.against for finding in findings]
     proven = [0.0 if finding.bound is None else finding.bound.epsilon for finding in findings]
@@ -288,7 +288,7 @@ class MembershipAttack:
     def __post_init__(self) -> None:
         integer(self.seed, "seed", at_least=0)
         design_of(self.design)
-        doubt_of(self.confidence)
+        failure_probability_of(self.confidence)
         family_of(self.curve, claim(self.claimed, self.delta)[1])
 
     def scores(self) -> Floats:
@@ -311,7 +311,7 @@ class MembershipAttack:
             curve=self.curve,
             claimed=epsilon,
             delta=delta,
-            confidence=1 - doubt_of(self.confidence),
+            confidence=1 - failure_probability_of(self.confidence),
             seed=self.seed,
         )
 
@@ -335,7 +335,7 @@ def trials(scores: Scores, *, delta: Number, confidence: Number, curve: Family =
     differentially private machine learning") the same limits a ≤ TPR ≤ Φ(Φ⁻¹(FPR) + μ), FPR ≤ b give
     μ ≥ Φ⁻¹(a) − Φ⁻¹(b), and ε is that of μ at δ.  ∎
     """
-    spare, doubt = rational(delta, "delta", at_least=0, below=1), doubt_of(confidence)
+    spare, doubt = rational(delta, "delta", at_least=0, below=1), failure_probability_of(confidence)
     first, second = scores.halves(integer(seed, "seed", at_least=0))
     share, family = doubt / (2 * _EVENTS), family_of(curve, spare)
     events = _choose(first, spare, share, family)

@@ -1,4 +1,4 @@
-"""One page for a model before and after differential privacy: the curves, the rates, ε proven beside ε claimed.
+"""One page for a model before and after differential privacy: the curves, the rates, ε proven and ε claimed.
 
 >>> import numpy as np
 >>> from discreet.attacks.membership import LossThreshold, MembershipReport, coins
@@ -97,7 +97,7 @@ class MembershipReport:
         """The report as one HTML page; it holds no target's score."""
         parts: list[Part] = [self._verdict(), *[Text(sentence) for sentence in self._sentences()]]
         parts += [Grid(_HEADER, self._rows(), "Every attack"), Heading("Curves"), *self.curves()]
-        parts += [Heading("ε proven beside ε claimed"), *self._bounds(), Heading("How to read this")]
+        parts += [Heading("ε proven and ε claimed"), *self._bounds(), Heading("How to read this")]
         parts += [Text(words) for words in _READING]
         for report in self.reports():
             parts += [Heading(f"{report.attack} against {report.against}"), *report.parts()]
@@ -176,7 +176,7 @@ class MembershipReport:
         claims = [0.0 if finding.claimed is None else float_up(finding.claimed) for _, finding in bounded]
         proven = [finding.bound.epsilon for _, finding in bounded if finding.bound is not None]
         bars = [Bars(names, claims, "ε claimed"), Bars(names, proven, "ε is at least")]
-        return [Chart("ε at least, beside ε claimed (no bar: nothing claimed)", bars, y="ε")]
+        return [Chart("the proven lower bound on ε, and ε claimed (no bar: nothing claimed)", bars, y="ε")]
 
 
 _HEADER = [

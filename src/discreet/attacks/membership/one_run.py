@@ -75,7 +75,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from discreet.attacks.audit.finding import SPARE, doubt_of
+from discreet.attacks.audit.finding import SPARE, failure_probability_of
 from discreet.attacks.membership.scores import EpsilonBound, Family, Floats, Scores, family_of
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
@@ -221,7 +221,7 @@ def one_run(
     >>> 1.2 < one_run(scores, delta=0, confidence="0.95").epsilon < 2
     True
     """
-    spare, doubt = rational(delta, "delta", at_least=0, below=1), doubt_of(confidence)
+    spare, doubt = rational(delta, "delta", at_least=0, below=1), failure_probability_of(confidence)
     check_coins(scores)
     family_of(curve, spare)
     tried = _choices_of(len(scores), guesses)
@@ -266,7 +266,7 @@ def epsilon_of_guesses(
     integer(guesses, "guesses", at_least=0, at_most=canaries)
     integer(right, "right", at_least=0, at_most=guesses)
     spare = rational(delta, "delta", at_least=0, below=1)
-    return _invert(canaries, guesses, right, spare, doubt_of(confidence), family_of(curve, spare))
+    return _invert(canaries, guesses, right, spare, failure_probability_of(confidence), family_of(curve, spare))
 
 
 def p_value(*, canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
@@ -297,8 +297,8 @@ def check_coins(scores: Scores) -> None:
     fewer = min(int(scores.members.sum()), int((~scores.members).sum()))
     if 2 * bdtr(fewer, len(scores), 0.5) < _UNFAIR:
         raise InvalidData(
-            f"members: {int(scores.members.sum())} of {len(scores)} targets are in, which fair coins do not give; "
-            "draw who is in with `coins`, or say design='unknown'"
+            f"members: {int(scores.members.sum())} of {len(scores)} targets are in, which fair coins do not produce; "
+            "choose the members with `coins`, or state design='unknown'"
         )
 
 

@@ -74,11 +74,13 @@ class GraphMatching:
     auxiliary: Network
     truth: ArrayLike
     seeds: ArrayLike | None = None
-    threshold: Number = setting("Name the best node if it leads by so many σ.", default="0.5")
-    support: Sequence[int] = setting("The least common neighbors, strict first.", default=(3, 2), kind="numbers")
-    sweeps: int = setting("The most sweeps.", default=50, least=1)
+    threshold: Number = setting("Match the best node if it leads by this many σ.", default="0.5")
+    support: Sequence[int] = setting(
+        "The least number of common neighbors, strictest first.", default=(3, 2), kind="numbers"
+    )
+    sweeps: int = setting("The largest number of sweeps.", default=50, least=1)
     curve: Sequence[int] = setting("Draw the curve at these numbers of seeds.", default=(), kind="numbers")
-    against: str = setting("How the report calls it.", default="the network without names")
+    against: str = setting("Its name in the report.", default="the network without names")
     confidence: float = 0.95
 
     def __post_init__(self) -> None:

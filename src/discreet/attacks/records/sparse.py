@@ -72,12 +72,12 @@ class SparseMatching:
     released: Ratings
     auxiliary: Ratings
     truth: ArrayLike
-    false_naming: Number = setting("How often somebody outside the release may be named.", default="0.05")
+    false_naming: Number = setting("The acceptable rate of naming people outside the release.", default="0.05")
     threshold: Number | None = setting(
-        "Name the best record if it leads by this much, however often that is wrong.", default=None
+        "Match the best record if it leads by this much, whatever the error rate.", default=None
     )
-    rating_scale: Number = setting("exponential, within: how far off a rating is.", default="1.5")
-    day_scale: Number = setting("exponential, within: how many days off a date is.", default="30")
+    rating_scale: Number = setting("exponential, within: the scale of errors of ratings.", default="1.5")
+    day_scale: Number = setting("exponential, within: the scale of errors of dates, in days.", default="30")
     similarity: Similarity = setting(
         "How records are scored: by learned errors, or by the paper's formula.",
         default="likelihood",
@@ -86,8 +86,8 @@ class SparseMatching:
     steps: Sequence[int] | None = setting(
         "Draw the curve at these numbers of known ratings.", default=None, kind="numbers"
     )
-    seed: int = setting("Choose and draw the same again.", default=0, least=0)
-    against: str = setting("How the report calls it.", default="the release")
+    seed: int = setting("The seed of all random choices.", default=0, least=0)
+    against: str = setting("Its name in the report.", default="the release")
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class SparseMatching:
         return AttackReport(
             attack="sparse matching",
             against=self.against,
-            goal="name the released record of a person of whom a few ratings are known",
+            goal="match a person with a few known ratings to a released record",
             people=int(judge.inside.sum()),
             success=judge.inside_share(result.claims[-1] == judge.truth),
             baseline=Share.known(1 / self.released.people),

@@ -155,16 +155,16 @@ class Inference:
     people, those of the rarest secrets, are attacked for that. The names of secrets are for the owner's eyes.
     """
 
-    released: Any = setting("The table that left.", kind="table")
-    people: Any = setting("Those whose data it was made from.", kind="table")
-    controls: Any = setting("People of the same kind who were not in it.", kind="table")
+    released: Any = setting("The released table.", kind="table")
+    people: Any = setting("The people whose data it was made from.", kind="table")
+    controls: Any = setting("Similar people who were not in it.", kind="table")
     known: Sequence[str] = setting("Columns that the attacker knows of a person.", kind="columns")
-    secret: str = setting("The column to be told.")
-    against: str = setting("How the report calls it.", default="the released table")
-    tolerance: Number = setting("Numbers are right within this.", default=0)
-    neighbors: int = setting("How many nearest rows are looked at.", default=1, least=1)
+    secret: str = setting("The column to infer.")
+    against: str = setting("Its name in the report.", default="the released table")
+    tolerance: Number = setting("Numbers that differ by at most this count as right.", default=0)
+    neighbors: int = setting("How many nearest rows to use.", default=1, least=1)
     targets: int = setting("The most people to attack.", default=5000, least=1)
-    seed: int = setting("Choose and draw the same again.", default=0, least=0)
+    seed: int = setting("The seed of all random choices.", default=0, least=0)
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
@@ -222,15 +222,15 @@ class Linkability:
     The baseline joins at random.
     """
 
-    released: Any = setting("The table that left.", kind="table")
-    people: Any = setting("Those whose data it was made from.", kind="table")
-    controls: Any = setting("People of the same kind who were not in it.", kind="table")
+    released: Any = setting("The released table.", kind="table")
+    people: Any = setting("The people whose data it was made from.", kind="table")
+    controls: Any = setting("Similar people who were not in it.", kind="table")
     left: Sequence[str] = setting("Columns that one party holds.", kind="columns")
     right: Sequence[str] = setting("Columns that the other party holds.", kind="columns")
-    against: str = setting("How the report calls it.", default="the released table")
-    neighbors: int = setting("How many nearest rows are looked at.", default=1, least=1)
+    against: str = setting("Its name in the report.", default="the released table")
+    neighbors: int = setting("How many nearest rows to use.", default=1, least=1)
     targets: int = setting("The most people to attack.", default=5000, least=1)
-    seed: int = setting("Choose and draw the same again.", default=0, least=0)
+    seed: int = setting("The seed of all random choices.", default=0, least=0)
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
@@ -419,7 +419,7 @@ def _several(column: Column, name: str) -> None:
 def _telling(side: Table) -> None:
     if all(coded(column)[0].max(initial=0) < 1 for column in side.values()):
         names = ", ".join(repr(name) for name in side)
-        raise InvalidData(f"released, columns {names}: each holds one value only and tells nobody from anybody")
+        raise InvalidData(f"released, columns {names}: each holds a single value, which distinguishes nobody")
 
 
 def _joined(spaces: list[Space], near: list[Near]) -> Mask:

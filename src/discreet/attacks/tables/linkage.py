@@ -57,13 +57,13 @@ class Linkage:
 
     released: Any = setting("The table without names.", kind="table")
     known: Any = setting("The list of people.", kind="table")
-    on: On = setting("Columns that both tables hold, by which people are recognized.", kind="rules")
+    on: On = setting("Columns in both tables that identify people.", kind="rules")
     name: str = setting("The column of KNOWN that names people, one name each.")
     truth: Sequence[Any] | NDArray[Any] = setting(
         "For the judge: the name of each released row's person, in the order of the rows; empty: not on the list.",
         kind="values",
     )
-    against: str = setting("How the report calls it.", default="the released table")
+    against: str = setting("Its name in the report.", default="the released table")
     repeated: bool = setting("A person may have several released rows.", default=False)
     slips: int = setting("How many columns may disagree.", default=0, least=0)
     confidence: float = 0.95
@@ -115,7 +115,7 @@ class Linkage:
             raise InvalidData(f"truth: got {len(given)} names, expected {tables.rows}, one for each released row")
         owner = positions(columns({"truth": given}, where="truth")["truth"], tables.names)
         if not self.repeated and np.bincount(owner[owner >= 0], minlength=1).max() > 1:
-            raise InvalidData("truth: somebody has several released rows; say repeated=True if that may be")
+            raise InvalidData("truth: somebody has several released rows; if that is intended, state repeated=True")
         return owner
 
     def _facts(self, tables: "_Tables", fit: Fit, claimed: Codes, owner: Codes) -> dict[str, Any]:
@@ -149,19 +149,19 @@ class LinkedSecret:
 
     released: Any = setting("The table without names.", kind="table")
     known: Any = setting("The list of people.", kind="table")
-    on: On = setting("Columns that both tables hold, by which people are recognized.", kind="rules")
+    on: On = setting("Columns in both tables that identify people.", kind="rules")
     secret: str = setting("The column of RELEASED that tells the secret.")
     answers: Sequence[Any] | NDArray[Any] | None = setting(
-        "For the judge: the true secret of each person of KNOWN, in their order; by default KNOWN's column --secret.",
+        "For the judge: the true secret of each person of KNOWN, in order; by default the column --secret of KNOWN.",
         default=None,
         kind="values",
     )
     members: Sequence[bool] | NDArray[np.bool_] | None = setting(
-        "For the judge: who of KNOWN was in the data (yes or no); the others are the control. By default everybody.",
+        "For the judge: who of KNOWN was in the data (yes, or no: the control group). By default everybody.",
         default=None,
         kind="bits",
     )
-    against: str = setting("How the report calls it.", default="the released table")
+    against: str = setting("Its name in the report.", default="the released table")
     repeated: bool = setting("A person may have several released rows.", default=False)
     slips: int = setting("How many columns may disagree.", default=0, least=0)
     confidence: float = 0.95

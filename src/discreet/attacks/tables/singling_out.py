@@ -46,17 +46,19 @@ class SinglingOut:
     looked for among some of the people only, so such a release may be seen to fall, but never to hold.
     """
 
-    released: Any = setting("The table that left.", kind="table")
-    people: Any = setting("Those whose data it was made from.", kind="table")
-    controls: Any = setting("People of the same kind who were not in it.", kind="table")
+    released: Any = setting("The released table.", kind="table")
+    people: Any = setting("The people whose data it was made from.", kind="table")
+    controls: Any = setting("Similar people who were not in it.", kind="table")
     columns: Sequence[str] | None = setting(
-        "Columns to speak about; by default all of RELEASED.", default=None, kind="columns"
+        "The columns of predicates; by default all of RELEASED.", default=None, kind="columns"
     )
-    width: int | None = setting("How many columns a sentence is about.  [3, or all of fewer]", default=None, least=1)
-    against: str = setting("How the report calls it.", default="the released table")
+    width: int | None = setting(
+        "How many columns a predicate uses.  [3, or fewer if there are fewer]", default=None, least=1
+    )
+    against: str = setting("Its name in the report.", default="the released table")
     reach: Number = setting("How far numbers may be off, as a share of the rows.", default="0.005")
-    tries: int = setting("How many sentences are tried.", default=2000, least=1)
-    seed: int = setting("Choose and draw the same again.", default=0, least=0)
+    tries: int = setting("How many predicates to try.", default=2000, least=1)
+    seed: int = setting("The seed of all random choices.", default=0, least=0)
     confidence: float = 0.95
 
     def run(self) -> AttackReport:
@@ -74,7 +76,7 @@ class SinglingOut:
         sentences = _fewest(possible, said, wanted, rng)
         if not sentences:
             what = "every column is missing everywhere" if width == 1 else f"no row has values in {width} columns"
-            raise InvalidData(f"released: {what}; there is nothing to say about anybody")
+            raise InvalidData(f"released: {what}; no predicate can be formed")
         sizes = len(people[names[0]]), len(controls[names[0]])
         equal = min(sizes)
         counts = [_counted(said, sentences, table, size, equal, rng) for table, size in zip((1, 2), sizes, strict=True)]

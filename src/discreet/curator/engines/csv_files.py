@@ -103,8 +103,8 @@ class CsvFormat:
 
 
 RULE = (
-    "each line is one record, whatever it holds; a line that is not well formed (a quote that is not closed, more or "
-    f"fewer fields than the header, over {MAX_LINE:,} bytes) is a record of nulls"
+    "each line is one record, whatever it contains; a malformed line (an unclosed quote, more or fewer fields than the "
+    f"header, over {MAX_LINE:,} bytes) is a record of nulls"
 )
 """What is read of a CSV file, in words."""
 

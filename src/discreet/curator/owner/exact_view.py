@@ -134,7 +134,7 @@ def _misfits(policy: Policy, table: Table) -> tuple[list[Finding], list[Column]]
                 return [Finding("error", table.name, None, str(error))], []
             refused = named[0]
             unit = key is not None and refused.name.casefold() == key.casefold()
-            problem = str(error) + ("; it is the unit: without it no person can be told from another" if unit else "")
+            problem = str(error) + ("; it is the unit: without it, people cannot be distinguished" if unit else "")
             findings.append(Finding("error", table.name, refused.name, problem))
             columns.remove(refused)
     return findings, columns

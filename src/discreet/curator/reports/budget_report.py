@@ -24,7 +24,7 @@ from discreet.curator.charges import largest_pure, own_totals, spent_epsilon
 from discreet.curator.ledger import Ledger
 from discreet.curator.policy import Policy
 from discreet.curator.reports.answer_table import printable, text_width
-from discreet.curator.settings import Settings, analyst_name, in_words, protection_of, settings_of
+from discreet.curator.settings import Settings, analyst_name, in_words, protection_of, same_settings, settings_of
 from discreet.curator.stores import Chain, Head, Row
 from discreet.errors import InvalidParameter, LedgerDamaged
 from discreet.exact import float_up, plain, printed_down, printed_up, text_down, text_up
@@ -298,11 +298,12 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), tails: 
 
 @dataclass(frozen=True)
 class Entry:
-    """A row, the budget that was in force, and whose total is shown."""
+    """A row, the budget that was in force, whose total is shown, and whether the row changed the settings."""
 
     row: Row
     budget: Budget
     own: bool
+    changes: bool = True
 
     @property
     def epsilon(self) -> float | None:
@@ -325,7 +326,9 @@ class Entry:
         if row.kind == "charge":
             return printable(" ".join(row.text.split())) if texts and row.text else (row.statement or "")[:16]
         if row.kind == "answer":
-            return f"kept the answer of #{row.why}"
+            return f"cached the answer to #{row.why}"
+        if not self.changes:  # a token was made or revoked
+            return printable(row.why or "")
         why = f"; reason: {row.why}" if row.why else ""
         return printable(f"{'opened' if row.kind == 'open' else 'amended'}: {in_words(row.settings or '')}{why}")
 
@@ -348,11 +351,13 @@ class Entry:
 def entries_of(policy: Policy, ledger: Ledger, analyst: str | None) -> Iterator[Entry]:
     """All rows, or the charges of one analyst."""
     rows, _ = chain_of(ledger, policy.catalog.name)
-    limit = policy.budget
+    limit, settings = policy.budget, ""
     for row in rows:
         limit = settings_of(row.settings).budget if row.settings is not None else limit
+        changes = row.kind != "amend" or not row.why or not same_settings(row.settings or "", settings)
+        settings = row.settings if row.settings is not None else settings
         if analyst is None or (row.kind == "charge" and analyst_name(row.who) == analyst_name(analyst)):
-            yield Entry(row, limit, analyst is not None)
+            yield Entry(row, limit, analyst is not None, changes)
 
 
 def entries_text(entries: Sequence[Entry], *, own: bool, texts: bool) -> str:

@@ -63,16 +63,15 @@ def who(summary: LedgerSummary) -> Section:
 def change(summary: LedgerSummary) -> Section:
     """Which datasets are neighbors, and what is promised for every two of them."""
     neighbors = {
-        Neighbors.ADD_OR_REMOVE_ONE: "Two datasets are neighbors if one arises from the other by adding or removing "
-        "one unit. So what is hidden is also whether somebody is in the data at all.",
-        Neighbors.CHANGE_ONE: "Two datasets are neighbors if one arises from the other by changing the data of one "
-        "unit. So what is hidden is what somebody's data are, but not that they are there: how many units there are "
-        "counts as public.",
+        Neighbors.ADD_OR_REMOVE_ONE: "Two datasets are neighbors if adding or removing one unit turns one into the "
+        "other. So even whether somebody is in the data at all is hidden.",
+        Neighbors.CHANGE_ONE: "Two datasets are neighbors if changing the data of one unit turns one into the other. "
+        "So somebody's data are hidden, but not that they are in the dataset: how many units there are is public.",
     }[summary.policy.catalog.neighbors]
     promise = (
-        "For every two neighbors, whatever is released is almost as likely from the one as from the other: "
+        "For any two neighbors, whatever is released is almost as likely from one as from the other: "
         "Pr[M(x) ∈ S] ≤ e^ε·Pr[M(x′) ∈ S] + δ for every set S of outcomes (Dwork, McSherry, Nissim, Smith 2006; with "
-        "δ: Dwork, Kenthapadi, McSherry, Mironov, Naor 2006). It holds whatever else an attacker knows, or will learn."
+        "δ: Dwork, Kenthapadi, McSherry, Mironov, Naor 2006). This holds whatever else an attacker knows or will learn."
     )
     return Section("Against which change?", (neighbors, promise))
 
@@ -93,18 +92,16 @@ def parameters(summary: LedgerSummary) -> Section:
     budget, spent = summary.budget, spent_epsilon(summary.budget, summary.total)
     granted = f"Granted for everything that is ever released: {budget.describe_limit()}."
     if budget.delta_for_keys:
-        granted += (
-            f" Of δ, {short(budget.delta_for_keys)} is for what adds up, such as naming groups that come from data."
-        )
+        granted += f" Of δ, {short(budget.delta_for_keys)} is for additive costs, such as naming groups from the data."
     highest = max(summary.grants, key=lambda grant: (grant.epsilon, grant.delta))
     if highest != budget:
         granted += f" A greater budget, {highest.describe_limit()}, was in force before: see the amendments."
     so_far = f"Spent so far: ε {short(spent)}" if isfinite(spent) else "Spent so far: no finite ε"
     so_far += f", and additive δ {short(summary.total.delta)}." if summary.total.delta else "."
     meter = (
-        "What was granted is the promise. What was spent is a meter: the least ε at which the accounting would have "
-        "allowed these releases, rounded up. Questions were chosen after seeing answers, so only an ε that was fixed "
-        "in advance, the granted one, is proven for all of them (Rogers, Roth, Ullman, Vadhan 2016)."
+        "The granted ε is the guarantee. The spent ε is a meter: the least ε at which the accounting would have "
+        "allowed these releases, rounded up. Since questions may depend on earlier answers, only an ε fixed in "
+        "advance, the granted one, is proven for all of them (Rogers, Roth, Ullman, Vadhan 2016)."
     )
     points = [f"At the granted ε: {_meaning(budget.epsilon, budget.delta)}"]
     if summary.charges and isfinite(spent):
@@ -132,8 +129,8 @@ def releases(summary: LedgerSummary) -> Section:
         return Section("Over which releases?", ("Nothing has been released.",))
     text = (
         f"{_count(len(charges), 'charge')} by {_count(len(analysts), 'analyst')}, from {charges[0].when[:10]} to "
-        f"{charges[-1].when[:10]}. A charge is made before data are read, so it counts even if no answer came of it; "
-        "an answer that is given again is not charged again."
+        f"{charges[-1].when[:10]}. A charge is made before data are read, so it counts even if it produced no "
+        "answer; returning a cached answer is not charged again."
     )
     points = [
         f"{literal(row['analyst'])}: {_count(row['charges'], 'charge')}, ε {short(float(row['epsilon']))} taken alone."
@@ -150,18 +147,18 @@ def releases(summary: LedgerSummary) -> Section:
 def mechanisms(summary: LedgerSummary) -> Section:
     """How releases are composed, how noise is drawn, and which kinds of losses were charged."""
     composed = (
-        "Releases were composed by a privacy filter, which refuses what would pass the limit: pure ε's add up (Rogers, "
-        "Roth, Ullman, Vadhan 2016)."
+        "Releases were composed by a privacy filter, which refuses what would exceed the limit: pure ε's add up "
+        "(Rogers, Roth, Ullman, Vadhan 2016)."
         if not summary.budget.delta
-        else "Releases were composed by a privacy filter, which refuses what would pass the limit: the plain sum of "
+        else "Releases were composed by a privacy filter, which refuses what would exceed the limit: the sum of "
         "pure ε's (Rogers, Roth, Ullman, Vadhan 2016), or Rényi totals over fixed orders (Feldman, Zrnic 2021) that "
         "share δ among them and are converted to (ε, δ) by Canonne, Kamath, Steinke 2020, Proposition 12; additive δ's "
-        "are summed beside them (Whitehouse, Ramdas, Rogers, Wu 2023)."
+        "are summed separately (Whitehouse, Ramdas, Rogers, Wu 2023)."
     )
     exact = (
         "Noise is exact: whole numbers of steps on a fixed grid, drawn without floating-point rounding from a "
-        "cryptographic generator (AES-256 in counter mode, keyed by the operating system), against the attack of "
-        "Mironov 2012. Values are clamped and snapped to whole steps before they are summed, so that sums do not "
+        "cryptographic generator (AES-256 in counter mode, keyed by the operating system), which prevents the attack "
+        "of Mironov 2012. Values are clamped and snapped to whole steps before they are summed, so that sums do not "
         "round (Casacuberta, Shoemate, Vadhan, Wagaman 2022)."
     )
     points = [f"{kind_in_words(loss)}: in {_count(count, 'charge')}." for loss, count in summary.kinds()]
@@ -177,8 +174,8 @@ def bounds(summary: LedgerSummary) -> Section:
         if table.unit is not None and table.unit.key is not None:
             groups, rows = (getattr(table, bound, None) for bound in ("groups", "rows"))
             most = [
-                f"at most {bound} {what}" if bound else f"as many {what} as the question states"
-                for bound, what in ((groups, "groups of one answer"), (rows, "rows in each"))
+                f"at most {_count(bound, noun)}{rest}" if bound else f"as many {noun}s{rest} as a question states"
+                for bound, noun, rest in ((groups, "group", " of one answer"), (rows, "row", " in each"))
             ]
             points.append(f"Table {literal(table.name)}: a person counts in {most[0]}, with {most[1]}.")
         if table.name in summary.policy.formats:
@@ -188,8 +185,8 @@ def bounds(summary: LedgerSummary) -> Section:
         if clamped:
             points.append(f"Table {literal(table.name)}: values are clamped: {literal('; '.join(clamped))}.")
     text = (
-        "Noise hides one unit only if no unit weighs too much. What is beyond these bounds is left out or clamped "
-        "before anything is computed: data that break a bound cost accuracy, never privacy."
+        "Noise hides a unit only if the unit has limited influence. Data beyond these bounds are dropped or clamped "
+        "before anything is computed, at the cost of accuracy, never of privacy."
     )
     return Section("How is the influence of one unit bounded?", (text,), tuple(points))
 
@@ -202,9 +199,9 @@ def public(summary: LedgerSummary) -> Section:
         kind = "the names and declarations of its columns" if table.private else "all of its rows, and its columns"
         points.append(f"Table {literal(table.name)}: {kind}: {columns}.")
     text = (
-        "Known to everybody, and not protected: the policy with its names, types, bounds and declared values, which "
-        "the owner states without looking at the data; when and at what cost questions were asked; every row of a "
-        "public table."
+        "The following is not protected: the policy with its names, types, bounds and declared values, which the owner "
+        "states without looking at the data; when and at what cost questions were asked; and every row of a public "
+        "table."
     )
     return Section("What is public?", (text,), tuple(points))
 
@@ -212,23 +209,24 @@ def public(summary: LedgerSummary) -> Section:
 def not_promised(summary: LedgerSummary) -> Section:
     """What differential privacy, and this system, leave open."""
     points = [
-        "That nothing is learned about people. What holds for a group (smoking causes cancer) is learned, and tells "
-        "something about its members, whether or not they are in the data.",
-        "That groups are hidden as single units are: for k units together, a family say, the odds bound is e^(kε) "
-        "(Dwork, Roth 2014, Theorem 2.2; with δ: Vadhan 2017, Lemma 2.2). People whose data depend on each other are "
-        "such a group.",
-        "Anything across datasets. Where the same people are in several, the ε's and δ's add up (Dwork, Roth 2014, "
-        "Theorem 3.16); this ledger knows one of them.",
-        "Anything about public tables, or about data that were released in another way.",
-        "Security: whoever gets into the machine, the source files or their backups reads the raw rows. Nor anything "
-        "about how the data were collected.",
+        "That nothing is learned about people. What holds for a group (smoking causes cancer) can be learned, and "
+        "it says something about its members, whether or not they are in the data.",
+        "That groups are hidden as well as single units: for k units together, such as a family, the odds bound is "
+        "e^(kε) (Dwork, Roth 2014, Theorem 2.2; with δ: Vadhan 2017, Lemma 2.2). People whose data depend on each "
+        "other are such a group.",
+        "Anything across datasets. If the same people are in several, the ε's and δ's add up (Dwork, Roth 2014, "
+        "Theorem 3.16); this ledger covers only one of them.",
+        "Anything about public tables, or about data released in other ways.",
+        "Security: whoever gains access to the machine, the source files or their backups can read the raw rows. Nor "
+        "anything about how the data were collected.",
         f"Side channels. {timing(summary.policy)} How much memory or power an answer needs, and how long it keeps a "
-        "machine busy that others share, may depend on the data.",
-        "That the owner declared bounds and values without looking. Bounds read off the data tell of people at them.",
-        "That an ε or δ is small. Whether these protect enough is a judgment, and not one that this statement makes.",
+        "shared machine busy, may depend on the data.",
+        "That the owner declared bounds and values without looking. Bounds taken from the data reveal "
+        "something about the people at the bounds.",
+        "That ε and δ are small enough. That is a judgment which this statement does not make.",
     ]
     if any(table.unit is not None and table.unit.key is None for table in summary.policy.catalog.tables.values()):
-        points.insert(2, "That people are hidden where the unit is a row: somebody with k rows is a group of k units.")
+        points.insert(2, "That people are hidden if the unit is a row: somebody with k rows is a group of k units.")
     return Section("What is not promised?", (), tuple(points))
 
 
@@ -239,8 +237,8 @@ def amendments(summary: LedgerSummary) -> Section:
     if not changes:
         return Section("Was the budget changed?", (f"No. {text}",))
     warning = (
-        "Each change is a new promise by the owner: it is not what people were told before, and nothing that was "
-        "released is taken back."
+        "Each change is a new promise by the owner. It differs from what people were told before, and does not undo "
+        "earlier releases."
     )
     points = [
         f"{row.when[:10]}, row {row.number}: {literal(_settings(summary, row))}{_by(summary, row)}. "
@@ -253,14 +251,14 @@ def amendments(summary: LedgerSummary) -> Section:
 def check(summary: LedgerSummary) -> Section:
     """The head of the chain, and how to use it."""
     text = (
-        "Every charge is a row of a ledger, chained by SHA-256. Keep this line in a file. Later the owner, or an "
-        "auditor with the ledger, can prove with it that no row so far was changed or removed, by "
-        "`discreet ledger verify POLICY --published FILE`. The proof is about the record: that each release was "
-        "charged, and that the noise is right, is for an audit of the software."
+        "Every charge is a row of a ledger, chained by SHA-256. Keep this line in a file. Later, the owner or an "
+        "auditor with the ledger can use it to prove that no row so far was changed or removed: "
+        "`discreet ledger verify POLICY --published FILE`. The proof covers the record. That each release was charged, "
+        "and that the noise is right, is for an audit of the software to show."
     )
     line = json.dumps(asdict(summary.head), ensure_ascii=False)
     if summary.policy.witness == ():
-        text += " No witness outside the ledger notes how far it had come: that it was removed would not be noticed."
+        text += " No witness outside the ledger records its length: removing it would go unnoticed."
     return Section("How can it be checked?", (text, f"```json\n{line}\n```"))
 
 
@@ -272,8 +270,8 @@ def _meaning(epsilon: Fraction, delta: Fraction) -> str:
     times = "by more than 10^21, as far as this ε goes" if factor is None else f"by at most {short(factor)}"
     wins = win(epsilon, delta)
     return (
-        f"what is released may multiply anybody's odds about one unit {times}; somebody who must guess which "
-        f"of two neighbors it came from, at even chances, is right at most {short(100 * wins)} % of the time."
+        f"what is released may multiply anybody's odds about one unit {times}; somebody who guesses which of two "
+        f"equally likely neighbors it came from is right at most {short(100 * wins)} % of the time."
     )
 
 

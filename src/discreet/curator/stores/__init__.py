@@ -132,7 +132,7 @@ class Head:
     hash: str
 
 
-class Kept(NamedTuple):
+class CachedAnswer(NamedTuple):
     """An answer that is kept: its key, the number of its charge, the number of the row that seals it, its bytes."""
 
     key: str
@@ -179,13 +179,13 @@ class Rows(Protocol):
     def append(self, row: Row) -> None:
         """Add a row and move the account's head to it. `LedgerConflict` if its number is taken."""
 
-    def keep(self, answer: Kept) -> None:
+    def cache(self, answer: CachedAnswer) -> None:
         """Keep an answer. `LedgerConflict` if its key is taken, or the row of its charge or of its seal is missing."""
 
-    def kept(self, key: str) -> Kept | None:
+    def cached(self, key: str) -> CachedAnswer | None:
         """The answer kept under this key."""
 
-    def next_kept(self, number: int) -> Kept | None:
+    def next_cached(self, number: int) -> CachedAnswer | None:
         """Of the answers that are sealed by rows of greater numbers, the first."""
 
     def unsealed(self) -> int:
@@ -291,15 +291,23 @@ class Chain:
 
     def step(self, row: Row, published: set[Head]) -> None:
         """Go on to the next row; `LedgerDamaged` says in words what is wrong with it."""
-        demand(self.form <= row.version <= VERSION, f"it has the form {row.version}, expected {self.form} to {VERSION}")
-        demand(row.intact, "its hash does not fit its fields: the row was edited")
-        demand(row.previous == self.hash, "it does not follow the row before it: a row was removed, added or moved")
-        demand(row.when >= self.when, "it is dated before the row before it")
-        demand((row.kind == "open") == (self.length == 0), "an account is opened by its first row, and only by that")
+        require_undamaged(
+            self.form <= row.version <= VERSION, f"it has the form {row.version}, expected {self.form} to {VERSION}"
+        )
+        require_undamaged(row.intact, "its hash does not fit its fields: the row was edited")
+        require_undamaged(
+            row.previous == self.hash, "it does not follow the row before it: a row was removed, added or moved"
+        )
+        require_undamaged(row.when >= self.when, "it is dated before the row before it")
+        require_undamaged(
+            (row.kind == "open") == (self.length == 0), "an account is opened by its first row, and only by that"
+        )
         self.length, self.number, self.hash, self.when = self.length + 1, row.number, row.hash, row.when
         self.form = row.version
         here = Head(row.account, self.length, row.number, row.hash)
-        demand(published <= {here}, "it is not the row that was published as a head: the chain was rewritten")
+        require_undamaged(
+            published <= {here}, "it is not the row that was published as a head: the chain was rewritten"
+        )
 
 
 def check_ends(heads: Mapping[str, Head], chains: Mapping[str, Chain], missed: Iterable[Head]) -> None:
@@ -307,7 +315,7 @@ def check_ends(heads: Mapping[str, Head], chains: Mapping[str, Chain], missed: I
     for name in sorted({*heads, *chains}):
         chain, head = chains.get(name, Chain()), heads.get(name)
         kept = f"its head says {head.length} rows up to row {head.number}" if head else "its head is missing"
-        demand(
+        require_undamaged(
             head == Head(name, chain.length, chain.number, chain.hash),
             f"account {name!r} has {chain.length} rows up to row {chain.number}, but {kept}: "
             "rows were removed from its end, or added there",
@@ -316,7 +324,7 @@ def check_ends(heads: Mapping[str, Head], chains: Mapping[str, Chain], missed: I
         raise LedgerDamaged(f"row {head.number} of account {head.account!r} was published as a head and is missing")
 
 
-def demand(holds: bool, otherwise: str) -> None:
+def require_undamaged(holds: bool, otherwise: str) -> None:
     """`LedgerDamaged` with these words, unless it holds."""
     if not holds:
         raise LedgerDamaged(otherwise)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from discreet.curator.stores import MOST, Head, Kept, Row, Rows
+from discreet.curator.stores import MOST, CachedAnswer, Head, Row, Rows
 from discreet.errors import LedgerConflict, LedgerUnavailable
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
-        self._answers: dict[str, Kept] = {}
+        self._answers: dict[str, CachedAnswer] = {}
         self._salts: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -35,8 +35,8 @@ class MemoryStore:
         """Run the work alone; forget what it wrote if it raises."""
         if self._process != os.getpid():
             raise LedgerUnavailable(
-                "this ledger is kept in the memory of another process, which would not see the charge; "
-                "use SqliteStore where processes share a ledger"
+                "this ledger is in the memory of another process, which would not see the charge; "
+                "use SqliteStore if processes share a ledger"
             )
         if self._working == threading.get_ident():
             raise LedgerUnavailable("a work called transact again; a work uses only the rows that it is given")
@@ -54,7 +54,7 @@ class MemoryStore:
 class _MemoryRows:
     """Row operations over plain collections, which the store adopts when the work has succeeded."""
 
-    def __init__(self, rows: list[Row], answers: dict[str, Kept], salts: dict[str, bytes]) -> None:
+    def __init__(self, rows: list[Row], answers: dict[str, CachedAnswer], salts: dict[str, bytes]) -> None:
         self.rows, self.answers, self.salts = rows, answers, salts
 
     def last(self) -> int:
@@ -93,15 +93,15 @@ class _MemoryRows:
             raise LedgerConflict(f"row {row.number} exists; the next is {self.last() + 1}")
         self.rows.append(row)
 
-    def keep(self, answer: Kept) -> None:
+    def cache(self, answer: CachedAnswer) -> None:
         if answer.key in self.answers or self.row(answer.charge) is None or self.row(answer.row) is None:
-            raise LedgerConflict("an answer is kept under this key, or there is no such row")
+            raise LedgerConflict("an answer is cached under this key, or there is no such row")
         self.answers[answer.key] = answer
 
-    def kept(self, key: str) -> Kept | None:
+    def cached(self, key: str) -> CachedAnswer | None:
         return self.answers.get(key)
 
-    def next_kept(self, number: int) -> Kept | None:
+    def next_cached(self, number: int) -> CachedAnswer | None:
         later = (answer for answer in self.answers.values() if answer.row > number)
         return min(later, key=lambda answer: answer.row, default=None)
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.curator.engines import postgres_address, shown_address
-from discreet.curator.stores import COLUMNS, MOST, GroupCommit, Head, Kept, Row, Rows
+from discreet.curator.stores import COLUMNS, MOST, CachedAnswer, GroupCommit, Head, Row, Rows
 from discreet.errors import LedgerConflict, LedgerDamaged, LedgerError, LedgerTooNew, LedgerUnavailable, MissingExtra
 
 if TYPE_CHECKING:
@@ -425,10 +425,10 @@ class _PostgresRows:
         where = "WHERE number > %s AND (%s::text IS NULL OR account = %s) ORDER BY number LIMIT %s"
         return [Row(*row) for row in self._execute(_ROW + where, [number, account, account, limit])]
 
-    def kept(self, key: str) -> Kept | None:
+    def cached(self, key: str) -> CachedAnswer | None:
         return self._answer("WHERE key = %s", key)
 
-    def next_kept(self, number: int) -> Kept | None:
+    def next_cached(self, number: int) -> CachedAnswer | None:
         return self._answer("WHERE row > %s ORDER BY row LIMIT 1", number)
 
     def unsealed(self) -> int:
@@ -446,9 +446,9 @@ class _PostgresRows:
         row = self._execute(_ROW + where, values).fetchone()
         return row and Row(*row)
 
-    def _answer(self, where: str, value: str | int) -> Kept | None:
+    def _answer(self, where: str, value: str | int) -> CachedAnswer | None:
         row = self._execute("SELECT key, charge, row, answer FROM answers " + where, [value]).fetchone()  # noqa: S608
-        return None if row is None else Kept(row[0], row[1], row[2], bytes(row[3]))
+        return None if row is None else CachedAnswer(row[0], row[1], row[2], bytes(row[3]))
 
     # Writing
 
@@ -458,9 +458,9 @@ class _PostgresRows:
         self._held.append((_APPENDED, [getattr(row, name) for name in COLUMNS]))
         self._state = self._state.after(row)
 
-    def keep(self, answer: Kept) -> None:
+    def cache(self, answer: CachedAnswer) -> None:
         if not self._execute(_ANSWER, [answer.key, answer.answer, answer.charge, answer.row]).rowcount:
-            raise LedgerConflict("an answer is kept under this key, or there is no such row")
+            raise LedgerConflict("an answer is cached under this key, or there is no such row")
 
     def keep_salt(self, account: str, salt: bytes) -> None:
         if not self._execute("INSERT INTO salts VALUES (%s, %s) ON CONFLICT DO NOTHING", [account, salt]).rowcount:

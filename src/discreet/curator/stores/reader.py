@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from discreet.curator.stores import Kept, Row, Rows
+from discreet.curator.stores import CachedAnswer, Row, Rows
 from discreet.curator.stores.sqlite import APPLICATION, STEPS, _explained, _SqliteRows
 from discreet.errors import LedgerDamaged, LedgerTooNew, LedgerUnavailable
 
@@ -100,14 +100,14 @@ class _ReadRows(_SqliteRows):
     def append(self, row: Row) -> NoReturn:
         self._refuse()
 
-    def keep(self, answer: Kept) -> NoReturn:
+    def cache(self, answer: CachedAnswer) -> NoReturn:
         self._refuse()
 
-    def kept(self, key: str) -> Kept | None:
-        return super().kept(key) if self._version >= _SEALED else None
+    def cached(self, key: str) -> CachedAnswer | None:
+        return super().cached(key) if self._version >= _SEALED else None
 
-    def next_kept(self, number: int) -> Kept | None:
-        return super().next_kept(number) if self._version >= _SEALED else None
+    def next_cached(self, number: int) -> CachedAnswer | None:
+        return super().next_cached(number) if self._version >= _SEALED else None
 
     def unsealed(self) -> int:
         if self._version >= _SEALED:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from discreet.curator.stores import COLUMNS, MOST, GroupCommit, Head, Kept, Row, Rows, values_of
+from discreet.curator.stores import COLUMNS, MOST, CachedAnswer, GroupCommit, Head, Row, Rows, values_of
 from discreet.durable import lock, settle_folder, unlock
 from discreet.errors import (
     InvalidParameter,
@@ -348,23 +348,23 @@ class _SqliteRows:
             (row.account, row.number, row.hash),
         )
 
-    def keep(self, answer: Kept) -> None:
+    def cache(self, answer: CachedAnswer) -> None:
         try:
             self._execute("INSERT INTO answers VALUES (?, ?, ?, ?)", answer)
         except sqlite3.IntegrityError:
-            raise LedgerConflict("an answer is kept under this key, or there is no such row") from None
+            raise LedgerConflict("an answer is cached under this key, or there is no such row") from None
         except sqlite3.DataError:
             raise InvalidParameter(
                 "answer", f"{len(answer.answer):,} bytes", "fewer: SQLite keeps up to 1 GB"
             ) from None
 
-    def kept(self, key: str) -> Kept | None:
+    def cached(self, key: str) -> CachedAnswer | None:
         answer = self._execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
-        return answer and Kept(*answer)
+        return answer and CachedAnswer(*answer)
 
-    def next_kept(self, number: int) -> Kept | None:
+    def next_cached(self, number: int) -> CachedAnswer | None:
         answer = self._execute("SELECT * FROM answers WHERE row > ? ORDER BY row LIMIT 1", (number,)).fetchone()
-        return answer and Kept(*answer)
+        return answer and CachedAnswer(*answer)
 
     def unsealed(self) -> int:
         return int(self._execute("SELECT count(*) FROM unsealed_answers").fetchone()[0])

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from discreet.errors import InternalError, InvalidParameter, MissingExtra
 from discreet.exact import Number, integer, rational
 from discreet.fairness.cells import Criterion
-from discreet.fairness.repair.thresholds import Codes, Floats, People, linear, thrown
+from discreet.fairness.repair.thresholds import Codes, Floats, People, draw_predictions, linear
 from discreet.noise import Entropy
 
 _DUST = 1e-9
@@ -47,7 +47,7 @@ class Mixture:
 
     def predict(self, features: Any, *, entropy: Entropy | None = None) -> Codes:
         """Predictions 0 and 1: one classifier is drawn for each row."""
-        return thrown(self.probabilities(features), entropy)
+        return draw_predictions(self.probabilities(features), entropy)
 
 
 def reduction(

@@ -92,7 +92,7 @@ def places_of(group: ArrayLike, known: tuple[str, ...]) -> Codes:
     return placed
 
 
-def thrown(chances: Floats, entropy: Any = None) -> Codes:
+def draw_predictions(chances: Floats, entropy: Any = None) -> Codes:
     """Predictions 0 and 1 with the given chances of 1."""
     from discreet.fairness.bootstrap import uniforms
 
@@ -167,7 +167,7 @@ class Thresholds:
 
     def predict(self, score: ArrayLike, group: ArrayLike, *, entropy: Entropy | None = None) -> Codes:
         """Predictions 0 and 1: where a rule is a lottery, it is drawn for each row."""
-        return thrown(self.probabilities(score, group), entropy)
+        return draw_predictions(self.probabilities(score, group), entropy)
 
     def text(self) -> str:
         """The rules in words."""

@@ -8,7 +8,7 @@ do not depend on the order of rows, and what one row adds is bounded exactly.
 >>> from discreet.learning.classical.exact_sums import UNIT, Part, planned
 >>> count = Part(l1=1, square=1, unit=1)
 >>> planned([count], epsilon=1, delta=0).loss
-Pure(epsilon=Fraction(1, 1))
+Pure(epsilon=1)
 """
 
 import math
@@ -187,7 +187,7 @@ def moved(noise: Noise, parts: Sequence[Part]) -> Loss:
     Proof: that of `planned`, read backwards; a Gaussian of deviation 1 that is shifted by r has the multiplier 1/r.
 
     >>> moved(planned([Part(2, 4, 1)], epsilon=1, delta=0), [Part(2, 4, 1)])
-    Pure(epsilon=Fraction(1, 1))
+    Pure(epsilon=1)
     """
     pairs = list(zip(parts, noise.scales, strict=True))
     if not noise.gaussian:

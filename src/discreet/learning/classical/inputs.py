@@ -424,7 +424,7 @@ def declared_classes(classes: Any) -> NDArray[Any] | None:
     """
     if isinstance(classes, str) and classes == PUBLIC:
         return None
-    hint = "declare them all: that somebody has a rare label is private; or say classes='public' if it is not"
+    hint = "declare them all: that somebody has a rare label is private; or state classes='public' if it is not"
     if classes is None or isinstance(classes, str) or np.ndim(classes) != 1:
         raise InvalidParameter("classes", classes, "a list of at least two labels", hint)
     known = np.unique(labels(np.asarray(classes), len(classes)))

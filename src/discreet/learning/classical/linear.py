@@ -92,7 +92,7 @@ class Ridge(Regressor):
     >>> x = np.linspace(-1, 1, 2000)[:, None]
     >>> model = Ridge(epsilon=10, delta="1e-6", bounds=(-1, 1), target_bounds=(-4, 4)).fit(x, 3 * x[:, 0])
     >>> bool(abs(model.coef_[0] - 3) < 0.2), model.cost_  # in so few dimensions Laplace noise is the smaller
-    (True, Pure(epsilon=Fraction(10, 1)))
+    (True, Pure(epsilon=10))
     """
 
     coef_: Floats
@@ -135,7 +135,7 @@ class Ridge(Regressor):
         elif not isinstance(plan, Noise):
             goal = goal.centered()
         z, y, self._goal = snapped(values, box, reach), snapped(targets[:, None], goal), goal
-        if isinstance(plan, Once):
+        if isinstance(plan, ObjectivePerturbation):
             self._minimize(z, y, weights, plan, alpha, box)
         elif isinstance(plan, Steps):
             self._descend(z, y, weights, plan, alpha, box)
@@ -165,7 +165,7 @@ class Ridge(Regressor):
         weights = objective.moved(plan.weights, columns + constant, 1, reach.l1 + constant * UNIT)
         return Pure(1 / plan.count.scales[0] + weights.epsilon)
 
-    def _plan(self, reach: Reach, columns: int) -> "Once | Steps | Noise":
+    def _plan(self, reach: Reach, columns: int) -> "ObjectivePerturbation | Steps | Noise":
         """How the budget is spent, from settings alone."""
         if self.method not in (None, "gradient", "objective", "statistics"):
             raise InvalidParameter("method", self.method, '"gradient", "objective", "statistics" or None')
@@ -195,9 +195,11 @@ class Ridge(Regressor):
         least = min(noise, key=noise.__getitem__)
         return least if noisy_float(sums.deviation(0)) * size > _UNBIASED * noise[least] else "statistics"
 
-    def _once(self, reach: Reach, columns: int, rows: int | None = None) -> "Once":
+    def _once(self, reach: Reach, columns: int, rows: int | None = None) -> "ObjectivePerturbation":
         constant = int(self.fit_intercept)
-        return Once.planned(reach.with_constant if constant else reach, columns + constant, self.epsilon, rows)
+        return ObjectivePerturbation.planned(
+            reach.with_constant if constant else reach, columns + constant, self.epsilon, rows
+        )
 
     def _descent(self, reach: Reach, columns: int, rows: int | None = None) -> Steps:
         parts = self._steps(reach, columns)
@@ -207,7 +209,9 @@ class Ridge(Regressor):
         constant = int(self.fit_intercept)
         return descent_parts(reach.with_constant if constant else reach, 1, columns + constant, STEPS, _FIRST)
 
-    def _minimize(self, z: Ints, y: Ints, weights: Floats | None, plan: "Once", alpha: float, box: inputs.Box) -> None:
+    def _minimize(
+        self, z: Ints, y: Ints, weights: Floats | None, plan: "ObjectivePerturbation", alpha: float, box: inputs.Box
+    ) -> None:
         """Weights of scores 2(v·w − y)/step, by objective perturbation; XᵀX weighs a quarter there."""
         columns = z.shape[1]
         count = plan.noisy_count(len(z), self.entropy)
@@ -311,7 +315,7 @@ class LinearRegression(Ridge):
     >>> x = np.linspace(-1, 1, 2000)[:, None]
     >>> model = LinearRegression(epsilon=10, delta=0, bounds=(-1, 1), target_bounds=(-4, 4)).fit(x, 3 * x[:, 0] + 1)
     >>> abs(model.intercept_ - 1) < 0.2, model.cost_
-    (True, Pure(epsilon=Fraction(10, 1)))
+    (True, Pure(epsilon=10))
     """
 
     def __init__(
@@ -337,7 +341,7 @@ class LinearRegression(Ridge):
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class ObjectivePerturbation:
     """A noisy count, then weights by objective perturbation.
 
     Guarantee: costs `loss`, ε. Proof. The count costs its share of ε, a row adding at most 1 to it; the weights cost
@@ -350,7 +354,7 @@ class Once:
     weights: Perturbation
 
     @classmethod
-    def planned(cls, reach: Reach, columns: int, epsilon: Number, rows: int | None = None) -> "Once":
+    def planned(cls, reach: Reach, columns: int, epsilon: Number, rows: int | None = None) -> "ObjectivePerturbation":
         """How to spend ε on rows v within `reach`, of so many columns.
 
         The loss is straight from residuals of `step` half widths of the target on, about √ε/2, a power of two: a

@@ -45,7 +45,7 @@ class StandardScaler(Transformer):
     >>> x = np.linspace(10, 20, 1000)[:, None]
     >>> scaler = StandardScaler(epsilon=5, delta=0, bounds=(0, 30)).fit(x)
     >>> bool(abs(scaler.mean_[0] - 15) < 1), scaler.cost_
-    (True, Pure(epsilon=Fraction(5, 1)))
+    (True, Pure(epsilon=5))
     """
 
     mean_: Floats
@@ -244,7 +244,7 @@ class GaussianNB(Classifier):
     >>> x = np.vstack([np.full((500, 1), -1.0), np.full((500, 1), 1.0)])
     >>> model = GaussianNB(epsilon=2, delta=0, bounds=(-3, 3), classes=["no", "yes"])
     >>> model.fit(x, ["no"] * 500 + ["yes"] * 500).predict([[-1.0], [1.0]]).tolist(), model.cost_
-    (['no', 'yes'], Pure(epsilon=Fraction(2, 1)))
+    (['no', 'yes'], Pure(epsilon=2))
     """
 
     theta_: Floats

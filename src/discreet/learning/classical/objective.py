@@ -93,7 +93,7 @@ def perturbation(
 
     >>> plan = perturbation(3, 2, l1=3 * UNIT, square=3 * UNIT**2, epsilon=1, least=1)
     >>> round(float(plan.penalty), 4), plan.noise.loss
-    (3.0476, Pure(epsilon=Fraction(1, 1)))
+    (3.0476, Pure(epsilon=1))
     """
     target = rational(epsilon, "epsilon", above=0)
     factor, outputs = _FACTOR.get(classes, Fraction(2)), classes if classes > 2 else 1

@@ -211,7 +211,7 @@ class Coordinator:
     def _second(self, message: Signed) -> None:
         """A copy changes nothing. Two different messages, both signed, show that the sender cheats, or is broken."""
         if self._got[message.sender].body() == message.body():
-            raise InvalidData("the same message came before; the first one stands")
+            raise InvalidData("the same message arrived before; the first one counts")
         del self._got[message.sender]
         self._banned.add(message.sender)
         raise InvalidData("dropped: the sender signed two different messages for one phase")

@@ -251,7 +251,7 @@ class AnswerCheck:
 
     def _placed(self, message: Signed, phase: str, stamp: bytes) -> Signed | Dropped:
         if stamp in self._seen:
-            return Dropped(message.sender, phase, "replayed", "the same message came before; the first one stands")
+            return Dropped(message.sender, phase, "replayed", "the same message arrived before; the first one counts")
         self._seen.add(stamp)
         if message.context in self._over:
             return Dropped(message.sender, phase, "late", "it belongs to a round that is over")

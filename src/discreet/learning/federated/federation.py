@@ -7,7 +7,7 @@
 ...     clients=100, rounds=50, level="client", rate="0.1", multiplier=2, clip=1, optimizer=Sgd(1), secure=None
 ... )
 >>> plan.loss
-Repeated(loss=SampledGaussian(rate=Fraction(1, 10), multiplier=Fraction(2, 1)), count=50)
+Repeated(loss=SampledGaussian(rate=0.1, multiplier=2), count=50)
 >>> print(guarantee(plan.loss, delta="1e-5"))
 (1.65251, 1e-05)-DP by pld
 >>> plan.loss_to_coordinator
@@ -340,7 +340,7 @@ def _within(epsilon: Fraction, delta: Fraction, against: Against, plan: Federati
         if guarantee(plan._loss_to(against), delta=delta).epsilon <= epsilon:
             return plan
         noise *= 1 + Fraction(2**attempt, 10**7)
-    raise NoGuarantee(f"no noise was found that keeps ε = {plain(epsilon)} at δ = {plain(delta)}")
+    raise NoGuarantee(f"no noise was found that achieves ε = {plain(epsilon)} at δ = {plain(delta)}")
 
 
 def _sigma(plan: Federation, grain: int) -> Fraction:

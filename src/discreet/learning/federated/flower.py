@@ -120,7 +120,7 @@ class PrivateRounds:
         there, needed = fleet.gather(self.patience), max(1, self.federation.threshold)
         if len(there) < needed:
             got = f"{len(there)} of {len(self.keys)} clients came within {self.patience:g} seconds"
-            raise ReleaseFailed(f"{got}, {needed} are needed; no round was begun now, nothing was spent")
+            raise ReleaseFailed(f"{got}, {needed} are needed; no round was started, nothing was spent")
         return run(
             self.federation,
             self.network,

@@ -211,7 +211,7 @@ class Member:
             return self._update(current, order)
         if order.phase == SECURE[0]:
             if len(order.content) != KEY:
-                raise InvalidData("the order does not say which model the round is about")
+                raise InvalidData("the request does not name the model of the round")
             current.model = order.content
             terms = self.federation.terms(self.keys, order.run, order.number, self._length, order.content)
             entropy = self._stream(current, "masking")
@@ -219,7 +219,7 @@ class Member:
             return current.client.advertise()
         content: Any = decode(order.content)
         if current.client is None:
-            raise InvalidData("this round has not begun")
+            raise InvalidData("this round has not started")
         match order.phase:
             case "sharing":
                 return current.client.share(content)

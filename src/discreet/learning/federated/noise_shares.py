@@ -155,7 +155,7 @@ class PolyaShare:
     exactly, and the rest is the geometric mechanism (`mechanisms.additive.Geometric`).
 
     >>> PolyaShare(epsilon="0.5", honest=10, sensitivity=1).loss
-    Pure(epsilon=Fraction(1, 2))
+    Pure(epsilon=0.5)
     """
 
     epsilon: Fraction

@@ -179,7 +179,7 @@ def _require_members(federation: Federation, reports: list[RoundReport]) -> None
     why = "; ".join(f"{list(lost.values()).count(reason)}: {reason}" for reason in sorted(set(lost.values())))
     raise ReleaseFailed(
         f"{len(lost)} of {federation.clients} clients decline this run, {needed} are needed ({why}). "
-        "A run that was begun before goes on from its checkpoint; a new one needs clients that agree to pay again"
+        "A run that was started before continues from its checkpoint; a new one needs clients that agree to pay again"
     )
 
 

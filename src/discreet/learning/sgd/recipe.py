@@ -6,7 +6,7 @@ between steps is a list of arrays that travels with the parameters.
 >>> from discreet.learning.sgd.recipe import Recipe, Sgd
 >>> recipe = Recipe(rate="0.01", lot=600, steps=1000, multiplier="1.1", clip=1, optimizer=Sgd("0.25"))
 >>> recipe.loss
-Repeated(loss=SampledGaussian(rate=Fraction(1, 100), multiplier=Fraction(11, 10)), count=1000)
+Repeated(loss=SampledGaussian(rate=0.01, multiplier=1.1), count=1000)
 """
 
 import math
@@ -368,7 +368,7 @@ def _left(epsilon: Fraction, delta: Fraction, beside: Loss | None) -> None:
     """Refuse where nothing of the budget is left for the training."""
     if beside is not None and _spent(beside, delta) >= epsilon:
         raise BudgetExceeded(
-            f"what is spent beside the training alone costs all of ε = {plain(epsilon)} at δ = {plain(delta)}; "
+            f"what is spent besides training already costs all of ε = {plain(epsilon)} at δ = {plain(delta)}; "
             "give it more noise"
         )
 

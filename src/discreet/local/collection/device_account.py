@@ -48,7 +48,7 @@ _MOST_SENT = 1 << 16  # characters of one report
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentReport:
     """One report that was sent: to which survey, when, what, and at what cost."""
 
     when: datetime
@@ -98,13 +98,13 @@ class DeviceAccount:
 
     def charge(
         self, loss: Loss, *, survey: str, sent: Any, times: int | None = None, when: str | datetime | None = None
-    ) -> Sent:
+    ) -> SentReport:
         """Write down a report and its cost, durably; only then may it be sent. Refused if the total would be passed.
 
         `sent` is the randomized report: a number, a text, or lists of them; never the truthful answer. `times` is how
         many reports of this survey there may be in all; it is checked under the same lock as the total.
         """
-        entry = Sent(_when(when), _survey(survey), _plain(sent), _pure(loss))
+        entry = SentReport(_when(when), _survey(survey), _plain(sent), _pure(loss))
         most = None if times is None else integer(times, "times", at_least=1)
         with locked(self.path):
             entries = self._read()
@@ -122,7 +122,7 @@ class DeviceAccount:
             write(self.path, _text(self.epsilon, [*entries, entry]))
         return entry
 
-    def entries(self) -> tuple[Sent, ...]:
+    def entries(self) -> tuple[SentReport, ...]:
         """Everything that was sent, oldest first."""
         return tuple(self._read())
 
@@ -152,7 +152,7 @@ class DeviceAccount:
             write(self.path, _text(most, self._read()))
         return DeviceAccount(self.path, epsilon=most)
 
-    def _read(self) -> list[Sent]:
+    def _read(self) -> list[SentReport]:
         """All entries; the heading must be of this format and total."""
         heading, *lines = _lines(self.path)
         stated = _heading(heading, self.path)
@@ -167,7 +167,7 @@ class DeviceAccount:
 # Lines
 
 
-def _text(epsilon: Fraction, entries: list[Sent]) -> str:
+def _text(epsilon: Fraction, entries: list[SentReport]) -> str:
     heading = {"format": _FORMAT, "version": _VERSION, "epsilon": plain(epsilon)}
     lines = [json.dumps(heading, ensure_ascii=False)]
     for entry in entries:
@@ -191,7 +191,7 @@ def _lines(path: Path) -> list[str]:
 def _heading(line: str, path: Path) -> Fraction:
     heading = parsed(line)
     if not isinstance(heading, dict) or heading.get("format") != _FORMAT:
-        raise _damaged(path, "it does not begin as an account does")
+        raise _damaged(path, "it does not start like an account")
     version = heading.get("version")
     if type(version) is int and version > _VERSION:
         raise LedgerTooNew(f"the account {path} has version {version}, this is {_VERSION}; use a newer discreet")
@@ -203,13 +203,13 @@ def _heading(line: str, path: Path) -> Fraction:
         raise _damaged(path, "its heading cannot be read") from None
 
 
-def _entry(line: str, place: int, path: Path) -> Sent:
+def _entry(line: str, place: int, path: Path) -> SentReport:
     document = parsed(line)
     try:
         if not isinstance(document, dict) or set(document) != {"when", "survey", "sent", "loss"}:
             raise ValueError
         loss = from_json(json.dumps(document["loss"]))
-        return Sent(_when(document["when"]), _survey(document["survey"]), document["sent"], _pure(loss))
+        return SentReport(_when(document["when"]), _survey(document["survey"]), document["sent"], _pure(loss))
     except (ValueError, TypeError, UnknownLoss, NoGuarantee):
         raise _damaged(path, f"line {place} cannot be read") from None
 
@@ -218,7 +218,7 @@ def _damaged(path: Path, why: str) -> LedgerDamaged:
     return LedgerDamaged(f"the account {path} is damaged: {why}; nothing was sent; restore it from a copy")
 
 
-def _total(entries: list[Sent]) -> Fraction:
+def _total(entries: list[SentReport]) -> Fraction:
     return pure(Together(*(entry.loss for entry in entries)))
 
 
@@ -279,7 +279,7 @@ def write(path: Path, text: str) -> None:
     """
     content = text.encode()
     if len(content) > _MOST_BYTES:
-        raise LedgerUnavailable(f"{path} is full: it may hold {_MOST_BYTES} bytes; nothing was sent; begin a new one")
+        raise LedgerUnavailable(f"{path} is full: it may hold {_MOST_BYTES} bytes; nothing was sent; start a new one")
     durable.replace(path, content)
 
 

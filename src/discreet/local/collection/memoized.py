@@ -58,7 +58,7 @@ class Memoized:
     run, when two permanent responses differ. `Device` therefore holds one value unless more are allowed.
 
     >>> Memoized(permanent=2, once="0.5", size=4).lifetime
-    Pure(epsilon=Fraction(2, 1))
+    Pure(epsilon=2)
     """
 
     permanent: Epsilon = Epsilon()

@@ -372,7 +372,7 @@ def _cell(area: Area, answer: object) -> int:
     if located.malformed:
         raise InvalidData(f"answer: expected two numbers: {words}")
     if located.outside:
-        raise InvalidData("answer: the place is too far from the area to be asked about")
+        raise InvalidData("answer: the place is too far outside the area of the survey")
     return int(located.cells[0])
 
 

@@ -106,21 +106,24 @@ def how_words(survey: Survey) -> str:
 
     >>> how_words(Survey(name="coin", version=1, question="Heads?", domain=["no", "yes"], randomizer="k-rr",
     ...                  epsilon="ln 3", times=1))
-    'Before anything is sent, ... With probability 75 % the report is your answer, else another one, by chance. ...'
+    'Before anything is sent, ... With probability 75 % the report is your answer, otherwise ...'
     """
-    before = "Before anything is sent, this device changes your answer by chance."
+    before = "Before anything is sent, this device changes your answer at random."
     if survey.places:
-        return f"{before} {_moved(survey.planar())} From many one can tell where how many people are."
+        return f"{before} {_moved(survey.planar())} From many reports, one can tell how many people are where."
     oracle = survey.oracle()
     chance = f"{text_up(100 * oracle.truth, 3)} %"  # type: ignore[attr-defined]
     match oracle:
         case KRR():
-            what = f"With probability {chance} the report is your answer, else another one, by chance."
+            what = f"With probability {chance} the report is your answer, otherwise another one, chosen at random."
         case HadamardResponse() | OptimizedHashing():
-            what = f"The report is a code that fits many answers; with probability {chance} yours is among them."
+            what = f"The report is a code that matches many answers; with probability {chance} yours is among them."
         case _:
             what = f"The report is a set of answers; with probability {chance} yours is among them."
-    return f"{before} {what} One report leaves open what you said; from many one can tell how many people said what."
+    return (
+        f"{before} {what} One report does not reveal what you said; from many, one can tell how many people gave each "
+        "answer."
+    )
 
 
 def cost_words(survey: Survey) -> str:
@@ -155,10 +158,12 @@ def _moved(report: PlanarReport) -> str:
     near, far = (report.within(share) for share in ("0.5", "0.95"))
     if near < float(report.area.cell) / 2:
         kept = text_up(min(Fraction(100), 100 * rational(report.stays * (1 + 1e-9), "chance")), 3)
-        return f"The report is the cell of the map that you are in {kept} % of the time, else another one."
+        return f"The report is the cell of the map that you are in {kept} % of the time, and otherwise another one."
     beyond = f"at least half of the time more than {text_down(near, 2)} km away"
     rarely = f"at least one time in twenty more than {text_down(far, 2)} km"
-    return f"The report is another place, by chance: {beyond}, {rarely}. One report leaves open where you are."
+    return (
+        f"The report is another place, chosen at random: {beyond}, {rarely}. One report does not reveal where you are."
+    )
 
 
 def _shown(epsilon: Fraction) -> str:

@@ -113,7 +113,7 @@ class ClampedGeometric(_Line):
 
     >>> steps = ClampedGeometric(epsilon=1, size=5)
     >>> steps.loss, steps.channel().d_privacy("line") <= 1
-    (Pure(epsilon=Fraction(4, 1)), True)
+    (Pure(epsilon=4), True)
     """
 
     def randomize(self, values: ArrayLike, *, entropy: Entropy | None = None) -> Integers:
@@ -164,7 +164,7 @@ class ClampedLaplace(CodeReports):
 
     >>> hours = ClampedLaplace(epsilon="0.5", lower=0, upper=24, granularity="0.25")
     >>> hours.per_distance, hours.loss
-    (PerDistance(epsilon=Fraction(1, 2), unit='unit', slack=Fraction(1, 4)), Pure(epsilon=Fraction(12, 1)))
+    (PerDistance(epsilon=0.5, unit='unit', slack=0.25), Pure(epsilon=12))
     """
 
     epsilon: Rational = Rational(above=0)

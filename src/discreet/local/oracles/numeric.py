@@ -466,7 +466,7 @@ def _split(tally: ArrayLike, most: int) -> tuple[Any, int]:
         raise InvalidData("tally: expected 3 whole numbers, as `tally` gives them")
     squares, count = int(array[2]), int(array[1])
     if not 0 <= squares <= most**2 * max(count, 0):
-        raise InvalidData("tally: expected sums that so many reports can have, as `tally` gives them")
+        raise InvalidData("tally: expected sums that this many reports can have, as returned by `tally`")
     return array[:2], squares
 
 
@@ -477,7 +477,7 @@ def _read(tally: ArrayLike, reports: int, *codes: int) -> list[tuple[int, int]]:
         raise InvalidData(f"tally: expected {2 * len(codes)} whole numbers, as `tally` gives them")
     pairs = [(int(total), int(counted)) for total, counted in array.reshape(-1, 2).tolist()]
     if any(not 0 <= total <= (below - 1) * counted for (total, counted), below in zip(pairs, codes, strict=True)):
-        raise InvalidData("tally: expected sums that so many reports can have, as `tally` gives them")
+        raise InvalidData("tally: expected sums that this many reports can have, as returned by `tally`")
     if (counted_in_all := sum(counted for _, counted in pairs)) != count:
         raise InvalidParameter("reports", reports, f"{counted_in_all}, as the tally says", "count valid reports")
     return pairs

@@ -71,7 +71,7 @@ class BinaryResponse(_ValueOracle):
     def from_mechanism(cls, response: RandomizedResponse) -> "BinaryResponse":
         """The oracle of a response in any of its forms."""
         if response.keep < Fraction(1, 10**13):
-            raise InvalidParameter("truth", float(response.truth), "more than 1/2", "fair coins say nothing")
+            raise InvalidParameter("truth", float(response.truth), "more than 1/2", "fair coins carry no information")
         oracle = object.__new__(cls)
         oracle.__dict__["response"] = response
         return oracle

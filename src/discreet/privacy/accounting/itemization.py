@@ -14,7 +14,7 @@ squared losses, which is about the variance of the total.
 import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Generic, TypeVar, assert_never, get_args
@@ -92,7 +92,7 @@ def known(loss: Loss) -> Loss:
 
     >>> from discreet.privacy.loss import Pure
     >>> known(Pure(1))
-    Pure(epsilon=Fraction(1, 1))
+    Pure(epsilon=1)
     """
     if type(loss) not in get_args(Loss):
         raise InvalidParameter("loss", loss, "a loss, such as Pure(epsilon)", "see discreet.privacy.loss")
@@ -172,7 +172,7 @@ def bill(loss: Loss) -> Bill:
 
     >>> from discreet.privacy.loss import GaussianNoise, Pure, Repeated, Together
     >>> bill(Together(Repeated(GaussianNoise(2), 8), Pure(1), Pure(1))).items
-    ((Normal(square=Fraction(2, 1)), 1), (Pure(epsilon=Fraction(1, 1)), 2))
+    ((Normal(square=Fraction(2, 1)), 1), (Pure(epsilon=1), 2))
     """
     return _bill(known(loss))
 
@@ -234,8 +234,9 @@ def _collected(pairs: Iterable[tuple[Item, int]]) -> Bill:
     return Bill(tuple(sorted(counts.items(), key=_sort_key))) if len(counts) > 1 else Bill(tuple(counts.items()))
 
 
-def _sort_key(pair: tuple[Item, int]) -> str:
-    return repr(pair)
+def _sort_key(pair: tuple[Item, int]) -> tuple[str, str, int]:
+    item, count = pair
+    return type(item).__name__, str([getattr(item, part.name) for part in fields(item)]), count
 
 
 def _most(bills: Sequence[Bill]) -> Bill:
@@ -276,7 +277,7 @@ def uncovered(losses: Sequence[Loss]) -> list[Loss]:
 
     >>> from discreet.privacy.loss import LaplaceNoise, Pure
     >>> uncovered([Pure(1), LaplaceNoise(2), Pure(1), Pure("0.5")])
-    [Pure(epsilon=Fraction(1, 1))]
+    [Pure(epsilon=1)]
     """
     kept: dict[Bill, Loss] = {}
     for new, loss in {bill(loss): loss for loss in losses}.items():

@@ -137,7 +137,9 @@ def _atom(atom: Atom) -> Fraction:  # noqa: PLR0911
         case SampledGaussian(rate, multiplier):
             return 1 / multiplier**2 / 2 if rate else Fraction(0)  # sampling mixes: Rényi divergence is quasi-convex
         case Approximate(_, extra):
-            raise NoGuarantee(f"a loss of δ = {text_up(extra)} has no ρ; the Rényi accountant keeps δ beside its curve")
+            raise NoGuarantee(
+                f"a loss of δ = {text_up(extra)} has no ρ; the Rényi accountant keeps δ separate from its curve"
+            )
         case PerDistance(_, unit):
             raise NoGuarantee(unbounded(unit))
     assert_never(atom)

@@ -39,7 +39,7 @@ async def surveys_page(session: Looking) -> Response:
         entries.append(f'<li><a href="{link}">{words}</li>')
     known = f"<ul>{''.join(entries)}</ul>" if entries else '<p class="empty">There is none yet. Make one below.</p>'
     options = "".join(f"<option>{name}</option>" for name in RANDOMIZERS)
-    lead = "People answer on their own device, which changes the answer by chance before anything is sent."
+    lead = "People answer on their own device, which changes the answer at random before anything is sent."
     body = f"{known}{_FORM.format(options=options)}"
     return page("Surveys", body, session=session, current="/surveys", script="surveys.js", lead=lead)
 

@@ -247,7 +247,7 @@ class Connection:
                     return None
                 case fr.Startup(version, settings):
                     return (yield from self._greeted(version, settings))
-        raise Malformed("no message that says who calls")
+        raise Malformed("no startup message")
 
     def _greeted(self, version: int, settings: dict[str, str]) -> Talk:
         if version >> 16 != 3:
@@ -349,7 +349,7 @@ class Connection:
     @property
     def _work(self) -> Answers:
         if self.answers is None:
-            raise Malformed("nobody is known here")
+            raise Malformed("no user is known here")
         return self.answers
 
     # The simple protocol

@@ -74,7 +74,7 @@ class Exchange:
         if (flag[0] == "p") != (mechanism == PLUS) or (flag[0] == "p" and binding != _BINDING):
             raise _denied(f"a channel binding that is not {_BINDING}")
         if flag == "y" and self._certificate is not None:
-            raise _denied("no channel binding, though it is offered: somebody may stand in between")
+            raise _denied("no channel binding, although it is offered: the connection may be intercepted")
         self._header, self._bare, self._nonce = _decoded(message)[: -len(bare)], bare, nonce + self._own
         salt = b64encode(self._verifier.salt).decode()
         self._first = f"r={self._nonce},s={salt},i={self._verifier.iterations}"

@@ -245,7 +245,7 @@ def _numbers_and_bounds(
             derived = release.derived[source.columns[end.index]]
             failure = failure_probability / end.parts
             if isinstance(derived, Named):
-                raise InternalError("the ends of a name were asked for")
+                raise InternalError("interval ends were requested for a name")
             if isinstance(derived, Bin):
                 bounds: Sequence[Numbers] = _bin_interval(release, derived, counted, failure)
             else:

@@ -182,7 +182,7 @@ def in_steps(value: Expression, step: Fraction) -> Expression:
             )
         return Constant(steps, Fixed(step, steps, steps))
     if not value.kind.bounded:
-        raise Unsupported("a number without bounds beside a fraction", _NO_BOUNDS)
+        raise Unsupported("a number without bounds compared with a fraction", _NO_BOUNDS)
     a, b = range_of("·", value)
     return call("times", value, constant(int(times)), kind=Fixed(step, int(a * times), int(b * times)))
 

@@ -173,7 +173,7 @@ def _renamed(sign: str, value: Expression, factor: Fraction) -> Expression:
     a, b = range_of(sign, value)
     step = step_of(value) * factor
     if max(step.numerator, step.denominator) >= MOST:
-        raise Unsupported(f"{sign} by a constant with so many digits", "use fewer digits")
+        raise Unsupported(f"{sign} by a constant with this many digits", "use fewer digits")
     return call("same", value, kind=Fixed(step, a, b))
 
 

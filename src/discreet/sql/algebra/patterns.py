@@ -76,7 +76,7 @@ def automaton(pattern: str) -> Automaton:
                 states.add(reached)
                 waiting.append(reached)
         if len(states) > _MOST_STATES:
-            raise Unsupported("a pattern that needs so many states", "use fewer repetitions of what can overlap")
+            raise Unsupported("a pattern that needs so many states", "use fewer repetitions that can overlap")
     return Automaton(len(states), len(letters) * sum(map(len, states)))
 
 

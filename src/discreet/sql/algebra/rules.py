@@ -427,13 +427,13 @@ def bound_contributions(draft: Draft) -> Draft:
     groups = 1 if most == 1 else draft.limit("groups")
     if groups is None:
         hint = "state a number of groups, or let the policy's table say `max_groups_per_unit = …`"
-        raise InvalidQuery(f"nobody said in how many groups a person of {names} may count", hint)
+        raise InvalidQuery(f"nothing states in how many groups a person of {names} may count", hint)
     weighs = any(isinstance(measure, Count | Sum | Distinct) for measure in draft.measures)
     weighs = weighs or any(distribution.keep == "even" for distribution in draft.distributions)
     rows = draft.limit("rows") if weighs else 1
     if rows is None:
         hint = "state a number of rows, or let the policy's table say `max_rows_per_group = …`"
-        raise InvalidQuery(f"nobody said how many rows of a person of {names} may count in a group", hint)
+        raise InvalidQuery(f"nothing states how many rows of a person of {names} may count in a group", hint)
     for measure in draft.measures:
         if isinstance(measure, Sum) and measure.reach * rows >= MOST:
             raise InvalidQuery(

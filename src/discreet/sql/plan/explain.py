@@ -101,7 +101,7 @@ def explanation(
     return Explanation(tuple(texts), epsilon, delta, loss, sure, described, tuple(remarks), tuple(cautions))
 
 
-_NOISE_ONLY = "errors are those of the noise only: not what bounding and clamping take"
+_NOISE_ONLY = "errors cover the noise only, not the effect of bounding and clamping"
 _MANY_ROWS = 1000
 _WIDE = 1000
 
@@ -127,7 +127,7 @@ def warnings(release: Release, numbers: Sequence[Derived], sure: Fraction) -> li
                 f"{loose}: clamp it, LEAST(GREATEST(…, low), high)"
             )
         if isinstance(number, Mean) and (few := _rows_needed(release, number, sure)) >= _MANY_ROWS:
-            remarks.append(f"a mean of {measure.value} over fewer than {few:,} rows is known no better than its bounds")
+            remarks.append(f"a mean of {measure.value} over fewer than {few:,} rows is no more precise than its bounds")
     return remarks
 
 
@@ -190,23 +190,24 @@ def notes(release: Release, measures: Sequence[Read]) -> list[str]:
     if person is not None and not at_most_one_row(group.source):
         weighs = any(isinstance(measure, Count | Sum) for measure in measures)
         if group.keys and (group.size is None or bound.groups < group.size):
-            remarks.append(f"a person counts in at most {_many(bound.groups, 'group')}; their others are left out")
+            remarks.append(f"a person counts in at most {_many(bound.groups, 'group')}; their other groups are dropped")
         if weighs:
             where = " in each group" if group.keys else ""
             remarks.append(
-                f"a person weighs at most as much as {_many(bound.rows, 'row')}{where}: where there are more, each "
-                "weighs less, so counts and sums shrink, while averages and shares keep their size"
+                f"a person counts as at most {_many(bound.rows, 'row')}{where}: if they have more, each row weighs "
+                "less, so counts and sums shrink, but averages and shares do not"
             )
         if any(isinstance(measure, Distinct) for measure in measures):
             where = " in each group" if group.keys else ""
-            remarks.append(f"of a person's different values at most {bound.rows}{where} are counted, by a fair draw")
+            distinct = _many(bound.rows, "distinct value")
+            remarks.append(f"a person contributes at most {distinct}{where}, chosen by a fair draw")
         if even := [measure for measure in measures if _is_even(measure)]:
             where = " in each group" if group.keys else ""
             named = ["quantiles and histograms"] if any(isinstance(m, Distribution) for m in even) else []
             named += ["most frequent values"] if any(isinstance(m, Frequencies) for m in even) else []
             remarks.append(
-                f"{' and '.join(named)} are of at most {_many(bound.rows, 'row')} a person{where}: where there are "
-                "more, so many of them, evenly spaced in their order"
+                f"{' and '.join(named)} use at most {_many(bound.rows, 'row')} of a person{where}: if there are "
+                "more, this many of them, evenly spaced in their order"
             )
     if person is not None:
         remarks.append(f"rows without {person} are left out")
@@ -219,7 +220,7 @@ def notes(release: Release, measures: Sequence[Read]) -> list[str]:
         sure = release.selection.interval("0.95")
         who = "rows" if person is None else "people"
         remarks.append(
-            f"groups are named privately: one with {sure} {who} is named with probability 95 %, smaller ones less"
+            f"groups are named privately: one with {sure} {who} is named with probability 95 %, smaller ones less often"
         )
     return remarks
 
@@ -475,7 +476,7 @@ def _lines(release: dict[str, Any]) -> list[str]:
     measured = {measure["measure"] for measure in release["measures"]}
     for number in release["numbers"]:
         if "error × rows" in number:
-            few = f"; below {number['rows needed']:,} rows, no better known than its bounds"
+            few = f"; below {number['rows needed']:,} rows, no more precise than its bounds"
             error = f"within about ±{number['error × rows']:.6g} ÷ the rows of its group{_only(number)}"
             lines.append(f"  {number['number']}: {error}{few if number['rows needed'] > 1 else ''}")
         elif "bin" in number or "place" in number:

@@ -100,7 +100,7 @@ def plan(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     >>> people = Table("people", [Column("age", "integer", lower=0, upper=120)], unit=Unit())
     >>> catalog = Catalog("census", [people], neighbors="add or remove one")
     >>> plan(["SELECT AVG(age) FROM people"], catalog, Terms(epsilon=1)).loss
-    Together(losses=(Pure(epsilon=Fraction(1, 2)), Pure(epsilon=Fraction(1, 2))))
+    Together(Pure(epsilon=0.5), Pure(epsilon=0.5))
     """
     try:
         return _planned(texts, catalog, terms)
@@ -119,7 +119,7 @@ def _stated(texts: Sequence[str], terms: Terms) -> Terms:
             given = getattr(terms, name)
             usual = name == "confidence" and given == _CONFIDENCE
             if given is not None and not usual and not same(given, option.value):
-                hint = f"{name} {given} was stated beside this text; state it in one place"
+                hint = f"{name} {given} was also stated outside this text; state it in one place"
                 twice = f"{name} is stated twice, with different values"
                 raise InvalidQuery(twice, hint, text=text, start=option.start)
             changed: Any = int(option.value) if name in ("groups", "rows") else option.value

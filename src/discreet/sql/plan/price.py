@@ -185,7 +185,7 @@ def _width(wanted: Fraction, step: Fraction) -> int:
         got = plain(wanted) if wanted < _LARGEST_SHOWN else "more than 1e30"
         raise InvalidParameter("error", got, f"at most {plain(_WIDEST * step)}", "noise is never that wide")
     if width < 1:
-        raise InvalidParameter("error", plain(wanted), f"at least {plain(step)}", "noise comes in such steps")
+        raise InvalidParameter("error", plain(wanted), f"at least {plain(step)}", "noise comes in steps of this size")
     return width
 
 

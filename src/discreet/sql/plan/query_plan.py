@@ -9,7 +9,7 @@ from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog
 from discreet.curator.engines import Engine
 from discreet.curator.engines.dialects import dialect_of
-from discreet.curator.plan import ShownPlan, digest, documented, plan_document, plan_parts
+from discreet.curator.plan import PlanDisplayMixin, digest, documented, plan_document, plan_parts
 from discreet.errors import InternalError
 from discreet.exact import Number
 from discreet.mechanisms.additive import Geometric
@@ -81,7 +81,7 @@ _CHOSEN = (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class QueryPlan(ShownPlan):
+class QueryPlan(PlanDisplayMixin):
     """One or more statements, priced together. `epsilon` and `delta` are the total for all of them.
 
     `measured` pairs what bounding can take from a release with the release that measures it (`left_out`).

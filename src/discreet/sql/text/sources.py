@@ -195,7 +195,7 @@ class Reader:
                 return None
             self.only(select, _ROWS | {"group", "having", "distinct"})
             if distinct and groups_or_aggregates(select):
-                self.refuse(select, "DISTINCT beside GROUP BY", "leave DISTINCT out")
+                self.refuse(select, "DISTINCT together with GROUP BY", "leave DISTINCT out")
             return Source(*self.persons(self.filtered(select, source, names)).step(select))
         if select.find(exp.Window) is not None:
             self.only(select, _ROWS | {"qualify"})

@@ -109,7 +109,7 @@ def _parsed(text: str, columns: Collection[str]) -> exp.Query:
     tree = trees[0]
     if not isinstance(tree, exp.Query):
         first = sqlglot.tokenize(text, read=DIALECT)[0].text.upper()
-        raise InvalidQuery(f"got {first[:40]}, expected SELECT", "private data can only be asked about")
+        raise InvalidQuery(f"got {first[:40]}, expected SELECT", "private data can only be queried")
     if _depth(tree) > _DEEPEST:
         raise InvalidQuery("this statement is nested too deeply", "write it with fewer levels")
     try:
@@ -178,7 +178,7 @@ def _quoting(text: str, start: int | None, columns: Collection[str]) -> str:
         plain = token.token_type in (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
         if not plain and token.text.casefold() in known:
             return f'"{token.text}" is a word of SQL: where it is a column, write it in double quotes'
-    return "names that are words of SQL, or hold blanks or signs, stand in double quotes"
+    return "put names that are words of SQL, or that contain spaces or symbols, in double quotes"
 
 
 # GROUP BY with several sets of keys

@@ -335,7 +335,7 @@ def _together(tables: Sequence[Allowed], schema: Schema) -> list[Allowed]:
     return [Allowed(attributes, table, schema.sizes) for attributes, table in found.items()]
 
 
-def mended(rules: Sequence[Rule], schema: Schema, codes: Codes, drawn: Sequence[Drawn]) -> list[Drawn]:
+def enforce_order(rules: Sequence[Rule], schema: Schema, codes: Codes, drawn: Sequence[Drawn]) -> list[Drawn]:
     """Numbers that were drawn from overlapping bins the wrong way round, moved inside their bins.
 
     Proof. Let p(x) be the least value of x's bin in a row, q(x) the largest, and let x ≤ y be all pairs that rules tie

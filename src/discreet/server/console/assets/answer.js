@@ -92,7 +92,7 @@ export class AnswerView {
     this.kinds = h("div", { class: "kinds", role: "group", "aria-label": "How to show it" });
     const receipt = answer.receipt;
     const paid = receipt.free
-      ? `Free: ${receipt.charge ? `kept from charge #${receipt.charge}` : "it was paid for before, or reads nothing private"}. `
+      ? `Free: ${receipt.charge ? `cached from charge #${receipt.charge}` : "it was paid for before, or reads nothing private"}. `
       : `ε ${number(receipt.epsilon)}${receipt.delta ? `, δ ${receipt.delta}` : ""} charged as #${receipt.charge}; ε ${number(receipt.remaining)} left in the budget. `;
     fill(
       this.room,
