@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -55,6 +56,12 @@ def test_a_new_file_in_a_folder_is_another_version(tmp_path):
         before = engine.version
         write(tmp_path / "all" / "b.parquet", [2])
         assert engine.version != before
+
+
+def test_a_warning_of_duckdb_that_a_program_turns_into_an_error_does_not_fail_a_charged_question():
+    with DuckDBEngine(catalog(), {"t": pa.table({"n": [1, 2]})}) as engine, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert engine.fetch('SELECT sum("n") AS n FROM "t"')["n"].to_pylist() == [3]
 
 
 def test_a_name_that_looks_like_a_pattern_is_a_name(tmp_path):

@@ -114,7 +114,10 @@ class DuckDBEngine:
         with self._connection.cursor() as cursor:
             statement, parameters = self._statement(cursor, sql)
             values = dict.fromkeys(parameters, salt)  # the salt is the only parameter that there is
-            table = cursor.execute(statement, values or None).to_arrow_table()
+            try:
+                table = cursor.execute(statement, values or None).to_arrow_table()
+            except UserWarning:  # where the caller has made warnings errors: a charged question must not fail for that
+                table = cursor.sql(statement, params=values or None).to_arrow_table()
         self._check_unchanged(before)
         return table
 
