@@ -117,6 +117,7 @@ class DuckDBEngine:
             try:
                 table = cursor.execute(statement, values or None).to_arrow_table()
             except UserWarning:  # where the caller has made warnings errors: a charged question must not fail for that
+                cursor.abort()
                 table = cursor.sql(statement, params=values or None).to_arrow_table()
         self._check_unchanged(before)
         return table
