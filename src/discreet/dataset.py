@@ -210,11 +210,11 @@ class Dataset:
         explanation = plan.explain()
         if isinstance(explanation, str):
             return explanation
-        return replace(explanation, budget=self.prospect(plan, analyst=analyst))
+        return replace(explanation, budget=self.affordability(plan, analyst=analyst))
 
-    def prospect(self, plan: "Plan[Any]", *, analyst: str | None = None) -> dict[str, Any]:
+    def affordability(self, plan: "Plan[Any]", *, analyst: str | None = None) -> dict[str, Any]:
         """What the budget says to a plan: whether it is affordable or free, what is left, and how much for whom."""
-        return self._curator.prospect(plan, analyst=self._who(analyst), allowance=self._allowance or NO_LIMIT)
+        return self._curator.affordability(plan, analyst=self._who(analyst), allowance=self._allowance or NO_LIMIT)
 
     def is_free(self, plan: "Plan[Any]", *, analyst: str | None = None) -> bool:
         """Whether releasing a plan would cost nothing, since it was released before or reads nothing private."""

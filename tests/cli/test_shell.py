@@ -136,7 +136,7 @@ def test_bytes_that_are_no_text(folder):
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("discreet.curator.ledger.Ledger.charge", "stopped: nothing was charged"),
+        ("discreet.curator.ledger.Ledger.buy", "stopped: nothing was charged"),
         ("discreet.sql.plan.query_plan.QueryPlan.run", "charged as #2: it stopped before there was an answer"),
         ("discreet.sql.plan.query_plan.QueryPlan.finish", "charged as #2: what it released is cached"),
     ],

@@ -59,7 +59,7 @@ def test_the_same_again_is_free_and_found_by_its_id(server, ann):
     question = Question(COUNT, epsilon="0.5")
     for which in (question, wire.answer_id(question)):
         assert ann.answer(which).table.equals(first.table)
-    with pytest.raises(errors.BudgetExceeded, match="only what is free"):
+    with pytest.raises(errors.BudgetExceeded, match="only a free answer"):
         ann.answer(Question(COUNT, epsilon="0.7"))
     assert len(charges(server)) == 1
 
@@ -157,7 +157,18 @@ def test_a_failed_job_raises_what_it_failed_with(server):
 def test_the_verbs_of_a_local_dataset_are_there():
     """All but what takes a plan apart, and what only the owner's own process has."""
     local = {name for name in vars(discreet.Dataset) if not name.startswith("_")}
-    own = {"plan", "release", "acting_as", "is_free", "settle", "ledger", "version", "is_current", "first_step"}
+    own = {
+        "plan",
+        "release",
+        "acting_as",
+        "is_free",
+        "settle",
+        "ledger",
+        "version",
+        "is_current",
+        "first_step",
+        "affordability",
+    }
     assert own <= local
     assert local - own <= {name for name in vars(RemoteDataset) if not name.startswith("_")}
 

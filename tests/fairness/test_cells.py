@@ -135,9 +135,7 @@ def test_one_class_alone_is_known_by_its_name():
 
 def test_more_than_two_classes_are_one_against_the_rest():
     table = {"y": [0, 1, 1, 0], "risk": ["Low", "Medium", "High", "High"], "a": ["x"] * 4}
-    with pytest.raises(
-        InvalidParameter, match="risk: got '3 classes', expected two classes.*say which count as positive"
-    ):
+    with pytest.raises(InvalidParameter, match="risk: got '3 classes', expected two classes.*state which are positive"):
         Cells.of(table, label="y", prediction="risk", group="a")
     cells = Cells.of(table, label="y", prediction="risk", group="a", positive=["Medium", "High"])
     assert cells.tables()[0][0].tolist() == [[1, 1], [0, 2]]

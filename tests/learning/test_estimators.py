@@ -135,7 +135,7 @@ def test_sparse_matrices_are_refused_in_words(scripted):
 def test_too_little_budget_for_the_rows_is_refused_in_words(scripted):
     """Forty rows at ε = 0.1 and 100,000 parameters: the noise is larger than all that the rows could say."""
     model = classifier(hidden=(1000, 100), epsilon="0.1", rows=40, entropy=scripted([]))
-    with pytest.raises(InvalidParameter, match="parameters; noise in a mean gradient .* take fewer parameters"):
+    with pytest.raises(InvalidParameter, match="parameters; noise of .* in each mean gradient.* take fewer parameters"):
         model.fit(X[:40], Y[:40])
 
 

@@ -119,8 +119,9 @@ def test_a_warning_that_is_an_error_costs_nothing_if_nothing_was_drawn():
             with pytest.raises(NoiseWarning, match="expect little"):
                 model.fit(X, Y if model.kind == "classifier" else X[:, 0])
         assert spending.losses == ()
+        wide = np.tile(X[:60], 200)  # noise of 200 rows, and a count of 60 with noise of some 30
         with pytest.raises(RuntimeWarning, match="expect little") as after:
-            logistic(epsilon="1/50", delta="1e-6", method="gradient").fit(X, Y)
+            logistic(epsilon="1/2", delta="1e-6", method="gradient").fit(wide, Y[:60])
         assert after.type is RuntimeWarning
         assert len(spending.losses) == 1
 

@@ -220,7 +220,7 @@ def test_places_that_are_none(answer):
 
 
 def test_a_place_on_the_other_side_of_the_earth():
-    with pytest.raises(InvalidData, match="too far from the area"):
+    with pytest.raises(InvalidData, match="too far outside the area"):
         city().respond((-33.9, 18.4))
 
 

@@ -97,7 +97,7 @@ class TestOptimum:
             optimum(prior=["1/2", "1/2"], loss=wrong, epsilon=epsilon, neighbors="all")
 
     def test_what_does_not_fit(self):
-        with pytest.raises(InvalidChannel, match="does not say over what"):
+        with pytest.raises(InvalidChannel, match="name them, or give a prior that names them"):
             optimum(prior="uniform", loss=wrong, epsilon=1, neighbors="all")
         with pytest.raises(InvalidChannel, match="there are none"):
             optimum(prior=[], loss=wrong, epsilon=1, neighbors="all")

@@ -211,7 +211,7 @@ def test_a_charge_that_gave_no_answer_is_not_used_for_another_run(tmp_path, monk
         assert house.ask(COUNT, "0.5", Idempotency_Key="new").status == 200
 
 
-TWO_STEPS = {"sql": "SELECT AVG(age) AS a FROM visits", "epsilon": "3", "error": "20%"}
+TWO_STEPS = {"sql": "SELECT AVG(age) AS a FROM visits", "epsilon": "30", "error": "3%"}
 
 
 def test_a_key_names_both_releases_of_a_question_with_an_error(tmp_path, monkeypatch):
@@ -228,20 +228,20 @@ def test_a_key_names_both_releases_of_a_question_with_an_error(tmp_path, monkeyp
         for _ in range(2):  # its second release fails: charged, and never again
             assert (ask("second").code, house.charges()) == ("release-failed", 2)
         for _ in range(2):  # its first release fails
-            assert (ask("first", epsilon="3.1").code, house.charges()) == ("release-failed", 3)
-        good = ask("good", epsilon="3.2")
+            assert (ask("first", epsilon="31").code, house.charges()) == ("release-failed", 3)
+        good = ask("good", epsilon="32")
         assert (good.status, house.charges()) == (200, 5)
-        for other in ({"epsilon": "3.3"}, {"epsilon": "3.2", "error": "21%"}, {"sql": COUNT, "epsilon": "3.2"}):
+        for other in ({"epsilon": "33"}, {"epsilon": "32", "error": "4%"}, {"sql": COUNT, "epsilon": "32"}):
             assert (ask("good", **other).code, house.charges()) == ("ledger-conflict", 5)
         single = house.call("POST", ASK, "ann", {"sql": TWO_STEPS["sql"], "epsilon": "1"}, Idempotency_Key="first")
         assert (single.code, house.charges()) == ("ledger-conflict", 5)
         tokens = house.tokens
     with serving.running(tmp_path, tokens=tokens) as house:
-        assert ask("good", epsilon="3.2").content == good.content
-        assert ask("second").code == ask("first", epsilon="3.1").code == "release-failed"
+        assert ask("good", epsilon="32").content == good.content
+        assert ask("second").code == ask("first", epsilon="31").code == "release-failed"
         found = house.call("GET", f"/v1/datasets/clinic/answers/{good.json['id']}")
         assert found.json["rows"] == good.json["rows"]
-        unknown = wire.answer_id(Question(TWO_STEPS["sql"], epsilon="4", error="20%"))
+        unknown = wire.answer_id(Question(TWO_STEPS["sql"], epsilon="40", error="3%"))
         assert house.call("GET", f"/v1/datasets/clinic/answers/{unknown}").status == 402
         assert house.charges() == 5
 

@@ -86,7 +86,7 @@ def test_a_column_named_like_a_word_of_sql_is_told_to_be_quoted(word, question):
 
 def test_words_of_sql_far_from_the_place_are_not_blamed():
     said = message("SELECT age, COUNT(*) AS n FROM people GROUP BY age QUALIFY nosuch OVER ()")
-    assert "not SQL at 'OVER'; names that are words of SQL" in said
+    assert "not SQL at 'OVER'; put names that are words of SQL" in said
 
 
 def test_the_place_of_a_text_that_is_not_sql_is_pointed_at():

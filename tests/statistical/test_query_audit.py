@@ -594,31 +594,36 @@ def test_every_answer_was_charged() -> None:
     audited_charges()
 
 
-def charged_once(self: Ledger, account: str, **given: Any) -> Charge:
+Bought = tuple[Charge, bytes | None]
+
+
+def charged_once(self: Ledger, key: str, account: str, **given: Any) -> Bought:
     """No charge but the first: an old one is handed out again."""
-    return next(iter(self.charges(account)), None) or CHARGE(self, account, **given)
+    kept = self.recall(key)
+    first = next(iter(self.charges(account)), None)
+    return kept or ((first, None) if first else BUY(self, key, account, **given))
 
 
-def charged_half(self: Ledger, account: str, **given: Any) -> Charge:
-    return CHARGE(self, account, **(given | {"loss": Pure(given["loss"].epsilon / 2)}))
+def charged_half(self: Ledger, key: str, account: str, **given: Any) -> Bought:
+    return BUY(self, key, account, **(given | {"loss": Pure(given["loss"].epsilon / 2)}))
 
 
-def charged_for_another(self: Ledger, account: str, **given: Any) -> Charge:
+def charged_for_another(self: Ledger, key: str, account: str, **given: Any) -> Bought:
     text = "SELECT 1"
-    return CHARGE(self, account, **(given | {"statement": digest(text), "text": text}))
+    return BUY(self, key, account, **(given | {"statement": digest(text), "text": text}))
 
 
-def charged_twice(self: Ledger, account: str, **given: Any) -> Charge:
-    CHARGE(self, account, **given)
-    return CHARGE(self, account, **given)
+def charged_twice(self: Ledger, key: str, account: str, **given: Any) -> Bought:
+    BUY(self, key, account, **given)
+    return BUY(self, key, account, **given)
 
 
-CHARGE = Ledger.charge
+BUY = Ledger.buy
 
 
 @pytest.mark.parametrize("broken", [charged_once, charged_half, charged_for_another, charged_twice])
 def test_a_build_that_charges_wrongly_is_noticed(broken, monkeypatch) -> None:
-    monkeypatch.setattr(Ledger, "charge", broken)
+    monkeypatch.setattr(Ledger, "buy", broken)
     with pytest.raises(AssertionError, match="charge"):
         audited_charges()
 
@@ -626,10 +631,10 @@ def test_a_build_that_charges_wrongly_is_noticed(broken, monkeypatch) -> None:
 def test_a_build_without_any_charge_gives_nothing_out(monkeypatch) -> None:
     """A charge that is not in the ledger cannot keep an answer: the release fails before it is given out."""
 
-    def nothing(self: Ledger, account: str, **given: Any) -> Charge:
-        spent = self.spent(account)
-        return Charge(10**6, account, given["analyst"], "", given["statement"], None, given["loss"], spent, spent, "")
+    def nothing(self: Ledger, key: str, account: str, **given: Any) -> Bought:
+        spent, who = self.spent(account), given["analyst"]
+        return Charge(10**6, account, who, "", given["statement"], None, given["loss"], spent, spent, ""), None
 
-    monkeypatch.setattr(Ledger, "charge", nothing)
+    monkeypatch.setattr(Ledger, "buy", nothing)
     with pytest.raises(discreet.errors.DiscreetError), opened(Ledger(MemoryStore())) as data:
         data.ask("SELECT COUNT(*) FROM t", epsilon=1)

@@ -126,7 +126,7 @@ class Curator:
         """What was released before to this analyst (or to anybody, where answers are shared), and its charge."""
         return self.ledger.recall(self._key(plan, analyst))
 
-    def prospect(self, plan: Plan[Result], *, analyst: str, allowance: Allowance = NO_LIMIT) -> dict[str, Any]:
+    def affordability(self, plan: Plan[Result], *, analyst: str, allowance: Allowance = NO_LIMIT) -> dict[str, Any]:
         """What the budget would say to a plan: whether it is affordable or free, what is left, in words too."""
         if not plan.private:
             return {"affordable": True, "free": True, "words": "free: nothing private is read"}

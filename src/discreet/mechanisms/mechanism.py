@@ -128,7 +128,7 @@ class Grid:
         """The grid points as floats, rounded to nearest: a function of the released steps alone."""
         up, down = self.step.numerator, self.step.denominator
         reach = max(int(steps.max(initial=0)), -int(steps.min(initial=0)))
-        if down < 2**53 and reach * up < 2**53:
+        if down < 2**53 and max(reach, 1) * up < 2**53:
             return np.asarray(steps * up / down)  # two exact floats, rounded once
         return np.array([_quotient(k * up, down) for k in steps.ravel().tolist()], np.float64).reshape(steps.shape)
 

@@ -95,7 +95,7 @@ def test_a_copy_changes_nothing(table):
     parties = table(2, 2)
     data = parties.clients["a"].advertise().encode()
     assert parties.coordinator.receive(data) is None
-    assert "the first one stands" in parties.coordinator.receive(data).reason
+    assert "the first one counts" in parties.coordinator.receive(data).reason
     assert parties.coordinator.missing == ("b",)
 
 

@@ -323,7 +323,7 @@ def test_words_of_a_failure_are_cut_and_printable(tmp_path):
 
 def test_too_few_clients_begin_nothing(tmp_path):
     grid = loop(tmp_path, "secure", names=("ann",))
-    with pytest.raises(ReleaseFailed, match="1 of 3 clients came within 0 seconds, 2 are needed; no round was begun"):
+    with pytest.raises(ReleaseFailed, match="1 of 3 clients came within 0 seconds, 2 are needed; no round was started"):
         conducted(grid, "secure")
     assert not list(tmp_path.rglob("*.state"))
 
@@ -333,7 +333,7 @@ def test_another_run_is_declined(tmp_path):
     conducted(loop(tmp_path))
     reports = []
     with pytest.raises(
-        ReleaseFailed, match="3 of 3 clients decline this run, 1 are needed .*goes on from its checkpoint"
+        ReleaseFailed, match="3 of 3 clients decline this run, 1 are needed .*continues from its checkpoint"
     ):
         conducted(loop(tmp_path), entropy=DeterministicEntropy(1), each=lambda report, _: reports.append(report))
     for report in reports:

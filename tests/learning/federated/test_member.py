@@ -316,7 +316,7 @@ def test_a_round_is_about_one_model_from_its_first_phase_on():
     federation = plan(secure=SECURE)
     for content in (b"", b"short", bytes(33)):
         bob = member(federation)
-        assert "which model" in reason(bob.answer(order(federation, content=content)))
+        assert "does not name the model" in reason(bob.answer(order(federation, content=content)))
         assert "asked for before" in reason(bob.answer(order(federation)))
     others = {name: member(federation, name) for name in NAMES if name != "bob"}
     bob = member(federation)

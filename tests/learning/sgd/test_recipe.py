@@ -65,7 +65,7 @@ def test_full_lots_are_the_plain_gaussian():
 
 
 def test_no_budget_left():
-    with pytest.raises(BudgetExceeded, match="beside the training alone"):
+    with pytest.raises(BudgetExceeded, match="besides training already costs"):
         Recipe.for_budget(
             epsilon=1, delta="1e-5", rate="0.01", steps=10, examples=10, beside=GaussianNoise("0.5"), **REST
         )

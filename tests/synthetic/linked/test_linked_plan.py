@@ -69,7 +69,7 @@ def test_what_is_said_before_anything_is_spent(tmp_path):
         told = data.plan(LinkedSynthesis(tables={**ASKED, "tests": {}}, epsilon=1)).explain()
         for part in ("synthesize people, visits, tests together", "people (by id), visits (by patient), tests (by id)", "ε 1 at δ 1e-05",
                      "people.age (10), people.sex (2), rows in visits (5), rows in tests (2)", "ward (2), came (7), went (7); at most 4 rows of a person, behind their own columns",
-                     "bad (2); at most 1 row of a person", "those in people; rows of others are left out", "people; with fewer, noise is all there is", "marginals", "MB", "s of one core"):  # fmt: skip
+                     "bad (2); at most 1 row of a person", "those in people; rows of others are left out", "people; with fewer, the result is mostly noise", "marginals", "MB", "s of one core"):  # fmt: skip
             assert part in told
         alone = data.plan(LinkedSynthesis(tables={"visits": ASKED["visits"]}, epsilon=1)).explain()
         assert "a person         rows in visits (5)" in alone

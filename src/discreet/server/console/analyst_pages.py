@@ -184,7 +184,7 @@ async def job_price(request: Request, session: Asking, body: JobBody) -> Respons
 
     def work() -> dict[str, Any]:
         data, plan = session.data, planned(session, wanted)
-        return {"words": str(data.explain(plan)), "budget": data.prospect(plan)}
+        return {"words": str(data.explain(plan)), "budget": data.affordability(plan)}
 
     return document_response(await in_thread(request, session, work))
 
