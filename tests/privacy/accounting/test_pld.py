@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter, NoGuarantee
@@ -260,11 +260,12 @@ def test_never_above_renyi_or_pure_and_falling_in_delta(plan: Loss, exponent: fl
 
 
 @given(plans, st.floats(-10, -1))
+@example(Together(Repeated(Pure(1), 1), Repeated(Pure(1), 1)), -8)
 @settings(max_examples=25, deadline=None)
 def test_delta_and_epsilon_agree(plan: Loss, exponent: float) -> None:
     """δ(ε(δ)) ≤ δ up to what rounding costs; both are upper bounds, computed in different windows."""
     delta = 10**exponent
-    epsilon = pld.epsilon(plan, delta=delta)
+    epsilon = pld.epsilon(plan, delta=delta) * (1 + 1e-9)  # where δ falls steeply, the last digits of ε count
     assert pld.delta(plan, epsilon=Fraction(epsilon)) <= delta * (1 + 1e-2)
 
 
