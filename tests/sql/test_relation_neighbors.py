@@ -16,6 +16,7 @@ import duckdb
 import pytest
 
 from discreet.curator.catalog import Catalog, Column, Link, Table
+from discreet.curator.engines.duckdb import _read_all
 from discreet.privacy.unit import Neighbors, Unit
 from discreet.sql.algebra.relations import sensitivity_of
 from discreet.sql.algebra.rows import Exists, Join, Step, nodes_of
@@ -167,6 +168,7 @@ class Database:
 
     def __init__(self) -> None:
         self.connection = duckdb.connect(config={"threads": 1})
+        _read_all(self.connection)  # the optimizers of the engine: others take a tenth of a second a question
         self.schemas: dict[tuple[Content, Content], str] = {}
         self.answers: dict[tuple[str, Content], list[Cells]] = {}
 
