@@ -13,7 +13,15 @@ import pytest
 import discreet
 from discreet.curator.ledger import Ledger
 from discreet.curator.stores.sqlite import SqliteStore
-from discreet.errors import BudgetExceeded, LedgerDamaged, LedgerError, LedgerUnavailable
+from discreet.errors import (
+    BudgetExceeded,
+    EngineUnavailable,
+    LedgerDamaged,
+    LedgerError,
+    LedgerUnavailable,
+    ReleaseFailed,
+)
+from discreet.sql.plan.query_plan import QueryPlan
 
 POLICY = """
 [dataset]
@@ -81,6 +89,26 @@ def test_eight_processes_race_for_the_last_epsilon(policy):
     told = [racer.communicate(timeout=600)[0].strip() for racer in racers]
     assert sorted(told) == ["answered"] * 3 + ["refused"] * 5
     assert spent(path) == (1, 4)
+
+
+def test_a_charge_that_found_no_engine_is_used_once(policy, monkeypatch):
+    """A second failure may depend on rows: from then on, asking again is charged again."""
+    path, run = policy("3"), QueryPlan.run
+    failures = [EngineUnavailable("away"), ValueError("a row")]
+
+    def fail_twice(*given):
+        if failures:
+            raise failures.pop(0)
+        return run(*given)
+
+    monkeypatch.setattr(QueryPlan, "run", fail_twice)
+    with discreet.open(path) as data:
+        for _ in range(2):
+            with pytest.raises(ReleaseFailed):
+                data.ask("SELECT COUNT(*) AS n FROM p", epsilon=1)
+            assert spent(path) == (1, 1)
+        assert data.ask("SELECT COUNT(*) AS n FROM p", epsilon=1).receipt.remaining == 1
+    assert spent(path) == (2, 2)
 
 
 def test_a_killed_process_wastes_at_most_what_it_had_charged(policy):
