@@ -11,7 +11,6 @@ P(sup |Fₙ − F| > b) ≤ 2·exp(−2nb²). With b = band(n) that is ALPHA:
 reject fails by itself.
 """
 
-import os
 from collections.abc import Callable
 from math import log, sqrt
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.noise import DeterministicEntropy
+from discreet.noise.entropy import SYSTEM
 
 ALPHA = 1e-6
 MANY, FEW = 60_000, 15_000
@@ -32,7 +32,7 @@ class Stream:
     """A deterministic stream of a fresh seed, named in failures, which it repeats; quick for single words."""
 
     def __init__(self) -> None:
-        self._seed = int.from_bytes(os.urandom(8), "big")
+        self._seed = int(SYSTEM.words(1)[0])
         self._stream = DeterministicEntropy(self._seed)
         self._unread = np.empty(0, np.uint64)
 

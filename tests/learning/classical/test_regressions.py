@@ -235,20 +235,25 @@ def test_a_result_that_will_be_noise_is_told_before_it_is_paid(make, few, monkey
 @pytest.mark.parametrize(
     "make",
     [
-        lambda epsilon: LinearRegression(epsilon=epsilon, delta=0, **BOX),
-        lambda epsilon: LogisticRegression(epsilon=epsilon, delta="1e-6", bounds=(-1, 1), classes=[0, 1]),
+        lambda epsilon, entropy: LinearRegression(epsilon=epsilon, delta=0, **BOX, entropy=entropy),
+        lambda epsilon, entropy: LogisticRegression(
+            epsilon=epsilon, delta="1e-6", bounds=(-1, 1), classes=[0, 1], entropy=entropy
+        ),
     ],
 )
-def test_without_a_declared_number_of_rows_a_noisy_count_warns(make):
-    """The count is paid for, so what it says is no secret; where there are enough rows nothing is said."""
+def test_without_a_declared_number_of_rows_a_noisy_count_warns(make, deterministic):
+    """The count is paid for, so what it says is no secret; where there are enough rows nothing is said.
+
+    The stream is fixed: noise that drowns the weights moves the count as well, now and then above what would warn.
+    """
     few, plenty = line(400, 30, seed=5), line(40_000, 30, seed=6)
-    classifies = make(1).kind == "classifier"
+    classifies = make(1, deterministic).kind == "classifier"
     x, y = few
     with pytest.warns(RuntimeWarning, match="expect little"):
-        make("0.1").fit(x, (y > -0.3).astype(int) if classifies else y)
+        make("0.1", deterministic).fit(x, (y > -0.3).astype(int) if classifies else y)
     x, y = plenty
     with warnings.catch_warnings(action="error"):
-        make(4).fit(x, (y > -0.3).astype(int) if classifies else y)
+        make(4, deterministic).fit(x, (y > -0.3).astype(int) if classifies else y)
 
 
 @pytest.mark.filterwarnings("ignore:expect little")
