@@ -51,14 +51,17 @@ def true_epsilon(p, q, delta):
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-@pytest.mark.parametrize("doubt", [F(1, 4), F(1, 20)])
-def test_the_bound_is_wrong_no_more_often_than_it_may_be(delta, doubt):
-    """Every outcome of 12 draws on each side, weighted by its exact probability; two limits, so twice the doubt."""
+@pytest.mark.parametrize("failure_probability", [F(1, 4), F(1, 20)])
+def test_the_bound_is_wrong_no_more_often_than_it_may_be(delta, failure_probability):
+    """Every outcome of 12 draws on each side, weighted by its exact probability; two limits, so twice as often as one."""
     n = 12
     bounds = {}
     for k, m in product(range(n + 1), repeat=2):
         counts = Counts(hits=k, trials=n, other_hits=m, other_trials=n)
-        both = [epsilon_at_least(one, delta=F(delta), doubt=doubt) for one in (counts, counts.complement)]
+        both = [
+            epsilon_at_least(one, delta=F(delta), failure_probability=failure_probability)
+            for one in (counts, counts.complement)
+        ]
         bounds[k, m] = max(both)
     worst = 0.0
     for p, q in product([0.0, 0.05, 0.3, 0.5, 0.8, 1.0], repeat=2):
@@ -67,9 +70,9 @@ def test_the_bound_is_wrong_no_more_often_than_it_may_be(delta, doubt):
             np.outer(binom.pmf(range(n + 1), n, p), binom.pmf(range(n + 1), n, q)),
         )
         wrong = sum(chance[at] for at, bound in bounds.items() if bound > truth + 1e-9)
-        assert wrong <= 2 * doubt
+        assert wrong <= 2 * failure_probability
         worst = max(worst, wrong)
-    assert worst > doubt / 20  # the check is not vacuous: some pair comes near
+    assert worst > failure_probability / 20  # the check is not vacuous: some pair comes near
 
 
 def test_the_complement_says_the_same_with_the_sides_exchanged():

@@ -31,7 +31,7 @@ def classifier(**settings):
 
 
 def regressor(**settings):
-    given = {"hidden": (), "epsilon": 2, "delta": "1e-5", "bounds": "unit", "target": (0, 20), "rows": 3000}
+    given = {"hidden": (), "epsilon": 2, "delta": "1e-5", "bounds": "unit", "target_bounds": (0, 20), "rows": 3000}
     return DPRegressor(**given | {"steps": 40, "entropy": DeterministicEntropy(1)} | settings)
 
 

@@ -31,7 +31,7 @@ def estimated(target, rows, **settings):
     given = {"epsilon": 1, "delta": "1e-6", "bounds": "unit", "rows": rows, **settings}
     if target == "ill":
         return DPClassifier(**given, classes=[False, True])._plan(WIDTH)
-    return DPRegressor(**given, target=(0, 9))._plan(WIDTH)
+    return DPRegressor(**given, target_bounds=(0, 9))._plan(WIDTH)
 
 
 @pytest.mark.parametrize("target", ["ill", "cost"])

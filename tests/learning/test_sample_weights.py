@@ -25,7 +25,7 @@ TREE = {"epsilon": 1000, "bounds": (-1, 1), "classes": [0, 1], "max_depth": 2}
 REGRESSIONS = {
     "linear": lambda: LinearRegression(**LARGE, target_bounds=(-4, 4), entropy=DeterministicEntropy(1)),
     "ridge": lambda: Ridge(**LARGE, target_bounds=(-4, 4), entropy=DeterministicEntropy(1)),
-    "network": lambda: DPRegressor(**LARGE, **NETWORK, target=(-4, 4), entropy=DeterministicEntropy(1)),
+    "network": lambda: DPRegressor(**LARGE, **NETWORK, target_bounds=(-4, 4), entropy=DeterministicEntropy(1)),
 }
 CLASSIFIERS = {
     **{

@@ -174,7 +174,7 @@ MODELS: dict[str, Callable[..., Any]] = {
         **b, **NETWORK, classes=[0, 1], adaptive=Adaptive(quantile="1/2", share="0.1")
     ),
     "DPClassifier, projected": lambda **b: DPClassifier(**b, **NETWORK, classes=[0, 1], project=2),
-    "DPRegressor": lambda **b: DPRegressor(**b, **NETWORK, target=(0, 1)),
+    "DPRegressor": lambda **b: DPRegressor(**b, **NETWORK, target_bounds=(0, 1)),
 }
 GAUSSIAN_ONLY = [name for name in MODELS if name.startswith("DP")]
 CASES = [(name, delta) for name in MODELS for delta in (0, DELTA) if delta or name not in GAUSSIAN_ONLY]

@@ -262,12 +262,13 @@ class DPClassifier(_Trained, Classifier):
 class DPRegressor(_Trained, Regressor):
     """A network that says a number, trained by DP-SGD within (ε, δ), under "add or remove one row".
 
-    target: the bounds (low, high) of what is predicted, declared; values beyond are clamped. All else as in
+    target_bounds: the bounds (low, high) of what is predicted, declared; values beyond are clamped. All else as in
     `DPClassifier`, and the same guarantee.
 
     >>> x = np.linspace(-1, 1, 4000).reshape(-1, 1)
     >>> model = DPRegressor(
-    ...     hidden=(), epsilon=2, delta="1e-5", bounds="unit", target=(0, 10), rows=4000, steps=50, learning_rate="0.5"
+    ...     hidden=(), epsilon=2, delta="1e-5", bounds="unit", target_bounds=(0, 10), rows=4000, steps=50,
+    ...     learning_rate="0.5",
     ... ).fit(x, 5 + 5 * x[:, 0])
     >>> model.score(x, 5 + 5 * x[:, 0]) > 0.8
     True
@@ -280,7 +281,7 @@ class DPRegressor(_Trained, Regressor):
         epsilon: Number,
         delta: Number,
         bounds: Any = None,
-        target: Any = None,
+        target_bounds: Any = None,
         rows: Any = None,
         project: int | None = None,
         project_share: Number = "1/20",
@@ -307,7 +308,7 @@ class DPRegressor(_Trained, Regressor):
         inputs.target_given(type(self).__name__, y)
         values = self._begin(X)
         numbers = inputs.numbers(y, len(values))
-        self._target = inputs.box_of([self.target], ["y"], "target").centered()  # type: ignore[attr-defined]
+        self._target = inputs.box_of([self.target_bounds], ["y"], "target_bounds").centered()  # type: ignore[attr-defined]
         self._train(values, self._target.scaled(numbers[:, None]), inputs.weights(sample_weight, len(values)))
         return self
 

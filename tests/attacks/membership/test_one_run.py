@@ -115,14 +115,17 @@ def test_no_training_beats_the_theorems():
     assert near > 0.9  # some training comes near: the check is not vacuous
 
 
-@pytest.mark.parametrize("doubt", [Fraction(1, 4), Fraction(1, 20)])
+@pytest.mark.parametrize("failure_probability", [Fraction(1, 4), Fraction(1, 20)])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
-def test_randomized_response_is_accused_no_more_often_than_it_may_be(epsilon, doubt):
+def test_randomized_response_is_accused_no_more_often_than_it_may_be(epsilon, failure_probability):
     """The exact probability over all outcomes; randomized response is the worst case for δ = 0."""
     m, q = 120, 1 / (1 + exp(-epsilon))
-    bounds = [epsilon_of_guesses(canaries=m, guesses=m, right=v, delta=0, confidence=1 - doubt) for v in range(m + 1)]
+    bounds = [
+        epsilon_of_guesses(canaries=m, guesses=m, right=v, delta=0, confidence=1 - failure_probability)
+        for v in range(m + 1)
+    ]
     wrong = sum(binom.pmf(v, m, q) for v in range(m + 1) if bounds[v] > epsilon)
-    assert doubt / 8 < wrong <= doubt
+    assert failure_probability / 8 < wrong <= failure_probability
     assert bounds == sorted(bounds)
 
 
@@ -155,13 +158,15 @@ def test_the_gaussian_curve_is_sound_and_near_the_truth_for_gaussian_lines(mu):
 )
 def test_repeated_runs_exceed_the_truth_no_more_often_than_stated(spread, noise, delta, curve, truth):
     """150 runs at 80 %: exceeding is binomial of at most 20 %; so is the alarm of this test fixed."""
-    runs, doubt = 150, 0.2
+    runs, failure_probability = 150, 0.2
     found = [
-        one_run(scores_of(400, k, noise=noise, spread=spread), delta=delta, confidence=1 - doubt, curve=curve).epsilon
+        one_run(
+            scores_of(400, k, noise=noise, spread=spread), delta=delta, confidence=1 - failure_probability, curve=curve
+        ).epsilon
         for k in range(runs)
     ]
     exceeded = sum(one > truth + 1e-9 for one in found)
-    assert exceeded <= binom.isf(ALARM, runs, doubt)
+    assert exceeded <= binom.isf(ALARM, runs, failure_probability)
     assert np.mean(found) > 0.1 * truth  # it finds something
     halved = [
         one_run(scores_of(4000, k, noise=noise / 4, spread=spread), delta=delta, confidence="0.95", curve=curve).epsilon

@@ -27,12 +27,14 @@ def runs_of(n, k, *, noise=1.0, size=1.0, spread="laplace"):
     ],
 )
 def test_repeated_audits_exceed_the_truth_no_more_often_than_stated(spread, delta, curve, truth):
-    audits, doubt = 200, 0.2
+    audits, failure_probability = 200, 0.2
     found = [
-        trials(runs_of(600, k, spread=spread), delta=delta, confidence=1 - doubt, curve=curve, seed=k).epsilon
+        trials(
+            runs_of(600, k, spread=spread), delta=delta, confidence=1 - failure_probability, curve=curve, seed=k
+        ).epsilon
         for k in range(audits)
     ]
-    assert sum(one > truth + 1e-9 for one in found) <= binom.isf(ALARM, audits, doubt)
+    assert sum(one > truth + 1e-9 for one in found) <= binom.isf(ALARM, audits, failure_probability)
     assert np.mean(found) > 0.2 * truth
     third = [
         trials(runs_of(6000, k, spread=spread, noise=1 / 3), delta=delta, confidence="0.95", curve=curve).epsilon

@@ -144,7 +144,7 @@ def test_other_rows_get_neither_components_nor_weights(tmp_path, monkeypatch, ch
 
 def test_a_regressor_is_bound_too(tmp_path):
     x, _ = table(1)
-    settings = {"hidden": (), "epsilon": 50, "delta": "1e-5", "bounds": "unit", "target": (-1, 1), "rows": 600}
+    settings = {"hidden": (), "epsilon": 50, "delta": "1e-5", "bounds": "unit", "target_bounds": (-1, 1), "rows": 600}
     model = DPRegressor(**settings, steps=5, checkpoint=Checkpoint(tmp_path / "run", every=5)).fit(x, x[:, 0])
     with pytest.raises(InvalidData, match="other rows"):
         model.fit(x, x[:, 1])

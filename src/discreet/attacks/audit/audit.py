@@ -99,8 +99,8 @@ class Audit:
         learned = [joined([reader.read(batch) for batch in side]) for side in first]
         events = choose(*learned, delta=float(delta), deviations=self._deviations, trials=fresh, most=_EVENTS)
         sides = [joined([reader.read(batch) for batch in draws.batches(data, fresh)]) for data in self._sides]
-        doubt = failure_probability_of(self.confidence) / (2 * max(1, len(events)))
-        tested = tuple(_test(event, sides[0], sides[1], delta, doubt) for event in events)
+        failure_probability = failure_probability_of(self.confidence) / (2 * max(1, len(events)))
+        tested = tuple(_test(event, sides[0], sides[1], delta, failure_probability) for event in events)
         return Finding(
             name=self.name or getattr(self.mechanism, "__name__", "a mechanism").replace("<lambda>", "a mechanism"),
             delta=delta,
@@ -190,7 +190,7 @@ def _check_answers(sides: list[list[Any]]) -> None:
     raise InvalidParameter("mechanism", ", ".join(sorted(kinds)), "an answer", "it raised this on every single draw")
 
 
-def _test(event: Event, x: Outputs, other: Outputs, delta: Fraction, doubt: Fraction) -> TestedEvent:
+def _test(event: Event, x: Outputs, other: Outputs, delta: Fraction, failure_probability: Fraction) -> TestedEvent:
     """The better of the two bounds that the theorem gives for one event."""
     inside = event.holds(x), event.holds(other)
     hits, sizes = [int(side.sum()) for side in inside], [len(side) for side in inside]
@@ -198,7 +198,7 @@ def _test(event: Event, x: Outputs, other: Outputs, delta: Fraction, doubt: Frac
     counts = Counts(
         hits=hits[likely], trials=sizes[likely], other_hits=hits[other_side], other_trials=sizes[other_side]
     )
-    low, high = counts.limits(doubt)
+    low, high = counts.limits(failure_probability)
     direct = TestedEvent(event, counts, low, high, ratio_bound(low, high, float(delta)), event.above, False)
     turned = ratio_bound(1 - high, 1 - low, float(delta))
     if turned <= direct.epsilon + 0.01:

@@ -38,7 +38,9 @@ from discreet.exact import Number, float_up, printed_up, rational
 from discreet.intervals import lower_limit, upper_limit
 from discreet.report import Bars, Chart, Line, Points
 
-SPARE = 1 - Fraction(1, 1 << 20)  # confidences and tails are floats: this much of the doubt covers their rounding
+SPARE = 1 - Fraction(
+    1, 1 << 20
+)  # confidences and tails are floats: this much of the failure probability covers their rounding
 
 
 def failure_probability_of(confidence: Number) -> Fraction:
@@ -62,20 +64,20 @@ class Counts:
     other_hits: int
     other_trials: int
 
-    def limits(self, doubt: Fraction) -> tuple[float, float]:
-        """(a, b) of the theorem, each wrong with probability at most `doubt`.
+    def limits(self, failure_probability: Fraction) -> tuple[float, float]:
+        """(a, b) of the theorem, each wrong with probability at most `failure_probability`.
 
         >>> a, b = Counts(hits=900, trials=1000, other_hits=100, other_trials=1000).limits(Fraction(1, 100))
         >>> round(a, 3), round(b, 3)
         (0.876, 0.124)
         """
-        confidence = 1 - doubt * SPARE
+        confidence = 1 - failure_probability * SPARE
         low = lower_limit(self.hits, self.trials, confidence=confidence)
         return float(low), float(upper_limit(self.other_hits, self.other_trials, confidence=confidence))
 
-    def far_limits(self, doubt: Fraction) -> tuple[float, float]:
+    def far_limits(self, failure_probability: Fraction) -> tuple[float, float]:
         """The opposite ends: at most this often on the likelier side, at least this often on the other."""
-        confidence = 1 - doubt * SPARE
+        confidence = 1 - failure_probability * SPARE
         high = upper_limit(self.hits, self.trials, confidence=confidence)
         return float(high), float(lower_limit(self.other_hits, self.other_trials, confidence=confidence))
 
@@ -90,16 +92,16 @@ class Counts:
         )
 
 
-def epsilon_at_least(counts: Counts, *, delta: Fraction, doubt: Fraction) -> float:
-    """A lower bound on ε at this δ from one event; each of its two limits fails with probability at most `doubt`.
+def epsilon_at_least(counts: Counts, *, delta: Fraction, failure_probability: Fraction) -> float:
+    """A lower bound on ε at this δ from one event; each of its two limits fails with this probability at most.
 
     Guarantee: see the theorem above. Below 0, or −inf, where the counts prove nothing.
 
     >>> counts = Counts(hits=7300, trials=10_000, other_hits=2700, other_trials=10_000)  # a coin of ε = 1
-    >>> round(epsilon_at_least(counts, delta=Fraction(0), doubt=Fraction(1, 200)), 2)
+    >>> round(epsilon_at_least(counts, delta=Fraction(0), failure_probability=Fraction(1, 200)), 2)
     0.94
     """
-    low, high = counts.limits(doubt)
+    low, high = counts.limits(failure_probability)
     return ratio_bound(low, high, float(delta))
 
 
@@ -299,8 +301,8 @@ class Finding:
         """
         mine, other = map(len, self.sides)
         counts = Counts(hits=mine, trials=mine, other_hits=0, other_trials=other)
-        doubt = (1 - self.confidence) / (2 * max(1, len(self.tested)))
-        return max(0.0, epsilon_at_least(counts, delta=self.delta, doubt=doubt))
+        failure_probability = (1 - self.confidence) / (2 * max(1, len(self.tested)))
+        return max(0.0, epsilon_at_least(counts, delta=self.delta, failure_probability=failure_probability))
 
     @property
     def beyond_reach(self) -> bool:
@@ -407,8 +409,8 @@ class Finding:
         """What is said where the claim lies above anything that the draws can prove."""
         if not self.beyond_reach or self.claimed is None:
             return ()
-        doubt = float((1 - self.confidence) / (2 * max(1, len(self.tested))))
-        power = min(float(self.claimed), 300.0) + log(log(1 / doubt)) - log(1 - float(self.delta))
+        failure_probability = float((1 - self.confidence) / (2 * max(1, len(self.tested))))
+        power = min(float(self.claimed), 300.0) + log(log(1 / failure_probability)) - log(1 - float(self.delta))
         return (
             f"{self.draws // 2:,} draws of each side prove an ε of {self.provable:.2f} at most: they could not have "
             f"refuted {printed_up(self.claimed)}; that takes more than {2 * exp(power):.2g} of each.",

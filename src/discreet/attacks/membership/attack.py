@@ -200,13 +200,13 @@ def crowded_ends(scores: Scores, *, confidence: float) -> tuple[str, ...]:
 
     outside, count = len(scores.outside), len(scores)
     ranks = np.array(sorted({max(1, round(rate * outside)) for rate in _TRIED}))
-    doubt = (1 - confidence) / (2 * len(ranks))
+    failure_probability = (1 - confidence) / (2 * len(ranks))
     result = []
     for sign, words in _ENDS:
         inside, others = sign * scores.inside, np.sort(sign * scores.outside)[::-1]
         beyond = [int((inside > others[k - 1]).sum()) for k in ranks]
         tails = hypergeom.cdf(ranks - 1, count, outside, np.array(beyond) + ranks - 1)
-        if tails.min() < doubt:
+        if tails.min() < failure_probability:
             result.append(words)
     return tuple(result)
 
@@ -331,20 +331,20 @@ def trials(scores: Scores, *, delta: Number, confidence: Number, curve: Family =
     runs are independent and the training is (ε,δ)-DP, the bound exceeds ε with probability at most 1 − confidence.
     Proof. The half that is counted is chosen by lot and independent of the thresholds; then the theorem of
     `audit.finding` holds for the K = 2 events {score ≥ t} or {score < t}, each likelier on the side named by the
-    first half, with 2K one-sided limits at doubt α/2K. With `curve="gaussian"` (Nasr et al. 2023, "Tight auditing of
-    differentially private machine learning") the same limits a ≤ TPR ≤ Φ(Φ⁻¹(FPR) + μ), FPR ≤ b give
+    first half, with 2K one-sided limits at failure probability α/2K. With `curve="gaussian"` (Nasr et al. 2023,
+    "Tight auditing of differentially private machine learning") the same limits a ≤ TPR ≤ Φ(Φ⁻¹(FPR) + μ), FPR ≤ b give
     μ ≥ Φ⁻¹(a) − Φ⁻¹(b), and ε is that of μ at δ.  ∎
     """
-    spare, doubt = rational(delta, "delta", at_least=0, below=1), failure_probability_of(confidence)
+    spare, failure_probability = rational(delta, "delta", at_least=0, below=1), failure_probability_of(confidence)
     first, second = scores.halves(integer(seed, "seed", at_least=0))
-    share, family = doubt / (2 * _EVENTS), family_of(curve, spare)
+    share, family = failure_probability / (2 * _EVENTS), family_of(curve, spare)
     events = _choose(first, spare, share, family)
     result = [(*_best(event.counts(second), spare, share, family), event) for event in events]
     epsilon, counts, event = max(result, key=lambda bound: bound[0])
     return EpsilonBound(
         epsilon=max(0.0, epsilon),
         delta=spare,
-        confidence=1 - doubt,
+        confidence=1 - failure_probability,
         theorem="Clopper–Pearson limits of independent runs, thresholds chosen on other runs (Jagielski et al. 2020)"
         + (", for a Gaussian curve (Nasr et al. 2023)" if curve == "gaussian" else ""),
         counted=_words(event, counts),
@@ -368,22 +368,25 @@ class _Event:
         return np.asarray(values >= self.threshold if self.above else values < self.threshold)
 
 
-def _best(counts: Counts, delta: Fraction, doubt: Fraction, curve: Family) -> tuple[float, Counts]:
+def _best(counts: Counts, delta: Fraction, failure_probability: Fraction, curve: Family) -> tuple[float, Counts]:
     """The better of the bounds on the event and on its complement: both rest on the same two limits."""
     if curve == "gaussian":
-        return Gaussian(normal_shift(*counts.limits(doubt))).epsilon(float(delta)), counts
-    bounds = [(epsilon_at_least(side, delta=delta, doubt=doubt), side) for side in (counts, counts.complement)]
+        return Gaussian(normal_shift(*counts.limits(failure_probability))).epsilon(float(delta)), counts
+    bounds = [
+        (epsilon_at_least(side, delta=delta, failure_probability=failure_probability), side)
+        for side in (counts, counts.complement)
+    ]
     return max(bounds, key=lambda bound: bound[0])
 
 
-def _choose(scores: Scores, delta: Fraction, doubt: Fraction, curve: Family) -> list[_Event]:
+def _choose(scores: Scores, delta: Fraction, failure_probability: Fraction, curve: Family) -> list[_Event]:
     """The most promising events: high and low scores, each by the event itself and by its complement.
 
-    The promise is the bound on these scores, at a doubt divided by the number of thresholds: a threshold that leads by
-    luck in the tails is not taken.
+    The promise is the bound on these scores, at a failure probability divided by the number of thresholds: a
+    threshold that leads by luck in the tails is not taken.
     """
     thresholds = _candidates(scores.values)
-    confidence = float(1 - doubt * SPARE / len(thresholds))
+    confidence = float(1 - failure_probability * SPARE / len(thresholds))
     inside, outside = np.sort(scores.inside), np.sort(scores.outside)
     result: list[tuple[float, _Event]] = []
     for above in (True, False):

@@ -221,7 +221,7 @@ def one_run(
     >>> 1.2 < one_run(scores, delta=0, confidence="0.95").epsilon < 2
     True
     """
-    spare, doubt = rational(delta, "delta", at_least=0, below=1), failure_probability_of(confidence)
+    spare, failure_probability = rational(delta, "delta", at_least=0, below=1), failure_probability_of(confidence)
     check_coins(scores)
     family_of(curve, spare)
     tried = _choices_of(len(scores), guesses)
@@ -230,12 +230,12 @@ def one_run(
     for called_in, called_out in tried:
         right = int(scores.members[order[len(order) - called_in :]].sum() + (~scores.members[order[:called_out]]).sum())
         made = called_in + called_out
-        result.append((_invert(len(scores), made, right, spare, doubt / len(tried), curve), made, right))
+        result.append((_invert(len(scores), made, right, spare, failure_probability / len(tried), curve), made, right))
     epsilon, made, right = max(result)
     return EpsilonBound(
         epsilon=epsilon,
         delta=spare,
-        confidence=1 - doubt,
+        confidence=1 - failure_probability,
         theorem="one run, a fair coin for each target (Steinke, Nasr, Jagielski 2023; Mahloujifar et al. 2024)"
         + (", for a Gaussian curve" if curve == "gaussian" else ""),
         counted=f"{right:,} of {made:,} guesses right, {len(scores):,} targets, best of {len(tried)} choices",
@@ -302,9 +302,11 @@ def check_coins(scores: Scores) -> None:
         )
 
 
-def _invert(canaries: int, guesses: int, right: int, delta: Fraction, doubt: Fraction, curve: Family) -> float:
+def _invert(
+    canaries: int, guesses: int, right: int, delta: Fraction, failure_probability: Fraction, curve: Family
+) -> float:
     """The largest ε, nearly, that so many right guesses refute; theorem 3 allows any."""
-    level, spare = float(doubt * SPARE), float(delta)
+    level, spare = float(failure_probability * SPARE), float(delta)
     counts = {"canaries": canaries, "guesses": guesses, "right": right}
 
     def plain(epsilon: float) -> bool:
